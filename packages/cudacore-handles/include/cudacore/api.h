@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_API_H
+#define CUDACORE_API_H
+
+/**
+ * @file api.h
+ * Every function in one table, for those who open the library at run time. Fields are only ever appended, so a
+ * program built against an older table finds its functions where it expects them.
+ */
+
+#include <cudacore/error.h>
+#include <cudacore/driver.h>
+#include <cudacore/process.h>
+#include <cudacore/context.h>
+#include <cudacore/stream.h>
+#include <cudacore/event.h>
+#include <cudacore/pool.h>
+#include <cudacore/deviceptr.h>
+#include <cudacore/library.h>
+#include <cudacore/kernel.h>
+#include <cudacore/program.h>
+
+CCH_BEGIN_DECLS
+
+/** The functions, named without their prefix. */
+typedef struct cch_api {
+  size_t size; /**< bytes of this table that the library filled */
+  uint32_t (*version)(void);
+  const char *(*library_path)(void);
+  size_t (*live_count)(int kind);
+  void (*error_last)(cch_error *out);
+  void (*error_clear)(void);
+  const char *(*error_name)(int code);
+  const char *(*error_string)(int code);
+  void (*error_set_report)(cch_report_fn report);
+  int (*driver_init)(void);
+  int (*driver_version)(int *out);
+  int (*driver_symbol)(void **out, const char *name, int version);
+  int (*device_count)(int *out);
+  int (*device_attribute)(int *out, int attribute, int device);
+  void (*process_exiting)(void);
+  int (*process_forked)(void);
+  void (*callback_enter)(void);
+  void (*callback_leave)(void);
+  void (*unref_deferred)(void *box);
+  size_t (*reclaim_drain)(void);
+  size_t (*reclaim_pending)(void);
+  int (*context_primary)(cch_context **out, int device);
+  int (*context_wrap)(cch_context **out, CUcontext raw, void *owner, cch_release_fn release);
+  int (*context_current)(cch_context **out);
+  int (*context_set_current)(cch_context *context);
+  int (*context_synchronize)(cch_context *context);
+  int (*context_priorities)(int *lowest, int *highest, cch_context *context);
+  int (*current_device)(int *out);
+  int (*context_device)(const cch_context *context);
+  int (*context_is_primary)(const cch_context *context);
+  cch_context *(*context_ref)(cch_context *context);
+  void (*context_unref)(cch_context *context);
+  CUcontext (*context_raw)(const cch_context *context);
+  int (*stream_create)(cch_stream **out, cch_context *context, unsigned flags, int priority);
+  int (*stream_wrap)(cch_stream **out, CUstream raw, void *owner, cch_release_fn release);
+  cch_stream *(*stream_legacy)(void);
+  cch_stream *(*stream_per_thread)(void);
+  cch_context *(*stream_context)(const cch_stream *stream);
+  int (*stream_flags)(unsigned *out, cch_stream *stream);
+  int (*stream_priority)(int *out, cch_stream *stream);
+  int (*stream_query)(cch_stream *stream);
+  int (*stream_synchronize)(cch_stream *stream);
+  int (*stream_wait_event)(cch_stream *stream, cch_event *event);
+  int (*stream_wait_stream)(cch_stream *stream, cch_stream *other);
+  cch_stream *(*stream_ref)(cch_stream *stream);
+  void (*stream_unref)(cch_stream *stream);
+  CUstream (*stream_raw)(const cch_stream *stream);
+  int (*event_create)(cch_event **out, cch_context *context, unsigned flags);
+  int (*event_wrap)(cch_event **out, CUevent raw, void *owner, cch_release_fn release);
+  int (*event_record)(cch_event *event, cch_stream *stream);
+  int (*event_query)(cch_event *event);
+  int (*event_synchronize)(cch_event *event);
+  int (*event_elapsed)(float *out, cch_event *start, cch_event *end);
+  unsigned (*event_flags)(const cch_event *event);
+  cch_context *(*event_context)(const cch_event *event);
+  cch_event *(*event_ref)(cch_event *event);
+  void (*event_unref)(cch_event *event);
+  CUevent (*event_raw)(const cch_event *event);
+  int (*pool_create)(cch_pool **out, const cch_pool_config *config);
+  int (*pool_current)(cch_pool **out, int device);
+  int (*pool_wrap)(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch_release_fn release);
+  int (*pool_device)(const cch_pool *pool);
+  cch_pool *(*pool_ref)(cch_pool *pool);
+  void (*pool_unref)(cch_pool *pool);
+  CUmemoryPool (*pool_raw)(const cch_pool *pool);
+  int (*deviceptr_alloc_async)(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream);
+  int (*deviceptr_alloc)(cch_deviceptr **out, cch_context *context, size_t size);
+  int (*deviceptr_alloc_host)(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags);
+  int (*deviceptr_wrap)(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_context *context, void *owner,
+                        cch_free_fn free);
+  int (*deviceptr_set_stream)(cch_deviceptr *ptr, cch_stream *stream);
+  cch_stream *(*deviceptr_stream)(const cch_deviceptr *ptr);
+  cch_pool *(*deviceptr_pool)(const cch_deviceptr *ptr);
+  cch_context *(*deviceptr_context)(const cch_deviceptr *ptr);
+  size_t (*deviceptr_size)(const cch_deviceptr *ptr);
+  int (*deviceptr_copy)(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream);
+  int (*deviceptr_fill)(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream);
+  int (*pointer_check)(CUdeviceptr ptr);
+  cch_deviceptr *(*deviceptr_ref)(cch_deviceptr *ptr);
+  void (*deviceptr_unref)(cch_deviceptr *ptr);
+  CUdeviceptr (*deviceptr_raw)(const cch_deviceptr *ptr);
+  int (*library_load)(cch_library **out, const void *image, size_t size, char *log, size_t log_size);
+  int (*library_wrap)(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release);
+  cch_library *(*library_ref)(cch_library *library);
+  void (*library_unref)(cch_library *library);
+  CUlibrary (*library_raw)(const cch_library *library);
+  int (*kernel_get)(cch_kernel **out, cch_library *library, const char *name);
+  int (*kernel_wrap)(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release);
+  cch_library *(*kernel_library)(const cch_kernel *kernel);
+  int (*kernel_params)(cch_kernel *kernel, const cch_param **out, size_t *count);
+  int (*launch)(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
+                size_t args_size);
+  int (*launch_params)(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params);
+  cch_kernel *(*kernel_ref)(cch_kernel *kernel);
+  void (*kernel_unref)(cch_kernel *kernel);
+  CUkernel (*kernel_raw)(const cch_kernel *kernel);
+  int (*nvrtc_program_adopt)(cch_nvrtc_program **out, nvrtcProgram raw, void *nvrtc);
+  cch_nvrtc_program *(*nvrtc_program_ref)(cch_nvrtc_program *program);
+  void (*nvrtc_program_unref)(cch_nvrtc_program *program);
+  nvrtcProgram (*nvrtc_program_raw)(const cch_nvrtc_program *program);
+  int (*nvvm_program_adopt)(cch_nvvm_program **out, nvvmProgram raw, void *nvvm);
+  cch_nvvm_program *(*nvvm_program_ref)(cch_nvvm_program *program);
+  void (*nvvm_program_unref)(cch_nvvm_program *program);
+  nvvmProgram (*nvvm_program_raw)(const cch_nvvm_program *program);
+} cch_api;
+
+/**
+ * The function table, or NULL when the library does not speak `abi_version`, or is older than a table of
+ * `struct_size` bytes. Pass CCH_ABI_VERSION and sizeof(cch_api). The table is static. Destructor-safe. @since 0.1
+ */
+CCH_EXPORT const cch_api *cch_get_api(unsigned abi_version, size_t struct_size);
+
+CCH_END_DECLS
+
+#endif

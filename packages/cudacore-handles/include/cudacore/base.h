@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_BASE_H
+#define CUDACORE_BASE_H
+
+/**
+ * @file base.h
+ * What every header shares: version, visibility, the names of CUDA's handle types, the kinds of box.
+ *
+ * A *box* is one heap object for one CUDA resource. It counts its references atomically, holds strong
+ * references to the boxes that its resource needs (a stream its context, a kernel its library), and destroys
+ * the resource when the last reference goes. If you hold a reference, the resource is valid.
+ *
+ * Verbs mean the same for every kind:
+ *
+ * - `_create`: makes a resource and owns it.
+ * - `_wrap`: borrows a resource that somebody else owns. Where a registry knows the raw handle as a box that
+ *   this library created, that box is what comes back, with all that it knows.
+ * - `_ref`: takes one more reference, and returns its argument. NULL gives NULL.
+ * - `_unref`: gives a reference back. NULL does nothing; it cannot fail.
+ * - `_raw`: the CUDA handle, valid while a reference is held. NULL gives the zero handle.
+ *
+ * Functions that can fail return `int`: 0 for success, a positive CUresult exactly as the driver gave it, or a
+ * negative CCH_E* code; cch_error_last() then says more. On failure out-parameters are left as they were.
+ * A `void` function cannot fail.
+ *
+ * Unless a comment says otherwise a function is safe to call from any thread, and no lock of this library is
+ * held while the driver or a callback runs. Tags: *any thread*; *caller serialises* (calls on the same box must
+ * not overlap); *destructor-safe* (may also be called where CUDA calls are forbidden, such as a CUDA
+ * user-object destructor).
+ *
+ * The headers need no CUDA toolkit: they name CUDA's handle types exactly as cuda.h does, and can be included
+ * before or after it, or without it.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define CCH_BEGIN_DECLS extern "C" {
+#define CCH_END_DECLS }
+#else
+#define CCH_BEGIN_DECLS
+#define CCH_END_DECLS
+#endif
+
+#if defined(__GNUC__)
+#define CCH_EXPORT __attribute__((visibility("default")))
+#else
+#define CCH_EXPORT
+#endif
+
+/** Binary interface version: the number in the library's soname. */
+#define CCH_ABI_VERSION 1
+#define CCH_VERSION_MAJOR 0
+#define CCH_VERSION_MINOR 1
+#define CCH_VERSION_PATCH 0
+/** Version as one number, for comparisons: 0x00MMmmpp. */
+#define CCH_VERSION ((CCH_VERSION_MAJOR << 16) | (CCH_VERSION_MINOR << 8) | CCH_VERSION_PATCH)
+
+CCH_BEGIN_DECLS
+
+typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUlib_st *CUlibrary;
+typedef struct CUkern_st *CUkernel;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef unsigned long long CUdeviceptr_v2;
+typedef CUdeviceptr_v2 CUdeviceptr;
+typedef struct _nvrtcProgram *nvrtcProgram;
+typedef struct _nvvmProgram *nvvmProgram;
+
+typedef struct cch_context cch_context;
+typedef struct cch_stream cch_stream;
+typedef struct cch_event cch_event;
+typedef struct cch_pool cch_pool;
+typedef struct cch_deviceptr cch_deviceptr;
+typedef struct cch_library cch_library;
+typedef struct cch_kernel cch_kernel;
+typedef struct cch_nvrtc_program cch_nvrtc_program;
+typedef struct cch_nvvm_program cch_nvvm_program;
+
+/** The kinds of box. Numbers are stable; new kinds are appended. */
+typedef enum cch_kind {
+  CCH_KIND_CONTEXT = 0,
+  CCH_KIND_STREAM = 1,
+  CCH_KIND_EVENT = 2,
+  CCH_KIND_POOL = 3,
+  CCH_KIND_DEVICEPTR = 4,
+  CCH_KIND_LIBRARY = 5,
+  CCH_KIND_KERNEL = 6,
+  CCH_KIND_NVRTC_PROGRAM = 7,
+  CCH_KIND_NVVM_PROGRAM = 8,
+  CCH_KIND_COUNT = 9
+} cch_kind;
+
+/**
+ * Releases what a foreign owner keeps alive. Called once, when the box that it was given to dies, at a point
+ * where CUDA calls are allowed and no lock of this library is held; never after cch_process_exiting().
+ */
+typedef void (*cch_release_fn)(void *owner);
+
+/** Version of the loaded library, as CCH_VERSION; the header's may differ. Destructor-safe. @since 0.1 */
+CCH_EXPORT uint32_t cch_version(void);
+
+/** Path of the loaded shared library, or an empty string. The string lives as long as the library. @since 0.1 */
+CCH_EXPORT const char *cch_library_path(void);
+
+/**
+ * Boxes of a kind that are alive in this process: created or wrapped, and not yet freed. The static boxes of
+ * the default streams do not count. 0 for an unknown kind. Destructor-safe. @since 0.1
+ */
+CCH_EXPORT size_t cch_live_count(int kind);
+
+CCH_END_DECLS
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_CONTEXT_H
+#define CUDACORE_CONTEXT_H
+
+/**
+ * @file context.h
+ * Contexts. A primary context is retained by its box and released with it; two requests for one device give
+ * the same box. Other contexts are borrowed. Immutable.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** The primary context of a device, retained (cuDevicePrimaryCtxRetain). It is not made current. @since 0.1 */
+CCH_EXPORT int cch_context_primary(cch_context **out, int device);
+
+/**
+ * Borrows a context. `owner` (may be NULL) is kept until the box dies and then given to `release`; where a
+ * box that this library owns is found instead, `owner` is released at once. On failure `owner` stays the
+ * caller's. @since 0.1
+ */
+CCH_EXPORT int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_fn release);
+
+/** The calling thread's current context, or NULL in *out when there is none. A new reference. @since 0.1 */
+CCH_EXPORT int cch_context_current(cch_context **out);
+
+/** Makes a context current on the calling thread (cuCtxSetCurrent); NULL for none. @since 0.1 */
+CCH_EXPORT int cch_context_set_current(cch_context *context);
+
+/** Waits for all work of a context, whatever context is current (cuCtxSynchronize). @since 0.1 */
+CCH_EXPORT int cch_context_synchronize(cch_context *context);
+
+/** Numerically greatest (lowest) and least (highest) stream priority of a context (cuCtxGetStreamPriorityRange). @since
+ * 0.1 */
+CCH_EXPORT int cch_context_priorities(int *lowest, int *highest, cch_context *context);
+
+/** Ordinal of the calling thread's current device (cuCtxGetDevice). CUDA_ERROR_INVALID_CONTEXT without one. @since 0.1
+ */
+CCH_EXPORT int cch_current_device(int *out);
+
+/** Ordinal of a context's device. @since 0.1 */
+CCH_EXPORT int cch_context_device(const cch_context *context);
+
+/** 1 for a primary context that the box retains. @since 0.1 */
+CCH_EXPORT int cch_context_is_primary(const cch_context *context);
+
+CCH_EXPORT cch_context *cch_context_ref(cch_context *context);
+CCH_EXPORT void cch_context_unref(cch_context *context);
+CCH_EXPORT CUcontext cch_context_raw(const cch_context *context);
+
+CCH_END_DECLS
+
+#endif

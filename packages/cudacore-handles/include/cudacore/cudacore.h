@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_CUDACORE_H
+#define CUDACORE_CUDACORE_H
+
+/**
+ * @file cudacore.h
+ * All of it.
+ */
+
+#include <cudacore/base.h>
+#include <cudacore/error.h>
+#include <cudacore/driver.h>
+#include <cudacore/process.h>
+#include <cudacore/context.h>
+#include <cudacore/stream.h>
+#include <cudacore/event.h>
+#include <cudacore/pool.h>
+#include <cudacore/deviceptr.h>
+#include <cudacore/library.h>
+#include <cudacore/kernel.h>
+#include <cudacore/program.h>
+#include <cudacore/api.h>
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_DEVICEPTR_H
+#define CUDACORE_DEVICEPTR_H
+
+/**
+ * @file deviceptr.h
+ * Allocations: device memory, pinned host memory, and foreign pointers. A box keeps its pool, its context and
+ * the stream that it will be freed on.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** Frees foreign memory: called once, as cch_release_fn is. `stream` is the one that the free is ordered on. */
+typedef void (*cch_free_fn)(void *owner, CUdeviceptr ptr, size_t size, cch_stream *stream);
+
+/**
+ * Allocates `size` bytes from a pool, ordered on a stream (cuMemAllocFromPoolAsync); freed in the order of the
+ * same stream unless cch_deviceptr_set_stream() says another. CCH_EINVAL for a size of 0. @since 0.1
+ */
+CCH_EXPORT int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream);
+
+/** Allocates device memory in a context, at once (cuMemAlloc); freed at once (cuMemFree). @since 0.1 */
+CCH_EXPORT int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size);
+
+/**
+ * Allocates pinned host memory in a context (cuMemHostAlloc with CU_MEMHOSTALLOC_* `flags`). Its free waits for
+ * the stream of cch_deviceptr_set_stream(), where one was set. @since 0.1
+ */
+CCH_EXPORT int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags);
+
+/**
+ * Borrows memory. `free` (may be NULL) is called with `owner` when the last reference goes. `context` (may be
+ * NULL) is kept. On failure `owner` stays the caller's. @since 0.1
+ */
+CCH_EXPORT int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_context *context, void *owner,
+                                  cch_free_fn free);
+
+/** Sets the stream that the free is ordered on. Caller serialises. @since 0.1 */
+CCH_EXPORT int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream);
+
+/** The stream that the free is ordered on, borrowed from the box; NULL when there is none. Caller serialises. @since
+ * 0.1 */
+CCH_EXPORT cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr);
+
+/** The pool, borrowed from the box; NULL when the memory is not from a pool. @since 0.1 */
+CCH_EXPORT cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr);
+
+/** The context, borrowed from the box; NULL when it is not known. @since 0.1 */
+CCH_EXPORT cch_context *cch_deviceptr_context(const cch_deviceptr *ptr);
+
+/** Bytes. @since 0.1 */
+CCH_EXPORT size_t cch_deviceptr_size(const cch_deviceptr *ptr);
+
+/**
+ * Copies `size` bytes between any two allocations, ordered on a stream (cuMemcpyAsync). CCH_EINVAL when
+ * `size` exceeds either. @since 0.1
+ */
+CCH_EXPORT int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream);
+
+/**
+ * Fills the whole allocation with a value of `width` 1, 2 or 4 bytes, ordered on a stream (cuMemsetD8Async and
+ * kin). CCH_EINVAL when the size is no multiple of the width. @since 0.1
+ */
+CCH_EXPORT int cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream);
+
+/**
+ * 0 when a kernel of the current context can be given this pointer; CCH_EMISMATCH when it is memory of another
+ * device, or not known to CUDA at all (cuPointerGetAttribute). @since 0.1
+ */
+CCH_EXPORT int cch_pointer_check(CUdeviceptr ptr);
+
+CCH_EXPORT cch_deviceptr *cch_deviceptr_ref(cch_deviceptr *ptr);
+CCH_EXPORT void cch_deviceptr_unref(cch_deviceptr *ptr);
+CCH_EXPORT CUdeviceptr cch_deviceptr_raw(const cch_deviceptr *ptr);
+
+CCH_END_DECLS
+
+#endif

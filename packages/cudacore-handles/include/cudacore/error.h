@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_ERROR_H
+#define CUDACORE_ERROR_H
+
+/**
+ * @file error.h
+ * What went wrong, in full. A failing call returns a code; the calling thread can then read the operation that
+ * failed and a one-line message. Like errno, the record belongs to the thread and is only meaningful right
+ * after a call that failed: success does not clear it.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** Codes of this library. Positive codes are CUresult. */
+typedef enum cch_status {
+  CCH_OK = 0,
+  CCH_ENOMEM = -1,    /**< host memory ran out */
+  CCH_EINVAL = -2,    /**< an argument is not valid; the message names it */
+  CCH_ENODRIVER = -3, /**< the CUDA driver library cannot be loaded */
+  CCH_ENOSYMBOL = -4, /**< the loaded driver (or compiler library) lacks an entry point */
+  CCH_EFORKED = -5,   /**< CUDA was initialised before fork(): it cannot be used in the child */
+  CCH_EIMAGE = -6,    /**< a module image is truncated or not of a known format */
+  CCH_EMISMATCH = -7  /**< objects of different contexts, or arguments of the wrong total size */
+} cch_status;
+
+/** Whose code a cch_error holds. */
+typedef enum cch_domain {
+  CCH_DOMAIN_NONE = 0,
+  CCH_DOMAIN_HANDLES = 1, /**< a CCH_E* code of this library */
+  CCH_DOMAIN_DRIVER = 2   /**< a CUresult */
+} cch_domain;
+
+/** One failure: whose code, the code, the operation (a CUDA or cch_ function's name), a message on one line. */
+typedef struct cch_error {
+  int32_t domain;
+  int32_t code;
+  char operation[64];
+  char message[440];
+} cch_error;
+
+/** Copies the calling thread's last failure to *out (domain CCH_DOMAIN_NONE when there was none). Destructor-safe.
+ * @since 0.1 */
+CCH_EXPORT void cch_error_last(cch_error *out);
+
+/** Forgets the calling thread's last failure. Destructor-safe. @since 0.1 */
+CCH_EXPORT void cch_error_clear(void);
+
+/** Name of a code: "CCH_ENOMEM", or the driver's own, such as "CUDA_ERROR_INVALID_VALUE". Never NULL. @since 0.1 */
+CCH_EXPORT const char *cch_error_name(int code);
+
+/** What a code means, in one line without a full stop. Never NULL. @since 0.1 */
+CCH_EXPORT const char *cch_error_string(int code);
+
+/** Receives failures of destructors, which have nobody to return them to. */
+typedef void (*cch_report_fn)(const cch_error *error);
+
+/**
+ * Sets who hears of failures in destructors; NULL restores the default, one line on stderr. Each pair of
+ * operation and code is reported once in a process. Failures because the driver is shutting down are not
+ * failures. The callback can run on any thread. @since 0.1
+ */
+CCH_EXPORT void cch_error_set_report(cch_report_fn report);
+
+CCH_END_DECLS
+
+#endif

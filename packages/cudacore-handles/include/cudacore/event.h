@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_EVENT_H
+#define CUDACORE_EVENT_H
+
+/**
+ * @file event.h
+ * Events. A box keeps its context and remembers the flags that the driver cannot be asked for.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** Event flags, with CUDA's numbers. */
+#define CCH_EVENT_BLOCKING_SYNC 1u
+#define CCH_EVENT_DISABLE_TIMING 2u
+#define CCH_EVENT_INTERPROCESS 4u
+
+/** cch_event_flags() of a foreign event: not known. */
+#define CCH_EVENT_UNKNOWN 0x80000000u
+
+/** Makes an event in a context (cuEventCreate). CCH_EVENT_INTERPROCESS needs CCH_EVENT_DISABLE_TIMING. @since 0.1 */
+CCH_EXPORT int cch_event_create(cch_event **out, cch_context *context, unsigned flags);
+
+/** Borrows an event; the current context is taken for its own. `owner` as in cch_context_wrap(). @since 0.1 */
+CCH_EXPORT int cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn release);
+
+/**
+ * Captures the work that `stream` has now (cuEventRecord). CCH_EMISMATCH when they are of different contexts.
+ * Caller serialises with waits that should see it. @since 0.1
+ */
+CCH_EXPORT int cch_event_record(cch_event *event, cch_stream *stream);
+
+/** 0 when the recorded work is done, CUDA_ERROR_NOT_READY when not (cuEventQuery). @since 0.1 */
+CCH_EXPORT int cch_event_query(cch_event *event);
+
+/** Waits until the recorded work is done (cuEventSynchronize). @since 0.1 */
+CCH_EXPORT int cch_event_synchronize(cch_event *event);
+
+/** Milliseconds from `start` to `end` (cuEventElapsedTime). @since 0.1 */
+CCH_EXPORT int cch_event_elapsed(float *out, cch_event *start, cch_event *end);
+
+/** The flags that it was created with, or CCH_EVENT_UNKNOWN. @since 0.1 */
+CCH_EXPORT unsigned cch_event_flags(const cch_event *event);
+
+/** The event's context, borrowed from the box; NULL when it was wrapped with no context current. @since 0.1 */
+CCH_EXPORT cch_context *cch_event_context(const cch_event *event);
+
+CCH_EXPORT cch_event *cch_event_ref(cch_event *event);
+CCH_EXPORT void cch_event_unref(cch_event *event);
+CCH_EXPORT CUevent cch_event_raw(const cch_event *event);
+
+CCH_END_DECLS
+
+#endif

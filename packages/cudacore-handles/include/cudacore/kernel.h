@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_KERNEL_H
+#define CUDACORE_KERNEL_H
+
+/**
+ * @file kernel.h
+ * Kernels, their parameters, and launching them.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** Where one parameter lies in a kernel's argument block. Bytes. */
+typedef struct cch_param {
+  uint32_t offset;
+  uint32_t size;
+} cch_param;
+
+/** A launch's geometry. Zero-initialise; `size` says which fields exist. */
+typedef struct cch_launch_config {
+  uint32_t size;         /**< sizeof(cch_launch_config) */
+  uint32_t flags;        /**< CCH_LAUNCH_* bits */
+  uint32_t grid[3];      /**< blocks (with clusters too: not clusters) */
+  uint32_t block[3];     /**< threads a block */
+  uint32_t cluster[3];   /**< blocks a cluster; {0, 0, 0} for no clusters */
+  uint32_t shared_bytes; /**< dynamic shared memory a block */
+} cch_launch_config;
+
+#define CCH_LAUNCH_COOPERATIVE 1u                       /**< all blocks resident at once (grid synchronisation) */
+#define CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION 2u /**< may begin before the kernel ahead of it ends */
+
+/** A kernel of a library, by its (lowered) name (cuLibraryGetKernel). CUDA_ERROR_NOT_FOUND when there is none. @since
+ * 0.1 */
+CCH_EXPORT int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name);
+
+/** Borrows a kernel; `library` (may be NULL) is kept. `owner` as in cch_context_wrap(). @since 0.1 */
+CCH_EXPORT int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner,
+                               cch_release_fn release);
+
+/** The library, borrowed from the box; NULL when it is not known. @since 0.1 */
+CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
+
+/**
+ * The kernel's parameters (cuKernelGetParamInfo, driver 12.4): their number, and an array that lives as long as
+ * the box. Asked of the driver once. @since 0.1
+ */
+CCH_EXPORT int cch_kernel_params(cch_kernel *kernel, const cch_param **out, size_t *count);
+
+/**
+ * Launches a kernel with its arguments packed in one block (cuLaunchKernelEx), each at the offset that
+ * cch_kernel_params() gives. `args` may be NULL when `args_size` is 0. CCH_EMISMATCH when `args_size` is not the
+ * end of the last parameter. @since 0.1
+ */
+CCH_EXPORT int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
+                          size_t args_size);
+
+/** Launches a kernel with an array of pointers to its arguments, as cuLaunchKernelEx takes it. @since 0.1 */
+CCH_EXPORT int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
+                                 void **params);
+
+CCH_EXPORT cch_kernel *cch_kernel_ref(cch_kernel *kernel);
+CCH_EXPORT void cch_kernel_unref(cch_kernel *kernel);
+CCH_EXPORT CUkernel cch_kernel_raw(const cch_kernel *kernel);
+
+CCH_END_DECLS
+
+#endif

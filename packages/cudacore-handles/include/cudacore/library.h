@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_LIBRARY_H
+#define CUDACORE_LIBRARY_H
+
+/**
+ * @file library.h
+ * Libraries: loaded module images. A kernel keeps its library loaded.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/**
+ * Loads a cubin, fatbin or PTX from memory (cuLibraryLoadData). The driver itself never learns an image's
+ * length, so its headers are checked against `size` first: CCH_EIMAGE when it is truncated or of no known
+ * format. PTX need not end with a NUL. The image can be freed afterwards. `log` (may be NULL) receives what the
+ * driver's compiler had to say, at most `log_size` bytes with the NUL. @since 0.1
+ */
+CCH_EXPORT int cch_library_load(cch_library **out, const void *image, size_t size, char *log, size_t log_size);
+
+/** Borrows a library. `owner` as in cch_context_wrap(). @since 0.1 */
+CCH_EXPORT int cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release);
+
+CCH_EXPORT cch_library *cch_library_ref(cch_library *library);
+CCH_EXPORT void cch_library_unref(cch_library *library);
+CCH_EXPORT CUlibrary cch_library_raw(const cch_library *library);
+
+CCH_END_DECLS
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_PROCESS_H
+#define CUDACORE_PROCESS_H
+
+/**
+ * @file process.h
+ * Process-wide events: the end of a managed runtime, fork, and places where CUDA calls are forbidden.
+ *
+ * A reference can be given back anywhere, also where the driver must not be entered: in a CUDA user-object
+ * destructor, in a host function. There the dead box is queued, without allocating, and destroyed later at a
+ * safe point: the next call of this library that creates something or waits, or cch_reclaim_drain().
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/**
+ * Tells that the runtime that registered release callbacks (an interpreter) is shutting down. From now on
+ * foreign owners are leaked, never called. Cannot be undone. Destructor-safe. @since 0.1
+ */
+CCH_EXPORT void cch_process_exiting(void);
+
+/** 1 in a child of fork() whose parent had initialised CUDA: calls fail with CCH_EFORKED, frees do nothing. @since 0.1
+ */
+CCH_EXPORT int cch_process_forked(void);
+
+/** Marks the calling thread as running inside a CUDA callback until the matching cch_callback_leave(). Nests.
+ * Destructor-safe. @since 0.1 */
+CCH_EXPORT void cch_callback_enter(void);
+
+/** Ends what cch_callback_enter() began. Destructor-safe. @since 0.1 */
+CCH_EXPORT void cch_callback_leave(void);
+
+/**
+ * Gives back a reference to a box of any kind where CUDA calls are forbidden: if it was the last, the box is
+ * queued. NULL does nothing. Destructor-safe. @since 0.1
+ */
+CCH_EXPORT void cch_unref_deferred(void *box);
+
+/** Destroys all queued boxes and returns how many; does nothing inside a CUDA callback. @since 0.1 */
+CCH_EXPORT size_t cch_reclaim_drain(void);
+
+/** Number of queued boxes, for tests and diagnostics. Destructor-safe. @since 0.1 */
+CCH_EXPORT size_t cch_reclaim_pending(void);
+
+CCH_END_DECLS
+
+#endif

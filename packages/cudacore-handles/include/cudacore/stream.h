@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_STREAM_H
+#define CUDACORE_STREAM_H
+
+/**
+ * @file stream.h
+ * Streams. A box keeps its context. The two default streams are static boxes without a context: they mean the
+ * context that is current at each call. Operations on other streams work whatever context is current, and leave
+ * the current context as it was.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** cch_stream_create flag: no implicit ordering with the legacy default stream (CU_STREAM_NON_BLOCKING). */
+#define CCH_STREAM_NON_BLOCKING 1u
+
+/**
+ * Makes a stream in a context (cuStreamCreateWithPriority). `priority`: lower runs first; the driver clamps it
+ * to the device's range. @since 0.1
+ */
+CCH_EXPORT int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority);
+
+/**
+ * Borrows a stream; the handles CU_STREAM_LEGACY and NULL, and CU_STREAM_PER_THREAD, give the default streams'
+ * boxes. `owner` as in cch_context_wrap(). @since 0.1
+ */
+CCH_EXPORT int cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_release_fn release);
+
+/** The legacy default stream. A new reference to a box that is never freed. Destructor-safe. @since 0.1 */
+CCH_EXPORT cch_stream *cch_stream_legacy(void);
+
+/** The per-thread default stream. A new reference to a box that is never freed. Destructor-safe. @since 0.1 */
+CCH_EXPORT cch_stream *cch_stream_per_thread(void);
+
+/** The stream's context, borrowed from the box; NULL for a default stream. @since 0.1 */
+CCH_EXPORT cch_context *cch_stream_context(const cch_stream *stream);
+
+/** CU_STREAM_* flags (cuStreamGetFlags). @since 0.1 */
+CCH_EXPORT int cch_stream_flags(unsigned *out, cch_stream *stream);
+
+/** Priority (cuStreamGetPriority). @since 0.1 */
+CCH_EXPORT int cch_stream_priority(int *out, cch_stream *stream);
+
+/** 0 when all work is done, CUDA_ERROR_NOT_READY when not (cuStreamQuery). @since 0.1 */
+CCH_EXPORT int cch_stream_query(cch_stream *stream);
+
+/** Waits until all work is done (cuStreamSynchronize). @since 0.1 */
+CCH_EXPORT int cch_stream_synchronize(cch_stream *stream);
+
+/** Makes later work wait for an event's last record (cuStreamWaitEvent). @since 0.1 */
+CCH_EXPORT int cch_stream_wait_event(cch_stream *stream, cch_event *event);
+
+/** Makes later work of `stream` wait for the work that `other` has now; a temporary event carries it. @since 0.1 */
+CCH_EXPORT int cch_stream_wait_stream(cch_stream *stream, cch_stream *other);
+
+CCH_EXPORT cch_stream *cch_stream_ref(cch_stream *stream);
+CCH_EXPORT void cch_stream_unref(cch_stream *stream);
+CCH_EXPORT CUstream cch_stream_raw(const cch_stream *stream);
+
+CCH_END_DECLS
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "internal.h"
+
+CCH__DEFINE_VERBS(cch_context, CUcontext)
+
+int cch__current_enter(cch__current *current, const cch_context *context) {
+  current->switched = false;
+  if (context == NULL)
+    return 0;
+  int status = CCH__CALL(cuCtxGetCurrent, (&current->saved));
+  if (status != 0 || current->saved == context->raw)
+    return status;
+  status = CCH__CALL(cuCtxSetCurrent, (context->raw));
+  current->switched = status == 0;
+  return status;
+}
+
+void cch__current_leave(const cch__current *current) {
+  if (current->switched)
+    cch__report(CCH__CALL(cuCtxSetCurrent, (current->saved)));
+}
+
+int cch_context_primary(cch_context **out, int device) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch__reclaim_poll();
+  CUdevice raw_device;
+  status = CCH__CALL(cuDeviceGet, (&raw_device, device));
+  if (status != 0)
+    return status;
+  cch_context *context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
+  if (context == NULL)
+    return CCH_ENOMEM;
+  status = CCH__CALL(cuDevicePrimaryCtxRetain, (&context->raw, raw_device));
+  if (status != 0) {
+    cch__box_discard(context);
+    return status;
+  }
+  context->device = device;
+  context->box.owned = true;
+  cch_context *known = cch__registry_insert_unless_owned(context, context->raw);
+  if (known != NULL) {
+    /* It has a retain of its own: ours goes back. */
+    cch_context_unref(context);
+    context = known;
+  }
+  *out = context;
+  return 0;
+}
+
+int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_fn release) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (raw == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "the context is NULL");
+  cch_context *context = cch__wrap_known(CCH_KIND_CONTEXT, raw, owner, release);
+  if (context == NULL) {
+    context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
+    if (context == NULL)
+      return CCH_ENOMEM;
+    context->raw = raw;
+    cch__current current;
+    status = cch__current_enter(&current, context);
+    if (status == 0) {
+      CUdevice device = 0;
+      status = CCH__CALL(cuCtxGetDevice, (&device));
+      context->device = device;
+      cch__current_leave(&current);
+    }
+    if (status != 0) {
+      cch__box_discard(context);
+      return status;
+    }
+    context->box.owner = owner;
+    context->box.release = release;
+    cch__registry_insert(context, raw);
+  }
+  *out = context;
+  return 0;
+}
+
+int cch_context_current(cch_context **out) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  CUcontext raw = NULL;
+  status = CCH__CALL(cuCtxGetCurrent, (&raw));
+  if (status != 0)
+    return status;
+  if (raw != NULL)
+    return cch_context_wrap(out, raw, NULL, NULL);
+  *out = NULL;
+  return 0;
+}
+
+int cch_context_set_current(cch_context *context) {
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuCtxSetCurrent, (cch_context_raw(context)));
+}
+
+int cch_context_synchronize(cch_context *context) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch__reclaim_poll();
+  cch__current current;
+  status = cch__current_enter(&current, context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuCtxSynchronize, ());
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_context_priorities(int *lowest, int *highest, cch_context *context) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch__current current;
+  status = cch__current_enter(&current, context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuCtxGetStreamPriorityRange, (lowest, highest));
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_current_device(int *out) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  CUdevice device;
+  status = CCH__CALL(cuCtxGetDevice, (&device));
+  if (status == 0)
+    *out = device; /* CUdevice is the ordinal */
+  return status;
+}
+
+int cch_context_device(const cch_context *context) { return context->device; }
+
+int cch_context_is_primary(const cch_context *context) { return context->box.owned; }
+
+void cch__context_destroy(cch_context *context) {
+  if (context->box.owned)
+    cch__report(CCH__CALL(cuDevicePrimaryCtxRelease, (context->device)));
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding and loading the driver, once, and telling a forked child apart. */
+#define _GNU_SOURCE
+#include "internal.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+cch__driver_table cch__driver;
+atomic_int cch__state;
+
+static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
+static PFN_cuGetProcAddress_v12000 get_proc_address; /* written before cch__state, under init_lock */
+
+/* A child must find the lock free, whichever thread held it in the parent. */
+static void before_fork(void) { pthread_mutex_lock(&init_lock); }
+
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&init_lock); }
+
+static void after_fork_in_child(void) {
+  if (atomic_load(&cch__state) == CCH__READY)
+    atomic_store(&cch__state, CCH__FORKED);
+  pthread_mutex_unlock(&init_lock);
+}
+
+__attribute__((constructor)) static void watch_fork(void) {
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+int cch_process_forked(void) { return cch__forked(); }
+
+static void *resolve(const char *name, int version) {
+  void *entry = NULL;
+  CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  if (get_proc_address(name, &entry, version, CU_GET_PROC_ADDRESS_DEFAULT, &found) != CUDA_SUCCESS)
+    return NULL;
+  return found == CU_GET_PROC_ADDRESS_SUCCESS ? entry : NULL;
+}
+
+static int load(void) {
+  const char *name = getenv("CUDACORE_DRIVER");
+  if (name == NULL || *name == '\0')
+    name = "libcuda.so.1";
+  void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (handle == NULL)
+    return cch__fail(CCH_ENODRIVER, "dlopen", "%s", dlerror());
+  void *entry = dlsym(handle, "cuGetProcAddress_v2");
+  if (entry == NULL) {
+    dlclose(handle);
+    return cch__fail(CCH_ENODRIVER, "dlopen", "%s is not a CUDA driver of version 12.0 or newer", name);
+  }
+  /* The handle stays open for the life of the process: boxes hold what the driver gave. */
+  memcpy(&get_proc_address, &entry, sizeof entry);
+#define CCH__RESOLVE(name, version)                                                                                    \
+  entry = resolve(#name, version);                                                                                     \
+  memcpy(&cch__driver.name, &entry, sizeof entry);
+  CCH__DRIVER_FUNCTIONS(CCH__RESOLVE)
+#undef CCH__RESOLVE
+  return 0;
+}
+
+static int init_locked(void) {
+  if (get_proc_address == NULL) {
+    int status = load();
+    if (status != 0)
+      return status;
+  }
+  int status = CCH__CALL(cuInit, (0));
+  if (status == 0)
+    atomic_store_explicit(&cch__state, CCH__READY, memory_order_release);
+  return status;
+}
+
+int cch_driver_init(void) {
+  int state = atomic_load_explicit(&cch__state, memory_order_acquire);
+  if (state == CCH__READY)
+    return 0;
+  if (state == CCH__FORKED)
+    return cch__fail(CCH_EFORKED, "fork",
+                     "CUDA was initialised before this process was forked, and cannot be used in the child");
+  pthread_mutex_lock(&init_lock);
+  int status = atomic_load(&cch__state) == CCH__READY ? 0 : init_locked();
+  pthread_mutex_unlock(&init_lock);
+  return status;
+}
+
+int cch__fail_missing(const char *operation) {
+  static const struct {
+    const char *name;
+    int version;
+  } known[] = {
+#define CCH__ROW(name, version) {#name, version},
+      CCH__DRIVER_FUNCTIONS(CCH__ROW)
+#undef CCH__ROW
+  };
+  int needed = 0, have = 0;
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(known[i].name, operation) == 0)
+      needed = known[i].version;
+  if (cch__driver.cuDriverGetVersion)
+    cch__driver.cuDriverGetVersion(&have);
+  return cch__fail(CCH_ENOSYMBOL, operation,
+                   "needs a driver for CUDA %d.%d or newer; the loaded driver is for CUDA %d.%d", needed / 1000,
+                   needed % 1000 / 10, have / 1000, have % 1000 / 10);
+}
+
+int cch_driver_version(int *out) {
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuDriverGetVersion, (out));
+}
+
+int cch_driver_symbol(void **out, const char *name, int version) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  void *entry = resolve(name, version);
+  if (entry == NULL) {
+    int have = 0;
+    CCH__CALL(cuDriverGetVersion, (&have));
+    return cch__fail(CCH_ENOSYMBOL, name, "the loaded driver, for CUDA %d.%d, has no %s of version %d.%d", have / 1000,
+                     have % 1000 / 10, name, version / 1000, version % 1000 / 10);
+  }
+  *out = entry;
+  return 0;
+}
+
+int cch_device_count(int *out) {
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuDeviceGetCount, (out));
+}
+
+int cch_device_attribute(int *out, int attribute, int device) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  CUdevice raw;
+  status = CCH__CALL(cuDeviceGet, (&raw, device));
+  return status != 0 ? status : CCH__CALL(cuDeviceGetAttribute, (out, (CUdevice_attribute)attribute, raw));
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calling thread's last failure, and reports of failures in destructors. */
+#include "internal.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local cch_error last_error;
+
+void cch_error_last(cch_error *out) { *out = last_error; }
+
+void cch_error_clear(void) { memset(&last_error, 0, sizeof last_error); }
+
+static void set_operation(const char *operation) {
+  snprintf(last_error.operation, sizeof last_error.operation, "%s", operation);
+}
+
+int cch__fail(int code, const char *operation, const char *format, ...) {
+  last_error.domain = CCH_DOMAIN_HANDLES;
+  last_error.code = code;
+  set_operation(operation);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(last_error.message, sizeof last_error.message, format, arguments);
+  va_end(arguments);
+  /* One line, whatever the dynamic linker or a caller's name put in. */
+  for (char *c = last_error.message; *c != '\0'; c++)
+    if (*c == '\n')
+      *c = ' ';
+  return code;
+}
+
+int cch__fail_nomem(const char *operation) { return cch__fail(CCH_ENOMEM, operation, "out of host memory"); }
+
+int cch__fail_driver(int result, const char *operation) {
+  if (result == CUDA_ERROR_NOT_READY)
+    return result;
+  last_error.domain = CCH_DOMAIN_DRIVER;
+  last_error.code = result;
+  set_operation(operation);
+  snprintf(last_error.message, sizeof last_error.message, "%s", cch_error_string(result));
+  return result;
+}
+
+static const struct {
+  int code;
+  const char *name, *meaning;
+} own_codes[] = {
+    {CCH_OK, "CCH_OK", "no error"},
+    {CCH_ENOMEM, "CCH_ENOMEM", "out of host memory"},
+    {CCH_EINVAL, "CCH_EINVAL", "an argument is not valid"},
+    {CCH_ENODRIVER, "CCH_ENODRIVER", "the CUDA driver cannot be loaded"},
+    {CCH_ENOSYMBOL, "CCH_ENOSYMBOL", "the loaded library lacks an entry point"},
+    {CCH_EFORKED, "CCH_EFORKED", "CUDA cannot be used in a process forked after it was initialised"},
+    {CCH_EIMAGE, "CCH_EIMAGE", "the module image is truncated or of no known format"},
+    {CCH_EMISMATCH, "CCH_EMISMATCH", "objects or arguments do not fit together"},
+};
+
+const char *cch_error_name(int code) {
+  for (size_t i = 0; i < sizeof own_codes / sizeof *own_codes; i++)
+    if (own_codes[i].code == code)
+      return own_codes[i].name;
+  const char *name = NULL;
+  if (code > 0 && cch__driver.cuGetErrorName)
+    cch__driver.cuGetErrorName((CUresult)code, &name);
+  return name ? name : "CUDA_ERROR_UNRECOGNIZED";
+}
+
+const char *cch_error_string(int code) {
+  for (size_t i = 0; i < sizeof own_codes / sizeof *own_codes; i++)
+    if (own_codes[i].code == code)
+      return own_codes[i].meaning;
+  const char *meaning = NULL;
+  if (code > 0 && cch__driver.cuGetErrorString)
+    cch__driver.cuGetErrorString((CUresult)code, &meaning);
+  return meaning ? meaning : "unrecognized error code";
+}
+
+static void report_to_stderr(const cch_error *error) {
+  fprintf(stderr, "cudacore: %s failed while an object was being destroyed: %s: %s\n", error->operation,
+          cch_error_name(error->code), error->message);
+}
+
+static _Atomic(cch_report_fn) report = report_to_stderr;
+
+void cch_error_set_report(cch_report_fn function) { atomic_store(&report, function ? function : report_to_stderr); }
+
+void cch__report(int status) {
+  /* The driver goes before us at the end of a process; what it held is gone with it. */
+  if (status == 0 || status == CUDA_ERROR_DEINITIALIZED || status == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return;
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static struct {
+    int code;
+    char operation[sizeof last_error.operation];
+  } seen[64];
+  static size_t count;
+  cch_error error = last_error;
+  bool known = false;
+  pthread_mutex_lock(&lock);
+  for (size_t i = 0; i < count && !known; i++)
+    known = seen[i].code == error.code && strcmp(seen[i].operation, error.operation) == 0;
+  if (!known && count < sizeof seen / sizeof *seen) {
+    seen[count].code = error.code;
+    memcpy(seen[count].operation, error.operation, sizeof error.operation);
+    count++;
+  } else {
+    known = true; /* a full table stays silent rather than flood */
+  }
+  pthread_mutex_unlock(&lock);
+  if (!known)
+    atomic_load (&report)(&error);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "internal.h"
+
+CCH__DEFINE_VERBS(cch_event, CUevent)
+
+int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (context == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "the context is NULL");
+  if ((flags & CCH_EVENT_INTERPROCESS) && !(flags & CCH_EVENT_DISABLE_TIMING))
+    return cch__fail(CCH_EINVAL, __func__, "an interprocess event cannot measure time");
+  cch__reclaim_poll();
+  cch_event *event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
+  if (event == NULL)
+    return CCH_ENOMEM;
+  cch__current current;
+  status = cch__current_enter(&current, context);
+  if (status == 0) {
+    status = CCH__CALL(cuEventCreate, (&event->raw, flags));
+    cch__current_leave(&current);
+  }
+  if (status != 0) {
+    cch__box_discard(event);
+    return status;
+  }
+  event->box.owned = true;
+  event->flags = flags;
+  event->context = cch_context_ref(context);
+  cch__registry_insert(event, event->raw);
+  *out = event;
+  return 0;
+}
+
+int cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn release) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (raw == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "the event is NULL");
+  cch_event *event = cch__wrap_known(CCH_KIND_EVENT, raw, owner, release);
+  if (event == NULL) {
+    event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
+    if (event == NULL)
+      return CCH_ENOMEM;
+    status = cch_context_current(&event->context);
+    if (status != 0) {
+      cch__box_discard(event);
+      return status;
+    }
+    event->raw = raw;
+    event->flags = CCH_EVENT_UNKNOWN;
+    event->box.owner = owner;
+    event->box.release = release;
+    cch__registry_insert(event, raw);
+  }
+  *out = event;
+  return 0;
+}
+
+unsigned cch_event_flags(const cch_event *event) { return event->flags; }
+
+cch_context *cch_event_context(const cch_event *event) { return event->context; }
+
+int cch_event_record(cch_event *event, cch_stream *stream) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (stream->context != NULL && event->context != NULL && stream->context->raw != event->context->raw)
+    return cch__fail(CCH_EMISMATCH, __func__,
+                     "the event is of device %d and the stream of device %d, or of different contexts",
+                     event->context->device, stream->context->device);
+  /* A default stream means the one of the event's context: an event can only be recorded there. */
+  cch__current current;
+  status = cch__current_enter(&current, stream->context ? stream->context : event->context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuEventRecord, (event->raw, stream->raw));
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_event_query(cch_event *event) {
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuEventQuery, (event->raw));
+}
+
+int cch_event_synchronize(cch_event *event) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch__reclaim_poll();
+  return CCH__CALL(cuEventSynchronize, (event->raw));
+}
+
+int cch_event_elapsed(float *out, cch_event *start, cch_event *end) {
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuEventElapsedTime, (out, start->raw, end->raw));
+}
+
+void cch__event_destroy(cch_event *event) {
+  if (event->box.owned)
+    cch__report(CCH__CALL(cuEventDestroy, (event->raw)));
+  cch_context_unref(event->context);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+CCH__DEFINE_VERBS(cch_kernel, CUkernel)
+
+cch_library *cch_kernel_library(const cch_kernel *kernel) { return kernel->library; }
+
+int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  CUkernel raw;
+  status = CCH__CALL(cuLibraryGetKernel, (&raw, library->raw, name));
+  return status != 0 ? status : cch_kernel_wrap(out, raw, library, NULL, NULL);
+}
+
+/* The library that the driver says a kernel is of, if it is one of ours; NULL where the driver cannot say. */
+static cch_library *library_of(CUkernel raw) {
+  CUlibrary library = NULL;
+  if (cch__driver.cuKernelGetLibrary == NULL || cch__driver.cuKernelGetLibrary(&library, raw) != CUDA_SUCCESS)
+    return NULL;
+  return cch__registry_find(CCH_KIND_LIBRARY, library);
+}
+
+int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (raw == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "the kernel is NULL");
+  /* A kernel is as alive as its library: the known box serves unless a stated keeper is missing from it. */
+  cch_kernel *kernel = cch__registry_find(CCH_KIND_KERNEL, raw);
+  if (kernel != NULL && owner == NULL && (library == NULL || kernel->library == library)) {
+    *out = kernel;
+    return 0;
+  }
+  cch_kernel_unref(kernel);
+  kernel = cch__box_new(CCH_KIND_KERNEL, sizeof *kernel, __func__);
+  if (kernel == NULL)
+    return CCH_ENOMEM;
+  kernel->raw = raw;
+  kernel->library = library ? cch_library_ref(library) : library_of(raw);
+  kernel->box.owner = owner;
+  kernel->box.release = release;
+  cch__registry_insert(kernel, raw);
+  *out = kernel;
+  return 0;
+}
+
+static int query_params(cch_kernel *kernel, cch__params **out) {
+  size_t offset, size, count = 0;
+  if (cch__driver.cuKernelGetParamInfo == NULL)
+    return cch__fail_missing("cuKernelGetParamInfo");
+  CUresult result;
+  while ((result = cch__driver.cuKernelGetParamInfo(kernel->raw, count, &offset, &size)) == CUDA_SUCCESS)
+    count++;
+  if (result != CUDA_ERROR_INVALID_VALUE) /* what it says to an index beyond the last */
+    return cch__fail_driver((int)result, "cuKernelGetParamInfo");
+  cch__params *params = malloc(sizeof *params + count * sizeof *params->param);
+  if (params == NULL)
+    return cch__fail_nomem("cch_kernel_params");
+  params->count = count;
+  params->block_size = 0;
+  for (size_t i = 0; i < count; i++) {
+    int status = CCH__CALL(cuKernelGetParamInfo, (kernel->raw, i, &offset, &size));
+    if (status != 0) {
+      free(params);
+      return status;
+    }
+    params->param[i].offset = (uint32_t)offset;
+    params->param[i].size = (uint32_t)size;
+    if (offset + size > params->block_size)
+      params->block_size = offset + size;
+  }
+  *out = params;
+  return 0;
+}
+
+static int params_of(cch_kernel *kernel, const cch__params **out) {
+  cch__params *params = atomic_load_explicit(&kernel->params, memory_order_acquire);
+  if (params == NULL) {
+    int status = query_params(kernel, &params);
+    if (status != 0)
+      return status;
+    cch__params *first = NULL;
+    if (!atomic_compare_exchange_strong(&kernel->params, &first, params)) {
+      free(params); /* another thread asked too, and was first */
+      params = first;
+    }
+  }
+  *out = params;
+  return 0;
+}
+
+int cch_kernel_params(cch_kernel *kernel, const cch_param **out, size_t *count) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  const cch__params *params;
+  status = params_of(kernel, &params);
+  if (status != 0)
+    return status;
+  *out = params->param;
+  *count = params->count;
+  return 0;
+}
+
+static int launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params,
+                  void **extra) {
+  if (config->size < sizeof *config)
+    return cch__fail(CCH_EINVAL, "cch_launch", "the config's size is not that of a cch_launch_config");
+  CUlaunchAttribute attributes[3];
+  CUlaunchConfig launch;
+  memset(&launch, 0, sizeof launch);
+  launch.gridDimX = config->grid[0];
+  launch.gridDimY = config->grid[1];
+  launch.gridDimZ = config->grid[2];
+  launch.blockDimX = config->block[0];
+  launch.blockDimY = config->block[1];
+  launch.blockDimZ = config->block[2];
+  launch.sharedMemBytes = config->shared_bytes;
+  launch.hStream = stream->raw;
+  launch.attrs = attributes;
+  if (config->cluster[0] != 0) {
+    CUlaunchAttribute *attribute = &attributes[launch.numAttrs++];
+    memset(attribute, 0, sizeof *attribute);
+    attribute->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    attribute->value.clusterDim.x = config->cluster[0];
+    attribute->value.clusterDim.y = config->cluster[1];
+    attribute->value.clusterDim.z = config->cluster[2];
+  }
+  if (config->flags & CCH_LAUNCH_COOPERATIVE) {
+    CUlaunchAttribute *attribute = &attributes[launch.numAttrs++];
+    memset(attribute, 0, sizeof *attribute);
+    attribute->id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    attribute->value.cooperative = 1;
+  }
+  if (config->flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION) {
+    CUlaunchAttribute *attribute = &attributes[launch.numAttrs++];
+    memset(attribute, 0, sizeof *attribute);
+    attribute->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attribute->value.programmaticStreamSerializationAllowed = 1;
+  }
+  cch__current current;
+  int status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  /* The driver takes a CUkernel for a CUfunction and loads it in the current context when it is first needed. */
+  status = CCH__CALL(cuLaunchKernelEx, (&launch, (CUfunction)kernel->raw, params, extra));
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
+               size_t args_size) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  const cch__params *params;
+  status = params_of(kernel, &params);
+  if (status != 0)
+    return status;
+  if (args_size != params->block_size)
+    return cch__fail(CCH_EMISMATCH, __func__, "the kernel takes %zu bytes of arguments, not %zu", params->block_size,
+                     args_size);
+  if (args_size == 0)
+    return launch(stream, config, kernel, NULL, NULL);
+  void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_size,
+                   CU_LAUNCH_PARAM_END};
+  return launch(stream, config, kernel, NULL, extra);
+}
+
+int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params) {
+  int status = cch__ready();
+  return status != 0 ? status : launch(stream, config, kernel, params, NULL);
+}
+
+void cch__kernel_destroy(cch_kernel *kernel) {
+  free(atomic_load_explicit(&kernel->params, memory_order_acquire));
+  cch_library_unref(kernel->library);
+}

@@ -1,0 +1,908 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The extension module cudacore_handles._pack: packs Python values into the argument block of a kernel.
+ *
+ * It is the hottest code of the package (a launch packs every argument), so it is the one place that talks to
+ * CPython directly. It knows nothing of CUDA, and of other libraries' types only what it is told: register()
+ * says how a type is packed, and an unknown type is put to the resolver (see _argtypes.py) once.
+ *
+ * Limited API of Python 3.10: one binary for every later version. Everything here runs under the GIL, but any
+ * value can run arbitrary Python code while it is converted (__index__, __float__, a property, a converter), and
+ * that code can call back into this module. So nothing is held across such a call that the call could free: the
+ * arguments belong to their tuple, an entry of the registry is copied out (its converter with a reference of its
+ * own), and a block is written only when all values have been converted.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+  BLOCK_MAX = 65536,   /* bytes of the largest argument block; CUDA's own limit is below */
+  SCRATCH_SIZE = 4096, /* blocks up to this size are packed on the stack (kernels of CUDA 12 end there) */
+  TABLE_START = 64,    /* slots of a new registry; a power of two */
+  LISTED_SIZES = 16,   /* parameter sizes that the message about a wrong count lists */
+  PRINTED_BITS = 128,  /* integers above are described by their length, not printed */
+};
+
+/* One parameter of a kernel: cch_param of cudacore/kernel.h. */
+typedef struct param {
+  uint32_t offset;
+  uint32_t size;
+} param;
+
+/* The bytes of an array of param. */
+typedef struct layout {
+  const char *data;
+  Py_ssize_t count;
+  uint64_t total; /* end of the last parameter */
+} layout;
+
+/* How the values of a type are packed. The first six are public, as module constants. */
+typedef enum kind {
+  KIND_SIGNED,
+  KIND_UNSIGNED,
+  KIND_FLOAT,
+  KIND_COMPLEX,
+  KIND_BOOL,
+  KIND_POINTER,
+  KIND_PUBLIC_COUNT,
+  KIND_CONVERTER = KIND_PUBLIC_COUNT,
+  KIND_NONE,
+  KIND_BYTES,
+  KIND_BYTEARRAY,
+  KIND_MEMORYVIEW,
+} kind;
+
+/*
+ * One registered type. The registry does not keep types alive: `weak` is a weak reference whose callback drops the
+ * entry before the type's address can be reused. Built-in types are immortal and have none.
+ */
+typedef struct entry {
+  const void *type; /* the key, borrowed; NULL: a free slot */
+  PyObject *weak;
+  PyObject *converter; /* of KIND_CONVERTER */
+  kind kind;
+  uint32_t itemsize; /* what the parameter must have; 0: any size that suits the kind */
+} entry;
+
+typedef struct state {
+  entry *table; /* open addressing, linear probing, at most half full */
+  size_t mask;  /* slots - 1 */
+  size_t used;
+  PyObject *resolver;
+  PyObject *forget;   /* the module's _forget, the callback of the weak references */
+  PyObject *ptr_name; /* "_ptr", interned */
+} state;
+
+/* ---- messages ---- */
+
+static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
+
+/* "numpy.int32", "cudacore_handles.Buffer", "list": the type's name, and of its module the part that users import. */
+static PyObject *type_name(PyObject *value) {
+  PyObject *type = (PyObject *)Py_TYPE(value), *result = NULL, *dot = NULL, *parts = NULL;
+  PyObject *name = PyObject_GetAttrString(type, "__name__");
+  PyObject *module = PyObject_GetAttrString(type, "__module__");
+  if (!name || !module)
+    goto done;
+  if (!PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "builtins") == 0 ||
+      PyUnicode_CompareWithASCIIString(module, "__main__") == 0) {
+    result = PyObject_Str(name);
+    goto done;
+  }
+  dot = PyUnicode_FromString(".");
+  parts = dot ? PyUnicode_Partition(module, dot) : NULL;
+  if (parts)
+    result = PyUnicode_FromFormat("%S.%S", PyTuple_GetItem(parts, 0), name);
+done:
+  Py_XDECREF(parts);
+  Py_XDECREF(dot);
+  Py_XDECREF(module);
+  Py_XDECREF(name);
+  return result;
+}
+
+/* Raises an exception whose format has %U for the name of the value's type, and then two sizes. */
+static int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssize_t given, uint32_t size) {
+  PyObject *name = type_name(value);
+  if (name) {
+    PyErr_Format(exception, format, name, given, size);
+    Py_DECREF(name);
+  }
+  return -1;
+}
+
+static int raise_size_mismatch(PyObject *value, Py_ssize_t given, uint32_t size) {
+  return raise_about(PyExc_TypeError,
+                     given == 1 ? "%U has %zd byte, but the parameter has %u"
+                                : "%U has %zd bytes, but the parameter has %u",
+                     value, given, size);
+}
+
+static int raise_unsuitable_size(const char *what, uint32_t size) {
+  PyErr_Format(PyExc_TypeError, "%s cannot fill a parameter of %u byte%s; pass bytes of exactly that size", what, size,
+               plural(size));
+  return -1;
+}
+
+static int raise_int_overflow(PyObject *value, uint32_t size, long long low, unsigned long long high) {
+  PyObject *length = PyObject_CallMethod(value, "bit_length", NULL);
+  if (!length)
+    return -1;
+  int overflow = 0;
+  long bits = PyLong_AsLongAndOverflow(length, &overflow);
+  if (overflow || bits > PRINTED_BITS)
+    PyErr_Format(PyExc_OverflowError, "an int of %S bits does not fit a parameter of %u byte%s (%lld to %llu)", length,
+                 size, plural(size), low, high);
+  else
+    PyErr_Format(PyExc_OverflowError, "%R does not fit a parameter of %u byte%s (%lld to %llu)", value, size,
+                 plural(size), low, high);
+  Py_DECREF(length);
+  return -1;
+}
+
+static int raise_float_overflow(double number, uint32_t size) {
+  PyObject *value = PyFloat_FromDouble(number);
+  if (value) {
+    PyErr_Format(PyExc_OverflowError, "%R does not fit a parameter of %u bytes (binary%u)", value, size, size * 8);
+    Py_DECREF(value);
+  }
+  return -1;
+}
+
+static void raise_wrong_count(const layout *params, Py_ssize_t given) {
+  char sizes[LISTED_SIZES * sizeof "4294967295, " + sizeof "..."];
+  size_t length = 0;
+  const char *were = given == 1 ? "was" : "were";
+  if (params->count == 0) {
+    PyErr_Format(PyExc_TypeError, "the kernel takes no arguments, but %zd %s given", given, were);
+    return;
+  }
+  for (Py_ssize_t i = 0; i < params->count && i < LISTED_SIZES; ++i) {
+    param p;
+    memcpy(&p, params->data + (size_t)i * sizeof p, sizeof p);
+    length += (size_t)snprintf(sizes + length, sizeof sizes - length, i ? ", %u" : "%u", (unsigned)p.size);
+  }
+  if (params->count > LISTED_SIZES)
+    snprintf(sizes + length, sizeof sizes - length, ", ...");
+  PyErr_Format(PyExc_TypeError, "the kernel takes %zd argument%s (parameter size%s: %s bytes), but %zd %s given",
+               params->count, plural((uint64_t)params->count), plural((uint64_t)params->count), sizes, given, were);
+}
+
+/* Puts the argument's number in front of the message of the exception that its conversion raised. */
+static void name_argument(Py_ssize_t index) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  /* Subclasses have constructors and messages of their own: they, and all else, pass unchanged. */
+  if (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_OverflowError) {
+    PyObject *message = PyUnicode_FromFormat("argument %zd: %S", index, value);
+    PyObject *args = message ? PyTuple_Pack(1, message) : NULL;
+    if (!args || PyObject_SetAttrString(value, "args", args) < 0)
+      PyErr_Clear();
+    Py_XDECREF(args);
+    Py_XDECREF(message);
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
+/* ---- the registry ---- */
+
+static size_t home_slot(const state *st, const void *type) {
+  /* Fibonacci hashing: the multiplier spreads neighbouring addresses over the high half, which is folded down. */
+  uint64_t hash = (uint64_t)(uintptr_t)type * UINT64_C(0x9E3779B97F4A7C15);
+  return (size_t)(hash >> 32) & st->mask;
+}
+
+/* The slot of a type, or the free slot where it belongs. */
+static entry *find_slot(const state *st, const void *type) {
+  size_t i = home_slot(st, type);
+  while (st->table[i].type && st->table[i].type != type)
+    i = (i + 1) & st->mask;
+  return &st->table[i];
+}
+
+static int allocate_table(state *st, size_t slots) {
+  entry *table = PyMem_Calloc(slots, sizeof *table);
+  if (!table) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  entry *old = st->table;
+  size_t old_slots = old ? st->mask + 1 : 0;
+  st->table = table;
+  st->mask = slots - 1;
+  for (size_t i = 0; i < old_slots; ++i)
+    if (old[i].type)
+      *find_slot(st, old[i].type) = old[i];
+  PyMem_Free(old);
+  return 0;
+}
+
+/* Stores a new entry or replaces a type's old one. Takes over the references of `item`, also on failure. */
+static int store_entry(state *st, entry item) {
+  if (2 * (st->used + 1) > st->mask + 1 && allocate_table(st, 2 * (st->mask + 1)) < 0) {
+    Py_XDECREF(item.weak);
+    Py_XDECREF(item.converter);
+    return -1;
+  }
+  entry *slot = find_slot(st, item.type);
+  entry old = *slot;
+  *slot = item;
+  if (!old.type)
+    ++st->used;
+  Py_XDECREF(old.weak);
+  Py_XDECREF(old.converter);
+  return 0;
+}
+
+static void remove_slot(state *st, size_t hole) {
+  entry old = st->table[hole];
+  /* Close the gap: an entry further on moves into it unless its home lies between the gap and its place. */
+  for (size_t i = (hole + 1) & st->mask; st->table[i].type; i = (i + 1) & st->mask) {
+    size_t from_home = (i - home_slot(st, st->table[i].type)) & st->mask;
+    if (from_home >= ((i - hole) & st->mask)) {
+      st->table[hole] = st->table[i];
+      hole = i;
+    }
+  }
+  st->table[hole] = (entry){0};
+  --st->used;
+  Py_XDECREF(old.weak);
+  Py_XDECREF(old.converter);
+}
+
+/* ---- storing numbers ---- */
+
+static void store_integer(unsigned char *out, uint32_t size, uint64_t bits) {
+  uint16_t two = (uint16_t)bits;
+  uint32_t four = (uint32_t)bits;
+  if (size == 8)
+    memcpy(out, &bits, sizeof bits);
+  else if (size == 4)
+    memcpy(out, &four, sizeof four);
+  else if (size == 2)
+    memcpy(out, &two, sizeof two);
+  else
+    *out = (unsigned char)bits;
+}
+
+/* Rounds to binary16, ties to even; false when a finite number is too large. */
+static int half_from_double(double number, uint16_t *out) {
+  uint64_t bits;
+  memcpy(&bits, &number, sizeof bits);
+  uint16_t sign = (uint16_t)(bits >> 48 & 0x8000);
+  int exponent = (int)(bits >> 52 & 0x7FF) - 1023;
+  uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
+  if (exponent == 1024) { /* infinity, or a NaN: quiet, with what fits of its payload */
+    *out = (uint16_t)(sign | 0x7C00 | (fraction ? 0x200 | fraction >> 42 : 0));
+    return 1;
+  }
+  if (exponent > 15)
+    return 0;
+  /* What remains after the shift: exponent and fraction of a normal number, or a subnormal's fraction alone. Rounding
+     may carry into the exponent, which is right in both cases. */
+  uint64_t value;
+  int shift = 42;
+  if (exponent >= -14) {
+    value = (uint64_t)(exponent + 15) << 52 | fraction;
+  } else {
+    value = UINT64_C(1) << 52 | fraction;
+    shift += -14 - exponent;
+  }
+  if (shift > 53) { /* below half of the smallest subnormal */
+    *out = sign;
+    return 1;
+  }
+  uint64_t result = value >> shift, rest = value & ((UINT64_C(1) << shift) - 1), tie = UINT64_C(1) << (shift - 1);
+  if (rest > tie || (rest == tie && (result & 1)))
+    ++result;
+  *out = (uint16_t)(sign | result);
+  return result < 0x7C00;
+}
+
+static int store_float(unsigned char *out, uint32_t size, double number) {
+  switch (size) {
+  case 8:
+    memcpy(out, &number, sizeof number);
+    return 0;
+  case 4: {
+    float narrow = (float)number;
+    if (isinf(narrow) && !isinf(number))
+      return raise_float_overflow(number, size);
+    memcpy(out, &narrow, sizeof narrow);
+    return 0;
+  }
+  case 2: {
+    uint16_t half;
+    if (!half_from_double(number, &half))
+      return raise_float_overflow(number, size);
+    memcpy(out, &half, sizeof half);
+    return 0;
+  }
+  default:
+    return raise_unsuitable_size("a float", size);
+  }
+}
+
+/* ---- packing one value ---- */
+
+/* Packs an int (or a subclass) that must fit as a signed number, as an unsigned one, or as either. */
+static int pack_int(unsigned char *out, uint32_t size, PyObject *value, int may_be_signed, int may_be_unsigned) {
+  if (size != 8 && size != 4 && size != 2 && size != 1)
+    return raise_unsuitable_size("an int", size);
+  unsigned long long half_range = 1ull << (8 * size - 1);
+  long long low = may_be_signed ? -(long long)(half_range - 1) - 1 : 0;
+  unsigned long long high = may_be_unsigned ? half_range - 1 + half_range : half_range - 1;
+  int overflow;
+  long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  unsigned long long bits = (unsigned long long)number;
+  int fits = overflow == 0 && (number < 0 ? number >= low : bits <= high);
+  if (overflow > 0 && high > LLONG_MAX) { /* 2**63 and above: only the unsigned conversion can tell */
+    bits = PyLong_AsUnsignedLongLong(value);
+    fits = !(bits == (unsigned long long)-1 && PyErr_Occurred());
+    if (!fits)
+      PyErr_Clear();
+  }
+  if (!fits)
+    return raise_int_overflow(value, size, low, high);
+  store_integer(out, size, bits);
+  return 0;
+}
+
+static int pack_bytes(unsigned char *out, uint32_t size, PyObject *value, const char *data, Py_ssize_t length) {
+  if ((uint64_t)length != size)
+    return raise_size_mismatch(value, length, size);
+  memcpy(out, data, size);
+  return 0;
+}
+
+static int pack_integer_like(unsigned char *out, uint32_t size, PyObject *value, const entry *how) {
+  PyObject *number = PyNumber_Index(value);
+  if (!number)
+    return -1;
+  int any = how->itemsize == 0; /* as a Python int */
+  int status = pack_int(out, size, number, any || how->kind == KIND_SIGNED, any || how->kind == KIND_UNSIGNED);
+  Py_DECREF(number);
+  return status;
+}
+
+static int pack_float_like(unsigned char *out, uint32_t size, PyObject *value) {
+  double number = PyFloat_AsDouble(value);
+  if (number == -1.0 && PyErr_Occurred())
+    return -1;
+  return store_float(out, size, number);
+}
+
+static int pack_complex_like(unsigned char *out, uint32_t size, PyObject *value) {
+  if (size != 8 && size != 16)
+    return raise_unsuitable_size("a complex number", size);
+  PyObject *number = PyObject_CallFunctionObjArgs((PyObject *)&PyComplex_Type, value, NULL);
+  if (!number)
+    return -1;
+  double real = PyComplex_RealAsDouble(number), imaginary = PyComplex_ImagAsDouble(number);
+  Py_DECREF(number);
+  uint32_t half = size / 2;
+  return store_float(out, half, real) < 0 ? -1 : store_float(out + half, half, imaginary);
+}
+
+static int pack_pointer(const state *st, unsigned char *out, uint32_t size, PyObject *value) {
+  if (size != 8)
+    return raise_size_mismatch(value, 8, size);
+  PyObject *address = PyObject_GetAttr(value, st->ptr_name);
+  if (!address)
+    return -1;
+  int status;
+  if (PyLong_Check(address)) {
+    status = pack_int(out, size, address, 1, 1);
+  } else if (address == Py_None) {
+    status = raise_about(PyExc_ValueError, "%U is closed", value, 0, 0);
+  } else {
+    status = raise_about(PyExc_TypeError, "%U has no integer address in _ptr", value, 0, 0);
+  }
+  Py_DECREF(address);
+  return status;
+}
+
+static int pack_converted(unsigned char *out, uint32_t size, PyObject *value, PyObject *converter) {
+  int status = -1;
+  Py_INCREF(converter); /* it may be unregistered while it runs */
+  PyObject *length = PyLong_FromUnsignedLong(size);
+  PyObject *result = length ? PyObject_CallFunctionObjArgs(converter, value, length, NULL) : NULL;
+  if (!result) {
+    status = -1;
+  } else if (PyBytes_Check(result)) {
+    char *data;
+    Py_ssize_t given;
+    if (PyBytes_AsStringAndSize(result, &data, &given) == 0)
+      status = pack_bytes(out, size, value, data, given);
+  } else if (PyLong_Check(result)) {
+    status = pack_int(out, size, result, 1, 1);
+  } else {
+    status = raise_about(PyExc_TypeError, "the converter of %U must return bytes or an int", value, 0, 0);
+  }
+  Py_XDECREF(result);
+  Py_XDECREF(length);
+  Py_DECREF(converter);
+  return status;
+}
+
+static int pack_memoryview(unsigned char *out, uint32_t size, PyObject *value) {
+  PyObject *copy = PyBytes_FromObject(value);
+  if (!copy)
+    return -1;
+  char *data;
+  Py_ssize_t length;
+  int status = PyBytes_AsStringAndSize(copy, &data, &length);
+  if (status == 0)
+    status = pack_bytes(out, size, value, data, length);
+  Py_DECREF(copy);
+  return status;
+}
+
+/* Copies to *how what the registry has for the value's type, asking the resolver where it has nothing. */
+static int look_up(const state *st, PyObject *value, entry *how) {
+  PyObject *type = (PyObject *)Py_TYPE(value);
+  *how = *find_slot(st, type);
+  if (!how->type && st->resolver) {
+    PyObject *resolver = st->resolver;
+    Py_INCREF(resolver); /* it may be replaced while it runs */
+    Py_INCREF(type);     /* and the value given another class */
+    PyObject *known = PyObject_CallFunctionObjArgs(resolver, type, value, NULL);
+    Py_DECREF(type);
+    Py_DECREF(resolver);
+    int found = known ? PyObject_IsTrue(known) : -1;
+    Py_XDECREF(known);
+    if (found < 0)
+      return -1;
+    if (found)
+      *how = *find_slot(st, Py_TYPE(value));
+  }
+  if (!how->type)
+    return raise_about(PyExc_TypeError,
+                       "cannot pass a '%U' to a kernel; pass an int, float, complex, bool or None, a NumPy or ctypes "
+                       "scalar, a device array or buffer, or bytes for a struct",
+                       value, 0, 0);
+  return 0;
+}
+
+static int pack_value(const state *st, unsigned char *out, uint32_t size, PyObject *value) {
+  if (PyLong_CheckExact(value))
+    return pack_int(out, size, value, 1, 1);
+  if (PyFloat_CheckExact(value))
+    return store_float(out, size, PyFloat_AsDouble(value));
+  entry how;
+  if (look_up(st, value, &how) < 0)
+    return -1;
+  if (how.itemsize && how.itemsize != size)
+    return raise_size_mismatch(value, how.itemsize, size);
+  switch (how.kind) {
+  case KIND_SIGNED:
+  case KIND_UNSIGNED:
+    return pack_integer_like(out, size, value, &how);
+  case KIND_FLOAT:
+    return pack_float_like(out, size, value);
+  case KIND_COMPLEX:
+    return pack_complex_like(out, size, value);
+  case KIND_BOOL: {
+    int truth = PyObject_IsTrue(value);
+    return truth < 0 ? -1 : pack_int(out, size, truth ? Py_True : Py_False, 1, 1);
+  }
+  case KIND_POINTER:
+    return pack_pointer(st, out, size, value);
+  case KIND_CONVERTER:
+    return pack_converted(out, size, value, how.converter);
+  case KIND_NONE:
+    if (size != 8) {
+      PyErr_Format(PyExc_TypeError, "None is a null pointer of 8 bytes, but the parameter has %u", size);
+      return -1;
+    }
+    store_integer(out, size, 0);
+    return 0;
+  case KIND_BYTES: {
+    char *data;
+    Py_ssize_t length;
+    return PyBytes_AsStringAndSize(value, &data, &length) < 0 ? -1 : pack_bytes(out, size, value, data, length);
+  }
+  case KIND_BYTEARRAY:
+    return pack_bytes(out, size, value, PyByteArray_AsString(value), PyByteArray_Size(value));
+  case KIND_MEMORYVIEW:
+    return pack_memoryview(out, size, value);
+  }
+  Py_UNREACHABLE();
+}
+
+/* ---- packing a block ---- */
+
+static param param_at(const layout *params, Py_ssize_t index) {
+  param p;
+  memcpy(&p, params->data + (size_t)index * sizeof p, sizeof p);
+  return p;
+}
+
+static int raise_bad_layout(Py_ssize_t index) {
+  PyErr_Format(PyExc_ValueError,
+               "layout: parameter %zd overlaps the one before it, or ends beyond the block or beyond %d bytes", index,
+               BLOCK_MAX);
+  return -1;
+}
+
+static int read_layout(PyObject *object, layout *out) {
+  if (!PyBytes_Check(object))
+    return raise_about(PyExc_TypeError, "layout must be bytes, not '%U'", object, 0, 0);
+  Py_ssize_t length;
+  char *data;
+  if (PyBytes_AsStringAndSize(object, &data, &length) < 0)
+    return -1;
+  if (length % (Py_ssize_t)sizeof(param)) {
+    PyErr_Format(PyExc_ValueError, "layout must be an array of (offset, size) pairs of 4 bytes each, not %zd bytes",
+                 length);
+    return -1;
+  }
+  *out = (layout){data, length / (Py_ssize_t)sizeof(param), 0};
+  if (out->count) {
+    param last = param_at(out, out->count - 1);
+    out->total = (uint64_t)last.offset + last.size;
+    if (out->total > BLOCK_MAX)
+      return raise_bad_layout(out->count - 1);
+  }
+  return 0;
+}
+
+/* Packs all values into `out`, which has room for the whole block. */
+static int pack_values(const state *st, const layout *params, PyObject *args, unsigned char *out) {
+  Py_ssize_t given = PyTuple_Size(args);
+  if (given != params->count) {
+    raise_wrong_count(params, given);
+    return -1;
+  }
+  uint64_t end = 0;
+  for (Py_ssize_t i = 0; i < given; ++i) {
+    param p = param_at(params, i);
+    if (p.offset < end || (uint64_t)p.offset + p.size > params->total)
+      return raise_bad_layout(i);
+    if (p.offset != end)
+      memset(out + end, 0, p.offset - end);
+    end = (uint64_t)p.offset + p.size;
+    PyObject *value = PyTuple_GetItem(args, i);
+    if (p.size == 8 && PyLong_CheckExact(value)) { /* pointers as integers: most arguments of most launches */
+      int overflow;
+      long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+      if (!overflow) {
+        memcpy(out + p.offset, &number, sizeof number);
+        continue;
+      }
+    }
+    if (pack_value(st, out + p.offset, p.size, value) < 0) {
+      name_argument(i);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+static int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected) {
+  if (given == expected)
+    return 0;
+  PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, but %zd %s given", signature, expected, given,
+               given == 1 ? "was" : "were");
+  return -1;
+}
+
+static int check_args(PyObject *args) {
+  return PyTuple_Check(args) ? 0 : raise_about(PyExc_TypeError, "args must be a tuple, not '%U'", args, 0, 0);
+}
+
+/* A block must have the layout's size, and still have it after the values were converted. */
+static int check_block(PyObject *block, const layout *params) {
+  if (!PyByteArray_Check(block))
+    return raise_about(PyExc_TypeError, "block must be a bytearray, not '%U'", block, 0, 0);
+  Py_ssize_t length = PyByteArray_Size(block);
+  if ((uint64_t)length == params->total)
+    return 0;
+  PyErr_Format(PyExc_ValueError, "block has %zd byte%s, but the parameters take %d", length, plural((uint64_t)length),
+               (int)params->total);
+  return -1;
+}
+
+PyDoc_STRVAR(pack_doc, "pack(layout, args, /)\n--\n\n"
+                       "Return the argument block of a launch: each value of the tuple at its parameter's place, "
+                       "padding zero.");
+
+static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  layout params;
+  if (check_argument_count("pack(layout, args)", count, 2) < 0 || read_layout(arguments[0], &params) < 0 ||
+      check_args(arguments[1]) < 0)
+    return NULL;
+  /* Nothing else can see the new object, so its bytes may be written. Empty bytes are shared: nothing to write. */
+  PyObject *block = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)params.total);
+  if (!block)
+    return NULL;
+  unsigned char *out = (unsigned char *)PyBytes_AsString(block);
+  if (pack_values(PyModule_GetState(module), &params, arguments[1], out) < 0) {
+    Py_DECREF(block);
+    return NULL;
+  }
+  return block;
+}
+
+PyDoc_STRVAR(pack_into_doc, "pack_into(layout, block, args, /)\n--\n\n"
+                            "Write the values of the tuple over a whole block; on any error the block is as before.");
+
+static PyObject *pack_into(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  layout params;
+  if (check_argument_count("pack_into(layout, block, args)", count, 3) < 0 || read_layout(arguments[0], &params) < 0 ||
+      check_block(arguments[1], &params) < 0 || check_args(arguments[2]) < 0)
+    return NULL;
+  unsigned char stack[SCRATCH_SIZE], *scratch = stack;
+  if (params.total > sizeof stack) {
+    scratch = PyMem_Malloc((size_t)params.total);
+    if (!scratch)
+      return PyErr_NoMemory();
+  }
+  int status = pack_values(PyModule_GetState(module), &params, arguments[2], scratch);
+  if (status == 0)
+    status = check_block(arguments[1], &params);
+  if (status == 0)
+    memcpy(PyByteArray_AsString(arguments[1]), scratch, (size_t)params.total);
+  if (scratch != stack)
+    PyMem_Free(scratch);
+  if (status < 0)
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(pack_one_doc, "pack_one(layout, block, index, value, /)\n--\n\n"
+                           "Write one value over its parameter in a block; on any error the block is as before.");
+
+static PyObject *pack_one(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  layout params;
+  if (check_argument_count("pack_one(layout, block, index, value)", count, 4) < 0 ||
+      read_layout(arguments[0], &params) < 0 || check_block(arguments[1], &params) < 0)
+    return NULL;
+  Py_ssize_t index = PyNumber_AsSsize_t(arguments[2], PyExc_IndexError);
+  if (index == -1 && PyErr_Occurred())
+    return NULL;
+  if (index < 0 || index >= params.count)
+    return PyErr_Format(PyExc_IndexError, "argument %zd is out of range: the kernel takes %zd argument%s", index,
+                        params.count, plural((uint64_t)params.count));
+  param p = param_at(&params, index);
+  if ((uint64_t)p.offset + p.size > params.total) {
+    raise_bad_layout(index);
+    return NULL;
+  }
+  unsigned char stack[SCRATCH_SIZE], *scratch = stack;
+  if (p.size > sizeof stack) {
+    scratch = PyMem_Malloc(p.size);
+    if (!scratch)
+      return PyErr_NoMemory();
+  }
+  int status = pack_value(PyModule_GetState(module), scratch, p.size, arguments[3]);
+  if (status < 0)
+    name_argument(index);
+  else
+    status = check_block(arguments[1], &params);
+  if (status == 0)
+    memcpy(PyByteArray_AsString(arguments[1]) + p.offset, scratch, p.size);
+  if (scratch != stack)
+    PyMem_Free(scratch);
+  if (status < 0)
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+/* ---- telling the module about types ---- */
+
+/* Reads a code (kind | itemsize << 8) into an entry. */
+static int read_code(PyObject *code, entry *out) {
+  int overflow;
+  long number = PyLong_AsLongAndOverflow(code, &overflow);
+  unsigned long itemsize = (unsigned long)number >> 8;
+  int valid = 0;
+  if (!overflow && number >= 0) {
+    int integral = itemsize == 0 || itemsize == 1 || itemsize == 2 || itemsize == 4 || itemsize == 8;
+    switch (number & 0xFF) {
+    case KIND_SIGNED:
+    case KIND_UNSIGNED:
+    case KIND_BOOL:
+      valid = integral;
+      break;
+    case KIND_FLOAT:
+      valid = integral && itemsize != 1;
+      break;
+    case KIND_COMPLEX:
+      valid = itemsize == 0 || itemsize == 8 || itemsize == 16;
+      break;
+    case KIND_POINTER:
+      valid = itemsize == 0 || itemsize == 8;
+      break;
+    default:
+      break;
+    }
+  }
+  if (!valid) {
+    PyErr_Format(PyExc_ValueError, "code must be kind | itemsize << 8, with a size that the kind can have, not %R",
+                 code);
+    return -1;
+  }
+  out->kind = (kind)(number & 0xFF);
+  out->itemsize = (uint32_t)itemsize;
+  return 0;
+}
+
+PyDoc_STRVAR(register_doc, "register(type, code, /)\n--\n\n"
+                           "Tell how values of exactly this type are packed: a code, or a converter(value, size).");
+
+static PyObject *register_type(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (check_argument_count("register(type, code)", count, 2) < 0)
+    return NULL;
+  state *st = PyModule_GetState(module);
+  PyObject *type = arguments[0], *code = arguments[1];
+  if (!PyType_Check(type)) {
+    raise_about(PyExc_TypeError, "type must be a class, not a '%U'", type, 0, 0);
+    return NULL;
+  }
+  const entry *known = find_slot(st, type);
+  if (known->type && !known->weak)
+    return PyErr_Format(PyExc_ValueError, "%R is packed by the module itself and cannot be registered", type);
+  entry item = {.type = type};
+  if (PyLong_Check(code)) {
+    if (read_code(code, &item) < 0)
+      return NULL;
+  } else if (PyCallable_Check(code)) {
+    item.kind = KIND_CONVERTER;
+  } else {
+    raise_about(PyExc_TypeError, "code must be an int or a callable, not '%U'", code, 0, 0);
+    return NULL;
+  }
+  item.weak = PyWeakref_NewRef(type, st->forget);
+  if (!item.weak)
+    return NULL;
+  if (item.kind == KIND_CONVERTER) {
+    Py_INCREF(code);
+    item.converter = code;
+  }
+  if (store_entry(st, item) < 0)
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(registered_doc, "registered(type, /)\n--\n\n"
+                             "Return what register() was given for exactly this type, or None.");
+
+static PyObject *registered(PyObject *module, PyObject *type) {
+  const entry *found = find_slot(PyModule_GetState(module), type);
+  if (!found->type || !found->weak)
+    Py_RETURN_NONE;
+  if (found->kind != KIND_CONVERTER)
+    return PyLong_FromUnsignedLong((unsigned long)found->kind | (unsigned long)found->itemsize << 8);
+  Py_INCREF(found->converter);
+  return found->converter;
+}
+
+/* The callback of the weak references: their type is about to be freed. */
+static PyObject *forget(PyObject *module, PyObject *weak) {
+  state *st = PyModule_GetState(module);
+  for (size_t i = 0; i <= st->mask; ++i)
+    if (st->table[i].type && st->table[i].weak == weak) {
+      remove_slot(st, i);
+      break;
+    }
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(set_resolver_doc,
+             "set_resolver(resolver, /)\n--\n\n"
+             "Set who is asked, as resolver(type, value), about a type that is not registered: it registers the type\n"
+             "and returns True, or returns False. None: nobody.");
+
+static PyObject *set_resolver(PyObject *module, PyObject *resolver) {
+  state *st = PyModule_GetState(module);
+  if (resolver != Py_None && !PyCallable_Check(resolver)) {
+    raise_about(PyExc_TypeError, "resolver must be callable or None, not '%U'", resolver, 0, 0);
+    return NULL;
+  }
+  PyObject *old = st->resolver;
+  st->resolver = NULL;
+  if (resolver != Py_None) {
+    Py_INCREF(resolver);
+    st->resolver = resolver;
+  }
+  Py_XDECREF(old);
+  Py_RETURN_NONE;
+}
+
+/* ---- the module ---- */
+
+static int execute(PyObject *module) {
+  state *st = PyModule_GetState(module);
+  if (allocate_table(st, TABLE_START) < 0)
+    return -1;
+  const struct {
+    const void *type;
+    kind kind;
+  } builtins[] = {
+      {&PyLong_Type, KIND_SIGNED},         {&PyBool_Type, KIND_SIGNED},           {&PyFloat_Type, KIND_FLOAT},
+      {&PyComplex_Type, KIND_COMPLEX},     {Py_TYPE(Py_None), KIND_NONE},         {&PyBytes_Type, KIND_BYTES},
+      {&PyByteArray_Type, KIND_BYTEARRAY}, {&PyMemoryView_Type, KIND_MEMORYVIEW},
+  };
+  for (size_t i = 0; i < sizeof builtins / sizeof *builtins; ++i)
+    if (store_entry(st, (entry){.type = builtins[i].type, .kind = builtins[i].kind}) < 0)
+      return -1;
+  const char *const names[KIND_PUBLIC_COUNT] = {"SIGNED", "UNSIGNED", "FLOAT", "COMPLEX", "BOOL", "POINTER"};
+  for (int i = 0; i < KIND_PUBLIC_COUNT; ++i)
+    if (PyModule_AddIntConstant(module, names[i], i) < 0)
+      return -1;
+  st->ptr_name = PyUnicode_InternFromString("_ptr");
+  st->forget = PyObject_GetAttrString(module, "_forget");
+  return st->ptr_name && st->forget ? 0 : -1;
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg) {
+  const state *st = PyModule_GetState(module);
+  for (size_t i = 0; st->table && i <= st->mask; ++i) {
+    Py_VISIT(st->table[i].weak);
+    Py_VISIT(st->table[i].converter);
+  }
+  Py_VISIT(st->resolver);
+  Py_VISIT(st->forget);
+  return 0;
+}
+
+static int clear(PyObject *module) {
+  state *st = PyModule_GetState(module);
+  for (size_t i = 0; st->table && i <= st->mask; ++i) {
+    /* The slot is empty before anything is released: that can run code which packs or registers. */
+    entry old = st->table[i];
+    st->table[i] = (entry){0};
+    if (old.type)
+      --st->used;
+    Py_XDECREF(old.weak);
+    Py_XDECREF(old.converter);
+  }
+  Py_CLEAR(st->resolver);
+  Py_CLEAR(st->forget);
+  Py_CLEAR(st->ptr_name);
+  return 0;
+}
+
+static void release(void *module) {
+  clear(module);
+  state *st = PyModule_GetState(module);
+  PyMem_Free(st->table);
+  st->table = NULL;
+}
+
+#define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
+
+static PyMethodDef methods[] = {
+    {"pack", FASTCALL(pack), METH_FASTCALL, pack_doc},
+    {"pack_into", FASTCALL(pack_into), METH_FASTCALL, pack_into_doc},
+    {"pack_one", FASTCALL(pack_one), METH_FASTCALL, pack_one_doc},
+    {"register", FASTCALL(register_type), METH_FASTCALL, register_doc},
+    {"registered", registered, METH_O, registered_doc},
+    {"set_resolver", set_resolver, METH_O, set_resolver_doc},
+    {"_forget", forget, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "cudacore_handles._pack",
+    .m_doc = "Packs Python values into the argument block of a kernel.",
+    .m_size = sizeof(state),
+    .m_methods = methods,
+    .m_slots = slots,
+    .m_traverse = traverse,
+    .m_clear = clear,
+    .m_free = release,
+};
+
+PyMODINIT_FUNC PyInit__pack(void) { return PyModuleDef_Init(&definition); }

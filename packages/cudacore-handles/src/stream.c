@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "internal.h"
+
+CCH__DEFINE_VERBS(cch_stream, CUstream)
+
+/* Owned, so that wrapping one releases a stated owner; never freed, because the library holds a reference. */
+static cch_stream legacy = {.box = {.references = 1, .kind = CCH_KIND_STREAM, .owned = true}, .raw = CU_STREAM_LEGACY};
+static cch_stream per_thread = {.box = {.references = 1, .kind = CCH_KIND_STREAM, .owned = true},
+                                .raw = CU_STREAM_PER_THREAD};
+
+cch_stream *cch_stream_legacy(void) { return cch_stream_ref(&legacy); }
+
+cch_stream *cch_stream_per_thread(void) { return cch_stream_ref(&per_thread); }
+
+cch_context *cch_stream_context(const cch_stream *stream) { return stream->context; }
+
+int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (context == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "the context is NULL");
+  cch__reclaim_poll();
+  cch_stream *stream = cch__box_new(CCH_KIND_STREAM, sizeof *stream, __func__);
+  if (stream == NULL)
+    return CCH_ENOMEM;
+  cch__current current;
+  status = cch__current_enter(&current, context);
+  if (status == 0) {
+    status = CCH__CALL(cuStreamCreateWithPriority, (&stream->raw, flags, priority));
+    cch__current_leave(&current);
+  }
+  if (status != 0) {
+    cch__box_discard(stream);
+    return status;
+  }
+  stream->box.owned = true;
+  stream->context = cch_context_ref(context);
+  cch__registry_insert(stream, stream->raw);
+  *out = stream;
+  return 0;
+}
+
+int cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_release_fn release) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (raw == NULL || raw == CU_STREAM_LEGACY || raw == CU_STREAM_PER_THREAD) {
+    cch__release_owner(owner, release);
+    *out = raw == CU_STREAM_PER_THREAD ? cch_stream_per_thread() : cch_stream_legacy();
+    return 0;
+  }
+  cch_stream *stream = cch__wrap_known(CCH_KIND_STREAM, raw, owner, release);
+  if (stream == NULL) {
+    CUcontext raw_context = NULL;
+    status = CCH__CALL(cuStreamGetCtx, (raw, &raw_context));
+    if (status != 0)
+      return status;
+    stream = cch__box_new(CCH_KIND_STREAM, sizeof *stream, __func__);
+    if (stream == NULL)
+      return CCH_ENOMEM;
+    status = cch_context_wrap(&stream->context, raw_context, NULL, NULL);
+    if (status != 0) {
+      cch__box_discard(stream);
+      return status;
+    }
+    stream->raw = raw;
+    stream->box.owner = owner;
+    stream->box.release = release;
+    cch__registry_insert(stream, raw);
+  }
+  *out = stream;
+  return 0;
+}
+
+int cch_stream_flags(unsigned *out, cch_stream *stream) {
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuStreamGetFlags, (stream->raw, out));
+}
+
+int cch_stream_priority(int *out, cch_stream *stream) {
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuStreamGetPriority, (stream->raw, out));
+}
+
+int cch_stream_query(cch_stream *stream) {
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuStreamQuery, (stream->raw));
+}
+
+int cch_stream_synchronize(cch_stream *stream) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch__reclaim_poll();
+  return CCH__CALL(cuStreamSynchronize, (stream->raw));
+}
+
+int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch__current current;
+  status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuStreamWaitEvent, (stream->raw, event->raw, CU_EVENT_WAIT_DEFAULT));
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (stream == other)
+    return 0; /* a stream is in order with itself */
+  cch_context *context = other->context ? cch_context_ref(other->context) : NULL;
+  if (context == NULL) {
+    status = cch_context_current(&context);
+    if (status != 0)
+      return status;
+  }
+  cch_event *event = NULL;
+  status = cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING);
+  cch_context_unref(context);
+  if (status != 0)
+    return status;
+  status = cch_event_record(event, other);
+  if (status == 0)
+    status = cch_stream_wait_event(stream, event);
+  cch_event_unref(event); /* the driver keeps it until the wait is over */
+  return status;
+}
+
+void cch__stream_destroy(cch_stream *stream) {
+  if (stream->box.owned) {
+    cch__current current;
+    int entered = cch__current_enter(&current, stream->context);
+    cch__report(CCH__CALL(cuStreamDestroy, (stream->raw)));
+    if (entered == 0)
+      cch__current_leave(&current);
+  }
+  cch_context_unref(stream->context);
+}
