@@ -87,6 +87,7 @@ void cch__box_destroy(cch__box *box) {
   /* In a forked child the handles are the parent's, and a lock may be held by a thread that does not exist here. */
   if (cch__forked())
     return;
+  cch__destructor_enter();
   cch__registry_remove(box);
   switch ((cch_kind)box->kind) {
   case CCH_KIND_CONTEXT:
@@ -124,4 +125,5 @@ void cch__box_destroy(cch__box *box) {
   cch_release_fn release = box->release;
   cch__box_discard(box);
   cch__release_owner(owner, release);
+  cch__destructor_leave();
 }

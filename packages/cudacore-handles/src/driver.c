@@ -14,15 +14,24 @@ atomic_int cch__state;
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static PFN_cuGetProcAddress_v12000 get_proc_address; /* written before cch__state, under init_lock */
 
-/* A child must find the lock free, whichever thread held it in the parent. */
-static void before_fork(void) { pthread_mutex_lock(&init_lock); }
+/* The calling thread holds init_lock. cuInit itself may fork, to run nvidia-modprobe: the handlers then stand aside. */
+static _Thread_local bool initialising;
 
-static void after_fork_in_parent(void) { pthread_mutex_unlock(&init_lock); }
+/* A child must find the lock free, whichever thread held it in the parent. */
+static void before_fork(void) {
+  if (!initialising)
+    pthread_mutex_lock(&init_lock);
+}
+
+static void after_fork_in_parent(void) {
+  if (!initialising)
+    pthread_mutex_unlock(&init_lock);
+}
 
 static void after_fork_in_child(void) {
   if (atomic_load(&cch__state) == CCH__READY)
     atomic_store(&cch__state, CCH__FORKED);
-  pthread_mutex_unlock(&init_lock);
+  after_fork_in_parent();
 }
 
 __attribute__((constructor)) static void watch_fork(void) {
@@ -81,7 +90,9 @@ int cch_driver_init(void) {
     return cch__fail(CCH_EFORKED, "fork",
                      "CUDA was initialised before this process was forked, and cannot be used in the child");
   pthread_mutex_lock(&init_lock);
+  initialising = true;
   int status = atomic_load(&cch__state) == CCH__READY ? 0 : init_locked();
+  initialising = false;
   pthread_mutex_unlock(&init_lock);
   return status;
 }

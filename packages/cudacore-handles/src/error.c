@@ -9,24 +9,39 @@
 
 static _Thread_local cch_error last_error;
 
+/*
+ * Destructors run between a failing call and the caller's look at its error (a garbage collector sees to that), so
+ * their own failures are kept apart.
+ */
+static _Thread_local cch_error destructor_error;
+static _Thread_local unsigned destructors;
+
+void cch__destructor_enter(void) { destructors++; }
+
+void cch__destructor_leave(void) { destructors--; }
+
+static cch_error *record(void) { return destructors ? &destructor_error : &last_error; }
+
 void cch_error_last(cch_error *out) { *out = last_error; }
 
 void cch_error_clear(void) { memset(&last_error, 0, sizeof last_error); }
 
-static void set_operation(const char *operation) {
-  snprintf(last_error.operation, sizeof last_error.operation, "%s", operation);
+static cch_error *fill(int domain, int code, const char *operation) {
+  cch_error *error = record();
+  error->domain = domain;
+  error->code = code;
+  snprintf(error->operation, sizeof error->operation, "%s", operation);
+  return error;
 }
 
 int cch__fail(int code, const char *operation, const char *format, ...) {
-  last_error.domain = CCH_DOMAIN_HANDLES;
-  last_error.code = code;
-  set_operation(operation);
+  cch_error *error = fill(CCH_DOMAIN_HANDLES, code, operation);
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(last_error.message, sizeof last_error.message, format, arguments);
+  vsnprintf(error->message, sizeof error->message, format, arguments);
   va_end(arguments);
   /* One line, whatever the dynamic linker or a caller's name put in. */
-  for (char *c = last_error.message; *c != '\0'; c++)
+  for (char *c = error->message; *c != '\0'; c++)
     if (*c == '\n')
       *c = ' ';
   return code;
@@ -37,10 +52,8 @@ int cch__fail_nomem(const char *operation) { return cch__fail(CCH_ENOMEM, operat
 int cch__fail_driver(int result, const char *operation) {
   if (result == CUDA_ERROR_NOT_READY)
     return result;
-  last_error.domain = CCH_DOMAIN_DRIVER;
-  last_error.code = result;
-  set_operation(operation);
-  snprintf(last_error.message, sizeof last_error.message, "%s", cch_error_string(result));
+  cch_error *error = fill(CCH_DOMAIN_DRIVER, result, operation);
+  snprintf(error->message, sizeof error->message, "%s", cch_error_string(result));
   return result;
 }
 
@@ -97,7 +110,7 @@ void cch__report(int status) {
     char operation[sizeof last_error.operation];
   } seen[64];
   static size_t count;
-  cch_error error = last_error;
+  cch_error error = *record();
   bool known = false;
   pthread_mutex_lock(&lock);
   for (size_t i = 0; i < count && !known; i++)

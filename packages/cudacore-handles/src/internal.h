@@ -107,6 +107,10 @@ int cch__fail_nomem(const char *operation);
 int cch__fail_driver(int result, const char *operation);
 int cch__fail_missing(const char *operation);
 
+/* Between these, on one thread, failures are recorded apart from those of the caller's own calls. */
+void cch__destructor_enter(void);
+void cch__destructor_leave(void);
+
 /* Report a failure that has nobody to return to. */
 void cch__report(int status);
 

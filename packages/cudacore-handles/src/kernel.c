@@ -79,10 +79,16 @@ static int query_params(cch_kernel *kernel, cch__params **out) {
   return 0;
 }
 
-static int params_of(cch_kernel *kernel, const cch__params **out) {
+/* `context` is where the driver loads the kernel to answer; NULL means the current one. */
+static int params_of(cch_kernel *kernel, const cch_context *context, const cch__params **out) {
   cch__params *params = atomic_load_explicit(&kernel->params, memory_order_acquire);
   if (params == NULL) {
-    int status = query_params(kernel, &params);
+    cch__current current;
+    int status = cch__current_enter(&current, context);
+    if (status != 0)
+      return status;
+    status = query_params(kernel, &params);
+    cch__current_leave(&current);
     if (status != 0)
       return status;
     cch__params *first = NULL;
@@ -100,7 +106,7 @@ int cch_kernel_params(cch_kernel *kernel, const cch_param **out, size_t *count) 
   if (status != 0)
     return status;
   const cch__params *params;
-  status = params_of(kernel, &params);
+  status = params_of(kernel, NULL, &params);
   if (status != 0)
     return status;
   *out = params->param;
@@ -160,7 +166,7 @@ int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *
   if (status != 0)
     return status;
   const cch__params *params;
-  status = params_of(kernel, &params);
+  status = params_of(kernel, stream->context, &params);
   if (status != 0)
     return status;
   if (args_size != params->block_size)

@@ -6,36 +6,11 @@
 
 CCH__DEFINE_VERBS(cch_library, CUlibrary)
 
-/* The driver's linker writes two logs; hand both on as one text. */
-static void join_logs(char *log, size_t log_size, const char *info, const char *error) {
-  size_t info_length = strlen(info), error_length = strlen(error);
-  size_t n = error_length < log_size - 1 ? error_length : log_size - 1;
-  memcpy(log, error, n);
-  size_t m = info_length < log_size - 1 - n ? info_length : log_size - 1 - n;
-  memcpy(log + n, info, m);
-  log[n + m] = '\0';
-}
-
-static int load_with_log(CUlibrary *out, const void *image, char *log, size_t log_size) {
-  char *logs = calloc(2, log_size);
-  if (logs == NULL)
-    return cch__fail_nomem("cch_library_load");
-  CUjit_option options[] = {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER,
-                            CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  void *values[] = {logs, (void *)(uintptr_t)(log_size - 1), logs + log_size, (void *)(uintptr_t)(log_size - 1)};
-  int status = CCH__CALL(cuLibraryLoadData, (out, image, options, values, 4, NULL, NULL, 0));
-  join_logs(log, log_size, logs, logs + log_size);
-  free(logs);
-  return status;
-}
-
-int cch_library_load(cch_library **out, const void *image, size_t size, char *log, size_t log_size) {
+int cch_library_load(cch_library **out, const void *image, size_t size) {
   int status = cch__ready();
   if (status != 0)
     return status;
   cch__reclaim_poll();
-  if (log_size != 0)
-    log[0] = '\0';
   cch__format format;
   status = cch__image_check(&format, image, size);
   if (status != 0)
@@ -52,10 +27,8 @@ int cch_library_load(cch_library **out, const void *image, size_t size, char *lo
   cch_library *library = cch__box_new(CCH_KIND_LIBRARY, sizeof *library, __func__);
   if (library == NULL)
     status = CCH_ENOMEM;
-  else if (format == CCH__CUBIN || log_size == 0) /* nothing is compiled: nothing to log */
-    status = CCH__CALL(cuLibraryLoadData, (&library->raw, image, NULL, NULL, 0, NULL, NULL, 0));
   else
-    status = load_with_log(&library->raw, image, log, log_size);
+    status = CCH__CALL(cuLibraryLoadData, (&library->raw, image, NULL, NULL, 0, NULL, NULL, 0));
   free(terminated);
   if (status != 0) {
     if (library != NULL)

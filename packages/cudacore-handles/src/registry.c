@@ -13,6 +13,7 @@
 enum { FIRST_BUCKETS = 64 };
 
 typedef struct registry {
+  bool used; /* constant: not every kind has a registry */
   pthread_mutex_t lock;
   cch__box **buckets;
   size_t mask; /* number of buckets - 1, a power of two - 1 */
@@ -22,7 +23,8 @@ typedef struct registry {
 
 static registry registries[CCH_KIND_COUNT] = {
 #define CCH__REGISTRY(kind)                                                                                            \
-  [kind] = {.lock = PTHREAD_MUTEX_INITIALIZER, .buckets = registries[kind].first, .mask = FIRST_BUCKETS - 1}
+  [kind] = {                                                                                                           \
+      .used = true, .lock = PTHREAD_MUTEX_INITIALIZER, .buckets = registries[kind].first, .mask = FIRST_BUCKETS - 1}
     CCH__REGISTRY(CCH_KIND_CONTEXT), CCH__REGISTRY(CCH_KIND_STREAM),  CCH__REGISTRY(CCH_KIND_EVENT),
     CCH__REGISTRY(CCH_KIND_POOL),    CCH__REGISTRY(CCH_KIND_LIBRARY), CCH__REGISTRY(CCH_KIND_KERNEL),
 #undef CCH__REGISTRY
@@ -120,8 +122,8 @@ void *cch__registry_insert_unless_owned(void *opaque, const void *key) {
 void cch__registry_remove(void *opaque) {
   cch__box *box = opaque;
   registry *r = &registries[box->kind];
-  if (r->buckets == NULL)
-    return; /* a kind without a registry */
+  if (!r->used)
+    return;
   pthread_mutex_lock(&r->lock);
   if (box->registered) {
     cch__box **at = bucket(r, box->key);

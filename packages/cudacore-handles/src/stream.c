@@ -118,6 +118,8 @@ int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
   cch_context *context = other->context ? cch_context_ref(other->context) : NULL;
   if (context == NULL) {
     status = cch_context_current(&context);
+    if (status == 0 && context == NULL)
+      status = cch__fail_driver(CUDA_ERROR_INVALID_CONTEXT, __func__);
     if (status != 0)
       return status;
   }

@@ -105,7 +105,7 @@ typedef struct cch_api {
   cch_deviceptr *(*deviceptr_ref)(cch_deviceptr *ptr);
   void (*deviceptr_unref)(cch_deviceptr *ptr);
   CUdeviceptr (*deviceptr_raw)(const cch_deviceptr *ptr);
-  int (*library_load)(cch_library **out, const void *image, size_t size, char *log, size_t log_size);
+  int (*library_load)(cch_library **out, const void *image, size_t size);
   int (*library_wrap)(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release);
   cch_library *(*library_ref)(cch_library *library);
   void (*library_unref)(cch_library *library);

@@ -14,10 +14,10 @@ CCH_BEGIN_DECLS
 /**
  * Loads a cubin, fatbin or PTX from memory (cuLibraryLoadData). The driver itself never learns an image's
  * length, so its headers are checked against `size` first: CCH_EIMAGE when it is truncated or of no known
- * format. PTX need not end with a NUL. The image can be freed afterwards. `log` (may be NULL) receives what the
- * driver's compiler had to say, at most `log_size` bytes with the NUL. @since 0.1
+ * format. PTX need not end with a NUL. The image can be freed afterwards. The driver may put off the work, and with
+ * it errors about what is in the image, until the first kernel is asked for. @since 0.1
  */
-CCH_EXPORT int cch_library_load(cch_library **out, const void *image, size_t size, char *log, size_t log_size);
+CCH_EXPORT int cch_library_load(cch_library **out, const void *image, size_t size);
 
 /** Borrows a library. `owner` as in cch_context_wrap(). @since 0.1 */
 CCH_EXPORT int cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release);

@@ -13,7 +13,7 @@ def main() -> None:
     for path in cdefs:
         with open(path, encoding="utf-8") as file:
             ffi.cdef(file.read())
-    ffi.set_source("cudacore_handles._cffi", "#include <cudacore/cudacore.h>", py_limited_api=True)
+    ffi.set_source("cudacore_handles._cffi", '#include <cudacore/cudacore.h>\n#include "shims.h"', py_limited_api=True)
     ffi.emit_c_code(output)
 
 

@@ -1,46 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The extension module cudacore_handles._pack: packs Python values into the argument block of a kernel.
+ * Packing Python values into the argument block of a kernel, and the module itself.
  *
- * It is the hottest code of the package (a launch packs every argument), so it is the one place that talks to
- * CPython directly. It knows nothing of CUDA, and of other libraries' types only what it is told: register()
- * says how a type is packed, and an unknown type is put to the resolver (see _argtypes.py) once.
+ * Of other libraries' types this knows only what it is told: register() says how a type is packed, and an unknown
+ * type is put to the resolver (see _argtypes.py) once.
  *
- * Limited API of Python 3.10: one binary for every later version. Everything here runs under the GIL, but any
- * value can run arbitrary Python code while it is converted (__index__, __float__, a property, a converter), and
- * that code can call back into this module. So nothing is held across such a call that the call could free: the
- * arguments belong to their tuple, an entry of the registry is copied out (its converter with a reference of its
- * own), and a block is written only when all values have been converted.
+ * Everything here runs under the GIL, but any value can run arbitrary Python code while it is converted (__index__,
+ * __float__, a property, a converter), and that code can call back into this module. So nothing is held across such
+ * a call that the call could free: the arguments belong to their caller, an entry of the registry is copied out (its
+ * converter with a reference of its own), and a block is used only when all values have been converted.
  */
+#include "launcher.h"
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include <cudacore/kernel.h>
 
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-  BLOCK_MAX = 65536,   /* bytes of the largest argument block; CUDA's own limit is below */
-  SCRATCH_SIZE = 4096, /* blocks up to this size are packed on the stack (kernels of CUDA 12 end there) */
-  TABLE_START = 64,    /* slots of a new registry; a power of two */
-  LISTED_SIZES = 16,   /* parameter sizes that the message about a wrong count lists */
-  PRINTED_BITS = 128,  /* integers above are described by their length, not printed */
+  TABLE_START = 64,  /* slots of a new registry; a power of two */
+  LISTED_SIZES = 16, /* parameter sizes that the message about a wrong count lists */
+  PRINTED_BITS = 128 /* integers above are described by their length, not printed */
 };
-
-/* One parameter of a kernel: cch_param of cudacore/kernel.h. */
-typedef struct param {
-  uint32_t offset;
-  uint32_t size;
-} param;
-
-/* The bytes of an array of param. */
-typedef struct layout {
-  const char *data;
-  Py_ssize_t count;
-  uint64_t total; /* end of the last parameter */
-} layout;
 
 /* How the values of a type are packed. The first six are public, as module constants. */
 typedef enum kind {
@@ -62,22 +44,21 @@ typedef enum kind {
  * One registered type. The registry does not keep types alive: `weak` is a weak reference whose callback drops the
  * entry before the type's address can be reused. Built-in types are immortal and have none.
  */
-typedef struct entry {
+struct type_entry {
   const void *type; /* the key, borrowed; NULL: a free slot */
   PyObject *weak;
   PyObject *converter; /* of KIND_CONVERTER */
   kind kind;
   uint32_t itemsize; /* what the parameter must have; 0: any size that suits the kind */
-} entry;
+};
 
-typedef struct state {
-  entry *table; /* open addressing, linear probing, at most half full */
-  size_t mask;  /* slots - 1 */
-  size_t used;
-  PyObject *resolver;
-  PyObject *forget;   /* the module's _forget, the callback of the weak references */
-  PyObject *ptr_name; /* "_ptr", interned */
-} state;
+typedef type_entry entry;
+
+static cch_param param_at(const layout *params, Py_ssize_t index) {
+  cch_param p;
+  memcpy(&p, params->data + (size_t)index * sizeof p, sizeof p);
+  return p;
+}
 
 /* ---- messages ---- */
 
@@ -125,8 +106,8 @@ static int raise_size_mismatch(PyObject *value, Py_ssize_t given, uint32_t size)
 }
 
 static int raise_unsuitable_size(const char *what, uint32_t size) {
-  PyErr_Format(PyExc_TypeError, "%s cannot fill a parameter of %u byte%s; pass bytes of exactly that size", what, size,
-               plural(size));
+  PyErr_Format(PyExc_TypeError, "%s cannot fill a parameter of %u byte%s; pass bytes of exactly %u byte%s", what, size,
+               plural(size), size, plural(size));
   return -1;
 }
 
@@ -160,17 +141,16 @@ static void raise_wrong_count(const layout *params, Py_ssize_t given) {
   size_t length = 0;
   const char *were = given == 1 ? "was" : "were";
   if (params->count == 0) {
-    PyErr_Format(PyExc_TypeError, "the kernel takes no arguments, but %zd %s given", given, were);
+    PyErr_Format(PyExc_TypeError, "the kernel takes no arguments but %zd %s given", given, were);
     return;
   }
   for (Py_ssize_t i = 0; i < params->count && i < LISTED_SIZES; ++i) {
-    param p;
-    memcpy(&p, params->data + (size_t)i * sizeof p, sizeof p);
+    cch_param p = param_at(params, i);
     length += (size_t)snprintf(sizes + length, sizeof sizes - length, i ? ", %u" : "%u", (unsigned)p.size);
   }
   if (params->count > LISTED_SIZES)
     snprintf(sizes + length, sizeof sizes - length, ", ...");
-  PyErr_Format(PyExc_TypeError, "the kernel takes %zd argument%s (parameter size%s: %s bytes), but %zd %s given",
+  PyErr_Format(PyExc_TypeError, "the kernel takes %zd argument%s (parameter size%s: %s bytes) but %zd %s given",
                params->count, plural((uint64_t)params->count), plural((uint64_t)params->count), sizes, given, were);
 }
 
@@ -355,7 +335,7 @@ static int pack_int(unsigned char *out, uint32_t size, PyObject *value, int may_
   return 0;
 }
 
-static int pack_bytes(unsigned char *out, uint32_t size, PyObject *value, const char *data, Py_ssize_t length) {
+static int copy_bytes(unsigned char *out, uint32_t size, PyObject *value, const char *data, Py_ssize_t length) {
   if ((uint64_t)length != size)
     return raise_size_mismatch(value, length, size);
   memcpy(out, data, size);
@@ -398,34 +378,29 @@ static int pack_pointer(const state *st, unsigned char *out, uint32_t size, PyOb
   if (!address)
     return -1;
   int status;
-  if (PyLong_Check(address)) {
+  if (PyLong_Check(address))
     status = pack_int(out, size, address, 1, 1);
-  } else if (address == Py_None) {
+  else if (address == Py_None)
     status = raise_about(PyExc_ValueError, "%U is closed", value, 0, 0);
-  } else {
+  else
     status = raise_about(PyExc_TypeError, "%U has no integer address in _ptr", value, 0, 0);
-  }
   Py_DECREF(address);
   return status;
 }
 
 static int pack_converted(unsigned char *out, uint32_t size, PyObject *value, PyObject *converter) {
-  int status = -1;
   Py_INCREF(converter); /* it may be unregistered while it runs */
   PyObject *length = PyLong_FromUnsignedLong(size);
   PyObject *result = length ? PyObject_CallFunctionObjArgs(converter, value, length, NULL) : NULL;
-  if (!result) {
+  int status;
+  if (!result)
     status = -1;
-  } else if (PyBytes_Check(result)) {
-    char *data;
-    Py_ssize_t given;
-    if (PyBytes_AsStringAndSize(result, &data, &given) == 0)
-      status = pack_bytes(out, size, value, data, given);
-  } else if (PyLong_Check(result)) {
+  else if (PyBytes_Check(result))
+    status = copy_bytes(out, size, value, PyBytes_AsString(result), PyBytes_Size(result));
+  else if (PyLong_Check(result))
     status = pack_int(out, size, result, 1, 1);
-  } else {
+  else
     status = raise_about(PyExc_TypeError, "the converter of %U must return bytes or an int", value, 0, 0);
-  }
   Py_XDECREF(result);
   Py_XDECREF(length);
   Py_DECREF(converter);
@@ -436,11 +411,7 @@ static int pack_memoryview(unsigned char *out, uint32_t size, PyObject *value) {
   PyObject *copy = PyBytes_FromObject(value);
   if (!copy)
     return -1;
-  char *data;
-  Py_ssize_t length;
-  int status = PyBytes_AsStringAndSize(copy, &data, &length);
-  if (status == 0)
-    status = pack_bytes(out, size, value, data, length);
+  int status = copy_bytes(out, size, value, PyBytes_AsString(copy), PyBytes_Size(copy));
   Py_DECREF(copy);
   return status;
 }
@@ -504,13 +475,10 @@ static int pack_value(const state *st, unsigned char *out, uint32_t size, PyObje
     }
     store_integer(out, size, 0);
     return 0;
-  case KIND_BYTES: {
-    char *data;
-    Py_ssize_t length;
-    return PyBytes_AsStringAndSize(value, &data, &length) < 0 ? -1 : pack_bytes(out, size, value, data, length);
-  }
+  case KIND_BYTES:
+    return copy_bytes(out, size, value, PyBytes_AsString(value), PyBytes_Size(value));
   case KIND_BYTEARRAY:
-    return pack_bytes(out, size, value, PyByteArray_AsString(value), PyByteArray_Size(value));
+    return copy_bytes(out, size, value, PyByteArray_AsString(value), PyByteArray_Size(value));
   case KIND_MEMORYVIEW:
     return pack_memoryview(out, size, value);
   }
@@ -519,12 +487,6 @@ static int pack_value(const state *st, unsigned char *out, uint32_t size, PyObje
 
 /* ---- packing a block ---- */
 
-static param param_at(const layout *params, Py_ssize_t index) {
-  param p;
-  memcpy(&p, params->data + (size_t)index * sizeof p, sizeof p);
-  return p;
-}
-
 static int raise_bad_layout(Py_ssize_t index) {
   PyErr_Format(PyExc_ValueError,
                "layout: parameter %zd overlaps the one before it, or ends beyond the block or beyond %d bytes", index,
@@ -532,21 +494,18 @@ static int raise_bad_layout(Py_ssize_t index) {
   return -1;
 }
 
-static int read_layout(PyObject *object, layout *out) {
+int read_layout(PyObject *object, layout *out) {
   if (!PyBytes_Check(object))
     return raise_about(PyExc_TypeError, "layout must be bytes, not '%U'", object, 0, 0);
-  Py_ssize_t length;
-  char *data;
-  if (PyBytes_AsStringAndSize(object, &data, &length) < 0)
-    return -1;
-  if (length % (Py_ssize_t)sizeof(param)) {
+  Py_ssize_t length = PyBytes_Size(object);
+  if (length % (Py_ssize_t)sizeof(cch_param)) {
     PyErr_Format(PyExc_ValueError, "layout must be an array of (offset, size) pairs of 4 bytes each, not %zd bytes",
                  length);
     return -1;
   }
-  *out = (layout){data, length / (Py_ssize_t)sizeof(param), 0};
+  *out = (layout){PyBytes_AsString(object), length / (Py_ssize_t)sizeof(cch_param), 0};
   if (out->count) {
-    param last = param_at(out, out->count - 1);
+    cch_param last = param_at(out, out->count - 1);
     out->total = (uint64_t)last.offset + last.size;
     if (out->total > BLOCK_MAX)
       return raise_bad_layout(out->count - 1);
@@ -554,22 +513,20 @@ static int read_layout(PyObject *object, layout *out) {
   return 0;
 }
 
-/* Packs all values into `out`, which has room for the whole block. */
-static int pack_values(const state *st, const layout *params, PyObject *args, unsigned char *out) {
-  Py_ssize_t given = PyTuple_Size(args);
-  if (given != params->count) {
-    raise_wrong_count(params, given);
+int pack_values(const state *st, const layout *params, values given, unsigned char *out) {
+  if (given.count != params->count) {
+    raise_wrong_count(params, given.count);
     return -1;
   }
   uint64_t end = 0;
-  for (Py_ssize_t i = 0; i < given; ++i) {
-    param p = param_at(params, i);
+  for (Py_ssize_t i = 0; i < given.count; ++i) {
+    cch_param p = param_at(params, i);
     if (p.offset < end || (uint64_t)p.offset + p.size > params->total)
       return raise_bad_layout(i);
     if (p.offset != end)
       memset(out + end, 0, p.offset - end);
     end = (uint64_t)p.offset + p.size;
-    PyObject *value = PyTuple_GetItem(args, i);
+    PyObject *value = given.array ? given.array[i] : PyTuple_GetItem(given.tuple, i);
     if (p.size == 8 && PyLong_CheckExact(value)) { /* pointers as integers: most arguments of most launches */
       int overflow;
       long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
@@ -586,27 +543,26 @@ static int pack_values(const state *st, const layout *params, PyObject *args, un
   return 0;
 }
 
+int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyObject *value, unsigned char *out) {
+  if (index < 0 || index >= params->count) {
+    PyErr_Format(PyExc_IndexError, "argument %zd is out of range: the kernel takes %zd argument%s", index,
+                 params->count, plural((uint64_t)params->count));
+    return -1;
+  }
+  cch_param p = param_at(params, index);
+  if ((uint64_t)p.offset + p.size > params->total)
+    return raise_bad_layout(index);
+  if (pack_value(st, out + p.offset, p.size, value) == 0)
+    return 0;
+  name_argument(index);
+  return -1;
+}
+
 static int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected) {
   if (given == expected)
     return 0;
   PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, but %zd %s given", signature, expected, given,
                given == 1 ? "was" : "were");
-  return -1;
-}
-
-static int check_args(PyObject *args) {
-  return PyTuple_Check(args) ? 0 : raise_about(PyExc_TypeError, "args must be a tuple, not '%U'", args, 0, 0);
-}
-
-/* A block must have the layout's size, and still have it after the values were converted. */
-static int check_block(PyObject *block, const layout *params) {
-  if (!PyByteArray_Check(block))
-    return raise_about(PyExc_TypeError, "block must be a bytearray, not '%U'", block, 0, 0);
-  Py_ssize_t length = PyByteArray_Size(block);
-  if ((uint64_t)length == params->total)
-    return 0;
-  PyErr_Format(PyExc_ValueError, "block has %zd byte%s, but the parameters take %d", length, plural((uint64_t)length),
-               (int)params->total);
   return -1;
 }
 
@@ -616,84 +572,23 @@ PyDoc_STRVAR(pack_doc, "pack(layout, args, /)\n--\n\n"
 
 static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   layout params;
-  if (check_argument_count("pack(layout, args)", count, 2) < 0 || read_layout(arguments[0], &params) < 0 ||
-      check_args(arguments[1]) < 0)
+  if (check_argument_count("pack(layout, args)", count, 2) < 0 || read_layout(arguments[0], &params) < 0)
     return NULL;
+  if (!PyTuple_Check(arguments[1])) {
+    raise_about(PyExc_TypeError, "args must be a tuple, not '%U'", arguments[1], 0, 0);
+    return NULL;
+  }
   /* Nothing else can see the new object, so its bytes may be written. Empty bytes are shared: nothing to write. */
   PyObject *block = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)params.total);
   if (!block)
     return NULL;
   unsigned char *out = (unsigned char *)PyBytes_AsString(block);
-  if (pack_values(PyModule_GetState(module), &params, arguments[1], out) < 0) {
+  if (pack_values(PyModule_GetState(module), &params, (values){NULL, arguments[1], PyTuple_Size(arguments[1])}, out) <
+      0) {
     Py_DECREF(block);
     return NULL;
   }
   return block;
-}
-
-PyDoc_STRVAR(pack_into_doc, "pack_into(layout, block, args, /)\n--\n\n"
-                            "Write the values of the tuple over a whole block; on any error the block is as before.");
-
-static PyObject *pack_into(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  layout params;
-  if (check_argument_count("pack_into(layout, block, args)", count, 3) < 0 || read_layout(arguments[0], &params) < 0 ||
-      check_block(arguments[1], &params) < 0 || check_args(arguments[2]) < 0)
-    return NULL;
-  unsigned char stack[SCRATCH_SIZE], *scratch = stack;
-  if (params.total > sizeof stack) {
-    scratch = PyMem_Malloc((size_t)params.total);
-    if (!scratch)
-      return PyErr_NoMemory();
-  }
-  int status = pack_values(PyModule_GetState(module), &params, arguments[2], scratch);
-  if (status == 0)
-    status = check_block(arguments[1], &params);
-  if (status == 0)
-    memcpy(PyByteArray_AsString(arguments[1]), scratch, (size_t)params.total);
-  if (scratch != stack)
-    PyMem_Free(scratch);
-  if (status < 0)
-    return NULL;
-  Py_RETURN_NONE;
-}
-
-PyDoc_STRVAR(pack_one_doc, "pack_one(layout, block, index, value, /)\n--\n\n"
-                           "Write one value over its parameter in a block; on any error the block is as before.");
-
-static PyObject *pack_one(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  layout params;
-  if (check_argument_count("pack_one(layout, block, index, value)", count, 4) < 0 ||
-      read_layout(arguments[0], &params) < 0 || check_block(arguments[1], &params) < 0)
-    return NULL;
-  Py_ssize_t index = PyNumber_AsSsize_t(arguments[2], PyExc_IndexError);
-  if (index == -1 && PyErr_Occurred())
-    return NULL;
-  if (index < 0 || index >= params.count)
-    return PyErr_Format(PyExc_IndexError, "argument %zd is out of range: the kernel takes %zd argument%s", index,
-                        params.count, plural((uint64_t)params.count));
-  param p = param_at(&params, index);
-  if ((uint64_t)p.offset + p.size > params.total) {
-    raise_bad_layout(index);
-    return NULL;
-  }
-  unsigned char stack[SCRATCH_SIZE], *scratch = stack;
-  if (p.size > sizeof stack) {
-    scratch = PyMem_Malloc(p.size);
-    if (!scratch)
-      return PyErr_NoMemory();
-  }
-  int status = pack_value(PyModule_GetState(module), scratch, p.size, arguments[3]);
-  if (status < 0)
-    name_argument(index);
-  else
-    status = check_block(arguments[1], &params);
-  if (status == 0)
-    memcpy(PyByteArray_AsString(arguments[1]) + p.offset, scratch, p.size);
-  if (scratch != stack)
-    PyMem_Free(scratch);
-  if (status < 0)
-    return NULL;
-  Py_RETURN_NONE;
 }
 
 /* ---- telling the module about types ---- */
@@ -735,16 +630,16 @@ static int read_code(PyObject *code, entry *out) {
   return 0;
 }
 
-PyDoc_STRVAR(register_doc, "register(type, code, /)\n--\n\n"
+PyDoc_STRVAR(register_doc, "register(cls, code, /)\n--\n\n"
                            "Tell how values of exactly this type are packed: a code, or a converter(value, size).");
 
 static PyObject *register_type(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  if (check_argument_count("register(type, code)", count, 2) < 0)
+  if (check_argument_count("register(cls, code)", count, 2) < 0)
     return NULL;
   state *st = PyModule_GetState(module);
   PyObject *type = arguments[0], *code = arguments[1];
   if (!PyType_Check(type)) {
-    raise_about(PyExc_TypeError, "type must be a class, not a '%U'", type, 0, 0);
+    raise_about(PyExc_TypeError, "cls must be a class, not a '%U'", type, 0, 0);
     return NULL;
   }
   const entry *known = find_slot(st, type);
@@ -772,7 +667,7 @@ static PyObject *register_type(PyObject *module, PyObject *const *arguments, Py_
   Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(registered_doc, "registered(type, /)\n--\n\n"
+PyDoc_STRVAR(registered_doc, "registered(cls, /)\n--\n\n"
                              "Return what register() was given for exactly this type, or None.");
 
 static PyObject *registered(PyObject *module, PyObject *type) {
@@ -839,8 +734,13 @@ static int execute(PyObject *module) {
     if (PyModule_AddIntConstant(module, names[i], i) < 0)
       return -1;
   st->ptr_name = PyUnicode_InternFromString("_ptr");
+  st->address_name = PyUnicode_InternFromString("_address");
+  st->layout_name = PyUnicode_InternFromString("_layout");
+  st->shared_allowed_name = PyUnicode_InternFromString("_shared_allowed");
   st->forget = PyObject_GetAttrString(module, "_forget");
-  return st->ptr_name && st->forget ? 0 : -1;
+  if (!st->ptr_name || !st->address_name || !st->layout_name || !st->shared_allowed_name || !st->forget)
+    return -1;
+  return add_prepared_type(module);
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg) {
@@ -851,6 +751,11 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   }
   Py_VISIT(st->resolver);
   Py_VISIT(st->forget);
+  Py_VISIT(st->faces.stream);
+  Py_VISIT(st->faces.config);
+  Py_VISIT(st->faces.kernel);
+  Py_VISIT(st->faces.launch_checked);
+  Py_VISIT(st->faces.explain);
   return 0;
 }
 
@@ -867,13 +772,22 @@ static int clear(PyObject *module) {
   }
   Py_CLEAR(st->resolver);
   Py_CLEAR(st->forget);
-  Py_CLEAR(st->ptr_name);
+  Py_CLEAR(st->faces.stream);
+  Py_CLEAR(st->faces.config);
+  Py_CLEAR(st->faces.kernel);
+  Py_CLEAR(st->faces.launch_checked);
+  Py_CLEAR(st->faces.explain);
   return 0;
 }
 
 static void release(void *module) {
   clear(module);
   state *st = PyModule_GetState(module);
+  /* Names are part of no cycle, and needed as long as anything can be packed. */
+  Py_CLEAR(st->ptr_name);
+  Py_CLEAR(st->address_name);
+  Py_CLEAR(st->layout_name);
+  Py_CLEAR(st->shared_allowed_name);
   PyMem_Free(st->table);
   st->table = NULL;
 }
@@ -882,8 +796,8 @@ static void release(void *module) {
 
 static PyMethodDef methods[] = {
     {"pack", FASTCALL(pack), METH_FASTCALL, pack_doc},
-    {"pack_into", FASTCALL(pack_into), METH_FASTCALL, pack_into_doc},
-    {"pack_one", FASTCALL(pack_one), METH_FASTCALL, pack_one_doc},
+    {"launch", FASTCALL(launch), METH_FASTCALL, launch_doc},
+    {"set_faces", FASTCALL(set_faces), METH_FASTCALL, set_faces_doc},
     {"register", FASTCALL(register_type), METH_FASTCALL, register_doc},
     {"registered", registered, METH_O, registered_doc},
     {"set_resolver", set_resolver, METH_O, set_resolver_doc},
@@ -895,8 +809,8 @@ static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    .m_name = "cudacore_handles._pack",
-    .m_doc = "Packs Python values into the argument block of a kernel.",
+    .m_name = "cudacore_handles._launcher",
+    .m_doc = "Packs arguments and launches kernels.",
     .m_size = sizeof(state),
     .m_methods = methods,
     .m_slots = slots,
@@ -905,4 +819,4 @@ static struct PyModuleDef definition = {
     .m_free = release,
 };
 
-PyMODINIT_FUNC PyInit__pack(void) { return PyModuleDef_Init(&definition); }
+PyMODINIT_FUNC PyInit__launcher(void) { return PyModuleDef_Init(&definition); }

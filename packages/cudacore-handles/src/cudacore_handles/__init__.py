@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA driver objects, each a face of a reference-counted handle in a small C library.
+
+Importing this package loads neither the driver nor ``cuda.bindings``: that happens at the first call that needs them.
+"""
+
+from __future__ import annotations
+
+from cudacore_handles._buffer import Buffer
+from cudacore_handles._cffi import lib as _lib
+from cudacore_handles._context import Context
+from cudacore_handles._device import ComputeCapability, Device
+from cudacore_handles._device_properties import DeviceProperties
+from cudacore_handles._errors import CUDAError
+from cudacore_handles._event import Event, EventOptions
+from cudacore_handles._kernel import Kernel, ParamInfo
+from cudacore_handles._launch import PreparedLaunch, launch
+from cudacore_handles._launch_config import LaunchConfig
+from cudacore_handles._live import live_counts
+from cudacore_handles._memory import (
+    DeviceMemoryResource,
+    DeviceMemoryResourceOptions,
+    LegacyPinnedMemoryResource,
+    MemoryResource,
+)
+from cudacore_handles._object_code import ObjectCode
+from cudacore_handles._paths import get_include, get_library, get_pkgconfig_dir
+from cudacore_handles._stream import (
+    LEGACY_DEFAULT_STREAM,
+    PER_THREAD_DEFAULT_STREAM,
+    IsStreamType,
+    Stream,
+    StreamOptions,
+    default_stream,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "LEGACY_DEFAULT_STREAM",
+    "PER_THREAD_DEFAULT_STREAM",
+    "Buffer",
+    "CUDAError",
+    "ComputeCapability",
+    "Context",
+    "Device",
+    "DeviceMemoryResource",
+    "DeviceMemoryResourceOptions",
+    "DeviceProperties",
+    "Event",
+    "EventOptions",
+    "IsStreamType",
+    "Kernel",
+    "LaunchConfig",
+    "LegacyPinnedMemoryResource",
+    "MemoryResource",
+    "ObjectCode",
+    "ParamInfo",
+    "PreparedLaunch",
+    "Stream",
+    "StreamOptions",
+    "default_stream",
+    "get_include",
+    "get_library",
+    "get_pkgconfig_dir",
+    "launch",
+    "live_counts",
+]
+
+# The compiled module was built against one version of the library and may be loaded with another.
+if _lib.cch_version() >> 16 != _lib.CCH_VERSION >> 16 or _lib.cch_version() < _lib.CCH_VERSION:
+    raise ImportError(
+        f"libcudacore_handles is of version {_lib.cch_version():#08x}, but cudacore_handles was built for "
+        f"{_lib.CCH_VERSION:#08x}: reinstall cudacore-handles"
+    )

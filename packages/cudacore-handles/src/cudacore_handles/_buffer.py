@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers: memory with an owner, a size, and a stream that it will be freed on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cudacore_handles import _launcher, _owners
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import check, check_driver, closed, raise_status
+from cudacore_handles._stream import IsStreamType, Stream, Stream_accept, default_stream
+
+if TYPE_CHECKING:
+    from cudacore_handles._memory import MemoryResource
+
+_DL_CPU, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 1, 2, 3, 13
+_MEMORY_TYPE_HOST = 1  # CU_MEMORYTYPE_HOST
+
+# What hot methods call, looked up once.
+_gc = ffi.gc
+_new = object.__new__
+_copy_bytes = lib.cch_deviceptr_copy
+_fill_bytes = lib.cch_deviceptr_fill
+_set_stream = lib.cch_deviceptr_set_stream
+_unref = lib.cch_deviceptr_unref
+
+
+class _Attributes(NamedTuple):
+    """Where memory is and who can reach it."""
+
+    device_id: int
+    is_device_accessible: bool
+    is_host_accessible: bool
+    is_managed: bool
+
+
+class Buffer:
+    """Hold a piece of memory that a device can use.
+
+    Buffers are made by :meth:`Device.allocate`, :meth:`MemoryResource.allocate` and :meth:`from_handle`. The memory is
+    freed, in the order of the stream that it was allocated on, when the buffer is closed or nobody holds it any more.
+    A buffer can be given to kernels, exported by DLPack, and read by the host through the buffer protocol where the
+    host can reach it (Python 3.12 and later; :meth:`__buffer__` works everywhere).
+    """
+
+    # _ptr is what kernel arguments are packed from: the address, or None once closed.
+    __slots__ = ("__weakref__", "_attributes", "_box", "_mr", "_owner", "_ptr", "_size")
+    _box: Any
+    _ptr: int | None
+    _size: int
+    _mr: MemoryResource | None
+    _owner: object
+    _attributes: _Attributes | None
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError("Buffer cannot be instantiated directly; use Device.allocate() or Buffer.from_handle()")
+
+    def __enter__(self) -> Buffer:
+        return self
+
+    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
+        self.close()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Buffer):
+            return NotImplemented
+        return self is other or (self._ptr is not None and (self._ptr, self._size) == (other._ptr, other._size))
+
+    def __hash__(self) -> int:
+        return hash((Buffer, self._ptr, self._size))
+
+    def __repr__(self) -> str:
+        if self._ptr is None:
+            return "<Buffer closed>"
+        return f"<Buffer of {self._size} bytes at {self._ptr:#x}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Buffer cannot be pickled: sharing memory between processes is not supported yet")
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """Export the memory as a one-dimensional DLPack tensor of bytes.
+
+        The tensor keeps the memory alive, whatever becomes of this object. It is not synchronized with any stream: a
+        buffer does not know which stream writes to it.
+
+        Parameters
+        ----------
+        stream : int, optional
+            The consumer's stream. Only checked: an int, and for host memory None.
+        max_version : tuple of int, optional
+            The newest DLPack version that the consumer takes; from (1, 0) on the tensor is versioned.
+        dl_device : tuple of int, optional
+            The device to export to; only the memory's own will do.
+        copy : bool, optional
+            True is an error: the memory is never copied.
+        """
+        from cudacore_handles import _dlpack
+
+        device = self.__dlpack_device__()
+        if copy:
+            raise BufferError("copy=True: a Buffer exports its own memory and does not copy it; use copy_to() first")
+        if dl_device is not None and tuple(dl_device) != device:
+            raise BufferError(f"dl_device is {dl_device}, and the memory is on {device}; use copy_to() first")
+        if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
+            raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
+        versioned = max_version is not None and max_version[0] >= 1
+        box = int(ffi.cast("uintptr_t", self._box))
+        return _dlpack.make_capsule(box, self.handle, self._size, *device, versioned)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the DLPack device type and ordinal of the memory."""
+        attributes = self._known()
+        if attributes.is_managed:
+            return (_DL_CUDA_MANAGED, 0)
+        if attributes.is_device_accessible:
+            return (_DL_CUDA_HOST, 0) if attributes.is_host_accessible else (_DL_CUDA, attributes.device_id)
+        return (_DL_CPU, 0)
+
+    def __buffer__(self, flags: int = 0, /) -> memoryview:
+        """Return the memory as a writable view of bytes, where the host can reach it.
+
+        The view keeps the memory alive, whatever becomes of this object. It does not wait for work on any stream.
+        """
+        if not self._known().is_host_accessible:
+            raise BufferError(
+                "the host cannot reach this memory; copy it to a LegacyPinnedMemoryResource's buffer first"
+            )
+        box = self._box
+        # The cast pointer's destructor holds the box, and the view holds the cast pointer.
+        pointer = ffi.gc(ffi.cast("char *", self._ptr), lambda _: box)
+        return memoryview(ffi.buffer(pointer, self._size))
+
+    @classmethod
+    def _init(cls, box: Any, ptr: int, size: int, mr: MemoryResource | None, owner: object = None) -> Buffer:
+        """Take over one reference to a ``cch_deviceptr``."""
+        self = _new(cls)
+        self._box = _gc(box, _unref)
+        self._ptr = ptr
+        self._size = size
+        self._mr = mr
+        self._owner = owner
+        self._attributes = None
+        return self
+
+    @staticmethod
+    def from_handle(
+        ptr: int,
+        size: int,
+        mr: MemoryResource | None = None,
+        owner: object | None = None,
+        *,
+        stream: Stream | IsStreamType | None = None,
+    ) -> Buffer:
+        """Make a buffer of memory that exists.
+
+        Parameters
+        ----------
+        ptr : int
+            Address of the memory.
+        size : int
+            Bytes.
+        mr : MemoryResource, optional
+            Who frees it: ``mr.deallocate(ptr, size, stream=...)`` is called when the buffer is closed.
+        owner : object, optional
+            Who keeps it alive, instead of `mr`: the object is held as long as the memory is in use.
+        stream : Stream, optional
+            The stream that `mr` is given. Default: the one given to :meth:`close`, or the default stream.
+        """
+        address = _address(ptr)
+        nbytes = check_size(size, least=0)
+        if mr is not None and owner is not None:
+            raise ValueError("give either mr, who frees the memory, or owner, who keeps it: not both")
+        if mr is not None:
+            from cudacore_handles._memory import MemoryResource
+
+            if not isinstance(mr, MemoryResource):
+                raise TypeError(f"mr must be a MemoryResource, not {type(mr).__name__}")
+        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+        free = _deallocate_with(mr) if mr is not None else _keep_until_free(owner)
+        out = ffi.new("cch_deviceptr **")
+        handle = _owners.keep(free)
+        status = lib.cch_deviceptr_wrap(out, address, nbytes, ffi.NULL, handle, lib.cudacore_free)
+        if status:
+            _owners.drop(handle)
+            raise_status(status)
+        buffer = Buffer._init(out[0], address, nbytes, mr, owner)
+        if accepted is not None:
+            buffer.set_deallocation_stream(accepted)
+        return buffer
+
+    def close(self, stream: Stream | IsStreamType | None = None) -> None:
+        """Free the memory, or give up this object's hold on it. Calling it again does nothing.
+
+        Parameters
+        ----------
+        stream : Stream, optional
+            The stream to order the free on (cuMemFreeAsync). Default: the stream of the allocation.
+        """
+        box = self._box
+        if box is None:
+            return
+        # The first test is set_deallocation_stream() for the usual stream, without the call.
+        if stream is not None and (type(stream) is not Stream or _set_stream(box, stream._box or ffi.NULL)):
+            self.set_deallocation_stream(stream)
+        self._ptr = None
+        self._box = None
+
+    def set_deallocation_stream(self, stream: Stream | IsStreamType) -> None:
+        """Choose the stream that the free will be ordered on.
+
+        The caller sees to it that this stream comes after the work that uses the memory.
+        """
+        try:
+            status = _set_stream(self._box, stream._box)  # type: ignore[union-attr]
+        except (TypeError, AttributeError):
+            if self._box is None:
+                raise closed(self) from None
+            accepted = Stream_accept(stream, allow_stream_protocol=True)
+            status = _set_stream(self._box, accepted._box)
+        if status:
+            raise_status(status)
+
+    def copy_to(self, dst: Buffer | None = None, *, stream: Stream | IsStreamType, options: None = None) -> Buffer:
+        """Copy this buffer's bytes to another (cuMemcpyAsync).
+
+        Parameters
+        ----------
+        dst : Buffer, optional
+            A buffer of the same size. Default: a new one from the same memory resource.
+        stream : Stream
+            The stream that the copy is ordered on.
+        options : None
+            Copy options are not supported in this release.
+
+        Returns
+        -------
+        Buffer
+            `dst`, or the new buffer.
+        """
+        if dst is None:
+            if self._box is None:
+                raise closed(self)
+            if self._mr is None:
+                raise ValueError("dst is missing, and this buffer has no memory_resource to make one from")
+            dst = self._mr.allocate(self._size, stream=stream)
+        _copy(dst, self, stream, options)
+        return dst
+
+    def copy_from(self, src: Buffer, *, stream: Stream | IsStreamType, options: None = None) -> None:
+        """Copy another buffer's bytes to this one, which has the same size (cuMemcpyAsync).
+
+        Parameters
+        ----------
+        src : Buffer
+            A buffer of the same size.
+        stream : Stream
+            The stream that the copy is ordered on.
+        options : None
+            Copy options are not supported in this release.
+        """
+        _copy(self, src, stream, options)
+
+    def fill(self, value: Any, *, stream: Stream | IsStreamType) -> None:
+        """Fill the buffer with a repeated value (cuMemsetD8Async and its kin).
+
+        Parameters
+        ----------
+        value : int or bytes-like
+            A byte, 0 to 255, or an object of 1, 2 or 4 bytes; the buffer's size is a multiple of that.
+        stream : Stream
+            The stream that the fill is ordered on.
+        """
+        if type(value) is int and 0 <= value < 256:
+            width = 1
+        else:
+            value, width = _fill_pattern(value, self._size)
+        try:
+            status = _fill_bytes(self._box, value, width, stream._box)  # type: ignore[union-attr]
+        except (TypeError, AttributeError):
+            if self._box is None:
+                raise closed(self) from None
+            accepted = Stream_accept(stream, allow_stream_protocol=True)
+            status = _fill_bytes(self._box, value, width, accepted._box)
+        if status:
+            raise_status(status)
+
+    def _known(self) -> _Attributes:
+        """What the memory resource says of the memory, or else the driver (cuPointerGetAttribute)."""
+        if self._ptr is None:
+            raise closed(self)
+        if self._attributes is None:
+            mr = self._mr
+            if mr is not None:
+                self._attributes = _Attributes(
+                    mr.device_id, mr.is_device_accessible, mr.is_host_accessible, mr.is_managed
+                )
+            else:
+                self._attributes = _pointer_attributes(self._ptr)
+        return self._attributes
+
+    @property
+    def handle(self) -> int:
+        """int: The memory's address; 0 when closed."""
+        return self._ptr or 0
+
+    @property
+    def size(self) -> int:
+        """int: Bytes."""
+        return self._size
+
+    @property
+    def is_closed(self) -> bool:
+        """bool: Whether :meth:`close` was called."""
+        return self._box is None
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the device whose memory it is; -1 for host memory."""
+        return self._known().device_id
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: Whether kernels can use the memory."""
+        return self._known().is_device_accessible
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: Whether the host can use the memory."""
+        return self._known().is_host_accessible
+
+    @property
+    def is_managed(self) -> bool:
+        """bool: Whether it is managed memory, which moves between host and devices by itself."""
+        return self._known().is_managed
+
+    @property
+    def is_mapped(self) -> bool:
+        """bool: Whether it is memory of another process, mapped into this one."""
+        return False
+
+    @property
+    def memory_resource(self) -> MemoryResource | None:
+        """MemoryResource or None: Who allocated the memory, and frees it."""
+        return self._mr
+
+    @property
+    def owner(self) -> object:
+        """object: Who keeps foreign memory alive, as given to :meth:`from_handle`."""
+        return self._owner
+
+
+_launcher.register(Buffer, _launcher.POINTER)
+
+
+def check_size(size: object, *, least: int = 1) -> int:
+    """Return a number of bytes as an int, or say what is wrong with it."""
+    if isinstance(size, bool) or not hasattr(size, "__index__"):
+        raise TypeError(f"size must be an int, the number of bytes, not {type(size).__name__}")
+    value: int = size.__index__()
+    if not least <= value < 2**63:
+        raise ValueError(f"size is {value}; it must be at least {least} and at most 2**63 - 1 bytes")
+    return value
+
+
+def _address(ptr: object) -> int:
+    """The address that a pointer-like argument means."""
+    try:
+        value = 0 if ptr is None else int(ptr)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        raise TypeError(f"ptr must be an int, the memory's address, not {type(ptr).__name__}") from None
+    if not 0 <= value < 2**64:
+        raise ValueError(f"ptr is {value}, which is not an address")
+    return value
+
+
+def _copy(dst: Buffer, src: Buffer, stream: Stream | IsStreamType, options: object) -> None:
+    if options is not None:
+        raise NotImplementedError("options: copy options are not supported yet; leave them out")
+    try:
+        size = dst._size
+        if size != src._size:
+            raise ValueError(f"the buffers differ in size: src has {src._size} bytes, dst has {size}")
+        status = _copy_bytes(dst._box, src._box, size, stream._box)  # type: ignore[union-attr]
+    except (TypeError, AttributeError):
+        for name, buffer in (("dst", dst), ("src", src)):
+            if not isinstance(buffer, Buffer):
+                raise TypeError(f"{name} must be a Buffer, not {type(buffer).__name__}") from None
+            if buffer._box is None:
+                raise closed(buffer) from None
+        accepted = Stream_accept(stream, allow_stream_protocol=True)
+        status = _copy_bytes(dst._box, src._box, size, accepted._box)
+    if status:
+        raise_status(status)
+
+
+def _fill_pattern(value: object, size: int) -> tuple[int, int]:
+    """The pattern of a fill as an integer, and its bytes."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        try:
+            pattern = bytes(memoryview(value))  # type: ignore[arg-type]
+        except TypeError:
+            kind = type(value).__name__
+            raise TypeError(f"value must be an int from 0 to 255 or 1, 2 or 4 bytes, not {kind}") from None
+        if len(pattern) not in (1, 2, 4):
+            raise ValueError(f"value has {len(pattern)} bytes; a fill takes 1, 2 or 4")
+        if size % len(pattern):
+            raise ValueError(f"the buffer's {size} bytes are no multiple of the value's {len(pattern)}")
+        return int.from_bytes(pattern, "little"), len(pattern)
+    number: int = value.__index__()
+    if not 0 <= number < 256:
+        raise OverflowError(f"value is {number}; an int fills bytes, 0 to 255. Give wider values as 2 or 4 bytes")
+    return number, 1
+
+
+def _pointer_attributes(ptr: int) -> _Attributes:
+    from cuda.bindings import driver
+
+    kind = driver.CUpointer_attribute
+    wanted = (kind.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, kind.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+              kind.CU_POINTER_ATTRIBUTE_IS_MANAGED)  # fmt: skip
+    check(lib.cch_driver_init())
+    memory_type, ordinal, managed = check_driver(
+        "cuPointerGetAttributes", driver.cuPointerGetAttributes(len(wanted), list(wanted), ptr)
+    )
+    memory_type = int(memory_type)
+    if memory_type == 0:  # CUDA does not know it: ordinary host memory
+        return _Attributes(-1, False, True, False)
+    if managed:
+        return _Attributes(int(ordinal), True, True, True)
+    if memory_type == _MEMORY_TYPE_HOST:
+        return _Attributes(-1, True, True, False)
+    return _Attributes(int(ordinal), True, False, False)
+
+
+def _deallocate_with(mr: MemoryResource) -> Any:
+    """What the box calls when memory of a Python memory resource is no longer used."""
+
+    def free(ptr: int, size: int, stream: Any) -> None:
+        ordered_on = Stream._init(lib.cch_stream_ref(stream)) if stream else default_stream()
+        mr.deallocate(ptr, size, stream=ordered_on)
+
+    return free
+
+
+def _keep_until_free(owner: object) -> Any:
+    """What the box calls when it lets go of foreign memory: the owner goes with the function."""
+
+    def free(ptr: int, size: int, stream: Any) -> None:
+        del ptr, size, stream
+
+    free.owner = owner  # type: ignore[attr-defined]
+    return free

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices."""
+
+from __future__ import annotations
+
+import threading
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._context import Context, borrowed_context, current_context_box
+from cudacore_handles._errors import CUDAError, check, check_driver, closed, raise_last, raise_status
+from cudacore_handles._event import Event, EventOptions
+from cudacore_handles._stream import IsStreamType, Stream, StreamOptions, default_stream
+
+if TYPE_CHECKING:
+    from cudacore_handles._buffer import Buffer
+    from cudacore_handles._device_properties import DeviceProperties
+    from cudacore_handles._memory import MemoryResource
+
+_INVALID_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
+_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75
+_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
+_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115
+
+
+class ComputeCapability(NamedTuple):
+    """Version of a device's architecture."""
+
+    major: int
+    minor: int
+
+
+_current_device = lib.cudacore_current_device
+_set_current = lib.cch_context_set_current
+
+
+class _Thread(threading.local):
+    """What a thread keeps to itself."""
+
+    def __init__(self) -> None:
+        # Contexts other than primary ones that this thread made current, by device.
+        self.contexts: dict[int, Context] = {}
+
+
+_thread = _Thread()
+_devices: dict[int, Device] = {}
+_devices_lock = threading.Lock()
+
+
+class Device:
+    """Represent a GPU.
+
+    ``Device()`` is the calling thread's current device, or device 0 when there is none; ``Device(1)`` is the second
+    one. There is one object for each device. What a device makes is made in its primary context (or the context
+    given to :meth:`set_current`), whatever context is current, and the current context stays as it was.
+
+    Parameters
+    ----------
+    device_id : int or Device, optional
+        Ordinal of the device.
+
+    Raises
+    ------
+    CUDAError
+        When there is no driver or no device.
+    ValueError
+        When there is no device of that ordinal.
+    """
+
+    __slots__ = ("__weakref__", "_box", "_id", "_memory_resource", "_properties")
+    _id: int
+    _box: Any  # the primary context, retained at first use; None before
+    _memory_resource: MemoryResource | None
+    _properties: DeviceProperties | None
+
+    def __new__(cls, device_id: Device | int | None = None) -> Device:
+        if device_id is None:
+            current: int = _current_device()
+            device_id = current if current >= 0 else _first_device()
+        try:
+            return _devices[device_id]  # type: ignore[index]
+        except (KeyError, TypeError):
+            return _find(device_id)
+
+    def __int__(self) -> int:
+        return self._id
+
+    def __repr__(self) -> str:
+        return f"<Device {self._id} ({self.name})>"
+
+    def __hash__(self) -> int:
+        return hash((Device, self._id))
+
+    def __eq__(self, other: object) -> bool:
+        return self._id == other._id if isinstance(other, Device) else NotImplemented
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Device, (self._id,)
+
+    @classmethod
+    def get_all_devices(cls) -> tuple[Device, ...]:
+        """Return all devices, by ordinal (cuDeviceGetCount)."""
+        return tuple(Device(i) for i in range(_count()))
+
+    def set_current(self, ctx: Context | None = None) -> Context | None:
+        """Make this device's context current on the calling thread (cuCtxSetCurrent).
+
+        Parameters
+        ----------
+        ctx : Context, optional
+            A context of this device. Default: its primary context.
+
+        Returns
+        -------
+        Context or None
+            With `ctx`: the context that was current before, if any. Without: None.
+        """
+        if ctx is not None:
+            return self._set_context(ctx)
+        if _thread_contexts_used:
+            _thread.contexts.pop(self._id, None)
+        status = _set_current(self._box or self._retain())
+        if status:
+            raise_status(status)
+        return None
+
+    def create_stream(self, obj: IsStreamType | None = None, options: StreamOptions | None = None) -> Stream:
+        """Create a stream, or borrow one (cuStreamCreateWithPriority).
+
+        Parameters
+        ----------
+        obj : object with ``__cuda_stream__``, optional
+            A stream to borrow; it is kept alive as long as the stream is in use.
+        options : StreamOptions, optional
+            Options of a new stream; an error together with `obj`.
+        """
+        if obj is None:
+            return Stream._create(self._context_box(), options)
+        if options is not None:
+            raise TypeError("options are for a new stream: give either obj or options")
+        if not hasattr(obj, "__cuda_stream__"):
+            raise TypeError(f"obj must have __cuda_stream__; {type(obj).__name__} has not")
+        stream = Stream._from_protocol(obj)
+        context = lib.cch_stream_context(stream._box)
+        if context and lib.cch_context_device(context) != self._id:
+            raise ValueError(f"obj is a stream of device {lib.cch_context_device(context)}, not of device {self._id}")
+        return stream
+
+    def create_event(self, options: EventOptions | None = None) -> Event:
+        """Create an event (cuEventCreate).
+
+        Parameters
+        ----------
+        options : EventOptions, optional
+            How it behaves. Default: no timing, no blocking.
+        """
+        # Without the detour where there is only one context to choose from: events are made often.
+        box = self._box
+        if box is None or _thread_contexts_used:
+            box = self._context_box()
+        return Event._create(box, options)
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
+        """Allocate memory from the device's :attr:`memory_resource`.
+
+        Parameters
+        ----------
+        size : int
+            Bytes, at least 1.
+        stream : Stream
+            The stream that the allocation, and later the free, is ordered on.
+        """
+        return (self._memory_resource or self.memory_resource).allocate(size, stream=stream)
+
+    def sync(self) -> None:
+        """Wait until all work on the device's context is done (cuCtxSynchronize)."""
+        check(lib.cch_context_synchronize(self._context_box()))
+
+    def can_access_peer(self, peer: Device | int) -> bool:
+        """Return whether kernels of this device can use memory of another (cuDeviceCanAccessPeer)."""
+        from cuda.bindings import driver
+
+        return bool(check_driver("cuDeviceCanAccessPeer", driver.cuDeviceCanAccessPeer(self._id, Device(peer)._id)))
+
+    def create_graph_builder(self) -> Any:
+        """Create a graph builder that captures a stream of its own. Needs the package ``cudacore-graph``."""
+        return graph_module().GraphBuilder._init(stream=self.create_stream())
+
+    def _retain(self) -> Any:
+        out = ffi.new("cch_context **")
+        check(lib.cch_context_primary(out, self._id))
+        self._box = ffi.gc(out[0], lib.cch_context_unref)
+        return self._box
+
+    def _context_box(self) -> Any:
+        """The context that the device's methods act on."""
+        if _thread_contexts_used:
+            context = _thread.contexts.get(self._id)
+            if context is not None and context._box is not None:
+                return context._box
+        return self._box or self._retain()
+
+    def _set_context(self, ctx: Context) -> Context | None:
+        global _thread_contexts_used
+        if not isinstance(ctx, Context):
+            raise TypeError(f"ctx must be a Context, not {type(ctx).__name__}")
+        if ctx._box is None:
+            raise closed(ctx)
+        if lib.cch_context_device(ctx._box) != self._id:
+            raise ValueError(f"ctx is a context of device {lib.cch_context_device(ctx._box)}, not of device {self._id}")
+        previous = current_context_box()
+        check(lib.cch_context_set_current(ctx._box))
+        _thread.contexts.pop(self._id, None)
+        if not lib.cch_context_is_primary(ctx._box):
+            _thread_contexts_used = True
+            _thread.contexts[self._id] = ctx
+        return borrowed_context(previous) if previous is not None else None
+
+    def _attribute(self, attribute: int) -> int:
+        out = ffi.new("int *")
+        check(lib.cch_device_attribute(out, attribute, self._id))
+        return int(out[0])
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal."""
+        return self._id
+
+    @property
+    def name(self) -> str:
+        """str: The device's name, such as ``"NVIDIA H200"`` (cuDeviceGetName)."""
+        from cuda.bindings import driver
+
+        name: bytes = check_driver("cuDeviceGetName", driver.cuDeviceGetName(256, self._id))
+        return name.split(b"\0", 1)[0].decode()
+
+    @property
+    def uuid(self) -> str:
+        """str: The device's UUID, in the form 8-4-4-4-12 (cuDeviceGetUuid)."""
+        from cuda.bindings import driver
+
+        get = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
+        digits = bytes(check_driver("cuDeviceGetUuid", get(self._id)).bytes).hex()
+        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+    @property
+    def pci_bus_id(self) -> str:
+        """str: PCI address, ``domain:bus:device.function`` (cuDeviceGetPCIBusId)."""
+        from cuda.bindings import driver
+
+        bus_id: bytes = check_driver("cuDeviceGetPCIBusId", driver.cuDeviceGetPCIBusId(32, self._id))
+        return bus_id.split(b"\0", 1)[0].decode()
+
+    @property
+    def properties(self) -> DeviceProperties:
+        """DeviceProperties: The device's attributes."""
+        if self._properties is None:
+            from cudacore_handles._device_properties import DeviceProperties
+
+            self._properties = DeviceProperties._init(self._id)
+        return self._properties
+
+    @property
+    def compute_capability(self) -> ComputeCapability:
+        """ComputeCapability: Version of its architecture, such as ``(9, 0)``."""
+        return ComputeCapability(
+            self._attribute(_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR), self._attribute(_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+        )
+
+    @property
+    def arch(self) -> str:
+        """str: Its architecture's number, such as ``"90"``: compile for ``f"sm_{device.arch}"``."""
+        major, minor = self.compute_capability
+        return f"{major}{minor}"
+
+    @property
+    def context(self) -> Context:
+        """Context: The context that the device's methods act on: the primary one, unless another was set."""
+        return borrowed_context(self._context_box())
+
+    @property
+    def memory_resource(self) -> MemoryResource:
+        """MemoryResource: Where :meth:`allocate` takes memory from; can be set.
+
+        At first the device's own pool, as a :class:`DeviceMemoryResource`.
+        """
+        if self._memory_resource is None:
+            from cudacore_handles._memory import DeviceMemoryResource, _SynchronousMemoryResource
+
+            pools = self._attribute(_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)
+            self._memory_resource = DeviceMemoryResource(self) if pools else _SynchronousMemoryResource(self._id)
+        return self._memory_resource
+
+    @memory_resource.setter
+    def memory_resource(self, mr: MemoryResource) -> None:
+        from cudacore_handles._memory import MemoryResource
+
+        if not isinstance(mr, MemoryResource):
+            raise TypeError(f"memory_resource must be a MemoryResource, not {type(mr).__name__}")
+        self._memory_resource = mr
+
+    @property
+    def default_stream(self) -> Stream:
+        """Stream: The default stream; see :func:`default_stream`."""
+        return default_stream()
+
+
+# Whether any thread ever made a context current that is not a primary one: until then nobody need look.
+_thread_contexts_used = False
+
+
+def _first_device() -> int:
+    """What Device() means where it has failed to ask for the current device: 0 if there just is none."""
+    try:
+        raise_last()
+    except CUDAError as error:
+        if error.code != _INVALID_CONTEXT:
+            raise
+    return 0
+
+
+def _count() -> int:
+    out = ffi.new("int *")
+    check(lib.cch_device_count(out))
+    return int(out[0])
+
+
+def _find(device_id: object) -> Device:
+    """Check an ordinal and return its one Device."""
+    if isinstance(device_id, Device):
+        return device_id
+    if isinstance(device_id, bool) or not hasattr(device_id, "__index__"):
+        raise TypeError(f"device_id must be an int or a Device, not {type(device_id).__name__}")
+    ordinal = device_id.__index__()
+    count = _count()
+    if not 0 <= ordinal < count:
+        devices = f"{count} devices, 0 to {count - 1}" if count > 1 else f"{count} device"
+        raise ValueError(f"device_id is {ordinal}, and this machine has {devices}")
+    with _devices_lock:
+        device = _devices.get(ordinal)
+        if device is None:
+            device = object.__new__(Device)
+            device._id = ordinal
+            device._box = None
+            device._memory_resource = None
+            device._properties = None
+            _devices[ordinal] = device
+    return device
+
+
+def graph_module() -> ModuleType:
+    """Import the package above this one that builds graphs."""
+    try:
+        import cudacore_graph  # type: ignore[import-not-found]
+    except ModuleNotFoundError as error:
+        if error.name != "cudacore_graph":
+            raise
+        raise ImportError("graph builders are in the package cudacore-graph: pip install cudacore-graph") from None
+    return cudacore_graph

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exceptions, and the two functions that turn return codes into them."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from cudacore_handles._cffi import ffi, lib
+
+_NOT_READY = 600  # CUDA_ERROR_NOT_READY
+
+
+class CUDAError(RuntimeError):
+    """Report a failed CUDA operation.
+
+    Parameters
+    ----------
+    operation : str
+        The function that failed: of the driver, of a compiler, or of the handle library.
+    code : int
+        Its result code: positive for CUDA's own codes, negative for codes of the handle library (``CCH_E*``).
+    code_name : str
+        The code's name, such as ``"CUDA_ERROR_INVALID_VALUE"``.
+    meaning : str
+        What the code means, in one line.
+    hint : str, optional
+        What to do about it.
+    log : str, optional
+        What the compiler or linker had to say.
+
+    Attributes
+    ----------
+    operation, code, code_name, meaning, hint, log
+        As given.
+    """
+
+    def __init__(
+        self, operation: str, code: int, code_name: str, meaning: str, *, hint: str = "", log: str = ""
+    ) -> None:
+        self.operation = operation
+        self.code = code
+        self.code_name = code_name
+        self.meaning = meaning
+        self.hint = hint
+        self.log = log
+        super().__init__(operation, code, code_name, meaning)
+
+    def __str__(self) -> str:
+        text = f"{self.operation}: {self.code_name} ({self.code}): {self.meaning}"
+        if self.hint:
+            text += f". {self.hint}"
+        if self.log:
+            text += f"\n{self.log}"
+        return text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(cls: type[CUDAError], args: tuple[Any, ...], attributes: dict[str, Any]) -> CUDAError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+# What a user can do about the codes that say too little.
+_HINTS = {
+    "CCH_ENODRIVER": ("Running on a GPU needs the NVIDIA driver (libcuda.so.1) on this machine; compiling does not"),
+    "CCH_EFORKED": "Start worker processes with multiprocessing's 'spawn' method, or fork before the first CUDA call",
+    "CUDA_ERROR_NO_DEVICE": "No GPU is visible: look at nvidia-smi, and at the variable CUDA_VISIBLE_DEVICES",
+    "CUDA_ERROR_INVALID_CONTEXT": "No context is current on this thread: call Device().set_current() first",
+    "CUDA_ERROR_ILLEGAL_ADDRESS": (
+        "A kernel that ran earlier read or wrote memory that is not its own; the context cannot be used any more. "
+        "compute-sanitizer finds the kernel and the line"
+    ),
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": "The code was compiled for another GPU architecture than this device has",
+    "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": (
+        "All blocks of a cooperative launch must fit on the device at once: "
+        "kernel.occupancy.max_active_blocks_per_multiprocessor() says how many do"
+    ),
+}
+
+
+def check(status: int, *, hint: str = "") -> None:
+    """Raise :class:`CUDAError` for a failed call of the handle library on this thread; do nothing for 0."""
+    if status:
+        error = last_error(status)
+        error.hint = hint or error.hint
+        raise error
+
+
+def raise_status(status: int) -> NoReturn:
+    """Raise :class:`CUDAError` for the code that the library returned on this thread just now."""
+    raise last_error(status)
+
+
+def raise_last() -> NoReturn:
+    """Raise :class:`CUDAError` for the call that failed on this thread just now, and returned no code."""
+    error = ffi.new("cch_error *")
+    lib.cch_error_last(error)
+    raise last_error(error.code)
+
+
+def last_error(status: int) -> CUDAError:
+    """Make the exception for the code that the library returned on this thread just now."""
+    if status == _NOT_READY:  # an answer, which the library does not record
+        return CUDAError("query", status, "CUDA_ERROR_NOT_READY", "the work has not been completed yet")
+    error = ffi.new("cch_error *")
+    lib.cch_error_last(error)
+    name = _text(lib.cch_error_name(status))
+    return CUDAError(_text(error.operation), status, name, _text(error.message), hint=_HINTS.get(name, ""))
+
+
+def check_driver(operation: str, result: tuple[Any, ...]) -> Any:
+    """Return the values of a ``cuda.bindings`` result tuple, or raise :class:`CUDAError` when its code is not 0.
+
+    Parameters
+    ----------
+    operation : str
+        Name of the driver function that was called.
+    result : tuple
+        What it returned: the ``CUresult``, then its values.
+
+    Returns
+    -------
+    object
+        None, the one value, or the tuple of values.
+    """
+    code = int(result[0])
+    if code:
+        name = _text(lib.cch_error_name(code))
+        meaning = _text(lib.cch_error_string(code))
+        raise CUDAError(operation, code, name, meaning, hint=_HINTS.get(name, ""))
+    values = result[1:]
+    if len(values) > 1:
+        return values
+    return values[0] if values else None
+
+
+def closed(obj: object) -> ValueError:
+    """Make the exception for the use of a closed object."""
+    return ValueError(f"this {type(obj).__name__} is closed; make a new one")
+
+
+def _text(chars: Any) -> str:
+    return ffi.string(chars).decode("utf-8", "replace")

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import check, raise_status
+
+if TYPE_CHECKING:
+    from cuda.bindings import driver
+
+    from cudacore_handles._kernel_attributes import KernelAttributes, KernelOccupancy
+    from cudacore_handles._launch_config import LaunchConfig
+    from cudacore_handles._launcher import PreparedLaunch
+    from cudacore_handles._object_code import ObjectCode
+    from cudacore_handles._stream import IsStreamType, Stream
+
+
+_ALWAYS_ALLOWED = 48 * 1024  # dynamic shared memory, in bytes, that every kernel may have
+
+
+class ParamInfo(NamedTuple):
+    """Where one parameter lies in a kernel's argument block: bytes."""
+
+    offset: int
+    size: int
+
+
+class Kernel:
+    """Hold a kernel; it keeps the code that it is of loaded.
+
+    Kernels come from :meth:`ObjectCode.get_kernel`; :meth:`from_handle` borrows one. Two kernels are equal when they
+    are the same CUDA kernel.
+    """
+
+    # What the launcher reads: _address, of the box; _layout, of the argument block, asked of the driver at the first
+    # launch; _shared_allowed, the dynamic shared memory in bytes that was seen to.
+    __slots__ = ("__weakref__", "_address", "_box", "_layout", "_name", "_shared_allowed")
+    _address: int
+    _box: Any
+    _layout: bytes | None
+    _name: str | None
+    _shared_allowed: int
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "Kernel cannot be instantiated directly; use ObjectCode.get_kernel() or Kernel.from_handle()"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self._raw() == other._raw() if isinstance(other, Kernel) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((Kernel, self._raw()))
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self._name or hex(self._raw())}>"
+
+    @classmethod
+    def _init(cls, box: Any, name: str | None = None) -> Kernel:
+        """Take over one reference to a ``cch_kernel``."""
+        self = cls.__new__(cls)
+        self._box = ffi.gc(box, lib.cch_kernel_unref)
+        self._address = int(ffi.cast("uintptr_t", box))
+        self._layout = None
+        self._name = name
+        self._shared_allowed = 0
+        return self
+
+    @staticmethod
+    def from_handle(handle: int, mod: ObjectCode | None = None) -> Kernel:
+        """Borrow a kernel by its address.
+
+        Parameters
+        ----------
+        handle : int
+            Address of a ``CUkernel``.
+        mod : ObjectCode, optional
+            The code that it is of, kept loaded. Default: the code that the driver says it is of, if it was loaded
+            here; otherwise the caller sees to it that the kernel outlives the object.
+        """
+        from cudacore_handles._object_code import ObjectCode
+
+        try:
+            raw = ffi.cast("CUkernel", int(handle))
+        except (TypeError, ValueError):
+            raise TypeError(f"handle must be an int, the kernel's address, not {type(handle).__name__}") from None
+        library = ffi.NULL
+        if mod is not None:
+            if not isinstance(mod, ObjectCode):
+                raise TypeError(f"mod must be an ObjectCode, not {type(mod).__name__}")
+            library = mod._box or mod._load()
+        out = ffi.new("cch_kernel **")
+        check(lib.cch_kernel_wrap(out, raw, library, ffi.NULL, ffi.NULL))
+        return Kernel._init(out[0])
+
+    def prepare(self, stream: Stream | IsStreamType, config: LaunchConfig, *kernel_args: object) -> PreparedLaunch:
+        """Prepare launches of this kernel with one stream, one configuration and arguments of the same types.
+
+        Parameters
+        ----------
+        stream : Stream
+            Where to launch.
+        config : LaunchConfig
+            The configuration; later changes to it have no effect.
+        *kernel_args
+            The first arguments.
+        """
+        from cudacore_handles._launch import prepare
+
+        return prepare(stream, config, self, kernel_args)
+
+    def _raw(self) -> int:
+        return int(ffi.cast("uintptr_t", lib.cch_kernel_raw(self._box)))
+
+    def _ask_layout(self) -> bytes:
+        out, count = ffi.new("const cch_param **"), ffi.new("size_t *")
+        status = lib.cch_kernel_params(self._box, out, count)
+        if status:
+            raise_status(status)
+        self._layout = bytes(ffi.buffer(out[0], count[0] * ffi.sizeof("cch_param")))
+        return self._layout
+
+    def _allow_shared(self, nbytes: int) -> None:
+        """Let the kernel have more dynamic shared memory than the 48 KiB that every kernel may have."""
+        if nbytes <= max(self._shared_allowed, _ALWAYS_ALLOWED):
+            return
+        from cuda.bindings import driver
+
+        from cudacore_handles._device import Device
+        from cudacore_handles._errors import check_driver
+
+        device = Device()
+        most = device.properties.max_shared_memory_per_block_optin - self.attributes[device].shared_size_bytes
+        if nbytes > most:
+            raise ValueError(
+                f"LaunchConfig.shmem_size is {nbytes}; {self!r} can have at most {most} bytes of dynamic shared memory "
+                f"on {device.name}"
+            )
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        check_driver(
+            "cuKernelSetAttribute", driver.cuKernelSetAttribute(attribute, nbytes, self.handle, device.device_id)
+        )
+        self._shared_allowed = nbytes
+
+    @property
+    def attributes(self) -> KernelAttributes:
+        """KernelAttributes: Its attributes on the current device; ``attributes[device]`` for another."""
+        from cudacore_handles._kernel_attributes import KernelAttributes
+
+        return KernelAttributes._init(self)
+
+    @property
+    def occupancy(self) -> KernelOccupancy:
+        """KernelOccupancy: How many blocks of it fit on the current device."""
+        from cudacore_handles._kernel_attributes import KernelOccupancy
+
+        return KernelOccupancy._init(self)
+
+    @property
+    def num_arguments(self) -> int:
+        """int: Number of parameters (cuKernelGetParamInfo)."""
+        return len(self.arguments_info)
+
+    @property
+    def arguments_info(self) -> list[ParamInfo]:
+        """list of ParamInfo: Offset and size of each parameter in bytes (cuKernelGetParamInfo)."""
+        layout = self._ask_layout() if self._layout is None else self._layout
+        numbers = memoryview(layout).cast("I").tolist()
+        return [ParamInfo(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
+
+    @property
+    def handle(self) -> driver.CUkernel:
+        """cuda.bindings.driver.CUkernel: The kernel for ``cuda.bindings``."""
+        from cuda.bindings import driver
+
+        return driver.CUkernel(self._raw())

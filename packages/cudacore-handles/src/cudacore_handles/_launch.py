@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Launching kernels: what the compiled launcher leaves to Python."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from cudacore_handles import _argtypes  # noqa: F401  (tells the launcher about types)
+from cudacore_handles._cffi import lib
+from cudacore_handles._errors import last_error
+from cudacore_handles._kernel import Kernel
+from cudacore_handles._launch_config import LaunchConfig
+from cudacore_handles._launcher import PreparedLaunch, launch, pack, set_faces
+from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
+
+__all__ = ["PreparedLaunch", "launch", "prepare"]
+
+_INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
+_OUT_OF_RESOURCES = 701  # CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+
+
+def prepare(
+    stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]
+) -> PreparedLaunch:
+    """Check a launch once, for many; see :meth:`Kernel.prepare`."""
+    accepted, _ = _check(stream, config, kernel)
+    return PreparedLaunch(accepted, config, kernel, kernel_args)
+
+
+def _check(stream: object, config: object, kernel: object) -> tuple[Stream, bytes]:
+    """Check a launch's own arguments, and see to what the kernel needs: its layout, and leave for shared memory."""
+    accepted = Stream_accept(stream, allow_stream_protocol=True)
+    if not isinstance(config, LaunchConfig):
+        raise TypeError(f"config must be a LaunchConfig, not {type(config).__name__}")
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a Kernel, not {type(kernel).__name__}; ObjectCode.get_kernel() gives one")
+    kernel._allow_shared(config.shmem_size)
+    return accepted, kernel._ask_layout() if kernel._layout is None else kernel._layout
+
+
+def _launch_checked(stream: object, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]) -> None:
+    """Launch what the launcher could not, or say what is wrong with it."""
+    accepted, layout = _check(stream, config, kernel)
+    block = pack(layout, kernel_args)
+    status = lib.cch_launch(accepted._box, config._c, kernel._box, block, len(block))
+    if status:
+        _explain(status, config, kernel)
+
+
+def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:
+    """Raise for a launch that the driver refused, with what it does not say: which limit was broken."""
+    error = last_error(status)
+    if status in (_INVALID_VALUE, _OUT_OF_RESOURCES):
+        x, y, z = config.block
+        most = kernel.attributes.max_threads_per_block
+        if x * y * z > most:
+            error.hint = f"The block has {x * y * z} threads, and {kernel!r} can have at most {most} on this device"
+        else:
+            error.hint = f"{config!r} is not possible for {kernel!r} on this device"
+    raise error
+
+
+set_faces(Stream, LaunchConfig, Kernel, _launch_checked, _explain)

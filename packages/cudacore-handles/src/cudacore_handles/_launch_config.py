@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The geometry of a launch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cudacore_handles._cffi import ffi, lib
+
+# Limits of every CUDA device there is; a kernel or a device may take less.
+_MOST_THREADS = 1024
+_BLOCK_LIMITS = (1024, 1024, 64)
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
+
+
+class LaunchConfig:
+    """Say with how many threads a kernel is launched, and how.
+
+    Parameters
+    ----------
+    grid : int or tuple of int
+        Blocks in x, y and z; with `cluster`, clusters. Missing dimensions are 1.
+    cluster : int or tuple of int, optional
+        Blocks a cluster in x, y and z (compute capability 9.0 and later). Default None: no clusters.
+    block : int or tuple of int
+        Threads a block in x, y and z: at most 1024 in all.
+    shmem_size : int, optional
+        Dynamic shared memory a block, in bytes. Default 0. More than 48 KiB is allowed for by itself.
+    is_cooperative : bool, optional
+        Whether all blocks are resident at once, so that the grid can synchronize. Default False.
+    programmatic_stream_serialization : bool, optional
+        Whether the kernel may begin before the one ahead of it on the stream has ended. Default False.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When an argument is of a wrong type, or outside what any CUDA device takes.
+    """
+
+    # _address, of the C structure, is what the launcher reads.
+    __slots__ = ("_address", "_block", "_c", "_cluster", "_grid")
+    _address: int
+    _c: Any
+    _grid: tuple[int, ...]
+    _cluster: tuple[int, ...] | None
+    _block: tuple[int, ...]
+
+    def __init__(
+        self,
+        grid: int | tuple[int, ...] | None = None,
+        cluster: int | tuple[int, ...] | None = None,
+        block: int | tuple[int, ...] | None = None,
+        shmem_size: int | None = None,
+        is_cooperative: bool = False,
+        programmatic_stream_serialization: bool = False,
+    ) -> None:
+        c = ffi.new("cch_launch_config *")
+        c.size = ffi.sizeof("cch_launch_config")
+        self._grid = _dimensions("grid", grid, _GRID_LIMITS)
+        self._block = _dimensions("block", block, _BLOCK_LIMITS)
+        x, y, z = self._block
+        if x * y * z > _MOST_THREADS:
+            raise ValueError(f"block is {block}: {x * y * z} threads; a block has at most {_MOST_THREADS}")
+        self._cluster = None
+        if cluster is not None:
+            self._cluster = _dimensions("cluster", cluster, _GRID_LIMITS)
+            c.cluster = self._cluster
+        blocks = tuple(g * n for g, n in zip(self._grid, self._cluster or (1, 1, 1), strict=True))
+        if any(b > limit for b, limit in zip(blocks, _GRID_LIMITS, strict=True)):
+            raise ValueError(f"grid is {grid} clusters of {cluster} blocks: more than {_GRID_LIMITS} blocks")
+        c.grid = blocks
+        c.block = self._block
+        c.shared_bytes = _shared("shmem_size", shmem_size)
+        c.flags = (lib.CCH_LAUNCH_COOPERATIVE if is_cooperative else 0) | (
+            lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION if programmatic_stream_serialization else 0
+        )
+        self._c = c
+        self._address = int(ffi.cast("uintptr_t", c))
+
+    def __repr__(self) -> str:
+        cluster = f"cluster={self._cluster}, " if self._cluster else ""
+        return (
+            f"LaunchConfig(grid={self._grid}, {cluster}block={self._block}, shmem_size={self.shmem_size}, "
+            f"is_cooperative={self.is_cooperative}, "
+            f"programmatic_stream_serialization={self.programmatic_stream_serialization})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, LaunchConfig) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LaunchConfig, self._key()
+
+    def _key(self) -> tuple[Any, ...]:
+        return (
+            self._grid,
+            self._cluster,
+            self._block,
+            self.shmem_size,
+            self.is_cooperative,
+            self.programmatic_stream_serialization,
+        )
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """tuple of int: Blocks, or clusters, in x, y and z."""
+        return self._grid
+
+    @property
+    def cluster(self) -> tuple[int, ...] | None:
+        """tuple of int or None: Blocks a cluster in x, y and z."""
+        return self._cluster
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """tuple of int: Threads a block in x, y and z."""
+        return self._block
+
+    @property
+    def shmem_size(self) -> int:
+        """int: Dynamic shared memory a block, in bytes."""
+        return int(self._c.shared_bytes)
+
+    @property
+    def is_cooperative(self) -> bool:
+        """bool: Whether all blocks are resident at once."""
+        return bool(self._c.flags & lib.CCH_LAUNCH_COOPERATIVE)
+
+    @property
+    def programmatic_stream_serialization(self) -> bool:
+        """bool: Whether the kernel may begin before the one ahead of it has ended."""
+        return bool(self._c.flags & lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
+
+
+def _dimensions(name: str, value: object, limits: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return three positive integers, the missing ones 1."""
+    if value is None:
+        raise TypeError(f"{name} is missing: give an int, or a tuple of one to three ints")
+    given = value if isinstance(value, (tuple, list)) else (value,)
+    if not 1 <= len(given) <= 3:
+        raise ValueError(f"{name} has {len(given)} dimensions; give one to three")
+    whole = []
+    for axis, n, limit in zip("xyz", given, limits, strict=False):
+        if isinstance(n, bool) or not hasattr(n, "__index__"):
+            raise TypeError(f"{name} must be an int or a tuple of ints; its {axis} is {n!r}, a {type(n).__name__}")
+        number: int = n.__index__()
+        if not 1 <= number <= limit:
+            raise ValueError(f"{name} is {value}; its {axis} must be from 1 to {limit}")
+        whole.append(number)
+    x, y, z = (*whole, 1, 1)[:3]
+    return x, y, z
+
+
+def _shared(name: str, value: object) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an int, a number of bytes, not {type(value).__name__}")
+    number: int = value.__index__()
+    if not 0 <= number < 2**31:
+        raise ValueError(f"{name} is {number}; it must be from 0 to 2**31 - 1 bytes")
+    return number

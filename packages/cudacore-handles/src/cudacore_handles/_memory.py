@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory resources: where buffers come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cudacore_handles._buffer import Buffer, check_size
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._context import current_context_box
+from cudacore_handles._device import Device
+from cudacore_handles._errors import check, check_driver, closed, raise_last
+from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from cuda.bindings import driver
+
+    from cudacore_handles._pool_attributes import PeerAccessibleBySetProxy, _MemPoolAttributes
+
+_MEMHOSTALLOC_PORTABLE = 1  # pinned for every context
+_LOCATION_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
+_allocate = lib.cudacore_allocate
+_address = lib.cch_deviceptr_raw
+
+
+class MemoryResource:
+    """Allocate memory; subclass it to bring an allocator of one's own.
+
+    A subclass has :meth:`allocate`, which often ends with ``Buffer.from_handle(ptr, size, mr=self)``,
+    :meth:`deallocate`, and the properties.
+    """
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
+        """Allocate a buffer of `size` bytes, ordered on a stream."""
+        raise TypeError(f"{type(self).__name__} does not implement allocate()")
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
+        """Free the `size` bytes at `ptr`, ordered on a stream."""
+        raise TypeError(f"{type(self).__name__} does not implement deallocate()")
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: Whether kernels can use the memory."""
+        raise TypeError(f"{type(self).__name__} does not implement is_device_accessible")
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: Whether the host can use the memory."""
+        raise TypeError(f"{type(self).__name__} does not implement is_host_accessible")
+
+    @property
+    def is_managed(self) -> bool:
+        """bool: Whether it is managed memory. Default False."""
+        return False
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the device whose memory it is; -1 for host memory."""
+        raise TypeError(f"{type(self).__name__} does not implement device_id")
+
+
+@dataclass
+class DeviceMemoryResourceOptions:
+    """Say how a new pool behaves.
+
+    Attributes
+    ----------
+    ipc_enabled : bool, optional
+        Whether the memory can be shared with other processes. Not supported in this release. Default False.
+    max_size : int, optional
+        Most bytes that the pool may hold; 0 for the system's limit. Default 0.
+    """
+
+    ipc_enabled: bool = False
+    max_size: int = 0
+
+
+class DeviceMemoryResource(MemoryResource):
+    """Allocate a device's memory from a pool, in the order of streams.
+
+    Parameters
+    ----------
+    device_id : int or Device
+        The device.
+    options : DeviceMemoryResourceOptions, optional
+        Options of a new pool. Default: no new pool, but the one that the device uses now; it is told to keep freed
+        memory for reuse, unless somebody set its release threshold already.
+    """
+
+    _box: Any
+
+    def __init__(self, device_id: Device | int, options: DeviceMemoryResourceOptions | None = None) -> None:
+        self._box = None
+        self._device_id = Device(device_id).device_id
+        self._is_handle_owned = options is not None
+        out = ffi.new("cch_pool **")
+        if options is None:
+            check(lib.cch_pool_current(out, self._device_id))
+        else:
+            config = _pool_config(options, self._device_id)
+            check(lib.cch_pool_create(out, config))
+        self._box = ffi.gc(out[0], lib.cch_pool_unref)
+        if self.attributes.release_threshold == 0:
+            self._keep_freed_memory()
+
+    def __repr__(self) -> str:
+        state = " closed" if self._box is None else f" of device {self._device_id}"
+        return f"<DeviceMemoryResource{state}>"
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
+        """Allocate from the pool (cuMemAllocFromPoolAsync).
+
+        Parameters
+        ----------
+        size : int
+            Bytes, at least 1.
+        stream : Stream
+            The stream that the allocation, and later the free, is ordered on.
+        """
+        try:
+            box = _allocate(self._box, size, stream._box)  # type: ignore[union-attr]
+        except (TypeError, AttributeError, OverflowError):
+            box = self._allocate_checked(size, stream)
+        if not box:
+            check_size(size)
+            raise_last()
+        return Buffer._init(box, _address(box), size, self)
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
+        """Free memory that was allocated from a pool by other means (cuMemFreeAsync)."""
+        from cuda.bindings import driver
+
+        accepted = Stream_accept(stream, allow_stream_protocol=True)
+        check_driver("cuMemFreeAsync", driver.cuMemFreeAsync(int(ptr), accepted.handle))
+
+    def close(self) -> None:
+        """Give up the pool. Calling it again does nothing; it goes when its last buffer does (cuMemPoolDestroy)."""
+        self._box = None
+
+    def _allocate_checked(self, size: object, stream: object) -> Any:
+        """What :meth:`allocate` does with arguments that need a second look."""
+        if self._box is None:
+            raise closed(self)
+        nbytes = check_size(size)
+        accepted = Stream_accept(stream, allow_stream_protocol=True)
+        return _allocate(self._box, nbytes, accepted._box)
+
+    def _keep_freed_memory(self) -> None:
+        from cuda.bindings import driver
+
+        attribute = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        most = driver.cuuint64_t(2**64 - 1)
+        check_driver("cuMemPoolSetAttribute", driver.cuMemPoolSetAttribute(self.handle, attribute, most))
+
+    @property
+    def attributes(self) -> _MemPoolAttributes:
+        """Attributes of the pool (cuMemPoolGetAttribute)."""
+        from cudacore_handles._pool_attributes import _MemPoolAttributes
+
+        if self._box is None:
+            raise closed(self)
+        return _MemPoolAttributes._init(self)
+
+    @property
+    def peer_accessible_by(self) -> PeerAccessibleBySetProxy:
+        """Set of the other devices whose kernels can use the memory; can be assigned (cuMemPoolSetAccess)."""
+        from cudacore_handles._pool_attributes import PeerAccessibleBySetProxy
+
+        if self._box is None:
+            raise closed(self)
+        return PeerAccessibleBySetProxy._init(self)
+
+    @peer_accessible_by.setter
+    def peer_accessible_by(self, devices: Iterable[Device | int]) -> None:
+        self.peer_accessible_by._replace(devices)
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the device."""
+        return self._device_id
+
+    @property
+    def handle(self) -> driver.CUmemoryPool:
+        """cuda.bindings.driver.CUmemoryPool: The pool for ``cuda.bindings``."""
+        if self._box is None:
+            raise closed(self)
+        from cuda.bindings import driver
+
+        return driver.CUmemoryPool(int(ffi.cast("uintptr_t", lib.cch_pool_raw(self._box))))
+
+    @property
+    def is_closed(self) -> bool:
+        """bool: Whether :meth:`close` was called."""
+        return self._box is None
+
+    @property
+    def is_handle_owned(self) -> bool:
+        """bool: Whether the pool is this object's own, not the device's."""
+        return self._is_handle_owned
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: False."""
+        return False
+
+    @property
+    def is_ipc_enabled(self) -> bool:
+        """bool: Whether the memory can be shared with other processes."""
+        return False
+
+    @property
+    def is_mapped(self) -> bool:
+        """bool: Whether the pool is another process's."""
+        return False
+
+    @property
+    def uuid(self) -> UUID | None:
+        """uuid.UUID or None: Identity between processes, for a pool that can be shared."""
+        return None
+
+
+class LegacyPinnedMemoryResource(MemoryResource):
+    """Allocate page-locked host memory, which devices can reach too, at once (cuMemHostAlloc)."""
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+        """Allocate host memory.
+
+        Parameters
+        ----------
+        size : int
+            Bytes, at least 1.
+        stream : Stream, optional
+            A stream to wait for before the memory is freed. Default None.
+        """
+        context = current_context_box()
+        if context is None:
+            context = Device()._context_box()
+        out = ffi.new("cch_deviceptr **")
+        nbytes = check_size(size)
+        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+        check(lib.cch_deviceptr_alloc_host(out, context, nbytes, _MEMHOSTALLOC_PORTABLE))
+        buffer = Buffer._init(out[0], lib.cch_deviceptr_raw(out[0]), nbytes, self)
+        if accepted is not None:
+            buffer.set_deallocation_stream(accepted)
+        return buffer
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
+        """Free host memory that was allocated by other means, when the stream is done (cuMemFreeHost)."""
+        from cuda.bindings import driver
+
+        if stream is not None:
+            Stream_accept(stream, allow_stream_protocol=True).sync()
+        check_driver("cuMemFreeHost", driver.cuMemFreeHost(int(ptr)))
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def device_id(self) -> int:
+        """int: -1: it is host memory."""
+        return -1
+
+
+class _SynchronousMemoryResource(MemoryResource):
+    """Allocate a device's memory at once (cuMemAlloc), for devices that have no pools."""
+
+    def __init__(self, device_id: int) -> None:
+        self._device_id = Device(device_id).device_id
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+        """Allocate device memory; see :meth:`LegacyPinnedMemoryResource.allocate`."""
+        out = ffi.new("cch_deviceptr **")
+        nbytes = check_size(size)
+        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+        check(lib.cch_deviceptr_alloc(out, Device(self._device_id)._context_box(), nbytes))
+        buffer = Buffer._init(out[0], lib.cch_deviceptr_raw(out[0]), nbytes, self)
+        if accepted is not None:
+            buffer.set_deallocation_stream(accepted)
+        return buffer
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
+        """Free device memory that was allocated by other means, when the stream is done (cuMemFree)."""
+        from cuda.bindings import driver
+
+        if stream is not None:
+            Stream_accept(stream, allow_stream_protocol=True).sync()
+        check_driver("cuMemFree", driver.cuMemFree(int(ptr)))
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: False."""
+        return False
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the device."""
+        return self._device_id
+
+
+def _pool_config(options: DeviceMemoryResourceOptions, device_id: int) -> Any:
+    if not isinstance(options, DeviceMemoryResourceOptions):
+        raise TypeError(f"options must be a DeviceMemoryResourceOptions, not {type(options).__name__}")
+    if options.ipc_enabled:
+        raise NotImplementedError(
+            "DeviceMemoryResourceOptions.ipc_enabled: memory shared between processes is not supported yet"
+        )
+    config = ffi.new("cch_pool_config *")
+    config.size = ffi.sizeof("cch_pool_config")
+    config.location_type = _LOCATION_DEVICE
+    config.location_id = device_id
+    config.max_size = check_size(options.max_size, least=0)
+    return config

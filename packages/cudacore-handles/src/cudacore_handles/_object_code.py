@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled code, and the kernels in it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import CUDAError, check, check_driver, last_error
+from cudacore_handles._kernel import Kernel
+
+if TYPE_CHECKING:
+    from cuda.bindings import driver
+
+_LOADABLE = ("cubin", "ptx", "fatbin")
+_LOG_BYTES = 16 * 1024
+_NOT_FOUND = 500  # CUDA_ERROR_NOT_FOUND
+_NO_BINARY_FOR_GPU = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
+_INVALID_PTX = 218  # CUDA_ERROR_INVALID_PTX
+_UNSUPPORTED_PTX_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+_JIT_ERROR_LOG_BUFFER = 5  # CU_JIT_ERROR_LOG_BUFFER
+_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6  # CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
+_MOST_NAMES = 20  # symbols that an error message lists
+
+# One lock for all: it is held while a module is loaded, once in the life of an ObjectCode.
+_load_lock = threading.Lock()
+
+
+class ObjectCode:
+    """Hold compiled code: a cubin, PTX, LTO-IR, a fat binary, an object or a library.
+
+    Compilers make them (``Program.compile``), and the ``from_*`` methods take code or a path to it. The code is loaded
+    into the driver when its first kernel is asked for, so that an ObjectCode can be made and pickled on a machine
+    without a GPU. Two are equal when they are the same loaded library, or the same object.
+    """
+
+    __slots__ = ("__weakref__", "_box", "_code", "_code_type", "_name", "_symbol_mapping")
+    _box: Any  # None until loaded
+    _code: bytes | str
+    _code_type: str
+    _name: str
+    _symbol_mapping: dict[str, str]
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "ObjectCode cannot be instantiated directly; use Program.compile() or ObjectCode.from_cubin() ..."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self._code, self._code_type, self._name, self._symbol_mapping)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ObjectCode):
+            return NotImplemented
+        return self is other or (self._box is not None and self._box == other._box)
+
+    def __hash__(self) -> int:
+        return hash((ObjectCode, id(self)))
+
+    def __repr__(self) -> str:
+        size = self._code if isinstance(self._code, str) else f"{len(self._code)} bytes"
+        name = f" {self._name!r}" if self._name else ""
+        return f"<ObjectCode{name}: {self._code_type}, {size}>"
+
+    @classmethod
+    def _init(
+        cls,
+        code: bytes | str | os.PathLike[str],
+        code_type: str,
+        *,
+        name: str = "",
+        symbol_mapping: Mapping[str, str] | None = None,
+    ) -> ObjectCode:
+        """Make an ObjectCode of code in memory, or in a file when `code` is a path."""
+        if isinstance(code, (bytearray, memoryview)):
+            code = bytes(code)
+        elif not isinstance(code, bytes):
+            try:
+                code = os.fspath(code)
+            except TypeError:
+                raise TypeError(f"module must be bytes or a path, not {type(code).__name__}") from None
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a str, not {type(name).__name__}")
+        if symbol_mapping is not None and not isinstance(symbol_mapping, Mapping):
+            raise TypeError(f"symbol_mapping must be a dict of str to str, not {type(symbol_mapping).__name__}")
+        self = cls.__new__(cls)
+        self._box = None
+        self._code = code
+        self._code_type = code_type
+        self._name = name
+        self._symbol_mapping = dict(symbol_mapping or {})
+        return self
+
+    @staticmethod
+    def from_cubin(
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: dict[str, str] | None = None
+    ) -> ObjectCode:
+        """Make an ObjectCode of a cubin: machine code for one architecture.
+
+        Parameters
+        ----------
+        module : bytes or path
+            The code, or the file that has it.
+        name : str, optional
+            What to call it. Default none.
+        symbol_mapping : dict, optional
+            Lowered (mangled) names by the names to ask for kernels with.
+        """
+        return ObjectCode._init(module, "cubin", name=name, symbol_mapping=symbol_mapping)
+
+    @staticmethod
+    def from_ptx(
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: dict[str, str] | None = None
+    ) -> ObjectCode:
+        """Make an ObjectCode of PTX, which the driver compiles when it is loaded; see :meth:`from_cubin`."""
+        return ObjectCode._init(module, "ptx", name=name, symbol_mapping=symbol_mapping)
+
+    @staticmethod
+    def from_ltoir(
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: dict[str, str] | None = None
+    ) -> ObjectCode:
+        """Make an ObjectCode of LTO-IR, which must be linked before it is loaded; see :meth:`from_cubin`."""
+        return ObjectCode._init(module, "ltoir", name=name, symbol_mapping=symbol_mapping)
+
+    @staticmethod
+    def from_fatbin(
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: dict[str, str] | None = None
+    ) -> ObjectCode:
+        """Make an ObjectCode of a fat binary: code for several architectures; see :meth:`from_cubin`."""
+        return ObjectCode._init(module, "fatbin", name=name, symbol_mapping=symbol_mapping)
+
+    @staticmethod
+    def from_object(module: bytes | str, *, name: str = "", symbol_mapping: dict[str, str] | None = None) -> ObjectCode:
+        """Make an ObjectCode of a host object with device code, which must be linked; see :meth:`from_cubin`."""
+        return ObjectCode._init(module, "object", name=name, symbol_mapping=symbol_mapping)
+
+    @staticmethod
+    def from_library(
+        module: bytes | str, *, name: str = "", symbol_mapping: dict[str, str] | None = None
+    ) -> ObjectCode:
+        """Make an ObjectCode of a host library with device code, which must be linked; see :meth:`from_cubin`."""
+        return ObjectCode._init(module, "library", name=name, symbol_mapping=symbol_mapping)
+
+    def get_kernel(self, name: str | bytes) -> Kernel:
+        """Return a kernel of the code, loading it first if need be (cuLibraryGetKernel).
+
+        Parameters
+        ----------
+        name : str or bytes
+            The kernel's name: a name expression that was given to the compiler, an ``extern "C"`` name, or a
+            lowered name.
+
+        Raises
+        ------
+        CUDAError
+            When the code has no such kernel (the error lists those that it has), or cannot be loaded.
+        """
+        if isinstance(name, bytes):
+            name = name.decode()
+        elif not isinstance(name, str):
+            raise TypeError(f"name must be a str or bytes, not {type(name).__name__}")
+        symbol = self._symbol_mapping.get(name, name)
+        library = self._box or self._load()
+        out = ffi.new("cch_kernel **")
+        status = lib.cch_kernel_get(out, library, symbol.encode())
+        if status:
+            self._raise_not_loaded(status, name)
+        return Kernel._init(out[0], name)
+
+    def get_module(self) -> driver.CUmodule:
+        """Return the code as a module of the current context, for ``cuda.bindings`` (cuLibraryGetModule)."""
+        from cuda.bindings import driver
+
+        return check_driver("cuLibraryGetModule", driver.cuLibraryGetModule(self.handle))
+
+    def _load(self) -> Any:
+        """Load the code into the driver, once."""
+        if self._code_type not in _LOADABLE:
+            raise ValueError(
+                f"{self._code_type} code cannot be loaded: link it to a cubin first. "
+                f"The driver loads {', '.join(_LOADABLE)}"
+            )
+        with _load_lock:
+            if self._box is None:
+                image = self._read()
+                out = ffi.new("cch_library **")
+                status = lib.cch_library_load(out, image, len(image))
+                if status:
+                    self._raise_not_loaded(status)
+                self._box = ffi.gc(out[0], lib.cch_library_unref)
+            return self._box
+
+    def _read(self) -> bytes:
+        if isinstance(self._code, bytes):
+            return self._code
+        with open(self._code, "rb") as file:
+            return file.read()
+
+    def _raise_not_loaded(self, status: int, name: str = "") -> NoReturn:
+        """Raise for code that was not loaded, with what the driver's code does not say.
+
+        The driver puts off most of the work until the first kernel is asked for, so that errors about the code can
+        come at either step.
+        """
+        error = last_error(status)
+        if status == _NOT_FOUND:
+            error.hint = self._what_there_is(name)
+        elif status == _NO_BINARY_FOR_GPU:
+            error.hint = _other_architecture(self._read())
+        elif status == _UNSUPPORTED_PTX_VERSION:
+            error.hint = _newer_ptx(self._read())
+        elif status == _INVALID_PTX:
+            error.log = _driver_log(self._read())
+        raise error
+
+    def _what_there_is(self, name: str) -> str:
+        """Say which kernels the code has, for somebody who asked for one that it has not."""
+        try:
+            names = _kernel_names(self.handle)
+        except (CUDAError, AttributeError, NotImplementedError):
+            return f"The code has no kernel {name!r}"  # a driver before 12.4 cannot list them
+        by_symbol = {symbol: expression for expression, symbol in self._symbol_mapping.items()}
+        names = sorted(by_symbol.get(n, n) for n in names)
+        listed = ", ".join(names[:_MOST_NAMES]) + (
+            f" and {len(names) - _MOST_NAMES} more" if names[_MOST_NAMES:] else ""
+        )
+        there = f"it has: {listed}" if names else "it has no kernels at all"
+        hint = f"The code has no kernel {name!r}; {there}"
+        if any(n.startswith("_Z") for n in names):
+            hint += '. C++ names are mangled: declare the kernel extern "C", or compile with name_expressions'
+        return hint
+
+    @property
+    def code(self) -> bytes | str:
+        """bytes or str: The code, or the path of the file that has it."""
+        return self._code
+
+    @property
+    def code_type(self) -> str:
+        """str: ``"cubin"``, ``"ptx"``, ``"ltoir"``, ``"fatbin"``, ``"object"`` or ``"library"``."""
+        return self._code_type
+
+    @property
+    def name(self) -> str:
+        """str: Its name."""
+        return self._name
+
+    @property
+    def symbol_mapping(self) -> dict[str, str]:
+        """dict: Lowered names by the names to ask for kernels with."""
+        return dict(self._symbol_mapping)
+
+    @property
+    def handle(self) -> driver.CUlibrary:
+        """cuda.bindings.driver.CUlibrary: The loaded library for ``cuda.bindings``."""
+        from cuda.bindings import driver
+
+        return driver.CUlibrary(int(ffi.cast("uintptr_t", lib.cch_library_raw(self._box or self._load()))))
+
+
+def _rebuild(code: bytes | str, code_type: str, name: str, symbol_mapping: dict[str, str]) -> ObjectCode:
+    """Unpickle."""
+    return ObjectCode._init(code, code_type, name=name, symbol_mapping=symbol_mapping)
+
+
+def _kernel_names(library: driver.CUlibrary) -> list[str]:
+    from cuda.bindings import driver
+
+    count = check_driver("cuLibraryGetKernelCount", driver.cuLibraryGetKernelCount(library))
+    kernels = (
+        check_driver("cuLibraryEnumerateKernels", driver.cuLibraryEnumerateKernels(count, library)) if count else []
+    )
+    return [check_driver("cuKernelGetName", driver.cuKernelGetName(kernel)).decode() for kernel in kernels]
+
+
+def _other_architecture(image: bytes) -> str:
+    from cudacore_handles._device import Device
+
+    hint = f"The current device is sm_{Device().arch}"
+    if image[:4] == b"\x7fELF":
+        # ELF flags of CUDA: the architecture in the low byte, or since CUDA 13 in the second.
+        flags = int.from_bytes(image[48:52], "little")
+        number = (flags >> 8) & 0xFF if image[8] >= 8 else flags & 0xFF
+        hint += f", and the cubin was compiled for sm_{number}"
+    return hint + ": compile for the device, or to PTX"
+
+
+def _newer_ptx(image: bytes) -> str:
+    directive = image.partition(b".version")[2].split(None, 1)
+    ptx = directive[0].decode("ascii", "replace") if directive else "?"
+    out = ffi.new("int *")
+    check(lib.cch_driver_version(out))
+    version = f"{out[0] // 1000}.{out[0] % 1000 // 10}"
+    return (
+        f"The PTX is of version {ptx}, which is newer than the driver, for CUDA {version}, can compile: "
+        'compile to "cubin" for the device instead, or update the driver'
+    )
+
+
+def _driver_log(ptx: bytes) -> str:
+    """Compile PTX once more for the log that loading a library does not give (cuModuleLoadDataEx)."""
+    load, unload = ffi.new("void **"), ffi.new("void **")
+    if lib.cch_driver_symbol(load, b"cuModuleLoadDataEx", 2010) or lib.cch_driver_symbol(
+        unload, b"cuModuleUnload", 2000
+    ):
+        return ""
+    log = ffi.new("char[]", _LOG_BYTES)
+    options = ffi.new("int[]", [_JIT_ERROR_LOG_BUFFER, _JIT_ERROR_LOG_BUFFER_SIZE_BYTES])
+    values = ffi.new("void *[]", [log, ffi.cast("void *", _LOG_BYTES - 1)])
+    module = ffi.new("void **")
+    signature = "int (*)(void **, const char *, unsigned, int *, void **)"
+    if ffi.cast(signature, load[0])(module, ptx + b"\0", len(options), options, values) == 0:
+        ffi.cast("int (*)(void *)", unload[0])(module[0])
+    text: str = ffi.string(log).decode("utf-8", "replace")
+    return text.strip()

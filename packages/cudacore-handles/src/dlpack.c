@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The extension module cudacore_handles._dlpack: lends allocations to other libraries as DLPack tensors, and looks
+ * into the tensors of others.
+ *
+ * A tensor can outlive the Python object that it was made from, and the interpreter. Its deleter may run on any
+ * thread, with the GIL or without. So a tensor holds a reference to its cch_deviceptr and nothing of Python, and its
+ * deleter is plain C.
+ *
+ * Limited API of Python 3.10: one binary for every later version.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cudacore/deviceptr.h>
+#include <cudacore/process.h>
+
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* ---- DLPack's structures, by its specification (versions 1.x, and the unversioned structure of 0.x) ---- */
+
+enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_CUDA_MANAGED = 13 };
+enum { DL_INT = 0 };
+enum { DL_READ_ONLY = 1, DL_IS_COPIED = 2 };
+
+/* What is exported is the same in all of 1.x: minor versions add codes that it does not use. */
+enum { DL_MAJOR = 1, DL_MINOR = 0 };
+
+typedef struct dl_device {
+  int32_t type;
+  int32_t id;
+} dl_device;
+
+typedef struct dl_data_type {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} dl_data_type;
+
+typedef struct dl_tensor {
+  void *data;
+  dl_device device;
+  int32_t ndim;
+  dl_data_type dtype;
+  int64_t *shape;
+  int64_t *strides; /* in elements */
+  uint64_t byte_offset;
+} dl_tensor;
+
+typedef struct dl_managed_tensor {
+  dl_tensor tensor;
+  void *manager_ctx;
+  void (*deleter)(struct dl_managed_tensor *self);
+} dl_managed_tensor;
+
+typedef struct dl_managed_tensor_versioned {
+  struct {
+    uint32_t major;
+    uint32_t minor;
+  } version;
+  void *manager_ctx;
+  void (*deleter)(struct dl_managed_tensor_versioned *self);
+  uint64_t flags;
+  dl_tensor tensor;
+} dl_managed_tensor_versioned;
+
+static_assert(sizeof(dl_device) == 8 && sizeof(dl_data_type) == 4, "layout of DLDevice, DLDataType");
+static_assert(offsetof(dl_tensor, device) == sizeof(void *), "layout of DLTensor: device");
+static_assert(offsetof(dl_tensor, ndim) == sizeof(void *) + 8, "layout of DLTensor: ndim");
+static_assert(offsetof(dl_tensor, dtype) == sizeof(void *) + 12, "layout of DLTensor: dtype");
+static_assert(offsetof(dl_tensor, shape) == sizeof(void *) + 16, "layout of DLTensor: shape");
+static_assert(offsetof(dl_tensor, strides) == 2 * sizeof(void *) + 16, "layout of DLTensor: strides");
+static_assert(offsetof(dl_tensor, byte_offset) == 3 * sizeof(void *) + 16, "layout of DLTensor: byte_offset");
+static_assert(sizeof(dl_tensor) == 3 * sizeof(void *) + 24, "layout of DLTensor");
+static_assert(offsetof(dl_managed_tensor, manager_ctx) == sizeof(dl_tensor), "layout of DLManagedTensor");
+static_assert(sizeof(dl_managed_tensor) == sizeof(dl_tensor) + 2 * sizeof(void *), "layout of DLManagedTensor");
+static_assert(offsetof(dl_managed_tensor_versioned, manager_ctx) == 8,
+              "layout of DLManagedTensorVersioned: manager_ctx");
+static_assert(offsetof(dl_managed_tensor_versioned, flags) == 8 + 2 * sizeof(void *),
+              "layout of DLManagedTensorVersioned: flags");
+static_assert(offsetof(dl_managed_tensor_versioned, tensor) == 16 + 2 * sizeof(void *),
+              "layout of DLManagedTensorVersioned: tensor");
+
+static const char unversioned_name[] = "dltensor";
+static const char versioned_name[] = "dltensor_versioned";
+
+/* ---- tensors that are lent ---- */
+
+/* A tensor and all that it points to but the memory itself. The consumer sees the union, which is first. */
+typedef struct lent {
+  union {
+    dl_managed_tensor unversioned;
+    dl_managed_tensor_versioned versioned;
+  } managed;
+  int64_t shape;
+  int64_t stride;
+  cch_deviceptr *box;
+} lent;
+
+/*
+ * A consumer lets go of a tensor, often while it holds the GIL. Memory of a context that is not from a pool is freed
+ * by calls that wait for the device, and what the device waits for may be a host function in Python, which waits for
+ * the GIL. So that free is left to the next safe point. A pool's memory is freed without waiting, and memory that is
+ * foreign (it has no context) by its owner's own function.
+ */
+static void let_go(lent *self) {
+  if (cch_deviceptr_pool(self->box) == NULL && cch_deviceptr_context(self->box) != NULL)
+    cch_unref_deferred(self->box);
+  else
+    cch_deviceptr_unref(self->box);
+  free(self);
+}
+
+static void delete_unversioned(dl_managed_tensor *self) { let_go(self->manager_ctx); }
+static void delete_versioned(dl_managed_tensor_versioned *self) { let_go(self->manager_ctx); }
+
+/* The name of a capsule that holds a tensor which nobody has taken yet, or NULL. */
+static const char *untaken_name(PyObject *capsule) {
+  if (PyCapsule_IsValid(capsule, versioned_name))
+    return versioned_name;
+  return PyCapsule_IsValid(capsule, unversioned_name) ? unversioned_name : NULL;
+}
+
+/* The destructor of a capsule. A tensor that was taken is the consumer's; here it may even be gone. */
+static void destroy_capsule(PyObject *capsule) {
+  const char *name = untaken_name(capsule);
+  if (name == NULL)
+    return;
+  lent *self = PyCapsule_GetPointer(capsule, name);
+  /* The last reference can be that of a foreign owner, which is given back by a call of Python code. */
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Py_BEGIN_ALLOW_THREADS;
+  cch_deviceptr_unref(self->box);
+  Py_END_ALLOW_THREADS;
+  PyErr_Restore(type, value, traceback);
+  free(self);
+}
+
+static lent *lend(cch_deviceptr *box, void *data, Py_ssize_t size, dl_device device, int versioned, uint64_t flags) {
+  lent *self = calloc(1, sizeof *self);
+  if (self == NULL)
+    return NULL;
+  self->box = cch_deviceptr_ref(box);
+  self->shape = size;
+  self->stride = 1;
+  dl_tensor tensor = {
+      .data = size == 0 ? NULL : data,
+      .device = device,
+      .ndim = 1,
+      .dtype = {.code = DL_INT, .bits = 8, .lanes = 1},
+      .shape = &self->shape,
+      .strides = &self->stride,
+      .byte_offset = 0,
+  };
+  if (versioned) {
+    dl_managed_tensor_versioned *managed = &self->managed.versioned;
+    managed->version.major = DL_MAJOR;
+    managed->version.minor = DL_MINOR;
+    managed->manager_ctx = self;
+    managed->deleter = delete_versioned;
+    managed->flags = flags;
+    managed->tensor = tensor;
+  } else {
+    dl_managed_tensor *managed = &self->managed.unversioned;
+    managed->manager_ctx = self;
+    managed->deleter = delete_unversioned;
+    managed->tensor = tensor;
+  }
+  return self;
+}
+
+/* ---- the module's functions ---- */
+
+/* Converts an argument that is an address, for PyArg_ParseTupleAndKeywords. */
+static int to_address(PyObject *value, void *out) {
+  void *address = PyLong_AsVoidPtr(value);
+  if (address == NULL && PyErr_Occurred())
+    return 0;
+  *(void **)out = address;
+  return 1;
+}
+
+PyDoc_STRVAR(
+    make_capsule_doc,
+    "make_capsule($module, /, box, ptr, size, device_type, device_id, versioned, read_only=False, copied=False)\n"
+    "--\n"
+    "\n"
+    "Return a DLPack capsule of size bytes at ptr, which keeps the cch_deviceptr at the address box.");
+
+static PyObject *make_capsule(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
+  char *keywords[] = {"box", "ptr", "size", "device_type", "device_id", "versioned", "read_only", "copied", NULL};
+  void *box = NULL, *data = NULL;
+  Py_ssize_t size;
+  int type, id, versioned, read_only = 0, copied = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&niip|pp:make_capsule", keywords, to_address, &box, to_address,
+                                   &data, &size, &type, &id, &versioned, &read_only, &copied))
+    return NULL;
+  if (box == NULL)
+    return PyErr_Format(PyExc_ValueError, "box is NULL; give the address of a cch_deviceptr");
+  if (size < 0)
+    return PyErr_Format(PyExc_ValueError, "size is %zd; it cannot be negative", size);
+  if (type != DL_CPU && type != DL_CUDA && type != DL_CUDA_HOST && type != DL_CUDA_MANAGED)
+    return PyErr_Format(PyExc_ValueError,
+                        "device_type is %d; it must be %d (CPU), %d (CUDA), %d (CUDA host) or %d (CUDA "
+                        "managed)",
+                        type, DL_CPU, DL_CUDA, DL_CUDA_HOST, DL_CUDA_MANAGED);
+  if (id < 0)
+    return PyErr_Format(PyExc_ValueError, "device_id is %d; it cannot be negative", id);
+  if (read_only && !versioned)
+    return PyErr_Format(PyExc_BufferError, "DLPack before 1.0 cannot say that memory is read-only; ask for a versioned "
+                                           "tensor (max_version=(1, 0))");
+  uint64_t flags = (read_only ? DL_READ_ONLY : 0) | (copied ? DL_IS_COPIED : 0);
+  lent *self = lend(box, data, size, (dl_device){.type = type, .id = id}, versioned, flags);
+  if (self == NULL)
+    return PyErr_NoMemory();
+  PyObject *capsule = PyCapsule_New(self, versioned ? versioned_name : unversioned_name, destroy_capsule);
+  if (capsule == NULL)
+    let_go(self);
+  return capsule;
+}
+
+PyDoc_STRVAR(
+    read_capsule_doc,
+    "read_capsule($module, capsule, /)\n"
+    "--\n"
+    "\n"
+    "Return (address of the first element, device type, device id) of a DLPack capsule without taking its tensor.");
+
+static PyObject *read_capsule(PyObject *Py_UNUSED(module), PyObject *capsule) {
+  if (!PyCapsule_CheckExact(capsule))
+    return PyErr_Format(PyExc_TypeError, "a DLPack capsule is needed, not %R; call __dlpack__() of the object first",
+                        (PyObject *)Py_TYPE(capsule));
+  const char *name = untaken_name(capsule);
+  if (name == NULL) {
+    const char *other = PyCapsule_GetName(capsule);
+    return PyErr_Format(PyExc_ValueError,
+                        "the capsule's name is \"%s\"; one of a DLPack tensor that can still be taken is "
+                        "\"%s\" or \"%s\"",
+                        other ? other : "", unversioned_name, versioned_name);
+  }
+  void *managed = PyCapsule_GetPointer(capsule, name);
+  const dl_tensor *tensor = &((dl_managed_tensor *)managed)->tensor;
+  if (name == versioned_name) {
+    const dl_managed_tensor_versioned *versioned = managed;
+    if (versioned->version.major != DL_MAJOR)
+      return PyErr_Format(PyExc_ValueError,
+                          "the capsule holds a tensor of DLPack %u.%u, whose layout is not known here; "
+                          "ask for max_version=(%d, %d)",
+                          (unsigned)versioned->version.major, (unsigned)versioned->version.minor, DL_MAJOR, DL_MINOR);
+    tensor = &versioned->tensor;
+  }
+  unsigned long long address = (uintptr_t)tensor->data + tensor->byte_offset;
+  return Py_BuildValue("(Kii)", address, (int)tensor->device.type, (int)tensor->device.id);
+}
+
+static PyMethodDef methods[] = {
+    {"make_capsule", (PyCFunction)(void (*)(void))make_capsule, METH_VARARGS | METH_KEYWORDS, make_capsule_doc},
+    {"read_capsule", read_capsule, METH_O, read_capsule_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "cudacore_handles._dlpack",
+    .m_doc = "Lends allocations as DLPack tensors.",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__dlpack(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_LAUNCHER_H
+#define CUDACORE_LAUNCHER_H
+
+/*
+ * The extension module cudacore_handles._launcher, in two parts: pack.c turns Python values into a kernel's argument
+ * block, launch.c gives blocks to the handle library.
+ *
+ * Launching is the hottest code of the package and packs every argument, so it is the one place that talks to
+ * CPython directly. Limited API of Python 3.10: one binary for every later version.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  BLOCK_MAX = 65536,  /* bytes of the largest argument block; CUDA's own limit is below */
+  SCRATCH_SIZE = 4096 /* blocks up to this size are packed on the stack (kernels of CUDA 12 end there) */
+};
+
+/* The parameters of a kernel: the bytes of an array of cch_param, from a bytes object. */
+typedef struct layout {
+  const char *data;
+  Py_ssize_t count;
+  uint64_t total; /* end of the last parameter */
+} layout;
+
+typedef struct type_entry type_entry;
+
+/* What launch.c is told about the Python faces, by set_faces(). */
+typedef struct faces {
+  PyObject *stream, *config, *kernel; /* the classes */
+  PyObject *launch_checked;           /* launches what the fast path cannot, or says what is wrong with it */
+  PyObject *explain;                  /* raises for a launch that was refused */
+} faces;
+
+typedef struct state {
+  type_entry *table; /* how types are packed: open addressing, linear probing, at most half full */
+  size_t mask;       /* slots - 1 */
+  size_t used;
+  PyObject *resolver;
+  PyObject *forget; /* the module's _forget, the callback of the weak references */
+  faces faces;
+  /* Names of attributes, interned. */
+  PyObject *ptr_name, *address_name, *layout_name, *shared_allowed_name;
+} state;
+
+/* ---- pack.c ---- */
+
+/* Reads a bytes object; it must outlive the layout. -1 with an exception. */
+int read_layout(PyObject *object, layout *out);
+
+/* The arguments of a call: a C array, or, where `array` is NULL, a tuple (the limited API hides a tuple's array). */
+typedef struct values {
+  PyObject *const *array;
+  PyObject *tuple;
+  Py_ssize_t count;
+} values;
+
+/* Packs all values into `out`, which has room for the whole block; -1 with an exception. Runs Python code. */
+int pack_values(const state *st, const layout *params, values given, unsigned char *out);
+
+/* Packs one value over its parameter in `out`; -1 with an exception. Runs Python code. */
+int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyObject *value, unsigned char *out);
+
+/* ---- launch.c ---- */
+
+PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *set_faces(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+int add_prepared_type(PyObject *module);
+
+extern const char launch_doc[], set_faces_doc[];
+
+#endif

@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import array
+import ctypes
+import enum
+import struct
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cudacore_handles import _argtypes, _launcher
+
+ADDRESS = 0x7F12_3456_7800
+
+
+def one(value: Any, size: int) -> bytes:
+    return _launcher.pack(struct.pack("=II", 0, size), (value,))
+
+
+# ---- scalars
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.int8(-5),
+        np.uint8(250),
+        np.int16(-300),
+        np.uint16(65535),
+        np.int32(-70000),
+        np.uint32(4294967295),
+        np.int64(-(2**63)),
+        np.uint64(2**64 - 1),
+        np.longlong(-1),
+        np.float16(1.5),
+        np.float32(0.1),
+        np.float64(0.1),
+        np.complex64(1 - 2j),
+        np.complex128(0.1 - 2j),
+        np.bool_(True),
+        np.bool_(False),
+        np.datetime64("2024-01-01"),
+        np.timedelta64(-5, "s"),
+        np.bytes_(b"abc"),
+        np.void(b"12345"),
+        np.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")])[0],
+        np.rec.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")])[0],
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_numpy_scalar_keeps_its_own_size(value: Any) -> None:
+    """A NumPy scalar would be converted, or given to a parameter of another size."""
+    assert one(value, value.itemsize) == value.tobytes()
+    for size in {1, 2, 4, 8, 16} - {value.itemsize}:
+        with pytest.raises(TypeError, match=rf"numpy\.{type(value).__name__} has {value.itemsize} byte.* has {size}$"):
+            one(value, size)
+
+
+@pytest.mark.parametrize("value", [np.longdouble(1), np.clongdouble(1), np.str_("x")])
+def test_numpy_scalars_that_no_kernel_has(value: Any) -> None:
+    """Host-only formats would reach the kernel as raw bytes."""
+    with pytest.raises(TypeError, match="cannot pass a 'numpy"):
+        one(value, value.itemsize)
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        (ctypes.c_bool(True), "?"),
+        (ctypes.c_char(b"x"), "B"),
+        (ctypes.c_int8(-5), "b"),
+        (ctypes.c_uint8(250), "B"),
+        (ctypes.c_int16(-300), "h"),
+        (ctypes.c_uint16(65535), "H"),
+        (ctypes.c_int32(-70000), "i"),
+        (ctypes.c_uint32(4294967295), "I"),
+        (ctypes.c_int64(-(2**63)), "q"),
+        (ctypes.c_uint64(2**64 - 1), "Q"),
+        (ctypes.c_size_t(7), "N"),
+        (ctypes.c_float(0.1), "f"),
+        (ctypes.c_double(0.1), "d"),
+        (ctypes.c_void_p(ADDRESS), "P"),
+        (ctypes.c_void_p(None), "P"),
+    ],
+)
+def test_ctypes_scalar_keeps_its_own_size(value: Any, form: str) -> None:
+    """A ctypes scalar would be converted, or given to a parameter of another size; a null c_void_p not be null."""
+    itemsize = struct.calcsize(form)
+    content = ord(value.value) if isinstance(value, ctypes.c_char) else value.value
+    assert one(value, itemsize) == struct.pack("@" + form, content or 0)
+    for size in {1, 2, 4, 8, 12} - {itemsize}:
+        with pytest.raises(TypeError, match=rf"ctypes\..* has {itemsize} byte.*, but the parameter has {size}"):
+            one(value, size)
+
+
+def test_ctypes_aggregates_are_passed_by_value() -> None:
+    """A struct, union or array of ctypes would arrive as something else than its bytes."""
+
+    class Pair(ctypes.Structure):
+        _fields_ = (("a", ctypes.c_int32), ("b", ctypes.c_double))
+
+    class Either(ctypes.Union):
+        _fields_ = (("a", ctypes.c_int32), ("b", ctypes.c_double))
+
+    pair, either, three = Pair(1, 2.5), Either(b=2.5), (ctypes.c_float * 3)(1, 2, 3)
+    assert one(pair, 16) == bytes(pair)
+    assert one(either, 8) == bytes(either)
+    assert one(three, 12) == struct.pack("=3f", 1, 2, 3)
+    assert one(ctypes.cast(ADDRESS, ctypes.POINTER(ctypes.c_float)), 8) == struct.pack("=Q", ADDRESS)
+    with pytest.raises(TypeError, match="Pair has 16 bytes, but the parameter has 8"):
+        one(pair, 8)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ctypes.c_longdouble(1),
+        ctypes.c_char_p(b"x"),
+        ctypes.c_wchar_p("x"),
+        ctypes.py_object(1),
+        ctypes.c_int32.__ctype_be__(1),
+        ctypes.CFUNCTYPE(None)(print),
+    ],
+)
+def test_ctypes_values_that_no_kernel_has(value: Any) -> None:
+    """Host addresses of strings and objects, and numbers of the other byte order, would reach the kernel."""
+    with pytest.raises(TypeError, match="argument 0: cannot pass a '"):
+        one(value, ctypes.sizeof(value))
+
+
+def test_subclasses_of_python_numbers() -> None:
+    """An IntEnum or a subclass of float would be refused, or lose its meaning."""
+
+    class Color(enum.IntEnum):
+        RED = 3
+
+    class MyInt(int):
+        pass
+
+    class MyFloat(float):
+        pass
+
+    class MyComplex(complex):
+        pass
+
+    assert one(Color.RED, 4) == struct.pack("=i", 3)
+    assert one(MyInt(-2), 8) == struct.pack("=q", -2)
+    assert one(MyInt(200), 1) == b"\xc8"
+    assert one(MyFloat(0.1), 4) == struct.pack("=f", 0.1)
+    assert one(MyComplex(1j), 8) == struct.pack("=ff", 0, 1)
+    with pytest.raises(OverflowError, match=r"argument 0: .*300.* does not fit a parameter of 1 byte"):
+        one(MyInt(300), 1)
+
+
+def test_objects_with_index() -> None:
+    """An integer of another library would be refused."""
+
+    class Seven:
+        def __index__(self) -> int:
+            return 7
+
+    assert one(Seven(), 2) == struct.pack("=h", 7)
+
+
+def test_subclass_of_a_pointer_type() -> None:
+    """A subclass of a buffer could not be passed to a kernel, or would be taken for an array."""
+
+    class Buffer:
+        def __init__(self, ptr: int | None) -> None:
+            self._ptr = ptr
+
+    class Special(Buffer):
+        def __dlpack__(self) -> None:
+            raise AssertionError
+
+    _launcher.register(Buffer, _launcher.POINTER)
+    assert one(Special(ADDRESS), 8) == struct.pack("=Q", ADDRESS)
+    with pytest.raises(ValueError, match="Special is closed"):
+        one(Special(None), 8)
+
+
+def test_cuda_bindings_handles() -> None:
+    """A buffer's own handle, a texture object or a conditional handle could not be passed on."""
+    driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+    assert one(driver.CUdeviceptr(ADDRESS), 8) == struct.pack("=Q", ADDRESS)
+    assert one(driver.CUgraphConditionalHandle(5), 8) == struct.pack("=Q", 5)
+    with pytest.raises(TypeError, match=r"CUdeviceptr is passed as a pointer of 8 bytes, but the parameter has 4"):
+        one(driver.CUdeviceptr(ADDRESS), 4)
+
+
+# ---- arrays
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Stand in for the driver's knowledge of pointers; the pointers that were asked about."""
+    asked: list[int] = []
+
+    def check(pointer: int) -> int:
+        asked.append(pointer)
+        return 0
+
+    monkeypatch.setattr(_argtypes, "lib", types.SimpleNamespace(cch_pointer_check=check))
+    return asked
+
+
+class CudaArray:
+    def __init__(self, pointer: Any) -> None:
+        self.pointer = pointer
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"data": (self.pointer, True), "shape": (1,), "typestr": "<f4", "version": 3}
+
+
+def test_cuda_array_interface(checked: list[int]) -> None:
+    """An array on the device would not arrive as its present address, or unchecked."""
+    value = CudaArray(ADDRESS)
+    assert one(value, 8) == struct.pack("=Q", ADDRESS)
+    value.pointer += 512
+    assert one(value, 8) == struct.pack("=Q", ADDRESS + 512)
+    assert one(CudaArray(0), 8) == bytes(8)
+    assert checked == [ADDRESS, ADDRESS + 512]
+    with pytest.raises(TypeError, match=r"CudaArray is passed as a pointer of 8 bytes, but the parameter has 4"):
+        one(value, 4)
+
+
+def test_array_of_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An array of another device would reach the kernel."""
+    refused = []
+
+    class MismatchError(Exception):
+        pass
+
+    def check(status: int) -> None:
+        refused.append(status)
+        raise MismatchError
+
+    monkeypatch.setattr(_argtypes, "lib", types.SimpleNamespace(cch_pointer_check=lambda ptr: -8))
+    monkeypatch.setattr(_argtypes, "check", check)
+    with pytest.raises(MismatchError):
+        one(CudaArray(ADDRESS), 8)
+    assert refused == [-8]
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("dtype", ctypes.c_uint8 * 4),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class DLManagedTensor(ctypes.Structure):
+    _fields_ = (("dl_tensor", DLTensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", DLTensor),
+    )
+
+
+_DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DESTRUCTOR)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+
+
+class DLPackArray:
+    """A producer of DLPack capsules that counts those that were freed."""
+
+    name = b"dltensor"
+    major = 1
+
+    def __init__(self, device_type: int = 2, data: int = ADDRESS, byte_offset: int = 0) -> None:
+        self.device_type = device_type
+        tensor = DLTensor(data=data, device_type=device_type, byte_offset=byte_offset)
+        if self.name == b"dltensor_versioned":
+            self.managed: Any = DLManagedTensorVersioned(major=self.major, dl_tensor=tensor)
+        else:
+            self.managed = DLManagedTensor(dl_tensor=tensor)
+        self.streams: list[Any] = []
+        self.freed = 0
+        self.destructor = _DESTRUCTOR(self.free)
+
+    def free(self, capsule: int) -> None:
+        self.freed += 1
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device_type, 0
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:
+        self.streams.append(stream)
+        return _new_capsule(ctypes.addressof(self.managed), self.name, self.destructor)
+
+
+class VersionedArray(DLPackArray):
+    name = b"dltensor_versioned"
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None) -> Any:
+        assert max_version == (1, 0)
+        return super().__dlpack__(stream=stream)
+
+
+@pytest.mark.parametrize("cls", [DLPackArray, VersionedArray])
+@pytest.mark.parametrize(("device_type", "stream"), [(2, -1), (3, None), (13, -1)])
+def test_dlpack(cls: type[DLPackArray], device_type: int, stream: int | None, checked: list[int]) -> None:
+    """A DLPack array would not arrive as its address, be synchronised with, or its capsule leak."""
+    value = cls(device_type, byte_offset=256)
+    assert one(value, 8) == struct.pack("=Q", ADDRESS + 256)
+    assert value.freed == 1
+    assert value.streams == [stream]
+    assert checked == [ADDRESS + 256]
+    assert one(cls(device_type, data=0), 8) == bytes(8)
+    with pytest.raises(TypeError, match="is passed as a pointer of 8 bytes, but the parameter has 4"):
+        one(value, 4)
+    assert value.freed == 2
+
+
+def test_dlpack_that_cannot_be_read(checked: list[int]) -> None:
+    """What is no CUDA array, or a capsule that cannot be read, would reach the kernel as some address."""
+
+    class Future(VersionedArray):
+        major = 2
+
+    class Used(DLPackArray):
+        name = b"used_dltensor"
+
+    for value, message in ((Future(), "DLPack 2"), (Used(), "used_dltensor")):
+        with pytest.raises(ValueError, match=rf"^argument 0: .*{message}"):
+            one(value, 8)
+    with pytest.raises(TypeError, match=r"not CUDA's \(DLPack type 10\); copy it to the device"):
+        one(DLPackArray(10), 8)
+    assert checked == []
+
+
+def test_producer_errors_pass() -> None:
+    """A producer's reason for not exporting would be hidden."""
+
+    class Refuses(DLPackArray):
+        def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> Any:
+            raise BufferError("requires grad")
+
+    with pytest.raises(BufferError, match="requires grad"):
+        one(Refuses(), 8)
+
+
+def test_host_arrays_are_refused_or_passed_by_value() -> None:
+    """An array in host memory would reach the kernel as a host address."""
+    with pytest.raises(TypeError, match=r"^argument 0: .*DLPackArray is in host memory; copy it to the device"):
+        one(DLPackArray(1), 8)
+    with pytest.raises(TypeError, match=r"numpy\.ndarray has 4096 bytes in host memory, .* 8; copy it to the device"):
+        one(np.zeros(512), 8)
+    vector = np.array([1, 2, 3], dtype=np.float32)
+    assert one(vector, 12) == vector.tobytes()
+    assert one(np.array(7, dtype=np.int16), 2) == struct.pack("=h", 7)
+    with pytest.raises(TypeError, match=r"numpy\.ndarray is not contiguous; pass a contiguous copy"):
+        one(np.arange(6, dtype=np.float32)[::2], 12)
+    assert one(array.array("d", [1.5, 2.5]), 16) == struct.pack("=2d", 1.5, 2.5)
+    for vector_of_a_pointers_size in (array.array("d", [1.5]), np.zeros(1), np.zeros(2, dtype=np.float32)):
+        with pytest.raises(TypeError, match=r"is in host memory; copy it to the device .* as bytes"):
+            one(vector_of_a_pointers_size, 8)
+
+
+def test_array_types_are_judged_by_value(checked: list[int]) -> None:
+    """A library with one class for host and device arrays would have all judged as the first one was."""
+
+    class Tensor(DLPackArray):
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            if self.device_type != 2:
+                raise AttributeError
+            return {"data": (ADDRESS, False)}
+
+    host, device = Tensor(1), Tensor(2)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="Tensor is in host memory"):
+            one(host, 8)
+        assert one(device, 8) == struct.pack("=Q", ADDRESS)
+    assert checked == [ADDRESS] * 2

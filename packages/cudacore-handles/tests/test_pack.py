@@ -1,0 +1,794 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import array
+import gc
+import importlib.util
+import itertools
+import math
+import random
+import struct
+import subprocess
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cudacore_handles import _argtypes, _launcher
+
+INT_SIZES = (1, 2, 4, 8)
+SIGNED_FORMAT = {1: "b", 2: "h", 4: "i", 8: "q"}
+UNSIGNED_FORMAT = {1: "B", 2: "H", 4: "I", 8: "Q"}
+FLOAT_FORMAT = {2: "e", 4: "f", 8: "d"}
+ADDRESS = 0x7F12_3456_7800
+
+
+def layout(*sizes: int, align: int = 16) -> bytes:
+    """Lay parameters out as a C compiler does, each at a multiple of its size (at most `align`)."""
+    end, pairs = 0, []
+    for size in sizes:
+        step = min(size & -size, align)
+        offset = (end + step - 1) // step * step
+        pairs += [offset, size]
+        end = offset + size
+    return struct.pack(f"={len(pairs)}I", *pairs)
+
+
+def one(value: Any, size: int) -> bytes:
+    return _launcher.pack(layout(size), (value,))
+
+
+class Address:
+    """A registered object with an address, as the package's own buffers are."""
+
+    __slots__ = ("__weakref__", "_ptr")
+
+    def __init__(self, ptr: Any) -> None:
+        self._ptr = ptr
+
+
+_launcher.register(Address, _launcher.POINTER)
+
+
+@pytest.fixture
+def resolver() -> Iterator[Callable[..., None]]:
+    """Set another resolver for the time of a test."""
+    yield _launcher.set_resolver
+    _launcher.set_resolver(_argtypes.resolve)
+
+
+# ---- numbers
+
+
+@given(st.data())
+def test_int_takes_the_size_of_its_parameter(data: st.DataObject) -> None:
+    """An int would arrive truncated, sign-flipped or in the neighbouring parameter."""
+    size = data.draw(st.sampled_from(INT_SIZES))
+    value = data.draw(st.integers(-(1 << 8 * size - 1), (1 << 8 * size) - 1))
+    form = SIGNED_FORMAT if value < 0 else UNSIGNED_FORMAT
+    assert one(value, size) == struct.pack("=" + form[size], value)
+
+
+@pytest.mark.parametrize("size", INT_SIZES)
+def test_int_that_does_not_fit_is_an_error(size: int) -> None:
+    """An int too large for its parameter would reach the kernel as garbage."""
+    low, high = -(1 << 8 * size - 1), (1 << 8 * size) - 1
+    assert one(low, size) == struct.pack("=" + SIGNED_FORMAT[size], low)
+    assert one(high, size) == b"\xff" * size
+    for value in (low - 1, high + 1, 1 << 63, 1 << 64, -(1 << 64), 1 << 100):
+        if low <= value <= high:
+            continue
+        with pytest.raises(OverflowError, match=rf"argument 0: {value} does not fit a parameter of {size} byte"):
+            one(value, size)
+
+
+def test_huge_int_error_does_not_print_it() -> None:
+    """The message of a huge int would take a megabyte, or fail by Python's own limit on digits."""
+    with pytest.raises(OverflowError, match=r"^argument 0: an int of 1000001 bits does not fit a parameter of 8 bytes"):
+        one(1 << 1_000_000, 8)
+
+
+@pytest.mark.parametrize("size", INT_SIZES)
+def test_bool_is_an_int(size: int) -> None:
+    """True would not reach a `bool` or `int` parameter."""
+    assert one(True, size) == (1).to_bytes(size, sys.byteorder)
+    assert one(False, size) == bytes(size)
+
+
+@pytest.mark.parametrize(
+    ("value", "name"), [(1, "an int"), (True, "an int"), (1.0, "a float"), (1j, "a complex number")]
+)
+def test_number_for_a_struct_is_an_error(value: complex, name: str) -> None:
+    """A number given for a struct would fill a part of it."""
+    with pytest.raises(TypeError, match=rf"^argument 0: {name} cannot fill .* pass bytes of exactly 12 bytes$"):
+        one(value, 12)
+
+
+@given(st.floats(), st.sampled_from([4, 8]))
+def test_float_takes_the_size_of_its_parameter(value: float, size: int) -> None:
+    """A Python float would arrive as 0.0 in a `float` parameter."""
+    try:
+        expected = struct.pack("=" + FLOAT_FORMAT[size], value)
+    except OverflowError:
+        with pytest.raises(OverflowError, match=r"^argument 0: .* does not fit a parameter of 4 bytes \(binary32\)"):
+            one(value, size)
+    else:
+        assert one(value, size) == expected or math.isnan(value)
+
+
+def test_every_half_and_every_tie_between_halves() -> None:
+    """A float would be rounded wrongly in a `half` parameter."""
+    halves = np.arange(0x7C01, dtype=np.uint16).view(np.float16).astype(np.float64)
+    halves[-1] = 65536.0  # what infinity stands for when rounding
+    ties = (halves[:-1] + halves[1:]) / 2
+    values = np.concatenate([halves[:-1], ties[:-1], np.nextafter(ties[:-1], 0), np.nextafter(ties, np.inf)[:-1]])
+    for value in itertools.chain(values.tolist(), (-values).tolist()):
+        assert one(value, 2) == struct.pack("=e", value)
+    assert one(math.nextafter(ties[-1], 0), 2) == struct.pack("=e", 65504.0)
+    for value in (ties[-1].item(), 1e5, -1e5, 1e300):
+        with pytest.raises(OverflowError, match="binary16"):
+            one(value, 2)
+
+
+@given(st.floats(allow_nan=False))
+def test_half_of_any_double(value: float) -> None:
+    """Tiny or large doubles would hit an undefined shift on their way to binary16."""
+    try:
+        expected = struct.pack("=e", value)
+    except OverflowError:
+        with pytest.raises(OverflowError):
+            one(value, 2)
+    else:
+        assert one(value, 2) == expected
+
+
+@pytest.mark.parametrize("size", [2, 4, 8])
+def test_infinity_and_nan_pass(size: int) -> None:
+    """Infinity would be taken for an overflow, or NaN become infinity."""
+    form = "=" + FLOAT_FORMAT[size]
+    assert one(math.inf, size) == struct.pack(form, math.inf)
+    assert one(-math.inf, size) == struct.pack(form, -math.inf)
+    assert math.isnan(struct.unpack(form, one(math.nan, size))[0])
+    payload = struct.unpack("=d", struct.pack("=Q", 0x7FF0_0000_0000_0001))[0]  # a NaN whose payload does not fit
+    assert math.isnan(struct.unpack(form, one(payload, size))[0])
+
+
+def test_float_for_a_parameter_of_one_byte_is_an_error() -> None:
+    """A float given for a `char` would store one byte of its binary form."""
+    with pytest.raises(TypeError, match=r"a float cannot fill a parameter of 1 byte; pass bytes of exactly 1 byte"):
+        one(1.5, 1)
+
+
+def test_complex_is_two_floats() -> None:
+    """A complex would lose its imaginary part, or its precision."""
+    assert one(1.5 - 2.5j, 8) == struct.pack("=ff", 1.5, -2.5)
+    assert one(0.1 + 0.2j, 16) == struct.pack("=dd", 0.1, 0.2)
+    with pytest.raises(OverflowError, match=r"1e\+300 does not fit a parameter of 4 bytes"):
+        one(1 + 1e300j, 8)
+
+
+def test_none_is_a_null_pointer() -> None:
+    """None would not be a null pointer, or fill an int."""
+    assert one(None, 8) == bytes(8)
+    with pytest.raises(TypeError, match="argument 0: None is a null pointer of 8 bytes, but the parameter has 4"):
+        one(None, 4)
+
+
+# ---- bytes
+
+
+@pytest.mark.parametrize("make", [bytes, bytearray, memoryview, lambda data: array.array("B", data)])
+@pytest.mark.parametrize("size", [1, 3, 8, 12, 4096])
+def test_bytes_fill_a_struct_exactly(make: Callable[[bytes], Any], size: int) -> None:
+    """A struct passed by value would be cut off or padded with garbage."""
+    data = bytes(range(256)) * 17
+    assert one(make(data[:size]), size) == data[:size]
+    for wrong in (0, size - 1, size + 1):
+        with pytest.raises(TypeError, match=rf"^argument 0: .* has {wrong} byte.* but the parameter has {size}\b"):
+            one(make(data[:wrong]), size)
+
+
+def test_memoryview_need_not_be_contiguous() -> None:
+    """A strided memoryview would be copied with the bytes in between; a released one be read."""
+    view = memoryview(bytes(range(16)))
+    assert one(view[::2], 8) == bytes(range(0, 16, 2))
+    view.release()
+    with pytest.raises(ValueError, match=r"argument 0: .*released"):
+        one(view, 16)
+
+
+# ---- the block
+
+
+NUMBERS = st.one_of(
+    st.tuples(st.just("b"), st.integers(-128, 127)),
+    st.tuples(st.just("H"), st.integers(0, 65535)),
+    st.tuples(st.just("i"), st.integers(-(2**31), 2**31 - 1)),
+    st.tuples(st.just("Q"), st.integers(0, 2**64 - 1)),
+    st.tuples(st.just("f"), st.floats(width=32, allow_nan=False)),
+    st.tuples(st.just("d"), st.floats(allow_nan=False)),
+    st.tuples(st.just("P"), st.builds(Address, st.integers(0, 2**64 - 1))),
+    st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(f"{n}s"), st.binary(min_size=n, max_size=n))),
+)
+
+
+@given(st.lists(NUMBERS, max_size=40))
+def test_block_is_what_a_compiler_lays_out(params: list[tuple[str, Any]]) -> None:
+    """Values would lie at wrong offsets, or padding carry stale memory."""
+    form, places = "@", []
+    for letter, _ in params:
+        size = struct.calcsize(letter)
+        form += letter
+        places.append((struct.calcsize(form) - size, size))
+    where = b"".join(struct.pack("=II", *place) for place in places)
+    values = tuple(v for _, v in params)
+    expected = struct.pack(form, *(v._ptr if isinstance(v, Address) else v for v in values))
+    assert _launcher.pack(where, values) == expected
+
+
+def test_no_parameters() -> None:
+    """A kernel without parameters could not be launched."""
+    assert _launcher.pack(b"", ()) == b""
+
+
+@pytest.mark.parametrize("count", [511, 512, 513, 8192])
+def test_blocks_beyond_the_stack(count: int) -> None:
+    """Large blocks would overrun the buffer on the stack."""
+    values = tuple(range(count))
+    expected = struct.pack(f"={count}Q", *values)
+    assert _launcher.pack(layout(*[8] * count), values) == expected
+    assert _launcher.pack(layout(8 * count), (expected,)) == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        (bytes(7), "layout must be an array of .* not 7 bytes"),
+        (struct.pack("=4I", 8, 8, 0, 8), "parameter 0 .* ends beyond the block"),
+        (struct.pack("=4I", 0, 8, 4, 8), "parameter 1 overlaps"),
+        (struct.pack("=6I", 0, 4, 24, 8, 8, 8), "parameter 1 .* ends beyond the block"),
+        (struct.pack("=2I", 65536, 1), "beyond 65536 bytes"),
+        (struct.pack("=2I", 0xFFFFFFFF, 0xFFFFFFFF), "beyond 65536 bytes"),
+        (struct.pack("=4I", 0xFFFFFFFF, 4, 0, 8), "parameter 0 .* ends beyond the block"),
+    ],
+)
+def test_malformed_layout_is_an_error(where: bytes, message: str) -> None:
+    """A malformed layout would write outside of the block."""
+    values = (1,) * (len(where) // 8)
+    with pytest.raises(ValueError, match=message):
+        _launcher.pack(where, values)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "given_count", "message"),
+    [
+        ((8, 4, 4, 8, 8), 3, r"takes 5 arguments \(parameter sizes: 8, 4, 4, 8, 8 bytes\) but 3 were given"),
+        ((8,), 0, r"takes 1 argument \(parameter size: 8 bytes\) but 0 were given"),
+        ((8, 8), 1, r"takes 2 arguments \(parameter sizes: 8, 8 bytes\) but 1 was given"),
+        ((), 2, r"takes no arguments but 2 were given"),
+        ((8,) * 257, 256, r"takes 257 arguments \(parameter sizes: (8, ){16}\.\.\. bytes\) but 256 were given"),
+        ((0xFFFFFFFF,) * 17, 1, r"\(parameter sizes: (4294967295, ){16}\.\.\. bytes\) but 1 was given"),
+    ],
+)
+def test_wrong_count_names_the_parameters(sizes: tuple[int, ...], given_count: int, message: str) -> None:
+    """Surplus arguments would be dropped in silence, missing ones read from beyond the block."""
+    where = b"".join(struct.pack("=II", 0, size) for size in sizes)
+    where = where[:-8] + struct.pack("=II", 0, 8) if sizes else where  # a last parameter that gives a legal total
+    with pytest.raises(TypeError, match=message):
+        _launcher.pack(where, (1,) * given_count)
+
+
+@pytest.mark.parametrize("value", ["text", [1], {}, object(), print, int, {1}])
+def test_unpackable_value_is_named(value: Any) -> None:
+    """A useless argument would be reported without its place or type."""
+    name = type(value).__name__
+    with pytest.raises(TypeError, match=rf"^argument 2: cannot pass a '{name}' to a kernel; pass an int, float"):
+        _launcher.pack(layout(8, 8, 8), (1, 2, value))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: _launcher.pack("x", ()), "layout must be bytes, not 'str'"),  # type: ignore[arg-type]
+        (lambda: _launcher.pack(b"", []), "args must be a tuple, not 'list'"),  # type: ignore[arg-type]
+        (lambda: _launcher.pack(b""), r"pack\(layout, args\) takes 2 arguments, but 1 was given"),  # type: ignore[call-arg]
+        (lambda: _launcher.register(1, 0), "cls must be a class, not a 'int'"),  # type: ignore[arg-type]
+        (lambda: _launcher.register(Address, "x"), "code must be an int or a callable, not 'str'"),  # type: ignore[arg-type]
+        (lambda: _launcher.set_resolver(1), "resolver must be callable or None, not 'int'"),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_types_of_the_functions_own_arguments(call: Callable[[], None], message: str) -> None:
+    """A wrong call from within the package would crash the interpreter."""
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+# ---- registered types
+
+
+class Quantity:
+    """An object that is every kind of number at once."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __index__(self) -> int:
+        return self.value
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __complex__(self) -> complex:
+        return self.value
+
+    def __bool__(self) -> bool:
+        return self.value
+
+
+def quantity(code: int | Callable[[Any, int], Any], value: Any) -> Any:
+    cls = type("Quantity", (Quantity,), {})
+    _launcher.register(cls, code)
+    return cls(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "itemsize", "value", "form"),
+    [
+        *((_launcher.SIGNED, n, -5, f) for n, f in SIGNED_FORMAT.items()),
+        *((_launcher.UNSIGNED, n, (1 << 8 * n) - 2, f) for n, f in UNSIGNED_FORMAT.items()),
+        *((_launcher.BOOL, n, True, f) for n, f in UNSIGNED_FORMAT.items()),
+        *((_launcher.FLOAT, n, -1.5, f) for n, f in FLOAT_FORMAT.items()),
+    ],
+)
+def test_codes(kind: int, itemsize: int, value: Any, form: str) -> None:
+    """A registered scalar would be converted to another kind, or to another size than its own."""
+    expected = struct.pack("=" + form, value)
+    assert one(quantity(kind | itemsize << 8, value), itemsize) == expected
+    assert one(quantity(kind, value), itemsize) == expected, "itemsize 0 takes the parameter's size"
+    for size in {1, 2, 4, 8, 12} - {itemsize}:
+        with pytest.raises(TypeError, match=rf"Quantity has {itemsize} byte.*, but the parameter has {size}"):
+            one(quantity(kind | itemsize << 8, value), size)
+    with pytest.raises(TypeError, match="cannot fill a parameter of 12 bytes"):
+        one(quantity(kind, value), 12)
+
+
+@pytest.mark.parametrize(("itemsize", "form"), [(8, "=ff"), (16, "=dd")])
+def test_complex_code(itemsize: int, form: str) -> None:
+    """A registered complex scalar would lose its imaginary part."""
+    assert one(quantity(_launcher.COMPLEX | itemsize << 8, 1.5 - 2j), itemsize) == struct.pack(form, 1.5, -2.0)
+    assert one(quantity(_launcher.COMPLEX, 1.5 - 2j), itemsize) == struct.pack(form, 1.5, -2.0)
+    with pytest.raises(TypeError, match=rf"Quantity has {itemsize} bytes, but the parameter has 4"):
+        one(quantity(_launcher.COMPLEX | itemsize << 8, 1j), 4)
+
+
+def test_signedness_of_a_code_is_checked() -> None:
+    """A scalar outside of its own type's range would be reinterpreted."""
+    with pytest.raises(OverflowError, match=r"argument 0: 128 does not fit a parameter of 1 byte \(-128 to 127\)"):
+        one(quantity(_launcher.SIGNED | 1 << 8, 128), 1)
+    with pytest.raises(OverflowError, match=r"argument 0: -1 does not fit a parameter of 1 byte \(0 to 255\)"):
+        one(quantity(_launcher.UNSIGNED | 1 << 8, -1), 1)
+    with pytest.raises(OverflowError, match=r"9223372036854775808 does not fit a parameter of 8 bytes"):
+        one(quantity(_launcher.SIGNED | 8 << 8, 1 << 63), 8)
+    assert one(quantity(_launcher.UNSIGNED | 8 << 8, (1 << 64) - 1), 8) == b"\xff" * 8
+
+
+def test_pointer_code() -> None:
+    """A buffer would not arrive as its address, or a closed one arrive as null."""
+    assert one(Address(ADDRESS), 8) == struct.pack("=Q", ADDRESS)
+    assert one(Address((1 << 64) - 1), 8) == b"\xff" * 8
+    with pytest.raises(ValueError, match=r"^argument 1: .*Address is closed"):
+        _launcher.pack(layout(8, 8), (1, Address(None)))
+    with pytest.raises(TypeError, match=r"Address has 8 bytes, but the parameter has 4"):
+        one(Address(ADDRESS), 4)
+    with pytest.raises(TypeError, match="has no integer address in _ptr"):
+        one(Address("x"), 8)
+    with pytest.raises(AttributeError, match="_ptr"):
+        one(quantity(_launcher.POINTER, 1), 8)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        -1,
+        6,
+        255,
+        1 << 64,
+        _launcher.SIGNED | 3 << 8,
+        _launcher.FLOAT | 1 << 8,
+        _launcher.BOOL | 16 << 8,
+        _launcher.COMPLEX | 4 << 8,
+        _launcher.POINTER | 4 << 8,
+        _launcher.SIGNED | 1 << 40,
+    ],
+)
+def test_invalid_code_is_an_error(code: int) -> None:
+    """A wrong code would write beyond its parameter."""
+    with pytest.raises(ValueError, match="code must be kind"):
+        _launcher.register(type("Wrong", (), {}), code)
+
+
+@pytest.mark.parametrize("cls", [int, bool, float, complex, type(None), bytes, bytearray, memoryview])
+def test_builtin_types_cannot_be_registered(cls: type) -> None:
+    """One package could change what an int means for all kernels of the process."""
+    with pytest.raises(ValueError, match="cannot be registered"):
+        _launcher.register(cls, _launcher.SIGNED)
+    assert _launcher.registered(cls) is None
+
+
+def test_registered_answers_what_was_registered() -> None:
+    """A subclass of a buffer could not be told from a stranger."""
+    cls = type("Thing", (), {})
+    assert _launcher.registered(cls) is None
+    _launcher.register(cls, _launcher.FLOAT | 4 << 8)
+    assert _launcher.registered(cls) == _launcher.FLOAT | 4 << 8
+
+    def converter(value: Any, size: int) -> int:
+        return size
+
+    _launcher.register(cls, converter)
+    assert _launcher.registered(cls) is converter
+    assert one(cls(), 4) == (4).to_bytes(4, sys.byteorder)
+
+
+def returning(result: Any) -> Callable[[Any, int], Any]:
+    return lambda value, size: result
+
+
+def test_converter_results() -> None:
+    """What a converter returns would reach the block unchecked."""
+    assert one(quantity(lambda value, size: bytes([size]) * size, 0), 12) == bytes([12]) * 12
+    assert one(quantity(lambda value, size: -2, 0), 2) == struct.pack("=h", -2)
+    for result, error, message in (
+        (b"123", TypeError, "Quantity has 3 bytes, but the parameter has 4"),
+        (1 << 32, OverflowError, "4294967296 does not fit"),
+        (bytearray(4), TypeError, "the converter of .*Quantity must return bytes or an int"),
+        (1.0, TypeError, "must return bytes or an int"),
+        (None, TypeError, "must return bytes or an int"),
+    ):
+        with pytest.raises(error, match="argument 0: .*" + message):
+            one(quantity(returning(result), 0), 4)
+
+
+@pytest.mark.parametrize("error", [TypeError, ValueError, OverflowError])
+def test_converter_errors_name_the_argument(error: type[Exception]) -> None:
+    """An error of a conversion would not say which argument it is about, or hide where it was raised."""
+
+    def converter(value: Any, size: int) -> bytes:
+        raise error("no good") from KeyError("cause")
+
+    with pytest.raises(error, match=r"^argument 1: no good$") as caught:
+        _launcher.pack(layout(8, 4), (0, quantity(converter, 0)))
+    assert caught.traceback[-1].name == "converter"
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+class CustomError(ValueError):
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), CustomError(3), KeyboardInterrupt(), MemoryError()])
+def test_other_errors_of_converters_pass_unchanged(error: BaseException) -> None:
+    """An exception with a constructor of its own would be mangled, an interrupt swallowed."""
+
+    def converter(value: Any, size: int) -> bytes:
+        raise error
+
+    args = error.args
+    with pytest.raises(type(error)) as caught:
+        one(quantity(converter, 0), 4)
+    assert caught.value is error
+    assert error.args == args
+
+
+def test_error_whose_message_fails() -> None:
+    """An exception that cannot be printed would be replaced by its failure to print."""
+
+    class Unprintable:
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def converter(value: Any, size: int) -> bytes:
+        raise ValueError(Unprintable())
+
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - it has no message
+        one(quantity(converter, 0), 4)
+    assert isinstance(caught.value.args[0], Unprintable)
+
+
+def test_class_with_strange_names_can_be_reported() -> None:
+    """A metaclass that lies about a class's name would crash the error message."""
+
+    class Meta(type):
+        @property
+        def __name__(cls) -> Any:  # type: ignore[override]
+            return 42
+
+        @property
+        def __module__(cls) -> Any:  # type: ignore[override]
+            return None
+
+    class Strange(metaclass=Meta):
+        pass
+
+    with pytest.raises(TypeError, match="cannot pass a '42'"):
+        one(Strange(), 8)
+
+
+# ---- conversions that call back
+
+
+def test_converter_that_replaces_itself() -> None:
+    """A converter that is unregistered while it runs would be freed under its own feet."""
+
+    class Self:
+        def __call__(self, value: Any, size: int) -> int:
+            for i in range(500):  # the registry grows and moves meanwhile
+                cls = type(f"T{i}", (), {})
+                kept.append(cls)
+                _launcher.register(cls, _launcher.SIGNED)
+            _launcher.register(type(value), _launcher.SIGNED)
+            return 1
+
+    kept: list[type] = []
+    converter = Self()
+    alive = weakref.ref(converter)
+    value = quantity(converter, 2)
+    del converter
+    assert _launcher.pack(layout(8, 8), (value, value)) == struct.pack("=2Q", 1, 2)
+    assert alive() is None
+
+
+def test_values_that_live_only_in_the_tuple() -> None:
+    """A value would be freed while it is converted."""
+
+    def converter(value: Any, size: int) -> int:
+        gc.collect()
+        return value.value
+
+    cls = type("Only", (Quantity,), {})
+    _launcher.register(cls, converter)
+    assert _launcher.pack(layout(8, 8), (cls(1), cls(2))) == struct.pack("=2Q", 1, 2)
+    assert _launcher.pack(layout(8), (cls(3),)) == struct.pack("=Q", 3)
+
+
+def test_converter_that_packs() -> None:
+    """Packing within packing would share a buffer."""
+    inner = layout(4, 4)
+    value = quantity(lambda value, size: _launcher.pack(inner, (1, 2)), 0)
+    assert _launcher.pack(layout(8, 8, 8), (7, value, 9)) == struct.pack("=QIIQ", 7, 1, 2, 9)
+
+
+def test_value_that_changes_its_class(resolver: Callable[..., None]) -> None:
+    """A value of another class than it was looked up by would be read as the old one."""
+
+    class Before:
+        pass
+
+    class After:
+        def __index__(self) -> int:
+            return 5
+
+    def become(value: Any, size: int) -> int:
+        value.__class__ = After
+        return 1
+
+    _launcher.register(Before, become)
+    value = Before()
+    assert _launcher.pack(layout(8, 8), (value, value)) == struct.pack("=2Q", 1, 5)
+
+    def resolve(cls: type, value: Any) -> bool:
+        _launcher.register(cls, _launcher.POINTER)
+        value.__class__ = After
+        return True
+
+    resolver(resolve)
+    assert one(type("Brief", (), {})(), 8) == struct.pack("=Q", 5)
+
+
+# ---- the resolver
+
+
+def test_resolver_is_asked_once_for_a_type(resolver: Callable[..., None]) -> None:
+    """Every launch would pay for a type that is already known."""
+    asked = []
+
+    def resolve(cls: type, value: Any) -> bool:
+        asked.append((cls, value))
+        _launcher.register(cls, _launcher.SIGNED)
+        return True
+
+    resolver(resolve)
+    cls = type("Unknown", (Quantity,), {})
+    first = cls(1)
+    assert _launcher.pack(layout(8, 8), (first, cls(2))) == struct.pack("=2Q", 1, 2)
+    assert asked == [(cls, first)]
+
+
+def test_resolver_that_does_not_help(resolver: Callable[..., None]) -> None:
+    """A resolver that refuses, lies or fails would let an unknown type through."""
+    value = object()
+    for answer in (lambda cls, value: False, lambda cls, value: True, None):
+        resolver(answer)
+        with pytest.raises(TypeError, match="argument 0: cannot pass a 'object'"):
+            one(value, 8)
+
+    def refuses_after_all(cls: type, value: Any) -> bool:
+        _launcher.register(cls, _launcher.POINTER)
+        return False
+
+    resolver(refuses_after_all)
+    with pytest.raises(TypeError, match="argument 0: cannot pass"):
+        one(type("Refused", (), {})(), 8)
+
+    def replaces_itself(cls: type, value: Any) -> bool:
+        resolver(None)
+        gc.collect()
+        raise LookupError("lost")
+
+    resolver(replaces_itself)
+    del replaces_itself
+    with pytest.raises(LookupError, match="lost"):
+        one(value, 8)
+
+
+# ---- memory
+
+
+def test_registry_does_not_keep_types_alive() -> None:
+    """Classes that a program makes as it runs would pile up, and a new class at an old address be packed as the old."""
+    for i in range(300):
+        cls = type("Passing", (), {"__slots__": ()})
+        assert _launcher.registered(cls) is None
+        _launcher.register(cls, _launcher.SIGNED if i % 2 else lambda value, size: 0)
+        gone = weakref.ref(cls)
+        del cls
+        gc.collect(0)
+        if gone() is not None:
+            gc.collect()
+        assert gone() is None
+
+
+def test_registry_under_random_use() -> None:
+    """A type would be lost, or found as another, when its neighbours in the table go."""
+    rng = random.Random(5)
+    model: dict[type, int] = {}
+    for step in range(4000):
+        if model and rng.random() < (0.3 if step < 2000 else 0.7):
+            cls = rng.choice(list(model))
+            del model[cls]
+            del cls
+        elif model and rng.random() < 0.3:
+            cls = rng.choice(list(model))
+            model[cls] = rng.choice([_launcher.SIGNED, _launcher.FLOAT | 4 << 8])
+            _launcher.register(cls, model[cls])
+        else:
+            cls = type("Some", (), {"__slots__": ()})
+            model[cls] = _launcher.UNSIGNED | 8 << 8
+            _launcher.register(cls, model[cls])
+        cls = object
+        if step % 100 == 0:
+            gc.collect()
+            assert {c: _launcher.registered(c) for c in model} == model
+    assert one(True, 4) == (1).to_bytes(4, sys.byteorder)
+
+
+def test_no_references_leak() -> None:
+    """Each launch would leak a reference to its arguments, or give one too many back."""
+    floats = 1.25
+    number = 1 << 40
+    address = Address(ADDRESS + 1)
+    scalar = np.float32(1)
+    raising = quantity(lambda value, size: 1 / 0, 0)
+    converted = quantity(lambda value, size: number, 0)
+    indexed = quantity(_launcher.SIGNED, number)
+    twofold = 1.5 + 2.5j
+    where = layout(8, 8, 8, 4, 8, 8, 8)
+    watched = [floats, number, address, address._ptr, scalar, raising, converted, indexed, twofold, where]
+    watched += [Address, type(scalar), type(indexed)]
+
+    def work() -> None:
+        args = (number, floats, address, scalar, converted, indexed, twofold)
+        for _ in range(100):
+            _launcher.pack(where, args)
+            bad: Any
+            for bad in ([], 1 << 64, raising, Address(None), b"", 1e300j, None, np.int64(1)):
+                with pytest.raises((TypeError, OverflowError, ZeroDivisionError, ValueError)):
+                    _launcher.pack(where, (number, floats, address, bad, converted, indexed, twofold))
+            with pytest.raises(TypeError):
+                _launcher.pack(where, ())
+
+    def measure() -> tuple[list[int], int]:
+        work()
+        gc.collect()
+        return [sys.getrefcount(item) for item in watched], sys.getallocatedblocks()
+
+    measure()
+    refs, blocks = measure()
+    again, blocks_again = measure()
+    assert again == refs
+    assert abs(blocks_again - blocks) < 50  # hundreds of calls of each kind in between
+
+
+def test_module_instances_are_independent_and_collectable() -> None:
+    """Two interpreters would share a registry, or an unloaded module keep its registry alive."""
+    spec = importlib.util.find_spec("cudacore_handles._launcher")
+    assert spec is not None
+    assert spec.loader is not None
+    other = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(other)
+    assert other is not _launcher
+    with pytest.raises(TypeError, match="cannot pass"):
+        other.pack(layout(8), (Address(1),))
+
+    class Kept:
+        def __call__(self, value: Any, size: int) -> int:
+            return size
+
+    converter = Kept()
+    converter.module = other  # type: ignore[attr-defined] # a cycle through the registry
+    other.register(Quantity, converter)
+    other.set_resolver(types.MethodType(converter, other))
+    gone = weakref.ref(converter)
+    del other, converter
+    gc.collect()
+    assert gone() is None
+
+
+def test_exit_with_registered_types() -> None:
+    """The interpreter would crash or complain at exit."""
+    code = """if True:
+        import struct
+        from cudacore_handles import _argtypes, _launcher
+        class Late:
+            def __init__(self): self.pack, self.where = _launcher.pack, struct.pack("=2I", 0, 8)
+            def __index__(self): return 1
+            def __del__(self): self.pack(self.where, (self,))
+        late = Late()
+        late.cycle = late
+        Late.keep = late
+        _launcher.pack(late.where, (late,))
+        _launcher.register(type("Other", (), {}), lambda value, size: late)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_threads() -> None:
+    """Launches from several threads would mix their arguments, or find a half-made registry."""
+    failures: list[BaseException] = []
+    start = threading.Barrier(4)
+
+    def work(seed: int) -> None:
+        try:
+            start.wait()
+            where = layout(8, 4, 8, 8)
+            for i in range(300):
+                cls = type("Local", (Quantity,), {})
+                _launcher.register(cls, lambda value, size: _launcher.pack(layout(8), (value.value,)))
+                value = seed * 1000 + i
+                expected = struct.pack("@QfxxxxQQ", value, 0.5, value + 1, value + 2)
+                args = (cls(value), np.float32(0.5), value + 1, Address(value + 2))
+                assert _launcher.pack(where, args) == expected
+        except BaseException as error:
+            failures.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert failures == []
