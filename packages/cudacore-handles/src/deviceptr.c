@@ -190,9 +190,13 @@ int cch_pointer_check(CUdeviceptr raw) {
   unsigned type = 0;
   if (cch__driver.cuPointerGetAttribute == NULL)
     return cch__fail_missing("cuPointerGetAttribute");
-  if (cch__driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, raw) != CUDA_SUCCESS ||
-      cch__driver.cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, raw) != CUDA_SUCCESS)
+  CUresult result = cch__driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, raw);
+  if (result == CUDA_SUCCESS)
+    result = cch__driver.cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, raw);
+  if (result == CUDA_ERROR_INVALID_VALUE) /* what it says to a pointer that it does not know */
     return cch__fail(CCH_EMISMATCH, __func__, "0x%llx is not memory that CUDA knows", raw);
+  if (result != CUDA_SUCCESS)
+    return cch__fail_driver((int)result, "cuPointerGetAttribute");
   /* Pinned and managed memory can be reached from every device. */
   int managed = 0;
   if (type == CU_MEMORYTYPE_HOST || owner == device ||

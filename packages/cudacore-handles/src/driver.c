@@ -13,6 +13,7 @@ atomic_int cch__state;
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static PFN_cuGetProcAddress_v12000 get_proc_address; /* written before cch__state, under init_lock */
+static atomic_bool loaded;
 
 /* The calling thread holds init_lock. cuInit itself may fork, to run nvidia-modprobe: the handlers then stand aside. */
 static _Thread_local bool initialising;
@@ -48,6 +49,8 @@ static void *resolve(const char *name, int version) {
   return found == CU_GET_PROC_ADDRESS_SUCCESS ? entry : NULL;
 }
 
+bool cch__driver_loaded(void) { return atomic_load_explicit(&loaded, memory_order_acquire); }
+
 static int load(void) {
   const char *name = getenv("CUDACORE_DRIVER");
   if (name == NULL || *name == '\0')
@@ -67,6 +70,7 @@ static int load(void) {
   memcpy(&cch__driver.name, &entry, sizeof entry);
   CCH__DRIVER_FUNCTIONS(CCH__RESOLVE)
 #undef CCH__RESOLVE
+  atomic_store_explicit(&loaded, true, memory_order_release);
   return 0;
 }
 

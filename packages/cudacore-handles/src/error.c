@@ -76,7 +76,7 @@ const char *cch_error_name(int code) {
     if (own_codes[i].code == code)
       return own_codes[i].name;
   const char *name = NULL;
-  if (code > 0 && cch__driver.cuGetErrorName)
+  if (code > 0 && cch__driver_loaded() && cch__driver.cuGetErrorName)
     cch__driver.cuGetErrorName((CUresult)code, &name);
   return name ? name : "CUDA_ERROR_UNRECOGNIZED";
 }
@@ -86,7 +86,7 @@ const char *cch_error_string(int code) {
     if (own_codes[i].code == code)
       return own_codes[i].meaning;
   const char *meaning = NULL;
-  if (code > 0 && cch__driver.cuGetErrorString)
+  if (code > 0 && cch__driver_loaded() && cch__driver.cuGetErrorString)
     cch__driver.cuGetErrorString((CUresult)code, &meaning);
   return meaning ? meaning : "unrecognized error code";
 }

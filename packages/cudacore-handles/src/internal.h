@@ -84,6 +84,9 @@ typedef struct cch__driver_table {
 
 extern cch__driver_table cch__driver;
 
+/* Whether the table is filled: for those who may look before, or without, cch_driver_init(). */
+bool cch__driver_loaded(void);
+
 /* Where the process stands with CUDA. Everything that may enter the driver asks cch__ready() first. */
 enum { CCH__UNINITIALISED = 0, CCH__READY = 1, CCH__FORKED = 2 };
 extern atomic_int cch__state;

@@ -25,7 +25,7 @@ _JIT_ERROR_LOG_BUFFER = 5  # CU_JIT_ERROR_LOG_BUFFER
 _JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6  # CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
 _MOST_NAMES = 20  # symbols that an error message lists
 
-# One lock for all: it is held while a module is loaded, once in the life of an ObjectCode.
+# Of two threads that load the same code at once, one wins, and the other's copy goes. Never held around a CUDA call.
 _load_lock = threading.Lock()
 
 
@@ -34,7 +34,7 @@ class ObjectCode:
 
     Compilers make them (``Program.compile``), and the ``from_*`` methods take code or a path to it. The code is loaded
     into the driver when its first kernel is asked for, so that an ObjectCode can be made and pickled on a machine
-    without a GPU. Two are equal when they are the same loaded library, or the same object.
+    without a GPU.
     """
 
     __slots__ = ("__weakref__", "_box", "_code", "_code_type", "_name", "_symbol_mapping")
@@ -51,14 +51,6 @@ class ObjectCode:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._code, self._code_type, self._name, self._symbol_mapping)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ObjectCode):
-            return NotImplemented
-        return self is other or (self._box is not None and self._box == other._box)
-
-    def __hash__(self) -> int:
-        return hash((ObjectCode, id(self)))
 
     def __repr__(self) -> str:
         size = self._code if isinstance(self._code, str) else f"{len(self._code)} bytes"
@@ -183,14 +175,15 @@ class ObjectCode:
                 f"{self._code_type} code cannot be loaded: link it to a cubin first. "
                 f"The driver loads {', '.join(_LOADABLE)}"
             )
+        image = self._read()
+        out = ffi.new("cch_library **")
+        status = lib.cch_library_load(out, image, len(image))
+        if status:
+            self._raise_not_loaded(status)
+        box = ffi.gc(out[0], lib.cch_library_unref)
         with _load_lock:
             if self._box is None:
-                image = self._read()
-                out = ffi.new("cch_library **")
-                status = lib.cch_library_load(out, image, len(image))
-                if status:
-                    self._raise_not_loaded(status)
-                self._box = ffi.gc(out[0], lib.cch_library_unref)
+                self._box = box
             return self._box
 
     def _read(self) -> bytes:

@@ -298,7 +298,7 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
     Parameters
     ----------
     arg : object
-        A :class:`Stream`, or a graph builder, which offers the stream that it captures.
+        A :class:`Stream`.
     allow_stream_protocol : bool, optional
         Whether any object with ``__cuda_stream__`` will do. Default False.
 
@@ -313,9 +313,6 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
         if arg._box is None:
             raise closed(arg)
         return arg
-    stream = getattr(arg, "stream", None)
-    if isinstance(stream, Stream) and hasattr(arg, "end_building"):
-        return Stream_accept(stream)
     if allow_stream_protocol and hasattr(arg, "__cuda_stream__"):
         return Stream._from_protocol(arg)
     raise TypeError(

@@ -93,7 +93,7 @@ const char launch_doc[] =
     "Parameters\n"
     "----------\n"
     "stream : Stream\n"
-    "    Where to launch: a stream, a graph builder, or an object with ``__cuda_stream__``.\n"
+    "    Where to launch: a stream, or an object with ``__cuda_stream__``.\n"
     "config : LaunchConfig\n"
     "    With how many threads, and how.\n"
     "kernel : Kernel\n"
