@@ -210,6 +210,7 @@ class Buffer:
         if stream is not None and (type(stream) is not Stream or _set_stream(box, stream._box or ffi.NULL)):
             self.set_deallocation_stream(stream)
         self._ptr = None
+        self._owner = None
         self._box = None
 
     def set_deallocation_stream(self, stream: Stream | IsStreamType) -> None:
@@ -352,7 +353,7 @@ class Buffer:
 
     @property
     def owner(self) -> object:
-        """object: Who keeps foreign memory alive, as given to :meth:`from_handle`."""
+        """object: Who keeps foreign memory alive, as given to :meth:`from_handle`; None when closed."""
         return self._owner
 
 

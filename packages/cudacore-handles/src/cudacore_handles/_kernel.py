@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check, raise_status
+from cudacore_handles._device import Device
+from cudacore_handles._errors import CUDAError, check, check_driver, raise_status
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from cudacore_handles._launcher import PreparedLaunch
     from cudacore_handles._object_code import ObjectCode
     from cudacore_handles._stream import IsStreamType, Stream
-
-
-_ALWAYS_ALLOWED = 48 * 1024  # dynamic shared memory, in bytes, that every kernel may have
 
 
 class ParamInfo(NamedTuple):
@@ -123,26 +121,32 @@ class Kernel:
         self._layout = bytes(ffi.buffer(out[0], count[0] * ffi.sizeof("cch_param")))
         return self._layout
 
-    def _allow_shared(self, nbytes: int) -> None:
-        """Let the kernel have more dynamic shared memory than the 48 KiB that every kernel may have."""
-        if nbytes <= max(self._shared_allowed, _ALWAYS_ALLOWED):
+    def _allow_shared(self, nbytes: int, stream: Stream) -> None:
+        """See to it that the kernel may have so much dynamic shared memory.
+
+        By default it may have 48 KiB less what it has statically; more must be asked for. The launcher remembers one
+        number for a kernel, so this is done for every device at once, as far as each can.
+        """
+        if nbytes <= self._shared_allowed:
             return
         from cuda.bindings import driver
 
-        from cudacore_handles._device import Device
-        from cudacore_handles._errors import check_driver
-
-        device = Device()
-        most = device.properties.max_shared_memory_per_block_optin - self.attributes[device].shared_size_bytes
-        if nbytes > most:
-            raise ValueError(
-                f"LaunchConfig.shmem_size is {nbytes}; {self!r} can have at most {most} bytes of dynamic shared memory "
-                f"on {device.name}"
-            )
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        check_driver(
-            "cuKernelSetAttribute", driver.cuKernelSetAttribute(attribute, nbytes, self.handle, device.device_id)
-        )
+        for device in {stream.device: None, **dict.fromkeys(Device.get_all_devices())}:
+            attributes = self.attributes[device]
+            try:
+                if nbytes <= attributes.max_dynamic_shared_size_bytes:
+                    continue
+                most = device.properties.max_shared_memory_per_block_optin - attributes.shared_size_bytes
+            except CUDAError:  # the code has nothing for this device: a launch there will say so
+                continue
+            if nbytes > most and device == stream.device:
+                raise ValueError(
+                    f"LaunchConfig.shmem_size is {nbytes}; {self!r} can have at most {most} bytes of dynamic shared "
+                    f"memory on {device.name}"
+                )
+            result = driver.cuKernelSetAttribute(attribute, min(nbytes, most), self.handle, device.device_id)
+            check_driver("cuKernelSetAttribute", result)
         self._shared_allowed = nbytes
 
     @property

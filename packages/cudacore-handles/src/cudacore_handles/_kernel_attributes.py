@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles._cffi import ffi, lib
@@ -127,6 +127,10 @@ class KernelOccupancy:
 
     :attr:`Kernel.occupancy` gives it. Every method needs a current context, which says what device is meant, and raises
     :class:`CUDAError` without one.
+
+    A method that is told how much dynamic shared memory a launch would have says what :func:`launch` can do with it:
+    as that does, it raises the kernel's :attr:`~KernelAttributes.max_dynamic_shared_size_bytes` where that is less and
+    the device has the memory (cuKernelSetAttribute).
     """
 
     __slots__ = ("_kernel",)
@@ -161,6 +165,7 @@ class KernelOccupancy:
         """
         threads = _whole("block_size", block_size, 1, _INT_MAX)
         shared = _whole("dynamic_shared_memory_size", dynamic_shared_memory_size, 0, _SIZE_MAX)
+        self._allow([shared])
         return int(self._ask("cuOccupancyMaxActiveBlocksPerMultiprocessor", threads, shared))
 
     def max_potential_block_size(
@@ -181,26 +186,35 @@ class KernelOccupancy:
         Returns
         -------
         MaxPotentialBlockSizeOccupancyResult
-            The block size, and how many blocks of it fill the device.
+            The block size, and how many blocks of it fill the device; zeros when not even one block fits.
         """
         from cuda.bindings import driver
 
         limit = _whole("block_size_limit", block_size_limit, 0, _INT_MAX)
-        name = "cuOccupancyMaxPotentialBlockSize"
-        if isinstance(dynamic_shared_memory_needed, driver.CUoccupancyB2DSize):
-            result = self._ask(name, dynamic_shared_memory_needed, 0, limit)
-        elif callable(dynamic_shared_memory_needed):
-            needed = _SharedMemoryNeeded(dynamic_shared_memory_needed)
-            result = self._ask(name, driver.CUoccupancyB2DSize(needed.address), 0, limit)
+        operation = "cuOccupancyMaxPotentialBlockSize"
+        function: Any = dynamic_shared_memory_needed
+        if isinstance(function, driver.CUoccupancyB2DSize):
+            function = ffi.cast("size_t(*)(int)", int(function)) if int(function) else 0
+        if callable(function):
+            needed = _SharedMemoryNeeded(function)
+            address = driver.CUoccupancyB2DSize(needed.address)
+            result = self._ask(operation, address, 0, limit)
             needed.raise_failure()
+            if self._allow(needed.results):
+                result = self._ask(operation, address, 0, limit)
+                needed.raise_failure()
         else:
-            shared = _whole("dynamic_shared_memory_needed", dynamic_shared_memory_needed, 0, _SIZE_MAX)
-            result = self._ask(name, driver.CUoccupancyB2DSize(0), shared, limit)
+            shared = _whole("dynamic_shared_memory_needed", function, 0, _SIZE_MAX)
+            self._allow([shared])
+            result = self._ask(operation, driver.CUoccupancyB2DSize(0), shared, limit)
         min_grid_size, max_block_size = result
         return MaxPotentialBlockSizeOccupancyResult(int(min_grid_size), int(max_block_size))
 
     def available_dynamic_shared_memory_per_block(self, num_blocks_per_multiprocessor: int, block_size: int) -> int:
         """Return how much dynamic shared memory a block can have (cuOccupancyAvailableDynamicSMemPerBlock).
+
+        It is never more than the kernel's :attr:`~KernelAttributes.max_dynamic_shared_size_bytes` at the moment. What
+        CUDA reserves in each block (:attr:`DeviceProperties.reserved_shared_memory_per_block`) is not taken off.
 
         Parameters
         ----------
@@ -213,9 +227,20 @@ class KernelOccupancy:
         -------
         int
             Bytes per block.
+
+        Raises
+        ------
+        ValueError
+            When so many blocks do not fit even without dynamic shared memory.
         """
         blocks = _whole("num_blocks_per_multiprocessor", num_blocks_per_multiprocessor, 1, _INT_MAX)
         threads = _whole("block_size", block_size, 1, _INT_MAX)
+        most = self.max_active_blocks_per_multiprocessor(threads, 0)
+        if blocks > most:
+            raise ValueError(
+                f"num_blocks_per_multiprocessor is {blocks}, and at most {most} blocks of {threads} threads of "
+                f"{self._kernel!r} can be resident on a multiprocessor"
+            )
         return int(self._ask("cuOccupancyAvailableDynamicSMemPerBlock", blocks, threads))
 
     def max_potential_cluster_size(self, config: LaunchConfig, *, stream: Stream) -> int:
@@ -231,9 +256,11 @@ class KernelOccupancy:
         Returns
         -------
         int
-            Blocks per cluster.
+            Blocks per cluster; 0 when not even one block fits.
         """
-        return int(self._ask("cuOccupancyMaxPotentialClusterSize", _launch_config(config, stream)))
+        native = _launch_config(config, stream)
+        self._allow([config.shmem_size])
+        return int(self._ask("cuOccupancyMaxPotentialClusterSize", native))
 
     def max_active_clusters(self, config: LaunchConfig, *, stream: Stream) -> int:
         """Return how many clusters can be resident on the device at once (cuOccupancyMaxActiveClusters).
@@ -241,16 +268,23 @@ class KernelOccupancy:
         Parameters
         ----------
         config : LaunchConfig
-            The launch; it must have a `cluster`, unless the kernel was compiled with one.
+            The launch, with its `cluster`.
         stream : Stream
             The stream that it is for.
 
         Returns
         -------
         int
-            Number of clusters.
+            Number of clusters; 0 when not even one fits, or neither `config` nor the kernel has a cluster size.
+
+        Raises
+        ------
+        CUDAError
+            When the kernel cannot be launched with such clusters.
         """
-        return int(self._ask("cuOccupancyMaxActiveClusters", _launch_config(config, stream)))
+        native = _launch_config(config, stream)
+        self._allow([config.shmem_size])
+        return int(self._ask("cuOccupancyMaxActiveClusters", native))
 
     def _ask(self, operation: str, *args: object) -> Any:
         from cuda.bindings import driver
@@ -260,6 +294,24 @@ class KernelOccupancy:
         function = driver.CUfunction(int(self._kernel.handle))
         return check_driver(operation, getattr(driver, operation)(function, *args))
 
+    def _allow(self, sizes: Iterable[int]) -> bool:
+        """Let launches have those sizes of dynamic shared memory that fit; return whether that changed anything."""
+        from cuda.bindings import driver
+
+        from cudacore_handles._device import Device
+
+        device = Device(_current_device())
+        attributes = self._kernel.attributes[device]
+        most = device.properties.max_shared_memory_per_block_optin - attributes.shared_size_bytes
+        wanted = max((size for size in sizes if size <= most), default=0)
+        if wanted <= attributes.max_dynamic_shared_size_bytes:
+            return False
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        ordinal = driver.CUdevice(device.device_id)
+        result = driver.cuKernelSetAttribute(attribute, wanted, self._kernel.handle, ordinal)
+        check_driver("cuKernelSetAttribute", result)
+        return True
+
 
 class _SharedMemoryNeeded:
     """A Python function from threads per block to bytes, as a C function for the duration of one call."""
@@ -267,25 +319,28 @@ class _SharedMemoryNeeded:
     def __init__(self, function: Callable[[int], int]) -> None:
         self._function = function
         self._failure: BaseException | None = None
+        self.results: set[int] = set()
         self._callback = ffi.callback("size_t(int)", self._call)
-
-    @property
-    def address(self) -> int:
-        return int(ffi.cast("uintptr_t", self._callback))
 
     def _call(self, block_size: int) -> int:
         # The driver cannot be told of a failure: it gets an answer for every block size, and the caller the exception.
         if self._failure is not None:
             return 0
         try:
-            return _whole("the result of dynamic_shared_memory_needed", self._function(block_size), 0, _SIZE_MAX)
+            shared = _whole("the result of dynamic_shared_memory_needed", self._function(block_size), 0, _SIZE_MAX)
         except BaseException as failure:
             self._failure = failure
             return 0
+        self.results.add(shared)
+        return shared
 
     def raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+    @property
+    def address(self) -> int:
+        return int(ffi.cast("uintptr_t", self._callback))
 
 
 def _current_device() -> int:

@@ -34,7 +34,7 @@ def _check(stream: object, config: object, kernel: object) -> tuple[Stream, byte
         raise TypeError(f"config must be a LaunchConfig, not {type(config).__name__}")
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a Kernel, not {type(kernel).__name__}; ObjectCode.get_kernel() gives one")
-    kernel._allow_shared(config.shmem_size)
+    kernel._allow_shared(config.shmem_size, accepted)
     return accepted, kernel._ask_layout() if kernel._layout is None else kernel._layout
 
 

@@ -13,8 +13,6 @@
 
 #include <string.h>
 
-enum { ALWAYS_ALLOWED = 48 * 1024 }; /* dynamic shared memory, in bytes, that every kernel may have */
-
 /* What a launch needs besides its arguments: references of our own, and a copy. */
 typedef struct target {
   cch_stream *stream;
@@ -48,9 +46,9 @@ static void target_drop(target *t) {
   cch_stream_unref(t->stream);
 }
 
-/* Whether the kernel may have the shared memory that the configuration asks for; -1 with an exception. */
+/* Whether it was seen to that the kernel may have the shared memory asked for; -1 with an exception. */
 static int shared_allowed(const state *st, const cch_launch_config *config, PyObject *kernel) {
-  if (config->shared_bytes <= ALWAYS_ALLOWED)
+  if (config->shared_bytes == 0)
     return 1;
   PyObject *number = PyObject_GetAttr(kernel, st->shared_allowed_name);
   if (!number)

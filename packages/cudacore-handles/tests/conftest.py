@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of this package share; what those of all packages share is in ci/pytest_cudacore.py."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pytest
+
+import build_fake_driver
+import cudacore_handles as ch
+import pytest_cudacore
+
+T = TypeVar("T")
+
+TESTS = Path(__file__).resolve().parent
+TIMEOUT = 240  # seconds; a child that hangs is a deadlock, whatever the machine is busy with
+
+# Helper modules beside the tests: fakecuda, kernel_sources. Children get the same folder by PYTHONPATH.
+sys.path.append(str(TESTS))
+
+import fakecuda  # noqa: E402
+import kernel_sources  # noqa: E402
+
+
+class RunPython(Protocol):
+    """Run code in a fresh interpreter."""
+
+    def __call__(self, code: str, **env: str) -> subprocess.CompletedProcess[str]: ...
+
+
+# ---- child processes
+
+
+@pytest.fixture(scope="session")
+def fake_driver() -> Path:
+    """Give the path of the driver's test double."""
+    try:
+        return build_fake_driver.build()
+    except RuntimeError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def run_python(tmp_path: Path) -> RunPython:
+    """Run code in a fresh interpreter, away from the sources, with no CUDACORE_DRIVER unless it is given."""
+
+    def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
+        child_env = {name: value for name, value in os.environ.items() if name != "CUDACORE_DRIVER"}
+        child_env["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(TESTS))))
+        script = tmp_path / "child.py"  # a file: worker processes that are spawned import it again
+        script.write_text(textwrap.dedent(code))
+        command = [sys.executable, "-X", "faulthandler", str(script)]
+        child = subprocess.Popen(
+            command, cwd=tmp_path, env=child_env | env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        try:
+            out, err = child.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGABRT)  # faulthandler shows where every thread is
+            pytest.fail(f"the child hung:\n{child.communicate()[1]}", pytrace=False)
+        return subprocess.CompletedProcess(command, child.returncode, out, err)
+
+    return run
+
+
+@pytest.fixture
+def run_on_fake(run_python: RunPython, fake_driver: Path) -> Callable[..., str]:
+    """Run code on the driver's test double and return what it prints; it must exit with 0 and misuse nothing."""
+
+    def run(code: str, **env: str) -> str:
+        code = f"import fakecuda\n{textwrap.dedent(code)}\nfakecuda.check()\n"
+        return succeeded(run_python(code, CUDACORE_DRIVER=str(fake_driver), **env))
+
+    return run
+
+
+@pytest.fixture(params=["fake", pytest.param("gpu", marks=pytest.mark.gpu)])
+def run_on_driver(request: pytest.FixtureRequest, run_python: RunPython) -> Callable[..., str]:
+    """Run code on the double and, where there is one, on the real driver; it must exit with 0 and say nothing."""
+
+    def run(code: str, **env: str) -> str:
+        if request.param == "fake":
+            env = {"CUDACORE_DRIVER": str(request.getfixturevalue("fake_driver")), **env}
+        return succeeded(run_python(code, **env))
+
+    return run
+
+
+def succeeded(result: subprocess.CompletedProcess[str]) -> str:
+    if result.returncode or result.stderr:
+        pytest.fail(f"the child exited with {result.returncode}\n{result.stdout}\n{result.stderr}")
+    return result.stdout
+
+
+# ---- devices, streams, memory
+
+
+@pytest.fixture(scope="session")
+def on_fake(pytestconfig: pytest.Config) -> bool:
+    """Tell whether this process runs on the driver's test double."""
+    return pytestconfig.stash[pytest_cudacore.DRIVER].kind == "fake"
+
+
+@pytest.fixture(scope="session")
+def second_device(first_device: ch.Device) -> ch.Device:
+    """Give device 1, for fixtures of a wider scope than a test; tests take ``other_device``."""
+    devices = ch.Device.get_all_devices()
+    if len(devices) < 2:
+        pytest.skip("needs two devices")
+    _ = devices[1].memory_resource, devices[1].context  # made at first use and kept for good
+    return devices[1]
+
+
+@pytest.fixture
+def other_device(device: ch.Device, second_device: ch.Device) -> ch.Device:
+    """Give a second device; the first one is current."""
+    return second_device
+
+
+@pytest.fixture
+def stream(device: ch.Device) -> ch.Stream:
+    """Give a new stream of the device."""
+    return device.create_stream()
+
+
+@pytest.fixture
+def pinned(device: ch.Device) -> Callable[[int], ch.Buffer]:
+    """Allocate memory that host and device can reach, full of zeros."""
+    resource = ch.LegacyPinnedMemoryResource()
+
+    def allocate(size: int) -> ch.Buffer:
+        buffer = resource.allocate(size)
+        buffer.__buffer__()[:] = bytes(size)
+        return buffer
+
+    return allocate
+
+
+@pytest.fixture
+def in_new_thread() -> Callable[[Callable[[], T]], T]:
+    """Call a function on a thread that has no current context, and return its result."""
+
+    def call(function: Callable[[], T]) -> T:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(function).result()
+
+    return call
+
+
+class HostMemory(ch.MemoryResource):
+    """An allocator in Python: ordinary host memory, which it keeps until it is asked to free it."""
+
+    is_device_accessible = False
+    is_host_accessible = True
+    device_id = -1
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, Any] = {}
+        self.freed: list[tuple[int, int, ch.Stream]] = []
+        self.error: Exception | None = None
+
+    def allocate(self, size: int, *, stream: Any = None) -> ch.Buffer:
+        block = ctypes.create_string_buffer(size)
+        self.blocks[ctypes.addressof(block)] = block
+        return ch.Buffer.from_handle(ctypes.addressof(block), size, mr=self, stream=stream)
+
+    def deallocate(self, ptr: int, size: int, *, stream: Any) -> None:
+        self.freed.append((ptr, size, stream))
+        del self.blocks[ptr]
+        if self.error:
+            raise self.error
+
+
+@pytest.fixture
+def host_memory(device: ch.Device) -> Iterator[HostMemory]:
+    """Give an allocator in Python; it must have freed all when the test ends."""
+    made = HostMemory()
+    yield made
+    gc.collect()
+    assert not made.blocks
+
+
+# ---- code
+
+
+@pytest.fixture(scope="session")
+def compile_cuda() -> Callable[[str, str, str], bytes]:
+    """Compile CUDA C++ for an architecture, such as "sm_90", to "cubin" or "ptx", with NVRTC itself."""
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
+    done: dict[tuple[str, str, str], bytes] = {}
+
+    def call(name: str, *args: object) -> Any:
+        status, *values = getattr(nvrtc, name)(*args)
+        if int(status) and name != "nvrtcCompileProgram":
+            raise RuntimeError(f"{name}: {status}")
+        return values[0] if values else int(status)
+
+    def get(program: object, what: str) -> bytes:
+        text = bytearray(call(f"nvrtcGet{what}Size", program))
+        call(f"nvrtcGet{what}", program, text)
+        return bytes(text)
+
+    def compile_once(source: str, arch: str, target: str) -> bytes:
+        key = (source, arch, target)
+        if key not in done:
+            try:
+                program = call("nvrtcCreateProgram", source.encode(), b"tests.cu", 0, [], [])
+            except RuntimeError as error:
+                if "nvrtcResult" in str(error):
+                    raise
+                pytest.skip(f"needs NVRTC: {error}")
+            options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17"]
+            if call("nvrtcCompileProgram", program, len(options), options):
+                raise RuntimeError(get(program, "ProgramLog").decode())
+            done[key] = get(program, {"cubin": "CUBIN", "ptx": "PTX"}[target])
+            call("nvrtcDestroyProgram", program)
+        return done[key]
+
+    return compile_once
+
+
+@pytest.fixture(scope="session")
+def make_code(
+    first_device: ch.Device, on_fake: bool, compile_cuda: Callable[[str, str, str], bytes]
+) -> Callable[[str], ch.ObjectCode]:
+    """Compile CUDA C++ for the device: to a cubin, or for the double, which reads no other code, to PTX."""
+
+    def make(source: str) -> ch.ObjectCode:
+        arch = f"sm_{first_device.arch}"
+        if on_fake:
+            return ch.ObjectCode.from_ptx(compile_cuda(source, arch, "ptx"))
+        return ch.ObjectCode.from_cubin(compile_cuda(source, arch, "cubin"))
+
+    return make
+
+
+@pytest.fixture
+def code(device: ch.Device, make_code: Callable[[str], ch.ObjectCode]) -> ch.ObjectCode:
+    """Give the kernels of kernel_sources.CUDA, not loaded yet."""
+    return make_code(kernel_sources.CUDA)
+
+
+@pytest.fixture
+def read_argument(
+    code: ch.ObjectCode, stream: ch.Stream, pinned: Callable[[int], ch.Buffer], on_fake: bool
+) -> Iterator[Callable[..., bytes]]:
+    """Launch a kernel that writes its first argument back, and return the bytes that arrived.
+
+    On the double no kernel runs: there it is the argument block that tells.
+    """
+    out = pinned(64)
+
+    def read(kernel: str, value: object, size: int) -> bytes:
+        ch.launch(stream, ch.LaunchConfig(grid=1, block=1), code.get_kernel(kernel), value, out)
+        stream.sync()
+        return fakecuda.last_launch().args[:size] if on_fake else bytes(out.__buffer__()[:size])
+
+    yield read
+    out.close()

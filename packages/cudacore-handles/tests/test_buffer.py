@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import ctypes
+import gc
+import pickle
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+
+Pinned = Callable[[int], ch.Buffer]
+
+
+@pytest.fixture
+def buffer(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
+    """Give 64 bytes of device memory, from 0 to 63."""
+    made = device.allocate(64, stream=stream)
+    source = ch.LegacyPinnedMemoryResource().allocate(64)
+    source.__buffer__()[:] = bytes(range(64))
+    made.copy_from(source, stream=stream)
+    stream.sync()
+    return made
+
+
+def content(buffer: ch.Buffer, stream: ch.Stream) -> bytes:
+    copy = ch.LegacyPinnedMemoryResource().allocate(buffer.size)
+    buffer.copy_to(copy, stream=stream)
+    stream.sync()
+    return bytes(copy.__buffer__())
+
+
+# ---- identity
+
+
+def test_cannot_be_made_directly() -> None:
+    """A buffer without memory would exist."""
+    with pytest.raises(RuntimeError, match=r"use Device\.allocate\(\)"):
+        ch.Buffer()
+
+
+def test_properties(device: ch.Device, buffer: ch.Buffer) -> None:
+    """A buffer would not say how large it is, where, or whose."""
+    assert buffer.size == 64
+    assert type(buffer.handle) is int
+    assert buffer.handle > 0
+    assert repr(buffer) == f"<Buffer of 64 bytes at {buffer.handle:#x}>"
+    assert buffer.memory_resource is device.memory_resource
+    assert buffer.owner is None
+    assert (buffer.device_id, buffer.is_mapped, buffer.is_managed) == (0, False, False)
+    assert (buffer.is_device_accessible, buffer.is_host_accessible) == (True, False)
+
+
+def test_pinned_properties(pinned: Pinned) -> None:
+    """Host memory would not say that the host can reach it."""
+    buffer = pinned(16)
+    assert (buffer.device_id, buffer.is_mapped, buffer.is_managed) == (-1, False, False)
+    assert (buffer.is_device_accessible, buffer.is_host_accessible) == (True, True)
+
+
+def test_identity(device: ch.Device, buffer: ch.Buffer, pinned: Pinned) -> None:
+    """Views of the same memory would differ, or those of other memory be the same."""
+    view, half = ch.Buffer.from_handle(buffer.handle, 64), ch.Buffer.from_handle(buffer.handle, 32)
+    assert buffer == view
+    assert hash(buffer) == hash(view)
+    assert buffer != half
+    assert buffer != pinned(64)
+    assert buffer != buffer.handle
+    assert len({buffer, view, half}) == 2
+
+
+def test_cannot_be_pickled(buffer: ch.Buffer) -> None:
+    """A buffer would arrive in another process as an address that means nothing there."""
+    with pytest.raises(TypeError, match="a Buffer cannot be pickled"):
+        pickle.dumps(buffer)
+
+
+def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
+    """Memory that was given back would be used, or given back twice."""
+    other = pinned(64)
+    assert not buffer.is_closed
+    buffer.close()
+    buffer.close()
+    buffer.close(stream)
+    assert buffer.is_closed
+    assert (buffer.handle, buffer.size) == (0, 64)
+    assert repr(buffer) == "<Buffer closed>"
+    assert buffer != other
+    assert buffer == buffer  # noqa: PLR0124
+    uses: list[Callable[[], Any]] = [
+        lambda: buffer.copy_to(stream=stream),
+        lambda: buffer.copy_to(other, stream=stream),
+        lambda: buffer.copy_from(other, stream=stream),
+        lambda: other.copy_to(buffer, stream=stream),
+        lambda: other.copy_from(buffer, stream=stream),
+        lambda: buffer.fill(0, stream=stream),
+        lambda: buffer.set_deallocation_stream(stream),
+        lambda: buffer.device_id,
+        lambda: buffer.is_device_accessible,
+        lambda: buffer.is_host_accessible,
+        lambda: buffer.is_managed,
+        buffer.__dlpack__,
+        buffer.__dlpack_device__,
+        buffer.__buffer__,
+    ]
+    for use in uses:
+        with pytest.raises(ValueError, match="this Buffer is closed; make a new one"):
+            use()
+    other.fill(1, stream=stream)
+
+
+def test_context_manager(device: ch.Device, stream: ch.Stream) -> None:
+    """Memory would outlive its with block."""
+    with device.allocate(16, stream=stream) as buffer:
+        assert not buffer.is_closed
+    assert buffer.is_closed
+
+
+# ---- copies
+
+
+def test_copy(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
+    """Bytes would not arrive, or at the wrong end."""
+    there, back = pinned(64), pinned(64)
+    assert buffer.copy_to(there, stream=stream) is there
+    assert back.copy_from(there, stream=stream) is None  # type: ignore[func-returns-value]
+    stream.sync()
+    assert bytes(back.__buffer__()) == bytes(range(64))
+
+
+def test_copy_to_a_new_buffer(buffer: ch.Buffer, stream: ch.Stream) -> None:
+    """The copy would come from another memory resource, or be of another size."""
+    copy = buffer.copy_to(stream=stream)
+    assert copy != buffer
+    assert (copy.size, copy.memory_resource) == (64, buffer.memory_resource)
+    assert content(copy, stream) == bytes(range(64))
+    with pytest.raises(ValueError, match="dst is missing, and this buffer has no memory_resource"):
+        ch.Buffer.from_handle(buffer.handle, 64).copy_to(stream=stream)
+
+
+def test_copy_with_any_stream(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
+    """A foreign or a default stream could not order a copy or a fill."""
+
+    class Offer:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return stream.__cuda_stream__()
+
+    copy = pinned(64)
+    for other in (Offer(), ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM):
+        copy.fill(0, stream=other)
+        buffer.copy_to(copy, stream=other)
+        ch.Device().sync()
+        assert bytes(copy.__buffer__()) == bytes(range(64))
+
+
+@pytest.mark.parametrize("method", ["copy_to", "copy_from"])
+def test_bad_copies(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned, method: str) -> None:
+    """A copy beyond the end, with what is no buffer or no stream, would reach the driver."""
+    copy = getattr(buffer, method)
+    role = {"copy_to": "dst", "copy_from": "src"}[method]
+    with pytest.raises(ValueError, match=r"the buffers differ in size: src has .* bytes, dst has"):
+        copy(pinned(63), stream=stream)
+    for other in (bytearray(64), 64, "x"):
+        with pytest.raises(TypeError, match=f"{role} must be a Buffer, not {type(other).__name__}"):
+            copy(other, stream=stream)
+    for bad in (None, 0, "stream"):
+        with pytest.raises(TypeError, match="a Stream is needed"):
+            copy(pinned(64), stream=bad)
+    with pytest.raises(NotImplementedError, match="copy options are not supported yet"):
+        copy(pinned(64), stream=stream, options={})
+    closed = ch.Device().create_stream()
+    closed.close()
+    with pytest.raises(ValueError, match="this Stream is closed"):
+        copy(pinned(64), stream=closed)
+    assert content(buffer, stream) == bytes(range(64))
+
+
+# ---- fills
+
+
+@pytest.mark.parametrize(
+    ("value", "pattern"),
+    [
+        (0, b"\0"),
+        (255, b"\xff"),
+        (np.uint8(7), b"\x07"),
+        (np.uint16(7), b"\x07\x00"),
+        (b"\x01", b"\x01"),
+        (b"\x01\x02", b"\x01\x02"),
+        (b"\x01\x02\x03\x04", b"\x01\x02\x03\x04"),
+        (bytearray(b"\xff\xfe"), b"\xff\xfe"),
+        (memoryview(b"\xff\xfe\xfd\xfc"), b"\xff\xfe\xfd\xfc"),
+        (np.array([1.5], np.float32), np.float32(1.5).tobytes()),
+        (np.float32(1.5), np.float32(1.5).tobytes()),
+        (np.array([258], np.uint16), b"\x02\x01"),
+    ],
+)
+def test_fill(buffer: ch.Buffer, stream: ch.Stream, value: Any, pattern: bytes) -> None:
+    """A fill would write something else, in another byte order, or not to the end."""
+    buffer.fill(value, stream=stream)
+    assert content(buffer, stream) == pattern * (64 // len(pattern))
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (-1, OverflowError, "value is -1; an int fills bytes, 0 to 255"),
+        (256, OverflowError, "value is 256; an int fills bytes"),
+        (True, TypeError, "value must be an int from 0 to 255 or 1, 2 or 4 bytes, not bool"),
+        (1.0, TypeError, "value must be an int .* not float"),
+        ("x", TypeError, "value must be an int .* not str"),
+        (None, TypeError, "value must be an int .* not NoneType"),
+        (b"", ValueError, "value has 0 bytes; a fill takes 1, 2 or 4"),
+        (b"abc", ValueError, "value has 3 bytes"),
+        (b"12345678", ValueError, "value has 8 bytes"),
+    ],
+)
+def test_bad_fill(buffer: ch.Buffer, stream: ch.Stream, value: Any, error: type[Exception], message: str) -> None:
+    """A value would be cut off, or of a width that no fill has."""
+    with pytest.raises(error, match=message):
+        buffer.fill(value, stream=stream)
+    assert content(buffer, stream) == bytes(range(64))
+
+
+def test_fill_that_does_not_fit(device: ch.Device, stream: ch.Stream) -> None:
+    """The end of a buffer would not be filled, or memory behind it be."""
+    buffer = device.allocate(6, stream=stream)
+    with pytest.raises(ValueError, match="the buffer's 6 bytes are no multiple of the value's 4"):
+        buffer.fill(b"abcd", stream=stream)
+    with pytest.raises(TypeError, match="a Stream is needed"):
+        buffer.fill(0, stream=None)  # type: ignore[arg-type]
+    buffer.fill(b"ab", stream=stream)
+    assert content(buffer, stream) == b"ababab"
+
+
+# ---- when the memory is freed
+
+
+@pytest.mark.parametrize("streams", ["its own", "given to close", "set before"])
+def test_closing(device: ch.Device, stream: ch.Stream, streams: str) -> None:
+    """Memory would not be freed at once when a program asks for it."""
+    before = ch.live_counts()["deviceptr"]
+    buffer = device.allocate(64, stream=stream)
+    if streams == "set before":
+        buffer.set_deallocation_stream(device.create_stream())
+    buffer.close(device.create_stream() if streams == "given to close" else None)
+    assert ch.live_counts()["deviceptr"] == before
+
+
+@pytest.mark.parametrize("bad", [0, "stream", object()])
+def test_a_bad_deallocation_stream(buffer: ch.Buffer, stream: ch.Stream, bad: Any) -> None:
+    """A buffer would be lost when it is closed with something that is no stream."""
+    for use in (buffer.close, buffer.set_deallocation_stream):
+        with pytest.raises(TypeError, match="a Stream is needed"):
+            use(bad)
+    assert not buffer.is_closed
+    assert content(buffer, stream) == bytes(range(64))
+
+
+# ---- the host's view
+
+
+def test_buffer_protocol(pinned: Pinned) -> None:
+    """The host could not read and write the memory that it can reach."""
+    buffer = pinned(8)
+    view = buffer.__buffer__()
+    assert (view.nbytes, view.format, view.readonly) == (8, "B", False)
+    np.frombuffer(view, np.uint16)[:] = [1, 2, 3, 4]
+    assert ctypes.string_at(buffer.handle, 8) == b"\1\0\2\0\3\0\4\0"
+    if sys.version_info >= (3, 12):
+        assert bytes(buffer) == memoryview(buffer).tobytes() == view.tobytes()
+
+
+def test_a_view_keeps_the_memory(pinned: Pinned) -> None:
+    """The host would read memory that was freed."""
+    before = ch.live_counts()["deviceptr"]
+    buffer = pinned(8)
+    array = np.frombuffer(buffer.__buffer__(), np.uint8)
+    buffer.close()
+    del buffer
+    gc.collect()
+    array[:] = range(8)
+    assert array.tolist() == list(range(8))
+    assert ch.live_counts()["deviceptr"] == before + 1
+    del array
+    assert ch.live_counts()["deviceptr"] == before
+
+
+def test_device_memory_has_no_host_view(buffer: ch.Buffer, stream: ch.Stream) -> None:
+    """The host would read device memory, and crash."""
+    uses: list[Callable[[], Any]] = [buffer.__buffer__]
+    if sys.version_info >= (3, 12):
+        uses.append(lambda: memoryview(buffer))
+    for use in uses:
+        with pytest.raises(BufferError, match="the host cannot reach this memory; copy it to"):
+            use()
+    assert content(buffer, stream) == bytes(range(64))
+
+
+def test_numpy_from_dlpack(pinned: Pinned) -> None:
+    """NumPy could not share host memory, or would keep using it after it was freed."""
+    before = ch.live_counts()["deviceptr"]
+    buffer = pinned(8)
+    buffer.__buffer__()[:] = bytes(range(8))
+    array = np.from_dlpack(buffer)
+    assert (array.dtype, array.shape) == (np.int8, (8,))
+    assert array.ctypes.data == buffer.handle
+    buffer.close()
+    gc.collect()
+    assert array.tolist() == list(range(8))
+    del array, buffer
+    gc.collect()
+    ch.Device().sync()  # a consumer's last reference is given back at the next safe point
+    assert ch.live_counts()["deviceptr"] == before
+
+
+def test_dlpack_arguments(buffer: ch.Buffer, pinned: Pinned) -> None:
+    """A consumer that asks for a copy, for another device, or with a bad stream would get the wrong memory."""
+    assert buffer.__dlpack_device__() == (2, 0)
+    assert pinned(8).__dlpack_device__() == (3, 0)
+    buffer.__dlpack__(stream=1, max_version=(1, 0), dl_device=(2, 0), copy=False)
+    with pytest.raises(BufferError, match="does not copy it"):
+        buffer.__dlpack__(copy=True)
+    with pytest.raises(BufferError, match=r"dl_device is \(1, 0\), and the memory is on \(2, 0\)"):
+        buffer.__dlpack__(dl_device=(1, 0))
+    with pytest.raises(TypeError, match="stream must be an int or None, not str"):
+        buffer.__dlpack__(stream="1")  # type: ignore[arg-type]
+
+
+def test_can_be_referred_to_weakly(buffer: ch.Buffer) -> None:
+    """A cache could not hold buffers without keeping them."""
+    assert weakref.ref(buffer)() is buffer

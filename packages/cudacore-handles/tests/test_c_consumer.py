@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C and C++ programs that know the installed headers and the pkg-config file, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import cudacore_handles as ch
+
+CONSUMER = Path(__file__).resolve().parent / "c" / "consumer"
+STANDARDS = {".c": ("CC", "cc", "-std=c11"), ".cpp": ("CXX", "c++", "-std=c++17")}
+
+Build = Callable[..., Path]
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Build:
+    """Compile a source of the consumer folder with what pkg-config says, without a warning."""
+
+    def run(source: str, *extra: str) -> Path:
+        variable, default, standard = STANDARDS[Path(source).suffix]
+        compiler = shutil.which(os.environ.get(variable, default))
+        pkg_config = shutil.which(os.environ.get("PKG_CONFIG", "pkg-config"))
+        for program, name in ((compiler, default), (pkg_config, "pkg-config")):
+            if program is None:
+                pytest.skip(f"needs {name}")
+        path = os.pathsep.join(filter(None, (ch.get_pkgconfig_dir(), os.environ.get("PKG_CONFIG_PATH"))))
+        flags = subprocess.run(
+            [str(pkg_config), "--cflags", "--libs", "cudacore-handles"],
+            env=os.environ | {"PKG_CONFIG_PATH": path},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.split()
+        out = tmp_path / f"{source}.out"
+        strict = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
+        subprocess.run(
+            [str(compiler), standard, *strict, *extra, str(CONSUMER / source), *flags, "-o", str(out)], check=True
+        )
+        return out
+
+    return run
+
+
+@pytest.fixture(params=["fake", pytest.param("gpu", marks=pytest.mark.gpu)])
+def driver_env(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Give an environment in which programs find the double or, where there is one, the real driver."""
+    env = {name: value for name, value in os.environ.items() if name != "CUDACORE_DRIVER"}
+    if request.param == "fake":
+        env["CUDACORE_DRIVER"] = str(request.getfixturevalue("fake_driver"))
+    return env
+
+
+@pytest.mark.parametrize("source", ["consumer.c", "consumer.cpp"])
+def test_programs_run(source: str, build: Build, driver_env: dict[str, str]) -> None:
+    """A program built against the installed package would not compile, not link, or not find the library."""
+    result = subprocess.run([build(source)], env=driver_env, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "right\n", "")
+
+
+def test_pkg_config_and_paths_agree(build: Build) -> None:
+    """A program would be built against another copy of the library than the one that Python uses."""
+    linked = subprocess.run(
+        ["ldd", build("shared.c", "-shared", "-fPIC")], check=True, capture_output=True, text=True
+    ).stdout
+    line = next(line for line in linked.splitlines() if "libcudacore_handles" in line)
+    assert Path(line.split("=>")[1].split()[0]).resolve() == Path(ch.get_library()).resolve()
+    assert (Path(ch.get_include()) / "cudacore" / "cudacore.h").is_file()
+
+
+def test_stream_outlives_its_python_object(build: Build, run_on_driver: Callable[..., str]) -> None:
+    """A stream that C code still holds would be destroyed with its Python object, or live on when both let go."""
+    library = build("shared.c", "-shared", "-fPIC")
+    run_on_driver(
+        f"""
+        import ctypes
+        import cudacore_handles as ch
+        from cudacore_handles._cffi import ffi
+
+        shared = ctypes.CDLL({str(library)!r})
+        shared.shared_take.argtypes = (ctypes.c_void_p,)
+        device = ch.Device(0)
+        device.set_current()
+        before = ch.live_counts()
+
+        stream = device.create_stream()
+        assert shared.shared_take(int(ffi.cast("uintptr_t", stream._box))) == 0
+        stream.close()
+        del stream
+        assert ch.live_counts()["stream"] == before["stream"] + 1
+        assert shared.shared_use() == 0
+
+        shared.shared_give_back()
+        assert ch.live_counts() == before
+        """
+    )
+
+
+def test_stream_outlives_its_c_holder(build: Build, run_on_driver: Callable[..., str]) -> None:
+    """C code that lets go first would take Python's stream with it."""
+    library = build("shared.c", "-shared", "-fPIC")
+    run_on_driver(
+        f"""
+        import ctypes
+        import cudacore_handles as ch
+        from cudacore_handles._cffi import ffi
+
+        shared = ctypes.CDLL({str(library)!r})
+        shared.shared_take.argtypes = (ctypes.c_void_p,)
+        device = ch.Device(0)
+        device.set_current()
+        stream = device.create_stream()
+        assert shared.shared_take(int(ffi.cast("uintptr_t", stream._box))) == 0
+        assert shared.shared_use() == 0
+        shared.shared_give_back()
+        stream.sync()
+        """
+    )

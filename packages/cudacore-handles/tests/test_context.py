@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pickle
+import weakref
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+
+
+def test_cannot_be_made_directly() -> None:
+    """A context without a CUDA context behind it would exist."""
+    with pytest.raises(RuntimeError, match=r"use Device\(\.\.\.\)\.context"):
+        ch.Context()
+
+
+def test_identity(device: ch.Device, other_device: ch.Device) -> None:
+    """Faces of one context would differ, or those of two be the same."""
+    context = device.context
+    assert context == device.context
+    assert hash(context) == hash(device.context)
+    assert context != other_device.context
+    assert context != int(context.handle)
+    assert len({context, device.context, other_device.context}) == 2
+
+
+def test_properties(device: ch.Device, other_device: ch.Device) -> None:
+    """A context would say that it is of another device, or that it is green."""
+    assert device.context.device is device
+    assert other_device.context.device is other_device
+    assert device.context.is_green is False
+    assert repr(other_device.context) == f"<Context {int(other_device.context.handle):#x} of device 1>"
+
+
+def test_handle_is_for_cuda_bindings(device: ch.Device) -> None:
+    """The handle would not be what cuda.bindings takes."""
+    from cuda.bindings import driver
+
+    handle = device.context.handle
+    assert isinstance(handle, driver.CUcontext)
+    status, current = driver.cuCtxGetCurrent()
+    assert int(status) == 0
+    assert int(handle) == int(current)
+
+
+def test_closed(device: ch.Device) -> None:
+    """A closed context would be used, or closing it take the context from the device."""
+    context, other = device.context, device.context
+    assert not context.is_closed
+    context.close()
+    context.close()
+    assert context.is_closed
+    assert context.handle is None
+    assert repr(context) == "<Context closed>"
+    assert context != other
+    for use in (lambda: context.device, context.create_stream):
+        with pytest.raises(ValueError, match="this Context is closed"):
+            use()
+    assert not other.is_closed
+    assert device.create_stream().context == other
+
+
+def test_create_stream(device: ch.Device, other_device: ch.Device) -> None:
+    """A context would make streams of the current context, or forget the options."""
+    stream = other_device.context.create_stream(ch.StreamOptions(nonblocking=False))
+    assert stream.context == other_device.context
+    assert stream.device is other_device
+    assert not stream.is_nonblocking
+    assert ch.Device() is device
+    with pytest.raises(TypeError, match="options must be a StreamOptions, not dict"):
+        other_device.context.create_stream({})  # type: ignore[arg-type]
+
+
+def test_can_be_referred_to_weakly(device: ch.Device) -> None:
+    """A cache could not hold contexts without keeping them."""
+    context = device.context
+    reference = weakref.ref(context)
+    assert reference() is context
+    del context
+    assert reference() is None
+
+
+def test_cannot_be_pickled(device: ch.Device) -> None:
+    """A context would arrive in another process as something that is none."""
+    with pytest.raises(TypeError, match=r"cannot.* pickle"):
+        pickle.dumps(device.context)
+
+
+def test_the_primary_context_lives_as_long_as_an_object_of_it(run_on_fake: Any) -> None:
+    """A primary context would be released while a stream, an event or memory of it is alive, or never."""
+    run_on_fake("""
+        import gc
+        import cudacore_handles as ch
+
+        device = ch.Device(0)
+        made = [device.create_stream(), device.create_event(), device.context]
+        made.append(device.allocate(64, stream=made[0]))
+        # The device's own hold, which otherwise lasts as long as the process.
+        device._box = device._memory_resource = None
+        while made:
+            gc.collect()
+            assert fakecuda.live()["context"] == 1, made
+            made.pop()
+        gc.collect()
+        assert fakecuda.live()["context"] == 0
+        assert set(ch.live_counts().values()) == {0}
+        # And again from the beginning.
+        assert device.create_stream().device is device
+    """)
+
+
+def test_first_use_can_fail(run_on_fake: Any) -> None:
+    """A device whose context could not be made once would never have one, or leak what it had."""
+    run_on_fake("""
+        import cudacore_handles as ch
+
+        for name in ("cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"):
+            fakecuda.fail(name, 1, 2)
+            try:
+                ch.Device(0).set_current()
+            except ch.CUDAError as error:
+                assert (error.operation, error.code_name) == (name, "CUDA_ERROR_OUT_OF_MEMORY"), error
+            else:
+                raise AssertionError(f"the failure of {name} was lost")
+        ch.Device(0).set_current()
+        ch.Device(0).create_stream().sync()
+        assert ch.live_counts()["context"] == fakecuda.live()["context"] == 1
+    """)

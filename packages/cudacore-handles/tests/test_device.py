@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+
+# ---- which device
+
+
+def test_one_object_a_device(device: ch.Device) -> None:
+    """Two objects would stand for one device, and disagree on its memory resource."""
+    assert ch.Device(0) is device
+    assert ch.Device(np.int64(0)) is device
+    assert ch.Device(device) is device
+    assert ch.Device(device_id=0) is device
+
+
+def test_default_is_the_current_device(device: ch.Device, other_device: ch.Device) -> None:
+    """Device() would not be the device that is current."""
+    assert ch.Device() is device
+    other_device.set_current()
+    assert ch.Device() is other_device
+
+
+def test_default_without_a_current_device(device: ch.Device, in_new_thread: Any) -> None:
+    """Device() would fail on a thread that has no current context yet."""
+    assert in_new_thread(ch.Device) is device
+
+
+def test_all_devices(device: ch.Device) -> None:
+    """A program would miss devices, or get them out of order."""
+    devices = ch.Device.get_all_devices()
+    assert isinstance(devices, tuple)
+    assert [d.device_id for d in devices] == list(range(len(devices)))
+    assert devices[0] is device
+
+
+@pytest.mark.parametrize(
+    ("ordinal", "error", "message"),
+    [
+        (-1, ValueError, "device_id is -1, and this machine has [0-9]+ device"),
+        (1000, ValueError, "device_id is 1000, and this machine has [0-9]+ device"),
+        (2**40, ValueError, "device_id is 1099511627776, and"),
+        ("0", TypeError, "device_id must be an int or a Device, not str"),
+        (0.0, TypeError, "device_id must be an int or a Device, not float"),
+        (False, TypeError, "device_id must be an int or a Device, not bool"),
+        ([0], TypeError, "device_id must be an int or a Device, not list"),
+    ],
+)
+def test_bad_ordinal(device: ch.Device, ordinal: Any, error: type[Exception], message: str) -> None:
+    """A wrong device would be used, or the driver say no more than that a device is invalid."""
+    with pytest.raises(error, match=message):
+        ch.Device(ordinal)
+    assert ch.Device() is device
+
+
+# ---- identity
+
+
+def test_equality_hash_int(device: ch.Device, other_device: ch.Device) -> None:
+    """Devices would get lost as keys, or be taken for each other."""
+    assert device == ch.Device(0)
+    assert device != other_device
+    assert device != 0
+    assert len({device, ch.Device(0), other_device}) == 2
+    assert (int(device), int(other_device)) == (0, 1)
+    assert device.device_id == 0
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))])
+def test_pickle_and_copy(device: ch.Device, duplicate: Callable[[Any], Any]) -> None:
+    """A device would not reach a worker process, or be another one there."""
+    assert duplicate(device) is device
+
+
+@pytest.mark.gpu
+def test_names(device: ch.Device) -> None:
+    """A user could not tell devices apart: names, UUID or PCI address would be wrong or of another form."""
+    from cuda.bindings import driver
+
+    status, name = driver.cuDeviceGetName(256, 0)
+    assert int(status) == 0
+    assert device.name == name.split(b"\0")[0].decode()
+    assert repr(device) == f"<Device 0 ({device.name})>"
+    assert re.fullmatch(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", device.uuid)
+    assert re.fullmatch(r"[0-9A-Fa-f]{4,}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]", device.pci_bus_id)
+    assert len({d.uuid for d in ch.Device.get_all_devices()}) == len(ch.Device.get_all_devices())
+
+
+def test_architecture(device: ch.Device) -> None:
+    """Code would be compiled for another architecture than the device has."""
+    capability = device.compute_capability
+    assert capability == (capability.major, capability.minor)
+    assert capability.major >= 5
+    assert device.arch == f"{capability.major}{capability.minor}"
+    assert device.properties.compute_capability_major == capability.major
+
+
+def test_properties(device: ch.Device) -> None:
+    """A device would not tell its limits, or ask the driver again and again for a new object."""
+    assert device.properties is device.properties
+    assert isinstance(device.properties, ch.DeviceProperties)
+    assert device.properties.max_threads_per_block == 1024
+    assert device.properties.warp_size == 32
+
+
+@pytest.mark.gpu
+def test_peer_access(device: ch.Device, other_device: ch.Device) -> None:
+    """Whether devices reach each other's memory would be wrong for a Device, an ordinal, or itself."""
+    assert device.can_access_peer(device) is False
+    assert device.can_access_peer(1) is device.can_access_peer(other_device)
+
+
+# ---- the current context
+
+
+def test_set_current(device: ch.Device, other_device: ch.Device) -> None:
+    """A device would not become current, or set_current() return something that callers trip over."""
+    assert other_device.set_current() is None
+    assert ch.Device() is other_device
+    assert device.set_current() is None
+    assert ch.Device() is device
+
+
+def test_current_is_a_threads_own(device: ch.Device, other_device: ch.Device, in_new_thread: Any) -> None:
+    """A thread that makes a device current would change it for the others."""
+    in_new_thread(other_device.set_current)
+    assert ch.Device() is device
+
+
+def test_set_current_with_a_context(device: ch.Device, other_device: ch.Device) -> None:
+    """The context that was current before would be lost, or another become current."""
+    before = device.context
+    assert other_device.set_current(other_device.context) == before
+    assert ch.Device() is other_device
+    assert device.set_current(before) == other_device.context
+    assert ch.Device() is device
+
+
+def test_set_current_with_a_context_when_none_was(device: ch.Device, in_new_thread: Any) -> None:
+    """The first context of a thread would be reported to have had one before it."""
+    assert in_new_thread(lambda: device.set_current(device.context)) is None
+
+
+def test_set_current_with_a_wrong_context(device: ch.Device, other_device: ch.Device) -> None:
+    """A context of another device, a closed one, or something else would become current."""
+    with pytest.raises(ValueError, match="ctx is a context of device 1, not of device 0"):
+        device.set_current(other_device.context)
+    with pytest.raises(TypeError, match="ctx must be a Context, not int"):
+        device.set_current(1)  # type: ignore[arg-type]
+    context = device.context
+    context.close()
+    with pytest.raises(ValueError, match="this Context is closed"):
+        device.set_current(context)
+    assert ch.Device() is device
+
+
+@pytest.mark.parametrize("current", ["other device", "none"])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda d: d.create_stream(),
+        lambda d: d.create_stream(options=ch.StreamOptions(priority=0)),
+        lambda d: d.create_event(),
+        lambda d: d.context,
+        lambda d: d.context.create_stream(),
+        lambda d: d.allocate(256, stream=d.create_stream()),
+        lambda d: d.sync(),
+        lambda d: d.memory_resource,
+        lambda d: d.arch,
+        lambda d: ch.DeviceMemoryResource(d),
+    ],
+)
+def test_acts_on_its_own_device(
+    device: ch.Device, other_device: ch.Device, in_new_thread: Any, act: Callable[[ch.Device], Any], current: str
+) -> None:
+    """A method would act on the device that is current, or leave another one current (trap 26)."""
+
+    def check() -> None:
+        if current == "other device":
+            other_device.set_current()
+        before = ch.Device()
+        made = act(device)
+        if hasattr(made, "device"):
+            assert made.device is device
+        elif hasattr(made, "device_id"):
+            assert made.device_id == 0
+        assert ch.Device() is before
+        if current == "none":  # none is current still: only a default stream needs one
+            with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_CONTEXT"):
+                _ = ch.LEGACY_DEFAULT_STREAM.context
+
+    in_new_thread(check)
+
+
+# ---- what a device makes
+
+
+def test_the_memory_resource_is_the_devices_own_pool(device: ch.Device) -> None:
+    """Memory would come from another device, or from a new pool each time."""
+    resource = device.memory_resource
+    assert device.memory_resource is resource
+    assert isinstance(resource, ch.DeviceMemoryResource)
+    assert resource.device_id == 0
+    assert not resource.is_handle_owned
+
+
+@pytest.fixture
+def memory_resource(device: ch.Device) -> Iterator[ch.MemoryResource]:
+    before = device.memory_resource
+    yield before
+    device.memory_resource = before
+
+
+def test_the_memory_resource_can_be_set(
+    device: ch.Device, stream: ch.Stream, memory_resource: ch.MemoryResource
+) -> None:
+    """A program could not bring its own allocator, or bring something that is none."""
+    pinned = ch.LegacyPinnedMemoryResource()
+    device.memory_resource = pinned
+    assert device.memory_resource is pinned
+    assert device.allocate(16, stream=stream).memory_resource is pinned
+    with pytest.raises(TypeError, match="memory_resource must be a MemoryResource, not dict"):
+        device.memory_resource = {}  # type: ignore[assignment]
+    assert device.memory_resource is pinned
+
+
+def test_default_stream(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default stream would not be the one that the environment asks for."""
+    name = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
+    for value, stream in [
+        (None, ch.LEGACY_DEFAULT_STREAM),
+        ("", ch.LEGACY_DEFAULT_STREAM),
+        ("0", ch.LEGACY_DEFAULT_STREAM),
+        ("1", ch.PER_THREAD_DEFAULT_STREAM),
+    ]:
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+        assert device.default_stream is stream
+        assert ch.default_stream() is stream
+
+
+def test_create_stream_with_a_foreign_stream(device: ch.Device, other_device: ch.Device) -> None:
+    """A stream of another device would be taken for one of this, or options be ignored."""
+    theirs = other_device.create_stream()
+    assert other_device.create_stream(theirs) == theirs
+    with pytest.raises(ValueError, match="obj is a stream of device 1, not of device 0"):
+        device.create_stream(theirs)
+    with pytest.raises(TypeError, match="give either obj or options"):
+        other_device.create_stream(theirs, ch.StreamOptions())
+    with pytest.raises(TypeError, match="obj must have __cuda_stream__; int has not"):
+        device.create_stream(1)  # type: ignore[arg-type]
+
+
+def test_work_is_waited_for(device: ch.Device, stream: ch.Stream) -> None:
+    """sync() would return while work is going on."""
+    buffer = device.allocate(1 << 20, stream=stream)
+    buffer.fill(1, stream=stream)
+    event = stream.record()
+    device.sync()
+    assert event.is_done
+
+
+def test_graph_builders_are_in_another_package(device: ch.Device) -> None:
+    """Asking for a graph builder would not say which package has it."""
+    try:
+        import cudacore_graph  # type: ignore[import-not-found]  # noqa: F401
+    except ImportError:
+        with pytest.raises(ImportError, match="pip install cudacore-graph"):
+            device.create_graph_builder()
+        with pytest.raises(ImportError, match="pip install cudacore-graph"):
+            device.default_stream.create_graph_builder()
+
+
+def test_devices_live_on(device: ch.Device) -> None:
+    """A device's one object would go with its last reference, and its memory resource with it."""
+    resource = weakref.ref(ch.Device(0).memory_resource)
+    del device
+    assert resource() is ch.Device(0).memory_resource

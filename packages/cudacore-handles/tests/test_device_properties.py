@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DeviceProperties: the right attribute under each name, of the right type, asked no more often than needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+from cuda.bindings import driver
+
+from cudacore_handles import CUDAError, Device, DeviceProperties, _device_properties
+from cudacore_handles._device_properties import Attribute
+
+TABLE = {name: value for name, value in vars(DeviceProperties).items() if isinstance(value, Attribute)}
+NEWEST = 147  # the newest attribute that has a property
+# Attributes of interfaces that CUDA has withdrawn: they have no property.
+WITHDRAWN = {
+    "CAN_USE_STREAM_MEM_OPS_V1",
+    "CAN_USE_64_BIT_STREAM_MEM_OPS_V1",
+    "CAN_USE_STREAM_WAIT_VALUE_NOR_V1",
+    "COOPERATIVE_MULTI_DEVICE_LAUNCH",
+}
+# Under this name, which is an alias to cuda.bindings, the attribute has its property.
+RENAMED = {"VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED": "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"}
+
+
+def cuda_attributes() -> dict[str, int]:
+    """The attributes that cuda.bindings knows, without aliases, by the names of their properties."""
+    names = {
+        member.name.removeprefix("CU_DEVICE_ATTRIBUTE_"): member.value
+        for member in driver.CUdevice_attribute
+        if member.value <= NEWEST and not member.name.endswith("_MAX")
+    }
+    return {RENAMED.get(name, name).lower(): number for name, number in names.items() if name not in WITHDRAWN}
+
+
+def ask(number: int, device: int) -> tuple[int, int]:
+    """What cuda.bindings says of an attribute that it may not know itself: the result code and the value."""
+    import ctypes
+
+    out = ctypes.c_int(-99)
+    code = ctypes.CDLL("libcuda.so.1").cuDeviceGetAttribute(ctypes.byref(out), number, device)
+    return code, out.value
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, int]]]:
+    """Have a function answer instead of the driver; returns the list of what it is asked: (attribute, device)."""
+
+    def install(value: int = 7, status: int = 0) -> list[tuple[int, int]]:
+        asked = []
+
+        def cch_device_attribute(out: list[int], attribute: int, device: int) -> int:
+            asked.append((attribute, device))
+            if status == 0:
+                out[0] = value + len(asked) - 1
+            return status
+
+        stand_in = SimpleNamespace(cch_device_attribute=cch_device_attribute)
+        monkeypatch.setattr(_device_properties, "lib", stand_in)
+        return asked
+
+    return install
+
+
+def test_numbers_are_cudas() -> None:
+    """A property would tell the value of another attribute."""
+    known = cuda_attributes()
+    assert known["warp_size"] == 10
+    assert {name: attribute.number for name, attribute in TABLE.items() if name in known} == known
+
+
+def test_table_is_complete() -> None:
+    """A property that cuda.core has would be missing; cuda.bindings of CUDA 12 does not know the newest ones."""
+    assert sorted(attribute.number for attribute in TABLE.values()) == sorted(
+        set(range(1, NEWEST + 1)) - {92, 93, 94, 96}
+    )
+
+
+def test_flags_are_bools() -> None:
+    """A flag would print as a number, or a number be cut down to True."""
+    for name, attribute in TABLE.items():
+        flag = name.endswith(("_supported", "_enabled")) or name.startswith("can_")
+        assert attribute.kind in (int, bool)
+        assert attribute.kind is bool or not flag, name
+    others = {name for name, attribute in TABLE.items() if attribute.kind is bool}
+    others -= {name for name in others if name.endswith(("_supported", "_enabled")) or name.startswith("can_")}
+    assert others == {
+        "gpu_overlap", "kernel_exec_timeout", "integrated", "concurrent_kernels", "tcc_driver", "unified_addressing",
+        "managed_memory", "multi_gpu_board", "pageable_memory_access", "concurrent_managed_access",
+        "cooperative_launch", "pageable_memory_access_uses_host_page_tables", "direct_managed_mem_access_from_host",
+        "cluster_launch", "unified_function_pointers",
+    }  # fmt: skip
+
+
+def test_every_property_is_documented() -> None:
+    """help() and the manual would show a property with no meaning."""
+    for name, attribute in TABLE.items():
+        assert attribute.name == name
+        assert attribute.__doc__.startswith(f"{attribute.kind.__name__}: "), name
+        assert attribute.__doc__.endswith("."), name
+    assert DeviceProperties.clock_rate.__doc__ == "int: Typical clock frequency, in kilohertz."
+
+
+def test_instantiation() -> None:
+    """Properties of a device that nobody checked would be made."""
+    with pytest.raises(RuntimeError, match=r"use Device\.properties"):
+        DeviceProperties(0)
+
+
+def test_properties_are_read_only() -> None:
+    """An assignment would be accepted in silence and hide the device's value."""
+    properties = DeviceProperties._init(0)
+    with pytest.raises(AttributeError, match="warp_size is read-only"):
+        properties.warp_size = 64
+    with pytest.raises(AttributeError):
+        properties.warp_sizes = 64
+
+
+def test_constant_attributes_are_asked_once(answers: Callable[..., list[tuple[int, int]]]) -> None:
+    """Every use in a loop would be a call of the driver, or devices would share their values."""
+    asked = answers(value=32)
+    first, second = DeviceProperties._init(0), DeviceProperties._init(1)
+    assert [first.warp_size, first.warp_size, second.warp_size] == [32, 32, 33]
+    assert asked == [(10, 0), (10, 1)]
+
+
+def test_a_zero_is_remembered_too(answers: Callable[..., list[tuple[int, int]]]) -> None:
+    """A flag that is not set would be asked for again each time."""
+    asked = answers(value=0)
+    properties = DeviceProperties._init(0)
+    assert [properties.integrated, properties.integrated] == [False, False]
+    assert len(asked) == 1
+
+
+def test_compute_mode_is_asked_each_time(answers: Callable[..., list[tuple[int, int]]]) -> None:
+    """A change of the compute mode would never be seen."""
+    answers(value=2)
+    properties = DeviceProperties._init(0)
+    assert [properties.compute_mode, properties.compute_mode] == [2, 3]
+
+
+def test_an_attribute_that_the_driver_does_not_know(answers: Callable[..., list[tuple[int, int]]]) -> None:
+    """An old driver would be a bare CUDA_ERROR_INVALID_VALUE, or a made-up False."""
+    asked = answers(status=1)
+    properties = DeviceProperties._init(0)
+    for _ in range(2):
+        with pytest.raises(CUDAError, match="too old to know the property 'host_memory_pools_supported'") as info:
+            _ = properties.host_memory_pools_supported
+        assert info.value.code == 1
+    assert len(asked) == 2
+
+
+def test_other_errors_have_no_such_hint(answers: Callable[..., list[tuple[int, int]]]) -> None:
+    """A missing device would be blamed on the driver's age."""
+    answers(status=101)
+    with pytest.raises(CUDAError) as info:
+        _ = DeviceProperties._init(9).warp_size
+    assert info.value.code == 101
+    assert "too old" not in str(info.value)
+
+
+def test_values_are_the_drivers(device: Device) -> None:
+    """A property would differ from what the driver says of its attribute."""
+    properties = DeviceProperties._init(device.device_id)
+    for name, attribute in TABLE.items():
+        code, value = ask(attribute.number, device.device_id)
+        if code:
+            with pytest.raises(CUDAError, match=f"too old to know the property '{name}'"):
+                getattr(properties, name)
+            continue
+        got = getattr(properties, name)
+        assert type(got) is attribute.kind, name
+        assert got == (value if attribute.kind is int else bool(value)), name
+        assert attribute.kind is int or value in (0, 1), name
+
+
+def test_device_properties(device: Device) -> None:
+    """Device.properties would speak of another device."""
+    properties = device.properties
+    assert repr(properties) == f"<DeviceProperties of device {device.device_id}>"
+    assert properties.warp_size == 32
+    assert (properties.compute_capability_major, properties.compute_capability_minor) == device.compute_capability
+    assert device.properties is properties
+
+
+def test_no_such_device(device: Device) -> None:
+    """The properties of a device that is not there would be those of another."""
+    with pytest.raises(CUDAError) as info:
+        _ = DeviceProperties._init(4096).warp_size
+    assert info.value.code_name == "CUDA_ERROR_INVALID_DEVICE"

@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extension module _dlpack: what it exports, how long that keeps memory alive, and what it reads."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cudacore_handles import Buffer, Device, LegacyPinnedMemoryResource, _dlpack, live_counts
+from cudacore_handles._cffi import ffi, lib
+
+CPU, CUDA, CUDA_HOST, MANAGED = 1, 2, 3, 13
+BOTH = pytest.mark.parametrize("versioned", [False, True], ids=["unversioned", "versioned"])
+
+get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+get_name = ctypes.pythonapi.PyCapsule_GetName
+get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+set_name = ctypes.pythonapi.PyCapsule_SetName
+set_name.restype, set_name.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+
+DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # a foreign function called without the GIL
+USED = {False: b"used_dltensor", True: b"used_dltensor_versioned"}
+
+
+class Tensor(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class Managed(ctypes.Structure):
+    """DLManagedTensor."""
+
+    _fields_ = (("tensor", Tensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+class Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", Tensor),
+    )
+
+
+class Owner:
+    """Something that keeps memory alive."""
+
+    def __init__(self, size: int) -> None:
+        self.array = np.arange(size, dtype=np.int8)
+
+    @property
+    def ptr(self) -> int:
+        return int(self.array.ctypes.data)
+
+
+class Exporter:
+    """An object whose ``__dlpack__`` returns a capsule that exists."""
+
+    def __init__(self, capsule: object) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: object) -> object:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (CPU, 0)
+
+
+def structure(capsule: object) -> Any:
+    """The structure in a capsule that nobody has taken."""
+    name = get_name(capsule)
+    kind = Versioned if name == b"dltensor_versioned" else Managed
+    return kind.from_address(get_pointer(capsule, name))
+
+
+class Memory:
+    """A reference to a ``cch_deviceptr`` and nothing else: a Buffer would hold its owner too."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self._box = buffer._box
+        self.ptr = buffer.handle
+        self.size = buffer.size
+
+    @property
+    def box(self) -> int:
+        return int(ffi.cast("uintptr_t", self._box))
+
+    def export(self, versioned: bool, **flags: bool) -> object:
+        return _dlpack.make_capsule(self.box, self.ptr, self.size, CPU, 0, versioned, **flags)
+
+    def close(self) -> None:
+        self._box = None
+
+
+def wrap(owner: Owner) -> Memory:
+    return Memory(Buffer.from_handle(owner.ptr, owner.array.size, owner=owner))
+
+
+@pytest.fixture
+def foreign(device: Device) -> Iterator[tuple[Memory, weakref.ref[Owner]]]:
+    """16 bytes of host memory, 0 to 15, and a weak reference to the owner that they alone keep alive."""
+    owner = Owner(16)
+    memory, alive = wrap(owner), weakref.ref(owner)
+    del owner
+    yield memory, alive
+    memory.close()
+
+
+def test_unversioned_fields(foreign: tuple[Memory, Any]) -> None:
+    """A consumer of DLPack 0.x would misread the memory if a field of the structure were off."""
+    memory, _ = foreign
+    capsule = _dlpack.make_capsule(memory.box, 0x7000, 16, CUDA, 3, False)
+    assert get_name(capsule) == b"dltensor"
+    tensor = structure(capsule).tensor
+    assert (tensor.data, tensor.device_type, tensor.device_id, tensor.byte_offset) == (0x7000, CUDA, 3, 0)
+    assert (tensor.ndim, tensor.shape[0], tensor.strides[0]) == (1, 16, 1)
+    assert (tensor.code, tensor.bits, tensor.lanes) == (0, 8, 1)
+
+
+def test_versioned_fields(foreign: tuple[Memory, Any]) -> None:
+    """A consumer of DLPack 1.x would misread the memory if a field of the structure were off."""
+    memory, _ = foreign
+    capsule = _dlpack.make_capsule(memory.box, 2**63 + 1, 16, MANAGED, 0, True)
+    assert get_name(capsule) == b"dltensor_versioned"
+    managed = structure(capsule)
+    assert (managed.major, managed.minor, managed.flags) == (1, 0, 0)
+    tensor = managed.tensor
+    assert (tensor.data, tensor.device_type, tensor.device_id, tensor.byte_offset) == (2**63 + 1, MANAGED, 0, 0)
+    assert (tensor.ndim, tensor.shape[0], tensor.strides[0]) == (1, 16, 1)
+    assert (tensor.code, tensor.bits, tensor.lanes) == (0, 8, 1)
+
+
+@pytest.mark.parametrize(("read_only", "copied", "flags"), [(True, False, 1), (False, True, 2), (True, True, 3)])
+def test_flags(foreign: tuple[Memory, Any], read_only: bool, copied: bool, flags: int) -> None:
+    """A consumer would write to read-only memory if the flag had the wrong bit."""
+    capsule = foreign[0].export(True, read_only=read_only, copied=copied)
+    assert structure(capsule).flags == flags
+
+
+def test_an_empty_tensor_has_no_address(foreign: tuple[Memory, Any]) -> None:
+    """DLPack wants NULL for a tensor of size 0; consumers take other addresses for memory."""
+    capsule = _dlpack.make_capsule(foreign[0].box, 0x7000, 0, CPU, 0, True)
+    assert structure(capsule).tensor.data is None
+    assert structure(capsule).tensor.shape[0] == 0
+
+
+@BOTH
+def test_an_unused_capsule_keeps_the_memory(foreign: tuple[Memory, Any], versioned: bool) -> None:
+    """Memory would be freed under a capsule, or leak with one that nobody takes."""
+    memory, alive = foreign
+    capsule = memory.export(versioned)
+    memory.close()
+    gc.collect()
+    assert alive() is not None
+    del capsule
+    assert alive() is None
+
+
+@BOTH
+def test_a_consumer_keeps_the_memory(foreign: tuple[Memory, Any], versioned: bool) -> None:
+    """Memory would be freed under an array that was made from it, or outlive the array."""
+    memory, alive = foreign
+    capsule = memory.export(versioned)
+    array = np.from_dlpack(Exporter(capsule))
+    assert get_name(capsule) == USED[versioned]
+    memory.close()
+    del capsule
+    gc.collect()
+    assert array.dtype == np.int8
+    assert array.tolist() == list(range(16))
+    assert alive().array.ctypes.data == array.ctypes.data
+    del array
+    assert alive() is None
+
+
+@BOTH
+def test_the_deleter_runs_on_any_thread_without_the_gil(foreign: tuple[Memory, Any], versioned: bool) -> None:
+    """A deleter that touched Python would crash in a consumer's own thread."""
+    memory, alive = foreign
+    capsule = memory.export(versioned)
+    managed = structure(capsule)
+    deleter, tensor = DELETER(managed.deleter), ctypes.addressof(managed)
+    assert set_name(capsule, USED[versioned]) == 0
+    memory.close()
+    del capsule
+    assert alive() is not None
+    thread = threading.Thread(target=deleter, args=(tensor,))
+    thread.start()
+    thread.join()
+    assert alive() is None
+
+
+@BOTH
+def test_a_pending_exception_survives(device: Device, versioned: bool) -> None:
+    """The owner's release is Python code: run with an exception pending, it would replace the exception."""
+    released = []
+
+    class Noted(Owner):
+        def __del__(self) -> None:
+            released.append(self.array.tolist())
+
+    def last_reference() -> Any:
+        memory = wrap(Noted(4))
+        return memory.export(versioned)
+
+    # The interpreter drops the argument of a C function when that has raised already.
+    with pytest.raises(TypeError, match="has no len"):
+        len(last_reference())
+    assert released == [[0, 1, 2, 3]]
+
+
+def test_many_capsules_leave_nothing(device: Device) -> None:
+    """Every export would leak a reference if a path forgot to give it back."""
+    memory = wrap(Owner(64))
+    before = live_counts()["deviceptr"]
+    for i in range(2000):
+        capsule = memory.export(bool(i % 2))
+        if i % 3:
+            np.from_dlpack(Exporter(capsule))
+    del capsule
+    memory.close()
+    assert live_counts()["deviceptr"] == before - 1
+
+
+@BOTH
+def test_pinned_memory_waits_for_a_safe_point(device: Device, versioned: bool) -> None:
+    """A consumer drops arrays with the GIL held: a free that waits for the device there can deadlock."""
+    lib.cch_reclaim_drain()
+    live, pending = live_counts()["deviceptr"], lib.cch_reclaim_pending()
+    memory = Memory(LegacyPinnedMemoryResource().allocate(64))
+    array = np.from_dlpack(Exporter(memory.export(versioned)))
+    memory.close()
+    del array
+    assert lib.cch_reclaim_pending() == pending + 1
+    assert live_counts()["deviceptr"] == live + 1
+    LegacyPinnedMemoryResource().allocate(64).close()
+    assert lib.cch_reclaim_pending() == pending
+    assert live_counts()["deviceptr"] == live
+
+
+def test_pool_memory_is_freed_at_once(device: Device) -> None:
+    """Device memory would pile up behind the arrays of a consumer if its free were put off."""
+    live = live_counts()["deviceptr"]
+    stream = device.create_stream()
+    memory = Memory(device.allocate(64, stream=stream))
+    capsule = memory.export(True)
+    managed = structure(capsule)
+    set_name(capsule, USED[True])
+    memory.close()
+    assert live_counts()["deviceptr"] == live + 1
+    DELETER(managed.deleter)(ctypes.addressof(managed))
+    assert live_counts()["deviceptr"] == live
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("drop", ["array", "capsule"])
+def test_dropping_a_tensor_does_not_deadlock_with_a_host_function(run_python: Any, drop: str) -> None:
+    """The free of pinned memory would wait, with the GIL held, for a host function that waits for the GIL."""
+    result = run_python(f"""
+        import ctypes, threading, time
+        import numpy as np
+        from cuda.bindings import driver
+        from cudacore_handles import Device, LegacyPinnedMemoryResource
+
+        device = Device()
+        device.set_current()
+        stream = device.create_stream()
+        buffer = LegacyPinnedMemoryResource().allocate(64, stream=stream)
+        capsule = array = None
+        if {drop!r} == "array":
+            array = np.from_dlpack(buffer)
+        else:
+            capsule = buffer.__dlpack__()
+        started, ran = threading.Event(), []
+
+        @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        def host_function(_):
+            started.set()
+            time.sleep(0.5)  # without the GIL, which it then needs back
+            ran.append(1)
+
+        address = ctypes.cast(host_function, ctypes.c_void_p).value
+        result, = driver.cuLaunchHostFunc(stream.handle, driver.CUhostFn(address), 0)
+        assert result == 0, result
+        buffer.close()
+        started.wait()
+        del array, capsule
+        stream.sync()
+        assert ran == [1]
+    """)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_interpreter_exit_with_tensors_alive(run_on_driver: Callable[..., str]) -> None:
+    """A deleter that runs while the interpreter goes away, or after it is gone, would crash or complain."""
+    run_on_driver("""
+        import ctypes, gc
+        import numpy as np
+        from cudacore_handles import Buffer, _dlpack
+        from cudacore_handles._cffi import ffi
+
+        memory = np.zeros(64, dtype=np.int8)
+        buffer = Buffer.from_handle(memory.ctypes.data, 64, owner=memory)
+
+        class Exporter:
+            def __dlpack__(self, **_):
+                return make()
+
+            def __dlpack_device__(self):
+                return (1, 0)
+
+        def make():
+            box = int(ffi.cast("uintptr_t", buffer._box))
+            return _dlpack.make_capsule(box, buffer.handle, 64, 1, 0, True)
+
+        capsule, array = make(), np.from_dlpack(Exporter())
+        cycle = [make(), np.from_dlpack(Exporter())]
+        cycle.append(cycle)
+
+        # A tensor whose consumer lets go of it when the C library ends the process.
+        late = make()
+        api = ctypes.pythonapi
+        api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+        api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+        api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
+        tensor = api.PyCapsule_GetPointer(late, b"dltensor_versioned")
+        api.PyCapsule_SetName(late, b"used_dltensor_versioned")
+        deleter = ctypes.c_void_p.from_address(tensor + 16)
+        assert ctypes.CDLL(None).__cxa_atexit(deleter, ctypes.c_void_p(tensor), None) == 0
+    """)
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_read_capsule(max_version: tuple[int, int] | None) -> None:
+    """A kernel would be given a wrong pointer for an array of another library."""
+    array = np.arange(10, dtype=np.int32)[3:]
+    capsule = array.__dlpack__(max_version=max_version)
+    assert _dlpack.read_capsule(capsule) == (array.ctypes.data, CPU, 0)
+    structure(capsule).tensor.byte_offset = 8
+    assert _dlpack.read_capsule(capsule) == (array.ctypes.data + 8, CPU, 0)
+    structure(capsule).tensor.byte_offset = 0
+    assert np.from_dlpack(Exporter(capsule)).tolist() == [3, 4, 5, 6, 7, 8, 9]
+
+
+def test_read_capsule_of_a_device(foreign: tuple[Memory, Any]) -> None:
+    """A pointer of one device would be taken for one of another."""
+    box = foreign[0].box
+    assert _dlpack.read_capsule(_dlpack.make_capsule(box, 2**64 - 256, 16, CUDA_HOST, 0, False)) == (
+        2**64 - 256, CUDA_HOST, 0,
+    )  # fmt: skip
+    assert _dlpack.read_capsule(_dlpack.make_capsule(box, 0x7000, 16, CUDA, 5, True)) == (0x7000, CUDA, 5)
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_read_capsule_that_was_used(max_version: tuple[int, int] | None) -> None:
+    """The structure behind a used capsule may be freed: reading it would be undefined."""
+    capsule = np.zeros(3).__dlpack__(max_version=max_version)
+    np.from_dlpack(Exporter(capsule))
+    with pytest.raises(ValueError, match='name is "used_dltensor'):
+        _dlpack.read_capsule(capsule)
+
+
+def test_read_capsule_of_something_else() -> None:
+    """Any structure would be read as a tensor."""
+    import _datetime
+
+    with pytest.raises(ValueError, match=r'name is "datetime\.datetime_CAPI"'):
+        _dlpack.read_capsule(_datetime.datetime_CAPI)
+    with pytest.raises(TypeError, match=r"capsule is needed, not <class 'numpy.ndarray'>; call __dlpack__"):
+        _dlpack.read_capsule(np.zeros(3))
+
+
+def test_read_capsule_of_another_layout() -> None:
+    """A tensor of DLPack 2 has a layout that nobody knows yet."""
+    capsule = np.zeros(3).__dlpack__(max_version=(1, 0))
+    structure(capsule).major = 2
+    with pytest.raises(ValueError, match=r"DLPack 2\.\d+, whose layout is not known"):
+        _dlpack.read_capsule(capsule)
+    structure(capsule).major = 1
+    _dlpack.read_capsule(capsule)
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "message"),
+    [
+        ((0, 0x7000, 16, CUDA, 0, False), ValueError, "box is NULL"),
+        ((64, 0x7000, -1, CUDA, 0, False), ValueError, "size is -1"),
+        ((64, 0x7000, 16, 10, 0, False), ValueError, "device_type is 10"),
+        ((64, 0x7000, 16, CUDA, -1, False), ValueError, "device_id is -1"),
+        ((64, 0x7000, 16, CUDA, 0, False, True), BufferError, "read-only"),
+        ((64, "0x7000", 16, CUDA, 0, False), TypeError, "integer"),
+        ((64, 2**64, 16, CUDA, 0, False), OverflowError, "too (big|large)"),
+        ((64, 0x7000, 2**63, CUDA, 0, False), OverflowError, "too large"),
+        ((64, 0x7000, 16.0, CUDA, 0, False), TypeError, "integer"),
+        ((64, 0x7000, 16, CUDA, 0), TypeError, "versioned"),
+    ],
+)
+def test_bad_arguments(args: tuple[Any, ...], error: type[Exception], message: str) -> None:
+    """A bad argument would reach a consumer as a tensor; the box, which is none here, would be dereferenced."""
+    with pytest.raises(error, match=message):
+        _dlpack.make_capsule(*args)

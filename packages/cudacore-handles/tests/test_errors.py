@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+from cudacore_handles._errors import check, check_driver
+
+FULL = {"hint": "Do this", "log": "line 1\nline 2"}
+
+
+class DerivedError(ch.CUDAError):
+    """As compilers derive theirs: with a constructor and an attribute of its own."""
+
+    def __init__(self, program: str) -> None:
+        super().__init__("compile", 6, "ERROR_COMPILATION", "compilation failed", **FULL)
+        self.program = program
+
+
+@pytest.fixture(params=[ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "meaning", **FULL), DerivedError("p")])
+def error(request: pytest.FixtureRequest) -> ch.CUDAError:
+    return request.param
+
+
+# ---- the exception
+
+
+def test_message() -> None:
+    """A user would not learn what failed, with which code, what it means, what to do, or what the compiler said."""
+    bare = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning")
+    assert str(bare) == "cuCall: CUDA_ERROR_X (1): the meaning"
+    assert isinstance(bare, RuntimeError)
+    full = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning", **FULL)
+    assert str(full) == "cuCall: CUDA_ERROR_X (1): the meaning. Do this\nline 1\nline 2"
+
+
+def test_attributes() -> None:
+    """A program could not tell errors apart but by their text."""
+    error = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning", **FULL)
+    assert (error.operation, error.code, error.code_name, error.meaning) == ("cuCall", 1, "CUDA_ERROR_X", "the meaning")
+    assert (error.hint, error.log) == ("Do this", "line 1\nline 2")
+    bare = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning")
+    assert (bare.hint, bare.log) == ("", "")
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_pickle_and_copy(error: ch.CUDAError, duplicate: Callable[[Any], Any]) -> None:
+    """An error of a worker process would arrive without its log, or not at all."""
+    twin = duplicate(error)
+    assert type(twin) is type(error)
+    assert str(twin) == str(error)
+    assert vars(twin) == vars(error)
+
+
+# ---- the two functions that raise it
+
+
+def test_success_is_silent() -> None:
+    """A call that succeeded would raise, or its values get lost."""
+    check(0)
+    assert check_driver("cuCall", (0,)) is None
+    assert check_driver("cuCall", (0, 7)) == 7
+    assert check_driver("cuCall", (0, 7, "x")) == (7, "x")
+
+
+def test_failure_of_a_binding_names_the_operation() -> None:
+    """A failed driver call of cuda.bindings would go unnoticed, or not say which it was."""
+    with pytest.raises(ch.CUDAError, match=r"^cuCall: CUDA_ERROR_\w+ \(1\): ") as caught:
+        check_driver("cuCall", (1, None))
+    assert (caught.value.operation, caught.value.code) == ("cuCall", 1)
+
+
+def test_codes_have_cudas_names(device: ch.Device) -> None:
+    """An error would bear a number that the user has to look up."""
+    with pytest.raises(ch.CUDAError) as caught:
+        check_driver("cuCall", (2,))
+    assert caught.value.code_name == "CUDA_ERROR_OUT_OF_MEMORY"
+    assert caught.value.meaning == "out of memory"
+
+
+def test_an_impossible_code_is_reported_as_it_is(device: ch.Device) -> None:
+    """A code of a newer driver would crash the report, or be taken for another."""
+    with pytest.raises(ch.CUDAError) as caught:
+        check_driver("cuCall", (987654,))
+    assert caught.value.code == 987654
+    assert str(caught.value) == "cuCall: CUDA_ERROR_UNRECOGNIZED (987654): unrecognized error code"
+
+
+def test_each_thread_has_its_own_failure(device: ch.Device, in_new_thread: Any) -> None:
+    """An error would be reported with what failed meanwhile on another thread."""
+    from cudacore_handles._cffi import ffi, lib
+
+    out = ffi.new("cch_stream **")
+    status = lib.cch_stream_create(out, ffi.NULL, 0, 0)
+
+    def fail_otherwise() -> None:
+        with pytest.raises(ch.CUDAError, match="cch_event_create"):
+            check(lib.cch_event_create(ffi.new("cch_event **"), ffi.NULL, 0))
+
+    in_new_thread(fail_otherwise)
+    with pytest.raises(ch.CUDAError, match="cch_stream_create: CCH_EINVAL"):
+        check(status)
+
+
+# ---- every driver call of every method fails once
+
+# What comes before, and the operation. What it returns is dropped after its calls were counted.
+OPERATIONS = {
+    "Device": ("", "ch.Device()"),
+    "Device.get_all_devices": ("", "ch.Device.get_all_devices()"),
+    "Device.set_current": ("", "device.set_current()"),
+    "Device.set_current(context)": ("context = device.context", "device.set_current(context)"),
+    "Device.compute_capability": ("", "device.compute_capability"),
+    "Device.sync": ("", "device.sync()"),
+    "Device.create_stream": ("", "device.create_stream()"),
+    "Device.create_stream(priority)": ("", "device.create_stream(options=ch.StreamOptions(priority=-1))"),
+    "Device.create_stream(foreign)": ("", "device.create_stream(foreign)"),
+    "Device.create_event": ("", "device.create_event()"),
+    "Device.allocate": ("", "device.allocate(64, stream=stream)"),
+    "Device.allocate(default stream)": ("", "device.allocate(64, stream=ch.LEGACY_DEFAULT_STREAM)"),
+    "Context.create_stream": ("context = device.context", "context.create_stream()"),
+    "Stream.from_handle": ("", "ch.Stream.from_handle(foreign.raw)"),
+    "Stream.sync": ("", "stream.sync()"),
+    "Stream.record": ("", "stream.record()"),
+    "Stream.record(event)": ("", "stream.record(event)"),
+    "Stream.record(default stream)": ("", "ch.LEGACY_DEFAULT_STREAM.record()"),
+    "Stream.wait(event)": ("", "stream.wait(event)"),
+    "Stream.wait(stream)": ("other = device.create_stream()", "stream.wait(other)"),
+    "Stream.wait(default stream)": ("", "stream.wait(ch.LEGACY_DEFAULT_STREAM)"),
+    "Stream.wait(foreign)": ("", "stream.wait(foreign)"),
+    "Stream.is_nonblocking": ("", "stream.is_nonblocking"),
+    "Stream.priority": ("", "stream.priority"),
+    "Stream.context(default stream)": ("", "ch.LEGACY_DEFAULT_STREAM.context"),
+    "Event.sync": ("", "event.sync()"),
+    "Event.is_done": ("", "event.is_done"),
+    "Event.__sub__": ("a, b = [stream.record(None, ch.EventOptions(timing_enabled=True)) for _ in 'ab']", "b - a"),
+    "DeviceMemoryResource": ("", "ch.DeviceMemoryResource(0)"),
+    "DeviceMemoryResource(options)": ("", "ch.DeviceMemoryResource(0, ch.DeviceMemoryResourceOptions())"),
+    "LegacyPinnedMemoryResource.allocate": ("", "ch.LegacyPinnedMemoryResource().allocate(64)"),
+    "LegacyPinnedMemoryResource.allocate(stream)": ("", "ch.LegacyPinnedMemoryResource().allocate(64, stream=stream)"),
+    "device memory without pools": (
+        "from cudacore_handles._memory import _SynchronousMemoryResource",
+        "_SynchronousMemoryResource(0).allocate(64)",
+    ),
+    "Buffer.from_handle": ("", "ch.Buffer.from_handle(4096, 64)"),
+    "Buffer.from_handle(foreign stream)": ("", "ch.Buffer.from_handle(4096, 64, stream=foreign)"),
+    "Buffer.copy_to": ("", "a.copy_to(b, stream=stream)"),
+    "Buffer.copy_to(new)": ("", "a.copy_to(stream=stream)"),
+    "Buffer.copy_from": ("", "a.copy_from(b, stream=stream)"),
+    "Buffer.fill(1 byte)": ("", "a.fill(1, stream=stream)"),
+    "Buffer.fill(2 bytes)": ("", "a.fill(b'ab', stream=stream)"),
+    "Buffer.fill(4 bytes)": ("", "a.fill(b'abcd', stream=stream)"),
+    "ObjectCode.get_kernel": ("", "ch.ObjectCode.from_ptx(PTX).get_kernel('add')"),
+    "ObjectCode.get_kernel(loaded)": ("", "code.get_kernel('add')"),
+    "Kernel.from_handle": ("raw = int(code.get_kernel('add').handle)", "ch.Kernel.from_handle(raw)"),
+    "Kernel.arguments_info(current context)": ("", "code.get_kernel('add').arguments_info"),
+    "launch": ("", "ch.launch(stream, config, code.get_kernel('add'), a, 1)"),
+    "launch(default stream)": ("", "ch.launch(ch.LEGACY_DEFAULT_STREAM, config, code.get_kernel('add'), None, 1)"),
+    "Kernel.prepare": ("", "code.get_kernel('add').prepare(stream, config, a, 1)"),
+    "PreparedLaunch": ("prepared = code.get_kernel('add').prepare(stream, config, None, 1)", "prepared(None, 2)"),
+}
+
+# Every operation in its own context; those that the current context means nothing to, in others too.
+ABOUT_CURRENT = ("set_current", "current context", "default stream")
+CASES = [(name, "own") for name in OPERATIONS]
+CASES += [
+    (name, current)
+    for current in ("another device's", "none")
+    for name in OPERATIONS
+    if not any(phrase in name for phrase in ABOUT_CURRENT)
+]
+
+SWEEP = """
+import ctypes, gc, os
+import cudacore_handles as ch
+from kernel_sources import PTX
+
+CURRENT = {current!r}
+config = ch.LaunchConfig(grid=1, block=1)
+device = ch.Device(0)
+device.set_current()
+_ = device.memory_resource, ch.Device(1).memory_resource
+stream = device.create_stream()
+driver = ctypes.CDLL(os.environ["CUDACORE_DRIVER"])
+
+
+class Foreign:
+    "A stream that somebody else made."
+
+    def __init__(self):
+        out = ctypes.c_void_p()
+        assert driver.cuStreamCreateWithPriority(ctypes.byref(out), 1, 0) == 0
+        self.raw = out.value
+
+    def __cuda_stream__(self):
+        return (0, self.raw)
+
+
+foreign, event, code = Foreign(), stream.record(), ch.ObjectCode.from_ptx(PTX)
+a, b = [device.allocate(64, stream=stream) for _ in "ab"]
+{prelude}
+
+# With another context current, or none, every method must make its own current, and give this one back.
+if CURRENT == "another device's":
+    ch.Device(1).set_current()
+elif CURRENT == "none":
+    driver.cuCtxSetCurrent(None)
+
+
+def current():
+    out = ctypes.c_void_p()
+    assert driver.cuCtxGetCurrent(ctypes.byref(out)) == 0
+    return out.value
+
+
+def operation():
+    return {operation}
+
+
+def counts():
+    gc.collect()
+    return ch.live_counts(), fakecuda.live()
+
+
+operation()  # what is made at first use is made now
+before, here = counts(), current()
+fakecuda.reset()
+result = operation()
+calls = fakecuda.log()
+del result
+assert counts() == before, (before, counts())
+fakecuda.check()
+
+switches = 0
+for i, name in enumerate(calls):
+    if name == "cuEventDestroy":
+        continue  # tidying up, whose failure is nobody's
+    if CURRENT != "own" and name == "cuCtxSetCurrent":
+        switches += 1
+        if switches % 2 == 0:
+            continue  # the way back, likewise
+    fakecuda.reset()
+    fakecuda.fail(None, i + 1, 999)
+    error = result = None
+    try:
+        result = operation()
+    except ch.CUDAError as caught:
+        error = caught
+    if name in ("cuKernelGetLibrary", "cuGetErrorName", "cuGetErrorString"):
+        assert not error or error.operation != name, error  # worth having and not needed
+    else:
+        assert error, f"{{name}} failed and nobody said so"
+        assert (error.operation, error.code, error.code_name) == (name, 999, "CUDA_ERROR_UNKNOWN"), error
+    error = result = None
+    fakecuda.check()
+    fakecuda.reset()
+    assert current() == here, name
+    assert counts() == before, (name, before, counts())
+    operation()  # works again
+    assert current() == here, name
+    assert counts() == before, (name, before, counts())
+"""
+
+
+@pytest.mark.parametrize(("name", "current"), CASES)
+def test_every_driver_call_can_fail(run_on_fake: Any, name: str, current: str) -> None:
+    """A failure of a driver call would be lost or misnamed, leak an object, or leave one that does not work."""
+    prelude, operation = OPERATIONS[name]
+    run_on_fake(SWEEP.format(prelude=prelude, operation=operation, current=current))

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+
+TIMED = ch.EventOptions(timing_enabled=True)
+
+
+# ---- options
+
+
+def test_cannot_be_made_directly() -> None:
+    """An event without a CUDA event behind it would exist."""
+    with pytest.raises(RuntimeError, match=r"use Device\.create_event\(\)"):
+        ch.Event()
+
+
+@pytest.mark.parametrize("timing", [True, False])
+@pytest.mark.parametrize("blocking", [True, False])
+def test_options(device: ch.Device, stream: ch.Stream, timing: bool, blocking: bool) -> None:
+    """An event would not behave as its options say, or not remember them."""
+    options = ch.EventOptions(timing_enabled=timing, blocking_sync=blocking)
+    for event in (device.create_event(options), stream.record(options=options)):
+        assert event.is_timing_enabled is timing
+        assert event.is_blocking_sync is blocking
+        assert event.is_ipc_enabled is False
+
+
+def test_default_options(device: ch.Device, stream: ch.Stream) -> None:
+    """An event would cost more than it needs to by default."""
+    for event in (device.create_event(), stream.record(), device.create_event(ch.EventOptions())):
+        assert (event.is_timing_enabled, event.is_blocking_sync, event.is_ipc_enabled) == (False, False, False)
+    none = ch.EventOptions(timing_enabled=None, blocking_sync=None, ipc_enabled=None)
+    assert device.create_event(none).is_timing_enabled is False
+
+
+@pytest.mark.parametrize("options", [{}, {"timing_enabled": True}, ch.StreamOptions(), True])
+def test_bad_options(device: ch.Device, stream: ch.Stream, options: Any) -> None:
+    """Options of another kind would be ignored."""
+    for make in (device.create_event, lambda o: stream.record(None, o)):
+        with pytest.raises(TypeError, match="options must be an EventOptions"):
+            make(options)
+
+
+def test_events_between_processes_are_not_supported_yet(device: ch.Device, stream: ch.Stream) -> None:
+    """An event that cannot be shared would be given to somebody who wants to share it."""
+    for make in (device.create_event, lambda o: stream.record(options=o)):
+        with pytest.raises(NotImplementedError, match=r"EventOptions\.ipc_enabled"):
+            make(ch.EventOptions(ipc_enabled=True))
+
+
+# ---- identity
+
+
+def test_identity(device: ch.Device) -> None:
+    """Two events would be taken for one."""
+    event, other = device.create_event(), device.create_event()
+    assert event == event  # noqa: PLR0124
+    assert event != other
+    assert event != int(event.handle)
+    assert hash(event) == hash(event)
+    assert len({event, other, event}) == 2
+    assert repr(event) == f"<Event {int(event.handle):#x}>"
+
+
+def test_handle_is_for_cuda_bindings(device: ch.Device) -> None:
+    """The handle would not be what cuda.bindings takes."""
+    from cuda.bindings import driver
+
+    event = device.create_event()
+    assert isinstance(event.handle, driver.CUevent)
+    assert int(driver.cuEventQuery(event.handle)[0]) == 0
+
+
+def test_knows_its_device_and_context(device: ch.Device, other_device: ch.Device) -> None:
+    """An event would say that it is of the device that is current."""
+    for event in (other_device.create_event(), other_device.create_stream().record()):
+        assert event.device is other_device
+        assert event.context == other_device.context
+
+
+def test_cannot_be_pickled(device: ch.Device) -> None:
+    """An event would arrive in another process as an address that means nothing there."""
+    with pytest.raises(TypeError, match=r"cannot.* pickle"):
+        pickle.dumps(device.create_event())
+
+
+def test_closed(device: ch.Device, stream: ch.Stream) -> None:
+    """A closed event would be used, or closing it twice destroy somebody else's."""
+    event, other = stream.record(options=TIMED), stream.record(options=TIMED)
+    assert not event.is_closed
+    event.close()
+    event.close()
+    assert event.is_closed
+    assert repr(event) == "<Event closed>"
+    assert event != other
+    assert event == event  # noqa: PLR0124
+    uses: list[Callable[[], Any]] = [
+        event.sync,
+        lambda: event.is_done,
+        lambda: event.is_timing_enabled,
+        lambda: event.is_blocking_sync,
+        lambda: event.is_ipc_enabled,
+        lambda: event.context,
+        lambda: event.device,
+        lambda: event.handle,
+        lambda: event - other,
+        lambda: other - event,
+        lambda: stream.record(event),
+        lambda: stream.wait(event),
+    ]
+    for use in uses:
+        with pytest.raises(ValueError, match="this Event is closed; make a new one"):
+            use()
+    other.sync()
+
+
+def test_an_address_that_is_used_again(device: ch.Device) -> None:
+    """A new event at the address of an old one would have the old one's options (trap 4)."""
+    for i in range(20):
+        timing = bool(i % 2)
+        event = device.create_event(ch.EventOptions(timing_enabled=timing))
+        assert event.is_timing_enabled is timing
+        event.close()
+
+
+# ---- recording
+
+
+def test_record_in_an_event_or_a_new_one(device: ch.Device, stream: ch.Stream) -> None:
+    """A stream would record elsewhere than it was told to, or change an event's options."""
+    event = device.create_event()
+    assert stream.record(event) is event
+    assert stream.record() != event
+    with pytest.raises(TypeError, match="give either event or options"):
+        stream.record(event, TIMED)
+
+
+@pytest.mark.parametrize("event", [1, "event", ch.LEGACY_DEFAULT_STREAM])
+def test_record_in_something_else(device: ch.Device, stream: ch.Stream, event: Any) -> None:
+    """Something that is no event would reach the driver."""
+    with pytest.raises(TypeError, match="event must be an Event, not"):
+        stream.record(event)
+    stream.sync()
+
+
+def test_record_in_an_event_of_another_device(device: ch.Device, other_device: ch.Device, stream: ch.Stream) -> None:
+    """The driver would only say that a handle is invalid."""
+    event = other_device.create_event()
+    with pytest.raises(ch.CUDAError, match=r"CCH_EMISMATCH .*the event is of device 1 and the stream of device 0"):
+        stream.record(event)
+    other_device.create_stream().record(event).sync()
+
+
+def test_an_event_outlives_its_stream(device: ch.Device) -> None:
+    """An event would go with the stream that it was recorded on."""
+    stream = device.create_stream()
+    event = stream.record()
+    stream.close()
+    event.sync()
+    assert event.is_done
+
+
+def test_an_event_that_was_never_recorded_is_done(device: ch.Device) -> None:
+    """Waiting for an event that nobody records would hang."""
+    event = device.create_event()
+    assert event.is_done
+    event.sync()
+    device.create_stream().wait(event)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("blocking", [True, False])
+def test_is_done(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode, blocking: bool) -> None:
+    """An event would be done before its work is, or sync() return before."""
+    kernel = code.get_kernel("spin")
+    ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, 0)
+    stream.sync()  # loaded
+    ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, 500_000_000)
+    event = stream.record(options=ch.EventOptions(blocking_sync=blocking))
+    assert not event.is_done
+    event.sync()
+    assert event.is_done
+
+
+# ---- time
+
+
+def test_elapsed_time(device: ch.Device, stream: ch.Stream) -> None:
+    """The time between two events would be of the wrong sign or type."""
+    start = stream.record(options=TIMED)
+    end = stream.record(options=TIMED)
+    stream.sync()
+    assert isinstance(end - start, float)
+    assert end - start >= 0
+    assert start - end <= 0
+    assert start - start == 0
+
+
+@pytest.mark.gpu
+def test_elapsed_time_is_in_milliseconds(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
+    """The time between two events would be in another unit."""
+    start = stream.record(options=TIMED)
+    ch.launch(stream, ch.LaunchConfig(grid=1, block=1), code.get_kernel("spin"), 50_000_000)
+    end = stream.record(options=TIMED)
+    end.sync()
+    assert 45 < end - start < 5000
+
+
+@pytest.mark.gpu
+def test_elapsed_time_of_unfinished_work(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
+    """The time until an event that is not done would be a number, or an error that does not say what to do."""
+    kernel = code.get_kernel("spin")
+    ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, 0)
+    start = stream.record(options=TIMED)
+    ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, 500_000_000)
+    end = stream.record(options=TIMED)
+    with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_NOT_READY .*call its sync\(\) first"):
+        end - start
+    end.sync()
+    assert end - start > 0
+
+
+def test_elapsed_time_needs_timing(device: ch.Device, stream: ch.Stream) -> None:
+    """The error would not say which option is missing."""
+    timed, untimed = stream.record(options=TIMED), stream.record()
+    stream.sync()
+    for end, start in ((timed, untimed), (untimed, timed), (untimed, untimed)):
+        with pytest.raises(ch.CUDAError, match=r"Make both events with EventOptions\(timing_enabled=True\)"):
+            end - start
+
+
+def test_elapsed_time_needs_recorded_events(device: ch.Device, stream: ch.Stream) -> None:
+    """The error would not say that an event was never recorded."""
+    recorded, unrecorded = stream.record(options=TIMED), device.create_event(TIMED)
+    stream.sync()
+    for end, start in ((recorded, unrecorded), (unrecorded, recorded)):
+        with pytest.raises(ch.CUDAError, match="Both events must have been recorded, on streams of one device"):
+            end - start
+
+
+@pytest.mark.gpu
+def test_elapsed_time_between_devices(device: ch.Device, other_device: ch.Device, stream: ch.Stream) -> None:
+    """Clocks of two devices would be compared in silence."""
+    here, there = stream.record(options=TIMED), other_device.create_stream().record(options=TIMED)
+    device.sync()
+    other_device.sync()
+    with pytest.raises(ch.CUDAError, match="on streams of one device"):
+        here - there
+
+
+def test_only_events_are_subtracted(device: ch.Device, stream: ch.Stream) -> None:
+    """A program with a typing error would go on with a wrong time."""
+    event = stream.record(options=TIMED)
+    with pytest.raises(TypeError):
+        event - 1  # type: ignore[operator]
+    with pytest.raises(TypeError, match="cannot subtract an Event from a int"):
+        1 - event  # type: ignore[operator]
+    with pytest.raises(TypeError, match="elapsed = end - start"):
+        event -= event  # type: ignore[assignment]

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+
+
+def test_an_owner_is_kept_exactly_as_long_as_the_memory(device: ch.Device) -> None:
+    """Memory of another library would go while it is in use, or never."""
+
+    class Owner:
+        pass
+
+    owner = Owner()
+    gone = weakref.ref(owner)
+    buffer = ch.Buffer.from_handle(4096, 16, owner=owner)
+    assert buffer.owner is owner
+    assert buffer.memory_resource is None
+    del owner
+    gc.collect()
+    assert gone() is not None
+    buffer.close()
+    buffer.close()
+    del buffer
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("export", [ch.Buffer.__buffer__, np.from_dlpack, ch.Buffer.__dlpack__])
+def test_memory_is_kept_by_what_was_exported(host_memory: Any, export: Callable[[ch.Buffer], Any]) -> None:
+    """Memory of an allocator in Python would be freed while somebody has a view of it."""
+    buffer = host_memory.allocate(8)
+    view = export(buffer)
+    buffer.close()
+    del buffer
+    gc.collect()
+    assert not host_memory.freed
+    del view
+    gc.collect()
+    assert len(host_memory.freed) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((-1, 8), ValueError, "ptr is -1, which is not an address"),
+        ((2**64, 8), ValueError, "ptr is 18446744073709551616, which is not an address"),
+        (("4096", 8), TypeError, "ptr must be an int, the memory's address, not str"),
+        ((4096.0, 8), TypeError, "ptr must be an int, the memory's address, not float"),
+        ((object(), 8), TypeError, "ptr must be an int, the memory's address, not object"),
+        ((4096, -1), ValueError, "size is -1; it must be at least 0"),
+        ((4096, "8"), TypeError, "size must be an int"),
+        ((4096, None), TypeError, "size must be an int"),
+        ((4096, 8, "mr"), TypeError, "mr must be a MemoryResource, not str"),
+        ((4096, 8, ch.LegacyPinnedMemoryResource(), object()), ValueError, "give either mr, .* or owner, .* not both"),
+    ],
+)
+def test_bad_handles(device: ch.Device, arguments: Any, error: type[Exception], message: str) -> None:
+    """A buffer would be made of what is no memory."""
+    before = ch.live_counts()
+    with pytest.raises(error, match=message):
+        ch.Buffer.from_handle(*arguments)
+    with pytest.raises(TypeError, match="a Stream is needed"):
+        ch.Buffer.from_handle(4096, 8, stream=0)  # type: ignore[arg-type]
+    assert ch.live_counts() == before
+
+
+def test_handles_of_cuda_bindings(device: ch.Device) -> None:
+    """An address as cuda.bindings has it, NULL, or an empty piece of memory could not be a buffer."""
+    from cuda.bindings import driver
+
+    for ptr, address in ((driver.CUdeviceptr(4096), 4096), (np.uint64(4096), 4096), (None, 0), (0, 0)):
+        buffer = ch.Buffer.from_handle(ptr, 0)  # type: ignore[arg-type]
+        assert (buffer.handle, buffer.size, buffer.is_closed) == (address, 0, False)
+
+
+@pytest.mark.gpu
+def test_what_the_driver_knows_of_memory(device: ch.Device, stream: ch.Stream, pinned: Any) -> None:
+    """A borrowed buffer would not say where its memory is, and be exported as memory of another kind."""
+    from cuda.bindings import driver
+
+    host = np.zeros(16, np.uint8)
+    allocation, page_locked = device.allocate(16, stream=stream), pinned(16)
+    status, managed = driver.cuMemAllocManaged(16, driver.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL)
+    assert int(status) == 0
+    table = [
+        # ptr, device_id, device accessible, host accessible, managed, DLPack
+        (allocation.handle, 0, True, False, False, (2, 0)),
+        (page_locked.handle, -1, True, True, False, (3, 0)),
+        (int(managed), 0, True, True, True, (13, 0)),
+        (host.ctypes.data, -1, False, True, False, (1, 0)),
+    ]
+    for ptr, device_id, on_device, on_host, is_managed, dlpack in table:
+        buffer = ch.Buffer.from_handle(ptr, 16)
+        assert buffer.device_id == device_id
+        assert (buffer.is_device_accessible, buffer.is_host_accessible) == (on_device, on_host)
+        assert buffer.is_managed is is_managed
+        assert buffer.__dlpack_device__() == dlpack
+        if on_host:
+            buffer.__buffer__()[:] = bytes(range(16))
+    assert host.tolist() == list(range(16))
+    (status,) = driver.cuMemFree(managed)
+    assert int(status) == 0
+
+
+@pytest.mark.gpu
+def test_borrowed_memory_in_use(device: ch.Device, stream: ch.Stream) -> None:
+    """A copy between a borrowed piece of memory and ours would fail, or free it."""
+    whole = device.allocate(64, stream=stream)
+    whole.fill(0, stream=stream)
+    half = ch.Buffer.from_handle(whole.handle + 32, 32, owner=whole)
+    half.fill(1, stream=stream)
+    half.close()
+    copy = ch.LegacyPinnedMemoryResource().allocate(64)
+    whole.copy_to(copy, stream=stream)
+    stream.sync()
+    assert bytes(copy.__buffer__()) == bytes(32) + b"\x01" * 32
+
+
+@pytest.mark.gpu
+def test_first_allocation_in_a_capture(run_python: Any) -> None:
+    """What is made at first use would invalidate the capture that it happens in (trap 12)."""
+    result = run_python("""
+        import cudacore_handles as ch
+        from cuda.bindings import driver
+
+        device = ch.Device(0)
+        device.set_current()
+        stream = device.create_stream()
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
+        assert int(driver.cuStreamBeginCapture(stream.handle, mode)[0]) == 0
+        buffer = device.allocate(64, stream=stream)
+        buffer.fill(1, stream=stream)
+        buffer.close()
+        status, graph = driver.cuStreamEndCapture(stream.handle)
+        assert int(status) == 0, status
+        assert int(driver.cuGraphDestroy(graph)[0]) == 0
+    """)
+    assert (result.returncode, result.stderr) == (0, "")

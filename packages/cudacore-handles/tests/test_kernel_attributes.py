@@ -1,0 +1,447 @@
+# SPDX-License-Identifier: Apache-2.0
+"""KernelAttributes and KernelOccupancy: the right attribute under each name, and the questions that the driver gets."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cuda.bindings import driver
+
+from cudacore_handles import LEGACY_DEFAULT_STREAM, CUDAError, Device, Kernel, LaunchConfig, ObjectCode
+from cudacore_handles._cffi import ffi
+from cudacore_handles._device_properties import Attribute
+from cudacore_handles._kernel_attributes import (
+    KernelAttributes,
+    KernelOccupancy,
+    MaxPotentialBlockSizeOccupancyResult,
+    _launch_config,
+    _SharedMemoryNeeded,
+)
+
+TABLE = {name: value for name, value in vars(KernelAttributes).items() if isinstance(value, Attribute)}
+
+PTX = b"""
+.version 7.8
+.target sm_75
+.address_size 64
+
+.visible .entry empty() { ret; }
+
+// At most 256 threads a block, 1024 bytes of shared memory, 2048 bytes of local memory that cannot be optimized away.
+.visible .entry limited(.param .u64 out, .param .u32 index) .maxntid 256, 1, 1
+{
+    .local .align 4 .b8 stack[2048];
+    .shared .align 4 .b8 tile[1024];
+    .reg .b64 %rd<8>;
+    .reg .b32 %r<8>;
+    ld.param.u64 %rd1, [out];
+    ld.param.u32 %r1, [index];
+    mov.u64 %rd2, stack;
+    mov.u64 %rd3, tile;
+    mul.wide.u32 %rd4, %r1, 4;
+    add.u64 %rd5, %rd2, %rd4;
+    add.u64 %rd6, %rd3, %rd4;
+    st.local.u32 [%rd5], %r1;
+    st.shared.u32 [%rd6], %r1;
+    bar.sync 0;
+    ld.local.u32 %r2, [stack+64];
+    ld.shared.u32 %r3, [tile+64];
+    add.u32 %r4, %r2, %r3;
+    st.global.u32 [%rd1], %r4;
+    ret;
+}
+"""
+
+CLUSTER_PTX = b"""
+.version 7.8
+.target sm_90
+.address_size 64
+
+.visible .entry plain() { ret; }
+.visible .entry pairs() .reqnctapercluster 2, 1, 1 { ret; }
+"""
+
+
+class NoDriver:
+    """A kernel that must not be used: the arguments are wrong."""
+
+    @property
+    def handle(self) -> Any:
+        raise AssertionError("the driver would be called")
+
+
+@pytest.fixture
+def empty(device: Device) -> Kernel:
+    return ObjectCode.from_ptx(PTX).get_kernel("empty")
+
+
+@pytest.fixture
+def limited(device: Device) -> Kernel:
+    return ObjectCode.from_ptx(PTX).get_kernel("limited")
+
+
+@pytest.fixture
+def cluster_code(device: Device) -> ObjectCode:
+    if not device.properties.cluster_launch:
+        pytest.skip(f"needs a device with clusters (sm_90 or later), and this one is sm_{device.arch}")
+    return ObjectCode.from_ptx(CLUSTER_PTX)
+
+
+# ---- without a driver
+
+
+def test_numbers_are_cudas() -> None:
+    """A property would tell the value of another attribute."""
+    known = {
+        member.name.removeprefix("CU_FUNC_ATTRIBUTE_").lower(): member.value
+        for member in driver.CUfunction_attribute
+        if member.value <= 15
+    }
+    assert {name: attribute.number for name, attribute in TABLE.items()} == known
+
+
+def test_kinds_and_constancy() -> None:
+    """A flag would print as a number, or a setting be remembered as it was before it was changed."""
+    assert {name for name, attribute in TABLE.items() if attribute.kind is bool} == {
+        "cache_mode_ca", "cluster_size_must_be_set", "non_portable_cluster_size_allowed"
+    }  # fmt: skip
+    assert {name for name, attribute in TABLE.items() if attribute.constant} == {
+        "max_threads_per_block", "shared_size_bytes", "const_size_bytes", "local_size_bytes", "num_regs", "ptx_version",
+        "binary_version", "cache_mode_ca",
+    }  # fmt: skip
+
+
+def test_instantiation() -> None:
+    """Attributes of no kernel would be made."""
+    with pytest.raises(RuntimeError, match=r"use Kernel\.attributes"):
+        KernelAttributes()
+    with pytest.raises(RuntimeError, match=r"use Kernel\.occupancy"):
+        KernelOccupancy()
+
+
+def test_attributes_are_read_only() -> None:
+    """An assignment would be accepted in silence and change nothing."""
+    with pytest.raises(AttributeError, match="max_dynamic_shared_size_bytes is read-only"):
+        KernelAttributes._init(NoDriver()).max_dynamic_shared_size_bytes = 0
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda o: o.max_active_blocks_per_multiprocessor(0, 0), ValueError, "block_size is 0; it must be from 1"),
+        (lambda o: o.max_active_blocks_per_multiprocessor(-1, 0), ValueError, "block_size is -1"),
+        (lambda o: o.max_active_blocks_per_multiprocessor(2**31, 0), ValueError, "block_size is 2147483648"),
+        (lambda o: o.max_active_blocks_per_multiprocessor(32.0, 0), TypeError, "block_size must be an int, not float"),
+        (lambda o: o.max_active_blocks_per_multiprocessor(True, 0), TypeError, "block_size must be an int, not bool"),
+        (lambda o: o.max_active_blocks_per_multiprocessor(32, -1), ValueError, "dynamic_shared_memory_size is -1"),
+        (lambda o: o.max_active_blocks_per_multiprocessor(32, None), TypeError, "dynamic_shared_memory_size must be"),
+        (lambda o: o.max_potential_block_size("0", 0), TypeError, "memory_needed must be an int, not str"),
+        (lambda o: o.max_potential_block_size(-4, 0), ValueError, "dynamic_shared_memory_needed is -4"),
+        (lambda o: o.max_potential_block_size(0, -1), ValueError, "block_size_limit is -1"),
+        (lambda o: o.max_potential_block_size(lambda _: 0, None), TypeError, "block_size_limit must be an int"),
+        (lambda o: o.available_dynamic_shared_memory_per_block(0, 32), ValueError, "num_blocks_per_multi.* is 0"),
+        (lambda o: o.available_dynamic_shared_memory_per_block(1, 0), ValueError, "block_size is 0"),
+        (lambda o: o.max_potential_cluster_size(None, stream=LEGACY_DEFAULT_STREAM), TypeError, "not NoneType"),
+        (lambda o: o.max_active_clusters((1, 1), stream=LEGACY_DEFAULT_STREAM), TypeError, "LaunchConfig, not tuple"),
+        (lambda o: o.max_active_clusters(LaunchConfig(1, None, 1), stream=0), TypeError, "a Stream is needed"),
+    ],
+)
+def test_bad_input(call: Callable[[KernelOccupancy], object], error: type[Exception], message: str) -> None:
+    """A bad argument would reach the driver, which says CUDA_ERROR_INVALID_VALUE of anything."""
+    with pytest.raises(error, match=message):
+        call(KernelOccupancy._init(NoDriver()))
+
+
+def test_launch_config() -> None:
+    """The driver would be asked about another launch."""
+    config = LaunchConfig(grid=(6, 5, 4), block=(32, 3, 2), shmem_size=1000)
+    native = _launch_config(config, LEGACY_DEFAULT_STREAM)
+    assert (native.gridDimX, native.gridDimY, native.gridDimZ) == (6, 5, 4)
+    assert (native.blockDimX, native.blockDimY, native.blockDimZ) == (32, 3, 2)
+    assert native.sharedMemBytes == 1000
+    assert int(native.hStream) == int(LEGACY_DEFAULT_STREAM.handle)
+    assert (native.numAttrs, native.attrs) == (0, [])
+
+
+def test_launch_config_with_clusters() -> None:
+    """The driver counts blocks where LaunchConfig counts clusters; the cluster itself would get lost."""
+    config = LaunchConfig(grid=(6, 5, 4), cluster=(2, 3, 1), block=32, is_cooperative=True)
+    native = _launch_config(config, LEGACY_DEFAULT_STREAM)
+    assert (native.gridDimX, native.gridDimY, native.gridDimZ) == (12, 15, 4)
+    assert native.numAttrs == 2
+    cluster, cooperative = native.attrs
+    assert cluster.id == driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    dimensions = cluster.value.clusterDim
+    assert (dimensions.x, dimensions.y, dimensions.z) == (2, 3, 1)
+    assert cooperative.id == driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+    assert cooperative.value.cooperative == 1
+
+
+def test_a_failed_function_is_not_called_again() -> None:
+    """After an exception the driver goes on asking: the function would raise again and again."""
+    calls = []
+
+    def needed(block_size: int) -> int:
+        calls.append(block_size)
+        return 64 // (block_size - 32)
+
+    shared_memory = _SharedMemoryNeeded(needed)
+    ask = ffi.cast("size_t(*)(int)", shared_memory.address)
+    assert ask(64) == 2
+    shared_memory.raise_failure()
+    assert [ask(32), ask(64)] == [0, 0]
+    assert calls == [64, 32]
+    assert shared_memory.results == {2}
+    with pytest.raises(ZeroDivisionError):
+        shared_memory.raise_failure()
+
+
+# ---- attributes of real kernels
+
+
+@pytest.mark.gpu
+def test_attributes(limited: Kernel, device: Device) -> None:
+    """A kernel's needs would be told wrong."""
+    attributes = limited.attributes
+    assert attributes.max_threads_per_block == 256
+    assert attributes.shared_size_bytes == 1024
+    assert attributes.local_size_bytes == 2048
+    assert attributes.const_size_bytes == 0
+    assert 0 < attributes.num_regs <= 255
+    assert attributes.ptx_version == 75
+    assert attributes.binary_version == int(device.arch)
+    assert attributes.max_dynamic_shared_size_bytes == device.properties.max_shared_memory_per_block - 1024
+    for name, attribute in TABLE.items():
+        assert type(getattr(attributes, name)) is attribute.kind, name
+
+
+@pytest.mark.gpu
+def test_attributes_on_a_device(limited: Kernel, device: Device) -> None:
+    """An index would be ignored, or mean another device."""
+    for index in (device, device.device_id):
+        attributes = limited.attributes[index]
+        assert attributes.shared_size_bytes == 1024
+        assert repr(attributes) == f"<KernelAttributes of {limited!r} on device {device.device_id}>"
+    assert repr(limited.attributes) == f"<KernelAttributes of {limited!r} on the current device>"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("index", "error", "message"),
+    [
+        (None, TypeError, "not None; without an index the current device"),
+        ("0", TypeError, "not str"),
+        (1.0, TypeError, "not float"),
+        (-1, ValueError, "device_id is -1"),
+        (4096, ValueError, "device_id is 4096"),
+    ],
+)
+def test_attributes_on_no_device(limited: Kernel, index: Any, error: type[Exception], message: str) -> None:
+    """The driver would be asked about a device that is not there."""
+    with pytest.raises(error, match=message):
+        limited.attributes[index]
+
+
+@pytest.mark.gpu
+def test_attributes_without_a_context(limited: Kernel, device: Device, in_new_thread: Any) -> None:
+    """With no current device the answer would be about some device; a named device needs none."""
+    with pytest.raises(CUDAError, match=r"CUDA_ERROR_INVALID_CONTEXT.*set_current\(\)"):
+        in_new_thread(lambda: limited.attributes.num_regs)
+    assert in_new_thread(lambda: limited.attributes[device].num_regs) == limited.attributes.num_regs
+
+
+@pytest.mark.gpu
+def test_settings_are_read_each_time(empty: Kernel, device: Device) -> None:
+    """A setting that was changed would be told as it was."""
+    attributes = empty.attributes
+    assert attributes.max_dynamic_shared_size_bytes == device.properties.max_shared_memory_per_block
+    most = device.properties.max_shared_memory_per_block_optin
+    setting = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    assert driver.cuKernelSetAttribute(setting, most, empty.handle, device.device_id) == (0,)
+    assert attributes.max_dynamic_shared_size_bytes == most
+
+
+@pytest.mark.gpu
+def test_constants_are_asked_once(limited: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every use in a loop would be a call of the driver."""
+    attributes = limited.attributes
+    registers, on_device = attributes.num_regs, attributes[0]
+
+    def fail(*args: object) -> object:
+        raise AssertionError("the driver is asked again")
+
+    monkeypatch.setattr(driver, "cuKernelGetAttribute", fail)
+    assert (attributes.num_regs, on_device.num_regs) == (registers, registers)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["attributes", "occupancy"])
+def test_the_kernel_is_kept(device: Device, name: str) -> None:
+    """The driver would be asked about a kernel that is gone."""
+    kernel = ObjectCode.from_ptx(PTX).get_kernel("empty")
+    about, alive = getattr(kernel, name), weakref.ref(kernel)
+    del kernel
+    gc.collect()
+    if name == "attributes":
+        assert about.max_threads_per_block == 1024
+    else:
+        assert about.max_active_blocks_per_multiprocessor(32, 0) > 0
+    del about
+    assert alive() is None
+
+
+# ---- occupancy of real kernels
+
+
+@pytest.mark.gpu
+def test_max_active_blocks(empty: Kernel, device: Device) -> None:
+    """Too many blocks would be launched where all must be resident, or too few."""
+    properties = device.properties
+    ask = empty.occupancy.max_active_blocks_per_multiprocessor
+    for threads in (32, 256, properties.max_threads_per_block):
+        expected = min(properties.max_threads_per_multiprocessor // threads, properties.max_blocks_per_multiprocessor)
+        assert ask(threads, 0) == expected
+    shared = properties.max_shared_memory_per_block
+    per_block = shared + properties.reserved_shared_memory_per_block
+    assert ask(32, shared) == properties.max_shared_memory_per_multiprocessor // per_block
+    assert ask(properties.max_threads_per_block + 1, 0) == 0
+
+
+@pytest.mark.gpu
+def test_max_potential_block_size(empty: Kernel, limited: Kernel, device: Device) -> None:
+    """The suggested launch would not fill the device, or not be one that the kernel takes."""
+    properties = device.properties
+    result = empty.occupancy.max_potential_block_size(0, 0)
+    assert isinstance(result, MaxPotentialBlockSizeOccupancyResult)
+    assert type(result.min_grid_size) is type(result.max_block_size) is int
+    threads = properties.multiprocessor_count * properties.max_threads_per_multiprocessor
+    assert result.min_grid_size * result.max_block_size == threads
+    assert empty.occupancy.max_potential_block_size(0, 128).max_block_size == 128
+    assert limited.occupancy.max_potential_block_size(0, 0).max_block_size == 256
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("language", ["Python", "C"])
+def test_max_potential_block_size_by_function(empty: Kernel, device: Device, language: str) -> None:
+    """A function from block size to shared memory would be ignored, or called with something else."""
+    too_much, asked = device.properties.max_shared_memory_per_multiprocessor, []
+
+    def needed(block_size: int) -> int:
+        asked.append(block_size)
+        return too_much if block_size > 64 else 0
+
+    function: Any = needed
+    if language == "C":
+        in_c = ffi.callback("size_t(int)", needed)
+        function = driver.CUoccupancyB2DSize(int(ffi.cast("uintptr_t", in_c)))
+    assert 0 < empty.occupancy.max_potential_block_size(function, 0).max_block_size <= 64
+    assert asked
+    assert all(0 < size <= device.properties.max_threads_per_block for size in asked)
+    most = empty.occupancy.max_potential_block_size(0, 0)
+    assert empty.occupancy.max_potential_block_size(lambda _: 0, 0) == most
+    assert empty.occupancy.max_potential_block_size(driver.CUoccupancyB2DSize(0), 0) == most
+
+
+@pytest.mark.gpu
+def test_more_shared_memory_than_every_kernel_has(limited: Kernel, device: Device) -> None:
+    """A launch that is possible would be said not to be: launch() lets the kernel have the memory, the driver not."""
+    properties, stream = device.properties, device.create_stream()
+    most = properties.max_shared_memory_per_block_optin - 1024
+    ask = limited.occupancy.max_active_blocks_per_multiprocessor
+    assert ask(32, most) == 1
+    assert limited.attributes.max_dynamic_shared_size_bytes == most
+    assert ask(32, most + 1) == 0
+    assert ask(32, 2**62) == 0
+    kernels = [ObjectCode.from_ptx(PTX).get_kernel("limited") for _ in range(3)]
+    fitting = MaxPotentialBlockSizeOccupancyResult(properties.multiprocessor_count, 256)
+    assert kernels[0].occupancy.max_potential_block_size(most, 0) == fitting
+    assert kernels[1].occupancy.max_potential_block_size(lambda _: most, 0) == fitting
+    if properties.cluster_launch:
+        config = LaunchConfig(grid=8, block=32, shmem_size=most)
+        assert kernels[2].occupancy.max_potential_cluster_size(config, stream=stream) > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("value", "message"), [(-1, "result of dynamic_shared_memory_needed is -1"), (2.5, "must be an int, not float")]
+)
+def test_a_function_with_a_bad_result(empty: Kernel, value: Any, message: str) -> None:
+    """Garbage would reach the driver, from where no exception can come back."""
+    with pytest.raises((TypeError, ValueError), match=message):
+        empty.occupancy.max_potential_block_size(lambda _: value, 0)
+
+
+@pytest.mark.gpu
+def test_a_function_that_raises(empty: Kernel) -> None:
+    """The exception would be printed and forgotten, and a result made of nothing returned."""
+    with pytest.raises(ZeroDivisionError):
+        empty.occupancy.max_potential_block_size(lambda n: n // 0, 0)
+
+
+@pytest.mark.gpu
+def test_available_dynamic_shared_memory(empty: Kernel, device: Device) -> None:
+    """Blocks would be given more shared memory than fits, or less."""
+    occupancy, properties = empty.occupancy, device.properties
+    for blocks in (1, 2, properties.max_blocks_per_multiprocessor):
+        available = properties.max_shared_memory_per_multiprocessor // blocks
+        assert occupancy.available_dynamic_shared_memory_per_block(blocks, 32) == min(
+            available, properties.max_shared_memory_per_block
+        )
+    most = occupancy.max_active_blocks_per_multiprocessor(128, 0)
+    with pytest.raises(ValueError, match=f"is {most + 1}, and at most {most} blocks of 128 threads of <Kernel empty>"):
+        occupancy.available_dynamic_shared_memory_per_block(most + 1, 128)
+
+
+@pytest.mark.gpu
+def test_clusters(cluster_code: ObjectCode, device: Device) -> None:
+    """More clusters would be launched than can be resident, or larger ones than the kernel takes."""
+    stream = device.create_stream()
+    plain, pairs = cluster_code.get_kernel("plain").occupancy, cluster_code.get_kernel("pairs").occupancy
+    assert plain.max_potential_cluster_size(LaunchConfig(grid=64, block=128), stream=stream) == 8
+    assert pairs.max_potential_cluster_size(LaunchConfig(grid=64, block=128), stream=stream) >= 2
+    most = device.properties.multiprocessor_count * device.properties.max_threads_per_multiprocessor // 1024
+    by_size = [
+        plain.max_active_clusters(LaunchConfig(grid=64, cluster=size, block=1024), stream=stream)
+        for size in (1, 2, 4, 8)
+    ]
+    assert by_size[0] == most
+    assert all(0 < n * size <= most for n, size in zip(by_size, (1, 2, 4, 8), strict=True))
+    assert pairs.max_active_clusters(LaunchConfig(grid=64, cluster=2, block=1024), stream=stream) == by_size[1]
+    required = cluster_code.get_kernel("pairs").attributes
+    assert required.required_cluster_width == 2
+    assert (required.required_cluster_height, required.required_cluster_depth) == (1, 1)
+    assert type(plain.max_active_clusters(LaunchConfig(grid=64, block=128), stream=stream)) is int
+
+
+@pytest.mark.gpu
+def test_clusters_that_do_not_fit(cluster_code: ObjectCode, device: Device) -> None:
+    """The driver's refusal would be lost."""
+    stream = device.create_stream()
+    pairs = cluster_code.get_kernel("pairs").occupancy
+    with pytest.raises(CUDAError) as info:
+        pairs.max_active_clusters(LaunchConfig(grid=64, cluster=4, block=128), stream=stream)
+    assert info.value.operation == "cuOccupancyMaxActiveClusters"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda o: o.max_active_blocks_per_multiprocessor(32, 0),
+        lambda o: o.max_potential_block_size(0, 0),
+        lambda o: o.max_potential_block_size(lambda _: 0, 0),
+        lambda o: o.available_dynamic_shared_memory_per_block(1, 32),
+        lambda o: o.max_potential_cluster_size(LaunchConfig(grid=1, block=32), stream=LEGACY_DEFAULT_STREAM),
+        lambda o: o.max_active_clusters(LaunchConfig(grid=1, cluster=1, block=32), stream=LEGACY_DEFAULT_STREAM),
+    ],
+)
+def test_occupancy_without_a_context(
+    empty: Kernel, call: Callable[[KernelOccupancy], object], in_new_thread: Any
+) -> None:
+    """A crash in the driver, or a bare code, where the user forgot to make a device current."""
+    with pytest.raises(CUDAError, match=r"CUDA_ERROR_INVALID_CONTEXT.*set_current\(\)"):
+        in_new_thread(lambda: call(empty.occupancy))

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+
+
+@pytest.fixture
+def unraisable(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    seen: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: seen.append((args.exc_type, str(args.exc_value))))
+    return seen
+
+
+RESOURCES: dict[str, Callable[[], Any]] = {
+    "device pool": lambda: ch.Device().memory_resource,
+    "own pool": lambda: ch.DeviceMemoryResource(0, ch.DeviceMemoryResourceOptions()),
+    "pinned": ch.LegacyPinnedMemoryResource,
+    "no pools": lambda: __import__("cudacore_handles._memory")._memory._SynchronousMemoryResource(0),
+}
+
+
+@pytest.fixture(params=list(RESOURCES))
+def resource(request: pytest.FixtureRequest, device: ch.Device) -> Any:
+    return RESOURCES[request.param]()
+
+
+# ---- every memory resource
+
+
+@pytest.mark.parametrize("size", [1, 3, 512, 1 << 20, np.int32(8)])
+def test_allocate(resource: Any, stream: ch.Stream, size: int) -> None:
+    """Memory would be missing, of another size, or not usable."""
+    buffer = resource.allocate(size, stream=stream)
+    assert (buffer.size, buffer.memory_resource) == (size, resource)
+    assert type(buffer.size) is int
+    assert buffer.handle > 0
+    buffer.fill(7, stream=stream)
+    stream.sync()
+
+
+def test_allocations_do_not_overlap(resource: Any, stream: ch.Stream) -> None:
+    """Two buffers would share their memory."""
+    ranges = sorted(
+        (b.handle, b.handle + b.size, b) for b in (resource.allocate(1000, stream=stream) for _ in range(20))
+    )
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(ranges))
+
+
+@pytest.mark.parametrize(
+    ("size", "error", "message"),
+    [
+        (0, ValueError, "size is 0; it must be at least 1"),
+        (-1, ValueError, "size is -1; it must be at least 1"),
+        (2**63, ValueError, r"size is 9223372036854775808; it must be .* at most 2\*\*63 - 1"),
+        (2**64 + 1, ValueError, "size is 18446744073709551617"),
+        (True, TypeError, "size must be an int, the number of bytes, not bool"),
+        (1.0, TypeError, "size must be an int, the number of bytes, not float"),
+        ("1", TypeError, "size must be an int, the number of bytes, not str"),
+        (None, TypeError, "size must be an int, the number of bytes, not NoneType"),
+    ],
+)
+def test_bad_size(resource: Any, stream: ch.Stream, size: Any, error: type[Exception], message: str) -> None:
+    """A size that is none would reach the driver, or become another one."""
+    with pytest.raises(error, match=message):
+        resource.allocate(size, stream=stream)
+    assert resource.allocate(1, stream=stream).size == 1
+
+
+def test_too_much_memory(resource: Any, stream: ch.Stream) -> None:
+    """Running out of memory would not be said, or be the end of the memory resource."""
+    with pytest.raises(ch.CUDAError, match="CUDA_ERROR_OUT_OF_MEMORY"):
+        resource.allocate(2**50, stream=stream)
+    resource.allocate(64, stream=stream).fill(1, stream=stream)
+    stream.sync()
+
+
+@pytest.mark.parametrize("bad", [0, "stream", object()])
+def test_bad_stream(resource: Any, stream: ch.Stream, bad: Any) -> None:
+    """Memory would be allocated with something that is no stream, or leak when that is refused."""
+    with pytest.raises(TypeError, match="a Stream is needed, or an object with __cuda_stream__"):
+        resource.allocate(64, stream=bad)
+    closed = ch.Device().create_stream()
+    closed.close()
+    with pytest.raises(ValueError, match="this Stream is closed"):
+        resource.allocate(64, stream=closed)
+    assert resource.allocate(64, stream=stream).size == 64
+
+
+def test_any_stream(resource: Any, stream: ch.Stream) -> None:
+    """A foreign or a default stream could not order an allocation."""
+
+    class Offer:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return stream.__cuda_stream__()
+
+    for other in (Offer(), ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM):
+        resource.allocate(64, stream=other).close()
+        resource.allocate(64, stream=other).close(other)
+
+
+def test_a_buffer_keeps_what_it_needs(resource: Any, device: ch.Device) -> None:
+    """The stream that memory is freed on, or the pool that it is of, would go before the memory (trap 7)."""
+    before = ch.live_counts()
+    stream = device.create_stream()
+    buffer = resource.allocate(64, stream=stream)
+    stream.close()
+    if isinstance(resource, ch.DeviceMemoryResource) and resource.is_handle_owned:
+        resource.close()
+    gc.collect()
+    assert ch.live_counts()["stream"] == before["stream"] + 1
+    assert ch.live_counts()["pool"] == before["pool"]
+    buffer.fill(1, stream=device.create_stream())
+    device.sync()
+    buffer.close()
+    assert ch.live_counts()["stream"] == before["stream"]
+
+
+def test_from_another_thread(resource: Any, device: ch.Device, in_new_thread: Any) -> None:
+    """Memory could not be allocated or freed on a thread that has no current context."""
+    stream = device.create_stream()
+    buffer = in_new_thread(lambda: resource.allocate(64, stream=stream))
+    in_new_thread(lambda: buffer.fill(1, stream=stream))
+    in_new_thread(buffer.close)
+    stream.sync()
+
+
+# ---- pools
+
+
+def test_the_devices_pool(device: ch.Device, other_device: ch.Device) -> None:
+    """A pool would be of another device, or the device's own be destroyed with our object."""
+    resource = ch.DeviceMemoryResource(1)
+    assert resource.device_id == 1
+    assert resource.handle != device.memory_resource.handle  # type: ignore[attr-defined]
+    assert not resource.is_handle_owned
+    assert resource.attributes.release_threshold > 0
+    resource.close()
+    other_device.allocate(64, stream=other_device.create_stream()).close()
+
+
+def test_an_own_pool(device: ch.Device, stream: ch.Stream) -> None:
+    """Options would not give a pool of one's own, or leak it."""
+    before = ch.live_counts()["pool"]
+    resource = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions(max_size=1 << 30))
+    assert resource.handle != device.memory_resource.handle  # type: ignore[attr-defined]
+    assert resource.is_handle_owned
+    assert repr(resource) == "<DeviceMemoryResource of device 0>"
+    assert (resource.is_device_accessible, resource.is_host_accessible) == (True, False)
+    assert (resource.is_ipc_enabled, resource.is_mapped, resource.is_managed, resource.uuid) == (False,) * 3 + (None,)
+    resource.allocate(64, stream=stream).close()
+    assert ch.live_counts()["pool"] == before + 1
+    del resource
+    assert ch.live_counts()["pool"] == before
+
+
+def test_a_closed_pool(device: ch.Device, stream: ch.Stream) -> None:
+    """A pool that was given up would be used."""
+    resource = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions())
+    buffer = resource.allocate(64, stream=stream)
+    resource.close()
+    resource.close()
+    assert resource.is_closed
+    assert repr(resource) == "<DeviceMemoryResource closed>"
+    uses: list[Callable[[], Any]] = [
+        lambda: resource.allocate(64, stream=stream),
+        lambda: resource.handle,
+        lambda: resource.attributes,
+        lambda: resource.peer_accessible_by,
+    ]
+    for use in uses:
+        with pytest.raises(ValueError, match="this DeviceMemoryResource is closed"):
+            use()
+    buffer.fill(1, stream=stream)
+    stream.sync()
+
+
+@pytest.mark.parametrize(
+    ("device_id", "options", "error", "message"),
+    [
+        (-1, None, ValueError, "device_id is -1"),
+        ("0", None, TypeError, "device_id must be an int or a Device"),
+        (0, {}, TypeError, "options must be a DeviceMemoryResourceOptions, not dict"),
+        (0, {"ipc_enabled": True}, NotImplementedError, "memory shared between processes is not supported yet"),
+        (0, {"max_size": -1}, ValueError, "size is -1"),
+        (0, {"max_size": "1"}, TypeError, "size must be an int"),
+    ],
+)
+def test_bad_pools(device: ch.Device, device_id: Any, options: Any, error: type[Exception], message: str) -> None:
+    """A pool would be made of arguments that mean nothing."""
+    if options:
+        options = ch.DeviceMemoryResourceOptions(**options)
+    with pytest.raises(error, match=message):
+        ch.DeviceMemoryResource(device_id, options)
+
+
+def test_deallocate_of_memory_from_elsewhere(device: ch.Device, stream: ch.Stream) -> None:
+    """Memory that was allocated through cuda.bindings could not be freed through a memory resource."""
+    from cuda.bindings import driver
+
+    pool: Any = device.memory_resource
+    status, ptr = driver.cuMemAllocFromPoolAsync(64, pool.handle, stream.handle)
+    assert int(status) == 0
+    pool.deallocate(int(ptr), 64, stream=stream)
+    status, ptr = driver.cuMemHostAlloc(64, 0)
+    assert int(status) == 0
+    ch.LegacyPinnedMemoryResource().deallocate(int(ptr), 64, stream=stream)
+    stream.sync()
+
+
+# ---- allocators in Python
+
+
+def test_the_base_class_says_what_is_missing() -> None:
+    """An allocator that lacks a method would fail without a word about it."""
+
+    class Mine(ch.MemoryResource):
+        pass
+
+    uses: dict[str, Callable[[], Any]] = {
+        r"allocate\(\)": lambda: Mine().allocate(1, stream=ch.LEGACY_DEFAULT_STREAM),
+        r"deallocate\(\)": lambda: Mine().deallocate(1, 1, stream=ch.LEGACY_DEFAULT_STREAM),
+        "is_device_accessible": lambda: Mine().is_device_accessible,
+        "is_host_accessible": lambda: Mine().is_host_accessible,
+        "device_id": lambda: Mine().device_id,
+    }
+    for name, use in uses.items():
+        with pytest.raises(TypeError, match=f"Mine does not implement {name}"):
+            use()
+    assert Mine().is_managed is False
+
+
+@pytest.mark.parametrize("allocated_on", [None, "a"])
+@pytest.mark.parametrize("closed_on", [None, "b", "not closed"])
+def test_deallocate_is_called_once(
+    host_memory: Any, device: ch.Device, allocated_on: str | None, closed_on: str | None
+) -> None:
+    """Memory of an allocator in Python would be freed twice, never, or on another stream."""
+    streams = {"a": device.create_stream(), "b": device.create_stream(), None: None, "not closed": None}
+    buffer = host_memory.allocate(32, stream=streams[allocated_on])
+    ptr = buffer.handle
+    if closed_on != "not closed":
+        buffer.close(streams[closed_on])
+        buffer.close()
+    del buffer
+    gc.collect()
+    assert host_memory.freed == [(ptr, 32, streams[closed_on] or streams[allocated_on] or ch.default_stream())]
+
+
+def test_the_buffer_takes_its_properties_from_the_allocator(host_memory: Any) -> None:
+    """A buffer of an allocator in Python would ask the driver about memory that it does not know."""
+    buffer = host_memory.allocate(4)
+    assert (buffer.device_id, buffer.is_managed) == (-1, False)
+    assert (buffer.is_device_accessible, buffer.is_host_accessible) == (False, True)
+    assert buffer.memory_resource is host_memory
+    assert buffer.__dlpack_device__() == (1, 0)
+    buffer.__buffer__()[:] = b"abcd"
+    assert np.from_dlpack(buffer).tolist() == list(b"abcd")
+    gc.collect()
+    ch.Device().sync()
+
+
+def test_an_error_in_deallocate_is_reported_once(host_memory: Any, unraisable: list[Any], stream: ch.Stream) -> None:
+    """An allocator that fails would do so in silence, abort the process, or break what comes after (trap 25)."""
+    host_memory.error = LookupError("lost")
+    host_memory.allocate(8).close()
+    buffer = host_memory.allocate(8)
+    assert unraisable == [(LookupError, "lost")]
+    del buffer
+    gc.collect()
+    assert unraisable == [(LookupError, "lost")] * 2
+    host_memory.error = None
+    host_memory.allocate(8).close(stream)
+    assert len(unraisable) == 2
+
+
+def test_an_error_in_deallocate_is_printed(run_on_fake: Any, run_python: Any, fake_driver: Any) -> None:
+    """Python's own hook could not print the error of an allocator, and would print one of ours."""
+    result = run_python(
+        """
+        import cudacore_handles as ch
+
+        class Failing(ch.MemoryResource):
+            def deallocate(self, ptr, size, *, stream):
+                raise LookupError("lost")
+
+        ch.Device(0).set_current()
+        ch.Buffer.from_handle(4096, 8, mr=Failing()).close()
+        print("still here")
+        """,
+        CUDACORE_DRIVER=str(fake_driver),
+    )
+    assert (result.returncode, result.stdout) == (0, "still here\n")
+    assert result.stderr.count("Traceback (most recent call last)") == 1
+    assert result.stderr.count("LookupError: lost") == 1
+    assert result.stderr.startswith("Exception ignored while memory was being freed")

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kernel_sources import CUDA, PTX
+
+import cudacore_handles as ch
+
+KINDS = ["cubin", "ptx", "ltoir", "fatbin", "object", "library"]
+LOADABLE = ["cubin", "ptx", "fatbin"]
+ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
+
+# Each test of code that is refused ends with code that is not.
+many = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def make(kind: str, module: Any, **options: Any) -> ch.ObjectCode:
+    return getattr(ch.ObjectCode, f"from_{kind}")(module, **options)
+
+
+@pytest.fixture
+def good(device: ch.Device, stream: ch.Stream) -> Callable[[], None]:
+    """Give a function that loads and launches a kernel that works."""
+
+    def check() -> None:
+        ch.launch(stream, ONE_BLOCK, make("ptx", PTX).get_kernel("nothing"))
+        stream.sync()
+
+    return check
+
+
+# ---- without a driver
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_properties(kind: str, tmp_path: Path) -> None:
+    """Code would be taken for another kind, or change on the way."""
+    code = make(kind, b"code", name="n", symbol_mapping={"f<int>": "_Z1fIiEvv"})
+    assert (code.code, code.code_type, code.name) == (b"code", kind, "n")
+    assert code.symbol_mapping == {"f<int>": "_Z1fIiEvv"}
+    assert repr(code) == f"<ObjectCode 'n' {kind}, 4 bytes>"
+    bare = make(kind, b"code")
+    assert (bare.name, bare.symbol_mapping) == ("", {})
+    for path in (tmp_path / "k", str(tmp_path / "k")):
+        assert make(kind, path).code == str(tmp_path / "k")
+        assert repr(make(kind, path)) == f"<ObjectCode {kind}, {tmp_path / 'k'}>"
+
+
+@pytest.mark.parametrize("module", [bytearray(b"code"), memoryview(b"code")])
+def test_code_that_can_change_is_copied(module: Any) -> None:
+    """Code would change after it was given to us."""
+    code = make("cubin", module)
+    assert code.code == b"code"
+    if isinstance(module, bytearray):
+        module[:] = b"else"
+    assert code.code == b"code"
+
+
+def test_the_symbol_mapping_is_a_copy() -> None:
+    """A change to a caller's dictionary would change which kernels the code has."""
+    mapping = {"a": "b"}
+    code = make("cubin", b"", symbol_mapping=mapping)
+    mapping["a"] = "c"
+    code.symbol_mapping["a"] = "d"
+    assert code.symbol_mapping == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((1,), {}, "module must be bytes or a path, not int"),
+        ((None,), {}, "module must be bytes or a path, not NoneType"),
+        (([b"code"],), {}, "module must be bytes or a path, not list"),
+        ((b"",), {"name": b"n"}, "name must be a str, not bytes"),
+        ((b"",), {"name": None}, "name must be a str, not NoneType"),
+        ((b"",), {"symbol_mapping": [("a", "b")]}, "symbol_mapping must be a dict of str to str, not list"),
+        ((b"",), {"symbol_mapping": {1: "b"}}, "symbol_mapping must be a dict of str to str"),
+        ((b"",), {"symbol_mapping": {"a": b"b"}}, "symbol_mapping must be a dict of str to str"),
+    ],
+)
+def test_bad_arguments(arguments: Any, options: Any, message: str) -> None:
+    """What is no code, no name or no mapping would fail much later, when a kernel is asked for."""
+    for kind in KINDS:
+        with pytest.raises(TypeError, match=message):
+            make(kind, *arguments, **options)
+
+
+def test_cannot_be_made_directly() -> None:
+    """An object without code would exist."""
+    with pytest.raises(RuntimeError, match=r"use Program\.compile\(\) or ObjectCode\.from_cubin"):
+        ch.ObjectCode()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("module", [b"code", "/nowhere/k"])
+def test_pickle(kind: str, module: Any) -> None:
+    """Code would not reach a worker process, or without its name or its lowered names."""
+    code = make(kind, module, name="n", symbol_mapping={"a": "b"})
+    for twin in (pickle.loads(pickle.dumps(code)), copy.copy(code), copy.deepcopy(code)):
+        assert (twin.code, twin.code_type, twin.name) == (module, kind, "n")
+        assert twin.symbol_mapping == {"a": "b"}
+        assert twin != code  # another library, once it is loaded
+
+
+def test_identity() -> None:
+    """Code would get lost as a dictionary's key when it is loaded, or be taken for other code."""
+    code, other = make("ptx", PTX), make("ptx", PTX)
+    assert code == code
+    assert code != other
+    assert code != PTX
+    assert len({code, other, code}) == 2
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - set(LOADABLE)))
+def test_code_that_must_be_linked(kind: str) -> None:
+    """Code that the driver cannot load would be given to it."""
+    code = make(kind, b"code")
+    for use in (lambda: code.get_kernel("k"), lambda: code.handle):
+        with pytest.raises(ValueError, match=f"{kind} code cannot be loaded: link it to a cubin first"):
+            use()
+
+
+# ---- loading
+
+
+@pytest.mark.parametrize("source", ["bytes", "path", "str", "bytes with a NUL"])
+def test_load(device: ch.Device, stream: ch.Stream, tmp_path: Path, source: str) -> None:
+    """Code could not be loaded from memory or from a file."""
+    path = tmp_path / "kernels.ptx"
+    path.write_bytes(PTX)
+    module = {"bytes": PTX, "path": path, "str": str(path), "bytes with a NUL": PTX + b"\0"}[source]
+    code = make("ptx", module)
+    ch.launch(stream, ONE_BLOCK, code.get_kernel("nothing"))
+    stream.sync()
+    path.unlink()
+    code.get_kernel(b"add")  # it is loaded: the file is needed no more
+
+
+def test_loading_is_put_off(device: ch.Device) -> None:
+    """Making an ObjectCode would need a driver, or asking for a second kernel load it again."""
+    before = ch.live_counts()["library"]
+    code = make("ptx", PTX)
+    assert ch.live_counts()["library"] == before
+    kernels = [code.get_kernel("add"), code.get_kernel("nothing"), code.get_kernel("add")]
+    assert ch.live_counts()["library"] == before + 1
+    assert kernels[0] == kernels[2] != kernels[1]
+
+
+@pytest.mark.gpu
+def test_load_a_cubin(device: ch.Device, stream: ch.Stream, compile_cuda: Any, tmp_path: Path) -> None:
+    """Code for this device could not be loaded, from memory or from a file."""
+    cubin = compile_cuda(CUDA, f"sm_{device.arch}", "cubin")
+    (tmp_path / "k.cubin").write_bytes(cubin)
+    for module in (cubin, tmp_path / "k.cubin"):
+        ch.launch(stream, ONE_BLOCK, make("cubin", module).get_kernel("nothing"))
+    stream.sync()
+
+
+def test_pickle_of_loaded_code(device: ch.Device, stream: ch.Stream) -> None:
+    """Code that was used here could not be used in a worker process."""
+    code = make("ptx", PTX, symbol_mapping={"plus": "add"})
+    kernel = code.get_kernel("plus")
+    twin = pickle.loads(pickle.dumps(code))
+    assert twin.get_kernel("plus") != kernel
+    assert twin.handle != code.handle
+    ch.launch(stream, ONE_BLOCK, twin.get_kernel("nothing"))
+    stream.sync()
+
+
+def test_lowered_names(device: ch.Device, code: ch.ObjectCode) -> None:
+    """A template's kernel could not be had by the expression that made it."""
+    lowered = "_Z9templatedIfEvPT_S0_"
+    named = ch.ObjectCode._init(code.code, code.code_type, symbol_mapping={"templated<float>": lowered})
+    assert named.get_kernel("templated<float>") == named.get_kernel(lowered)
+    assert named.get_kernel("templated<float>").num_arguments == 2
+
+
+def test_handle_and_module(device: ch.Device) -> None:
+    """The handle would not be what cuda.bindings takes."""
+    from cuda.bindings import driver
+
+    code = make("ptx", PTX)
+    assert isinstance(code.handle, driver.CUlibrary)
+    status, _ = driver.cuLibraryGetKernel(code.handle, b"add")
+    assert int(status) == 0
+
+
+@pytest.mark.gpu
+def test_module(device: ch.Device) -> None:
+    """The code could not be used with cuda.bindings' functions for modules."""
+    from cuda.bindings import driver
+
+    code = make("ptx", PTX)
+    status, _ = driver.cuModuleGetFunction(code.get_module(), b"add")
+    assert int(status) == 0
+
+
+def test_a_missing_file(device: ch.Device, tmp_path: Path) -> None:
+    """A wrong path would be an error of the driver, or remembered when the file is there."""
+    code = make("ptx", tmp_path / "k.ptx")
+    with pytest.raises(FileNotFoundError, match=r"k\.ptx"):
+        code.get_kernel("add")
+    (tmp_path / "k.ptx").write_bytes(PTX)
+    code.get_kernel("add")
+
+
+# ---- what is not there
+
+
+@pytest.mark.parametrize("name", ["substract", "", "nothing ", "Add", "kërnel"])
+def test_a_missing_kernel(device: ch.Device, name: str) -> None:
+    """The error would not say which kernels there are."""
+    code = make("ptx", PTX, symbol_mapping={"plus": "add"})
+    with pytest.raises(ch.CUDAError, match="cuLibraryGetKernel: CUDA_ERROR_NOT_FOUND") as caught:
+        code.get_kernel(name)
+    assert caught.value.hint == f"The code has no kernel {name!r}; it has: nothing, plus"
+    assert code.get_kernel("plus").num_arguments == 2
+
+
+def test_a_missing_kernel_among_mangled_ones(device: ch.Device, code: ch.ObjectCode) -> None:
+    """Somebody who forgot extern "C" would not learn why there is no such kernel."""
+    with pytest.raises(ch.CUDAError, match='C\\+\\+ names are mangled: declare the kernel extern "C"') as caught:
+        code.get_kernel("templated")
+    assert "and " in caught.value.hint
+    assert "more" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", [None, 1, ["add"]])
+def test_a_name_that_is_none(device: ch.Device, name: Any) -> None:
+    """Something that is no name would reach the driver."""
+    with pytest.raises(TypeError, match="name must be a str or bytes, not"):
+        make("ptx", PTX).get_kernel(name)
+
+
+def test_an_old_driver_cannot_list_kernels(run_on_fake: Any) -> None:
+    """With a driver from before 12.4 the error about a missing kernel would be one about the driver."""
+    run_on_fake("""
+        import cudacore_handles as ch
+        from kernel_sources import PTX
+
+        fakecuda.hide("cuLibraryGetKernelCount")
+        fakecuda.hide("cuLibraryEnumerateKernels")
+        ch.Device(0).set_current()
+        try:
+            ch.ObjectCode.from_ptx(PTX).get_kernel("missing")
+        except ch.CUDAError as error:
+            assert error.code_name == "CUDA_ERROR_NOT_FOUND", error
+            assert error.hint == "The code has no kernel 'missing'", error
+        else:
+            raise AssertionError
+    """)
+
+
+# ---- code that cannot be loaded
+
+
+@pytest.mark.parametrize("kind", LOADABLE)
+@pytest.mark.parametrize("module", [b"", b"\0", b"\x7fELF", b"\x7fELF" + bytes(60), b"not code", bytes(4096), PTX[:40]])
+def test_what_is_no_code(device: ch.Device, good: Callable[[], None], kind: str, module: bytes) -> None:
+    """An empty file, or some other file, would be given to the driver, which reads on beyond its end."""
+    code = make(kind, module)
+    for _ in "ab":
+        with pytest.raises(ch.CUDAError):
+            code.get_kernel("add")
+    good()
+
+
+@many
+@given(module=st.binary(max_size=300), magic=st.sampled_from([b"", b"\x7fELF\x02\x01\x01", b"\x50\xed\x55\xba", b".version"]))
+def test_random_bytes(device: ch.Device, module: bytes, magic: bytes) -> None:
+    """Random bytes would crash the process."""
+    with pytest.raises(ch.CUDAError):
+        make("cubin", magic + module).get_kernel("add")
+
+
+@pytest.fixture(scope="session")
+def cubin(first_device: ch.Device, compile_cuda: Any) -> bytes:
+    return compile_cuda(CUDA, f"sm_{first_device.arch}", "cubin")
+
+
+@many
+@given(data=st.data())
+def test_truncated_cubin(device: ch.Device, cubin: bytes, data: st.DataObject) -> None:
+    """A file that was cut off would crash the process, because the driver does not know where it ends."""
+    end = data.draw(st.integers(0, len(cubin) - 1))
+    with pytest.raises(ch.CUDAError, match="CCH_EIMAGE .*(truncated|no cubin)"):
+        make("cubin", cubin[:end]).get_kernel("nothing")
+
+
+def test_truncated_cubin_without_a_gpu(run_on_fake: Any, compile_cuda: Any, tmp_path: Path) -> None:
+    """A file that was cut off would be read beyond its end: at any of its lengths."""
+    cubin = compile_cuda(CUDA, "sm_90", "cubin")
+    (tmp_path / "k.cubin").write_bytes(cubin)
+    run_on_fake("""
+        import cudacore_handles as ch
+
+        cubin = open("k.cubin", "rb").read()
+        for end in [*range(0, 200), *range(200, len(cubin), 97), *range(len(cubin) - 200, len(cubin))]:
+            try:
+                ch.ObjectCode.from_cubin(cubin[:end]).handle
+            except ch.CUDAError as error:
+                assert error.code_name == "CCH_EIMAGE", (end, error)
+            else:
+                raise AssertionError(end)
+        ch.ObjectCode.from_cubin(cubin).handle
+        assert "cuLibraryLoadData" in fakecuda.log()
+    """)
+
+
+def test_errors_of_the_driver_say_what_to_do(run_on_fake: Any) -> None:
+    """A cubin for another architecture, or PTX that is too new, would be a bare code (trap 19), at either step."""
+    run_on_fake(
+        """
+        import cudacore_handles as ch
+        from kernel_sources import PTX
+
+        ch.Device(0).set_current()
+        newer = PTX.replace(b".version 7.0", b".version 9.9")
+        for step in ("cuLibraryLoadData", "cuLibraryGetKernel"):
+            for result, hint in (
+                (222, "The PTX is of version 9.9, which is newer than the driver, for CUDA 12.8, can compile"),
+                (209, "The current device is sm_90: compile for the device"),
+            ):
+                fakecuda.fail(step, 1, result)
+                code = ch.ObjectCode.from_ptx(newer)
+                try:
+                    code.get_kernel("add")
+                except ch.CUDAError as error:
+                    assert (error.operation, error.code) == (step, result), error
+                    assert error.hint.startswith(hint), error
+                else:
+                    raise AssertionError
+                code.get_kernel("add")
+        """,
+        FAKECUDA_VERSION="12080",
+    )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("arch", ["sm_75", "sm_120"])
+def test_a_cubin_for_another_architecture(
+    device: ch.Device, good: Callable[[], None], compile_cuda: Any, arch: str
+) -> None:
+    """The error would not say for which architectures the code and the device are."""
+    if arch == f"sm_{device.arch}":
+        pytest.skip(f"this device is {arch}")
+    try:
+        cubin = compile_cuda(CUDA, arch, "cubin")
+    except RuntimeError as error:
+        pytest.skip(f"this NVRTC does not compile for {arch}: {error}")
+    with pytest.raises(ch.CUDAError, match="CUDA_ERROR_NO_BINARY_FOR_GPU") as caught:
+        make("cubin", cubin).get_kernel("nothing")
+    assert f"The current device is sm_{device.arch}, and the cubin was compiled for {arch}" in caught.value.hint
+    good()
+
+
+@pytest.mark.gpu
+def test_ptx_that_is_too_new(device: ch.Device, good: Callable[[], None]) -> None:
+    """The error would not say both versions (trap 19)."""
+    with pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNSUPPORTED_PTX_VERSION") as caught:
+        make("ptx", PTX.replace(b".version 7.0", b".version 99.9")).get_kernel("nothing")
+    assert caught.value.hint.startswith("The PTX is of version 99.9, which is newer than the driver, for CUDA 1")
+    good()
+
+
+@pytest.mark.gpu
+def test_ptx_with_an_error(device: ch.Device, good: Callable[[], None]) -> None:
+    """The error would not say what is wrong with the PTX, and in which line."""
+    with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_PTX") as caught:
+        make("ptx", PTX.replace(b"add.u32 %x, %x, %n;", b"frobnicate %x;")).get_kernel("nothing")
+    assert "frobnicate" in caught.value.log
+    assert "line" in caught.value.log
+    assert caught.value.log in str(caught.value)
+    good()
+
+
+def test_a_failure_is_not_remembered(device: ch.Device, tmp_path: Path) -> None:
+    """Code that could not be loaded once could never be, or leave a library behind."""
+    before = ch.live_counts()["library"]
+    path = tmp_path / "k.ptx"
+    path.write_bytes(b"not code")
+    code = make("ptx", path)
+    with pytest.raises(ch.CUDAError, match="the 8 bytes are no cubin, no fatbin and no PTX"):
+        code.get_kernel("add")
+    gc.collect()
+    assert ch.live_counts()["library"] == before
+    path.write_bytes(PTX)
+    assert code.get_kernel("add").num_arguments == 2

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import gc
+import pickle
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+
+DEFAULT_STREAMS = [ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM]
+
+
+class Foreign:
+    """Another library's stream, made by cuda.bindings."""
+
+    def __init__(self) -> None:
+        from cuda.bindings import driver
+
+        status, self.stream = driver.cuStreamCreateWithPriority(0, 0)
+        assert int(status) == 0
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, int(self.stream))
+
+    def destroy(self) -> None:
+        from cuda.bindings import driver
+
+        assert [int(status) for status in driver.cuStreamDestroy(self.stream)] == [0]
+
+
+@pytest.fixture
+def foreign(device: ch.Device) -> Any:
+    made = Foreign()
+    raw = made.stream
+    yield made
+    del made
+    gc.collect()
+    from cuda.bindings import driver
+
+    driver.cuStreamDestroy(raw)
+
+
+# ---- options
+
+
+def test_cannot_be_made_directly() -> None:
+    """A stream without a CUDA stream behind it would exist."""
+    with pytest.raises(RuntimeError, match=r"use Device\.create_stream\(\)"):
+        ch.Stream()
+
+
+@pytest.mark.parametrize("nonblocking", [True, False])
+def test_nonblocking(device: ch.Device, nonblocking: bool) -> None:
+    """A stream would be ordered with the legacy default stream, or not, against the options."""
+    stream = device.create_stream(options=ch.StreamOptions(nonblocking=nonblocking))
+    assert stream.is_nonblocking is nonblocking
+
+
+def test_default_options(device: ch.Device) -> None:
+    """A stream would not be what cuda.core makes by default: non-blocking, of the lowest priority."""
+    stream = device.create_stream()
+    assert stream.is_nonblocking
+    assert stream.priority == 0
+    assert device.create_stream(options=ch.StreamOptions()).priority == 0
+
+
+def test_priorities(device: ch.Device) -> None:
+    """A priority would be clamped in silence, or the range of the message be wrong."""
+    from cuda.bindings import driver
+
+    status, lowest, highest = driver.cuCtxGetStreamPriorityRange()
+    assert int(status) == 0
+    for priority in range(highest, lowest + 1):
+        assert device.create_stream(options=ch.StreamOptions(priority=priority)).priority == priority
+    for priority in (highest - 1, lowest + 1):
+        with pytest.raises(ValueError, match=f"priority is {priority}; this device takes {highest} to {lowest}"):
+            device.create_stream(options=ch.StreamOptions(priority=priority))
+
+
+@pytest.mark.parametrize("priority", [True, 0.0, "0"])
+def test_bad_priority(device: ch.Device, priority: Any) -> None:
+    """A priority that is no number would become one."""
+    with pytest.raises(TypeError, match=r"StreamOptions.priority must be an int"):
+        device.create_stream(options=ch.StreamOptions(priority=priority))
+
+
+@pytest.mark.parametrize("options", [{}, {"nonblocking": True}, ch.EventOptions(), True])
+def test_bad_options(device: ch.Device, options: Any) -> None:
+    """Options of another kind would be ignored."""
+    with pytest.raises(TypeError, match="options must be a StreamOptions"):
+        device.create_stream(options=options)
+
+
+# ---- identity
+
+
+def test_identity(device: ch.Device) -> None:
+    """Faces of one stream would differ, or those of two be the same."""
+    stream, other = device.create_stream(), device.create_stream()
+    twin = ch.Stream.from_handle(int(stream.handle))
+    assert stream == twin
+    assert hash(stream) == hash(twin)
+    assert stream != other
+    assert stream != int(stream.handle)
+    assert len({stream, twin, other}) == 2
+    assert repr(stream) == f"<Stream {int(stream.handle):#x}>"
+
+
+def test_handle_is_for_others(device: ch.Device) -> None:
+    """The handle would not be what cuda.bindings and the stream protocol take."""
+    from cuda.bindings import driver
+
+    stream = device.create_stream()
+    assert isinstance(stream.handle, driver.CUstream)
+    assert stream.__cuda_stream__() == (0, int(stream.handle))
+    assert isinstance(stream, ch.IsStreamType)
+
+
+def test_knows_its_device_and_context(device: ch.Device, other_device: ch.Device) -> None:
+    """A stream would say that it is of the device that is current."""
+    stream = other_device.create_stream()
+    assert stream.device is other_device
+    assert stream.context == other_device.context
+
+
+def test_cannot_be_pickled(device: ch.Device) -> None:
+    """A stream would arrive in another process as an address that means nothing there."""
+    with pytest.raises(TypeError, match=r"cannot.* pickle"):
+        pickle.dumps(device.create_stream())
+
+
+def test_closed(device: ch.Device) -> None:
+    """A closed stream would be used, or closing it twice destroy somebody else's."""
+    stream = device.create_stream()
+    event, twin = stream.record(), ch.Stream.from_handle(int(stream.handle))
+    reference = weakref.ref(stream)
+    assert not stream.is_closed
+    stream.close()
+    stream.close()
+    assert stream.is_closed
+    assert repr(stream) == "<Stream closed>"
+    assert stream != twin
+    assert stream == stream  # noqa: PLR0124
+    uses: list[Callable[[], Any]] = [
+        stream.sync,
+        stream.record,
+        stream.__cuda_stream__,
+        lambda: stream.record(event),
+        lambda: stream.wait(event),
+        lambda: stream.wait(twin),
+        lambda: twin.wait(stream),
+        lambda: stream.handle,
+        lambda: stream.priority,
+        lambda: stream.is_nonblocking,
+        lambda: stream.context,
+        lambda: stream.device,
+        lambda: device.create_stream(stream),
+    ]
+    for use in uses:
+        with pytest.raises(ValueError, match="this Stream is closed; make a new one"):
+            use()
+    twin.sync()
+    assert reference() is stream
+
+
+# ---- streams of others
+
+
+def test_its_own_handle_comes_back_as_the_stream_itself(device: ch.Device) -> None:
+    """A handle that went through another library would not keep the stream alive, or lose what is known of it."""
+    stream = device.create_stream(options=ch.StreamOptions(nonblocking=False, priority=-1))
+    for twin in (ch.Stream.from_handle(int(stream.handle)), device.create_stream(stream)):
+        raw = int(stream.handle)
+        stream.close()
+        twin.sync()
+        assert (int(twin.handle), twin.priority, twin.is_nonblocking) == (raw, -1, False)
+        assert twin.context == device.context
+        stream = twin
+
+
+def test_a_foreign_handle_is_borrowed(device: ch.Device, foreign: Foreign) -> None:
+    """A foreign stream would be destroyed by us, or not be usable."""
+    raw = int(foreign.stream)
+    for handle in (raw, foreign.stream):
+        stream = ch.Stream.from_handle(handle)
+        assert stream.__cuda_stream__() == (0, raw)
+        assert stream.device is device
+        assert stream.is_nonblocking is False
+        stream.close()
+    ch.Stream.from_handle(raw).sync()  # it is still there
+
+
+def test_a_foreign_stream_is_kept_exactly_as_long_as_it_is_used(device: ch.Device) -> None:
+    """A foreign stream would go while we use it, or never (trap 5)."""
+    owner = Foreign()
+    raw, gone = owner.stream, weakref.ref(owner)
+    stream = device.create_stream(owner)
+    del owner
+    gc.collect()
+    assert gone() is not None
+    buffer = device.allocate(64, stream=stream)  # its free is ordered on the foreign stream
+    stream.close()
+    gc.collect()
+    assert gone() is not None
+    buffer.close()
+    gc.collect()
+    assert gone() is None
+
+    from cuda.bindings import driver
+
+    assert [int(status) for status in driver.cuStreamDestroy(raw)] == [0]
+
+
+def test_owners_of_one_foreign_stream_are_kept_each(device: ch.Device, foreign: Foreign) -> None:
+    """Of two objects that offer one stream only one would be kept (trap 5)."""
+
+    class Offer:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return foreign.__cuda_stream__()
+
+    offers = [Offer(), Offer()]
+    gone = [weakref.ref(offer) for offer in offers]
+    streams = [device.create_stream(offer) for offer in offers]
+    assert streams[0] == streams[1]
+    del offers
+    streams.pop(0)
+    assert [reference() is None for reference in gone] == [True, False]
+    streams.pop(0)
+    assert [reference() is None for reference in gone] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("handle", "stream"),
+    [(0, ch.LEGACY_DEFAULT_STREAM), (1, ch.LEGACY_DEFAULT_STREAM), (2, ch.PER_THREAD_DEFAULT_STREAM)],
+)
+def test_default_streams_by_handle(device: ch.Device, handle: int, stream: ch.Stream) -> None:
+    """Another library's default stream would be taken for a stream with a context, and its owner kept for good."""
+
+    class Offer:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return (0, handle)
+
+    offer = Offer()
+    gone = weakref.ref(offer)
+    borrowed = device.create_stream(offer)
+    assert borrowed == ch.Stream.from_handle(handle) == stream
+    del offer
+    assert gone() is None
+
+
+@pytest.mark.parametrize("handle", ["1", b"1", 1.0, None, object()])
+def test_bad_handle(device: ch.Device, handle: Any) -> None:
+    """Something that is no address would be taken for one."""
+    with pytest.raises(TypeError, match="handle: the address of a stream must be an int"):
+        ch.Stream.from_handle(handle)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((1, 0), "speaks version 1; only 0 is known"),
+        (0, r"must be a method that returns two integers \(version, address\)"),
+        ((0,), "must be a method that returns two integers"),
+        ((0, 1, 2), "must be a method that returns two integers"),
+        ((0, "x"), "the address of a stream must be an int, not str"),
+        ((0, None), "the address of a stream must be an int, not NoneType"),
+        (None, "must be a method that returns two integers"),
+    ],
+)
+def test_bad_protocol(device: ch.Device, stream: ch.Stream, answer: Any, message: str) -> None:
+    """An object whose __cuda_stream__ is broken would be taken for a stream, or not be named in the error."""
+
+    class Broken:
+        def __cuda_stream__(self) -> Any:
+            return answer
+
+    for use in (device.create_stream, stream.wait):
+        with pytest.raises(TypeError, match=rf"Broken\.__cuda_stream__\(\) {message}|Broken.*: {message}"):
+            use(Broken())
+    stream.sync()
+
+
+def test_protocol_as_a_property(device: ch.Device) -> None:
+    """An early implementation of the protocol, with a property, would give a baffling error."""
+
+    class Old:
+        __cuda_stream__ = (0, 1)
+
+    with pytest.raises(TypeError, match=r"Old\.__cuda_stream__\(\) must be a method that returns two integers"):
+        device.create_stream(Old())  # type: ignore[arg-type]
+
+
+def test_an_error_of_the_protocol_is_not_hidden(device: ch.Device) -> None:
+    """An error in somebody's __cuda_stream__ would be replaced by ours."""
+
+    class Failing:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            raise LookupError("not now")
+
+    with pytest.raises(LookupError, match="not now"):
+        device.create_stream(Failing())
+
+
+# ---- order
+
+
+def test_wait(device: ch.Device, other_device: ch.Device, foreign: Foreign) -> None:
+    """A stream could not wait for an event, a stream, a foreign one, a default one, itself, or another device's."""
+    stream = device.create_stream()
+    for other in (stream.record(), device.create_stream(), foreign, ch.LEGACY_DEFAULT_STREAM, stream):
+        stream.wait(other)
+    stream.wait(other_device.create_stream())
+    stream.wait(other_device.create_stream().record())
+    ch.LEGACY_DEFAULT_STREAM.wait(stream)
+    stream.sync()
+
+
+@pytest.mark.parametrize("what", [None, 1, "stream", ch.StreamOptions()])
+def test_wait_for_something_else(device: ch.Device, what: Any) -> None:
+    """Waiting for what is neither an event nor a stream would do nothing."""
+    with pytest.raises(TypeError, match="a Stream is needed, or an object with __cuda_stream__"):
+        device.create_stream().wait(what)
+
+
+@pytest.mark.gpu
+def test_wait_orders_work(device: ch.Device, code: ch.ObjectCode, pinned: Callable[[int], ch.Buffer]) -> None:
+    """Work would not wait for what it was told to wait for."""
+    slow, fast, out = device.create_stream(), device.create_stream(), pinned(4)
+    config = ch.LaunchConfig(grid=1, block=1)
+    for wait in (lambda: fast.wait(slow), lambda: fast.wait(slow.record())):
+        out.__buffer__()[:] = bytes(4)
+        ch.launch(slow, config, code.get_kernel("spin"), 20_000_000)
+        ch.launch(slow, config, code.get_kernel("echo_int32"), 7, out)
+        wait()
+        fast.sync()
+        assert bytes(out.__buffer__()) == b"\x07\0\0\0"
+
+
+# ---- default streams
+
+
+@pytest.mark.parametrize("stream", DEFAULT_STREAMS, ids=["legacy", "per thread"])
+def test_default_streams(device: ch.Device, other_device: ch.Device, stream: ch.Stream) -> None:
+    """A default stream would not be that of the current context, or count as a leak."""
+    stream.sync()
+    assert stream.is_nonblocking in (True, False)
+    assert isinstance(stream.priority, int)
+    assert stream.device is device
+    other_device.set_current()
+    assert stream.context == other_device.context
+    assert stream.record().device is other_device
+
+
+@pytest.mark.parametrize("stream", DEFAULT_STREAMS, ids=["legacy", "per thread"])
+def test_default_streams_without_a_context(device: ch.Device, stream: ch.Stream, in_new_thread: Any) -> None:
+    """The use of a default stream on a thread without a context would crash, or not say what to do."""
+    for use in (
+        lambda: stream.context,
+        lambda: stream.device,
+        stream.record,
+        lambda: device.create_stream().wait(stream),
+    ):
+
+        def check(use: Callable[[], Any] = use) -> None:
+            with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_INVALID_CONTEXT .*Device\(\)\.set_current\(\) first"):
+                use()
+
+        in_new_thread(check)
