@@ -38,6 +38,20 @@ static int truncated(const char *what, size_t size) {
                    "the image is truncated or corrupt: it has %zu bytes, and its %s reach beyond them", size, what);
 }
 
+/* Sections that have a size but no bytes in the file. Relocatable objects use CUDA's own types for some of them. */
+static bool has_bytes(const Elf64_Shdr *section) {
+  switch (section->sh_type) {
+  case SHT_NULL:
+  case SHT_NOBITS:
+  case 0x70000007: /* .nv.global */
+  case 0x7000000a: /* .nv.shared */
+  case 0x70000015: /* .nv.shared.reserved */
+    return false;
+  default:
+    return true;
+  }
+}
+
 static int check_elf(const unsigned char *image, size_t size) {
   Elf64_Ehdr header;
   if (size < sizeof header)
@@ -53,8 +67,7 @@ static int check_elf(const unsigned char *image, size_t size) {
   for (size_t i = 0; i < header.e_shnum; i++) {
     Elf64_Shdr section;
     memcpy(&section, image + header.e_shoff + i * sizeof section, sizeof section);
-    if (section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL &&
-        !within(section.sh_offset, section.sh_size, size))
+    if (has_bytes(&section) && !within(section.sh_offset, section.sh_size, size))
       return truncated("sections", size);
   }
   if (header.e_phnum != 0 && (header.e_phentsize != sizeof(Elf64_Phdr) ||

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import os
 import signal
@@ -197,35 +198,18 @@ def host_memory(device: ch.Device) -> Iterator[HostMemory]:
 @pytest.fixture(scope="session")
 def compile_cuda() -> Callable[[str, str, str], bytes]:
     """Compile CUDA C++ for an architecture, such as "sm_90", to "cubin" or "ptx", with NVRTC itself."""
-    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
-    done: dict[tuple[str, str, str], bytes] = {}
 
-    def call(name: str, *args: object) -> Any:
-        status, *values = getattr(nvrtc, name)(*args)
-        if int(status) and name != "nvrtcCompileProgram":
-            raise RuntimeError(f"{name}: {status}")
-        return values[0] if values else int(status)
-
-    def get(program: object, what: str) -> bytes:
-        text = bytearray(call(f"nvrtcGet{what}Size", program))
-        call(f"nvrtcGet{what}", program, text)
-        return bytes(text)
-
+    @functools.cache
     def compile_once(source: str, arch: str, target: str) -> bytes:
-        key = (source, arch, target)
-        if key not in done:
-            try:
-                program = call("nvrtcCreateProgram", source.encode(), b"tests.cu", 0, [], [])
-            except RuntimeError as error:
-                if "nvrtcResult" in str(error):
-                    raise
-                pytest.skip(f"needs NVRTC: {error}")
-            options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17"]
-            if call("nvrtcCompileProgram", program, len(options), options):
-                raise RuntimeError(get(program, "ProgramLog").decode())
-            done[key] = get(program, {"cubin": "CUBIN", "ptx": "PTX"}[target])
-            call("nvrtcDestroyProgram", program)
-        return done[key]
+        command = [sys.executable, str(TESTS / "compile_cuda.py"), arch, target]
+        env = {name: value for name, value in os.environ.items() if name != "CUDACORE_DRIVER"}
+        result = subprocess.run(command, input=source.encode(), capture_output=True, env=env, timeout=TIMEOUT)
+        message = result.stderr.decode()
+        if result.returncode == 3:
+            pytest.skip(f"needs NVRTC: {message.strip()}")
+        if result.returncode:
+            raise RuntimeError(message)
+        return result.stdout
 
     return compile_once
 

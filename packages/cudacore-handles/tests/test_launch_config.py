@@ -3,11 +3,14 @@ from __future__ import annotations
 
 import copy
 import pickle
+import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import cudacore_handles as ch
 from cudacore_handles import LaunchConfig
 
 
@@ -158,9 +161,9 @@ def test_every_option_reaches_the_driver(run_on_fake: Any) -> None:
             assert fakecuda.last_launch() == seen
             return seen
 
-        seen = launched(grid=(2, 3, 4), block=(5, 6, 7), shmem_size=48 * 1024)
+        seen = launched(grid=(2, 3, 4), block=(5, 6, 7))
         assert seen.stream == stream.__cuda_stream__()[1]
-        assert (seen.grid, seen.block, seen.shared_bytes) == ((2, 3, 4), (5, 6, 7), 48 * 1024)
+        assert (seen.grid, seen.block, seen.shared_bytes) == ((2, 3, 4), (5, 6, 7), 0)
         assert (seen.cluster, seen.cooperative, seen.programmatic) == ((0, 0, 0), False, False)
 
         # The driver counts blocks where a config with clusters counts clusters.
@@ -173,3 +176,134 @@ def test_every_option_reaches_the_driver(run_on_fake: Any) -> None:
         seen = launched(grid=1, cluster=2, block=1, is_cooperative=True, programmatic_stream_serialization=True)
         assert (seen.cooperative, seen.programmatic, seen.cluster) == (True, True, (2, 1, 1))
     """)
+
+
+# ---- on a GPU
+
+
+@pytest.fixture
+def launch_and_read(code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> Callable[..., tuple[int, ...]]:
+    """Launch a kernel that writes unsigned numbers, and return them."""
+
+    def launch(config: LaunchConfig, name: str, count: int, *arguments: object) -> tuple[int, ...]:
+        out = pinned(4 * count)
+        ch.launch(stream, config, code.get_kernel(name), *arguments, out)
+        stream.sync()
+        return struct.unpack(f"={count}I", out.__buffer__())
+
+    return launch
+
+
+@pytest.mark.gpu
+def test_geometry(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]]) -> None:
+    """A kernel would run with another geometry than was asked for."""
+    seen = launch_and_read(LaunchConfig(grid=(2, 3, 4), block=(5, 6, 7)), "geometry", 7)
+    assert seen[:6] == (2, 3, 4, 5, 6, 7)
+
+
+@pytest.mark.gpu
+def test_clusters(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]]) -> None:
+    """A kernel would run without clusters, or with another number of them."""
+    if device.compute_capability < (9, 0):
+        pytest.skip(f"sm_{device.arch} has no clusters")
+    seen = launch_and_read(LaunchConfig(grid=(3, 2), cluster=(2, 2), block=32), "geometry", 7)
+    assert seen == (6, 4, 1, 32, 1, 1, 4)
+    seen = launch_and_read(LaunchConfig(grid=3, block=32), "geometry", 7)
+    assert seen == (3, 1, 1, 32, 1, 1, 1)
+
+
+@pytest.mark.gpu
+def test_impossible_clusters(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]]) -> None:
+    """A cluster that no device has would be an error that does not name the configuration."""
+    if device.compute_capability < (9, 0):
+        pytest.skip(f"sm_{device.arch} has no clusters")
+    with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID"):
+        launch_and_read(LaunchConfig(grid=1, cluster=64, block=32), "geometry", 7)
+    assert launch_and_read(LaunchConfig(grid=1, block=32), "geometry", 7)[3] == 32
+
+
+@pytest.mark.gpu
+def test_cooperative(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]], stream: ch.Stream) -> None:
+    """The blocks of a cooperative launch would not all run at once, so that they wait for each other for ever."""
+    blocks = device.properties.multiprocessor_count
+    config = LaunchConfig(grid=blocks, block=32, is_cooperative=True)
+    arrived = device.allocate(4, stream=stream)
+    arrived.fill(0, stream=stream)
+    assert launch_and_read(config, "grid_sync", 1, arrived) == (blocks,)
+
+
+@pytest.mark.gpu
+def test_cooperative_launch_that_is_too_large(
+    device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]], code: ch.ObjectCode, stream: ch.Stream
+) -> None:
+    """Blocks that cannot all run at once would be launched nevertheless, and the flag be lost."""
+    large = {"grid": 100_000, "block": 1024}
+    with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE .*must fit on the device at once"):
+        launch_and_read(LaunchConfig(**large, is_cooperative=True), "geometry", 7)
+    assert launch_and_read(LaunchConfig(**large), "geometry", 7)[0] == 100_000
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [1, 48 * 1024, 48 * 1024 + 1, 96 * 1024, "most"])
+def test_shared_memory(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any, size: Any) -> None:
+    """Shared memory beyond 48 KiB could not be had without a call that nobody knows of."""
+    most = device.properties.max_shared_memory_per_block_optin
+    size = most if size == "most" else size
+    if size > most:
+        pytest.skip(f"this device has {most} bytes")
+    kernel, out = code.get_kernel("dynamic_shared"), pinned(4)
+    config = LaunchConfig(grid=1, block=128, shmem_size=size)
+    for launch in (ch.launch, lambda s, c, k, *arguments: k.prepare(s, c, *arguments)()):
+        out.__buffer__()[:] = bytes(4)
+        launch(stream, config, kernel, out, size)
+        stream.sync()
+        assert struct.unpack("=I", out.__buffer__()) == (sum(i % 251 for i in range(size)),)
+
+
+@pytest.mark.gpu
+def test_too_much_shared_memory(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> None:
+    """The error would not say how much shared memory a kernel can have."""
+    most = device.properties.max_shared_memory_per_block_optin
+    kernel, out = code.get_kernel("dynamic_shared"), pinned(4)
+    for launch in (ch.launch, lambda s, c, k, *arguments: k.prepare(s, c, *arguments)()):
+        with pytest.raises(ValueError, match=f"shmem_size is {most + 1}; .* can have at most {most} bytes"):
+            launch(stream, LaunchConfig(grid=1, block=32, shmem_size=most + 1), kernel, out, 1)
+        launch(stream, LaunchConfig(grid=1, block=32, shmem_size=1024), kernel, out, 1024)
+    stream.sync()
+
+
+@pytest.mark.gpu
+def test_large_shared_memory_on_two_devices(
+    device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, pinned: Any
+) -> None:
+    """A kernel that was allowed more shared memory on one device would not be on the next, whichever is current."""
+    kernel, size = code.get_kernel("dynamic_shared"), 64 * 1024
+    if other_device.arch != device.arch:
+        pytest.skip("the devices have different architectures")
+    for target in (device, other_device):
+        out, stream = pinned(4), target.create_stream()
+        ch.launch(stream, LaunchConfig(grid=1, block=128, shmem_size=size), kernel, out, size)
+        stream.sync()
+        assert struct.unpack("=I", out.__buffer__()) == (sum(i % 251 for i in range(size)),)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("context", ["current", "none"])
+def test_too_many_threads(
+    device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any, in_new_thread: Any, context: str
+) -> None:
+    """A block that is too large for the kernel would be a bare CUDA_ERROR_INVALID_VALUE."""
+    kernel, out = code.get_kernel("small_blocks"), pinned(4)
+
+    def launch() -> None:
+        for refused in (
+            lambda: ch.launch(stream, LaunchConfig(grid=1, block=(65, 1)), kernel, out),
+            kernel.prepare(stream, LaunchConfig(grid=1, block=(65, 1)), out),
+        ):
+            with pytest.raises(ch.CUDAError, match=r"The block has 65 threads, and .* at most 64 on this device"):
+                refused()
+        ch.launch(stream, LaunchConfig(grid=1, block=64), kernel, out)
+
+    launch() if context == "current" else in_new_thread(launch)
+    stream.sync()
+    assert struct.unpack("=I", out.__buffer__()) == (64,)

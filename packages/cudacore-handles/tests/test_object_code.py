@@ -47,12 +47,12 @@ def test_properties(kind: str, tmp_path: Path) -> None:
     code = make(kind, b"code", name="n", symbol_mapping={"f<int>": "_Z1fIiEvv"})
     assert (code.code, code.code_type, code.name) == (b"code", kind, "n")
     assert code.symbol_mapping == {"f<int>": "_Z1fIiEvv"}
-    assert repr(code) == f"<ObjectCode 'n' {kind}, 4 bytes>"
+    assert repr(code) == f"<ObjectCode 'n': {kind}, 4 bytes>"
     bare = make(kind, b"code")
     assert (bare.name, bare.symbol_mapping) == ("", {})
     for path in (tmp_path / "k", str(tmp_path / "k")):
         assert make(kind, path).code == str(tmp_path / "k")
-        assert repr(make(kind, path)) == f"<ObjectCode {kind}, {tmp_path / 'k'}>"
+        assert repr(make(kind, path)) == f"<ObjectCode: {kind}, {tmp_path / 'k'}>"
 
 
 @pytest.mark.parametrize("module", [bytearray(b"code"), memoryview(b"code")])
@@ -114,7 +114,8 @@ def test_pickle(kind: str, module: Any) -> None:
 def test_identity() -> None:
     """Code would get lost as a dictionary's key when it is loaded, or be taken for other code."""
     code, other = make("ptx", PTX), make("ptx", PTX)
-    assert code == code
+    same = code
+    assert code == same
     assert code != other
     assert code != PTX
     assert len({code, other, code}) == 2
@@ -275,7 +276,10 @@ def test_what_is_no_code(device: ch.Device, good: Callable[[], None], kind: str,
 
 
 @many
-@given(module=st.binary(max_size=300), magic=st.sampled_from([b"", b"\x7fELF\x02\x01\x01", b"\x50\xed\x55\xba", b".version"]))
+@given(
+    module=st.binary(max_size=300),
+    magic=st.sampled_from([b"", b"\x7fELF\x02\x01\x01", b"\x50\xed\x55\xba", b".version"]),
+)
 def test_random_bytes(device: ch.Device, module: bytes, magic: bytes) -> None:
     """Random bytes would crash the process."""
     with pytest.raises(ch.CUDAError):
@@ -292,7 +296,7 @@ def cubin(first_device: ch.Device, compile_cuda: Any) -> bytes:
 def test_truncated_cubin(device: ch.Device, cubin: bytes, data: st.DataObject) -> None:
     """A file that was cut off would crash the process, because the driver does not know where it ends."""
     end = data.draw(st.integers(0, len(cubin) - 1))
-    with pytest.raises(ch.CUDAError, match="CCH_EIMAGE .*(truncated|no cubin)"):
+    with pytest.raises(ch.CUDAError, match=r"CCH_EIMAGE .*(truncated|no cubin)"):
         make("cubin", cubin[:end]).get_kernel("nothing")
 
 

@@ -12,7 +12,8 @@
  * any entry point. Device memory is host memory. Its image format is PTX, of which it reads the kernels'
  * signatures; of other images it reads what their headers point at, as the driver would, and nothing more.
  *
- * $FAKECUDA_VERSION is the driver version that it claims, 13000 without it.
+ * $FAKECUDA_VERSION is the driver version that it claims, 13000 without it. With $FAKECUDA_FORK_IN_INIT, cuInit forks
+ * a child that exits at once, as the driver does where it has to run nvidia-modprobe.
  */
 
 #include <stddef.h>
@@ -78,7 +79,7 @@ typedef struct fake_launch {
   X(void, fake_fail, (const char *name, unsigned nth, int result))                                                     \
   X(void, fake_hide, (const char *name))                                                                               \
   X(size_t, fake_calls, (const char *name))                                                                            \
-  X(size_t, fake_log, (size_t first, fake_call * out, size_t max))                                                     \
+  X(size_t, fake_log, (size_t first, fake_call *out, size_t max))                                                      \
   X(void, fake_hold, (const char *name))                                                                               \
   X(size_t, fake_held, (const char *name))                                                                             \
   X(void, fake_let_go, (const char *name))                                                                             \

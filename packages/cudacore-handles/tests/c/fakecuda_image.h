@@ -7,20 +7,10 @@
  * that an image which promises more than it has is read out of bounds here, where a sanitizer sees it.
  */
 
+#include "fakecuda_internal.h"
+
 #include <ctype.h>
 #include <elf.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define FAKE_MAX_PARAMS 4096
-
-struct signature {
-  size_t count;
-  struct {
-    size_t offset, size;
-  } params[FAKE_MAX_PARAMS];
-};
 
 static volatile unsigned char image_sink;
 
@@ -29,6 +19,11 @@ static void image_read(const unsigned char *bytes, uint64_t size) {
   for (uint64_t i = 0; i < size; i++)
     sum = (unsigned char)(sum + bytes[i]);
   image_sink = sum;
+}
+
+/* Some of CUDA's own types of section are like SHT_NOBITS: .nv.global, .nv.shared, .nv.shared.reserved. */
+static int elf_has_bytes(uint32_t type) {
+  return type != SHT_NULL && type != SHT_NOBITS && type != 0x70000007 && type != 0x7000000a && type != 0x70000015;
 }
 
 /* Reads the tables of an ELF image and whatever they point at. */
@@ -48,9 +43,10 @@ static void image_read_elf(const unsigned char *image) {
     memcpy(&section, image + header.e_shoff, sizeof section);
     count = section.sh_size;
   }
+  memcpy(&section, image + header.e_shoff + (uint64_t)header.e_shstrndx * header.e_shentsize, sizeof section);
   for (uint64_t i = 0; i < count; i++) {
     memcpy(&section, image + header.e_shoff + i * header.e_shentsize, sizeof section);
-    if (section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL)
+    if (elf_has_bytes(section.sh_type))
       image_read(image + section.sh_offset, section.sh_size);
   }
 }
@@ -142,36 +138,45 @@ static size_t ptx_type_size(const char *text) {
   return ptx_is_name(*end) ? 0 : packed * bits / 8;
 }
 
-/* Reads the parameters that follow a kernel's name. */
-static void ptx_signature(const char *text, struct signature *out) {
-  out->count = 0;
-  text += strspn(text, " \t\r\n");
-  if (*text != '(')
-    return;
-  const char *end = strchr(text, ')');
-  size_t offset = 0;
-  for (const char *p = text; end && (p = strstr(p, ".param")) && p < end && out->count < FAKE_MAX_PARAMS;) {
-    size_t element = 0, count = 1, align = 0;
-    for (p += strlen(".param"); p < end && *p != ','; p++) {
-      if (*p == '.' && !element) {
-        if (strncmp(p, ".align", 6) == 0)
-          align = strtoul(p + 6, NULL, 10);
-        else
-          element = ptx_type_size(p);
-      } else if (*p == '[') {
-        count = strtoul(p + 1, NULL, 10);
-      }
+/* Reads one parameter's declaration, up to a comma or `end`. Returns its bytes. */
+static size_t ptx_parameter(const char *text, const char *end, size_t *align) {
+  size_t element = 0, count = 1;
+  *align = 1;
+  for (; text < end && *text != ','; text++) {
+    if (*text == '[') {
+      count = strtoul(text + 1, NULL, 10);
+    } else if (*text == '.' && !element) { /* behind the type come attributes of what a pointer points at */
+      if (strncmp(text, ".align", 6) == 0)
+        *align = strtoul(text + 6, NULL, 10);
+      else
+        element = ptx_type_size(text);
     }
-    if (!element)
-      continue;
-    if (align < element)
-      align = element;
-    offset = (offset + align - 1) / align * align;
-    out->params[out->count].offset = offset;
-    out->params[out->count].size = element * count;
-    offset += element * count;
-    out->count++;
   }
+  if (*align < element || *align == 0)
+    *align = element ? element : 1;
+  return element * count;
+}
+
+/* Reads the parameters that follow a kernel's name. */
+static struct signature *ptx_signature(const char *text) {
+  text += strspn(text, " \t\r\n");
+  const char *end = *text == '(' ? strchr(text, ')') : NULL;
+  size_t count = 0;
+  for (const char *p = text; end && (p = strstr(p, ".param")) && p < end; p++)
+    count++;
+  struct signature *signature = calloc(1, sizeof *signature + count * sizeof *signature->params);
+  if (!signature)
+    return NULL;
+  const char *p = text;
+  for (; signature->count < count; signature->count++) {
+    p = strstr(p, ".param") + strlen(".param");
+    size_t align, size = ptx_parameter(p, end, &align);
+    signature->end = (signature->end + align - 1) / align * align;
+    signature->params[signature->count].offset = signature->end;
+    signature->params[signature->count].size = size;
+    signature->end += size;
+  }
+  return signature;
 }
 
 #endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The floor: what the driver calls behind each row of rows.py cost from plain C, with nothing between.
+ *
+ * usage: floor KERNELS.cubin        prints a line a row: its name, a tab, nanoseconds
+ *
+ * Compiled against cuda.h and linked to nothing of CUDA: the driver is loaded at run time.
+ */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* cuda.h renames many of these by macros to the version that it declares; the expanded name is the symbol's. */
+#define FUNCTIONS(F)                                                                                                   \
+  F(cuInit)                                                                                                            \
+  F(cuGetErrorName)                                                                                                    \
+  F(cuDeviceGet)                                                                                                       \
+  F(cuDevicePrimaryCtxRetain)                                                                                          \
+  F(cuCtxSetCurrent)                                                                                                   \
+  F(cuLibraryLoadData)                                                                                                 \
+  F(cuLibraryGetKernel)                                                                                                \
+  F(cuLibraryUnload)                                                                                                   \
+  F(cuLaunchKernelEx)                                                                                                  \
+  F(cuStreamCreateWithPriority)                                                                                        \
+  F(cuStreamDestroy)                                                                                                   \
+  F(cuStreamSynchronize)                                                                                               \
+  F(cuStreamWaitEvent)                                                                                                 \
+  F(cuEventCreate)                                                                                                     \
+  F(cuEventDestroy)                                                                                                    \
+  F(cuEventRecord)                                                                                                     \
+  F(cuEventQuery)                                                                                                      \
+  F(cuEventSynchronize)                                                                                                \
+  F(cuEventElapsedTime)                                                                                                \
+  F(cuMemAllocAsync)                                                                                                   \
+  F(cuMemFreeAsync)                                                                                                    \
+  F(cuMemcpyAsync)                                                                                                     \
+  F(cuMemsetD8Async)
+
+#define DECLARE(name) __typeof__(name) *name;
+static struct {
+  FUNCTIONS(DECLARE)
+} cu;
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+static void load_driver(void) {
+  const char *path = getenv("CUDACORE_DRIVER");
+  void *library = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
+  if (!library) {
+    fprintf(stderr, "%s\n", dlerror());
+    exit(1);
+  }
+  /* A driver older than cuda.h may lack the newest version of a function; the plain name takes the same arguments. */
+#define LOAD(name)                                                                                                     \
+  if (!(*(void **)&cu.name = dlsym(library, TEXT(name))) && !(*(void **)&cu.name = dlsym(library, #name))) {           \
+    fprintf(stderr, "the driver has no %s\n", TEXT(name));                                                             \
+    exit(1);                                                                                                           \
+  }
+  FUNCTIONS(LOAD)
+}
+
+static void check(CUresult result, const char *call) {
+  if (result == CUDA_SUCCESS)
+    return;
+  const char *name = "unknown error";
+  cu.cuGetErrorName(result, &name);
+  fprintf(stderr, "%s: %s\n", call, name);
+  exit(1);
+}
+#define CHECK(call) check(call, #call)
+
+static void *read_file(const char *path) {
+  FILE *file = fopen(path, "rb");
+  if (!file || fseek(file, 0, SEEK_END)) {
+    perror(path);
+    exit(1);
+  }
+  long size = ftell(file);
+  rewind(file);
+  void *data = malloc((size_t)size);
+  if (!data || fread(data, 1, (size_t)size, file) != (size_t)size) {
+    perror(path);
+    exit(1);
+  }
+  fclose(file);
+  return data;
+}
+
+static CUstream stream;
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* As worker.py does it: a short warm-up, then the median of `repeat` measurements with a drained stream between. */
+#define ROW(name, number, repeat, statement)                                                                           \
+  do {                                                                                                                 \
+    double times[repeat];                                                                                              \
+    for (int r = -1; r < (repeat); r++) {                                                                              \
+      int n = r < 0 ? (number) / 10 + 1 : (number);                                                                    \
+      double start = now();                                                                                            \
+      for (int i = 0; i < n; i++) {                                                                                    \
+        statement;                                                                                                     \
+      }                                                                                                                \
+      if (r >= 0)                                                                                                      \
+        times[r] = (now() - start) / n;                                                                                \
+      CHECK(cu.cuStreamSynchronize(stream));                                                                           \
+    }                                                                                                                  \
+    qsort(times, repeat, sizeof times[0], ascending);                                                                  \
+    printf("%s\t%.1f\n", name, times[(repeat) / 2]);                                                                   \
+  } while (0)
+
+static void launches(CUlibrary library, CUdeviceptr pointer) {
+  static CUdeviceptr pointers[257];
+  static void *many[257];
+  for (int i = 0; i < 257; i++) {
+    pointers[i] = pointer;
+    many[i] = &pointers[i];
+  }
+  float f32 = 1.0f;
+  int i32 = 2;
+  double f64 = 3.0;
+  unsigned long long u64 = 7;
+  void *mixed[] = {&pointer, &f32, &i32, &f64, &u64};
+
+  const struct {
+    const char *row, *kernel;
+    void **arguments;
+  } table[] = {
+      {"launch, 0 arguments", "k0", NULL},  {"launch, 1 pointer", "k1", many},      {"launch, 5 mixed", "k5", mixed},
+      {"launch, 17 pointers", "k17", many}, {"launch, 257 pointers", "k257", many},
+  };
+  CUlaunchConfig config;
+  memset(&config, 0, sizeof config);
+  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.hStream = stream;
+  for (size_t t = 0; t < sizeof table / sizeof table[0]; t++) {
+    CUkernel kernel;
+    CHECK(cu.cuLibraryGetKernel(&kernel, library, table[t].kernel));
+    ROW(table[t].row, 500, 15, CHECK(cu.cuLaunchKernelEx(&config, (CUfunction)kernel, table[t].arguments, NULL)));
+  }
+}
+
+static void streams_and_events(CUcontext context) {
+  CUstream s;
+  CUevent event, early, late, e;
+  float ms;
+  CHECK(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  CHECK(cu.cuEventCreate(&early, CU_EVENT_DEFAULT));
+  CHECK(cu.cuEventCreate(&late, CU_EVENT_DEFAULT));
+  CHECK(cu.cuEventRecord(early, stream));
+  CHECK(cu.cuEventRecord(event, stream));
+  CHECK(cu.cuEventRecord(late, stream));
+  CHECK(cu.cuStreamSynchronize(stream));
+
+  ROW("device.set_current", 20000, 7, CHECK(cu.cuCtxSetCurrent(context)));
+  ROW("stream create and close", 500, 7, {
+    CHECK(cu.cuStreamCreateWithPriority(&s, CU_STREAM_NON_BLOCKING, 0));
+    CHECK(cu.cuStreamDestroy(s));
+  });
+  ROW("stream.sync, idle", 2000, 7, CHECK(cu.cuStreamSynchronize(stream)));
+  ROW("event create and close", 5000, 7, {
+    CHECK(cu.cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    CHECK(cu.cuEventDestroy(e));
+  });
+  ROW("stream.record(event)", 2000, 7, CHECK(cu.cuEventRecord(event, stream)));
+  ROW("stream.wait(event)", 2000, 7, CHECK(cu.cuStreamWaitEvent(stream, event, 0)));
+  ROW("event.is_done", 5000, 7, CHECK(cu.cuEventQuery(event)));
+  ROW("event.sync, done", 5000, 7, CHECK(cu.cuEventSynchronize(event)));
+  ROW("event - event", 5000, 7, CHECK(cu.cuEventElapsedTime(&ms, early, late)));
+}
+
+static void memory(CUdeviceptr buffer) {
+  CUdeviceptr other, p;
+  CHECK(cu.cuMemAllocAsync(&other, 4096, stream));
+  ROW("buffer allocate and close", 2000, 7, {
+    CHECK(cu.cuMemAllocAsync(&p, 1024, stream));
+    CHECK(cu.cuMemFreeAsync(p, stream));
+  });
+  ROW("buffer.copy_to, device", 500, 15, CHECK(cu.cuMemcpyAsync(other, buffer, 4096, stream)));
+  ROW("buffer.fill", 500, 15, CHECK(cu.cuMemsetD8Async(buffer, 0, 4096, stream)));
+}
+
+static void objects(const void *image) {
+  CUlibrary library;
+  CUkernel kernel;
+  ROW("object load and get_kernel", 50, 5, {
+    CHECK(cu.cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+    CHECK(cu.cuLibraryGetKernel(&kernel, library, "k0"));
+    CHECK(cu.cuLibraryUnload(library));
+  });
+}
+
+int main(int argc, char **argv) {
+  if (argc != 2) {
+    fprintf(stderr, "usage: %s KERNELS.cubin\n", argv[0]);
+    return 2;
+  }
+  load_driver();
+  CUdevice device;
+  CUcontext context;
+  CHECK(cu.cuInit(0));
+  CHECK(cu.cuDeviceGet(&device, 0));
+  CHECK(cu.cuDevicePrimaryCtxRetain(&context, device));
+  CHECK(cu.cuCtxSetCurrent(context));
+  CHECK(cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+
+  void *image = read_file(argv[1]);
+  CUlibrary library;
+  CUdeviceptr buffer;
+  CHECK(cu.cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+  CHECK(cu.cuMemAllocAsync(&buffer, 4096, stream));
+  CHECK(cu.cuStreamSynchronize(stream));
+
+  launches(library, buffer);
+  streams_and_events(context);
+  memory(buffer);
+  objects(image);
+  return 0;
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Build the wheels of packages into a folder; a package whose sources have not changed is not built again.
+
+usage: build_wheels.py FOLDER PACKAGE...       needs pip and wheel in the Python that runs it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PACKAGES = Path(__file__).resolve().parent.parent / "packages"
+NOT_SOURCES = {"tests", "build", "dist", "__pycache__"}
+# The interpreter that builds the compiled wheel puts itself into the tag; what was compiled asks for no more than this.
+LOWEST_PYTHON = "cp310"
+
+
+def digest(package: Path) -> str:
+    """Identify the sources of a package by names and contents."""
+    state = hashlib.sha256()
+    for path in sorted(package.rglob("*")):
+        relative = path.relative_to(package)
+        hidden = any(part.startswith(".") for part in relative.parts)
+        if path.is_file() and not hidden and not NOT_SOURCES.intersection(relative.parts):
+            state.update(f"{relative}\0{path.stat().st_size}\0".encode())
+            state.update(path.read_bytes())
+    return state.hexdigest()
+
+
+def build(package: Path, folder: Path) -> Path:
+    """Build one wheel into a folder that holds no other."""
+    python = sys.executable
+    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(package)], check=True)
+    (wheel,) = folder.glob("*.whl")
+    if "-abi3-" in wheel.name:
+        command = [python, "-m", "wheel", "tags", "--python-tag", LOWEST_PYTHON, "--remove", str(wheel)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def main() -> None:
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    out = Path(sys.argv[1]).resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    for package in (PACKAGES / name for name in sys.argv[2:]):
+        stamp = out / f"{package.name}.sha256"
+        old = list(out.glob(f"{package.name.replace('-', '_')}-*.whl"))
+        sources = digest(package)
+        if len(old) == 1 and stamp.is_file() and stamp.read_text() == sources:
+            print(f"{old[0].name}: up to date")
+            continue
+        for wheel in old:
+            wheel.unlink()
+        print(f"building {package.name} ...", flush=True)
+        with tempfile.TemporaryDirectory(dir=out) as folder:
+            wheel = build(package, Path(folder))
+            wheel = wheel.rename(out / wheel.name)
+        stamp.write_text(sources)
+        print(f"{wheel.name}: {wheel.stat().st_size / 1000:.1f} kB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Check what the wheels in a folder contain: nothing missing, nothing stray, tags, versions, dependencies, sizes.
+
+usage: check_wheels.py FOLDER PACKAGE...       PACKAGE: what there must be a wheel of, and of nothing else
+"""
+
+from __future__ import annotations
+
+import email
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADERS = ROOT / "packages" / "cudacore-handles" / "include" / "cudacore"
+
+# Limits in kB.
+LIMITS = {"cudacore-handles": 400.0}
+LIMIT_OF_ALL = 700.0
+
+PURE = "py3-none-any"
+COMPILED = r"cp310-abi3-\w*linux\w*"
+# What the shared objects may ask the loader for: the C library, and our own library.
+NEEDED = re.compile(r"ld-linux.*|lib(c|dl|m|pthread|gcc_s)\.so\.\d+|libcudacore_handles\.so\.1")
+
+
+def patterns(package: str) -> list[str]:
+    """Return patterns of the files that a wheel may contain."""
+    module = package.replace("-", "_")
+    allowed = [
+        rf"{module}/(\w+/)*\w+\.py",
+        rf"{module}/py\.typed",
+        rf"{module}-[\d.]+\.dist-info/(METADATA|WHEEL|RECORD|licenses/LICENSE)",
+    ]
+    if package == "cudacore-handles":
+        allowed += [
+            rf"{module}/\w+\.pyi",
+            rf"{module}/\w+\.abi3\.so",
+            rf"{module}/(\w+/)*libcudacore_handles\.so\.1",
+            rf"{module}/(\w+/)*include/cudacore/\w+\.h",
+            rf"{module}/(\w+/)*pkgconfig/cudacore-handles\.pc",
+        ]
+    return allowed
+
+
+class Checker:
+    """Collects what is wrong with one wheel."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.archive = zipfile.ZipFile(path)
+        self.names = [info.filename for info in self.archive.infolist() if not info.is_dir()]
+        parts = re.fullmatch(r"(\w+)-([\d.]+)-([^-]+-[^-]+-.+)\.whl", path.name)
+        if not parts:
+            raise SystemExit(f"{path.name}: not a wheel's name")
+        name, self.version, self.tag = map(str, parts.groups())
+        self.package = name.replace("_", "-")
+        self.info = f"{name}-{self.version}.dist-info"
+        self.problems: list[str] = []
+
+    def expect(self, condition: object, problem: str) -> None:
+        if not condition:
+            self.problems.append(f"{self.path.name}: {problem}")
+
+    def check(self) -> None:
+        self.contents()
+        self.metadata()
+        if self.package == "cudacore-handles":
+            self.expect(re.fullmatch(COMPILED, self.tag), f"tag {self.tag}, not {COMPILED}")
+            self.headers()
+            self.shared_objects()
+        else:
+            self.expect(self.tag == PURE, f"tag {self.tag}, not {PURE}")
+        size = self.path.stat().st_size / 1000
+        limit = LIMITS.get(self.package, LIMIT_OF_ALL)
+        self.expect(size <= limit, f"{size:.1f} kB, more than {limit:.0f} kB")
+
+    def contents(self) -> None:
+        allowed = [re.compile(pattern) for pattern in patterns(self.package)]
+        for name in self.names:
+            self.expect(any(pattern.fullmatch(name) for pattern in allowed), f"stray file {name}")
+        module = self.package.replace("-", "_")
+        for required in (f"{module}/__init__.py", f"{module}/py.typed"):
+            self.expect(required in self.names, f"no {required}")
+        licence = f"{self.info}/licenses/LICENSE"
+        self.expect(licence in self.names, f"no {licence}")
+        if licence in self.names:
+            same = self.archive.read(licence) == (ROOT / "LICENSE").read_bytes()
+            self.expect(same, "its LICENSE differs from the repository's")
+
+    def metadata(self) -> None:
+        fields = email.message_from_bytes(self.archive.read(f"{self.info}/METADATA"))
+        self.expect(fields["Version"] == self.version, f"version {fields['Version']} inside")
+        self.expect(fields["License-Expression"] == "Apache-2.0", "License-Expression is not Apache-2.0")
+        self.expect(fields["Requires-Python"] == ">=3.10", f"Requires-Python is {fields['Requires-Python']}")
+        series = self.version.rpartition(".")[0]
+        for requirement in fields.get_all("Requires-Dist", []):
+            sibling = re.match(r"cudacore[\w-]*", requirement)
+            if sibling and "extra ==" not in requirement:
+                self.expect(requirement == f"{sibling[0]}=={series}.*", f"{requirement!r} does not pin {series}.*")
+
+    def headers(self) -> None:
+        inside = {Path(name).name: self.archive.read(name) for name in self.names if name.endswith(".h")}
+        outside = {path.name: path.read_bytes() for path in HEADERS.glob("*.h")}
+        self.expect(inside == outside, f"headers differ from {HEADERS.relative_to(ROOT)}")
+        self.expect(any(name.endswith(".pc") for name in self.names), "no pkg-config file")
+
+    def shared_objects(self) -> None:
+        libraries = [name for name in self.names if ".so" in Path(name).name]
+        self.expect(any("libcudacore_handles.so.1" in name for name in libraries), "no libcudacore_handles.so.1")
+        with tempfile.TemporaryDirectory() as folder:
+            for name in libraries:
+                dynamic = subprocess.run(
+                    ["readelf", "--dynamic", "--wide", self.archive.extract(name, folder)],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                ).stdout
+                for needed in re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic):
+                    self.expect(NEEDED.fullmatch(needed), f"{name} is linked to {needed}")
+                for path in re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic):
+                    self.expect(path.startswith("$ORIGIN"), f"{name} looks for libraries in {path}")
+
+
+def main() -> None:
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    checkers = [Checker(path) for path in sorted(Path(sys.argv[1]).glob("*.whl"))]
+    problems: list[str] = []
+    total = 0.0
+    for checker in checkers:
+        checker.check()
+        problems += checker.problems
+        size = checker.path.stat().st_size / 1000
+        total += size
+        print(f"{size:8.1f} kB  {len(checker.names):3} files  {checker.path.name}")
+    print(f"{total:8.1f} kB  in all; at most {LIMIT_OF_ALL:.0f} kB")
+    expected = sorted(sys.argv[2:])
+    if sorted(checker.package for checker in checkers) != expected:
+        problems.append(f"expected one wheel each of: {', '.join(expected)}")
+    if len({checker.version for checker in checkers}) > 1:
+        problems.append("the wheels have different versions")
+    if total > LIMIT_OF_ALL:
+        problems.append(f"all wheels together: {total:.1f} kB, more than {LIMIT_OF_ALL:.0f} kB")
+    if problems:
+        sys.exit("\n".join(problems))
+
+
+if __name__ == "__main__":
+    main()

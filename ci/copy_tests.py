@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Copy the tests, and what pytest needs to run them, to a folder that has none of the packages' sources.
+
+usage: copy_tests.py FOLDER
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+IGNORE = shutil.ignore_patterns("__pycache__", "build")
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    target = Path(sys.argv[1])
+    shutil.rmtree(target, ignore_errors=True)
+    for tests in sorted(ROOT.glob("packages/*/tests")):
+        shutil.copytree(tests, target / tests.relative_to(ROOT), ignore=IGNORE)
+    shutil.copytree(ROOT / "ci", target / "ci", ignore=IGNORE)
+    for name in ("README.md", "conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, target / name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Run all tests on a real GPU from wheels that were built elsewhere. Needs no network, no compiler and no nox: only
+# Python, pip, and a folder with the wheels to test and with those of their dependencies that the machine lacks.
+#
+# usage: ci/gpu.sh [FOLDER] [PYTEST-ARGUMENT...]        FOLDER: default $CUDACORE_WHEELS, then build/wheels
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+folder=${CUDACORE_WHEELS:-$root/build/wheels}
+case ${1:--} in
+-*) ;;
+*) folder=$1 && shift ;;
+esac
+python=${PYTHON:-python3}
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+"$python" -m pip install --quiet --no-index --no-deps --no-compile --target "$scratch/site" "$folder"/*.whl
+
+# The tests, without the packages' sources beside them: what is tested is what the wheels contain.
+"$python" "$root/ci/copy_tests.py" "$scratch/tests"
+cd "$scratch/tests"
+PYTHONPATH="$scratch/site${PYTHONPATH:+:$PYTHONPATH}" "$python" -m pytest --driver=gpu -p no:cacheprovider "$@"

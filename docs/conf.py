@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the documentation's build: ``nox -s docs``."""
+
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+import cudacore
+import cudacore_handles
+from cudacore_handles._kernel_attributes import KernelAttributes, KernelOccupancy
+from cudacore_handles._pool_attributes import PeerAccessibleBySetProxy
+
+# Users get objects of these classes and never name them: they are documented beside those that have names.
+for returned in (KernelAttributes, KernelOccupancy, PeerAccessibleBySetProxy):
+    setattr(cudacore_handles, returned.__name__, returned)
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "_ext"))
+
+project = "cudacore"
+author = "the cudacore developers"
+release = cudacore.__version__
+version = release.rpartition(".")[0]
+
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "cheaders"]
+cheaders_folder = "../packages/cudacore-handles/include/cudacore"
+exclude_patterns = ["_build"]
+
+autodoc_default_options = {"members": True}
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the NumPy-style docstrings say it
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+add_module_names = False
+default_role = "literal"
+
+# A reference to nothing is an error, except to CUDA's and C's own names, and to what docstrings say in words.
+nitpicky = True
+nitpick_ignore_regex = [("c:identifier", r"CU\w+|nv\w+|u?int\d+_t|size_t"), ("py:class", r"[a-z].*")]
+
+html_theme = "alabaster"
+html_theme_options = {
+    "description": "CUDA driver, compilers and memory as ordinary Python objects",
+    "fixed_sidebar": True,
+    "page_width": "1100px",
+}
+html_sidebars = {"**": ["about.html", "navigation.html", "searchbox.html"]}
+html_show_sourcelink = False
+html_copy_source = False
+
+
+def hide_signature(
+    app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returns: str | None
+) -> tuple[str, None] | None:
+    """Show no signature of classes that are not made by calling them."""
+    return ("", None) if what == "class" and signature == "(*args, **kwargs)" else None
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what this file adds to the build."""
+    app.connect("autodoc-process-signature", hide_signature)

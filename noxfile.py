@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that is done to this repository, by name: ``nox -l`` lists it, ``nox -s NAME`` does it.
+
+Needs Python 3.10 or later, gcc, and PyPI. All sessions test the wheels that ``build`` makes; a package is only built
+again when its sources change. What belongs to ``-- ...`` after a session's name goes to the program that it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.error_on_missing_interpreters = False
+nox.options.sessions = ["lint", "types", "c", "tests"]
+
+ROOT = Path(__file__).parent
+BUILD = ROOT / "build"
+WHEELS = BUILD / "wheels"
+# In the order of their dependencies.
+PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore")
+HANDLES = ROOT / "packages" / "cudacore-handles"
+
+PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
+PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / "cudacore" / "pyproject.toml"))
+
+# Interpreters of pyenv are found although they are not activated.
+PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV.glob("versions/*/bin")))])
+
+# CUDA versions to test with, newest first: cuda-bindings and the compilers that the extras bring, at that version.
+CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
+COMPILERS = {
+    "cu12": ("nvidia-cuda-nvrtc-cu12", "nvidia-nvjitlink-cu12", "nvidia-cuda-nvcc-cu12"),
+    "cu13": ("nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm"),
+}
+
+
+def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
+    """Install the built wheels with the compilers of a CUDA version, and dependency groups."""
+    extra = f"cu{cuda.partition('.')[0]}"
+    pins = [f"{name}=={CUDA[cuda]}" for name in ("cuda-bindings", *COMPILERS[extra])]
+    wheels = [str(next(WHEELS.glob(f"{name.replace('-', '_')}-*.whl"))) for name in PACKAGES]
+    session.install(*wheels, f"{wheels[-1]}[{extra}]", *pins, *nox.project.dependency_groups(PYPROJECT, *groups))
+    # pip takes a wheel of the version that is installed for the one that is installed.
+    session.install("--no-deps", "--force-reinstall", *wheels)
+
+
+def run_tests(session: nox.Session, cuda: str) -> None:
+    install(session, "test", cuda=cuda)
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session(default=False)
+def build(session: nox.Session) -> None:
+    """Build the wheels of all packages into build/wheels."""
+    session.install("wheel")
+    session.run("python", "ci/build_wheels.py", str(WHEELS), *PACKAGES)
+
+
+@nox.session(default=False)
+def dev(session: nox.Session) -> None:
+    """Make an environment to develop in, .nox/dev: editable installs, C code is rebuilt at import, all tools."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "editable", "test", "lint", "types", "docs", "demo"))
+    session.install("--no-build-isolation", "--editable", str(HANDLES))
+    for name in PACKAGES[1:]:
+        session.install("--editable", f"{ROOT / 'packages' / name}[cu13]")
+
+
+@nox.session(requires=["build"])
+def demo(session: nox.Session) -> None:
+    """Compile a templated kernel for several architectures, and launch it where there is a GPU."""
+    install(session, "demo")
+    session.run("python", "ci/demo.py", *session.posargs)
+
+
+@nox.session(requires=["build"])
+@nox.parametrize("cuda", ["13.x", "12.9"])
+def tests(session: nox.Session, cuda: str) -> None:
+    """Run the tests on the running Python, with the newest and the oldest CUDA; tests_all does the whole matrix."""
+    run_tests(session, cuda)
+
+
+@nox.session(requires=["build"], python=PYTHONS, default=False)
+@nox.parametrize("cuda", list(CUDA))
+def tests_all(session: nox.Session, cuda: str) -> None:
+    """Run the tests on every Python that is found, with every CUDA."""
+    run_tests(session, cuda)
+
+
+def meson_test(session: nox.Session, name: str, *options: str, wrapper: str = "") -> None:
+    """Run the C tests in a build folder of their own, which is kept."""
+    folder = BUILD / name
+    if not (folder / "build.ninja").exists():
+        common = ("-Dtests=true", "-Dpython=false", "--buildtype=debugoptimized", "--werror")
+        session.run("meson", "setup", str(folder), str(HANDLES), *common, *options)
+    wrap = ["--wrapper", wrapper] if wrapper else []
+    session.run("meson", "test", "-C", str(folder), "--print-errorlogs", *wrap, *session.posargs)
+
+
+@nox.session
+def c(session: nox.Session) -> None:
+    """Run the C tests."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
+    meson_test(session, "c")
+
+
+@nox.session
+def c_san(session: nox.Session) -> None:
+    """Run the C tests under AddressSanitizer and UndefinedBehaviorSanitizer, then under ThreadSanitizer."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
+    meson_test(session, "c-asan", "-Db_lundef=false", "-Db_sanitize=address,undefined")
+    # gcc before 14 cannot place ThreadSanitizer's memory where the kernel randomizes addresses by more than 28 bits.
+    fixed = "setarch --addr-no-randomize"
+    allowed = subprocess.run([*fixed.split(), "true"], capture_output=True, check=False).returncode == 0
+    meson_test(session, "c-tsan", "-Db_lundef=false", "-Db_sanitize=thread", wrapper=fixed if allowed else "")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and spelling: ruff, codespell, clang-format. ``-- --fix`` mends what can be mended."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
+    fix = "--fix" in session.posargs
+    session.run("ruff", "check", *(["--fix"] if fix else []), ".")
+    session.run("ruff", "format", *([] if fix else ["--check"]), ".")
+    session.run("codespell")
+    session.run("clang-format", *(["-i"] if fix else ["--dry-run", "-Werror"]), *c_files(), log=False)
+
+
+def c_files() -> list[str]:
+    """Return the C and C++ files of the repository."""
+    files = [path.relative_to(ROOT) for folder in ("packages", "ci") for path in (ROOT / folder).rglob("*.*")]
+    return sorted(str(path) for path in files if path.suffix in {".c", ".h", ".cpp"} and "build" not in path.parts)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types with mypy, package by package."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "types"))
+    for name in PACKAGES:
+        session.run("mypy", "-p", name.replace("-", "_"))
+    session.run("mypy", "noxfile.py", "ci")
+
+
+@nox.session(requires=["build"])
+def wheels(session: nox.Session) -> None:
+    """Check what the wheels contain and weigh, and test them where there are no sources."""
+    session.run("python", "ci/check_wheels.py", str(WHEELS), *PACKAGES)
+    install(session, "test")
+    with tempfile.TemporaryDirectory() as away:
+        session.run("python", "ci/copy_tests.py", away)
+        with session.chdir(away):
+            session.run("python", "-m", "pytest", "-p", "no:cacheprovider", *session.posargs)
+
+
+@nox.session(requires=["build"])
+def docs(session: nox.Session) -> None:
+    """Build the documentation into build/docs; a warning is an error."""
+    install(session, "docs")
+    session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", str(BUILD / "docs"), *session.posargs)
+
+
+@nox.session(requires=["build"], default=False)
+def bench(session: nox.Session) -> None:
+    """Measure against cuda.core and plain C; without a GPU, what can be measured without one."""
+    install(session, "bench")
+    session.run("python", "ci/benchmarks/run.py", "--wheels", str(WHEELS), *session.posargs)
+
+
+@nox.session(venv_backend="none", default=False)
+def gpu(session: nox.Session) -> None:
+    """Run all tests on a real GPU from prebuilt wheels: ``-- FOLDER``, or $CUDACORE_WHEELS. Uses no network."""
+    session.run("sh", "ci/gpu.sh", *session.posargs, env={"PYTHON": sys.executable})

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user can do about failures of the compiler, from what its log says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from cudacore_compile._options import field_of
+
+_FLAG = re.compile(r"--[\w-]+")
+_MISSING_FILE = re.compile(r'(?:could not|cannot) open source file "([^"]+)"')
+_NAME_EXPRESSION = re.compile(r'Input name expression was: "(.*)"')
+
+
+def explain(
+    code_name: str, log: str, names: Sequence[str], version: str, architectures: Callable[[], Sequence[int]]
+) -> str:
+    """Return a hint for a failure, or an empty string.
+
+    Parameters
+    ----------
+    code_name : str
+        The name of the result code.
+    log : str
+        The compiler's log.
+    names : sequence of str
+        The name expressions that were asked for.
+    version : str
+        The compiler's version, such as ``"13.0"``.
+    architectures : callable
+        Returns the architectures that the compiler knows.
+    """
+    if code_name == "NVRTC_ERROR_INVALID_OPTION":
+        return _invalid_option(log, version, architectures)
+    if code_name == "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE" and "builtins" in log:
+        return "libnvrtc-builtins must be of the same version as NVRTC, and beside it: install NVRTC anew"
+    if code_name == "NVRTC_ERROR_COMPILATION":
+        return _compilation(log, names, version)
+    return ""
+
+
+def _invalid_option(log: str, version: str, architectures: Callable[[], Sequence[int]]) -> str:
+    flag = _FLAG.search(log)
+    field = field_of(flag[0]) if flag else None
+    if field is None:
+        return ""
+    if field == "arch":
+        known = ", ".join(map(str, architectures()))
+        return f"Set ProgramOptions.arch to what NVRTC {version} compiles for: sm_ or compute_ of {known}"
+    if "unrecognized" in log:
+        return f"NVRTC {version} does not know ProgramOptions.{field}: leave it out, or install a newer NVRTC"
+    return f"See ProgramOptions.{field}"
+
+
+def _compilation(log: str, names: Sequence[str], version: str) -> str:
+    # NVRTC writes an expression as the tokens that it has read, with spaces between them.
+    rejected = {_squeeze(text) for text in _NAME_EXPRESSION.findall(log)}
+    wrong = [name for name in names if _squeeze(name) in rejected]
+    if wrong:
+        return (
+            f"These name expressions name nothing in the program: {', '.join(map(repr, wrong))}. "
+            'Write a kernel with its template arguments, as in "f<int>", and a variable with its address, as in "&v"'
+        )
+    missing = _MISSING_FILE.search(log)
+    if missing:
+        return (
+            f'To find "{missing[1]}", set ProgramOptions.include_path, or give it to the Program in headers=; '
+            "NVRTC 13.3 and later have the headers of CUDA with ProgramOptions(use_bundled_headers=True)"
+        )
+    if "Parsed trace file" in log:
+        return f"NVRTC {version} cannot add to the file that ProgramOptions.fdevice_time_trace names: remove it"
+    return ""
+
+
+def _squeeze(text: str) -> str:
+    return "".join(text.split())

@@ -1,0 +1,534 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of compilations."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NoReturn
+
+from cudacore_compile._targets import check_target
+from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
+from cudacore_handles import CUDAError, Device
+
+
+@dataclass(repr=False)
+class ProgramOptions:
+    """Say how a program is compiled.
+
+    Options left at None are not given to the compiler, which has its own defaults. All values are checked when the
+    object is made, and again when it is used. A bool either turns a switch on, in which case False is the same as None,
+    or is passed as it is, which ``{true|false}`` stands for below.
+
+    Parameters
+    ----------
+    name : str, optional
+        The name of the program in diagnostics and debug information. When it has a directory, the compiler also looks
+        for included files there. Default ``"default_program"``.
+    arch : str or int, optional
+        The GPU architecture to compile for: ``"sm_90"``, ``"compute_90"``, a variant such as ``"sm_90a"`` or
+        ``"sm_100f"``, or the number alone, which means ``sm_``. Default: that of the current device. ``-arch``.
+    relocatable_device_code : bool, optional
+        Make code that can be linked with other device code. ``--relocatable-device-code={true|false}``.
+    extensible_whole_program : bool, optional
+        Compile the program as a whole, open to later linking. ``--extensible-whole-program``.
+    debug : bool, optional
+        Generate debug information, and turn optimizations off unless `device_code_optimize` is set.
+        ``--device-debug``.
+    lineinfo : bool, optional
+        Generate line numbers. ``--generate-line-info``.
+    device_code_optimize : bool, optional
+        Optimize, even with `debug`. ``--dopt=on``.
+    ptxas_options : str or list of str, optional
+        Options of the assembler, one an item, such as ``["-v", "-O3"]``. ``--ptxas-options=``.
+    max_register_count : int, optional
+        The most registers that a thread may use. ``--maxrregcount=``.
+    ftz : bool, optional
+        Flush single-precision denormals to zero. ``--ftz={true|false}``.
+    prec_sqrt : bool, optional
+        Round single-precision square roots as IEEE 754 does. ``--prec-sqrt={true|false}``.
+    prec_div : bool, optional
+        Round single-precision divisions as IEEE 754 does. ``--prec-div={true|false}``.
+    fma : bool, optional
+        Contract multiplications and additions. ``--fmad={true|false}``.
+    use_fast_math : bool, optional
+        Use fast, less exact mathematics. NVRTC 13.5 lets it change some double-precision functions of programs that are
+        compiled later in the process for sm_100 and up. ``--use_fast_math``.
+    extra_device_vectorization : bool, optional
+        Vectorize more aggressively. ``--extra-device-vectorization``.
+    link_time_optimization : bool, optional
+        Make LTO-IR, which is what the target ``"ltoir"`` implies and no other can have. ``--dlink-time-opt``.
+    gen_opt_lto : bool, optional
+        Optimize before LTO-IR is made. ``--gen-opt-lto``.
+    define_macro : str or tuple of (str, str), or list of these, optional
+        Macros to define: ``"NAME"``, ``"NAME=value"`` or ``("NAME", "value")``. ``--define-macro=``.
+    undefine_macro : str or list of str, optional
+        Macros to undefine. ``--undefine-macro=``.
+    include_path : path or list of paths, optional
+        Directories to look for included files in. ``--include-path=``.
+    use_bundled_headers : bool, optional
+        Let the program include the headers of CUDA and of CCCL that NVRTC 13.3 and later carry. They are unpacked once
+        into the user's cache directory (``$XDG_CACHE_HOME``, or ``~/.cache``). ``--use-bundled-headers=``.
+    pre_include : path or list of paths, optional
+        Files to include before the program. ``--pre-include=``.
+    no_source_include : bool, optional
+        Do not look for included files in the directory of `name`. ``--no-source-include``.
+    std : str, optional
+        The language: ``"c++17"``, ``"c++20"``, ... ``--std=``.
+    builtin_move_forward : bool, optional
+        Provide ``std::move`` and ``std::forward``. ``--builtin-move-forward={true|false}``.
+    builtin_initializer_list : bool, optional
+        Provide ``std::initializer_list``. ``--builtin-initializer-list={true|false}``.
+    disable_warnings : bool, optional
+        Keep warnings out of the log. ``--disable-warnings``.
+    restrict : bool, optional
+        Take all pointer parameters of kernels for restrict pointers. NVRTC keeps to it for all programs that are
+        compiled later in the process, which is a RuntimeWarning: better write ``__restrict__`` in the source.
+        ``--restrict``.
+    device_as_default_execution_space : bool, optional
+        Take functions and variables without annotation for ``__device__`` ones.
+        ``--device-as-default-execution-space``.
+    device_int128 : bool, optional
+        Allow ``__int128``. ``--device-int128``.
+    optimization_info : str, optional
+        The kind of optimizations to report in the log: ``"inline"``. NVRTC keeps to it for all programs that are
+        compiled later in the process. ``--optimization-info=``.
+    no_display_error_number : bool, optional
+        Leave the numbers of warnings out of the log. ``--no-display-error-number``.
+    diag_error, diag_suppress, diag_warn : int or list of int, optional
+        Numbers of diagnostics to make errors, to keep silent about, or to make warnings. ``--diag-error=``,
+        ``--diag-suppress=``, ``--diag-warn=``.
+    brief_diagnostics : bool, optional
+        Leave source lines out of diagnostics. ``--brief-diagnostics={true|false}``.
+    time : path, optional
+        A CSV file to add the times of the compiler's phases to; ``"-"`` is the log. ``--time=``.
+    split_compile : int, optional
+        The most threads to optimize with, 0 for as many as there are processors. ``--split-compile=``.
+    fdevice_syntax_only : bool, optional
+        Check the syntax only: what comes out has no kernels. ``--fdevice-syntax-only``.
+    minimal : bool, optional
+        Leave textures, surfaces, and the runtime's types and functions out of the language, to compile faster.
+        ``--minimal``.
+    no_cache : bool, optional
+        Do not use the compiler's own cache. NVRTC 12.9 and later have one in the driver, for which they load and
+        initialize it where there is one; set this to keep CUDA uninitialized, say because the process will fork.
+        ``--no-cache``.
+    fdevice_time_trace : path, optional
+        A JSON file for a profile of the compiler, to look at with chrome://tracing; its name gets the suffix ``.json``
+        if it has none. ``--fdevice-time-trace=``.
+    device_float128 : bool, optional
+        Allow ``__float128``, on architectures from sm_100 on. ``--device-float128``.
+    frandom_seed : str, optional
+        What to make generated names from, so that they are the same each time. ``--frandom-seed=``.
+    ofast_compile : str, optional
+        How much to trade for a faster compilation: ``"0"``, ``"min"``, ``"mid"`` or ``"max"``. ``--Ofast-compile=``.
+    pch : bool, optional
+        Make and use precompiled headers automatically; see :attr:`Program.pch_status`. ``--pch``.
+    create_pch : path, optional
+        The precompiled header to make. ``--create-pch=``.
+    use_pch : path, optional
+        The precompiled header to use. ``--use-pch=``.
+    pch_dir : path, optional
+        The directory of precompiled headers. ``--pch-dir=``.
+    pch_verbose : bool, optional
+        Say in the log why a precompiled header could not be used. ``--pch-verbose={true|false}``.
+    pch_messages : bool, optional
+        Say in the log when a precompiled header is made or used. ``--pch-messages={true|false}``.
+    instantiate_templates_in_pch : bool, optional
+        Instantiate templates before a precompiled header is made. ``--instantiate-templates-in-pch={true|false}``.
+    extra_sources : list of (str, str or bytes), optional
+        Further NVVM modules, by name. Not for C++.
+    use_libdevice : bool, optional
+        Link NVVM modules with libdevice. Not for C++.
+    numba_debug : bool, optional
+        Generate the debug information that Numba needs; needs `debug`, and an NVRTC that can. ``--numba-debug``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a value that the option cannot have, naming the option.
+    """
+
+    name: str | None = "default_program"
+    arch: str | int | None = None
+    relocatable_device_code: bool | None = None
+    extensible_whole_program: bool | None = None
+    debug: bool | None = None
+    lineinfo: bool | None = None
+    device_code_optimize: bool | None = None
+    ptxas_options: str | list[str] | tuple[str, ...] | None = None
+    max_register_count: int | None = None
+    ftz: bool | None = None
+    prec_sqrt: bool | None = None
+    prec_div: bool | None = None
+    fma: bool | None = None
+    use_fast_math: bool | None = None
+    extra_device_vectorization: bool | None = None
+    link_time_optimization: bool | None = None
+    gen_opt_lto: bool | None = None
+    define_macro: str | tuple[str, str] | list[str | tuple[str, str]] | tuple[str | tuple[str, str], ...] | None = None
+    undefine_macro: str | list[str] | tuple[str, ...] | None = None
+    include_path: _Paths | None = None
+    use_bundled_headers: bool | None = None
+    pre_include: _Paths | None = None
+    no_source_include: bool | None = None
+    std: str | None = None
+    builtin_move_forward: bool | None = None
+    builtin_initializer_list: bool | None = None
+    disable_warnings: bool | None = None
+    restrict: bool | None = None
+    device_as_default_execution_space: bool | None = None
+    device_int128: bool | None = None
+    optimization_info: str | None = None
+    no_display_error_number: bool | None = None
+    diag_error: int | list[int] | tuple[int, ...] | None = None
+    diag_suppress: int | list[int] | tuple[int, ...] | None = None
+    diag_warn: int | list[int] | tuple[int, ...] | None = None
+    brief_diagnostics: bool | None = None
+    time: _Path | None = None
+    split_compile: int | None = None
+    fdevice_syntax_only: bool | None = None
+    minimal: bool | None = None
+    no_cache: bool | None = None
+    fdevice_time_trace: _Path | None = None
+    device_float128: bool | None = None
+    frandom_seed: str | None = None
+    ofast_compile: str | None = None
+    pch: bool | None = None
+    create_pch: _Path | None = None
+    use_pch: _Path | None = None
+    pch_dir: _Path | None = None
+    pch_verbose: bool | None = None
+    pch_messages: bool | None = None
+    instantiate_templates_in_pch: bool | None = None
+    extra_sources: (
+        list[tuple[str, str | bytes | bytearray]] | tuple[tuple[str, str | bytes | bytearray], ...] | None
+    ) = None
+    use_libdevice: bool | None = None
+    numba_debug: bool | None = None
+
+    def __post_init__(self) -> None:
+        self._flags()
+
+    def __repr__(self) -> str:
+        given = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return f"ProgramOptions({', '.join(f'{name}={value!r}' for name, value in given if value is not None)})"
+
+    def as_bytes(
+        self, backend: CompilerBackendType | str, target_type: ObjectCodeFormatType | str | None = None
+    ) -> list[bytes]:
+        """Return the options as a compiler takes them.
+
+        Parameters
+        ----------
+        backend : CompilerBackendType or str
+            The compiler; in this release ``"NVRTC"``.
+        target_type : ObjectCodeFormatType or str, optional
+            The format to compile to, which decides on some options: ``"ltoir"`` implies link-time optimization, and for
+            ``"ptx"`` an ``sm_`` architecture becomes the ``compute_`` one, which spares NVRTC the assembler and gives
+            the same PTX; not with `ptxas_options`. Default: the options as they are.
+
+        Returns
+        -------
+        list of bytes
+            One option an item.
+
+        Raises
+        ------
+        ValueError
+            When options contradict the target, or are not for this compiler.
+        CUDAError
+            When `arch` is not set and there is no device.
+        NVRTCError
+            When `use_bundled_headers` is set and there is no NVRTC, whose version names the directory.
+        """
+        _check_backend(backend)
+        target = None if target_type is None else check_target(SourceCodeType.CXX, target_type)
+        flags = self._flags()
+        if self.extra_sources:
+            raise ValueError("ProgramOptions.extra_sources is for NVVM programs; C++ programs include what they need")
+        if self.use_libdevice:
+            raise ValueError("ProgramOptions.use_libdevice is for NVVM programs; C++ programs always have libdevice")
+        if target is ObjectCodeFormatType.LTOIR:
+            if not self.link_time_optimization:
+                flags.append(_LTO)
+        elif target is not None and self.link_time_optimization:
+            raise ValueError(
+                f'ProgramOptions.link_time_optimization makes LTO-IR, not {target}: compile to "ltoir" and link that'
+            )
+        if self.use_bundled_headers:
+            flags.append(f"{_BUNDLED_HEADERS}={_headers_directory()}")
+        return [_encode(flag) for flag in (self._arch_flag(target), *flags)]
+
+    def _check_trace_file(self) -> None:
+        """Raise when the file that `fdevice_time_trace` names cannot be written: NVRTC would abort the process."""
+        if self.fdevice_time_trace is None:
+            return
+        path = _trace_stem("fdevice_time_trace", self.fdevice_time_trace) + _TRACE_SUFFIX
+        try:
+            with open(path, "ab"):
+                pass
+        except OSError as error:
+            raise OSError(error.errno, f"ProgramOptions.fdevice_time_trace: {error.strerror}", path) from None
+
+    def _flags(self) -> list[str]:
+        """Return what depends on nothing but the values, or raise for the first that its option cannot have."""
+        if self.name is not None:
+            _string("name", self.name)
+        if self.arch is not None:
+            _architecture(self.arch)
+        for field in ("use_bundled_headers", "use_libdevice"):
+            if getattr(self, field) is not None:
+                _switch(field, getattr(self, field))
+        if self.extra_sources is not None:
+            _check_sources(self.extra_sources)
+        flags = []
+        for field, (flag, arguments) in _FLAGS.items():
+            value = getattr(self, field)
+            if value is not None:
+                flags += [flag + argument for argument in arguments(field, value)]
+        return flags
+
+    def _arch_flag(self, target: ObjectCodeFormatType | None) -> str:
+        kind, number = ("sm", _current_arch()) if self.arch is None else _architecture(self.arch)
+        if target is ObjectCodeFormatType.CUBIN and kind == "compute":
+            raise ValueError(
+                f"ProgramOptions.arch={self.arch!r} is a virtual architecture, and cubins are for real ones: "
+                f'set arch="sm_{number}"'
+            )
+        if target is ObjectCodeFormatType.PTX and self.ptxas_options is None:
+            kind = "compute"
+        return f"-arch={kind}_{number}"
+
+
+_Path = str | os.PathLike[str]
+_Paths = _Path | list[_Path] | tuple[_Path, ...]
+
+_ARCHITECTURE = re.compile(r"(?:(sm|compute)_)?(\d{2,3}[af]?)", re.ASCII)
+_LTO = "--dlink-time-opt"
+_BUNDLED_HEADERS = "--use-bundled-headers"
+_TRACE_SUFFIX = ".json"
+_MOST_THREADS = 1024  # NVRTC starts as many threads as it is told to: 100,000 of them hang it
+
+
+def field_of(flag: str) -> str | None:
+    """Return the field of ProgramOptions that a flag of the compiler stands for."""
+    return _FIELDS.get(flag.partition("=")[0])
+
+
+def _check_backend(backend: CompilerBackendType | str) -> None:
+    if not isinstance(backend, str):
+        raise TypeError(f"backend must be a str or CompilerBackendType, not {type(backend).__name__}")
+    known = {str(member).lower(): member for member in CompilerBackendType}
+    found = known.get(backend.lower())
+    if found is None:
+        raise ValueError(f"unknown backend {str(backend)!r}: there are {', '.join(CompilerBackendType)}")
+    if found is not CompilerBackendType.NVRTC:
+        raise NotImplementedError(f"options for the backend {found} are not supported yet: this release has NVRTC")
+
+
+def _current_arch() -> str:
+    """Return the architecture of the current device."""
+    try:
+        return Device().arch
+    except CUDAError as error:
+        hint = 'There is no device to compile for: say what to compile for, as in ProgramOptions(arch="sm_90")'
+        raise CUDAError(error.operation, error.code, error.code_name, error.meaning, hint=hint) from error
+
+
+def _headers_directory() -> str:
+    """Return where the bundled headers of the loaded NVRTC go: processes with different versions do not meet."""
+    from cudacore_compile._nvrtc import load
+
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(cache):  # as the specification wants it
+        cache = os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(cache, "cudacore", "nvrtc-headers", load().version_text)
+
+
+def _architecture(arch: object) -> tuple[str, str]:
+    """Split an architecture into its kind, ``sm`` or ``compute``, and its number with the variant's letter."""
+    text = str(arch) if isinstance(arch, int) and not isinstance(arch, bool) else arch
+    if not isinstance(text, str):
+        _wrong_type("arch", "a str or int", arch)
+    match = _ARCHITECTURE.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f'ProgramOptions.arch={arch!r} is not an architecture: write "sm_90", "compute_90", "sm_90a" or "90"'
+        )
+    return match[1] or "sm", match[2]
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")  # paths that are not UTF-8
+
+
+# What turns the value of an option into the arguments of its flag, one for each time that the flag is given.
+
+
+def _switch(field: str, value: object) -> list[str]:
+    if not isinstance(value, bool):
+        _wrong_type(field, "a bool", value)
+    return [""] if value else []
+
+
+def _true_or_false(field: str, value: object) -> list[str]:
+    if not isinstance(value, bool):
+        _wrong_type(field, "a bool", value)
+    return [f"={str(value).lower()}"]
+
+
+def _text(field: str, value: object) -> list[str]:
+    return [f"={_string(field, value)}"]
+
+
+def _texts(field: str, value: object) -> list[str]:
+    return [f"={_string(field, item)}" for item in _items(value)]
+
+
+def _path(field: str, value: object) -> list[str]:
+    return [f"={_path_string(field, value)}"]
+
+
+def _paths(field: str, value: object) -> list[str]:
+    return [f"={_path_string(field, item)}" for item in _items(value)]
+
+
+def _trace(field: str, value: object) -> list[str]:
+    return [f"={_trace_stem(field, value)}"]
+
+
+def _register_count(field: str, value: object) -> list[str]:
+    return [f"={_integer(field, value, 1, 2**31 - 1)}"]
+
+
+def _thread_count(field: str, value: object) -> list[str]:
+    return [f"={_integer(field, value, 0, _MOST_THREADS)}"]
+
+
+def _numbers(field: str, value: object) -> list[str]:
+    return [f"={_integer(field, item, 1, 2**31 - 1)}" for item in _items(value)]
+
+
+def _macros(field: str, value: object) -> list[str]:
+    pair = isinstance(value, tuple) and len(value) == 2 and all(isinstance(item, str) for item in value)
+    return [f"={_macro(field, item)}" for item in ([value] if pair else _items(value))]
+
+
+def _macro(field: str, value: object) -> str:
+    if isinstance(value, tuple) and len(value) == 2:
+        name, definition = value
+        text = f"{_string(field, name)}={_string(field, definition, empty=True)}"
+    else:
+        text = _string(field, value)
+    if "\n" in text:
+        raise ValueError(f"ProgramOptions.{field}: the macro {text!r} has a line break, where it would be cut off")
+    return text
+
+
+def _items(value: object) -> Sequence[object]:
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _string(field: str, value: object, *, empty: bool = False) -> str:
+    if not isinstance(value, str):
+        _wrong_type(field, "a str", value)
+    if not value and not empty:
+        raise ValueError(f"ProgramOptions.{field} must not be empty; use None to leave it out")
+    if "\0" in value:
+        raise ValueError(f"ProgramOptions.{field}={value!r} has a NUL character")
+    return value
+
+
+def _path_string(field: str, value: object) -> str:
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    return _string(field, value)
+
+
+def _trace_stem(field: str, value: object) -> str:
+    # NVRTC adds the suffix itself; in some versions, where there is one, to one part of the profile only.
+    return _path_string(field, value).removesuffix(_TRACE_SUFFIX)
+
+
+def _integer(field: str, value: object, least: int, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        _wrong_type(field, "an int", value)
+    if not least <= value <= most:
+        raise ValueError(f"ProgramOptions.{field}={value} is out of range: from {least} to {most}")
+    return value
+
+
+def _check_sources(sources: object) -> None:
+    expected = "a list of (name, source) pairs of a str and a str, bytes or bytearray"
+    if not isinstance(sources, (list, tuple)):
+        _wrong_type("extra_sources", expected, sources)
+    for item in sources:
+        pair = isinstance(item, tuple) and len(item) == 2
+        if not pair or not isinstance(item[0], str) or not isinstance(item[1], (str, bytes, bytearray)):
+            _wrong_type("extra_sources", expected, item)
+
+
+def _wrong_type(field: str, expected: str, value: object) -> NoReturn:
+    raise TypeError(f"ProgramOptions.{field} must be {expected}, not {type(value).__name__}")
+
+
+# All options of NVRTC whose flag depends on nothing but the value, in the order in which they are passed.
+_FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
+    "relocatable_device_code": ("--relocatable-device-code", _true_or_false),
+    "extensible_whole_program": ("--extensible-whole-program", _switch),
+    "debug": ("--device-debug", _switch),
+    "lineinfo": ("--generate-line-info", _switch),
+    "device_code_optimize": ("--dopt=on", _switch),
+    "ptxas_options": ("--ptxas-options", _texts),
+    "max_register_count": ("--maxrregcount", _register_count),
+    "ftz": ("--ftz", _true_or_false),
+    "prec_sqrt": ("--prec-sqrt", _true_or_false),
+    "prec_div": ("--prec-div", _true_or_false),
+    "fma": ("--fmad", _true_or_false),
+    "use_fast_math": ("--use_fast_math", _switch),
+    "extra_device_vectorization": ("--extra-device-vectorization", _switch),
+    "link_time_optimization": (_LTO, _switch),
+    "gen_opt_lto": ("--gen-opt-lto", _switch),
+    "define_macro": ("--define-macro", _macros),
+    "undefine_macro": ("--undefine-macro", _texts),
+    "include_path": ("--include-path", _paths),
+    "pre_include": ("--pre-include", _paths),
+    "no_source_include": ("--no-source-include", _switch),
+    "std": ("--std", _text),
+    "builtin_move_forward": ("--builtin-move-forward", _true_or_false),
+    "builtin_initializer_list": ("--builtin-initializer-list", _true_or_false),
+    "disable_warnings": ("--disable-warnings", _switch),
+    "restrict": ("--restrict", _switch),
+    "device_as_default_execution_space": ("--device-as-default-execution-space", _switch),
+    "device_int128": ("--device-int128", _switch),
+    "optimization_info": ("--optimization-info", _text),
+    "no_display_error_number": ("--no-display-error-number", _switch),
+    "diag_error": ("--diag-error", _numbers),
+    "diag_suppress": ("--diag-suppress", _numbers),
+    "diag_warn": ("--diag-warn", _numbers),
+    "brief_diagnostics": ("--brief-diagnostics", _true_or_false),
+    "time": ("--time", _path),
+    "split_compile": ("--split-compile", _thread_count),
+    "fdevice_syntax_only": ("--fdevice-syntax-only", _switch),
+    "minimal": ("--minimal", _switch),
+    "no_cache": ("--no-cache", _switch),
+    "fdevice_time_trace": ("--fdevice-time-trace", _trace),
+    "device_float128": ("--device-float128", _switch),
+    "frandom_seed": ("--frandom-seed", _text),
+    "ofast_compile": ("--Ofast-compile", _text),
+    "pch": ("--pch", _switch),
+    "create_pch": ("--create-pch", _path),
+    "use_pch": ("--use-pch", _path),
+    "pch_dir": ("--pch-dir", _path),
+    "pch_verbose": ("--pch-verbose", _true_or_false),
+    "pch_messages": ("--pch-messages", _true_or_false),
+    "instantiate_templates_in_pch": ("--instantiate-templates-in-pch", _true_or_false),
+    "numba_debug": ("--numba-debug", _switch),
+}
+_FIELDS = {flag.partition("=")[0]: field for field, (flag, _) in _FLAGS.items()} | {
+    "--gpu-architecture": "arch",
+    _BUNDLED_HEADERS: "use_bundled_headers",
+}

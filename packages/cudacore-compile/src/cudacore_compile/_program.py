@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs: source code to be compiled."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cudacore_compile import _nvrtc
+from cudacore_compile._errors import NVRTCError
+from cudacore_compile._options import ProgramOptions
+from cudacore_compile._targets import check_code_type, check_target
+from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
+from cudacore_handles import ObjectCode
+from cudacore_handles._errors import closed
+from cudacore_handles._program import nvrtc_program_raw
+
+if TYPE_CHECKING:
+    from cuda.bindings import nvrtc
+
+
+class Program:
+    """Hold source code, and compile it.
+
+    A program can be compiled any number of times, to different formats, and by several threads at once: the compiler
+    runs without Python's global lock. It keeps what it was made of, so later changes to `options` or `headers` do not
+    reach it. No driver is needed, unless the architecture is left to the current device. (NVRTC uses a cache in the
+    driver where there is one; see :attr:`ProgramOptions.no_cache`.)
+
+    Parameters
+    ----------
+    code : str, bytes or bytearray
+        The source code.
+    code_type : SourceCodeType or str
+        Its type: ``"c++"``. See :data:`SUPPORTED_TARGETS`.
+    options : ProgramOptions, optional
+        How to compile it. Default ``ProgramOptions()``.
+    headers : mapping of str to str or bytes, optional
+        Contents of files that the program can include without their being there, by the names that it includes them
+        with. They are found before all others. Default none.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that cannot be used, such as a type of source code that this release does not compile.
+    """
+
+    __slots__ = ("__weakref__", "_box", "_closed", "_code", "_headers", "_is_new", "_lock", "_options", "_pch_status")
+    _box: Any  # the NVRTC program last made, None before there is one
+    _is_new: bool  # whether that one is still to be compiled
+
+    def __init__(
+        self,
+        code: str | bytes | bytearray,
+        code_type: SourceCodeType | str,
+        options: ProgramOptions | None = None,
+        *,
+        headers: Mapping[str, str | bytes] | None = None,
+    ) -> None:
+        check_code_type(code_type)
+        if options is None:
+            options = ProgramOptions()
+        elif not isinstance(options, ProgramOptions):
+            raise TypeError(f"options must be a ProgramOptions, not {type(options).__name__}")
+        self._code = _source("code", code)
+        if not self._code:
+            raise ValueError("code must not be empty")
+        self._headers = _header_files(headers)
+        self._options = copy.deepcopy(options)
+        self._lock = threading.Lock()  # of the attributes below; never held while the compiler runs
+        self._box = None
+        self._is_new = False
+        self._closed = False
+        self._pch_status: PCHStatusType | None = None
+
+    def __repr__(self) -> str:
+        state = " closed" if self._closed else ""
+        arch = self._options.arch or "of the current device"
+        return f"<Program {self._name!r} c++, arch {arch}, {len(self._code)} bytes{state}>"
+
+    def compile(
+        self,
+        target_type: ObjectCodeFormatType | str,
+        name_expressions: Sequence[str | bytes] = (),
+        logs: Any = None,
+        *,
+        cache: Any = None,
+    ) -> ObjectCode:
+        """Compile the program (nvrtcCompileProgram).
+
+        Parameters
+        ----------
+        target_type : ObjectCodeFormatType or str
+            The format to compile to: ``"ptx"``, ``"cubin"`` or ``"ltoir"``.
+        name_expressions : list or tuple of str or bytes, optional
+            Names of kernels and addresses of variables as C++ writes them: ``"f<int>"``, ``"&n::v"``. Templates that
+            are named so are instantiated, and the kernels can be asked for by these names
+            (:attr:`~cudacore_handles.ObjectCode.symbol_mapping` has the mangled ones). Default none.
+        logs : object with a ``write`` method, optional
+            Receives the compiler's log as a str if there is any, whether the compilation succeeds or fails.
+            Default None.
+        cache : optional
+            For a program cache, which this release does not have: must be None.
+
+        Returns
+        -------
+        ObjectCode
+            The compiled code. PTX comes without the NUL at its end.
+
+        Raises
+        ------
+        NVRTCError
+            When the program does not compile, with the compiler's log and command line, or when there is no NVRTC.
+        CUDAError
+            When the architecture is left to the current device and there is none.
+        OSError
+            When the file that `fdevice_time_trace` names cannot be written.
+        TypeError, ValueError
+            For arguments that cannot be used, options that contradict the target, and a closed program.
+        """
+        target = check_target(SourceCodeType.CXX, target_type)
+        names = _names(name_expressions)
+        if logs is not None and not callable(getattr(logs, "write", None)):
+            raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
+        if cache is not None:
+            raise NotImplementedError("program caches are not supported yet: cache must be None")
+        if self._closed:
+            raise closed(self)
+        options = self._options
+        flags = options.as_bytes(CompilerBackendType.NVRTC, target)
+        options._check_trace_file()
+        compiler = _nvrtc.load()
+        box = self._box_to_compile(compiler)
+        log = ""
+        try:
+            result = compiler.compile(
+                nvrtc_program_raw(box),
+                flags,
+                names,
+                target,
+                program_name=self._name.encode(),
+                creates_pch=bool(options.pch or options.create_pch),
+            )
+            log = result.log
+        except NVRTCError as error:
+            log = error.log
+            raise
+        finally:
+            del box  # lest the traceback of a failure keep the NVRTC program
+            if logs is not None and log:
+                logs.write(log)
+        self._pch_status = result.pch_status
+        return ObjectCode._init(result.code, target.value, name=self._name, symbol_mapping=result.lowered_names)
+
+    def close(self) -> None:
+        """Give up the program. Calling it again does nothing; compilations that are running are finished."""
+        with self._lock:
+            self._closed = True
+            box, self._box, self._is_new = self._box, None, False
+        del box  # nvrtcDestroyProgram, outside the lock
+
+    def _box_to_compile(self, compiler: _nvrtc.NVRTC) -> Any:
+        """Return an NVRTC program that is the caller's to compile: NVRTC compiles each one once."""
+        with self._lock:
+            if self._is_new:
+                self._is_new = False
+                return self._box
+        box = compiler.create(self._code, self._name.encode(), self._headers)
+        with self._lock:
+            if self._closed:
+                raise closed(self)
+            previous, self._box, self._is_new = self._box, box, False
+        del previous  # nvrtcDestroyProgram, outside the lock
+        return box
+
+    @property
+    def _name(self) -> str:
+        return self._options.name or "default_program"
+
+    @property
+    def is_closed(self) -> bool:
+        """bool: Whether :meth:`close` was called."""
+        return self._closed
+
+    @property
+    def backend(self) -> CompilerBackendType:
+        """CompilerBackendType: The compiler: NVRTC for C++."""
+        return CompilerBackendType.NVRTC
+
+    @property
+    def pch_status(self) -> PCHStatusType | None:
+        """PCHStatusType or None: What became of the precompiled header in the last compilation that succeeded.
+
+        None before that, and where the options do not ask for one to be made (`pch`, `create_pch`).
+        """
+        return self._pch_status
+
+    @property
+    def handle(self) -> nvrtc.nvrtcProgram:
+        """cuda.bindings.nvrtc.nvrtcProgram: The NVRTC program for ``cuda.bindings``.
+
+        Before the first compilation, the one that will be compiled; then the one of the latest compilation, be it done,
+        failed or running. It lives until the next compilation starts or the program is closed.
+        """
+        compiler = _nvrtc.load()
+        if self._box is None:
+            box = compiler.create(self._code, self._name.encode(), self._headers)
+            with self._lock:
+                if self._box is None and not self._closed:
+                    self._box, self._is_new = box, True
+        box = self._box
+        if box is None:
+            raise closed(self)
+        return compiler.handle(nvrtc_program_raw(box))
+
+
+def _source(argument: str, source: object) -> bytes:
+    if isinstance(source, str):
+        try:
+            source = source.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{argument} is not Unicode text: {error}") from None
+    elif isinstance(source, bytearray):
+        source = bytes(source)
+    elif not isinstance(source, bytes):
+        raise TypeError(f"{argument} must be a str, bytes or bytearray, not {type(source).__name__}")
+    if b"\0" in source:
+        raise ValueError(f"{argument} has a NUL character at byte {source.index(0)}: the compiler would stop there")
+    return source
+
+
+def _header_files(headers: Mapping[str, str | bytes] | None) -> dict[bytes, bytes]:
+    if headers is None:
+        return {}
+    if not isinstance(headers, Mapping):
+        raise TypeError(f"headers must be a mapping of names to contents, not {type(headers).__name__}")
+    files: dict[bytes, bytes] = {}
+    for name, content in headers.items():
+        if not isinstance(name, str):
+            raise TypeError(f"names in headers must be str, not {type(name).__name__}")
+        if not name:
+            raise ValueError("a name in headers is empty")
+        files[_source("a name in headers", name)] = _source(f"headers[{name!r}]", content)
+    return files
+
+
+def _names(expressions: object) -> list[str]:
+    """Return name expressions as str, each once."""
+    if not isinstance(expressions, (list, tuple)):
+        hint = f"; write [{expressions!r}]" if isinstance(expressions, (str, bytes)) else ""
+        raise TypeError(f"name_expressions must be a list or tuple, not {type(expressions).__name__}{hint}")
+    names: dict[str, None] = {}
+    for expression in expressions:
+        if not isinstance(expression, (str, bytes)):
+            raise TypeError(f"items of name_expressions must be str or bytes, not {type(expression).__name__}")
+        try:
+            text = _source("a name expression", expression).decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"a name expression is not UTF-8: {error}") from None
+        if not text or text.isspace():
+            raise ValueError("a name expression is empty")
+        names[text] = None
+    return list(names)

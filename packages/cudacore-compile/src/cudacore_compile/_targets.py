@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be compiled to what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import TypeVar
+
+from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
+
+SUPPORTED_TARGETS: Mapping[SourceCodeType, tuple[ObjectCodeFormatType, ...]] = MappingProxyType(
+    {SourceCodeType.CXX: (ObjectCodeFormatType.PTX, ObjectCodeFormatType.CUBIN, ObjectCodeFormatType.LTOIR)}
+)
+"""The formats that source code of each type compiles to in this release."""
+
+_E = TypeVar("_E", bound=Enum)
+
+
+def check_code_type(code_type: SourceCodeType | str) -> SourceCodeType:
+    """Return the type of source code that a user named, or raise when nothing compiles it."""
+    found = _member(SourceCodeType, "code_type", code_type)
+    if found is None or found not in SUPPORTED_TARGETS:
+        raise ValueError(_unsupported(f"code_type {_quote(code_type)}"))
+    return found
+
+
+def check_target(code_type: SourceCodeType, target_type: ObjectCodeFormatType | str) -> ObjectCodeFormatType:
+    """Return the format that a user named, or raise when source code of that type cannot be compiled to it."""
+    found = _member(ObjectCodeFormatType, "target_type", target_type)
+    if found is None or found not in SUPPORTED_TARGETS[code_type]:
+        raise ValueError(_unsupported(f"target_type {_quote(target_type)} for code_type {_quote(code_type)}"))
+    return found
+
+
+def _member(kind: type[_E], argument: str, value: _E | str) -> _E | None:
+    if not isinstance(value, str):
+        raise TypeError(f"{argument} must be a str or {kind.__name__}, not {type(value).__name__}")
+    try:
+        return kind(value.lower())
+    except ValueError:
+        return None
+
+
+def _quote(name: str) -> str:
+    return repr(str(name))
+
+
+def _unsupported(what: str) -> str:
+    """Make the message for everything that is not in the table."""
+    table = "; ".join(
+        f"{_quote(code_type)} to {', '.join(map(_quote, targets))}" for code_type, targets in SUPPORTED_TARGETS.items()
+    )
+    return f"unsupported {what}: this release compiles {table}"

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the compilers share."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from cudacore_compile import Program, ProgramOptions
+from cudacore_compile._nvrtc import load
+from cudacore_handles import live_counts
+from pytest_cudacore import CALL_FAILED
+
+
+class Compiled(NamedTuple):
+    code: bytes
+    log: str
+
+    @property
+    def text(self) -> str:
+        return self.code.decode()
+
+
+@pytest.fixture
+def build() -> Callable[..., Compiled]:
+    """Compile C++ for sm_90 to PTX, unless told otherwise; return the code and the log."""
+
+    def build(source: str, target: str = "ptx", **options: Any) -> Compiled:
+        logs = io.StringIO()
+        options.setdefault("arch", "sm_90")
+        code = Program(source, "c++", ProgramOptions(**options)).compile(target, logs=logs).code
+        assert isinstance(code, bytes)
+        return Compiled(code, logs.getvalue())
+
+    return build
+
+
+def run_python(code: str, *, executable: str = sys.executable, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own, with more environment variables."""
+    return subprocess.run(
+        [executable, "-c", textwrap.dedent(code)],
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def python() -> Callable[..., subprocess.CompletedProcess[str]]:
+    return run_python
+
+
+@pytest.fixture(scope="session")
+def nvrtc_version() -> tuple[int, ...]:
+    return tuple(map(int, load().version_text.split(".")))
+
+
+@pytest.fixture(autouse=True)
+def _no_program_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test after which an NVRTC program lives on."""
+    gc.collect()
+    before = live_counts()["nvrtc_program"]
+    yield
+    if not request.node.stash.get(CALL_FAILED, False):  # else the traceback keeps the test's objects
+        gc.collect()
+        assert live_counts()["nvrtc_program"] <= before

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import _ctypes
+import importlib.metadata
+import shutil
+import site
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cudacore_compile import NVRTCError, _nvrtc
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_import_is_light(python: Run) -> None:
+    """Importing the package would cost the import of cuda.bindings or NumPy, or load the compiler or the driver."""
+    result = python(
+        """
+        import sys
+        import cudacore_compile
+        print(sorted(name for name in sys.modules if name.startswith(("cuda.", "numpy", "ctypes"))))
+        print([line for line in open("/proc/self/maps") if "libnvrtc" in line or "libcuda.so" in line])
+        """
+    )
+    assert result.stdout.split() == ["[]", "[]"], result.stderr
+
+
+@pytest.mark.parametrize("no_cache", [True, None])
+def test_no_driver_is_needed(python: Run, tmp_path: Path, no_cache: bool | None) -> None:
+    """Compiling would load the driver, and so be slow, or fail, on machines without a GPU."""
+    # Something that dlopen() finds as the driver on any machine, so that loading it shows, and using it fails.
+    shutil.copy(_ctypes.__file__, tmp_path / "libcuda.so.1")
+    result = python(
+        f"""
+        from cudacore_compile import Program, ProgramOptions
+        options = ProgramOptions(arch="sm_90", no_cache={no_cache})
+        program = Program('extern "C" __global__ void k() {{}}', "c++", options)
+        for target in ("ptx", "cubin", "ltoir"):
+            print(len(program.compile(target).code) > 0)
+        print("libcuda.so" in open("/proc/self/maps").read())
+        """,
+        LD_LIBRARY_PATH=str(tmp_path),
+        CUDACORE_DRIVER=str(tmp_path / "libcuda.so.1"),
+    )
+    *compiled, loaded = result.stdout.split()
+    assert compiled == ["True"] * 3, result.stderr
+    if no_cache:  # else NVRTC itself looks for a cache in the driver
+        assert loaded == "False"
+
+
+def test_missing_nvrtc(python: Run, tmp_path: Path) -> None:
+    """A missing NVRTC would not be an error that says what to install, or break what needs no compiler."""
+    # NVRTC is looked for in the folders of installed packages: an environment that has none but can import ours.
+    venv.create(tmp_path / "venv", symlinks=True)
+    result = python(
+        f"""
+        import site
+        for folder in {[*site.getsitepackages(), *(path for path in sys.path if path)]!r}:
+            site.addsitedir(folder)
+        import cudacore_compile
+        program = cudacore_compile.Program("__device__ int x;", "c++", cudacore_compile.ProgramOptions(arch="sm_90"))
+        for use in (lambda: program.compile("ptx"), lambda: program.handle, lambda: program.compile("ptx")):
+            try:
+                use()
+                print("found")
+            except cudacore_compile.NVRTCError as error:
+                print(error.code_name, error.code, error.hint)
+        program.close()
+        """,
+        executable=str(tmp_path / "venv" / "bin" / "python"),
+        CUDA_PATH="",
+        CUDA_HOME="",
+        CONDA_PREFIX="",
+    )
+    assert result.returncode == 0, result.stderr
+    if "found" in result.stdout:
+        pytest.skip("there is an NVRTC in the system, outside of Python's packages")
+    hint = 'Install it with: python -m pip install "cudacore-compile[cu13]" (or [cu12])'
+    assert result.stdout.splitlines() == [f"NVRTC_NOT_FOUND -1 {hint}"] * 3
+
+
+def test_nvrtc_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken NVRTC would be reported by whatever exception the search for it raises."""
+    import cuda.pathfinder
+
+    def fail(name: str) -> None:
+        raise OSError(f"lib{name}.so: file too short")
+
+    monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", fail)
+    with pytest.raises(NVRTCError, match=r"^load NVRTC: NVRTC_NOT_FOUND.*\nlibnvrtc.so: file too short"):
+        _nvrtc.NVRTC()
+
+
+def test_load_gives_one() -> None:
+    """NVRTC would be looked for at each compilation."""
+    assert _nvrtc.load() is _nvrtc.load()
+
+
+def test_version_of_the_wheel() -> None:
+    """The NVRTC that is used would be another than the one that was installed with the package."""
+    wheels = {"nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"}
+    versions = [wheel.version for wheel in importlib.metadata.distributions() if wheel.metadata["Name"] in wheels]
+    if len(versions) != 1:
+        pytest.skip(f"needs one wheel of NVRTC, not {len(versions)}")
+    assert versions[0].startswith(f"{_nvrtc.load().version_text}.")

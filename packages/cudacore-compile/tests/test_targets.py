@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from cudacore_compile import SUPPORTED_TARGETS, Program, ProgramOptions
+from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
+
+TABLE = re.escape("this release compiles 'c++' to 'ptx', 'cubin', 'ltoir'")
+
+
+def test_table_is_what_works() -> None:
+    """The table would promise what cannot be compiled, or hide what can be."""
+    program = Program("__device__ int x;", "c++", ProgramOptions(arch="sm_90"))
+    for target in ObjectCodeFormatType:
+        if target in SUPPORTED_TARGETS[SourceCodeType.CXX]:
+            assert program.compile(target).code_type == target
+        else:
+            what = rf"target_type '{target}' for code_type 'c\+\+'"
+            with pytest.raises(ValueError, match=f"^unsupported {what}: {TABLE}$"):
+                program.compile(target)
+
+
+def test_table_takes_strings_and_cannot_be_changed() -> None:
+    """The table could not be asked with plain strings, or be changed for everybody."""
+    assert "cubin" in SUPPORTED_TARGETS["c++"]  # type: ignore[index]
+    with pytest.raises(TypeError):
+        SUPPORTED_TARGETS["c++"] = ()  # type: ignore[index]
+
+
+@pytest.mark.parametrize("code_type", ["ptx", "nvvm", SourceCodeType.PTX, "fortran", ""])
+def test_code_types_that_are_not_there(code_type: str) -> None:
+    """A type of source code that nothing compiles would get as far as the compiler."""
+    with pytest.raises(ValueError, match=rf"^unsupported code_type '{code_type}': {TABLE}$"):
+        Program("__device__ int x;", code_type)
+
+
+@pytest.mark.parametrize("value", [None, 1, b"ptx"])
+def test_wrong_types(value: Any) -> None:
+    """Something that is no name would be looked up as one."""
+    with pytest.raises(TypeError, match="code_type must be a str or SourceCodeType"):
+        Program("__device__ int x;", value)
+    program = Program("__device__ int x;", "c++", ProgramOptions(arch="sm_90"))
+    with pytest.raises(TypeError, match="target_type must be a str or ObjectCodeFormatType"):
+        program.compile(value)
+
+
+def test_case_does_not_matter() -> None:
+    """Programs that write C++ in capitals would not run."""
+    assert Program("__device__ int x;", "C++", ProgramOptions(arch="sm_90")).compile("PTX").code_type == "ptx"

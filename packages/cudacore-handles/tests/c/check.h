@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CHECK_H
+#define CHECK_H
+
+/*
+ * What the test programs share. A program runs its tests one by one with RUN and returns 0, or 77 to be skipped; a
+ * check that fails says where and ends the program with 1. Each test starts with the double reset, and must leave
+ * nothing alive on either side and no misuse noted.
+ */
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include <cudacore/cudacore.h>
+
+#include "fakecuda.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CHECK_SANITIZED 1
+#else
+#define CHECK_SANITIZED 0
+#endif
+
+enum { CHECK_SKIP = 77 };
+
+void check_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4), noreturn));
+
+#define CHECK(condition)                                                                                               \
+  do {                                                                                                                 \
+    if (!(condition))                                                                                                  \
+      check_fail(__FILE__, __LINE__, "%s", #condition);                                                                \
+  } while (0)
+
+/* Integers, or pointers cast to them. */
+#define CHECK_EQ(left, right) check_eq((long long)(left), (long long)(right), #left " == " #right, __FILE__, __LINE__)
+#define CHECK_PTR(left, right)                                                                                         \
+  check_eq((long long)(uintptr_t)(left), (long long)(uintptr_t)(right), #left " == " #right, __FILE__, __LINE__)
+#define CHECK_STR(left, right) check_str(left, right, #left, __FILE__, __LINE__)
+#define CHECK_HAS(text, part) check_has(text, part, #text, __FILE__, __LINE__)
+void check_eq(long long left, long long right, const char *what, const char *file, int line);
+void check_str(const char *left, const char *right, const char *what, const char *file, int line);
+void check_has(const char *text, const char *part, const char *what, const char *file, int line);
+
+/* A cch_ call that must succeed, and one that must fail with a code. */
+#define OK(call) check_status(call, 0, #call, __FILE__, __LINE__)
+#define FAILS(code, call) check_status(call, code, #call, __FILE__, __LINE__)
+void check_status(int status, int expected, const char *what, const char *file, int line);
+
+/* The calling thread's last failure, in storage that the next call overwrites. */
+const cch_error *check_error(void);
+
+/* Opens the double that $CUDACORE_DRIVER names, or ends the program with 77 when that is no double. */
+void check_open(void);
+
+#define RUN(test) check_run(test, #test)
+void check_run(void (*test)(void), const char *name);
+
+/* Nothing alive on either side, no misuse. RUN does it after each test. */
+#define CHECK_CLEAN() check_clean(__FILE__, __LINE__)
+void check_clean(const char *file, int line);
+
+/* Runs a function in `count` threads that start together, and waits for them. */
+void check_threads(int count, void (*function)(int index, void *argument), void *argument);
+
+/* The double's controls, as fakecuda.h describes them. */
+#define POINTER(result, name, parameters) extern result(*name) parameters;
+FAKE_CONTROLS(POINTER)
+#undef POINTER
+
+/* The driver itself, for what a foreign owner does. */
+#undef cuDevicePrimaryCtxRelease
+#undef cuStreamDestroy
+#undef cuEventDestroy
+#undef cuMemAlloc
+#undef cuMemFree
+#define CHECK_DRIVER(X)                                                                                                \
+  X(cuInit, 2000)                                                                                                      \
+  X(cuDevicePrimaryCtxRetain, 7000)                                                                                    \
+  X(cuDevicePrimaryCtxRelease, 11000)                                                                                  \
+  X(cuCtxGetCurrent, 4000)                                                                                             \
+  X(cuCtxSetCurrent, 4000)                                                                                             \
+  X(cuStreamCreateWithPriority, 5050)                                                                                  \
+  X(cuStreamDestroy, 4000)                                                                                             \
+  X(cuEventCreate, 2000)                                                                                               \
+  X(cuEventDestroy, 4000)                                                                                              \
+  X(cuMemPoolCreate, 11020)                                                                                            \
+  X(cuMemPoolDestroy, 11020)                                                                                           \
+  X(cuMemAlloc, 3020)                                                                                                  \
+  X(cuMemFree, 3020)                                                                                                   \
+  X(cuLibraryLoadData, 12000)                                                                                          \
+  X(cuLibraryUnload, 12000)                                                                                            \
+  X(cuLibraryGetKernel, 12000)
+
+typedef struct check_driver {
+#define FIELD(name, version) PFN_##name##_v##version name;
+  CHECK_DRIVER(FIELD)
+#undef FIELD
+} check_driver;
+extern check_driver driver;
+
+/* PTX with the kernels "empty", "add" (three pointers and a count) and "mixed" (one parameter of each kind). */
+extern const char check_ptx[];
+
+/* Arguments of "mixed", laid out as its argument block. */
+typedef struct check_mixed {
+  uint64_t pointer;
+  float single;
+  uint32_t count;
+  double value;
+  uint32_t block[3];
+} check_mixed;
+enum { CHECK_MIXED_SIZE = 36, CHECK_MIXED_COUNT = 5 };
+
+#endif

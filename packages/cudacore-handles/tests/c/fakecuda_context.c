@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The double's devices, contexts, streams and events. */
+#include "fakecuda_internal.h"
+
+/* ---- devices and contexts ---------------------------------------------------------------------------------------- */
+
+CUresult CUDAAPI cuDeviceGetCount(int *count) {
+  ENTER(cuDeviceGetCount);
+  *count = DEVICES;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal) {
+  ENTER(cuDeviceGet);
+  TRY(check_device(ordinal));
+  *device = ordinal;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuDeviceGetAttribute(int *out, CUdevice_attribute attribute, CUdevice device) {
+  static const struct {
+    CUdevice_attribute attribute;
+    int value;
+  } known[] = {
+      {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+      {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
+      {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},
+      {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
+      {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647},
+      {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535},
+      {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 49152},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 233472},
+      {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 1024},
+      {CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, 65536},
+      {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
+      {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2147483647},
+      {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
+      {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
+      {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1980000},
+      {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
+      {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
+      {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 32},
+      {CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1},
+      {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
+      {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
+      {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
+      {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
+      {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},
+      {CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 1},
+      {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
+  };
+  ENTER(cuDeviceGetAttribute);
+  TRY(check_device(device));
+  if (attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
+    return leave(CUDA_ERROR_INVALID_VALUE);
+  *out = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? device + 1 : 0;
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (known[i].attribute == attribute)
+      *out = known[i].value;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
+  ENTER(cuDevicePrimaryCtxRetain);
+  TRY(check_device(device));
+  state.contexts[device].u.ctx.retains++;
+  *out = (CUcontext)&state.contexts[device];
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
+  ENTER(cuDevicePrimaryCtxRelease_v2);
+  TRY(check_device(device));
+  object *context = &state.contexts[device];
+  if (!context->u.ctx.retains) {
+    violate("the primary context of device %d is not retained", device);
+    return leave(CUDA_ERROR_INVALID_CONTEXT);
+  }
+  context->u.ctx.retains--;
+  if (!context->u.ctx.retains && context->u.ctx.residents)
+    violate("the primary context of device %d goes with %zu objects alive in it", device, context->u.ctx.residents);
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuCtxGetCurrent(CUcontext *out) {
+  ENTER(cuCtxGetCurrent);
+  *out = depth ? (CUcontext)stack[depth - 1] : NULL;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle) {
+  ENTER(cuCtxSetCurrent);
+  object *context = NULL;
+  if (!handle) {
+    if (depth)
+      depth--;
+    return leave(CUDA_SUCCESS);
+  }
+  TRY(find_object(&context, FAKE_CONTEXT, handle));
+  if (!context->u.ctx.retains)
+    violate("the primary context of device %d was released", context->u.ctx.device);
+  if (!depth)
+    depth = 1;
+  stack[depth - 1] = context;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuCtxPushCurrent(CUcontext handle) {
+  ENTER(cuCtxPushCurrent_v2);
+  object *context = NULL;
+  if (!handle || depth == MAX_DEPTH)
+    return leave(CUDA_ERROR_INVALID_VALUE);
+  TRY(find_object(&context, FAKE_CONTEXT, handle));
+  TRY(check_context(context));
+  stack[depth++] = context;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuCtxPopCurrent(CUcontext *out) {
+  ENTER(cuCtxPopCurrent_v2);
+  if (!depth) {
+    violate("no context is current");
+    return leave(CUDA_ERROR_INVALID_CONTEXT);
+  }
+  depth--;
+  if (out)
+    *out = (CUcontext)stack[depth];
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
+  ENTER(cuCtxGetDevice);
+  if (!depth) /* a question, not a misuse */
+    return leave(CUDA_ERROR_INVALID_CONTEXT);
+  *device = stack[depth - 1]->u.ctx.device;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuCtxSynchronize(void) {
+  ENTER(cuCtxSynchronize);
+  object *context;
+  TRY(current_context(&context));
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  ENTER(cuCtxGetStreamPriorityRange);
+  object *context;
+  TRY(current_context(&context));
+  if (least)
+    *least = LEAST_PRIORITY;
+  if (greatest)
+    *greatest = GREATEST_PRIORITY;
+  return leave(CUDA_SUCCESS);
+}
+
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
+
+CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
+  ENTER(cuStreamCreateWithPriority);
+  object *context;
+  TRY(current_context(&context));
+  if (flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+    return leave(CUDA_ERROR_INVALID_VALUE);
+  object *stream = new_object(FAKE_STREAM);
+  if (!stream)
+    return leave(CUDA_ERROR_OUT_OF_MEMORY);
+  bind_to_context(stream, context);
+  stream->u.stream.flags = flags;
+  stream->u.stream.priority = priority < GREATEST_PRIORITY ? GREATEST_PRIORITY
+                              : priority > LEAST_PRIORITY  ? LEAST_PRIORITY
+                                                           : priority;
+  *out = (CUstream)stream;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuStreamDestroy(CUstream handle) {
+  ENTER(cuStreamDestroy_v2);
+  object *stream;
+  TRY(find_object(&stream, FAKE_STREAM, handle));
+  end_object(stream);
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *out) {
+  ENTER(cuStreamGetCtx);
+  object *stream, *context;
+  TRY(find_stream(&stream, &context, handle));
+  *out = (CUcontext)context;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuStreamGetFlags(CUstream handle, unsigned *flags) {
+  ENTER(cuStreamGetFlags);
+  object *stream, *context;
+  TRY(find_stream(&stream, &context, handle));
+  *flags = stream ? stream->u.stream.flags : 0;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuStreamGetPriority(CUstream handle, int *priority) {
+  ENTER(cuStreamGetPriority);
+  object *stream, *context;
+  TRY(find_stream(&stream, &context, handle));
+  *priority = stream ? stream->u.stream.priority : 0;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuStreamQuery(CUstream handle) {
+  ENTER(cuStreamQuery);
+  object *stream, *context;
+  return leave(find_stream(&stream, &context, handle));
+}
+
+CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
+  ENTER(cuStreamSynchronize);
+  object *stream, *context;
+  return leave(find_stream(&stream, &context, handle));
+}
+
+CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags) {
+  ENTER(cuStreamWaitEvent);
+  object *stream, *context, *event;
+  TRY(find_stream(&stream, &context, handle));
+  TRY(find_object(&event, FAKE_EVENT, event_handle));
+  return leave(flags > CU_EVENT_WAIT_EXTERNAL ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
+CUresult CUDAAPI cuEventCreate(CUevent *out, unsigned flags) {
+  ENTER(cuEventCreate);
+  object *context;
+  TRY(current_context(&context));
+  const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  if ((flags & ~known) || ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
+    return leave(CUDA_ERROR_INVALID_VALUE);
+  object *event = new_object(FAKE_EVENT);
+  if (!event)
+    return leave(CUDA_ERROR_OUT_OF_MEMORY);
+  bind_to_context(event, context);
+  event->u.event.flags = flags;
+  *out = (CUevent)event;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuEventDestroy(CUevent handle) {
+  ENTER(cuEventDestroy_v2);
+  object *event;
+  TRY(find_object(&event, FAKE_EVENT, handle));
+  end_object(event);
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_handle) {
+  ENTER(cuEventRecord);
+  object *event, *stream, *context;
+  TRY(find_stream(&stream, &context, stream_handle));
+  TRY(find_object(&event, FAKE_EVENT, handle));
+  if (event->context != context) {
+    violate("the event is of device %d's context, the stream of device %d's", event->context->u.ctx.device,
+            context->u.ctx.device);
+    return leave(CUDA_ERROR_INVALID_HANDLE);
+  }
+  event->u.event.recorded = true;
+  clock_gettime(CLOCK_MONOTONIC, &event->u.event.time);
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuEventQuery(CUevent handle) {
+  ENTER(cuEventQuery);
+  object *event;
+  return leave(find_object(&event, FAKE_EVENT, handle));
+}
+
+CUresult CUDAAPI cuEventSynchronize(CUevent handle) {
+  ENTER(cuEventSynchronize);
+  object *event;
+  return leave(find_object(&event, FAKE_EVENT, handle));
+}
+
+static CUresult elapsed(float *milliseconds, CUevent start_handle, CUevent end_handle) {
+  object *start, *end;
+  CUresult result = find_object(&start, FAKE_EVENT, start_handle);
+  if (result == CUDA_SUCCESS)
+    result = find_object(&end, FAKE_EVENT, end_handle);
+  if (result != CUDA_SUCCESS)
+    return result;
+  if (!start->u.event.recorded || !end->u.event.recorded ||
+      ((start->u.event.flags | end->u.event.flags) & CU_EVENT_DISABLE_TIMING))
+    return CUDA_ERROR_INVALID_HANDLE;
+  *milliseconds = (float)((double)(end->u.event.time.tv_sec - start->u.event.time.tv_sec) * 1e3 +
+                          (double)(end->u.event.time.tv_nsec - start->u.event.time.tv_nsec) * 1e-6);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
+  ENTER(cuEventElapsedTime);
+  return leave(elapsed(milliseconds, start, end));
+}
+
+CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end) {
+  ENTER(cuEventElapsedTime_v2);
+  return leave(elapsed(milliseconds, start, end));
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FAKECUDA_INTERNAL_H
+#define FAKECUDA_INTERNAL_H
+
+/* What the double's source files share: its entry points, its state, and how every call begins and ends. */
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <cuda.h>
+
+#include "fakecuda.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <time.h>
+
+#pragma GCC visibility push(hidden)
+
+#define DEVICES 2
+#define MAX_DEPTH 32
+#define MAX_LOG 65536
+#define MAX_FAILURES 64
+#define CHUNK 256
+
+#define LEAST_PRIORITY 0
+#define GREATEST_PRIORITY (-5) /* smaller numbers run first */
+
+/*
+ * Entry points: name, CUDA version of this ABI, the function, flags. Where a name has several versions, the newest
+ * comes first.
+ */
+#define BEFORE_INIT 1 /* works before cuInit */
+#define ENTRY_POINTS(X)                                                                                                \
+  X(cuGetProcAddress, 12000, cuGetProcAddress_v2, BEFORE_INIT)                                                         \
+  X(cuInit, 2000, cuInit, BEFORE_INIT)                                                                                 \
+  X(cuDriverGetVersion, 2020, cuDriverGetVersion, BEFORE_INIT)                                                         \
+  X(cuGetErrorName, 6000, cuGetErrorName, BEFORE_INIT)                                                                 \
+  X(cuGetErrorString, 6000, cuGetErrorString, BEFORE_INIT)                                                             \
+  X(cuDeviceGetCount, 2000, cuDeviceGetCount, 0)                                                                       \
+  X(cuDeviceGet, 2000, cuDeviceGet, 0)                                                                                 \
+  X(cuDeviceGetAttribute, 2000, cuDeviceGetAttribute, 0)                                                               \
+  X(cuDevicePrimaryCtxRetain, 7000, cuDevicePrimaryCtxRetain, 0)                                                       \
+  X(cuDevicePrimaryCtxRelease, 11000, cuDevicePrimaryCtxRelease_v2, 0)                                                 \
+  X(cuCtxGetCurrent, 4000, cuCtxGetCurrent, 0)                                                                         \
+  X(cuCtxSetCurrent, 4000, cuCtxSetCurrent, 0)                                                                         \
+  X(cuCtxPushCurrent, 4000, cuCtxPushCurrent_v2, 0)                                                                    \
+  X(cuCtxPopCurrent, 4000, cuCtxPopCurrent_v2, 0)                                                                      \
+  X(cuCtxGetDevice, 2000, cuCtxGetDevice, 0)                                                                           \
+  X(cuCtxSynchronize, 2000, cuCtxSynchronize, 0)                                                                       \
+  X(cuCtxGetStreamPriorityRange, 5050, cuCtxGetStreamPriorityRange, 0)                                                 \
+  X(cuStreamCreateWithPriority, 5050, cuStreamCreateWithPriority, 0)                                                   \
+  X(cuStreamDestroy, 4000, cuStreamDestroy_v2, 0)                                                                      \
+  X(cuStreamGetCtx, 9020, cuStreamGetCtx, 0)                                                                           \
+  X(cuStreamGetFlags, 5050, cuStreamGetFlags, 0)                                                                       \
+  X(cuStreamGetPriority, 5050, cuStreamGetPriority, 0)                                                                 \
+  X(cuStreamQuery, 2000, cuStreamQuery, 0)                                                                             \
+  X(cuStreamSynchronize, 2000, cuStreamSynchronize, 0)                                                                 \
+  X(cuStreamWaitEvent, 3020, cuStreamWaitEvent, 0)                                                                     \
+  X(cuEventCreate, 2000, cuEventCreate, 0)                                                                             \
+  X(cuEventDestroy, 4000, cuEventDestroy_v2, 0)                                                                        \
+  X(cuEventRecord, 2000, cuEventRecord, 0)                                                                             \
+  X(cuEventQuery, 2000, cuEventQuery, 0)                                                                               \
+  X(cuEventSynchronize, 2000, cuEventSynchronize, 0)                                                                   \
+  X(cuEventElapsedTime, 12080, cuEventElapsedTime_v2, 0)                                                               \
+  X(cuEventElapsedTime, 2000, cuEventElapsedTime, 0)                                                                   \
+  X(cuMemPoolCreate, 11020, cuMemPoolCreate, 0)                                                                        \
+  X(cuMemPoolDestroy, 11020, cuMemPoolDestroy, 0)                                                                      \
+  X(cuDeviceGetMemPool, 11020, cuDeviceGetMemPool, 0)                                                                  \
+  X(cuDeviceGetDefaultMemPool, 11020, cuDeviceGetDefaultMemPool, 0)                                                    \
+  X(cuMemPoolSetAttribute, 11020, cuMemPoolSetAttribute, 0)                                                            \
+  X(cuMemPoolGetAttribute, 11020, cuMemPoolGetAttribute, 0)                                                            \
+  X(cuMemAllocFromPoolAsync, 11020, cuMemAllocFromPoolAsync, 0)                                                        \
+  X(cuMemFreeAsync, 11020, cuMemFreeAsync, 0)                                                                          \
+  X(cuMemAlloc, 3020, cuMemAlloc_v2, 0)                                                                                \
+  X(cuMemFree, 3020, cuMemFree_v2, 0)                                                                                  \
+  X(cuMemHostAlloc, 2020, cuMemHostAlloc, 0)                                                                           \
+  X(cuMemFreeHost, 2000, cuMemFreeHost, 0)                                                                             \
+  X(cuMemcpyAsync, 4000, cuMemcpyAsync, 0)                                                                             \
+  X(cuMemsetD8Async, 3020, cuMemsetD8Async, 0)                                                                         \
+  X(cuMemsetD16Async, 3020, cuMemsetD16Async, 0)                                                                       \
+  X(cuMemsetD32Async, 3020, cuMemsetD32Async, 0)                                                                       \
+  X(cuPointerGetAttribute, 4000, cuPointerGetAttribute, 0)                                                             \
+  X(cuLibraryLoadData, 12000, cuLibraryLoadData, 0)                                                                    \
+  X(cuLibraryUnload, 12000, cuLibraryUnload, 0)                                                                        \
+  X(cuLibraryGetKernel, 12000, cuLibraryGetKernel, 0)                                                                  \
+  X(cuLibraryGetKernelCount, 12040, cuLibraryGetKernelCount, 0)                                                        \
+  X(cuLibraryEnumerateKernels, 12040, cuLibraryEnumerateKernels, 0)                                                    \
+  X(cuKernelGetLibrary, 12050, cuKernelGetLibrary, 0)                                                                  \
+  X(cuKernelGetName, 12030, cuKernelGetName, 0)                                                                        \
+  X(cuKernelGetParamInfo, 12040, cuKernelGetParamInfo, 0)                                                              \
+  X(cuLaunchKernelEx, 11060, cuLaunchKernelEx, 0)
+
+/* cuda.h's macro gives only the newer of these its name. */
+#undef cuEventElapsedTime
+CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end);
+CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end);
+
+/* One number an entry point; both versions of cuEventElapsedTime are the same to the log. */
+enum function {
+#define NUMBER(name, version, symbol, flags) FN_##symbol,
+  ENTRY_POINTS(NUMBER)
+#undef NUMBER
+      FUNCTIONS
+};
+
+/* One CUDA object. Its address is its handle. Objects are never given back to the heap, only to their free list. */
+typedef struct object object;
+struct object {
+  fake_kind kind;
+  bool live;
+  object *next_free;
+  object *context; /* of streams, events, allocations */
+  union {
+    struct {
+      int device;
+      size_t retains, residents;
+    } ctx;
+    struct {
+      unsigned flags;
+      int priority;
+    } stream;
+    struct {
+      unsigned flags;
+      bool recorded;
+      struct timespec time;
+    } event;
+    struct {
+      int device;
+      bool is_default;
+      CUmemPoolProps props;
+      cuuint64_t attributes[16];
+      size_t used, used_high, allocations;
+    } pool;
+    struct {
+      enum { POOL_MEMORY, DEVICE_MEMORY, HOST_MEMORY } origin;
+      CUdeviceptr base;
+      size_t size, capacity;
+      object *pool;
+    } memory;
+    struct {
+      object **kernels;
+      unsigned count;
+      CUresult broken; /* what the deferred load of a bad image comes to */
+    } library;
+    struct {
+      object *library;
+      char *name;
+      struct signature *signature;
+    } kernel;
+  } u;
+};
+
+typedef struct freed_block freed_block;
+
+typedef struct chunk {
+  struct chunk *next;
+  object objects[CHUNK];
+} chunk;
+
+/* Where the parameters of a kernel lie in its argument block, which ends at `end`. */
+struct signature {
+  size_t count, end;
+  struct {
+    size_t offset, size;
+  } params[];
+};
+
+/* One lock guards everything. */
+struct state {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  bool initialised;
+  pid_t process; /* that called cuInit */
+  chunk *chunks[FAKE_KIND_COUNT];
+  object *free[FAKE_KIND_COUNT];
+  size_t live[FAKE_KIND_COUNT];
+  object contexts[DEVICES];
+  object pools[DEVICES];
+  freed_block *freed;
+  size_t memory_used;
+  size_t calls[FUNCTIONS];
+  size_t total_calls;
+  fake_call log[MAX_LOG];
+  size_t logged;
+  size_t violations;
+  char last_violation[256];
+  struct failure {
+    const char *name; /* NULL: any */
+    unsigned countdown;
+    bool every;
+    CUresult result;
+  } failures[MAX_FAILURES];
+  size_t failure_count;
+  bool hidden[FUNCTIONS];
+  bool held[FUNCTIONS];
+  size_t waiting[FUNCTIONS];
+  bool launched;
+  fake_launch last_launch;
+};
+
+extern struct state state;
+
+/* The calling thread's context stack. */
+extern _Thread_local object *stack[MAX_DEPTH];
+extern _Thread_local int depth;
+
+/* Takes the lock, logs the call, waits where it is held, and says whether the call may go on. */
+CUresult enter(enum function function);
+/* Logs the result, gives the lock back, and returns the result. */
+CUresult leave(CUresult result);
+
+#define ENTER(symbol)                                                                                                  \
+  do {                                                                                                                 \
+    CUresult refused = enter(FN_##symbol);                                                                             \
+    if (refused != CUDA_SUCCESS)                                                                                       \
+      return leave(refused);                                                                                           \
+  } while (0)
+
+/* Leaves with a failure of `expression`, if it has one. */
+#define TRY(expression)                                                                                                \
+  do {                                                                                                                 \
+    CUresult failed = (expression);                                                                                    \
+    if (failed != CUDA_SUCCESS)                                                                                        \
+      return leave(failed);                                                                                            \
+  } while (0)
+
+/* Notes a misuse by the current call. */
+__attribute__((format(printf, 1, 2))) void violate(const char *format, ...);
+
+/* An object at the address that was freed last; NULL when memory ran out. */
+object *new_object(fake_kind kind);
+void end_object(object *o);
+void bind_to_context(object *o, object *context);
+
+/* The object behind a handle, if it is alive, and its context as well. */
+CUresult find_object(object **out, fake_kind kind, const void *handle);
+CUresult current_context(object **out);
+CUresult check_context(object *context);
+CUresult check_device(CUdevice device);
+/* A stream and its context; the default streams mean the current one, and *out is NULL for them. */
+CUresult find_stream(object **out, object **context, CUstream handle);
+
+#pragma GCC visibility pop
+
+#endif

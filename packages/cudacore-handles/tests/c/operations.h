@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPERATIONS_H
+#define OPERATIONS_H
+
+/*
+ * Every public call that enters the loaded driver or allocates for it, each in a form that can be made again and
+ * again. The sweeps (test_current, test_fail, test_oom, test_fork) run all of them.
+ */
+
+#include "check.h"
+
+/* What the calls work on. All of it is of device 0; the primary context of device 1 is a stranger's. */
+typedef struct world {
+  cch_context *context;
+  cch_stream *stream, *second_stream;
+  cch_event *start, *end;
+  cch_pool *pool;
+  cch_deviceptr *ptr, *pinned;
+  cch_library *library;
+  cch_kernel *kernel;
+  CUcontext foreign_context;
+  CUstream foreign_stream;
+  CUevent foreign_event;
+  CUmemoryPool foreign_pool;
+  CUlibrary foreign_library;
+  CUkernel foreign_kernel;
+} world;
+
+/* Makes the world; no context is current before or after. */
+void world_open(world *w);
+void world_close(world *w);
+
+typedef struct operation {
+  const char *name;
+  /* Makes the call and returns its status; what it made is left in *made, which is NULL where it made nothing. */
+  int (*call)(world *w, void **made);
+  /* Gives back what was made. */
+  void (*undo)(void *made);
+  unsigned flags;
+} operation;
+
+#define OPERATION_NEEDS_CURRENT 1u /* asks about, or works in, the context that is current */
+#define OPERATION_SETS_CURRENT 2u  /* changes it: that is what it is for */
+
+extern const operation operations[];
+extern const size_t operation_count;
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The function table, for those who open the library at run time. */
+#include "check.h"
+
+#include <dlfcn.h>
+
+/* A table is refused that fits, or given to one who expects another. */
+static void table_is_sized_and_versioned(void) {
+  const cch_api *api = cch_get_api(CCH_ABI_VERSION, sizeof(cch_api));
+  CHECK(api != NULL);
+  CHECK_EQ(api->size, sizeof(cch_api));
+  CHECK(cch_get_api(CCH_ABI_VERSION, sizeof(size_t)) == api); /* an older header's, which knows fewer */
+  CHECK(cch_get_api(CCH_ABI_VERSION, 0) == api);
+  CHECK(cch_get_api(CCH_ABI_VERSION, sizeof(cch_api) + 1) == NULL); /* a newer header's, which knows more */
+  CHECK(cch_get_api(CCH_ABI_VERSION, (size_t)-1) == NULL);
+  CHECK(cch_get_api(CCH_ABI_VERSION + 1, sizeof(cch_api)) == NULL);
+  CHECK(cch_get_api(0, sizeof(cch_api)) == NULL);
+}
+
+/* An entry is empty, or another function's. */
+static void entries_are_the_functions(void) {
+  const cch_api *api = cch_get_api(CCH_ABI_VERSION, sizeof(cch_api));
+  void *entry;
+#define ENTRY(name)                                                                                                    \
+  entry = dlsym(RTLD_DEFAULT, "cch_" #name);                                                                           \
+  if (entry == NULL || memcmp(&entry, &api->name, sizeof entry) != 0)                                                  \
+    check_fail(__FILE__, __LINE__, "the table's %s is not cch_%s", #name, #name);
+#include "api_entries.h"
+#undef ENTRY
+}
+
+/* A function is exported and not in the table. */
+static void table_is_complete(void) {
+  static const char *const exported[] = {
+#define EXPORT(name) #name,
+#include "api_entries.h"
+#undef EXPORT
+  };
+  static const char *const entries[] = {
+#define ENTRY(name) "cch_" #name,
+#include "api_entries.h"
+#undef ENTRY
+  };
+  for (size_t i = 0; i < sizeof exported / sizeof *exported; i++) {
+    bool found = strcmp(exported[i], "cch_get_api") == 0;
+    for (size_t j = 0; j < sizeof entries / sizeof *entries && !found; j++)
+      found = strcmp(exported[i], entries[j]) == 0;
+    if (!found)
+      check_fail(__FILE__, __LINE__, "%s is declared, and not in the table", exported[i]);
+  }
+}
+
+int main(void) {
+  check_open();
+  RUN(table_is_sized_and_versioned);
+  RUN(entries_are_the_functions);
+  RUN(table_is_complete);
+  return 0;
+}

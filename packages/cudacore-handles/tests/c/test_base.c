@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Version, path, live counts. */
+#include "check.h"
+
+/* The header and the loaded library say different versions. */
+static void version_is_the_headers(void) {
+  CHECK_EQ(cch_version(), CCH_VERSION);
+  CHECK_EQ(CCH_VERSION >> 16, CCH_VERSION_MAJOR);
+  CHECK_EQ(CCH_VERSION >> 8 & 0xff, CCH_VERSION_MINOR);
+  CHECK_EQ(CCH_VERSION & 0xff, CCH_VERSION_PATCH);
+}
+
+/* A program cannot tell which copy of the library it runs on. */
+static void path_names_the_library(void) {
+  CHECK_HAS(cch_library_path(), "libcudacore_handles.so");
+  FILE *file = fopen(cch_library_path(), "rb");
+  CHECK(file != NULL);
+  fclose(file);
+}
+
+/* Live counts are not those of the kind that was asked for, or an unknown kind reads beyond the table. */
+static void live_counts_are_by_kind(void) {
+  cch_context *context;
+  cch_stream *stream, *legacy = cch_stream_legacy();
+  cch_event *first, *second;
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_event_create(&first, context, 0));
+  OK(cch_event_create(&second, context, 0));
+  CHECK_EQ(cch_live_count(CCH_KIND_CONTEXT), 1);
+  CHECK_EQ(cch_live_count(CCH_KIND_STREAM), 1); /* the default streams do not count */
+  CHECK_EQ(cch_live_count(CCH_KIND_EVENT), 2);
+  CHECK_EQ(cch_live_count(CCH_KIND_POOL), 0);
+  cch_event_unref(first);
+  CHECK_EQ(cch_live_count(CCH_KIND_EVENT), 1);
+  cch_event_unref(second);
+  cch_stream_unref(stream);
+  cch_stream_unref(legacy);
+  cch_context_unref(context);
+  CHECK_EQ(cch_live_count(-1), 0);
+  CHECK_EQ(cch_live_count(CCH_KIND_COUNT), 0);
+  CHECK_EQ(cch_live_count(1 << 30), 0);
+}
+
+/* A NULL handed to the three verbs crashes a caller that cleans up what it never made. */
+static void verbs_take_null(void) {
+#define VERBS(type)                                                                                                    \
+  CHECK(type##_ref(NULL) == NULL);                                                                                     \
+  type##_unref(NULL);                                                                                                  \
+  CHECK(!type##_raw(NULL));
+  VERBS(cch_context)
+  VERBS(cch_stream)
+  VERBS(cch_event)
+  VERBS(cch_pool)
+  VERBS(cch_deviceptr)
+  VERBS(cch_library)
+  VERBS(cch_kernel)
+  VERBS(cch_nvrtc_program)
+  VERBS(cch_nvvm_program)
+  cch_unref_deferred(NULL);
+}
+
+int main(void) {
+  check_open();
+  RUN(version_is_the_headers);
+  RUN(path_names_the_library);
+  RUN(live_counts_are_by_kind);
+  RUN(verbs_take_null);
+  return 0;
+}

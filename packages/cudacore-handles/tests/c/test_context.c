@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Primary, foreign and current contexts. */
+#include "check.h"
+
+/* Two requests for one device retain its context twice, or give two boxes. */
+static void primary_is_one_box(void) {
+  cch_context *first, *second, *other;
+  OK(cch_context_primary(&first, 0));
+  OK(cch_context_primary(&second, 0));
+  OK(cch_context_primary(&other, 1));
+  CHECK(first == second);
+  CHECK(first != other && cch_context_raw(first) != cch_context_raw(other));
+  CHECK_EQ(cch_context_device(first), 0);
+  CHECK_EQ(cch_context_device(other), 1);
+  CHECK_EQ(cch_context_is_primary(first), 1);
+  CHECK_EQ(fake_live(FAKE_CONTEXT), 2);
+  CHECK_EQ(fake_depth(), 0); /* it is not made current */
+  cch_context_unref(first);
+  CHECK_EQ(fake_live(FAKE_CONTEXT), 2);
+  cch_context_unref(second);
+  CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
+  cch_context_unref(other);
+}
+
+/* A primary context that was released does not come back. */
+static void primary_comes_back(void) {
+  for (int i = 0; i < 3; i++) {
+    cch_context *context;
+    OK(cch_context_primary(&context, 0));
+    CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
+    cch_context_unref(context);
+    CHECK_EQ(fake_live(FAKE_CONTEXT), 0);
+  }
+}
+
+/* A wrong ordinal reaches the driver's retain, or changes *out. */
+static void wrong_device_is_refused(void) {
+  cch_context *context = NULL;
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_context_primary(&context, 2));
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_context_primary(&context, -1));
+  CHECK(context == NULL);
+}
+
+static int released;
+static void release(void *owner) {
+  CHECK_EQ(*(int *)owner, 42);
+  released++;
+}
+
+/* A foreign context is released by us, or its owner too early, never or twice. */
+static void foreign_context_keeps_its_owner(void) {
+  int owner = 42;
+  CUcontext raw;
+  cch_context *context, *again;
+  OK(cch_driver_init());
+  CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&raw, 1), 0);
+  released = 0;
+  OK(cch_context_wrap(&context, raw, &owner, release));
+  CHECK_PTR(cch_context_raw(context), raw);
+  CHECK_EQ(cch_context_device(context), 1);
+  CHECK_EQ(cch_context_is_primary(context), 0);
+  OK(cch_context_wrap(&again, raw, NULL, NULL));
+  CHECK(again == context); /* who states no owner shares */
+  cch_context_unref(context);
+  CHECK_EQ(released, 0);
+  cch_context_unref(again);
+  CHECK_EQ(released, 1);
+  CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
+  CHECK_EQ(driver.cuDevicePrimaryCtxRelease(1), 0);
+}
+
+/* Wrapping a context of ours makes a second, borrowed box, or keeps an owner that it does not need. */
+static void own_context_is_recognised(void) {
+  int owner = 42;
+  cch_context *context, *wrapped;
+  OK(cch_context_primary(&context, 0));
+  released = 0;
+  OK(cch_context_wrap(&wrapped, cch_context_raw(context), &owner, release));
+  CHECK(wrapped == context);
+  CHECK_EQ(released, 1);
+  cch_context_unref(wrapped);
+  cch_context_unref(context);
+}
+
+/* A borrowed box of a context stands in the way of the one that retains it. */
+static void primary_replaces_borrowed(void) {
+  CUcontext raw;
+  cch_context *borrowed, *primary, *found;
+  OK(cch_driver_init());
+  CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&raw, 0), 0);
+  OK(cch_context_wrap(&borrowed, raw, NULL, NULL));
+  OK(cch_context_primary(&primary, 0));
+  CHECK_EQ(driver.cuDevicePrimaryCtxRelease(0), 0);
+  CHECK_EQ(cch_context_is_primary(primary), 1);
+  cch_context_unref(borrowed);
+  OK(cch_context_wrap(&found, raw, NULL, NULL));
+  CHECK(found == primary);
+  cch_context_unref(found);
+  CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
+  cch_context_unref(primary);
+}
+
+/* A NULL context is wrapped, and crashes later. */
+static void null_context_is_refused(void) {
+  cch_context *context = NULL;
+  FAILS(CCH_EINVAL, cch_context_wrap(&context, NULL, NULL, NULL));
+  CHECK(context == NULL);
+}
+
+/* The current context is another one, or no context is a failure. */
+static void current_context_is_found(void) {
+  cch_context *context, *found;
+  int device = -1;
+  OK(cch_context_current(&found));
+  CHECK(found == NULL);
+  FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_current_device(&device));
+  CHECK_EQ(device, -1);
+  OK(cch_context_primary(&context, 1));
+  OK(cch_context_set_current(context));
+  CHECK_EQ(fake_depth(), 1);
+  OK(cch_context_current(&found));
+  CHECK(found == context);
+  OK(cch_current_device(&device));
+  CHECK_EQ(device, 1);
+  cch_context_unref(found);
+  OK(cch_context_set_current(NULL));
+  CHECK_EQ(fake_depth(), 0);
+  cch_context_unref(context);
+}
+
+/* Priorities of a stream are asked of another context, or with none current they cannot be asked at all. */
+static void priority_range_is_the_contexts(void) {
+  cch_context *context;
+  int lowest = 77, highest = 77;
+  OK(cch_context_primary(&context, 0));
+  OK(cch_context_priorities(&lowest, &highest, context));
+  CHECK_EQ(lowest, 0);
+  CHECK_EQ(highest, -5);
+  CHECK_EQ(fake_depth(), 0);
+  cch_context_unref(context);
+}
+
+int main(void) {
+  check_open();
+  RUN(primary_is_one_box);
+  RUN(primary_comes_back);
+  RUN(wrong_device_is_refused);
+  RUN(foreign_context_keeps_its_owner);
+  RUN(own_context_is_recognised);
+  RUN(primary_replaces_borrowed);
+  RUN(null_context_is_refused);
+  RUN(current_context_is_found);
+  RUN(priority_range_is_the_contexts);
+  return 0;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whatever context is current, every call works in the one that it is about, and leaves the current one as it was. */
+#include "operations.h"
+
+/* These work in the current context, which must be that of the object in hand. */
+static const char *const in_context[] = {
+    "cuStreamCreateWithPriority", "cuEventCreate", "cuMemAlloc", "cuMemHostAlloc", "cuCtxSynchronize",
+    "cuCtxGetStreamPriorityRange"};
+
+static void check_calls_were_in(CUcontext context) {
+  static fake_call calls[256];
+  size_t n = fake_log(0, calls, sizeof calls / sizeof *calls);
+  for (size_t i = 0; i < n; i++)
+    for (size_t j = 0; j < sizeof in_context / sizeof *in_context; j++)
+      if (strcmp(calls[i].name, in_context[j]) == 0)
+        CHECK_PTR(calls[i].context, context);
+}
+
+static void check_current(const operation *operation, CUcontext expected, int depth) {
+  CUcontext current;
+  CHECK_EQ(driver.cuCtxGetCurrent(&current), 0);
+  if (current != expected || fake_depth() != depth)
+    check_fail(__FILE__, __LINE__, "%s: the current context is %p and not %p", operation->name, (void *)current,
+               (void *)expected);
+}
+
+enum { NONE, OWN, FOREIGN };
+
+static void run(const operation *operation, int which) {
+  world w;
+  world_open(&w);
+  CUcontext foreign;
+  CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&foreign, 1), 0); /* it stays when the world goes */
+  CUcontext current = which == NONE ? NULL : which == OWN ? cch_context_raw(w.context) : w.foreign_context;
+  CHECK_EQ(driver.cuCtxSetCurrent(current), 0);
+  fake_reset();
+  void *made = NULL;
+  int status = operation->call(&w, &made);
+  if (which == NONE && (operation->flags & OPERATION_NEEDS_CURRENT)) {
+    CHECK(status == 0 || status == CUDA_ERROR_INVALID_CONTEXT);
+    CHECK(operation->undo == NULL || status != 0 || made == NULL);
+    fake_reset();
+  } else {
+    check_status(status, 0, operation->name, __FILE__, __LINE__);
+  }
+  if (operation->flags & OPERATION_SETS_CURRENT)
+    current = cch_context_raw(w.context);
+  check_current(operation, current, current != NULL);
+  if (operation->undo)
+    operation->undo(made);
+  check_current(operation, current, current != NULL);
+  check_calls_were_in(cch_context_raw(w.context));
+  /* What is destroyed now is so with a context current that need not be its own, or none. */
+  if (!(operation->flags & OPERATION_SETS_CURRENT)) {
+    world_close(&w);
+    check_current(operation, current, current != NULL);
+    CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
+  } else {
+    CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
+    world_close(&w);
+  }
+  CHECK_EQ(driver.cuDevicePrimaryCtxRelease(1), 0);
+  if (fake_violations() != 0) {
+    char violation[256];
+    fake_last_violation(violation, sizeof violation);
+    check_fail(__FILE__, __LINE__, "%s: %s", operation->name, violation);
+  }
+}
+
+/* On a thread without a context, or with another device's, some call fails, goes astray, or changes what is current. */
+static void every_call_with_every_current_context(void) {
+  for (size_t i = 0; i < operation_count; i++) {
+    run(&operations[i], NONE);
+    run(&operations[i], OWN);
+    run(&operations[i], FOREIGN);
+  }
+}
+
+/* A call that fails half-way leaves its own context current. */
+static void failing_calls_restore_the_context(void) {
+  static const char *const failing[] = {
+      "cuStreamCreateWithPriority", "cuEventCreate",           "cuMemAlloc",          "cuMemHostAlloc",
+      "cuCtxSynchronize",           "cuMemAllocFromPoolAsync", "cuEventRecord",       "cuStreamWaitEvent",
+      "cuLaunchKernelEx",           "cuMemcpyAsync",           "cuKernelGetParamInfo"};
+  for (size_t i = 0; i < operation_count; i++) {
+    if (operations[i].flags & OPERATION_SETS_CURRENT)
+      continue;
+    world w;
+    world_open(&w);
+    CHECK_EQ(driver.cuCtxSetCurrent(w.foreign_context), 0);
+    for (size_t j = 0; j < sizeof failing / sizeof *failing; j++)
+      fake_fail(failing[j], 0, CUDA_ERROR_UNKNOWN);
+    void *made = NULL;
+    operations[i].call(&w, &made);
+    check_current(&operations[i], w.foreign_context, 1);
+    fake_reset();
+    if (operations[i].undo)
+      operations[i].undo(made);
+    CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
+    world_close(&w);
+  }
+}
+
+int main(void) {
+  check_open();
+  RUN(every_call_with_every_current_context);
+  RUN(failing_calls_restore_the_context);
+  return 0;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Allocations: from pools, from the device, of the host, foreign; copies, fills, and on what they are freed. */
+#include "check.h"
+
+static cch_context *context, *other;
+static cch_stream *stream;
+static cch_pool *pool;
+
+static void open(void) {
+  OK(cch_context_primary(&context, 0));
+  OK(cch_context_primary(&other, 1));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_pool_current(&pool, 0));
+}
+
+static void close(void) {
+  cch_pool_unref(pool);
+  cch_stream_unref(stream);
+  cch_context_unref(other);
+  cch_context_unref(context);
+}
+
+static void *host(const cch_deviceptr *ptr) { return (void *)(uintptr_t)cch_deviceptr_raw(ptr); }
+
+/* Memory from a pool is freed with another call, on another stream, or never; its box forgets where it is from. */
+static void pool_memory_is_freed_on_its_stream(void) {
+  cch_deviceptr *ptr;
+  open();
+  OK(cch_deviceptr_alloc_async(&ptr, pool, 1000, stream));
+  CHECK(cch_deviceptr_raw(ptr) != 0);
+  CHECK_EQ(cch_deviceptr_size(ptr), 1000);
+  CHECK(cch_deviceptr_pool(ptr) == pool);
+  CHECK(cch_deviceptr_stream(ptr) == stream);
+  CHECK(cch_deviceptr_context(ptr) == context);
+  close();
+  OK(cch_stream_synchronize(cch_deviceptr_stream(ptr))); /* it is kept */
+  cch_deviceptr_unref(ptr);
+  CHECK_EQ(fake_calls("cuMemFreeAsync"), 1);
+}
+
+/* A buffer's stream cannot be changed, or its first stream is kept for ever. */
+static void stream_of_the_free_can_be_changed(void) {
+  cch_stream *second;
+  cch_deviceptr *ptr;
+  open();
+  OK(cch_stream_create(&second, context, 0, 0));
+  OK(cch_deviceptr_alloc_async(&ptr, pool, 8, stream));
+  OK(cch_deviceptr_set_stream(ptr, second));
+  OK(cch_deviceptr_set_stream(ptr, second)); /* also to the one that it has */
+  CHECK(cch_deviceptr_stream(ptr) == second);
+  FAILS(CCH_EINVAL, cch_deviceptr_set_stream(ptr, NULL));
+  cch_stream_unref(second);
+  cch_stream_unref(stream);
+  CHECK_EQ(fake_live(FAKE_STREAM), 1);
+  stream = NULL;
+  cch_deviceptr_unref(ptr);
+  close();
+}
+
+/* On a default stream the free finds no context, or that of another device. */
+static void default_stream_remembers_the_context(void) {
+  cch_stream *legacy = cch_stream_legacy();
+  cch_deviceptr *ptr;
+  open();
+  OK(cch_context_set_current(context));
+  OK(cch_deviceptr_alloc_async(&ptr, pool, 64, legacy));
+  CHECK(cch_deviceptr_context(ptr) == context);
+  OK(cch_context_set_current(other));
+  cch_deviceptr_unref(ptr);
+  fake_call call = {0};
+  for (size_t i = 0; fake_log(i, &call, 1) == 1 && strcmp(call.name, "cuMemFreeAsync") != 0;)
+    i++;
+  CHECK_STR(call.name, "cuMemFreeAsync");
+  CHECK_PTR(call.context, cch_context_raw(context));
+  OK(cch_context_set_current(NULL));
+  cch_stream_unref(legacy);
+  close();
+}
+
+/* Device and pinned memory are freed with the wrong call, or under the stream that uses them. */
+static void immediate_frees_wait_for_the_stream(void) {
+  cch_deviceptr *device, *pinned, *quiet;
+  open();
+  OK(cch_deviceptr_alloc(&device, context, 100));
+  OK(cch_deviceptr_alloc_host(&pinned, context, 100, CU_MEMHOSTALLOC_PORTABLE));
+  OK(cch_deviceptr_alloc(&quiet, context, 100));
+  CHECK(cch_deviceptr_pool(device) == NULL && cch_deviceptr_stream(device) == NULL);
+  CHECK(cch_deviceptr_context(device) == context && cch_deviceptr_context(pinned) == context);
+  cch_deviceptr_unref(quiet);
+  CHECK_EQ(fake_calls("cuMemFree"), 1);
+  CHECK_EQ(fake_calls("cuStreamSynchronize"), 0);
+  OK(cch_deviceptr_set_stream(device, stream));
+  OK(cch_deviceptr_set_stream(pinned, stream));
+  cch_deviceptr_unref(device);
+  CHECK_EQ(fake_calls("cuMemFree"), 2);
+  CHECK_EQ(fake_calls("cuStreamSynchronize"), 1);
+  cch_deviceptr_unref(pinned);
+  CHECK_EQ(fake_calls("cuMemFreeHost"), 1);
+  CHECK_EQ(fake_calls("cuStreamSynchronize"), 2);
+  close();
+}
+
+/* Nothing is allocated for a size of 0, and a null pointer is passed on for memory. */
+static void nothing_is_refused(void) {
+  cch_deviceptr *ptr = NULL;
+  open();
+  FAILS(CCH_EINVAL, cch_deviceptr_alloc_async(&ptr, pool, 0, stream));
+  CHECK_HAS(check_error()->message, "size");
+  FAILS(CCH_EINVAL, cch_deviceptr_alloc(&ptr, context, 0));
+  FAILS(CCH_EINVAL, cch_deviceptr_alloc_host(&ptr, context, 0, 0));
+  CHECK(ptr == NULL);
+  OK(cch_deviceptr_wrap(&ptr, 0, 0, NULL, NULL, NULL)); /* but foreign memory may be empty */
+  OK(cch_deviceptr_copy(ptr, ptr, 0, stream));
+  OK(cch_deviceptr_fill(ptr, 7, 4, stream));
+  CHECK_EQ(fake_calls("cuMemcpyAsync") + fake_calls("cuMemsetD32Async"), 0);
+  cch_deviceptr_unref(ptr);
+  close();
+}
+
+/* More memory than there is gives a pointer, or leaves a box. */
+static void too_much_is_refused(void) {
+  cch_deviceptr *ptr = NULL;
+  const size_t much = (size_t)1 << 50;
+  open();
+  FAILS(CUDA_ERROR_OUT_OF_MEMORY, cch_deviceptr_alloc_async(&ptr, pool, much, stream));
+  FAILS(CUDA_ERROR_OUT_OF_MEMORY, cch_deviceptr_alloc(&ptr, context, much));
+  FAILS(CUDA_ERROR_OUT_OF_MEMORY, cch_deviceptr_alloc_host(&ptr, context, much, 0));
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_alloc_host(&ptr, context, 1, 0x1000));
+  FAILS(CCH_EINVAL, cch_deviceptr_alloc_async(&ptr, NULL, 1, stream));
+  FAILS(CCH_EINVAL, cch_deviceptr_alloc_async(&ptr, pool, 1, NULL));
+  FAILS(CCH_EINVAL, cch_deviceptr_alloc(&ptr, NULL, 1));
+  FAILS(CCH_EINVAL, cch_deviceptr_alloc_host(&ptr, NULL, 1, 0));
+  CHECK(ptr == NULL);
+  close();
+}
+
+/* Copies and fills move other bytes than they say, or reach beyond an allocation. */
+static void bytes_arrive(void) {
+  cch_deviceptr *pinned, *device, *from_pool;
+  open();
+  OK(cch_deviceptr_alloc_host(&pinned, context, 64, 0));
+  OK(cch_deviceptr_alloc(&device, other, 63));
+  OK(cch_deviceptr_alloc_async(&from_pool, pool, 128, stream));
+  for (int i = 0; i < 64; i++)
+    ((char *)host(pinned))[i] = (char)i;
+  OK(cch_deviceptr_fill(from_pool, 0xAABBCCDD, 4, stream));
+  OK(cch_deviceptr_copy(from_pool, pinned, 64, stream));
+  CHECK(memcmp(host(from_pool), host(pinned), 64) == 0);
+  OK(cch_deviceptr_fill(pinned, 0x1234AB, 2, stream)); /* the low two bytes */
+  CHECK(((uint16_t *)host(pinned))[0] == 0x34AB && ((uint16_t *)host(pinned))[31] == 0x34AB);
+  OK(cch_deviceptr_fill(device, 0xAB, 1, stream));
+  CHECK(((unsigned char *)host(device))[62] == 0xAB);
+  OK(cch_deviceptr_copy(pinned, from_pool, 64, stream));
+  CHECK(((unsigned char *)host(pinned))[63] == 63);
+  CHECK(((uint32_t *)host(from_pool))[16] == 0xAABBCCDD); /* behind the copy */
+
+  FAILS(CCH_EINVAL, cch_deviceptr_copy(device, from_pool, 64, stream));
+  CHECK_HAS(check_error()->message, "63");
+  FAILS(CCH_EINVAL, cch_deviceptr_copy(from_pool, device, 64, stream));
+  FAILS(CCH_EINVAL, cch_deviceptr_fill(device, 0, 2, stream));
+  FAILS(CCH_EINVAL, cch_deviceptr_fill(device, 0, 4, stream));
+  FAILS(CCH_EINVAL, cch_deviceptr_fill(from_pool, 0, 3, stream));
+  FAILS(CCH_EINVAL, cch_deviceptr_fill(from_pool, 0, 0, stream));
+  FAILS(CCH_EINVAL, cch_deviceptr_fill(from_pool, 0, 8, stream));
+  cch_deviceptr_unref(pinned);
+  cch_deviceptr_unref(device);
+  cch_deviceptr_unref(from_pool);
+  close();
+}
+
+static int freed;
+static cch_stream *freed_on;
+static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *on) {
+  CHECK_EQ(ptr, 0x1000);
+  CHECK_EQ(size, 256);
+  freed += *(int *)owner;
+  freed_on = on;
+}
+
+/* Foreign memory is freed by us, twice, never, or without being told on what stream. */
+static void foreign_memory_is_freed_by_its_owner(void) {
+  int one = 1;
+  cch_deviceptr *ptr;
+  open();
+  freed = 0;
+  OK(cch_deviceptr_wrap(&ptr, 0x1000, 256, context, &one, free_foreign));
+  CHECK_EQ(cch_deviceptr_raw(ptr), 0x1000);
+  CHECK(cch_deviceptr_context(ptr) == context && cch_deviceptr_pool(ptr) == NULL);
+  OK(cch_deviceptr_set_stream(ptr, stream));
+  CHECK(cch_deviceptr_ref(ptr) == ptr);
+  cch_deviceptr_unref(ptr);
+  CHECK_EQ(freed, 0);
+  cch_deviceptr_unref(ptr);
+  CHECK(freed == 1 && freed_on == stream);
+  OK(cch_deviceptr_wrap(&ptr, 0x1000, 256, NULL, &one, free_foreign));
+  CHECK(cch_deviceptr_context(ptr) == NULL);
+  cch_deviceptr_unref(ptr);
+  CHECK(freed == 2 && freed_on == NULL);
+  OK(cch_deviceptr_wrap(&ptr, 0x1000, 256, NULL, NULL, NULL));
+  cch_deviceptr_unref(ptr);
+  close();
+}
+
+/* A pointer of another device, or of none, passes for one that a kernel can be given. */
+static void pointers_are_checked(void) {
+  cch_deviceptr *here, *there, *pinned;
+  char local[16];
+  open();
+  OK(cch_deviceptr_alloc(&here, context, 16));
+  OK(cch_deviceptr_alloc(&there, other, 16));
+  OK(cch_deviceptr_alloc_host(&pinned, other, 16, 0));
+  FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_pointer_check(cch_deviceptr_raw(here)));
+  OK(cch_context_set_current(context));
+  OK(cch_pointer_check(cch_deviceptr_raw(here)));
+  OK(cch_pointer_check(cch_deviceptr_raw(here) + 15));
+  OK(cch_pointer_check(cch_deviceptr_raw(pinned)));
+  FAILS(CCH_EMISMATCH, cch_pointer_check(cch_deviceptr_raw(there)));
+  CHECK_HAS(check_error()->message, "device 1");
+  FAILS(CCH_EMISMATCH, cch_pointer_check((CUdeviceptr)(uintptr_t)local));
+  OK(cch_context_set_current(NULL));
+  cch_deviceptr_unref(here);
+  cch_deviceptr_unref(there);
+  cch_deviceptr_unref(pinned);
+  close();
+}
+
+int main(void) {
+  check_open();
+  RUN(pool_memory_is_freed_on_its_stream);
+  RUN(stream_of_the_free_can_be_changed);
+  RUN(default_stream_remembers_the_context);
+  RUN(immediate_frees_wait_for_the_stream);
+  RUN(nothing_is_refused);
+  RUN(too_much_is_refused);
+  RUN(bytes_arrive);
+  RUN(foreign_memory_is_freed_by_its_owner);
+  RUN(pointers_are_checked);
+  return 0;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loading the driver, and entry points that it lacks. */
+#include "../../src/internal.h"
+/* internal.h is read for the list of entry points alone; the library keeps its symbols to itself. */
+#include "check.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Each of these needs a process in which the driver was not loaded yet. */
+#define RUN_ALONE(test)                                                                                                \
+  do {                                                                                                                 \
+    pid_t child = fork();                                                                                              \
+    if (child == 0) {                                                                                                  \
+      RUN(test);                                                                                                       \
+      _exit(0);                                                                                                        \
+    }                                                                                                                  \
+    int status;                                                                                                        \
+    CHECK_EQ(waitpid(child, &status, 0), child);                                                                       \
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);                                                              \
+  } while (0)
+
+/* A missing driver is not said to be missing, or the next call does not look again. */
+static void missing_driver_is_named_and_retried(void) {
+  char *path = strdup(getenv("CUDACORE_DRIVER"));
+  int version = -1;
+  setenv("CUDACORE_DRIVER", "libno-such-driver.so.1", 1);
+  FAILS(CCH_ENODRIVER, cch_driver_version(&version));
+  CHECK_EQ(version, -1);
+  CHECK_HAS(check_error()->message, "libno-such-driver.so.1");
+  cch_context *context = NULL;
+  FAILS(CCH_ENODRIVER, cch_context_primary(&context, 0));
+  CHECK(context == NULL);
+  setenv("CUDACORE_DRIVER", path, 1);
+  OK(cch_driver_version(&version));
+  CHECK_EQ(version, 13000);
+  free(path);
+}
+
+/* Any shared library passes for a driver. */
+static void other_library_is_refused(void) {
+  setenv("CUDACORE_DRIVER", "libm.so.6", 1);
+  FAILS(CCH_ENODRIVER, cch_driver_init());
+  CHECK_HAS(check_error()->message, "libm.so.6");
+}
+
+/* An empty variable is taken for a path: the driver of the system is not looked for. */
+static void empty_variable_means_the_system_driver(void) {
+  setenv("CUDACORE_DRIVER", "", 1);
+  int status = cch_driver_init();
+  if (status == CCH_ENODRIVER)
+    CHECK_HAS(check_error()->message, "libcuda.so.1");
+}
+
+/* No device, or another failure of cuInit, is remembered. */
+static void failed_init_is_retried(void) {
+  int count;
+  fake_fail("cuInit", 1, CUDA_ERROR_NO_DEVICE);
+  FAILS(CUDA_ERROR_NO_DEVICE, cch_device_count(&count));
+  CHECK_STR(check_error()->operation, "cuInit");
+  OK(cch_device_count(&count));
+  CHECK_EQ(count, 2);
+  CHECK_EQ(fake_calls("cuInit"), 2);
+}
+
+/* The driver forks inside cuInit, to run nvidia-modprobe: with a lock of ours held there, it would never return. */
+static void driver_may_fork_in_init(void) {
+  setenv("FAKECUDA_FORK_IN_INIT", "1", 1);
+  alarm(30);
+  OK(cch_driver_init());
+  CHECK_EQ(cch_process_forked(), 0);
+}
+
+static void init_in_thread(int index, void *argument) {
+  int count;
+  (void)index, (void)argument;
+  OK(cch_device_count(&count));
+}
+
+/* Threads that come first together initialise the driver more than once, or find it half loaded. */
+static void threads_initialise_once(void) {
+  check_threads(8, init_in_thread, NULL);
+  CHECK_EQ(fake_calls("cuInit"), 1);
+}
+
+/* An entry point that one driver lacks is not said to be missing, or takes others with it. */
+static void hidden_entry_point_fails_alone(void) {
+  fake_hide("cuStreamGetPriority");
+  fake_hide("cuPointerGetAttribute");
+  cch_context *context;
+  cch_stream *stream;
+  unsigned flags;
+  int priority = -7;
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_stream_flags(&flags, stream));
+  FAILS(CCH_ENOSYMBOL, cch_stream_priority(&priority, stream));
+  CHECK_EQ(priority, -7);
+  CHECK_STR(check_error()->operation, "cuStreamGetPriority");
+  CHECK_HAS(check_error()->message, "5.5");
+  CHECK_HAS(check_error()->message, "13.0");
+  OK(cch_context_set_current(context));
+  FAILS(CCH_ENOSYMBOL, cch_pointer_check(1));
+  OK(cch_context_set_current(NULL));
+  cch_stream_unref(stream);
+  cch_context_unref(context);
+}
+
+/* A driver of CUDA 12.0 cannot be used at all, or does not say which version a call needs. */
+static void old_driver_serves_what_it_has(void) {
+  setenv("FAKECUDA_VERSION", "12000", 1);
+  cch_context *context;
+  cch_library *library;
+  cch_kernel *kernel;
+  cch_event *event;
+  OK(cch_context_primary(&context, 0));
+  OK(cch_context_set_current(context));
+  OK(cch_event_create(&event, context, 0));
+  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+  OK(cch_kernel_get(&kernel, library, "add"));
+  const cch_param *params = NULL;
+  size_t count = 77;
+  FAILS(CCH_ENOSYMBOL, cch_kernel_params(kernel, &params, &count));
+  CHECK(params == NULL && count == 77);
+  CHECK_STR(check_error()->operation, "cuKernelGetParamInfo");
+  CHECK_HAS(check_error()->message, "12.4");
+  CHECK_HAS(check_error()->message, "12.0");
+  OK(cch_context_set_current(NULL));
+  cch_event_unref(event);
+  cch_kernel_unref(kernel);
+  cch_library_unref(library);
+  cch_context_unref(context);
+}
+
+/* One entry point that is missing makes the whole driver useless: each is hidden in turn. */
+static const char *hidden_name;
+static void init_survives_hidden(void) {
+  fake_hide(hidden_name);
+  int status = cch_driver_init();
+  if (strcmp(hidden_name, "cuInit") == 0)
+    CHECK_EQ(status, CCH_ENOSYMBOL);
+  else
+    CHECK_EQ(status, 0);
+}
+
+/* The double, or a driver of CUDA 13, lacks something that the library asks for. */
+static void every_entry_point_is_found(void) {
+  OK(cch_driver_init());
+#define FOUND(name, version)                                                                                           \
+  {                                                                                                                    \
+    void *entry = NULL;                                                                                                \
+    OK(cch_driver_symbol(&entry, #name, version));                                                                     \
+    CHECK(entry != NULL);                                                                                              \
+  }
+  CCH__DRIVER_FUNCTIONS(FOUND)
+#undef FOUND
+}
+
+/* cch_driver_symbol gives another version's entry point, or changes *out when it fails. */
+static void symbols_are_versioned(void) {
+  void *newest, *oldest, *none = &newest;
+  OK(cch_driver_symbol(&newest, "cuEventElapsedTime", 12080));
+  OK(cch_driver_symbol(&oldest, "cuEventElapsedTime", 2000));
+  CHECK(newest != oldest);
+  FAILS(CCH_ENOSYMBOL, cch_driver_symbol(&none, "cuNoSuchThing", 12000));
+  CHECK_HAS(check_error()->message, "cuNoSuchThing");
+  FAILS(CCH_ENOSYMBOL, cch_driver_symbol(&none, "cuKernelGetParamInfo", 12000)); /* it came with 12.4 */
+  CHECK(none == &newest);
+}
+
+/* Devices are miscounted, or attributes are those of another. */
+static void devices_are_asked(void) {
+  int count, first, second, bus;
+  OK(cch_device_count(&count));
+  CHECK_EQ(count, 2);
+  OK(cch_device_attribute(&first, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+  CHECK_EQ(first, 9);
+  OK(cch_device_attribute(&bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 0));
+  OK(cch_device_attribute(&second, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 1));
+  CHECK(bus != second);
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&first, 1, -1));
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_device_attribute(&first, -1, 0));
+  CHECK_EQ(first, 9);
+}
+
+int main(void) {
+  check_open();
+  RUN_ALONE(missing_driver_is_named_and_retried);
+  RUN_ALONE(other_library_is_refused);
+  RUN_ALONE(empty_variable_means_the_system_driver);
+  RUN_ALONE(failed_init_is_retried);
+  RUN_ALONE(driver_may_fork_in_init);
+  RUN_ALONE(threads_initialise_once);
+  RUN_ALONE(hidden_entry_point_fails_alone);
+  RUN_ALONE(old_driver_serves_what_it_has);
+#define HIDE(name, version)                                                                                            \
+  hidden_name = #name;                                                                                                 \
+  RUN_ALONE(init_survives_hidden);
+  CCH__DRIVER_FUNCTIONS(HIDE)
+#undef HIDE
+  RUN(every_entry_point_is_found);
+  RUN(symbols_are_versioned);
+  RUN(devices_are_asked);
+  return 0;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Codes, names, the thread's record, reports of destructors. */
+#include "check.h"
+
+#include <pthread.h>
+
+/* A code of the library's has no name or meaning of its own. */
+static void own_codes_have_names(void) {
+#define NAMED(code) CHECK_STR(cch_error_name(code), #code);
+  NAMED(CCH_OK)
+  NAMED(CCH_ENOMEM)
+  NAMED(CCH_EINVAL)
+  NAMED(CCH_ENODRIVER)
+  NAMED(CCH_ENOSYMBOL)
+  NAMED(CCH_EFORKED)
+  NAMED(CCH_EIMAGE)
+  NAMED(CCH_EMISMATCH)
+  for (int code = CCH_EMISMATCH; code <= 0; code++) {
+    const char *meaning = cch_error_string(code);
+    CHECK(*meaning != '\0' && meaning[strlen(meaning) - 1] != '.' && strchr(meaning, '\n') == NULL);
+  }
+}
+
+/* The driver's own names are lost, or an unknown code gives NULL. */
+static void driver_codes_have_names(void) {
+  OK(cch_driver_init());
+  CHECK_STR(cch_error_name(1), "CUDA_ERROR_INVALID_VALUE");
+  CHECK_STR(cch_error_string(1), "invalid argument");
+  CHECK(*cch_error_name(987654) != '\0');
+  CHECK(*cch_error_string(987654) != '\0');
+  CHECK(*cch_error_name(-12345) != '\0');
+  CHECK(*cch_error_string(-12345) != '\0');
+}
+
+/* Domain, code, operation or message of a failure are not those of the failure. */
+static void record_says_what_failed(void) {
+  int value;
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
+  CHECK_EQ(check_error()->domain, CCH_DOMAIN_DRIVER);
+  CHECK_STR(check_error()->operation, "cuDeviceGet");
+  CHECK_STR(check_error()->message, "invalid device ordinal");
+
+  cch_stream *stream;
+  FAILS(CCH_EINVAL, cch_stream_create(&stream, NULL, 0, 0));
+  CHECK_EQ(check_error()->domain, CCH_DOMAIN_HANDLES);
+  CHECK_STR(check_error()->operation, "cch_stream_create");
+  CHECK_HAS(check_error()->message, "context");
+
+  OK(cch_device_count(&value));
+  CHECK_EQ(check_error()->code, CCH_EINVAL); /* success does not clear it */
+  cch_error_clear();
+  CHECK_EQ(check_error()->domain, CCH_DOMAIN_NONE);
+  CHECK_EQ(check_error()->code, 0);
+}
+
+/* "Not ready", an answer that is asked for in loops, is taken for a failure. */
+static void not_ready_is_no_failure(void) {
+  cch_stream *stream = cch_stream_legacy();
+  OK(cch_driver_init());
+  fake_fail("cuStreamQuery", 1, CUDA_ERROR_NOT_READY);
+  FAILS(CUDA_ERROR_NOT_READY, cch_stream_query(stream));
+  CHECK_EQ(check_error()->domain, CCH_DOMAIN_NONE);
+  cch_stream_unref(stream);
+}
+
+static void *other_thread(void *argument) {
+  int value;
+  (void)argument;
+  CHECK_EQ(check_error()->domain, CCH_DOMAIN_NONE);
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_device_attribute(&value, 1 << 20, 0));
+  return NULL;
+}
+
+/* One thread reads another's failure. */
+static void record_belongs_to_the_thread(void) {
+  int value;
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
+  pthread_t thread;
+  CHECK_EQ(pthread_create(&thread, NULL, other_thread, NULL), 0);
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  CHECK_EQ(check_error()->code, CUDA_ERROR_INVALID_DEVICE);
+}
+
+static cch_error reported;
+static int reports;
+
+static void report(const cch_error *error) {
+  reported = *error;
+  reports++;
+}
+
+static void destroy_badly(cch_context *context, int code) {
+  cch_event *event;
+  OK(cch_event_create(&event, context, 0));
+  CUevent raw = cch_event_raw(event);
+  fake_fail("cuEventDestroy", 1, code);
+  cch_event_unref(event);
+  CHECK_EQ(driver.cuEventDestroy(raw), CUDA_SUCCESS); /* the one that "failed" */
+}
+
+/* A failure in a destructor is lost, repeated without end, or one that the driver's end explains is reported. */
+static void destructor_failures_are_reported_once(void) {
+  cch_context *context;
+  OK(cch_context_primary(&context, 0));
+  cch_error_set_report(report);
+  destroy_badly(context, CUDA_ERROR_UNKNOWN);
+  CHECK_EQ(reports, 1);
+  CHECK_EQ(reported.code, CUDA_ERROR_UNKNOWN);
+  CHECK_EQ(reported.domain, CCH_DOMAIN_DRIVER);
+  CHECK_STR(reported.operation, "cuEventDestroy");
+  destroy_badly(context, CUDA_ERROR_UNKNOWN);
+  CHECK_EQ(reports, 1);
+  destroy_badly(context, CUDA_ERROR_ILLEGAL_ADDRESS); /* another code is other news */
+  CHECK_EQ(reports, 2);
+  destroy_badly(context, CUDA_ERROR_DEINITIALIZED);
+  destroy_badly(context, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK_EQ(reports, 2);
+  cch_error_set_report(NULL);
+  cch_context_unref(context);
+}
+
+/* A long name or text overruns the record, or leaves it without its NUL. */
+static void long_texts_are_cut(void) {
+  char name[1000];
+  memset(name, 'x', sizeof name - 1);
+  name[sizeof name - 1] = '\0';
+  name[5] = '\n';
+  void *symbol;
+  FAILS(CCH_ENOSYMBOL, cch_driver_symbol(&symbol, name, 12000));
+  CHECK_EQ(strnlen(check_error()->operation, sizeof check_error()->operation), sizeof check_error()->operation - 1);
+  CHECK(memchr(check_error()->message, '\0', sizeof check_error()->message) != NULL);
+  CHECK(strchr(check_error()->message, '\n') == NULL);
+}
+
+int main(void) {
+  check_open();
+  RUN(own_codes_have_names);
+  RUN(driver_codes_have_names);
+  RUN(record_says_what_failed);
+  RUN(not_ready_is_no_failure);
+  RUN(record_belongs_to_the_thread);
+  RUN(destructor_failures_are_reported_once);
+  RUN(long_texts_are_cut);
+  return 0;
+}

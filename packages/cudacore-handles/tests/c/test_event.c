@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events: flags, recording, timing, foreign events. */
+#include "check.h"
+
+static cch_context *context;
+static cch_stream *stream;
+
+static void open(void) {
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
+}
+
+static void close(void) {
+  cch_stream_unref(stream);
+  cch_context_unref(context);
+}
+
+/* The flags, which the driver cannot be asked for, are forgotten. */
+static void flags_are_remembered(void) {
+  static const unsigned kinds[] = {0, CCH_EVENT_BLOCKING_SYNC, CCH_EVENT_DISABLE_TIMING,
+                                   CCH_EVENT_DISABLE_TIMING | CCH_EVENT_INTERPROCESS};
+  open();
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    cch_event *event, *found;
+    OK(cch_event_create(&event, context, kinds[i]));
+    OK(cch_event_wrap(&found, cch_event_raw(event), NULL, NULL));
+    CHECK(found == event);
+    CHECK_EQ(cch_event_flags(found), kinds[i]);
+    CHECK(cch_event_context(found) == context);
+    cch_event_unref(event);
+    cch_event_unref(found);
+  }
+  close();
+}
+
+/* Flags that exclude each other reach the driver, whose answer does not say why. */
+static void bad_flags_are_refused(void) {
+  cch_event *event = NULL;
+  open();
+  FAILS(CCH_EINVAL, cch_event_create(&event, context, CCH_EVENT_INTERPROCESS));
+  CHECK_HAS(check_error()->message, "interprocess");
+  FAILS(CCH_EINVAL, cch_event_create(&event, NULL, 0));
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_event_create(&event, context, 0x100));
+  CHECK(event == NULL);
+  close();
+}
+
+/* Elapsed time runs backwards, or an event that cannot measure it gives a number. */
+static void time_passes_between_events(void) {
+  cch_event *start, *end, *untimed;
+  float elapsed = -1.0f;
+  open();
+  OK(cch_event_create(&start, context, 0));
+  OK(cch_event_create(&end, context, 0));
+  OK(cch_event_create(&untimed, context, CCH_EVENT_DISABLE_TIMING));
+  FAILS(CUDA_ERROR_INVALID_HANDLE, cch_event_elapsed(&elapsed, start, end)); /* not recorded */
+  CHECK(elapsed == -1.0f);
+  OK(cch_event_record(start, stream));
+  OK(cch_event_record(end, stream));
+  OK(cch_event_record(untimed, stream));
+  OK(cch_event_query(end));
+  OK(cch_event_synchronize(end));
+  OK(cch_event_elapsed(&elapsed, start, end));
+  CHECK(elapsed >= 0.0f && elapsed < 10000.0f);
+  FAILS(CUDA_ERROR_INVALID_HANDLE, cch_event_elapsed(&elapsed, start, untimed));
+  fake_fail("cuEventQuery", 1, CUDA_ERROR_NOT_READY);
+  FAILS(CUDA_ERROR_NOT_READY, cch_event_query(end));
+  cch_event_unref(untimed);
+  cch_event_unref(start);
+  cch_event_unref(end);
+  close();
+}
+
+/* On a default stream an event is recorded in the context that happens to be current, not in its own. */
+static void default_stream_is_the_events(void) {
+  cch_context *other;
+  cch_event *event;
+  cch_stream *legacy = cch_stream_legacy();
+  open();
+  OK(cch_context_primary(&other, 1));
+  OK(cch_event_create(&event, context, 0));
+  OK(cch_event_record(event, legacy)); /* no context is current */
+  OK(cch_context_set_current(other));
+  OK(cch_event_record(event, legacy));
+  OK(cch_context_set_current(NULL));
+  cch_event_unref(event);
+  cch_context_unref(other);
+  cch_stream_unref(legacy);
+  close();
+}
+
+/* An event recorded on another device's stream is accepted. */
+static void other_contexts_stream_is_refused(void) {
+  cch_context *other;
+  cch_event *event;
+  open();
+  OK(cch_context_primary(&other, 1));
+  OK(cch_event_create(&event, other, 0));
+  FAILS(CCH_EMISMATCH, cch_event_record(event, stream));
+  CHECK_HAS(check_error()->message, "device 1");
+  CHECK_EQ(fake_calls("cuEventRecord"), 0);
+  OK(cch_stream_wait_event(stream, event)); /* but waiting across devices is what events are for */
+  cch_event_unref(event);
+  cch_context_unref(other);
+  close();
+}
+
+static int released;
+static void release(void *owner) { released += *(int *)owner; }
+
+/* A foreign event pretends to know its flags, is destroyed by us, or loses its owner. */
+static void foreign_event_keeps_its_owner(void) {
+  int one = 1;
+  CUevent raw;
+  cch_event *event, *shared;
+  open();
+  OK(cch_context_set_current(context));
+  CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
+  released = 0;
+  OK(cch_event_wrap(&event, raw, &one, release));
+  OK(cch_context_set_current(NULL));
+  CHECK_PTR(cch_event_raw(event), raw);
+  CHECK_EQ(cch_event_flags(event), CCH_EVENT_UNKNOWN);
+  CHECK(cch_event_context(event) == context);
+  OK(cch_event_wrap(&shared, raw, NULL, NULL));
+  CHECK(shared == event);
+  OK(cch_event_record(event, stream));
+  cch_event_unref(shared);
+  CHECK_EQ(released, 0);
+  cch_event_unref(event);
+  CHECK_EQ(released, 1);
+  CHECK_EQ(fake_calls("cuEventDestroy"), 0);
+  OK(cch_event_wrap(&event, raw, NULL, NULL));
+  CHECK(cch_event_context(event) == NULL); /* none was current */
+  cch_event_unref(event);
+  FAILS(CCH_EINVAL, cch_event_wrap(&event, NULL, NULL, NULL));
+  CHECK_EQ(driver.cuEventDestroy(raw), 0);
+  close();
+}
+
+int main(void) {
+  check_open();
+  RUN(flags_are_remembered);
+  RUN(bad_flags_are_refused);
+  RUN(time_passes_between_events);
+  RUN(default_stream_is_the_events);
+  RUN(other_contexts_stream_is_refused);
+  RUN(foreign_event_keeps_its_owner);
+  return 0;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each driver call of each function fails once. */
+#include "operations.h"
+
+enum { MAX_CALLS = 64, FIRST_CODE = 10000 };
+
+static cch_error reported;
+static void report(const cch_error *error) { reported = *error; }
+
+/* What a destructor calls: its failures are reported, not returned, and the driver's object stays (test_error.c). */
+static bool destroys(const char *name) {
+  return strstr(name, "Destroy") || strstr(name, "Free") || strstr(name, "Release") || strstr(name, "Unload");
+}
+
+/* Questions whose answer may be missing. */
+static bool is_optional(const char *name) { return strcmp(name, "cuKernelGetLibrary") == 0; }
+
+static size_t calls_of(const operation *operation, fake_call *calls) {
+  world w;
+  void *made = NULL;
+  world_open(&w);
+  CHECK_EQ(driver.cuCtxSetCurrent(w.foreign_context), 0);
+  fake_reset();
+  OK(operation->call(&w, &made));
+  size_t n = fake_log(0, calls, MAX_CALLS);
+  CHECK(n < MAX_CALLS);
+  if (operation->undo)
+    operation->undo(made);
+  CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
+  world_close(&w);
+  return n;
+}
+
+static void fail_one(const operation *operation, const char *name, unsigned nth) {
+  static int code = FIRST_CODE; /* each its own, because a report is made once for each */
+  size_t boxes = 0, boxes_after = 0, objects = 0, objects_after = 0;
+  world w;
+  world_open(&w);
+  CHECK_EQ(driver.cuCtxSetCurrent(w.foreign_context), 0);
+  for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
+    boxes += cch_live_count(kind);
+  for (int kind = 0; kind < FAKE_KIND_COUNT; kind++)
+    objects += fake_live(kind);
+  memset(&reported, 0, sizeof reported);
+  cch_error_clear();
+  fake_reset();
+  fake_fail(NULL, nth, ++code);
+  void *made = NULL;
+  int status = operation->call(&w, &made);
+  const cch_error *error = check_error();
+  if (status == 0 && !is_optional(name) && (reported.code != code || strcmp(reported.operation, name) != 0))
+    check_fail(__FILE__, __LINE__, "%s: the failure of %s (call %u) is lost", operation->name, name, nth);
+  if (status != 0 && (status != code || error->code != code || error->domain != CCH_DOMAIN_DRIVER ||
+                      strcmp(error->operation, name) != 0))
+    check_fail(__FILE__, __LINE__, "%s: %s failed with %d (call %u); %d came back, and %d in %s is on record",
+               operation->name, name, code, nth, status, error->code, error->operation);
+  if (status != 0) {
+    CHECK(made == NULL);
+    for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
+      boxes_after += cch_live_count(kind);
+    for (int kind = 0; kind < FAKE_KIND_COUNT; kind++)
+      objects_after += fake_live(kind);
+    if (boxes != boxes_after || objects != objects_after)
+      check_fail(__FILE__, __LINE__,
+                 "%s: after the failure of %s (call %u) %zu boxes are alive, not %zu, and %zu "
+                 "objects, not %zu",
+                 operation->name, name, nth, boxes_after, boxes, objects_after, objects);
+  }
+  if (fake_violations() != 0) {
+    char violation[256];
+    fake_last_violation(violation, sizeof violation);
+    check_fail(__FILE__, __LINE__, "%s: after the failure of %s (call %u): %s", operation->name, name, nth, violation);
+  }
+  fake_reset();
+  if (status == 0 && operation->undo)
+    operation->undo(made);
+  CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
+  world_close(&w);
+  CHECK_CLEAN();
+}
+
+/* A failure of the driver is lost or changed, blamed on another call, leaks, or touches an out-parameter. */
+static void every_driver_call_of_every_function(void) {
+  size_t failed = 0;
+  cch_error_set_report(report);
+  for (size_t i = 0; i < operation_count; i++) {
+    fake_call calls[MAX_CALLS];
+    size_t n = calls_of(&operations[i], calls);
+    for (size_t nth = 0; nth < n; nth++)
+      if (!destroys(calls[nth].name)) {
+        fail_one(&operations[i], calls[nth].name, (unsigned)nth + 1);
+        failed++;
+      }
+  }
+  cch_error_set_report(NULL);
+  CHECK(failed > operation_count);
+}
+
+int main(void) {
+  check_open();
+  RUN(every_driver_call_of_every_function);
+  return 0;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Forked children: CUDA cannot be used in the child of a process that initialised it, and nothing there may hang. */
+#include "operations.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Runs a function in a child, which has 30 seconds to end well. */
+static void in_child(void (*function)(void *argument), void *argument) {
+  fflush(stdout);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    signal(SIGALRM, SIG_DFL);
+    alarm(30);
+    function(argument);
+    _exit(0);
+  }
+  int status;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  if (WIFSIGNALED(status))
+    check_fail(__FILE__, __LINE__, "the child hung or crashed: signal %d", WTERMSIG(status));
+  CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
+static void use_cuda(void *argument) {
+  cch_context *context;
+  cch_stream *stream;
+  (void)argument;
+  CHECK_EQ(cch_process_forked(), 0);
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_stream_synchronize(stream));
+  cch_stream_unref(stream);
+  cch_context_unref(context);
+  CHECK_CLEAN();
+}
+
+/* A child of a process that had not used CUDA cannot use it, or the parent cannot any more. */
+static void fork_before_init(void) {
+  in_child(use_cuda, NULL);
+  CHECK_EQ(cch_process_forked(), 0);
+  use_cuda(NULL);
+}
+
+static void use_world_in_child(void *argument) {
+  world *w = argument;
+  size_t calls = fake_calls(NULL);
+  CHECK_EQ(cch_process_forked(), 1);
+  FAILS(CCH_EFORKED, cch_driver_init());
+  CHECK_HAS(check_error()->message, "fork");
+  CHECK_EQ(check_error()->domain, CCH_DOMAIN_HANDLES);
+  void *symbol;
+  FAILS(CCH_EFORKED, cch_driver_symbol(&symbol, "cuInit", 2000));
+  for (size_t i = 0; i < operation_count; i++) {
+    void *made = NULL;
+    check_status(operations[i].call(w, &made), CCH_EFORKED, operations[i].name, __FILE__, __LINE__);
+    CHECK(made == NULL);
+  }
+  /* What needs no driver still answers. */
+  CHECK_EQ(cch_context_device(w->context), 0);
+  CHECK_EQ(cch_deviceptr_size(w->ptr), 64);
+  CHECK(cch_stream_context(w->stream) == w->context);
+  CHECK_STR(cch_error_name(CCH_EFORKED), "CCH_EFORKED");
+  /* The parent's objects are the parent's. */
+  cch_kernel_unref(w->kernel);
+  cch_library_unref(w->library);
+  cch_deviceptr_unref(w->pinned);
+  cch_deviceptr_unref(w->ptr);
+  cch_pool_unref(w->pool);
+  cch_event_unref(w->end);
+  cch_unref_deferred(w->start);
+  cch_reclaim_drain();
+  cch_callback_enter();
+  cch_stream_unref(w->stream);
+  cch_callback_leave();
+  cch_context_unref(w->context);
+  CHECK_EQ(fake_calls(NULL), calls);
+  CHECK_EQ(fake_violations(), 0);
+}
+
+/* A child calls the driver of its parent, or frees the parent's objects; or the parent's are damaged by it. */
+static void fork_after_init(void) {
+  world w;
+  world_open(&w);
+  in_child(use_world_in_child, &w);
+  CHECK_EQ(cch_process_forked(), 0);
+  OK(cch_stream_synchronize(w.stream));
+  OK(cch_deviceptr_copy(w.ptr, w.pinned, 64, w.stream));
+  world_close(&w);
+}
+
+static int released;
+static void release(void *owner) {
+  (void)owner;
+  released++;
+}
+
+static void drop_wrapped(void *argument) {
+  cch_event_unref(argument);
+  CHECK_EQ(released, 0);
+}
+
+/* A foreign owner is released in the child: it is the parent's. */
+static void owners_are_the_parents(void) {
+  world w;
+  cch_event *wrapped;
+  world_open(&w);
+  OK(cch_event_wrap(&wrapped, w.foreign_event, &w, release));
+  in_child(drop_wrapped, wrapped);
+  cch_event_unref(wrapped);
+  CHECK_EQ(released, 1);
+  world_close(&w);
+}
+
+static void grandchild(void *argument) { use_world_in_child(argument); }
+static void child_that_forks(void *argument) { in_child(grandchild, argument); }
+
+/* A child's child believes that it may use CUDA. */
+static void fork_twice(void) {
+  world w;
+  world_open(&w);
+  in_child(child_that_forks, &w);
+  world_close(&w);
+}
+
+static atomic_bool stop;
+
+static void *hammer(void *argument) {
+  world *w = argument;
+  while (!atomic_load(&stop)) {
+    cch_event *event, *found;
+    OK(cch_event_create(&event, w->context, 0));
+    OK(cch_event_wrap(&found, cch_event_raw(event), NULL, NULL));
+    cch_event_unref(found);
+    cch_unref_deferred(event);
+    cch_reclaim_drain();
+  }
+  return NULL;
+}
+
+static void touch_everything(void *argument) {
+  world *w = argument;
+  cch_event *event;
+  FAILS(CCH_EFORKED, cch_event_wrap(&event, cch_event_raw(w->start), NULL, NULL));
+  cch_event_unref(w->start);
+  cch_stream_unref(w->stream);
+  cch_kernel_unref(w->kernel);
+  cch_reclaim_drain();
+  cch_error_set_report(NULL);
+  check_error();
+  cch_live_count(CCH_KIND_EVENT);
+}
+
+/* Another thread held a lock of ours when the process forked: the child waits for it for ever. */
+static void fork_while_locks_are_held(void) {
+  enum { THREADS = 4, FORKS = CHECK_SANITIZED ? 20 : 100 };
+  world w;
+  pthread_t threads[THREADS];
+  world_open(&w);
+  atomic_store(&stop, false);
+  for (int i = 0; i < THREADS; i++)
+    CHECK_EQ(pthread_create(&threads[i], NULL, hammer, &w), 0);
+  for (int i = 0; i < FORKS; i++)
+    in_child(touch_everything, &w);
+  atomic_store(&stop, true);
+  for (int i = 0; i < THREADS; i++)
+    CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  cch_reclaim_drain();
+  world_close(&w);
+}
+
+static void *initialise(void *argument) {
+  (void)argument;
+  OK(cch_driver_init());
+  return NULL;
+}
+
+static void must_be_forked(void *argument) {
+  (void)argument;
+  FAILS(CCH_EFORKED, cch_driver_init());
+}
+
+static void *fork_now(void *argument) {
+  in_child(must_be_forked, argument);
+  return NULL;
+}
+
+static void fork_in_the_middle_of_init(void *argument) {
+  (void)argument;
+  pthread_t initialiser, forker;
+  const struct timespec moment = {.tv_nsec = 20000000};
+  fake_hold("cuInit");
+  CHECK_EQ(pthread_create(&initialiser, NULL, initialise, NULL), 0);
+  while (fake_held("cuInit") == 0)
+    nanosleep(&moment, NULL);
+  CHECK_EQ(pthread_create(&forker, NULL, fork_now, NULL), 0);
+  nanosleep(&moment, NULL);
+  fake_let_go("cuInit");
+  CHECK_EQ(pthread_join(initialiser, NULL), 0);
+  CHECK_EQ(pthread_join(forker, NULL), 0);
+}
+
+/* A child that is forked while another thread initialises the driver gets half of one. */
+static void fork_during_init(void) { in_child(fork_in_the_middle_of_init, NULL); }
+
+int main(void) {
+  check_open();
+  RUN(fork_during_init);
+  RUN(fork_before_init);
+  RUN(fork_after_init);
+  RUN(owners_are_the_parents);
+  RUN(fork_twice);
+  RUN(fork_while_locks_are_held);
+  return 0;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels: found, asked for their parameters, launched. */
+#include "check.h"
+
+static cch_context *context;
+static cch_stream *stream;
+static cch_library *library;
+static const cch_launch_config one = {.size = sizeof one, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+static const check_mixed arguments = {0x1122334455667788, 1.5f, 42, 2.25, {1, 2, 3}};
+
+static void open(void) {
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+}
+
+static void close(void) {
+  cch_library_unref(library);
+  cch_stream_unref(stream);
+  cch_context_unref(context);
+}
+
+static cch_kernel *get(const char *name) {
+  cch_kernel *kernel;
+  OK(cch_kernel_get(&kernel, library, name));
+  return kernel;
+}
+
+/* The same kernel gets a second box, or a missing one is found. */
+static void kernel_is_one_box(void) {
+  cch_kernel *none = NULL;
+  open();
+  cch_kernel *kernel = get("mixed"), *again = get("mixed"), *other = get("add");
+  CHECK(kernel == again && kernel != other);
+  CHECK(cch_kernel_library(kernel) == library);
+  FAILS(CUDA_ERROR_NOT_FOUND, cch_kernel_get(&none, library, "commented_out"));
+  CHECK(none == NULL);
+  CHECK_EQ(cch_live_count(CCH_KIND_KERNEL), 2);
+  cch_kernel_unref(kernel);
+  cch_kernel_unref(again);
+  cch_kernel_unref(other);
+  close();
+}
+
+/* Parameters lie elsewhere than the driver says, or it is asked for them again and again. */
+static void parameters_are_asked_for_once(void) {
+  static const cch_param expected[] = {{0, 8}, {8, 4}, {12, 4}, {16, 8}, {24, 12}};
+  const cch_param *params, *again;
+  size_t count;
+  open();
+  cch_kernel *kernel = get("mixed"), *empty = get("empty");
+  OK(cch_context_set_current(context));
+  OK(cch_kernel_params(kernel, &params, &count));
+  CHECK_EQ(count, CHECK_MIXED_COUNT);
+  CHECK(memcmp(params, expected, sizeof expected) == 0);
+  size_t calls = fake_calls("cuKernelGetParamInfo");
+  OK(cch_kernel_params(kernel, &again, &count));
+  CHECK(again == params && fake_calls("cuKernelGetParamInfo") == calls);
+  OK(cch_kernel_params(empty, &params, &count));
+  CHECK_EQ(count, 0);
+  OK(cch_context_set_current(NULL));
+  cch_kernel_unref(kernel);
+  cch_kernel_unref(empty);
+  close();
+}
+
+/* A kernel is launched with other arguments or another geometry than given. */
+static void launch_is_as_given(void) {
+  static fake_launch seen;
+  const cch_launch_config config = {
+      .size = sizeof config,
+      .flags = CCH_LAUNCH_COOPERATIVE | CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION,
+      .grid = {8, 3, 2},
+      .block = {32, 4, 2},
+      .cluster = {2, 1, 1},
+      .shared_bytes = 1234,
+  };
+  open();
+  cch_kernel *kernel = get("mixed");
+  OK(cch_launch(stream, &config, kernel, &arguments, CHECK_MIXED_SIZE)); /* no context is current */
+  CHECK_EQ(fake_last_launch(&seen), 1);
+  CHECK_PTR(seen.kernel, cch_kernel_raw(kernel));
+  CHECK_PTR(seen.stream, cch_stream_raw(stream));
+  CHECK_PTR(seen.context, cch_context_raw(context));
+  CHECK(memcmp(seen.grid, config.grid, sizeof config.grid) == 0);
+  CHECK(memcmp(seen.block, config.block, sizeof config.block) == 0);
+  CHECK(memcmp(seen.cluster, config.cluster, sizeof config.cluster) == 0);
+  CHECK_EQ(seen.shared_bytes, 1234);
+  CHECK(seen.cooperative == 1 && seen.programmatic == 1);
+  CHECK_EQ(seen.args_size, CHECK_MIXED_SIZE);
+  CHECK(memcmp(seen.args, &arguments, CHECK_MIXED_SIZE) == 0);
+
+  OK(cch_launch(stream, &one, kernel, &arguments, CHECK_MIXED_SIZE));
+  CHECK_EQ(fake_last_launch(&seen), 1);
+  CHECK(seen.cooperative == 0 && seen.programmatic == 0 && seen.cluster[0] == 0 && seen.shared_bytes == 0);
+
+  cch_kernel *empty = get("empty");
+  OK(cch_launch(stream, &one, empty, NULL, 0));
+  cch_kernel_unref(empty);
+  cch_kernel_unref(kernel);
+  close();
+}
+
+/* An array of pointers reaches the driver as something else. */
+static void launch_by_pointers(void) {
+  static fake_launch seen;
+  check_mixed copy = arguments;
+  void *params[] = {&copy.pointer, &copy.single, &copy.count, &copy.value, copy.block};
+  open();
+  cch_kernel *kernel = get("mixed"), *empty = get("empty");
+  OK(cch_launch_params(stream, &one, kernel, params));
+  CHECK_EQ(fake_last_launch(&seen), 1);
+  CHECK(memcmp(seen.args, &arguments, CHECK_MIXED_SIZE) == 0);
+  OK(cch_launch_params(stream, &one, empty, NULL));
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_launch_params(stream, &one, kernel, NULL));
+  cch_kernel_unref(kernel);
+  cch_kernel_unref(empty);
+  close();
+}
+
+/* Too few or too many bytes of arguments reach the driver, which takes too few in silence. */
+static void wrong_size_is_refused(void) {
+  char block[CHECK_MIXED_SIZE + 1] = {0};
+  open();
+  cch_kernel *kernel = get("mixed"), *empty = get("empty");
+  for (size_t size = 0; size <= sizeof block; size++)
+    if (size != CHECK_MIXED_SIZE)
+      FAILS(CCH_EMISMATCH, cch_launch(stream, &one, kernel, block, size));
+  CHECK_HAS(check_error()->message, "36");
+  CHECK_HAS(check_error()->message, "37");
+  FAILS(CCH_EMISMATCH, cch_launch(stream, &one, empty, block, 1));
+  CHECK_EQ(fake_calls("cuLaunchKernelEx"), 0);
+  cch_kernel_unref(kernel);
+  cch_kernel_unref(empty);
+  close();
+}
+
+/* A geometry that the device cannot have passes, or a config of another header is read beyond its end. */
+static void bad_configs_fail(void) {
+  open();
+  cch_kernel *kernel = get("empty");
+  cch_launch_config config = one;
+  config.block[0] = 2048;
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_launch(stream, &config, kernel, NULL, 0));
+  config = one;
+  config.grid[1] = 0;
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_launch(stream, &config, kernel, NULL, 0));
+  config = one;
+  config.cluster[0] = 2, config.cluster[1] = 1, config.cluster[2] = 1;
+  FAILS(CUDA_ERROR_INVALID_CLUSTER_SIZE, cch_launch(stream, &config, kernel, NULL, 0));
+  config = one;
+  config.size = sizeof config - 4;
+  FAILS(CCH_EINVAL, cch_launch(stream, &config, kernel, NULL, 0));
+  FAILS(CCH_EINVAL, cch_launch_params(stream, &config, kernel, NULL));
+  config.size = sizeof config + 4; /* a newer header's, whose fields are behind these */
+  OK(cch_launch(stream, &config, kernel, NULL, 0));
+  OK(cch_launch(stream, &one, kernel, NULL, 0)); /* and all is still usable */
+  cch_kernel_unref(kernel);
+  close();
+}
+
+static int released;
+static void release(void *owner) { released += *(int *)owner; }
+
+/* A foreign kernel loses its owner or its library, or hides one of ours behind a box without either. */
+static void foreign_kernel_keeps_its_owner(void) {
+  int one_owner = 1;
+  CUlibrary raw_library;
+  CUkernel raw;
+  cch_library *foreign;
+  cch_kernel *bare, *with_library, *owned, *found;
+  open();
+  CHECK_EQ(driver.cuLibraryLoadData(&raw_library, check_ptx, NULL, NULL, 0, NULL, NULL, 0), 0);
+  CHECK_EQ(driver.cuLibraryGetKernel(&raw, raw_library, "add"), 0);
+  OK(cch_kernel_wrap(&bare, raw, NULL, NULL, NULL));
+  CHECK(cch_kernel_library(bare) == NULL); /* not one of ours */
+  OK(cch_library_wrap(&foreign, raw_library, NULL, NULL));
+  OK(cch_kernel_wrap(&with_library, raw, foreign, NULL, NULL));
+  CHECK(cch_kernel_library(with_library) == foreign); /* the bare box does not stand in the way */
+  released = 0;
+  OK(cch_kernel_wrap(&owned, raw, NULL, &one_owner, release));
+  CHECK(cch_kernel_library(owned) == foreign); /* found by asking the driver */
+  OK(cch_kernel_wrap(&found, raw, NULL, NULL, NULL));
+  CHECK(found == owned);
+  cch_kernel_unref(found);
+  cch_library_unref(foreign);
+  cch_kernel_unref(bare);
+  cch_kernel_unref(with_library);
+  CHECK_EQ(released, 0);
+  cch_kernel_unref(owned);
+  CHECK_EQ(released, 1);
+  CHECK_EQ(cch_live_count(CCH_KIND_LIBRARY), 1);
+  CHECK_EQ(driver.cuLibraryUnload(raw_library), 0);
+
+  cch_kernel *kernel = get("add"); /* one of ours comes back with its library */
+  OK(cch_kernel_wrap(&found, cch_kernel_raw(kernel), NULL, NULL, NULL));
+  CHECK(found == kernel && cch_kernel_library(found) == library);
+  cch_kernel_unref(found);
+  cch_kernel_unref(kernel);
+  FAILS(CCH_EINVAL, cch_kernel_wrap(&found, NULL, NULL, NULL, NULL));
+  close();
+}
+
+static cch_kernel *shared_kernel;
+
+static void launch_in_thread(int index, void *argument) {
+  check_mixed mine = arguments;
+  (void)argument;
+  mine.count = (uint32_t)index;
+  for (int i = 0; i < 200; i++)
+    OK(cch_launch(stream, &one, shared_kernel, &mine, CHECK_MIXED_SIZE));
+}
+
+/* Threads that launch a kernel for the first time together ask for its parameters into each other's way. */
+static void threads_share_a_kernel(void) {
+  open();
+  for (int i = 0; i < 20; i++) {
+    shared_kernel = get("mixed");
+    check_threads(4, launch_in_thread, NULL);
+    cch_kernel_unref(shared_kernel);
+  }
+  close();
+}
+
+int main(void) {
+  check_open();
+  RUN(kernel_is_one_box);
+  RUN(parameters_are_asked_for_once);
+  RUN(launch_is_as_given);
+  RUN(launch_by_pointers);
+  RUN(wrong_size_is_refused);
+  RUN(bad_configs_fail);
+  RUN(foreign_kernel_keeps_its_owner);
+  RUN(threads_share_a_kernel);
+  return 0;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each allocation of each function fails once. The program's own malloc, calloc and realloc stand in front of the C
+ * library's and refuse what libcudacore_handles asks for, told by the caller's address; the double and the C library
+ * itself get all they want.
+ */
+#include "operations.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#if CHECK_SANITIZED || !defined(__GLIBC__)
+
+int main(void) {
+  printf("the sanitizers have an allocator of their own\n");
+  return CHECK_SKIP;
+}
+
+#else
+
+static uintptr_t library_begin, library_end;
+static _Thread_local bool limited;
+static _Thread_local size_t allowed, refused;
+
+static bool refuse(const void *caller) {
+  if (!limited || (uintptr_t)caller < library_begin || (uintptr_t)caller >= library_end)
+    return false;
+  if (allowed > 0) {
+    allowed--;
+    return false;
+  }
+  refused++;
+  return true;
+}
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *block, size_t size);
+
+void *malloc(size_t size) { return refuse(__builtin_return_address(0)) ? NULL : __libc_malloc(size); }
+
+void *calloc(size_t count, size_t size) {
+  return refuse(__builtin_return_address(0)) ? NULL : __libc_calloc(count, size);
+}
+
+void *realloc(void *block, size_t size) {
+  return refuse(__builtin_return_address(0)) ? NULL : __libc_realloc(block, size);
+}
+
+static void allow(size_t count) {
+  allowed = count;
+  refused = 0;
+  limited = true;
+}
+
+static int find_library(struct dl_phdr_info *info, size_t size, void *argument) {
+  (void)size, (void)argument;
+  if (strstr(info->dlpi_name, "libcudacore_handles.so") == NULL)
+    return 0;
+  for (unsigned i = 0; i < info->dlpi_phnum; i++)
+    if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X)) {
+      library_begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+      library_end = library_begin + info->dlpi_phdr[i].p_memsz;
+    }
+  return 1;
+}
+
+static void count(size_t *boxes, size_t *objects) {
+  *boxes = *objects = 0;
+  for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
+    *boxes += cch_live_count(kind);
+  for (int kind = 0; kind < FAKE_KIND_COUNT; kind++)
+    *objects += fake_live(kind);
+}
+
+/* Returns whether the call came through with so many allocations. */
+static bool succeeds_with(const operation *operation, size_t allocations) {
+  size_t boxes, boxes_after, objects, objects_after;
+  world w;
+  world_open(&w);
+  CHECK_EQ(driver.cuCtxSetCurrent(w.foreign_context), 0);
+  count(&boxes, &objects);
+  void *made = NULL;
+  allow(allocations);
+  int status = operation->call(&w, &made);
+  limited = false;
+  if (status != 0) {
+    count(&boxes_after, &objects_after);
+    if (status != CCH_ENOMEM || refused == 0 || check_error()->code != CCH_ENOMEM || made != NULL)
+      check_fail(__FILE__, __LINE__, "%s with %zu allocations: %d, not CCH_ENOMEM; %s: %s", operation->name,
+                 allocations, status, check_error()->operation, check_error()->message);
+    if (boxes != boxes_after || objects != objects_after)
+      check_fail(__FILE__, __LINE__, "%s with %zu allocations: %zu boxes are alive, not %zu, and %zu objects, not %zu",
+                 operation->name, allocations, boxes_after, boxes, objects_after, objects);
+    CUcontext current;
+    CHECK_EQ(driver.cuCtxGetCurrent(&current), 0);
+    CHECK_PTR(current, w.foreign_context);
+  }
+  if (status == 0 && operation->undo)
+    operation->undo(made);
+  CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
+  world_close(&w);
+  CHECK_CLEAN();
+  return status == 0;
+}
+
+/* Memory runs out, and a function crashes, leaks, goes on with half an object, or says something else. */
+static void every_allocation_of_every_function(void) {
+  size_t failures = 0;
+  for (size_t i = 0; i < operation_count; i++)
+    for (size_t allocations = 0; !succeeds_with(&operations[i], allocations); allocations++) {
+      CHECK(allocations < 100);
+      failures++;
+    }
+  CHECK(failures > 20);
+}
+
+/* A registry that cannot grow loses what it has, or fails those who come. */
+static void registry_does_without_growing(void) {
+  enum { MANY = 1000 };
+  static cch_event *events[MANY];
+  cch_context *context;
+  OK(cch_context_primary(&context, 0));
+  size_t refusals = 0;
+  for (int i = 0; i < MANY; i++) {
+    allow(1); /* the box, and no new buckets */
+    OK(cch_event_create(&events[i], context, 0));
+    limited = false;
+    refusals += refused;
+  }
+  CHECK(refusals > 0);
+  for (int i = 0; i < MANY; i++) {
+    cch_event *found;
+    OK(cch_event_wrap(&found, cch_event_raw(events[i]), NULL, NULL));
+    CHECK(found == events[i]);
+    cch_event_unref(found);
+  }
+  for (int i = 0; i < MANY; i++)
+    cch_event_unref(events[i]);
+  cch_context_unref(context);
+}
+
+/* A compiler's program is lost when its box cannot be made. */
+static void failed_adoption_leaves_the_program(void) {
+  int dummy;
+  cch_nvrtc_program *nvrtc = NULL;
+  cch_nvvm_program *nvvm = NULL;
+  void *compiler = dlopen(getenv("FAKE_COMPILER"), RTLD_NOW | RTLD_LOCAL);
+  CHECK(compiler != NULL);
+  allow(0);
+  int first = cch_nvrtc_program_adopt(&nvrtc, (nvrtcProgram)&dummy, compiler);
+  int second = cch_nvvm_program_adopt(&nvvm, (nvvmProgram)&dummy, compiler);
+  limited = false;
+  CHECK(first == CCH_ENOMEM && second == CCH_ENOMEM);
+  CHECK(nvrtc == NULL && nvvm == NULL);
+  dlclose(compiler);
+}
+
+int main(void) {
+  check_open();
+  dl_iterate_phdr(find_library, NULL);
+  CHECK(library_begin < library_end);
+  RUN(every_allocation_of_every_function);
+  RUN(registry_does_without_growing);
+  RUN(failed_adoption_leaves_the_program);
+  return 0;
+}
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes that need each other, dropped in every order. */
+#include "check.h"
+
+enum { BOXES = 7 };
+
+static cch_context *context;
+static cch_stream *stream;
+static cch_event *event;
+static cch_pool *pool;
+static cch_deviceptr *ptr;
+static cch_library *library;
+static cch_kernel *kernel;
+
+static void make(void) {
+  cch_pool_config config = {.size = sizeof config, .location_type = 1};
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_event_create(&event, context, 0));
+  OK(cch_pool_create(&pool, &config));
+  OK(cch_deviceptr_alloc_async(&ptr, pool, 100, stream));
+  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+  OK(cch_kernel_get(&kernel, library, "add"));
+}
+
+static void ref(int which) {
+  switch (which) {
+  case 0:
+    cch_context_ref(context);
+    break;
+  case 1:
+    cch_stream_ref(stream);
+    break;
+  case 2:
+    cch_event_ref(event);
+    break;
+  case 3:
+    cch_pool_ref(pool);
+    break;
+  case 4:
+    cch_deviceptr_ref(ptr);
+    break;
+  case 5:
+    cch_library_ref(library);
+    break;
+  case 6:
+    cch_kernel_ref(kernel);
+    break;
+  }
+}
+
+static void unref(int which) {
+  switch (which) {
+  case 0:
+    cch_context_unref(context);
+    break;
+  case 1:
+    cch_stream_unref(stream);
+    break;
+  case 2:
+    cch_event_unref(event);
+    break;
+  case 3:
+    cch_pool_unref(pool);
+    break;
+  case 4:
+    cch_deviceptr_unref(ptr);
+    break;
+  case 5:
+    cch_library_unref(library);
+    break;
+  case 6:
+    cch_kernel_unref(kernel);
+    break;
+  }
+}
+
+/* What is still held still works, whatever went before. */
+static void use(const int *dropped) {
+  if (!dropped[0])
+    OK(cch_context_synchronize(context));
+  if (!dropped[1])
+    OK(cch_stream_synchronize(stream));
+  if (!dropped[2])
+    OK(cch_event_query(event));
+  if (!dropped[3])
+    CHECK_EQ(cch_pool_device(pool), 0);
+  if (!dropped[4])
+    OK(cch_deviceptr_fill(ptr, 7, 1, cch_deviceptr_stream(ptr)));
+  if (!dropped[1] && !dropped[2])
+    OK(cch_event_record(event, stream));
+  if (!dropped[1] && !dropped[6]) {
+    const cch_launch_config config = {.size = sizeof config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+    char arguments[28] = {0};
+    OK(cch_launch(stream, &config, kernel, arguments, sizeof arguments));
+  }
+}
+
+static void drop_in_order(const int *order) {
+  int dropped[BOXES] = {0};
+  make();
+  for (int i = 0; i < BOXES; i++) {
+    use(dropped);
+    unref(order[i]);
+    dropped[order[i]] = 1;
+  }
+  CHECK_CLEAN();
+}
+
+static void permute(int *order, int n, void (*function)(const int *order)) {
+  if (n == BOXES) {
+    function(order);
+    return;
+  }
+  for (int i = n; i < BOXES; i++) {
+    int first = order[n];
+    order[n] = order[i], order[i] = first;
+    permute(order, n + 1, function);
+    order[i] = order[n], order[n] = first;
+  }
+}
+
+/* Some order of dropping a context, stream, event, pool, allocation, library and kernel ends one under another. */
+static void every_order(void) {
+  int order[BOXES] = {0, 1, 2, 3, 4, 5, 6};
+  permute(order, 0, drop_in_order);
+}
+
+/* A second reference to each is not a reference. */
+static void twice_referenced(void) {
+  int dropped[BOXES] = {0};
+  make();
+  for (int i = 0; i < BOXES; i++)
+    ref(i);
+  for (int i = 0; i < BOXES; i++)
+    unref(i);
+  use(dropped);
+  for (int i = 0; i < BOXES; i++)
+    unref(i);
+}
+
+static void unref_in_thread(int index, void *argument) {
+  (void)argument;
+  unref(index);
+}
+
+/* Threads that drop boxes which need each other meet in a destructor. */
+static void every_box_from_its_own_thread(void) {
+  for (int i = 0; i < 200; i++) {
+    make();
+    check_threads(BOXES, unref_in_thread, NULL);
+    CHECK_CLEAN();
+  }
+}
+
+/* The deferred queue destroys in the order of arrival, whatever needs what. */
+static void every_order_deferred(void) {
+  int order[BOXES] = {0, 1, 2, 3, 4, 5, 6};
+  for (int i = 0; i < BOXES; i++) {
+    int first = order[0];
+    memmove(order, order + 1, sizeof order - sizeof *order);
+    order[BOXES - 1] = first;
+    make();
+    cch_callback_enter();
+    for (int j = 0; j < BOXES; j++)
+      unref(order[j]);
+    cch_callback_leave();
+    cch_reclaim_drain();
+    CHECK_CLEAN();
+  }
+}
+
+int main(void) {
+  check_open();
+  RUN(every_order);
+  RUN(twice_referenced);
+  RUN(every_box_from_its_own_thread);
+  RUN(every_order_deferred);
+  return 0;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory pools. */
+#include "check.h"
+
+static cch_pool_config config(int device) {
+  return (cch_pool_config){.size = sizeof(cch_pool_config), .location_type = 1, .location_id = device};
+}
+
+/* A pool is of another device than asked for, or outlives its box. */
+static void pool_is_as_asked(void) {
+  cch_pool *pool, *host;
+  cch_pool_config on_device = config(1), on_host = {.size = sizeof on_host, .location_type = 2};
+  OK(cch_pool_create(&pool, &on_device));
+  OK(cch_pool_create(&host, &on_host));
+  CHECK_EQ(cch_pool_device(pool), 1);
+  CHECK_EQ(cch_pool_device(host), -1);
+  CHECK_EQ(fake_live(FAKE_POOL), 2);
+  cch_pool_unref(pool);
+  cch_pool_unref(host);
+}
+
+/* A config of an older or newer header is read beyond its end. */
+static void config_says_its_size(void) {
+  cch_pool *pool = NULL;
+  cch_pool_config small = config(0);
+  small.size = sizeof small - 1;
+  FAILS(CCH_EINVAL, cch_pool_create(&pool, &small));
+  small.size = 0;
+  FAILS(CCH_EINVAL, cch_pool_create(&pool, &small));
+  FAILS(CCH_EINVAL, cch_pool_create(&pool, NULL));
+  struct {
+    cch_pool_config now;
+    int later;
+  } larger = {config(0), 1};
+  larger.now.size = sizeof larger;
+  CHECK(pool == NULL);
+  OK(cch_pool_create(&pool, &larger.now));
+  cch_pool_unref(pool);
+}
+
+/* A location that is none reaches the caller as success. */
+static void bad_location_is_refused(void) {
+  cch_pool *pool = NULL;
+  cch_pool_config bad = config(7);
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_pool_create(&pool, &bad));
+  bad = config(0);
+  bad.location_type = 99;
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_pool_create(&pool, &bad));
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_pool_current(&pool, 7));
+  CHECK(pool == NULL);
+}
+
+/* A device's own pool is destroyed with the box that borrows it. */
+static void devices_pool_is_borrowed(void) {
+  cch_pool *pool, *again;
+  OK(cch_pool_current(&pool, 1));
+  OK(cch_pool_current(&again, 1));
+  CHECK(pool == again);
+  CHECK_EQ(cch_pool_device(pool), 1);
+  cch_pool_unref(pool);
+  cch_pool_unref(again);
+  CHECK_EQ(fake_calls("cuMemPoolDestroy"), 0);
+}
+
+/* A pool goes before what was allocated from it. */
+static void allocation_keeps_the_pool(void) {
+  cch_pool_config on_device = config(0);
+  cch_context *context;
+  cch_stream *stream;
+  cch_pool *pool;
+  cch_deviceptr *ptr;
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_pool_create(&pool, &on_device));
+  OK(cch_deviceptr_alloc_async(&ptr, pool, 1000, stream));
+  cch_pool_unref(pool);
+  cch_stream_unref(stream);
+  cch_context_unref(context);
+  CHECK_EQ(fake_live(FAKE_POOL), 1);
+  CHECK(cch_deviceptr_pool(ptr) == pool);
+  cch_deviceptr_unref(ptr);
+}
+
+static int released;
+static void release(void *owner) { released += *(int *)owner; }
+
+/* A foreign pool is destroyed by us, or loses its owner. */
+static void foreign_pool_keeps_its_owner(void) {
+  int one = 1;
+  CUmemoryPool raw;
+  CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
+  cch_pool *pool;
+  props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  OK(cch_driver_init());
+  CHECK_EQ(driver.cuMemPoolCreate(&raw, &props), 0);
+  released = 0;
+  OK(cch_pool_wrap(&pool, raw, 0, &one, release));
+  CHECK_PTR(cch_pool_raw(pool), raw);
+  CHECK_EQ(cch_pool_device(pool), 0);
+  cch_pool_unref(pool);
+  CHECK_EQ(released, 1);
+  CHECK_EQ(driver.cuMemPoolDestroy(raw), 0);
+  FAILS(CCH_EINVAL, cch_pool_wrap(&pool, NULL, 0, NULL, NULL));
+}
+
+int main(void) {
+  check_open();
+  RUN(pool_is_as_asked);
+  RUN(config_says_its_size);
+  RUN(bad_location_is_refused);
+  RUN(devices_pool_is_borrowed);
+  RUN(allocation_keeps_the_pool);
+  RUN(foreign_pool_keeps_its_owner);
+  return 0;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* References given back where CUDA calls are forbidden. */
+#include "check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+static cch_context *context;
+static cch_stream *stream;
+static cch_pool *pool;
+
+static void open(void) {
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_pool_current(&pool, 0));
+}
+
+static void close(void) {
+  cch_pool_unref(pool);
+  cch_stream_unref(stream);
+  cch_context_unref(context);
+}
+
+static cch_event *event(void) {
+  cch_event *made;
+  OK(cch_event_create(&made, context, 0));
+  return made;
+}
+
+/* A reference dropped in a CUDA callback enters the driver there, or is never destroyed. */
+static void drop_in_a_callback_is_queued(void) {
+  open();
+  cch_event *first = event(), *second = event(), *third;
+  size_t calls = fake_calls(NULL);
+  cch_callback_enter();
+  cch_callback_enter(); /* nests */
+  cch_event_unref(first);
+  cch_callback_leave();
+  cch_event_unref(second);
+  CHECK_EQ(cch_reclaim_drain(), 0); /* not in here */
+  CHECK_EQ(cch_reclaim_pending(), 2);
+  CHECK_EQ(fake_calls(NULL), calls);
+  CHECK_EQ(cch_live_count(CCH_KIND_EVENT), 2);
+  cch_callback_leave();
+  CHECK_EQ(fake_calls(NULL), calls); /* leaving is no safe point: it is still the driver's thread */
+  third = event();
+  CHECK_EQ(cch_reclaim_pending(), 0);
+  CHECK_EQ(fake_calls("cuEventDestroy"), 2);
+  cch_event_unref(third);
+  close();
+}
+
+/* Leaving more often than entering counts below zero, and everything is queued for ever. */
+static void leaving_too_often_is_harmless(void) {
+  open();
+  cch_callback_leave();
+  cch_event_unref(event());
+  CHECK_EQ(fake_calls("cuEventDestroy"), 1);
+  close();
+}
+
+/* The deferred form drops more than one reference, or destroys at once. */
+static void deferred_unref_drops_one(void) {
+  open();
+  cch_event *shared = cch_event_ref(event());
+  cch_unref_deferred(shared);
+  CHECK_EQ(cch_reclaim_pending(), 0);
+  cch_unref_deferred(shared);
+  CHECK_EQ(cch_reclaim_pending(), 1);
+  CHECK_EQ(fake_calls("cuEventDestroy"), 0);
+  CHECK_EQ(cch_reclaim_drain(), 1);
+  CHECK_EQ(fake_calls("cuEventDestroy"), 1);
+  CHECK_EQ(cch_reclaim_drain(), 0);
+  close();
+}
+
+static void expect_drained(const char *by) {
+  if (cch_reclaim_pending() != 0)
+    check_fail(__FILE__, __LINE__, "%s left the queue as it was", by);
+}
+
+/* One of the calls that create or wait is no safe point. */
+static void creating_and_waiting_drain(void) {
+  cch_pool_config config = {.size = sizeof config, .location_type = 1};
+  cch_context *other;
+  cch_stream *made;
+  cch_pool *made_pool;
+  cch_deviceptr *ptr;
+  cch_library *library;
+  open();
+  cch_event *waited = event(), *another;
+#define DRAINS(call)                                                                                                   \
+  cch_unref_deferred(event());                                                                                         \
+  CHECK_EQ(cch_reclaim_pending(), 1);                                                                                  \
+  OK(call);                                                                                                            \
+  expect_drained(#call);
+  DRAINS(cch_context_primary(&other, 1))
+  DRAINS(cch_context_synchronize(context))
+  DRAINS(cch_stream_create(&made, context, 0, 0))
+  DRAINS(cch_stream_synchronize(stream))
+  DRAINS(cch_event_create(&another, context, 0))
+  DRAINS(cch_event_synchronize(waited))
+  DRAINS(cch_pool_create(&made_pool, &config))
+  cch_unref_deferred(event());
+  OK(cch_deviceptr_alloc_async(&ptr, pool, 8, stream));
+  expect_drained("cch_deviceptr_alloc_async");
+  cch_deviceptr_unref(ptr);
+  DRAINS(cch_deviceptr_alloc(&ptr, context, 8))
+  cch_deviceptr_unref(ptr);
+  DRAINS(cch_deviceptr_alloc_host(&ptr, context, 8, 0))
+  cch_deviceptr_unref(ptr);
+  DRAINS(cch_library_load(&library, check_ptx, strlen(check_ptx)))
+  cch_library_unref(library);
+  cch_pool_unref(made_pool);
+  cch_event_unref(waited);
+  cch_event_unref(another);
+  cch_stream_unref(made);
+  cch_context_unref(other);
+  close();
+}
+
+static void drain_bare(int index, void *argument) {
+  (void)index, (void)argument;
+  CHECK_EQ(fake_depth(), 0);
+  CHECK(cch_reclaim_drain() > 0);
+  CHECK_EQ(fake_depth(), 0);
+}
+
+/* With no context current, what was queued is not freed, or freed in the wrong place. */
+static void draining_needs_no_context(void) {
+  cch_deviceptr *ptrs[3];
+  cch_stream *other, *legacy = cch_stream_legacy();
+  open();
+  OK(cch_context_set_current(context));
+  OK(cch_deviceptr_alloc_async(&ptrs[0], pool, 100, legacy));
+  OK(cch_context_set_current(NULL));
+  OK(cch_deviceptr_alloc(&ptrs[1], context, 100));
+  OK(cch_deviceptr_alloc_host(&ptrs[2], context, 100, 0));
+  OK(cch_deviceptr_set_stream(ptrs[1], legacy));
+  OK(cch_stream_create(&other, context, 0, 0));
+  cch_event *queued_event = event();
+  for (int i = 0; i < 3; i++)
+    cch_unref_deferred(ptrs[i]);
+  cch_unref_deferred(other);
+  cch_unref_deferred(queued_event);
+  CHECK_EQ(cch_reclaim_pending(), 5);
+  cch_stream_unref(legacy);
+  close(); /* the queued hold their context themselves */
+  CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
+  check_threads(1, drain_bare, NULL);
+}
+
+static atomic_int releases;
+static void release(void *owner) {
+  cch_stream *wrapped;
+  (void)owner;
+  /* CUDA may be called here, and no lock is held: make something, which is a safe point itself. */
+  OK(cch_stream_create(&wrapped, context, 0, 0));
+  cch_stream_unref(wrapped);
+  atomic_fetch_add(&releases, 1);
+}
+
+/* An owner is released inside the callback, under a lock, or not at all. */
+static void owners_are_released_at_the_safe_point(void) {
+  CUevent raw;
+  cch_event *wrapped[3];
+  open();
+  OK(cch_context_set_current(context));
+  CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
+  OK(cch_context_set_current(NULL));
+  atomic_store(&releases, 0);
+  for (int i = 0; i < 3; i++)
+    OK(cch_event_wrap(&wrapped[i], raw, &releases, release));
+  cch_callback_enter();
+  for (int i = 0; i < 3; i++)
+    cch_event_unref(wrapped[i]);
+  CHECK_EQ(atomic_load(&releases), 0);
+  cch_callback_leave();
+  CHECK_EQ(cch_reclaim_drain(), 3);
+  CHECK_EQ(atomic_load(&releases), 3);
+  CHECK_EQ(driver.cuEventDestroy(raw), 0);
+  close();
+}
+
+/* A handle whose box is queued is known, and the dead box is handed out again. */
+static void queued_box_is_not_found(void) {
+  open();
+  cch_event *dead = event(), *found;
+  CUevent raw = cch_event_raw(dead);
+  cch_unref_deferred(dead);
+  OK(cch_event_wrap(&found, raw, NULL, NULL));
+  CHECK(found != dead);
+  cch_event_unref(found);
+  CHECK_EQ(cch_reclaim_drain(), 1);
+  close();
+}
+
+enum { THREADS = 8, EACH = CHECK_SANITIZED ? 500 : 3000 };
+
+static void queue_many(int index, void *argument) {
+  (void)argument;
+  for (int i = 0; i < EACH; i++) {
+    cch_event *made = event(); /* drains what others queue */
+    if (index % 2) {
+      cch_callback_enter();
+      cch_event_unref(made);
+      cch_callback_leave();
+    } else {
+      cch_unref_deferred(made);
+    }
+    if (i % 100 == 0)
+      cch_reclaim_drain();
+  }
+}
+
+/* Threads that queue and drain at once lose a box or destroy it twice. */
+static void threads_queue_and_drain(void) {
+  open();
+  check_threads(THREADS, queue_many, NULL);
+  cch_reclaim_drain();
+  CHECK_EQ(cch_live_count(CCH_KIND_EVENT), 0);
+  CHECK_EQ(fake_live(FAKE_EVENT), 0);
+  CHECK_EQ(fake_calls("cuEventDestroy"), THREADS * EACH);
+  close();
+}
+
+static void queue_and_drain_cheaply(int index, void *argument) {
+  (void)index, (void)argument;
+  for (int i = 0; i < 20 * EACH; i++) {
+    cch_deviceptr *ptr;
+    OK(cch_deviceptr_wrap(&ptr, 0x1000, 1, NULL, NULL, NULL));
+    cch_unref_deferred(ptr);
+    cch_reclaim_drain();
+  }
+}
+
+/* With nothing else to do, two threads that drain at once take the same box. */
+static void threads_drain_at_once(void) {
+  OK(cch_driver_init());
+  check_threads(THREADS, queue_and_drain_cheaply, NULL);
+  cch_reclaim_drain();
+}
+
+/* Many queued at once overflow something. */
+static void very_many_are_queued(void) {
+  enum { MANY = 100000 };
+  int dummy = 0;
+  open();
+  for (int i = 0; i < MANY; i++) {
+    cch_deviceptr *ptr;
+    OK(cch_deviceptr_wrap(&ptr, 0x1000, 1, context, &dummy, NULL));
+    cch_unref_deferred(ptr);
+  }
+  CHECK_EQ(cch_reclaim_pending(), MANY);
+  CHECK_EQ(cch_reclaim_drain(), MANY);
+  close();
+}
+
+static atomic_int reports;
+static void report(const cch_error *error) {
+  CHECK_STR(error->operation, "cuEventDestroy");
+  atomic_fetch_add(&reports, 1);
+}
+
+/* A failure while draining fails the call that drained, or overwrites what that call has on record. */
+static void failing_destructor_fails_nobody_else(void) {
+  open();
+  cch_event *dead = event(), *made = NULL;
+  CUevent raw = cch_event_raw(dead);
+  cch_error_set_report(report);
+  cch_unref_deferred(dead);
+  fake_fail("cuEventDestroy", 1, CUDA_ERROR_UNKNOWN);
+  cch_error_clear();
+  OK(cch_event_create(&made, context, 0));
+  CHECK_EQ(atomic_load(&reports), 1);
+  CHECK_EQ(check_error()->domain, CCH_DOMAIN_NONE);
+  cch_event_unref(made);
+  CHECK_EQ(driver.cuEventDestroy(raw), 0);
+
+  dead = event();
+  raw = cch_event_raw(dead);
+  int value;
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
+  fake_fail("cuEventDestroy", 1, CUDA_ERROR_UNKNOWN);
+  cch_event_unref(dead);
+  CHECK_EQ(check_error()->code, CUDA_ERROR_INVALID_DEVICE); /* cleaning up before asking what went wrong */
+  CHECK_EQ(atomic_load(&reports), 1);                       /* the same news */
+  cch_error_set_report(NULL);
+  CHECK_EQ(driver.cuEventDestroy(raw), 0);
+  close();
+}
+
+int main(void) {
+  check_open();
+  RUN(drop_in_a_callback_is_queued);
+  RUN(leaving_too_often_is_harmless);
+  RUN(deferred_unref_drops_one);
+  RUN(creating_and_waiting_drain);
+  RUN(draining_needs_no_context);
+  RUN(owners_are_released_at_the_safe_point);
+  RUN(queued_box_is_not_found);
+  RUN(threads_queue_and_drain);
+  RUN(threads_drain_at_once);
+  RUN(very_many_are_queued);
+  RUN(failing_destructor_fails_nobody_else);
+  return 0;
+}

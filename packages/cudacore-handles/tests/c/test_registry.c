@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Eight threads on one registry: boxes made, wrapped, referenced and dropped, of one handle and of many. What is
+ * checked is that nobody is handed a dead box; the double notes a handle that is used or destroyed too late.
+ */
+#include "check.h"
+
+#include <stdatomic.h>
+
+enum { THREADS = 8, ROUNDS = CHECK_SANITIZED ? 1000 : 5000 };
+
+static cch_context *context;
+
+static void open(void) {
+  OK(cch_context_primary(&context, 0));
+  OK(cch_context_set_current(context));
+}
+
+static void close(void) {
+  OK(cch_context_set_current(NULL));
+  cch_context_unref(context);
+}
+
+/* Each wraps the one stream that all share, whose last reference may be any thread's. */
+static void wrap_one(int index, void *argument) {
+  CUstream raw = argument;
+  (void)index;
+  for (int i = 0; i < ROUNDS; i++) {
+    cch_stream *stream;
+    OK(cch_stream_wrap(&stream, raw, NULL, NULL));
+    CHECK_PTR(cch_stream_raw(stream), raw);
+    CHECK(cch_stream_context(stream) == context);
+    cch_stream_unref(cch_stream_ref(stream));
+    cch_stream_unref(stream);
+  }
+}
+
+/* Wrapping one foreign handle from many threads gives a freed box. */
+static void one_foreign_handle(void) {
+  CUstream raw;
+  open();
+  CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
+  check_threads(THREADS, wrap_one, raw);
+  CHECK_EQ(cch_live_count(CCH_KIND_STREAM), 0);
+  CHECK_EQ(driver.cuStreamDestroy(raw), 0);
+  close();
+}
+
+static _Atomic(cch_stream *) held;
+
+/* While thread 0 makes and drops the stream, the others look its handle up: they get its box, or none of ours. */
+static void look_up_dying(int index, void *argument) {
+  (void)argument;
+  for (int i = 0; i < ROUNDS; i++) {
+    if (index == 0) {
+      cch_stream *stream, *found;
+      OK(cch_stream_create(&stream, context, 0, 0));
+      OK(cch_stream_wrap(&found, cch_stream_raw(stream), NULL, NULL));
+      CHECK(found == stream);
+      cch_stream_unref(atomic_exchange(&held, stream));
+      cch_stream_unref(found);
+    } else {
+      cch_stream *stream = atomic_exchange(&held, NULL); /* takes over its reference */
+      if (stream != NULL) {
+        cch_stream *found;
+        OK(cch_stream_wrap(&found, cch_stream_raw(stream), NULL, NULL));
+        CHECK(found == stream);
+        cch_stream_unref(stream);
+        OK(cch_stream_query(found));
+        cch_stream_unref(found);
+      }
+    }
+  }
+}
+
+/* A lookup that races with the last unref finds a box that is being destroyed. */
+static void handle_in_its_last_moments(void) {
+  open();
+  check_threads(THREADS, look_up_dying, NULL);
+  cch_stream_unref(atomic_exchange(&held, NULL));
+  close();
+}
+
+/* Everybody makes and drops boxes of its own, so that addresses are reused across threads all the time. */
+static void make_and_drop(int index, void *argument) {
+  enum { KEPT = 16 };
+  cch_event *kept[KEPT] = {NULL};
+  unsigned random = (unsigned)index * 2654435761u + 1;
+  (void)argument;
+  for (int i = 0; i < ROUNDS; i++) {
+    random = random * 1664525u + 1013904223u;
+    size_t at = random >> 16 & (KEPT - 1);
+    cch_event_unref(kept[at]);
+    OK(cch_event_create(&kept[at], context, CCH_EVENT_DISABLE_TIMING));
+    cch_event *found;
+    OK(cch_event_wrap(&found, cch_event_raw(kept[at]), NULL, NULL));
+    CHECK(found == kept[at]);
+    CHECK_EQ(cch_event_flags(found), CCH_EVENT_DISABLE_TIMING); /* not a borrowed box of an earlier event */
+    cch_event_unref(found);
+  }
+  for (size_t i = 0; i < KEPT; i++)
+    cch_event_unref(kept[i]);
+}
+
+/* A handle that was freed by one thread and made by another is known as the old one's. */
+static void handles_change_hands(void) {
+  open();
+  check_threads(THREADS, make_and_drop, NULL);
+  close();
+}
+
+/* A registry loses boxes when it grows, or finds another one's. */
+static void many_handles(void) {
+  enum { MANY = 5000 };
+  static cch_event *events[MANY];
+  open();
+  for (int i = 0; i < MANY; i++)
+    OK(cch_event_create(&events[i], context, (unsigned)i % 2 ? CCH_EVENT_DISABLE_TIMING : 0));
+  for (int i = 0; i < MANY; i += 3) {
+    cch_event_unref(events[i]);
+    events[i] = NULL;
+  }
+  for (int i = 0; i < MANY; i++)
+    if (events[i] != NULL) {
+      cch_event *found;
+      OK(cch_event_wrap(&found, cch_event_raw(events[i]), NULL, NULL));
+      CHECK(found == events[i]);
+      cch_event_unref(found);
+    }
+  for (int i = 0; i < MANY; i++)
+    cch_event_unref(events[i]);
+  close();
+}
+
+static void use_contexts(int index, void *argument) {
+  (void)argument;
+  for (int i = 0; i < ROUNDS / 5; i++) {
+    cch_context *mine;
+    cch_stream *stream;
+    OK(cch_context_primary(&mine, index % 2));
+    OK(cch_stream_create(&stream, mine, 0, 0));
+    cch_context_unref(mine);
+    OK(cch_stream_synchronize(stream));
+    cch_stream_unref(stream);
+  }
+}
+
+/* Threads that are each other's last users of a device release its context under one another. */
+static void contexts_come_and_go(void) { check_threads(THREADS, use_contexts, NULL); }
+
+static void use_libraries(int index, void *argument) {
+  static const char *const names[] = {"empty", "add", "mixed"};
+  cch_library *library = argument;
+  for (int i = 0; i < ROUNDS / 5; i++) {
+    cch_kernel *shared, *own;
+    cch_library *mine;
+    OK(cch_kernel_get(&shared, library, names[(index + i) % 3]));
+    CHECK(cch_kernel_library(shared) == library);
+    OK(cch_library_load(&mine, check_ptx, strlen(check_ptx)));
+    OK(cch_kernel_get(&own, mine, names[i % 3]));
+    CHECK(cch_kernel_library(own) == mine);
+    cch_library_unref(mine);
+    cch_kernel_unref(shared);
+    cch_kernel_unref(own);
+  }
+}
+
+/* Kernels of libraries that come and go are taken for each other's. */
+static void libraries_come_and_go(void) {
+  cch_library *library;
+  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+  check_threads(THREADS, use_libraries, library);
+  cch_library_unref(library);
+}
+
+static atomic_int releases;
+static void release(void *owner) {
+  (void)owner;
+  atomic_fetch_add(&releases, 1);
+}
+
+static void use_owners(int index, void *argument) {
+  CUevent raw = argument;
+  (void)index;
+  for (int i = 0; i < ROUNDS; i++) {
+    cch_event *event;
+    OK(cch_event_wrap(&event, raw, &releases, release));
+    cch_event_unref(event);
+  }
+}
+
+/* One of many owners stated for one handle is released twice or never. */
+static void owners_are_released_once_each(void) {
+  CUevent raw;
+  open();
+  CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
+  atomic_store(&releases, 0);
+  check_threads(THREADS, use_owners, raw);
+  CHECK_EQ(atomic_load(&releases), THREADS * ROUNDS);
+  CHECK_EQ(driver.cuEventDestroy(raw), 0);
+  close();
+}
+
+int main(void) {
+  check_open();
+  RUN(one_foreign_handle);
+  RUN(handle_in_its_last_moments);
+  RUN(handles_change_hands);
+  RUN(many_handles);
+  RUN(contexts_come_and_go);
+  RUN(libraries_come_and_go);
+  RUN(owners_are_released_once_each);
+  return 0;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The driver hands out the address that was freed last. A registry must not answer with the box that had it before. */
+#include "check.h"
+
+#include <pthread.h>
+#include <time.h>
+
+static cch_context *context;
+
+static void open(void) {
+  OK(cch_context_primary(&context, 0));
+  OK(cch_context_set_current(context));
+}
+
+static void close(void) {
+  OK(cch_context_set_current(NULL));
+  cch_context_unref(context);
+}
+
+/* The next event at an address has the flags of the one before. */
+static void event_at_the_same_address(void) {
+  cch_event *event, *found;
+  open();
+  OK(cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING));
+  CUevent raw = cch_event_raw(event);
+  cch_event_unref(event);
+  OK(cch_event_create(&event, context, CCH_EVENT_BLOCKING_SYNC));
+  CHECK_PTR(cch_event_raw(event), raw); /* else nothing is tested */
+  OK(cch_event_wrap(&found, raw, NULL, NULL));
+  CHECK(found == event);
+  CHECK_EQ(cch_event_flags(found), CCH_EVENT_BLOCKING_SYNC);
+  cch_event_unref(found);
+  cch_event_unref(event);
+  close();
+}
+
+/* A foreign event at an address that was ours is taken for ours, and destroyed. */
+static void foreign_event_at_our_address(void) {
+  cch_event *event;
+  CUevent raw;
+  open();
+  OK(cch_event_create(&event, context, 0));
+  CUevent ours = cch_event_raw(event);
+  cch_event_unref(event);
+  CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
+  CHECK_PTR(raw, ours);
+  OK(cch_event_wrap(&event, raw, NULL, NULL));
+  CHECK_EQ(cch_event_flags(event), CCH_EVENT_UNKNOWN);
+  cch_event_unref(event);
+  CHECK_EQ(fake_live(FAKE_EVENT), 1);
+  CHECK_EQ(driver.cuEventDestroy(raw), 0);
+  close();
+}
+
+/* A stale borrowed box hides the stream of ours that got its address. */
+static void stale_borrowed_box_is_overridden(void) {
+  cch_stream *stale, *stream, *found;
+  CUstream raw;
+  open();
+  CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
+  OK(cch_stream_wrap(&stale, raw, NULL, NULL));
+  CHECK_EQ(driver.cuStreamDestroy(raw), 0); /* the owner is through with it; the borrower is late */
+  OK(cch_stream_create(&stream, context, 0, 0));
+  CHECK_PTR(cch_stream_raw(stream), raw);
+  OK(cch_stream_wrap(&found, raw, NULL, NULL));
+  CHECK(found == stream);
+  cch_stream_unref(found);
+  cch_stream_unref(stale); /* must not take the new one's entry with it */
+  OK(cch_stream_wrap(&found, raw, NULL, NULL));
+  CHECK(found == stream);
+  cch_stream_unref(found);
+  cch_stream_unref(stream);
+  close();
+}
+
+/* A stale borrowed box comes back when the stream of ours that took its address is gone. */
+static void stale_borrowed_box_stays_forgotten(void) {
+  cch_stream *stale, *stream, *found;
+  CUstream raw, again;
+  open();
+  CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
+  OK(cch_stream_wrap(&stale, raw, NULL, NULL));
+  CHECK_EQ(driver.cuStreamDestroy(raw), 0);
+  OK(cch_stream_create(&stream, context, 0, 0));
+  CHECK_PTR(cch_stream_raw(stream), raw);
+  cch_stream_unref(stream);
+  CHECK_EQ(driver.cuStreamCreateWithPriority(&again, 0, 0), 0);
+  CHECK_PTR(again, raw);
+  OK(cch_stream_wrap(&found, again, NULL, NULL));
+  CHECK(found != stale);
+  cch_stream_unref(found);
+  cch_stream_unref(stale);
+  CHECK_EQ(driver.cuStreamDestroy(again), 0);
+  close();
+}
+
+/* A kernel at the address of an unloaded library's kernel has that one's library and parameters. */
+static void kernel_at_the_same_address(void) {
+  static const char other[] = ".version 8.0\n.visible .entry first(.param .u8 a) { ret; }\n"
+                              ".visible .entry add(.param .u16 a, .param .u16 b) { ret; }\n";
+  cch_library *library;
+  cch_kernel *kernel;
+  const cch_param *params;
+  size_t count;
+  open();
+  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+  OK(cch_kernel_get(&kernel, library, "add"));
+  OK(cch_kernel_params(kernel, &params, &count));
+  CHECK_EQ(count, 4);
+  CUkernel raw = cch_kernel_raw(kernel);
+  CUlibrary raw_library = cch_library_raw(library);
+  cch_library_unref(library);
+  cch_kernel_unref(kernel);
+  OK(cch_library_load(&library, other, strlen(other)));
+  CHECK_PTR(cch_library_raw(library), raw_library);
+  OK(cch_kernel_get(&kernel, library, "add"));
+  CHECK_PTR(cch_kernel_raw(kernel), raw);
+  CHECK(cch_kernel_library(kernel) == library);
+  OK(cch_kernel_params(kernel, &params, &count));
+  CHECK_EQ(count, 2);
+  CHECK_EQ(params[1].size, 2);
+  cch_kernel_unref(kernel);
+  cch_library_unref(library);
+  close();
+}
+
+/* A pool at the address of a destroyed one is said to be of that one's device. */
+static void pool_at_the_same_address(void) {
+  cch_pool_config config = {.size = sizeof config, .location_type = 1, .location_id = 0};
+  cch_pool *pool, *found;
+  OK(cch_pool_create(&pool, &config));
+  CUmemoryPool raw = cch_pool_raw(pool);
+  cch_pool_unref(pool);
+  config.location_id = 1;
+  OK(cch_pool_create(&pool, &config));
+  CHECK_PTR(cch_pool_raw(pool), raw);
+  OK(cch_pool_wrap(&found, raw, 0, NULL, NULL));
+  CHECK(found == pool);
+  CHECK_EQ(cch_pool_device(found), 1);
+  cch_pool_unref(found);
+  cch_pool_unref(pool);
+}
+
+static void await(const char *name) {
+  while (fake_held(name) == 0)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void *unref_event(void *event) {
+  cch_event_unref(event);
+  return NULL;
+}
+
+/* While the driver destroys an event its handle is still known, and somebody is handed the dying box. */
+static void handle_is_forgotten_before_it_is_destroyed(void) {
+  cch_event *event, *found;
+  pthread_t thread;
+  open();
+  OK(cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING));
+  CUevent raw = cch_event_raw(event);
+  fake_hold("cuEventDestroy");
+  CHECK_EQ(pthread_create(&thread, NULL, unref_event, event), 0);
+  await("cuEventDestroy");
+  OK(cch_event_wrap(&found, raw, NULL, NULL)); /* no lock is held meanwhile, or this would not return */
+  CHECK(found != event);
+  CHECK_EQ(cch_event_flags(found), CCH_EVENT_UNKNOWN);
+  cch_event_unref(found);
+  fake_let_go("cuEventDestroy");
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  close();
+}
+
+static cch_event *made;
+static void *make_event(void *argument) {
+  (void)argument;
+  OK(cch_event_create(&made, context, 0));
+  return NULL;
+}
+
+/* A lock of ours is held while the driver makes an object, and stops every other thread. */
+static void driver_is_entered_without_locks(void) {
+  cch_event *event, *found;
+  pthread_t thread;
+  open();
+  OK(cch_event_create(&event, context, 0));
+  fake_hold("cuEventCreate");
+  CHECK_EQ(pthread_create(&thread, NULL, make_event, NULL), 0);
+  await("cuEventCreate");
+  OK(cch_event_wrap(&found, cch_event_raw(event), NULL, NULL));
+  cch_event_unref(found);
+  cch_event_unref(event);
+  fake_let_go("cuEventCreate");
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  cch_event_unref(made);
+  close();
+}
+
+int main(void) {
+  check_open();
+  RUN(event_at_the_same_address);
+  RUN(foreign_event_at_our_address);
+  RUN(stale_borrowed_box_is_overridden);
+  RUN(stale_borrowed_box_stays_forgotten);
+  RUN(kernel_at_the_same_address);
+  RUN(pool_at_the_same_address);
+  RUN(handle_is_forgotten_before_it_is_destroyed);
+  RUN(driver_is_entered_without_locks);
+  return 0;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams: created, foreign, default; waiting. */
+#include "check.h"
+
+static cch_context *context;
+
+static void primary(void) { OK(cch_context_primary(&context, 0)); }
+
+/* Flags or priority are not those asked for, or the stream is of another context. */
+static void stream_is_as_asked(void) {
+  cch_stream *stream;
+  unsigned flags;
+  int priority;
+  primary();
+  OK(cch_stream_create(&stream, context, CCH_STREAM_NON_BLOCKING, -3));
+  OK(cch_stream_flags(&flags, stream));
+  CHECK_EQ(flags, CCH_STREAM_NON_BLOCKING);
+  OK(cch_stream_priority(&priority, stream));
+  CHECK_EQ(priority, -3);
+  CHECK(cch_stream_context(stream) == context);
+  OK(cch_stream_query(stream));
+  OK(cch_stream_synchronize(stream));
+  cch_stream_unref(stream);
+  OK(cch_stream_create(&stream, context, 0, -1000));
+  OK(cch_stream_priority(&priority, stream));
+  CHECK_EQ(priority, -5);
+  cch_stream_unref(stream);
+  cch_context_unref(context);
+}
+
+/* A stream goes while a reference is held, or its context goes before it. */
+static void references_keep_the_stream(void) {
+  cch_stream *stream;
+  primary();
+  OK(cch_stream_create(&stream, context, 0, 0));
+  cch_context_unref(context);
+  CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
+  CHECK(cch_stream_ref(stream) == stream);
+  cch_stream_unref(stream);
+  CHECK_EQ(fake_live(FAKE_STREAM), 1);
+  OK(cch_stream_synchronize(stream));
+  cch_stream_unref(stream);
+  CHECK_EQ(fake_calls("cuStreamDestroy"), 1);
+}
+
+/* Flags that the driver does not know pass, or a failed creation leaves something. */
+static void bad_requests_fail(void) {
+  cch_stream *stream = NULL;
+  primary();
+  FAILS(CCH_EINVAL, cch_stream_create(&stream, NULL, 0, 0));
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_stream_create(&stream, context, 0x100, 0));
+  CHECK(stream == NULL);
+  cch_context_unref(context);
+}
+
+static int released;
+static void release(void *owner) { released += *(int *)owner; }
+
+/* The default streams are made new, die, need a context of their own, or keep the owner of one who wraps them. */
+static void default_streams_are_static(void) {
+  int one = 1;
+  cch_stream *legacy = cch_stream_legacy(), *per_thread = cch_stream_per_thread(), *wrapped;
+  CHECK(legacy != per_thread);
+  CHECK_PTR(cch_stream_raw(legacy), CU_STREAM_LEGACY);
+  CHECK_PTR(cch_stream_raw(per_thread), CU_STREAM_PER_THREAD);
+  CHECK(cch_stream_context(legacy) == NULL && cch_stream_context(per_thread) == NULL);
+  released = 0;
+  OK(cch_stream_wrap(&wrapped, NULL, &one, release));
+  CHECK(wrapped == legacy && released == 1);
+  cch_stream_unref(wrapped);
+  OK(cch_stream_wrap(&wrapped, CU_STREAM_LEGACY, NULL, NULL));
+  CHECK(wrapped == legacy);
+  cch_stream_unref(wrapped);
+  OK(cch_stream_wrap(&wrapped, CU_STREAM_PER_THREAD, &one, release));
+  CHECK(wrapped == per_thread && released == 2);
+  cch_stream_unref(wrapped);
+  cch_stream_unref(legacy);
+  cch_stream_unref(per_thread);
+  CHECK(cch_stream_legacy() == legacy);
+  cch_stream_unref(legacy);
+}
+
+/* An operation on a default stream does not mean the context that is current. */
+static void default_streams_mean_the_current_context(void) {
+  cch_stream *legacy = cch_stream_legacy();
+  fake_call call;
+  FAILS(CUDA_ERROR_INVALID_CONTEXT, (cch_driver_init(), cch_stream_synchronize(legacy)));
+  fake_reset();
+  primary();
+  OK(cch_context_set_current(context));
+  OK(cch_stream_synchronize(legacy));
+  CHECK_EQ(fake_log(fake_calls(NULL) - 1, &call, 1), 1);
+  CHECK_STR(call.name, "cuStreamSynchronize");
+  CHECK_PTR(call.context, cch_context_raw(context));
+  OK(cch_context_set_current(NULL));
+  cch_stream_unref(legacy);
+  cch_context_unref(context);
+}
+
+/* A foreign stream is destroyed by us, loses its context, or its owner goes too early, never or twice. */
+static void foreign_stream_keeps_its_owner(void) {
+  int one = 1, ten = 10;
+  CUstream raw;
+  cch_stream *first, *shared, *second;
+  primary();
+  OK(cch_context_set_current(context));
+  CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
+  OK(cch_context_set_current(NULL));
+  released = 0;
+  OK(cch_stream_wrap(&first, raw, &one, release));
+  CHECK_PTR(cch_stream_raw(first), raw);
+  CHECK(cch_stream_context(first) == context);
+  OK(cch_stream_wrap(&shared, raw, NULL, NULL));
+  CHECK(shared == first);
+  OK(cch_stream_wrap(&second, raw, &ten, release)); /* an owner of its own, a box of its own */
+  CHECK(second != first);
+  cch_stream_unref(first);
+  CHECK_EQ(released, 0);
+  cch_stream_unref(shared);
+  CHECK_EQ(released, 1);
+  cch_stream_unref(second);
+  CHECK_EQ(released, 11);
+  CHECK_EQ(fake_calls("cuStreamDestroy"), 0);
+  CHECK_EQ(driver.cuStreamDestroy(raw), 0);
+  cch_context_unref(context);
+}
+
+/* On failure the owner is taken all the same. */
+static void failed_wrap_leaves_the_owner(void) {
+  int one = 1;
+  cch_stream *stream = NULL;
+  CUstream raw;
+  primary();
+  OK(cch_context_set_current(context));
+  CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
+  OK(cch_context_set_current(NULL));
+  released = 0;
+  fake_fail("cuStreamGetCtx", 1, CUDA_ERROR_UNKNOWN);
+  FAILS(CUDA_ERROR_UNKNOWN, cch_stream_wrap(&stream, raw, &one, release));
+  CHECK(stream == NULL && released == 0);
+  CHECK_EQ(driver.cuStreamDestroy(raw), 0);
+  cch_context_unref(context);
+}
+
+/* A stream of ours that comes back from somewhere is not recognised. */
+static void own_stream_is_recognised(void) {
+  int one = 1;
+  cch_stream *stream, *wrapped;
+  primary();
+  OK(cch_stream_create(&stream, context, 0, 0));
+  released = 0;
+  OK(cch_stream_wrap(&wrapped, cch_stream_raw(stream), &one, release));
+  CHECK(wrapped == stream && released == 1);
+  cch_stream_unref(stream);
+  CHECK_EQ(fake_live(FAKE_STREAM), 1);
+  cch_stream_unref(wrapped);
+  cch_context_unref(context);
+}
+
+/* Waiting for another stream waits for nothing, leaves its event behind, or fails across devices. */
+static void stream_waits_for_stream(void) {
+  cch_context *other_context;
+  cch_stream *stream, *other, *legacy = cch_stream_legacy();
+  primary();
+  OK(cch_context_primary(&other_context, 1));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_stream_create(&other, other_context, 0, 0));
+  OK(cch_stream_wait_stream(stream, other));
+  CHECK_EQ(fake_calls("cuEventRecord"), 1);
+  CHECK_EQ(fake_calls("cuStreamWaitEvent"), 1);
+  CHECK_EQ(fake_live(FAKE_EVENT), 0);
+  OK(cch_stream_wait_stream(stream, stream));
+  CHECK_EQ(fake_calls("cuEventRecord"), 1);
+  OK(cch_context_set_current(other_context));
+  OK(cch_stream_wait_stream(stream, legacy));
+  OK(cch_stream_wait_stream(legacy, stream));
+  CHECK_EQ(fake_calls("cuStreamWaitEvent"), 3);
+  OK(cch_context_set_current(NULL));
+  cch_stream_unref(stream);
+  cch_stream_unref(other);
+  cch_stream_unref(legacy);
+  cch_context_unref(other_context);
+  cch_context_unref(context);
+}
+
+/* With no context current, what the legacy stream has done is asked of no context at all. */
+static void waiting_for_the_legacy_stream_needs_a_context(void) {
+  cch_stream *stream, *legacy = cch_stream_legacy();
+  primary();
+  OK(cch_stream_create(&stream, context, 0, 0));
+  FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_stream_wait_stream(stream, legacy));
+  fake_reset();
+  cch_stream_unref(stream);
+  cch_stream_unref(legacy);
+  cch_context_unref(context);
+}
+
+int main(void) {
+  check_open();
+  RUN(stream_is_as_asked);
+  RUN(references_keep_the_stream);
+  RUN(bad_requests_fail);
+  RUN(default_streams_are_static);
+  RUN(default_streams_mean_the_current_context);
+  RUN(foreign_stream_keeps_its_owner);
+  RUN(failed_wrap_leaves_the_owner);
+  RUN(own_stream_is_recognised);
+  RUN(stream_waits_for_stream);
+  RUN(waiting_for_the_legacy_stream_needs_a_context);
+  return 0;
+}

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import gc
+import pickle
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kernel_sources import PTX
+
+import cudacore_handles as ch
+
+ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
+
+# Name, parameters as (offset, size).
+SIGNATURES = [
+    ("nothing", []),
+    ("add", [(0, 8), (8, 4)]),
+    ("echo_int8", [(0, 1), (8, 8)]),
+    ("echo_float16", [(0, 2), (8, 8)]),
+    ("echo_complex128", [(0, 16), (16, 8)]),
+    ("echo_record", [(0, 24), (24, 8)]),
+    ("mixed", [(0, 1), (8, 8), (16, 2), (24, 8), (32, 4)]),
+]
+
+
+@pytest.fixture
+def kernel(device: ch.Device) -> ch.Kernel:
+    return ch.ObjectCode.from_ptx(PTX).get_kernel("add")
+
+
+def test_cannot_be_made_directly() -> None:
+    """A kernel without code would exist."""
+    with pytest.raises(RuntimeError, match=r"use ObjectCode\.get_kernel\(\)"):
+        ch.Kernel()
+
+
+@pytest.mark.parametrize(("name", "parameters"), SIGNATURES)
+def test_signature(code: ch.ObjectCode, name: str, parameters: list[tuple[int, int]]) -> None:
+    """Arguments would be packed at other places than where the kernel reads them."""
+    kernel = code.get_kernel(name)
+    assert kernel.num_arguments == len(parameters)
+    assert kernel.arguments_info == parameters
+    assert kernel.arguments_info == [ch.ParamInfo(offset=o, size=s) for o, s in parameters]
+    assert isinstance(kernel.arguments_info, list)
+
+
+def test_signature_needs_a_context(kernel: ch.Kernel, in_new_thread: Any) -> None:
+    """On a thread without a context the question would crash, or not say what is missing."""
+
+    def ask() -> None:
+        try:
+            answer = kernel.num_arguments
+        except ch.CUDAError as error:
+            answer = error.hint
+        assert answer in (2, "No context is current on this thread: call Device().set_current() first")
+
+    in_new_thread(ask)
+    assert kernel.num_arguments == 2
+
+
+def test_identity(device: ch.Device) -> None:
+    """Faces of one kernel would differ, or those of two be the same."""
+    code = ch.ObjectCode.from_ptx(PTX)
+    kernel, same, other = code.get_kernel("add"), code.get_kernel(b"add"), code.get_kernel("nothing")
+    elsewhere = ch.ObjectCode.from_ptx(PTX).get_kernel("add")
+    assert kernel == same
+    assert hash(kernel) == hash(same)
+    assert kernel != other
+    assert kernel != elsewhere
+    assert kernel != int(kernel.handle)
+    assert len({kernel, same, other, elsewhere}) == 3
+    assert repr(kernel) == "<Kernel add>"
+
+
+def test_handle_is_for_cuda_bindings(kernel: ch.Kernel) -> None:
+    """The handle would not be what cuda.bindings takes."""
+    from cuda.bindings import driver
+
+    assert isinstance(kernel.handle, driver.CUkernel)
+    assert int(driver.cuKernelGetName(kernel.handle)[0]) == 0
+
+
+def test_cannot_be_pickled(kernel: ch.Kernel) -> None:
+    """A kernel would arrive in another process as an address that means nothing there."""
+    with pytest.raises(TypeError, match=r"cannot.* pickle"):
+        pickle.dumps(kernel)
+
+
+# ---- what keeps the code loaded
+
+
+def test_a_kernel_keeps_its_code(device: ch.Device, stream: ch.Stream) -> None:
+    """A kernel would be launched whose code was unloaded (trap 7)."""
+    before = ch.live_counts()
+    code = ch.ObjectCode.from_ptx(PTX)
+    kernel = code.get_kernel("nothing")
+    del code
+    gc.collect()
+    ch.launch(stream, ONE_BLOCK, kernel)
+    stream.sync()
+    assert ch.live_counts()["library"] == before["library"] + 1
+    del kernel
+    gc.collect()
+    assert ch.live_counts() == before
+
+
+@pytest.mark.parametrize("keep", ["face", "code", "mod"])
+def test_from_handle(device: ch.Device, stream: ch.Stream, keep: str) -> None:
+    """A handle that went through another library would not keep the code loaded (trap 5)."""
+    before = ch.live_counts()
+    code = ch.ObjectCode.from_ptx(PTX)
+    face = code.get_kernel("nothing")
+    handle = int(face.handle)
+    if keep == "code":
+        del face  # the driver knows of which library a kernel is
+    kernel = ch.Kernel.from_handle(handle, code if keep == "mod" else None)
+    assert int(kernel.handle) == handle
+    code = face = None  # type: ignore[assignment]
+    gc.collect()
+    ch.launch(stream, ONE_BLOCK, kernel)
+    stream.sync()
+    assert kernel.num_arguments == 0
+    assert ch.live_counts()["library"] == before["library"] + 1
+    del kernel
+    gc.collect()
+    assert ch.live_counts() == before
+
+
+def test_a_foreign_kernel(device: ch.Device, stream: ch.Stream) -> None:
+    """A kernel that cuda.bindings loaded could not be launched, or would be unloaded by us."""
+    from cuda.bindings import driver
+
+    status, library = driver.cuLibraryLoadData(PTX + b"\0", [], [], 0, [], [], 0)
+    assert int(status) == 0
+    status, raw = driver.cuLibraryGetKernel(library, b"add")
+    assert int(status) == 0
+    for handle in (raw, int(raw)):
+        kernel = ch.Kernel.from_handle(handle)
+        assert kernel.num_arguments == 2
+        assert repr(kernel) == f"<Kernel {int(raw):#x}>"
+        out = device.allocate(4, stream=stream)
+        ch.launch(stream, ONE_BLOCK, kernel, out, 1)
+        stream.sync()
+        del kernel
+    (status,) = driver.cuLibraryUnload(library)
+    assert int(status) == 0
+
+
+@pytest.mark.parametrize("handle", ["1", b"1", 1.0, None, object()])
+def test_bad_handle(kernel: ch.Kernel, handle: Any) -> None:
+    """Something that is no address would be taken for a kernel's."""
+    with pytest.raises(TypeError, match="handle must be an int, the kernel's address, not"):
+        ch.Kernel.from_handle(handle)
+
+
+def test_bad_owner(kernel: ch.Kernel) -> None:
+    """A kernel would be bound to what is no code, or be NULL."""
+    with pytest.raises(TypeError, match="mod must be an ObjectCode, not str"):
+        ch.Kernel.from_handle(int(kernel.handle), "mod")  # type: ignore[arg-type]
+    with pytest.raises(ch.CUDAError, match="the kernel is NULL"):
+        ch.Kernel.from_handle(0)
+    with pytest.raises(ValueError, match="ltoir code cannot be loaded"):
+        ch.Kernel.from_handle(int(kernel.handle), ch.ObjectCode.from_ltoir(b"code"))
+
+
+# ---- attributes and occupancy, whose tests are in test_kernel_attributes
+
+
+@pytest.mark.gpu
+def test_attributes_and_occupancy(device: ch.Device, code: ch.ObjectCode) -> None:
+    """A kernel would not tell what it needs, or how much of it fits."""
+    kernel = code.get_kernel("small_blocks")
+    assert kernel.attributes.max_threads_per_block == 64
+    assert kernel.attributes[device].max_threads_per_block == 64
+    assert kernel.occupancy.max_active_blocks_per_multiprocessor(64, 0) >= 1
+
+
+@pytest.mark.parametrize("made", [lambda k: k.attributes, lambda k: k.occupancy])
+def test_attributes_keep_the_kernel(device: ch.Device, made: Callable[[ch.Kernel], Any]) -> None:
+    """The code would be unloaded while its attributes are asked for."""
+    before = ch.live_counts()
+    face = made(ch.ObjectCode.from_ptx(PTX).get_kernel("add"))
+    gc.collect()
+    assert ch.live_counts()["kernel"] == before["kernel"] + 1
+    del face
+    gc.collect()
+    assert ch.live_counts() == before
+
+
+def test_an_address_that_is_used_again(device: ch.Device, stream: ch.Stream) -> None:
+    """A kernel at the address of an old one would be launched with the old one's signature (trap 4)."""
+    other = PTX.replace(b".param .u32 amount", b".param .u64 amount, .param .u16 more").replace(
+        b"ld.param.u32 %n, [amount];", b"mov.u32 %n, 1;"
+    )
+    for source, sizes in [(PTX, [8, 4]), (other, [8, 8, 2])] * 10:
+        kernel = ch.ObjectCode.from_ptx(source).get_kernel("add")
+        assert [p.size for p in kernel.arguments_info] == sizes
+        out = ch.LegacyPinnedMemoryResource().allocate(4)
+        out.__buffer__()[:] = struct.pack("=I", 5)
+        ch.launch(stream, ONE_BLOCK, kernel, out, *[1 for _ in sizes[1:]])
+        stream.sync()

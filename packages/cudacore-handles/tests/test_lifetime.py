@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# What the children begin with. `counts` is what must be the same in the end as it was in the beginning.
+BEGIN = """
+import gc, itertools, random, sys, threading, weakref
+import cudacore_handles as ch
+from kernel_sources import PTX
+
+device = ch.Device(0)
+device.set_current()
+_ = device.memory_resource, device.context
+one_block = ch.LaunchConfig(grid=1, block=1)
+
+
+def counts():
+    gc.collect()
+    device.sync()  # a safe point
+    return ch.live_counts()
+
+
+begin = counts()
+"""
+
+
+@pytest.fixture
+def run(run_on_driver: Callable[..., str]) -> Callable[[str], str]:
+    """Run code on the double, which sees every misuse, and on a GPU; nothing may be left in the end."""
+    return lambda code: run_on_driver(f"{BEGIN}\n{code}\nassert counts() == begin, (begin, counts())\n")
+
+
+def test_every_order(run: Callable[[str], str]) -> None:
+    """In some order of going, an object would go before what needs it (trap 7)."""
+    run("""
+def make():
+    stream = device.create_stream()
+    pool = ch.DeviceMemoryResource(0, ch.DeviceMemoryResourceOptions())
+    buffer = pool.allocate(64, stream=stream)
+    code = ch.ObjectCode.from_ptx(PTX)
+    kernel = code.get_kernel("add")
+    buffer.fill(0, stream=stream)
+    ch.launch(stream, one_block, kernel, buffer, 1)
+    prepared = kernel.prepare(stream, one_block, buffer, 1)
+    return {
+        "stream": stream, "pool": pool, "buffer": buffer, "code": code, "kernel": kernel, "prepared": prepared,
+        "event": stream.record(), "context": stream.context, "twin": ch.Stream.from_handle(int(stream.handle)),
+    }
+
+rng = random.Random(1)
+names = list(make())
+for i in range(60):
+    made = make()
+    rng.shuffle(names)
+    for name in names:
+        thing = made.pop(name)
+        # Closed, dropped, or closed and dropped; here or on another thread.
+        if hasattr(thing, "close") and rng.random() < 0.5:
+            thing.close()
+        if rng.random() < 0.2:
+            holder = [thing]
+            del thing
+            thread = threading.Thread(target=holder.clear)
+            thread.start()
+            thread.join()
+        else:
+            del thing
+""")
+
+
+def test_closing_and_collecting(run: Callable[[str], str]) -> None:
+    """What was closed would be freed again when it is closed once more, or when it is collected."""
+    run("""
+stream = device.create_stream()
+things = [
+    device.create_stream(), device.create_event(), stream.record(), device.context, device.allocate(64, stream=stream),
+    ch.LegacyPinnedMemoryResource().allocate(64), ch.DeviceMemoryResource(0, ch.DeviceMemoryResourceOptions()),
+    ch.Buffer.from_handle(4096, 0, owner=object()),
+]
+for thing in things:
+    assert not thing.is_closed
+    thing.close()
+    thing.close()
+    assert thing.is_closed
+stream.close()
+del thing, things
+gc.collect()
+assert counts() == begin
+""")
+
+
+def test_garbage_cycles(run: Callable[[str], str]) -> None:
+    """What the collector frees would be freed in an order that crashes, or never."""
+    run("""
+class Node:
+    pass
+
+class Owner:
+    pass
+
+for i in range(20):
+    node = Node()
+    node.me = node
+    node.stream = device.create_stream()
+    node.buffer = device.allocate(64, stream=node.stream)
+    node.pinned = ch.LegacyPinnedMemoryResource().allocate(64, stream=node.stream)
+    node.view = node.pinned.__buffer__()
+    node.kernel = ch.ObjectCode.from_ptx(PTX).get_kernel("nothing")
+    node.prepared = node.kernel.prepare(node.stream, one_block)
+    node.event = node.stream.record()
+    owner = Owner()
+    owner.node = node
+    node.owned = ch.Buffer.from_handle(4096, 0, owner=weakref.proxy(owner))
+del node, owner
+""")
+
+
+def test_use_in_del(run: Callable[[str], str]) -> None:
+    """Objects that are used while they are collected would crash, or deadlock with the collector."""
+    run("""
+freed = []
+
+class Worker:
+    def __init__(self):
+        self.me = self
+        self.stream = device.create_stream()
+        self.buffer = device.allocate(64, stream=self.stream)
+
+    def __del__(self):
+        self.buffer.fill(1, stream=self.stream)
+        self.stream.sync()
+        device.allocate(64, stream=self.stream).close()
+        freed.append(self.buffer.size)
+
+for i in range(10):
+    Worker()
+gc.collect()
+assert freed == [64] * 10
+""")
+
+
+def test_owners_that_use_cuda_when_they_go(run: Callable[[str], str]) -> None:
+    """An owner's own clean-up would deadlock, or find a context that is not its own."""
+    run("""
+class Owner:
+    def __init__(self):
+        self.stream = device.create_stream()
+        self.memory = device.allocate(64, stream=self.stream)
+
+    def __del__(self):
+        self.memory.close()
+        self.stream.sync()
+        self.stream.close()
+        freed.append(ch.Device() is device)
+
+class Pooled(ch.MemoryResource):
+    def deallocate(self, ptr, size, *, stream):
+        device.allocate(size, stream=stream).close()
+        stream.sync()
+        freed.append(ptr)
+
+freed = []
+ch.Buffer.from_handle(4096, 64, owner=Owner()).close()
+ch.Buffer.from_handle(8192, 64, mr=Pooled(), stream=device.create_stream()).close()
+thread = threading.Thread(target=ch.Buffer.from_handle(4096, 64, owner=Owner()).close)
+thread.start()
+thread.join()
+assert freed == [True, 8192, True]
+""")
+
+
+def test_an_owner_whose_del_raises(run: Callable[[str], str]) -> None:
+    """An error in an owner's clean-up would be lost, or abort the process (trap 25)."""
+    run("""
+class Owner:
+    def __del__(self):
+        raise LookupError("lost")
+
+seen = []
+sys.unraisablehook = lambda args: seen.append(str(args.exc_value))
+ch.Buffer.from_handle(4096, 64, owner=Owner()).close()
+assert seen == ["lost"], seen
+""")
+
+
+@pytest.mark.parametrize("current", ["another device's", "none"])
+def test_what_is_current_when_things_go(run_on_fake: Callable[..., str], current: str) -> None:
+    """Destruction would need the object's context to be current, or leave another one current (trap 26)."""
+    run_on_fake(f"""{BEGIN}
+stream = device.create_stream()
+things = [
+    stream, device.create_event(), device.allocate(64, stream=stream), ch.LegacyPinnedMemoryResource().allocate(64),
+    ch.LegacyPinnedMemoryResource().allocate(64, stream=stream), ch.ObjectCode.from_ptx(PTX).get_kernel("add"),
+    device.allocate(64, stream=ch.LEGACY_DEFAULT_STREAM),
+]
+
+def drop():
+    if {current!r} != "none":
+        ch.Device(1).set_current()
+    before = current()
+    while things:
+        things.pop()
+        assert current() == before
+
+def current():
+    import ctypes, os
+    out = ctypes.c_void_p()
+    assert ctypes.CDLL(os.environ["CUDACORE_DRIVER"]).cuCtxGetCurrent(ctypes.byref(out)) == 0
+    return out.value
+
+del stream
+thread = threading.Thread(target=drop)
+thread.start()
+thread.join()
+assert not things
+assert {{kind: n for kind, n in counts().items() if kind != "context"}} == {{k: n for k, n in begin.items() if k != "context"}}
+assert fakecuda.live() | {{"context": 0}} == dict.fromkeys(fakecuda.KINDS, 0)
+""")
+
+
+@pytest.mark.parametrize(
+    ("make", "call"),
+    [
+        ("device.create_stream()", "cuStreamDestroy"),
+        ("device.create_event()", "cuEventDestroy"),
+        ("device.allocate(64, stream=ch.LEGACY_DEFAULT_STREAM)", "cuMemFreeAsync"),
+        ("ch.LegacyPinnedMemoryResource().allocate(64)", "cuMemFreeHost"),
+        ("ch.DeviceMemoryResource(0, ch.DeviceMemoryResourceOptions())", "cuMemPoolDestroy"),
+        ("ch.ObjectCode.from_ptx(PTX).get_kernel('add')", "cuLibraryUnload"),
+    ],
+)
+def test_a_failure_in_a_destructor_is_reported_once(
+    run_python: Callable[..., Any], fake_driver: Path, make: str, call: str
+) -> None:
+    """What cannot be freed would be so in silence, flood stderr, or abort the process (trap 25)."""
+    result = run_python(
+        f"""{BEGIN}
+import fakecuda
+for i in range(3):
+    thing = {make}
+    fakecuda.fail("{call}", 1, 999)
+    del thing
+assert counts() == begin
+again = {make}
+""",
+        CUDACORE_DRIVER=str(fake_driver),
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.splitlines() == [
+        f"cudacore: {call} failed while an object was being destroyed: CUDA_ERROR_UNKNOWN: unknown error"
+    ]
+
+
+def test_the_driver_goes_first(run_on_fake: Callable[..., str]) -> None:
+    """Objects that outlive the driver at the end of a process would be reported as failures."""
+    run_on_fake(f"""{BEGIN}
+stream, event = device.create_stream(), device.create_event()
+fakecuda.fail("cuStreamDestroy", 1, 4)  # CUDA_ERROR_DEINITIALIZED
+fakecuda.fail("cuEventDestroy", 1, 709)  # CUDA_ERROR_CONTEXT_IS_DESTROYED
+del stream, event
+""")
+
+
+def test_an_address_that_is_used_again(run: Callable[[str], str]) -> None:
+    """A handle would give the object that was there before (trap 4)."""
+    run("""
+for i in range(200):
+    stream = device.create_stream(options=ch.StreamOptions(nonblocking=bool(i % 2), priority=-(i % 3)))
+    twin = ch.Stream.from_handle(int(stream.handle))
+    old = stream
+    assert (twin.is_nonblocking, twin.priority) == (bool(i % 2), -(i % 3))
+    assert twin == stream
+    stream.close()
+    assert twin != old
+    twin.sync()
+    del twin, stream, old
+""")
+
+
+def test_memory_in_use_by_a_queued_kernel(run: Callable[[str], str]) -> None:
+    """Memory that is dropped right after a launch would be freed under the kernel."""
+    run("""
+stream = device.create_stream()
+kernel = ch.ObjectCode.from_ptx(PTX).get_kernel("add")
+for i in range(50):
+    buffer = device.allocate(4, stream=stream)
+    buffer.fill(0, stream=stream)
+    ch.launch(stream, one_block, kernel, buffer, 1)
+    del buffer
+stream.sync()
+del stream, kernel
+""")

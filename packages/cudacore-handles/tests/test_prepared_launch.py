@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import gc
+import struct
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import fakecuda
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+
+ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
+Launched = Callable[[ch.PreparedLaunch], tuple[int, ...]]
+
+
+class Array:
+    """An array of another library, which owns its memory."""
+
+    def __init__(self, memory: ch.Buffer) -> None:
+        self.memory = memory
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": (4,), "typestr": "|u1", "data": (self.memory.handle, False), "version": 3}
+
+
+@pytest.fixture
+def out(pinned: Any) -> ch.Buffer:
+    return pinned(4)
+
+
+@pytest.fixture
+def prepared(code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer) -> ch.PreparedLaunch:
+    """Give a launch that adds 1 to `out`."""
+    return code.get_kernel("add").prepare(stream, ONE_BLOCK, out, 1)
+
+
+@pytest.fixture
+def total(stream: ch.Stream, out: ch.Buffer, on_fake: bool) -> Iterator[Callable[[], int]]:
+    """Read what was added since the last time.
+
+    On the double no kernel runs: there it is what the last launch was to add.
+    """
+    buffer: list[ch.Buffer] = [out]
+
+    def read() -> int:
+        stream.sync()
+        view = buffer[0].__buffer__()
+        if on_fake:
+            pointer, amount = struct.unpack("=Qi", fakecuda.last_launch().args)
+            assert pointer == buffer[0].handle
+            return amount
+        (amount,) = struct.unpack("=i", view)
+        view[:] = bytes(4)
+        return amount
+
+    yield read
+    buffer.clear()
+
+
+# ---- values
+
+
+def test_the_values_that_it_has(prepared: ch.PreparedLaunch, total: Callable[[], int]) -> None:
+    """A call without arguments would launch with others than the last."""
+    prepared()
+    assert total() == 1
+    prepared()
+    assert total() == 1
+
+
+def test_new_values(prepared: ch.PreparedLaunch, out: ch.Buffer, total: Callable[[], int]) -> None:
+    """A call with arguments would launch with the old ones, or forget the new."""
+    for amount in (5, np.int32(-7), 2**31 - 1):
+        prepared(out, amount)
+        assert total() == amount
+        prepared()
+        assert total() == amount
+
+
+def test_one_new_value(prepared: ch.PreparedLaunch, out: ch.Buffer, total: Callable[[], int]) -> None:
+    """Replacing one argument would change another, or none."""
+    prepared[1] = 5
+    prepared()
+    assert total() == 5
+    prepared[0] = out.handle
+    prepared[1] = 6
+    prepared()
+    assert total() == 6
+    prepared(out, 7)
+    prepared[1] = 8
+    prepared()
+    assert total() == 8
+
+
+def test_the_block(prepared: ch.PreparedLaunch, out: ch.Buffer, total: Callable[[], int]) -> None:
+    """Somebody who packs the arguments would not write to what is launched."""
+    assert isinstance(prepared.block, memoryview)
+    assert bytes(prepared.block) == struct.pack("=Qi", out.handle, 1)
+    struct.pack_into("=i", prepared.block, 8, 9)
+    prepared()
+    assert total() == 9
+    block = prepared.block
+    block[:] = struct.pack("=Qi", out.handle, 10)
+    prepared()
+    assert total() == 10
+    prepared(out, 11)
+    assert bytes(block) == struct.pack("=Qi", out.handle, 11)  # it is the same block
+    with pytest.raises(ValueError, match=r"different structures|different size"):
+        prepared.block[:] = b"short"
+
+
+def test_no_arguments(code: ch.ObjectCode, stream: ch.Stream) -> None:
+    """A kernel without parameters could not be prepared."""
+    prepared = code.get_kernel("nothing").prepare(stream, ONE_BLOCK)
+    prepared()
+    assert len(prepared) == 0
+    assert bytes(prepared.block) == b""
+    with pytest.raises(TypeError, match="the kernel takes no arguments but 1 was given"):
+        prepared(1)
+    prepared()
+    stream.sync()
+
+
+def test_many_arguments(make_code: Any, stream: ch.Stream, pinned: Any, on_fake: bool) -> None:
+    """A block that is larger than usual would be cut off."""
+    count = 400
+    parameters = ", ".join(f"long long a{i}" for i in range(count))
+    terms = " + ".join(f"a{i}" for i in range(count))
+    code = make_code(f'extern "C" __global__ void sum({parameters}, long long *out) {{ *out = {terms}; }}')
+    out = pinned(8)
+    prepared = code.get_kernel("sum").prepare(stream, ONE_BLOCK, *range(count), out)
+    for values in (range(count), range(7, count + 7)):
+        prepared(*values, out)
+        stream.sync()
+        expected = struct.pack(f"={count + 1}Q", *values, out.handle)
+        assert bytes(prepared.block) == expected
+        if on_fake:
+            assert fakecuda.last_launch().args == expected
+        else:
+            assert struct.unpack("=q", out.__buffer__()) == (sum(values),)
+
+
+def test_length_and_repr(prepared: ch.PreparedLaunch) -> None:
+    """A prepared launch would not say what it is."""
+    assert len(prepared) == 2
+    assert repr(prepared) == f"<PreparedLaunch of <Kernel add> with {ONE_BLOCK!r}>"
+
+
+# ---- bad values
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((1,), TypeError, "takes 2 arguments .* but 1 was given"),
+        ((1, 2, 3), TypeError, "takes 2 arguments .* but 3 were given"),
+        ((1, 2**32), OverflowError, "argument 1"),
+        (("x", 5), TypeError, "argument 0: cannot pass a 'str'"),
+        ((0, None), TypeError, "argument 1: None is a null pointer"),
+        ((0, np.int64(5)), TypeError, "argument 1: numpy.int64 has 8 bytes, but the parameter has 4"),
+    ],
+)
+def test_an_error_leaves_the_old_values(
+    prepared: ch.PreparedLaunch, total: Callable[[], int], arguments: Any, error: type[Exception], message: str
+) -> None:
+    """A launch after one that failed would have half of its arguments."""
+    before = bytes(prepared.block)
+    with pytest.raises(error, match=message):
+        prepared(*arguments)
+    assert bytes(prepared.block) == before
+    prepared()
+    assert total() == 1
+
+
+@pytest.mark.parametrize(
+    ("index", "value", "error", "message"),
+    [
+        (2, 1, IndexError, "argument 2 is out of range: the kernel takes 2 arguments"),
+        (-1, 1, IndexError, "argument -1 is out of range"),
+        (2**70, 1, IndexError, "cannot fit"),
+        ("1", 1, TypeError, "str"),
+        (1, 2**32, OverflowError, "argument 1"),
+        (0, "x", TypeError, "argument 0: cannot pass a 'str'"),
+    ],
+)
+def test_a_bad_replacement(
+    prepared: ch.PreparedLaunch, total: Callable[[], int], index: Any, value: Any, error: type[Exception], message: str
+) -> None:
+    """Replacing an argument that is not there, or by what does not fit, would write beyond the block."""
+    before = bytes(prepared.block)
+    with pytest.raises(error, match=message):
+        prepared[index] = value
+    with pytest.raises(TypeError, match=r"doesn't support item deletion|replaced, but not deleted"):
+        del prepared[0]  # type: ignore[attr-defined]
+    assert bytes(prepared.block) == before
+    prepared()
+    assert total() == 1
+
+
+def test_no_keywords(prepared: ch.PreparedLaunch) -> None:
+    """A keyword would be ignored."""
+    with pytest.raises(TypeError, match="keyword"):
+        prepared(amount=1)  # type: ignore[call-arg]
+
+
+def test_bad_launches_cannot_be_prepared(code: ch.ObjectCode, stream: ch.Stream) -> None:
+    """A launch that cannot work would be prepared nevertheless, and fail much later."""
+    kernel = code.get_kernel("nothing")
+    closed = ch.Device().create_stream()
+    closed.close()
+    with pytest.raises(ValueError, match="this Stream is closed"):
+        kernel.prepare(closed, ONE_BLOCK)
+    with pytest.raises(TypeError, match="a Stream is needed"):
+        kernel.prepare(None, ONE_BLOCK)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="config must be a LaunchConfig, not dict"):
+        kernel.prepare(stream, {"grid": 1})  # type: ignore[arg-type]
+    kernel.prepare(stream, ONE_BLOCK)()
+    stream.sync()
+
+
+# ---- what it keeps alive
+
+
+def test_it_keeps_its_stream_and_kernel(device: ch.Device, make_code: Any, out: ch.Buffer, on_fake: bool) -> None:
+    """A prepared launch would use a stream or a kernel that is gone."""
+    stream, code = device.create_stream(), make_code('extern "C" __global__ void set(int *out) { *out = 3; }')
+    prepared = code.get_kernel("set").prepare(stream, ONE_BLOCK, out)
+    stream.close()
+    del stream, code
+    gc.collect()
+    prepared()
+    device.sync()
+    assert on_fake or struct.unpack("=i", out.__buffer__()) == (3,)
+
+
+@pytest.mark.parametrize("given_to", ["prepare", "call", "item"])
+@pytest.mark.parametrize("replaced_by", ["call", "item"])
+def test_it_keeps_its_arguments(
+    code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer, pinned: Any, given_to: str, replaced_by: str
+) -> None:
+    """A prepared launch would write to memory that was freed, or keep what it does not use any more."""
+    before = ch.live_counts()["deviceptr"]
+    kernel, array = code.get_kernel("add"), Array(pinned(4))
+    gone = weakref.ref(array)
+    prepared = kernel.prepare(stream, ONE_BLOCK, array if given_to == "prepare" else out, 1)
+    if given_to == "call":
+        prepared(array, 1)
+    elif given_to == "item":
+        prepared[0] = array
+    del array
+    gc.collect()
+    assert gone() is not None
+    assert ch.live_counts()["deviceptr"] == before + 1
+    prepared()
+    stream.sync()
+    if replaced_by == "call":
+        prepared(out, 1)
+    else:
+        prepared[0] = out
+    gc.collect()
+    assert gone() is None
+    assert ch.live_counts()["deviceptr"] == before
+    stream.sync()
+
+
+def test_an_error_does_not_change_what_it_keeps(prepared: ch.PreparedLaunch, pinned: Any, stream: ch.Stream) -> None:
+    """After arguments that were refused, memory would be freed that the block still points to."""
+    before = ch.live_counts()["deviceptr"]
+    prepared[0] = Array(pinned(4))
+    with pytest.raises(OverflowError):
+        prepared(None, 2**32)
+    with pytest.raises(TypeError):
+        prepared[0] = "x"
+    gc.collect()
+    assert ch.live_counts()["deviceptr"] == before + 1
+    prepared()
+    stream.sync()
+
+
+def test_a_cycle_is_collected(code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer) -> None:
+    """A launch whose argument refers to it would never be freed, nor its stream and its code."""
+    before = ch.live_counts()
+    kernel, array = code.get_kernel("add"), Array(out)
+    gone = weakref.ref(array)
+    array.prepared = kernel.prepare(stream, ONE_BLOCK, array, 1)  # type: ignore[attr-defined]
+    array.prepared()  # type: ignore[attr-defined]
+    stream.sync()
+    del array, kernel
+    gc.collect()
+    assert gone() is None
+    assert ch.live_counts()["kernel"] == before["kernel"]
+
+
+def test_a_view_of_the_block_outlives_it(prepared: ch.PreparedLaunch) -> None:
+    """Writing to the block of a prepared launch that is gone would crash."""
+    block = prepared.block
+    del prepared
+    gc.collect()
+    block[:] = bytes(len(block))
+
+
+def test_from_many_threads(prepared: ch.PreparedLaunch, out: ch.Buffer, stream: ch.Stream) -> None:
+    """Threads that use one prepared launch, against the rules, would crash it."""
+
+    def launch() -> None:
+        for i in range(200):
+            prepared(out, i)
+            prepared[1] = i
+            prepared()
+
+    threads = [threading.Thread(target=launch) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stream.sync()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One namespace for the cudacore packages, compatible with ``cuda.core`` 1.2.
+
+``import cudacore as core`` serves a program written for ``cuda.core``. ``__all__`` is what this release has; asking
+for a name that ``cuda.core`` has and this release does not have yet is an error that says so.
+"""
+
+from __future__ import annotations
+
+import cudacore_compile
+import cudacore_handles
+from cudacore import _later, typing
+from cudacore_compile import NVRTCError, Program, ProgramOptions
+from cudacore_handles import (
+    LEGACY_DEFAULT_STREAM,
+    PER_THREAD_DEFAULT_STREAM,
+    Buffer,
+    Context,
+    CUDAError,
+    Device,
+    DeviceMemoryResource,
+    DeviceMemoryResourceOptions,
+    Event,
+    EventOptions,
+    Kernel,
+    LaunchConfig,
+    LegacyPinnedMemoryResource,
+    MemoryResource,
+    ObjectCode,
+    Stream,
+    StreamOptions,
+    launch,
+)
+
+__all__ = [
+    "LEGACY_DEFAULT_STREAM",
+    "PER_THREAD_DEFAULT_STREAM",
+    "Buffer",
+    "CUDAError",
+    "Context",
+    "Device",
+    "DeviceMemoryResource",
+    "DeviceMemoryResourceOptions",
+    "Event",
+    "EventOptions",
+    "Kernel",
+    "LaunchConfig",
+    "LegacyPinnedMemoryResource",
+    "MemoryResource",
+    "NVRTCError",
+    "ObjectCode",
+    "Program",
+    "ProgramOptions",
+    "Stream",
+    "StreamOptions",
+    "launch",
+    "typing",
+]
+
+__version__ = "0.1.0"
+
+
+def _check_siblings() -> None:
+    """Refuse to run on siblings of another minor version: they are released, and tested, together."""
+    series = __version__.rpartition(".")[0]
+    for sibling in (cudacore_handles, cudacore_compile):
+        if sibling.__version__.rpartition(".")[0] != series:
+            name = sibling.__name__.replace("_", "-")
+            raise ImportError(
+                f"cudacore {__version__} needs {name} {series}.*, but {sibling.__version__} is installed; "
+                f'run: python -m pip install "{name}=={series}.*"',
+                name=sibling.__name__,
+                path=sibling.__file__,
+            )
+
+
+_check_siblings()
+_later.install_finder()
+
+
+def __getattr__(name: str) -> object:
+    raise AttributeError(_later.message(__name__, name), name=name)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The umbrella's namespace: what is there, what is not, and what importing it costs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+import textwrap
+import types
+
+import pytest
+
+import cudacore
+import cudacore.typing
+from cudacore import _later
+
+HEAVY = ("cuda.bindings", "cuda.pathfinder", "numpy", "ctypes", "asyncio", "multiprocessing", "importlib.metadata")
+
+
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+
+
+def public_names(module: types.ModuleType) -> set[str]:
+    """The names that a module defines for its users: no private ones, no modules that it merely imported."""
+    package = module.__name__.partition(".")[0]
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and name != "annotations"
+        and not (isinstance(value, types.ModuleType) and not value.__name__.startswith(package + "."))
+    }
+
+
+def test_import_is_light() -> None:
+    """Importing cudacore would load CUDA bindings, NumPy or other heavy modules, and slow every program's start."""
+    result = run_python(
+        f"""
+        import sys, cudacore
+        print(*(name for name in {HEAVY!r} if name in sys.modules))
+        """
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == []
+
+
+def test_import_loads_no_driver() -> None:
+    """Importing cudacore would load libcuda, and fail or initialise a GPU where nobody asked for one."""
+    result = run_python(
+        """
+        import cudacore
+        print("libcuda.so" in open("/proc/self/maps").read())
+        """
+    )
+    assert (result.stdout.strip(), result.stderr) == ("False", "")
+
+
+@pytest.mark.parametrize("module", [cudacore, cudacore.typing], ids=lambda module: module.__name__)
+def test_all_is_what_is_there(module: types.ModuleType) -> None:
+    """``__all__`` would promise a name that does not exist, or hide one that does."""
+    assert set(module.__all__) == public_names(module)
+    assert sorted(set(module.__all__)) == sorted(module.__all__)
+
+
+def test_names_are_the_siblings_own() -> None:
+    """A class of the umbrella would be another class than its package's, and isinstance checks would fail."""
+    import cudacore_compile
+    import cudacore_handles
+
+    assert cudacore.Device is cudacore_handles.Device
+    assert cudacore.Program is cudacore_compile.Program
+    assert issubclass(cudacore.NVRTCError, cudacore.CUDAError)
+
+
+def test_nothing_of_the_siblings_is_forgotten() -> None:
+    """A name that a sibling has and that ``cuda.core`` has too would be missing here."""
+    import cudacore_compile
+    import cudacore_handles
+
+    siblings = {*cudacore_handles.__all__, *cudacore_compile.__all__}
+    assert siblings & _later.CUDA_CORE["cudacore"] <= set(cudacore.__all__)
+    errors = {name for name in siblings if name.endswith("Error")}
+    assert errors <= set(cudacore.__all__)
+
+
+@pytest.mark.parametrize("name", ["Linker", "graph", "utils", "VirtualMemoryResource"])
+def test_name_of_later_release(name: str) -> None:
+    """Asking for a name of ``cuda.core`` that is not there yet would not say that it is not there yet."""
+    with pytest.raises(AttributeError, match=rf"cudacore 0\.1 does not have '{name}' yet \(cuda\.core 1\.2 has it\)"):
+        getattr(cudacore, name)
+    assert not hasattr(cudacore, name)
+
+
+@pytest.mark.parametrize(
+    "statement", ["from cudacore import Linker", "import cudacore.graph", "import cudacore.graph as g"]
+)
+def test_import_of_later_release(statement: str) -> None:
+    """An import statement would hide the explanation behind Python's own message."""
+    with pytest.raises(ImportError, match=r"cudacore 0\.1 does not have '(Linker|graph)' yet"):
+        exec(statement, {})
+
+
+def test_name_that_never_was() -> None:
+    """A misspelt name would be said to come later, or not be an ordinary AttributeError."""
+    with pytest.raises(AttributeError, match=r"^module 'cudacore' has no attribute 'Devise'$"):
+        cudacore.Devise  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'Devise'"):
+        exec("from cudacore import Devise", {})
+    with pytest.raises(ModuleNotFoundError):
+        exec("import cudacore.grahp", {})
+
+
+def test_typing_name_of_later_release() -> None:
+    """A missing name of ``cudacore.typing`` would not say that it is not there yet."""
+    with pytest.raises(AttributeError, match=r"cudacore\.typing 0\.1 does not have 'GraphMemoryType' yet"):
+        cudacore.typing.GraphMemoryType  # noqa: B018
+
+
+def test_sibling_of_another_minor_version() -> None:
+    """A mixed installation would run, and fail later in some obscure way."""
+    result = run_python(
+        """
+        import cudacore_handles
+        cudacore_handles.__version__ = "0.2.0"
+        import cudacore
+        """
+    )
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == (
+        "ImportError: cudacore 0.1.0 needs cudacore-handles 0.1.*, but 0.2.0 is installed; "
+        'run: python -m pip install "cudacore-handles==0.1.*"'
+    )
+
+
+def test_version() -> None:
+    """The packages of one release would carry different versions."""
+    versions = {importlib.metadata.version(name) for name in ("cudacore", "cudacore-compile", "cudacore-handles")}
+    assert versions == {cudacore.__version__}
