@@ -35,9 +35,16 @@ napoleon_use_rtype = False
 add_module_names = False
 default_role = "literal"
 
-# A reference to nothing is an error, except to CUDA's and C's own names, and to what docstrings say in words.
+maximum_signature_line_length = 100
+
+# A reference to nothing is an error, except to CUDA's and C's own names, to what docstrings say in words, and to fields
+# of ProgramOptions, which are described as its parameters.
 nitpicky = True
-nitpick_ignore_regex = [("c:identifier", r"CU\w+|nv\w+|u?int\d+_t|size_t"), ("py:class", r"[a-z].*")]
+nitpick_ignore_regex = [
+    ("c:identifier", r"CU\w+|nv\w+|u?int\d+_t|size_t"),
+    ("py:class", r"[a-z].*"),
+    ("py:attr", r"ProgramOptions\.\w+"),
+]
 
 html_theme = "alabaster"
 html_theme_options = {

@@ -216,6 +216,7 @@ WRONG_VALUES = [
     ("split_compile", -1),
     ("split_compile", 100_000),
     ("time", ""),
+    ("std", "c++\ud800"),
     ("create_pch", ""),
 ]
 TEXTS = ["name", "ptxas_options", "define_macro", "undefine_macro", "include_path", "pre_include", "std", "time"]
@@ -291,6 +292,7 @@ def test_repr() -> None:
 def test_name(build: Build) -> None:
     """Diagnostics would not say which program they are about."""
     assert build(UNUSED_VARIABLE, name="dir/my program.cu").log.startswith("dir/my program.cu(1): warning #177-D")
+    assert build(UNUSED_VARIABLE, name="gr\xfc\xdfe \udcff.cu").log.startswith("gr\xfc\xdfe \ufffd.cu(1): warning")
     assert build(UNUSED_VARIABLE, name=None).log.startswith("default_program(1): warning")
 
 

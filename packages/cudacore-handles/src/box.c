@@ -79,8 +79,12 @@ void cch_unref_deferred(void *opaque) {
 }
 
 void cch__release_owner(void *owner, cch_release_fn release) {
-  if (release != NULL && !cch__exiting())
-    release(owner);
+  if (release == NULL || cch__exiting())
+    return;
+  cch__errors saved;
+  cch__owner_enter(&saved);
+  release(owner);
+  cch__owner_leave(&saved);
 }
 
 void cch__box_destroy(cch__box *box) {

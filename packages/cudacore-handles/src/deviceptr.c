@@ -208,8 +208,12 @@ int cch_pointer_check(CUdeviceptr raw) {
 
 static void free_memory(cch_deviceptr *ptr) {
   if (ptr->origin == CCH__FOREIGN) {
-    if (ptr->free != NULL && !cch__exiting())
+    if (ptr->free != NULL && !cch__exiting()) {
+      cch__errors saved;
+      cch__owner_enter(&saved);
       ptr->free(ptr->box.owner, ptr->ptr, ptr->size, ptr->stream);
+      cch__owner_leave(&saved);
+    }
     return;
   }
   cch_context *context = ptr->stream && ptr->stream->context ? ptr->stream->context : ptr->context;

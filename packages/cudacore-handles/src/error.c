@@ -20,6 +20,18 @@ void cch__destructor_enter(void) { destructors++; }
 
 void cch__destructor_leave(void) { destructors--; }
 
+void cch__owner_enter(cch__errors *saved) {
+  saved->last = last_error;
+  saved->destructors = destructors;
+  destructors = 0;
+  cch_error_clear();
+}
+
+void cch__owner_leave(const cch__errors *saved) {
+  last_error = saved->last;
+  destructors = saved->destructors;
+}
+
 static cch_error *record(void) { return destructors ? &destructor_error : &last_error; }
 
 void cch_error_last(cch_error *out) { *out = last_error; }

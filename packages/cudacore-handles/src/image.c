@@ -61,11 +61,16 @@ static int check_elf(const unsigned char *image, size_t size) {
     return cch__fail(CCH_EIMAGE, OPERATION,
                      "the image is an ELF file, but not of CUDA device code (machine %d, not %d)", header.e_machine,
                      MACHINE_CUDA);
-  if (header.e_shnum == 0 || header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shstrndx >= header.e_shnum ||
-      !within(header.e_shoff, (uint64_t)header.e_shnum * sizeof(Elf64_Shdr), size))
+  Elf64_Shdr section;
+  if (header.e_shentsize != sizeof section || !within(header.e_shoff, sizeof section, size))
     return truncated("section headers", size);
-  for (size_t i = 0; i < header.e_shnum; i++) {
-    Elf64_Shdr section;
+  /* Numbers that do not fit into the ELF header stand in the first section's. */
+  memcpy(&section, image + header.e_shoff, sizeof section);
+  uint64_t sections = header.e_shnum ? header.e_shnum : section.sh_size;
+  uint32_t names = header.e_shstrndx == SHN_XINDEX ? section.sh_link : header.e_shstrndx;
+  if (sections > size / sizeof section || names >= sections || !within(header.e_shoff, sections * sizeof section, size))
+    return truncated("section headers", size);
+  for (uint64_t i = 0; i < sections; i++) {
     memcpy(&section, image + header.e_shoff + i * sizeof section, sizeof section);
     if (has_bytes(&section) && !within(section.sh_offset, section.sh_size, size))
       return truncated("sections", size);

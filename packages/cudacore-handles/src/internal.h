@@ -114,6 +114,15 @@ int cch__fail_missing(const char *operation);
 void cch__destructor_enter(void);
 void cch__destructor_leave(void);
 
+/* Around a foreign owner's callback, which is ordinary code again: what fails in it, it can ask for itself. */
+typedef struct cch__errors {
+  cch_error last;
+  unsigned destructors;
+} cch__errors;
+
+void cch__owner_enter(cch__errors *saved);
+void cch__owner_leave(const cch__errors *saved);
+
 /* Report a failure that has nobody to return to. */
 void cch__report(int status);
 

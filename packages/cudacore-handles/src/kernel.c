@@ -79,16 +79,11 @@ static int query_params(cch_kernel *kernel, cch__params **out) {
   return 0;
 }
 
-/* `context` is where the driver loads the kernel to answer; NULL means the current one. */
-static int params_of(cch_kernel *kernel, const cch_context *context, const cch__params **out) {
+/* Asks the driver at the first call; the right context is current. */
+static int params_of(const cch__params **out, cch_kernel *kernel) {
   cch__params *params = atomic_load_explicit(&kernel->params, memory_order_acquire);
   if (params == NULL) {
-    cch__current current;
-    int status = cch__current_enter(&current, context);
-    if (status != 0)
-      return status;
-    status = query_params(kernel, &params);
-    cch__current_leave(&current);
+    int status = query_params(kernel, &params);
     if (status != 0)
       return status;
     cch__params *first = NULL;
@@ -101,12 +96,17 @@ static int params_of(cch_kernel *kernel, const cch_context *context, const cch__
   return 0;
 }
 
-int cch_kernel_params(cch_kernel *kernel, const cch_param **out, size_t *count) {
+int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, cch_context *context) {
   int status = cch__ready();
   if (status != 0)
     return status;
+  cch__current current;
+  status = cch__current_enter(&current, context);
+  if (status != 0)
+    return status;
   const cch__params *params;
-  status = params_of(kernel, NULL, &params);
+  status = params_of(&params, kernel);
+  cch__current_leave(&current);
   if (status != 0)
     return status;
   *out = params->param;
@@ -150,28 +150,20 @@ static int launch(cch_stream *stream, const cch_launch_config *config, cch_kerne
     attribute->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     attribute->value.programmaticStreamSerializationAllowed = 1;
   }
-  cch__current current;
-  int status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
   /* The driver takes a CUkernel for a CUfunction and loads it in the current context when it is first needed. */
-  status = CCH__CALL(cuLaunchKernelEx, (&launch, (CUfunction)kernel->raw, params, extra));
-  cch__current_leave(&current);
-  return status;
+  return CCH__CALL(cuLaunchKernelEx, (&launch, (CUfunction)kernel->raw, params, extra));
 }
 
-int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
-               size_t args_size) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+/* Launches what is packed in one block; the right context is current. */
+static int launch_block(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
+                        size_t args_size) {
   const cch__params *params;
-  status = params_of(kernel, stream->context, &params);
+  int status = params_of(&params, kernel);
   if (status != 0)
     return status;
   if (args_size != params->block_size)
-    return cch__fail(CCH_EMISMATCH, __func__, "the kernel takes %zu bytes of arguments, not %zu", params->block_size,
-                     args_size);
+    return cch__fail(CCH_EMISMATCH, "cch_launch", "the kernel takes %zu bytes of arguments, not %zu",
+                     params->block_size, args_size);
   if (args_size == 0)
     return launch(stream, config, kernel, NULL, NULL);
   void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_size,
@@ -179,9 +171,31 @@ int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *
   return launch(stream, config, kernel, NULL, extra);
 }
 
+int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
+               size_t args_size) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch__current current;
+  status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = launch_block(stream, config, kernel, args, args_size);
+  cch__current_leave(&current);
+  return status;
+}
+
 int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params) {
   int status = cch__ready();
-  return status != 0 ? status : launch(stream, config, kernel, params, NULL);
+  if (status != 0)
+    return status;
+  cch__current current;
+  status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = launch(stream, config, kernel, params, NULL);
+  cch__current_leave(&current);
+  return status;
 }
 
 void cch__kernel_destroy(cch_kernel *kernel) {

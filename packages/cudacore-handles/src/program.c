@@ -46,7 +46,7 @@ int cch_nvvm_program_adopt(cch_nvvm_program **out, nvvmProgram raw, void *nvvm) 
   return 0;
 }
 
-/* Compilers own host memory only, so neither fork nor a callback stands in the way of these. */
+/* Compilers own host memory only: these need no driver, and no context. */
 void cch__nvrtc_program_destroy(cch_nvrtc_program *program) {
   int result = program->destroy(&program->raw);
   if (result != 0)

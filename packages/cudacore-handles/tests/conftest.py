@@ -89,13 +89,9 @@ def run_on_fake(run_python: RunPython, fake_driver: Path) -> Callable[..., str]:
 @pytest.fixture(params=["fake", pytest.param("gpu", marks=pytest.mark.gpu)])
 def run_on_driver(request: pytest.FixtureRequest, run_python: RunPython) -> Callable[..., str]:
     """Run code on the double and, where there is one, on the real driver; it must exit with 0 and say nothing."""
-
-    def run(code: str, **env: str) -> str:
-        if request.param == "fake":
-            env = {"CUDACORE_DRIVER": str(request.getfixturevalue("fake_driver")), **env}
-        return succeeded(run_python(code, **env))
-
-    return run
+    if request.param == "fake":
+        return request.getfixturevalue("run_on_fake")
+    return lambda code, **env: succeeded(run_python(code, **env))
 
 
 def succeeded(result: subprocess.CompletedProcess[str]) -> str:

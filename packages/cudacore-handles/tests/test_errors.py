@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import cudacore_handles as ch
-from cudacore_handles._errors import check, check_driver
+from cudacore_handles._errors import call_driver, check
 
 FULL = {"hint": "Do this", "log": "line 1\nline 2"}
 
@@ -60,35 +60,63 @@ def test_pickle_and_copy(error: ch.CUDAError, duplicate: Callable[[Any], Any]) -
 # ---- the two functions that raise it
 
 
-def test_success_is_silent() -> None:
+@pytest.fixture
+def answer(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have cuda.bindings answer a made-up call so."""
+    from cuda.bindings import driver
+
+    return lambda *result: monkeypatch.setattr(driver, "cuCall", lambda *args: result, raising=False)
+
+
+def test_success_is_silent(answer: Callable[..., None]) -> None:
     """A call that succeeded would raise, or its values get lost."""
     check(0)
-    assert check_driver("cuCall", (0,)) is None
-    assert check_driver("cuCall", (0, 7)) == 7
-    assert check_driver("cuCall", (0, 7, "x")) == (7, "x")
+    for result, value in (((0,), None), ((0, 7), 7), ((0, 7, "x"), (7, "x"))):
+        answer(*result)
+        assert call_driver("cuCall", 1, 2) == value
 
 
-def test_failure_of_a_binding_names_the_operation() -> None:
+def test_failure_of_a_binding_names_the_operation(answer: Callable[..., None]) -> None:
     """A failed driver call of cuda.bindings would go unnoticed, or not say which it was."""
+    answer(1, None)
     with pytest.raises(ch.CUDAError, match=r"^cuCall: CUDA_ERROR_\w+ \(1\): ") as caught:
-        check_driver("cuCall", (1, None))
+        call_driver("cuCall")
     assert (caught.value.operation, caught.value.code) == ("cuCall", 1)
 
 
-def test_codes_have_cudas_names(device: ch.Device) -> None:
+def test_codes_have_cudas_names(answer: Callable[..., None]) -> None:
     """An error would bear a number that the user has to look up."""
+    answer(2)
     with pytest.raises(ch.CUDAError) as caught:
-        check_driver("cuCall", (2,))
+        call_driver("cuCall")
     assert caught.value.code_name == "CUDA_ERROR_OUT_OF_MEMORY"
     assert caught.value.meaning == "out of memory"
 
 
-def test_an_impossible_code_is_reported_as_it_is(device: ch.Device) -> None:
+def test_an_impossible_code_is_reported_as_it_is(answer: Callable[..., None]) -> None:
     """A code of a newer driver would crash the report, or be taken for another."""
+    answer(987654)
     with pytest.raises(ch.CUDAError) as caught:
-        check_driver("cuCall", (987654,))
+        call_driver("cuCall")
     assert caught.value.code == 987654
     assert str(caught.value) == "cuCall: CUDA_ERROR_UNRECOGNIZED (987654): unrecognized error code"
+
+
+def test_a_function_that_the_driver_lacks(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an older driver the error would be one about cuda.bindings, and not caught as a CUDAError."""
+    from cuda.bindings import driver
+
+    class FunctionNotFoundError(RuntimeError):
+        """What cuda.bindings raises, under the same name."""
+
+    def missing() -> None:
+        raise FunctionNotFoundError("function cuCall is not found")
+
+    monkeypatch.setattr(driver, "cuCall", missing, raising=False)
+    with pytest.raises(
+        ch.CUDAError, match=r"cuCall: CCH_ENOSYMBOL .*the loaded driver, for CUDA \d+\.\d, has no cuCall"
+    ):
+        call_driver("cuCall")
 
 
 def test_each_thread_has_its_own_failure(device: ch.Device, in_new_thread: Any) -> None:

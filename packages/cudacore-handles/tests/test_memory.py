@@ -301,4 +301,4 @@ def test_an_error_in_deallocate_is_printed(run_on_fake: Any, run_python: Any, fa
     assert (result.returncode, result.stdout) == (0, "still here\n")
     assert result.stderr.count("Traceback (most recent call last)") == 1
     assert result.stderr.count("LookupError: lost") == 1
-    assert result.stderr.startswith("Exception ignored while memory was being freed")
+    assert result.stderr.startswith("Exception ignored from cffi callback")

@@ -255,7 +255,7 @@ def test_default_streams_by_handle(device: ch.Device, handle: int, stream: ch.St
 @pytest.mark.parametrize("handle", ["1", b"1", 1.0, None, object()])
 def test_bad_handle(device: ch.Device, handle: Any) -> None:
     """Something that is no address would be taken for one."""
-    with pytest.raises(TypeError, match="handle: the address of a stream must be an int"):
+    with pytest.raises(TypeError, match="handle must be an int, the stream's address"):
         ch.Stream.from_handle(handle)
 
 
@@ -263,12 +263,12 @@ def test_bad_handle(device: ch.Device, handle: Any) -> None:
     ("answer", "message"),
     [
         ((1, 0), "speaks version 1; only 0 is known"),
-        (0, r"must be a method that returns two integers \(version, address\)"),
-        ((0,), "must be a method that returns two integers"),
-        ((0, 1, 2), "must be a method that returns two integers"),
-        ((0, "x"), "the address of a stream must be an int, not str"),
-        ((0, None), "the address of a stream must be an int, not NoneType"),
-        (None, "must be a method that returns two integers"),
+        (0, r"must return two ints, \(version, address\), not 0"),
+        ((0,), r"must return two ints, .* not \(0,\)"),
+        ((0, 1, 2), r"must return two ints, .* not \(0, 1, 2\)"),
+        ((0, "x"), "must give an int, the stream's address, not str"),
+        ((0, None), "must give an int, the stream's address, not NoneType"),
+        (None, "must return two ints, .* not None"),
     ],
 )
 def test_bad_protocol(device: ch.Device, stream: ch.Stream, answer: Any, message: str) -> None:
@@ -279,7 +279,7 @@ def test_bad_protocol(device: ch.Device, stream: ch.Stream, answer: Any, message
             return answer
 
     for use in (device.create_stream, stream.wait):
-        with pytest.raises(TypeError, match=rf"Broken\.__cuda_stream__\(\) {message}|Broken.*: {message}"):
+        with pytest.raises(TypeError, match=rf"Broken\.__cuda_stream__\(\) {message}"):
             use(Broken())
     stream.sync()
 
@@ -290,7 +290,7 @@ def test_protocol_as_a_property(device: ch.Device) -> None:
     class Old:
         __cuda_stream__ = (0, 1)
 
-    with pytest.raises(TypeError, match=r"Old\.__cuda_stream__\(\) must be a method that returns two integers"):
+    with pytest.raises(TypeError, match=r"Old\.__cuda_stream__ must be a method"):
         device.create_stream(Old())  # type: ignore[arg-type]
 
 

@@ -68,6 +68,7 @@ class NVRTC:
 
         self._bindings = nvrtc
         self._restrict_stays = False
+        self.version_text = "of unknown version"
         major, minor = self._call("nvrtcVersion")
         self.version_text = f"{major}.{minor}"
 

@@ -260,7 +260,7 @@ class ProgramOptions:
             )
         if self.use_bundled_headers:
             flags.append(f"{_BUNDLED_HEADERS}={_headers_directory()}")
-        return [_encode(flag) for flag in (self._arch_flag(target), *flags)]
+        return [encode(flag) for flag in (self._arch_flag(target), *flags)]
 
     def _check_trace_file(self) -> None:
         """Raise when the file that `fdevice_time_trace` names cannot be written: NVRTC would abort the process."""
@@ -313,6 +313,11 @@ _TRACE_SUFFIX = ".json"
 _MOST_THREADS = 1024  # NVRTC starts as many threads as it is told to: 100,000 of them hang it
 
 
+def encode(text: str) -> bytes:
+    """Return text as the compiler takes it: UTF-8, and paths byte by byte."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 def field_of(flag: str) -> str | None:
     """Return the field of ProgramOptions that a flag of the compiler stands for."""
     return _FIELDS.get(flag.partition("=")[0])
@@ -359,10 +364,6 @@ def _architecture(arch: object) -> tuple[str, str]:
             f'ProgramOptions.arch={arch!r} is not an architecture: write "sm_90", "compute_90", "sm_90a" or "90"'
         )
     return match[1] or "sm", match[2]
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")  # paths that are not UTF-8
 
 
 # What turns the value of an option into the arguments of its flag, one for each time that the flag is given.
@@ -439,6 +440,10 @@ def _string(field: str, value: object, *, empty: bool = False) -> str:
         raise ValueError(f"ProgramOptions.{field} must not be empty; use None to leave it out")
     if "\0" in value:
         raise ValueError(f"ProgramOptions.{field}={value!r} has a NUL character")
+    try:
+        encode(value)
+    except UnicodeEncodeError:
+        raise ValueError(f"ProgramOptions.{field}={value!r} is not Unicode text") from None
     return value
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_compile import _nvrtc
 from cudacore_compile._errors import NVRTCError
-from cudacore_compile._options import ProgramOptions
+from cudacore_compile._options import ProgramOptions, encode
 from cudacore_compile._targets import check_code_type, check_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
 from cudacore_handles import ObjectCode
@@ -140,7 +140,7 @@ class Program:
                 flags,
                 names,
                 target,
-                program_name=self._name.encode(),
+                program_name=encode(self._name),
                 creates_pch=bool(options.pch or options.create_pch),
             )
             log = result.log
@@ -167,7 +167,7 @@ class Program:
             if self._is_new:
                 self._is_new = False
                 return self._box
-        box = compiler.create(self._code, self._name.encode(), self._headers)
+        box = compiler.create(self._code, encode(self._name), self._headers)
         with self._lock:
             if self._closed:
                 raise closed(self)
@@ -206,7 +206,7 @@ class Program:
         """
         compiler = _nvrtc.load()
         if self._box is None:
-            box = compiler.create(self._code, self._name.encode(), self._headers)
+            box = compiler.create(self._code, encode(self._name), self._headers)
             with self._lock:
                 if self._box is None and not self._closed:
                     self._box, self._is_new = box, True

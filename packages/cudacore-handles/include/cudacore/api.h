@@ -113,7 +113,7 @@ typedef struct cch_api {
   int (*kernel_get)(cch_kernel **out, cch_library *library, const char *name);
   int (*kernel_wrap)(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release);
   cch_library *(*kernel_library)(const cch_kernel *kernel);
-  int (*kernel_params)(cch_kernel *kernel, const cch_param **out, size_t *count);
+  int (*kernel_params)(const cch_param **out, size_t *count, cch_kernel *kernel, cch_context *context);
   int (*launch)(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
                 size_t args_size);
   int (*launch_params)(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params);

@@ -43,9 +43,9 @@ CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
 
 /**
  * The kernel's parameters (cuKernelGetParamInfo, driver 12.4): their number, and an array that lives as long as
- * the box. Asked of the driver once. @since 0.1
+ * the box. Asked of the driver once, in `context` (NULL: the current one). @since 0.1
  */
-CCH_EXPORT int cch_kernel_params(cch_kernel *kernel, const cch_param **out, size_t *count);
+CCH_EXPORT int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, cch_context *context);
 
 /**
  * Launches a kernel with its arguments packed in one block (cuLaunchKernelEx), each at the offset that

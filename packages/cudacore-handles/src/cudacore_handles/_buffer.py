@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _launcher, _owners
+from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check, check_driver, closed, raise_status
+from cudacore_handles._errors import call_driver, closed, raise_status
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept, default_stream
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Buffer:
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> object:
+    ) -> Any:
         """Export the memory as a one-dimensional DLPack tensor of bytes.
 
         The tensor keeps the memory alive, whatever becomes of this object. It is not synchronized with any stream: a
@@ -173,7 +174,7 @@ class Buffer:
         stream : Stream, optional
             The stream that `mr` is given. Default: the one given to :meth:`close`, or the default stream.
         """
-        address = _address(ptr)
+        address = 0 if ptr is None else as_address(ptr, "ptr must be an int, the memory's address")
         nbytes = check_size(size, least=0)
         if mr is not None and owner is not None:
             raise ValueError("give either mr, who frees the memory, or owner, who keeps it: not both")
@@ -370,17 +371,6 @@ def check_size(size: object, *, least: int = 1) -> int:
     return value
 
 
-def _address(ptr: object) -> int:
-    """The address that a pointer-like argument means."""
-    try:
-        value = 0 if ptr is None else int(ptr)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
-        raise TypeError(f"ptr must be an int, the memory's address, not {type(ptr).__name__}") from None
-    if not 0 <= value < 2**64:
-        raise ValueError(f"ptr is {value}, which is not an address")
-    return value
-
-
 def _copy(dst: Buffer, src: Buffer, stream: Stream | IsStreamType, options: object) -> None:
     if options is not None:
         raise NotImplementedError("options: copy options are not supported yet; leave them out")
@@ -402,22 +392,26 @@ def _copy(dst: Buffer, src: Buffer, stream: Stream | IsStreamType, options: obje
 
 
 def _fill_pattern(value: object, size: int) -> tuple[int, int]:
-    """The pattern of a fill as an integer, and its bytes."""
+    """Return the pattern of a fill as an integer, and its bytes."""
+    try:
+        # First, because NumPy's integers are numbers too, of a definite size.
+        pattern = bytes(memoryview(value))  # type: ignore[arg-type]
+    except TypeError:
+        return _fill_byte(value), 1
+    if len(pattern) not in (1, 2, 4):
+        raise ValueError(f"value has {len(pattern)} bytes; a fill takes 1, 2 or 4")
+    if size % len(pattern):
+        raise ValueError(f"the buffer's {size} bytes are no multiple of the value's {len(pattern)}")
+    return int.from_bytes(pattern, "little"), len(pattern)
+
+
+def _fill_byte(value: object) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        try:
-            pattern = bytes(memoryview(value))  # type: ignore[arg-type]
-        except TypeError:
-            kind = type(value).__name__
-            raise TypeError(f"value must be an int from 0 to 255 or 1, 2 or 4 bytes, not {kind}") from None
-        if len(pattern) not in (1, 2, 4):
-            raise ValueError(f"value has {len(pattern)} bytes; a fill takes 1, 2 or 4")
-        if size % len(pattern):
-            raise ValueError(f"the buffer's {size} bytes are no multiple of the value's {len(pattern)}")
-        return int.from_bytes(pattern, "little"), len(pattern)
+        raise TypeError(f"value must be an int from 0 to 255 or 1, 2 or 4 bytes, not {type(value).__name__}")
     number: int = value.__index__()
     if not 0 <= number < 256:
         raise OverflowError(f"value is {number}; an int fills bytes, 0 to 255. Give wider values as 2 or 4 bytes")
-    return number, 1
+    return number
 
 
 def _pointer_attributes(ptr: int) -> _Attributes:
@@ -426,10 +420,7 @@ def _pointer_attributes(ptr: int) -> _Attributes:
     kind = driver.CUpointer_attribute
     wanted = (kind.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, kind.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
               kind.CU_POINTER_ATTRIBUTE_IS_MANAGED)  # fmt: skip
-    check(lib.cch_driver_init())
-    memory_type, ordinal, managed = check_driver(
-        "cuPointerGetAttributes", driver.cuPointerGetAttributes(len(wanted), list(wanted), ptr)
-    )
+    memory_type, ordinal, managed = call_driver("cuPointerGetAttributes", len(wanted), list(wanted), ptr)
     memory_type = int(memory_type)
     if memory_type == 0:  # CUDA does not know it: ordinary host memory
         return _Attributes(-1, False, True, False)

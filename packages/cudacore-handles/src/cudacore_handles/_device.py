@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import Context, borrowed_context, current_context_box
-from cudacore_handles._errors import CUDAError, check, check_driver, closed, raise_last, raise_status
+from cudacore_handles._errors import CUDAError, call_driver, check, closed, raise_last, raise_status
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._stream import IsStreamType, Stream, StreamOptions, default_stream
 
@@ -78,9 +78,11 @@ class Device:
         if device_id is None:
             current: int = _current_device()
             device_id = current if current >= 0 else _first_device()
+        elif type(device_id) is not int:
+            return _find(device_id)
         try:
-            return _devices[device_id]  # type: ignore[index]
-        except (KeyError, TypeError):
+            return _devices[device_id]
+        except KeyError:
             return _find(device_id)
 
     def __int__(self) -> int:
@@ -179,9 +181,7 @@ class Device:
 
     def can_access_peer(self, peer: Device | int) -> bool:
         """Return whether kernels of this device can use memory of another (cuDeviceCanAccessPeer)."""
-        from cuda.bindings import driver
-
-        return bool(check_driver("cuDeviceCanAccessPeer", driver.cuDeviceCanAccessPeer(self._id, Device(peer)._id)))
+        return bool(call_driver("cuDeviceCanAccessPeer", self._id, Device(peer)._id))
 
     def create_graph_builder(self) -> Any:
         """Create a graph builder that captures a stream of its own. Needs the package ``cudacore-graph``."""
@@ -230,9 +230,7 @@ class Device:
     @property
     def name(self) -> str:
         """str: The device's name, such as ``"NVIDIA H200"`` (cuDeviceGetName)."""
-        from cuda.bindings import driver
-
-        name: bytes = check_driver("cuDeviceGetName", driver.cuDeviceGetName(256, self._id))
+        name: bytes = call_driver("cuDeviceGetName", 256, self._id)
         return name.split(b"\0", 1)[0].decode()
 
     @property
@@ -240,16 +238,15 @@ class Device:
         """str: The device's UUID, in the form 8-4-4-4-12 (cuDeviceGetUuid)."""
         from cuda.bindings import driver
 
-        get = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
-        digits = bytes(check_driver("cuDeviceGetUuid", get(self._id)).bytes).hex()
+        # The older function gives a MIG instance the UUID of its GPU; the newer took its place in CUDA 13.
+        function = "cuDeviceGetUuid_v2" if hasattr(driver, "cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
+        digits = bytes(call_driver(function, self._id).bytes).hex()
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
     @property
     def pci_bus_id(self) -> str:
         """str: PCI address, ``domain:bus:device.function`` (cuDeviceGetPCIBusId)."""
-        from cuda.bindings import driver
-
-        bus_id: bytes = check_driver("cuDeviceGetPCIBusId", driver.cuDeviceGetPCIBusId(32, self._id))
+        bus_id: bytes = call_driver("cuDeviceGetPCIBusId", 32, self._id)
         return bus_id.split(b"\0", 1)[0].decode()
 
     @property

@@ -112,30 +112,49 @@ def last_error(status: int) -> CUDAError:
     return CUDAError(_text(error.operation), status, name, _text(error.message), hint=_HINTS.get(name, ""))
 
 
-def check_driver(operation: str, result: tuple[Any, ...]) -> Any:
-    """Return the values of a ``cuda.bindings`` result tuple, or raise :class:`CUDAError` when its code is not 0.
+def call_driver(function: str, *args: object) -> Any:
+    """Call a function of the driver that is not hot, through ``cuda.bindings``, and raise its error.
 
     Parameters
     ----------
-    operation : str
-        Name of the driver function that was called.
-    result : tuple
-        What it returned: the ``CUresult``, then its values.
+    function : str
+        Name of the driver function.
+    *args
+        Its arguments, as ``cuda.bindings`` takes them.
 
     Returns
     -------
     object
         None, the one value, or the tuple of values.
+
+    Raises
+    ------
+    CUDAError
+        When it fails, or when the loaded driver is too old to have it.
     """
-    code = int(result[0])
+    from cuda.bindings import driver
+
+    check(lib.cch_driver_init())  # the library chooses which driver this process has
+    try:
+        code, *values = getattr(driver, function)(*args)
+    except RuntimeError as error:
+        if type(error).__name__ != "FunctionNotFoundError":
+            raise
+        raise _missing(function) from None
     if code:
-        name = _text(lib.cch_error_name(code))
-        meaning = _text(lib.cch_error_string(code))
-        raise CUDAError(operation, code, name, meaning, hint=_HINTS.get(name, ""))
-    values = result[1:]
+        name = _text(lib.cch_error_name(int(code)))
+        meaning = _text(lib.cch_error_string(int(code)))
+        raise CUDAError(function, int(code), name, meaning, hint=_HINTS.get(name, ""))
     if len(values) > 1:
-        return values
+        return tuple(values)
     return values[0] if values else None
+
+
+def _missing(function: str) -> CUDAError:
+    out = ffi.new("int *")
+    check(lib.cch_driver_version(out))
+    meaning = f"the loaded driver, for CUDA {out[0] // 1000}.{out[0] % 1000 // 10}, has no {function}"
+    return CUDAError(function, lib.CCH_ENOSYMBOL, "CCH_ENOSYMBOL", meaning, hint="Update the driver")
 
 
 def closed(obj: object) -> ValueError:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
-from cudacore_handles._errors import CUDAError, check, check_driver, raise_status
+from cudacore_handles._errors import CUDAError, call_driver, check, raise_status
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -81,10 +82,7 @@ class Kernel:
         """
         from cudacore_handles._object_code import ObjectCode
 
-        try:
-            raw = ffi.cast("CUkernel", int(handle))
-        except (TypeError, ValueError):
-            raise TypeError(f"handle must be an int, the kernel's address, not {type(handle).__name__}") from None
+        raw = ffi.cast("CUkernel", as_address(handle, "handle must be an int, the kernel's address"))
         library = ffi.NULL
         if mod is not None:
             if not isinstance(mod, ObjectCode):
@@ -113,9 +111,10 @@ class Kernel:
     def _raw(self) -> int:
         return int(ffi.cast("uintptr_t", lib.cch_kernel_raw(self._box)))
 
-    def _ask_layout(self) -> bytes:
+    def _ask_layout(self, context: Any) -> bytes:
+        """Ask the driver in a context, which may be NULL for the current one."""
         out, count = ffi.new("const cch_param **"), ffi.new("size_t *")
-        status = lib.cch_kernel_params(self._box, out, count)
+        status = lib.cch_kernel_params(out, count, self._box, context)
         if status:
             raise_status(status)
         self._layout = bytes(ffi.buffer(out[0], count[0] * ffi.sizeof("cch_param")))
@@ -145,8 +144,7 @@ class Kernel:
                     f"LaunchConfig.shmem_size is {nbytes}; {self!r} can have at most {most} bytes of dynamic shared "
                     f"memory on {device.name}"
                 )
-            result = driver.cuKernelSetAttribute(attribute, min(nbytes, most), self.handle, device.device_id)
-            check_driver("cuKernelSetAttribute", result)
+            call_driver("cuKernelSetAttribute", attribute, min(nbytes, most), self.handle, device.device_id)
         self._shared_allowed = nbytes
 
     @property
@@ -171,7 +169,7 @@ class Kernel:
     @property
     def arguments_info(self) -> list[ParamInfo]:
         """list of ParamInfo: Offset and size of each parameter in bytes (cuKernelGetParamInfo)."""
-        layout = self._ask_layout() if self._layout is None else self._layout
+        layout = self._ask_layout(Device()._context_box()) if self._layout is None else self._layout
         numbers = memoryview(layout).cast("I").tolist()
         return [ParamInfo(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device_properties import Attribute
-from cudacore_handles._errors import check, check_driver
+from cudacore_handles._errors import call_driver, check
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -80,8 +80,7 @@ class KernelAttributes:
             from cuda.bindings import driver
 
             wanted = driver.CUfunction_attribute(attribute.number)
-            result = driver.cuKernelGetAttribute(wanted, self._kernel.handle, driver.CUdevice(device_id))
-            value = int(check_driver("cuKernelGetAttribute", result))
+            value = int(call_driver("cuKernelGetAttribute", wanted, self._kernel.handle, driver.CUdevice(device_id)))
             if attribute.constant:
                 self._known[key] = value
         return value
@@ -292,7 +291,7 @@ class KernelOccupancy:
         _current_device()
         # The driver takes a kernel for a function, and the current context for the function's.
         function = driver.CUfunction(int(self._kernel.handle))
-        return check_driver(operation, getattr(driver, operation)(function, *args))
+        return call_driver(operation, function, *args)
 
     def _allow(self, sizes: Iterable[int]) -> bool:
         """Let launches have those sizes of dynamic shared memory that fit; return whether that changed anything."""
@@ -308,8 +307,7 @@ class KernelOccupancy:
             return False
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         ordinal = driver.CUdevice(device.device_id)
-        result = driver.cuKernelSetAttribute(attribute, wanted, self._kernel.handle, ordinal)
-        check_driver("cuKernelSetAttribute", result)
+        call_driver("cuKernelSetAttribute", attribute, wanted, self._kernel.handle, ordinal)
         return True
 
 

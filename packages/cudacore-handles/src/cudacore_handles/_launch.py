@@ -35,7 +35,8 @@ def _check(stream: object, config: object, kernel: object) -> tuple[Stream, byte
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a Kernel, not {type(kernel).__name__}; ObjectCode.get_kernel() gives one")
     kernel._allow_shared(config.shmem_size, accepted)
-    return accepted, kernel._ask_layout() if kernel._layout is None else kernel._layout
+    layout = kernel._layout
+    return accepted, kernel._ask_layout(lib.cch_stream_context(accepted._box)) if layout is None else layout
 
 
 def _launch_checked(stream: object, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]) -> None:

@@ -11,7 +11,7 @@ from cudacore_handles._buffer import Buffer, check_size
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import current_context_box
 from cudacore_handles._device import Device
-from cudacore_handles._errors import check, check_driver, closed, raise_last
+from cudacore_handles._errors import call_driver, check, closed, raise_last
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 
 if TYPE_CHECKING:
@@ -121,6 +121,8 @@ class DeviceMemoryResource(MemoryResource):
         stream : Stream
             The stream that the allocation, and later the free, is ordered on.
         """
+        if type(size) is not int:
+            size = check_size(size)
         try:
             box = _allocate(self._box, size, stream._box)  # type: ignore[union-attr]
         except (TypeError, AttributeError, OverflowError):
@@ -132,10 +134,8 @@ class DeviceMemoryResource(MemoryResource):
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Free memory that was allocated from a pool by other means (cuMemFreeAsync)."""
-        from cuda.bindings import driver
-
         accepted = Stream_accept(stream, allow_stream_protocol=True)
-        check_driver("cuMemFreeAsync", driver.cuMemFreeAsync(int(ptr), accepted.handle))
+        call_driver("cuMemFreeAsync", int(ptr), accepted.handle)
 
     def close(self) -> None:
         """Give up the pool. Calling it again does nothing; it goes when its last buffer does (cuMemPoolDestroy)."""
@@ -154,7 +154,7 @@ class DeviceMemoryResource(MemoryResource):
 
         attribute = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         most = driver.cuuint64_t(2**64 - 1)
-        check_driver("cuMemPoolSetAttribute", driver.cuMemPoolSetAttribute(self.handle, attribute, most))
+        call_driver("cuMemPoolSetAttribute", self.handle, attribute, most)
 
     @property
     def attributes(self) -> _MemPoolAttributes:
@@ -255,11 +255,9 @@ class LegacyPinnedMemoryResource(MemoryResource):
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free host memory that was allocated by other means, when the stream is done (cuMemFreeHost)."""
-        from cuda.bindings import driver
-
         if stream is not None:
             Stream_accept(stream, allow_stream_protocol=True).sync()
-        check_driver("cuMemFreeHost", driver.cuMemFreeHost(int(ptr)))
+        call_driver("cuMemFreeHost", int(ptr))
 
     @property
     def is_device_accessible(self) -> bool:
@@ -296,11 +294,9 @@ class _SynchronousMemoryResource(MemoryResource):
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free device memory that was allocated by other means, when the stream is done (cuMemFree)."""
-        from cuda.bindings import driver
-
         if stream is not None:
             Stream_accept(stream, allow_stream_protocol=True).sync()
-        check_driver("cuMemFree", driver.cuMemFree(int(ptr)))
+        call_driver("cuMemFree", int(ptr))
 
     @property
     def is_device_accessible(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import CUDAError, check, check_driver, last_error
+from cudacore_handles._errors import CUDAError, call_driver, check, last_error
 from cudacore_handles._kernel import Kernel
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ class ObjectCode:
             raise TypeError(f"name must be a str, not {type(name).__name__}")
         if symbol_mapping is not None and not isinstance(symbol_mapping, Mapping):
             raise TypeError(f"symbol_mapping must be a dict of str to str, not {type(symbol_mapping).__name__}")
+        for pair in (symbol_mapping or {}).items():
+            if not all(isinstance(item, str) for item in pair):
+                raise TypeError(f"symbol_mapping must be a dict of str to str; it has {pair!r}")
         self = cls.__new__(cls)
         self._box = None
         self._code = code
@@ -164,9 +167,7 @@ class ObjectCode:
 
     def get_module(self) -> driver.CUmodule:
         """Return the code as a module of the current context, for ``cuda.bindings`` (cuLibraryGetModule)."""
-        from cuda.bindings import driver
-
-        return check_driver("cuLibraryGetModule", driver.cuLibraryGetModule(self.handle))
+        return call_driver("cuLibraryGetModule", self.handle)
 
     def _load(self) -> Any:
         """Load the code into the driver, once."""
@@ -213,8 +214,8 @@ class ObjectCode:
         """Say which kernels the code has, for somebody who asked for one that it has not."""
         try:
             names = _kernel_names(self.handle)
-        except (CUDAError, AttributeError, NotImplementedError):
-            return f"The code has no kernel {name!r}"  # a driver before 12.4 cannot list them
+        except CUDAError:  # a driver before 12.4 cannot list them
+            return f"The code has no kernel {name!r}"
         by_symbol = {symbol: expression for expression, symbol in self._symbol_mapping.items()}
         names = sorted(by_symbol.get(n, n) for n in names)
         listed = ", ".join(names[:_MOST_NAMES]) + (
@@ -260,13 +261,9 @@ def _rebuild(code: bytes | str, code_type: str, name: str, symbol_mapping: dict[
 
 
 def _kernel_names(library: driver.CUlibrary) -> list[str]:
-    from cuda.bindings import driver
-
-    count = check_driver("cuLibraryGetKernelCount", driver.cuLibraryGetKernelCount(library))
-    kernels = (
-        check_driver("cuLibraryEnumerateKernels", driver.cuLibraryEnumerateKernels(count, library)) if count else []
-    )
-    return [check_driver("cuKernelGetName", driver.cuKernelGetName(kernel)).decode() for kernel in kernels]
+    count = call_driver("cuLibraryGetKernelCount", library)
+    kernels = call_driver("cuLibraryEnumerateKernels", count, library) if count else []
+    return [call_driver("cuKernelGetName", kernel).decode() for kernel in kernels]
 
 
 def _other_architecture(image: bytes) -> str:

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import atexit
-import sys
-from types import SimpleNamespace
 from typing import Any
 
 from cudacore_handles._cffi import ffi, lib
@@ -26,14 +24,6 @@ def drop(handle: Any) -> Any:
     return ffi.from_handle(_kept.pop(int(ffi.cast("uintptr_t", handle))))
 
 
-def _unraisable(exc: Any, value: Any, traceback: Any) -> None:
-    # A callback has nobody to raise to. Python's hook says it once, with the traceback.
-    message = "Exception ignored while memory was being freed"
-    sys.unraisablehook(
-        SimpleNamespace(exc_type=exc, exc_value=value, exc_traceback=traceback, err_msg=message, object=None)
-    )
-
-
 def _release(owner: Any) -> None:
     drop(owner)
 
@@ -42,8 +32,9 @@ def _free(owner: Any, ptr: int, size: int, stream: Any) -> None:
     drop(owner)(ptr, size, stream)
 
 
-ffi.def_extern(name="cudacore_release", onerror=_unraisable)(_release)
-ffi.def_extern(name="cudacore_free", onerror=_unraisable)(_free)
+# An exception in one has nobody to go to: cffi hands it to sys.unraisablehook().
+ffi.def_extern(name="cudacore_release")(_release)
+ffi.def_extern(name="cudacore_free")(_free)
 
 # From here on the library leaks Python owners instead of calling into an interpreter that is going away.
 atexit.register(lib.cch_process_exiting)

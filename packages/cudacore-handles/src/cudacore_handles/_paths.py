@@ -3,26 +3,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from cudacore_handles._cffi import ffi, lib
 
 
 def get_include() -> str:
     """Return the folder to give to a C compiler with ``-I``: it holds ``cudacore/cudacore.h``."""
-    package = Path(__file__).parent
-    installed = package / "include"
+    package = os.path.dirname(os.path.realpath(__file__))
+    installed = os.path.join(package, "include")
+    if os.path.isdir(installed):
+        return installed
     # An editable install runs from the source tree, where the headers stand beside the sources.
-    return str(installed if installed.is_dir() else package.parents[1] / "include")
+    return os.path.join(os.path.dirname(os.path.dirname(package)), "include")
 
 
 def get_library() -> str:
     """Return the path of the C library that this process uses, ``libcudacore_handles.so.1``."""
-    return str(Path(ffi.string(lib.cch_library_path()).decode()).resolve())
+    return os.path.realpath(os.fsdecode(ffi.string(lib.cch_library_path())))
 
 
 def get_pkgconfig_dir() -> str:
     """Return the folder to add to ``PKG_CONFIG_PATH``: it holds ``cudacore-handles.pc``."""
-    library = Path(get_library()).parent
-    installed = library.parent / "pkgconfig"
-    return str(installed if installed.is_dir() else library)
+    folder = os.path.dirname(get_library())
+    installed = os.path.join(os.path.dirname(folder), "pkgconfig")
+    # In an editable install the library lies in the build folder, and a pkg-config file for that place beside it.
+    return installed if os.path.isdir(installed) else folder

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device_properties import Attribute
-from cudacore_handles._errors import check, check_driver
+from cudacore_handles._errors import call_driver, check
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -43,8 +43,7 @@ class _MemPoolAttributes:
         from cuda.bindings import driver
 
         wanted = driver.CUmemPool_attribute(attribute.number)
-        result = driver.cuMemPoolGetAttribute(self._resource.handle, wanted)
-        return int(check_driver("cuMemPoolGetAttribute", result))
+        return int(call_driver("cuMemPoolGetAttribute", self._resource.handle, wanted))
 
     reuse_follow_event_dependencies = Attribute(
         1, bool, "Whether memory that another stream freed is reused where events order the two streams."
@@ -173,10 +172,7 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
         return {i for i in range(out[0]) if i != self._resource.device_id and self._has_access(i)}
 
     def _has_access(self, ordinal: int) -> bool:
-        from cuda.bindings import driver
-
-        result = driver.cuMemPoolGetAccess(self._resource.handle, _location(ordinal))
-        return int(check_driver("cuMemPoolGetAccess", result)) != 0
+        return int(call_driver("cuMemPoolGetAccess", self._resource.handle, _location(ordinal))) != 0
 
     def _change(self, *, gained: set[int], lost: set[int]) -> None:
         from cuda.bindings import driver
@@ -199,8 +195,7 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
             )
             descriptors.append(descriptor)
         if descriptors:
-            result = driver.cuMemPoolSetAccess(self._resource.handle, descriptors, len(descriptors))
-            check_driver("cuMemPoolSetAccess", result)
+            call_driver("cuMemPoolSetAccess", self._resource.handle, descriptors, len(descriptors))
 
 
 def _location(ordinal: int) -> driver.CUmemLocation:

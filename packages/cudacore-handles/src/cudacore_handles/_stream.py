@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from cudacore_handles import _owners
+from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import Context, borrowed_context, current_context_box
 from cudacore_handles._errors import CUDAError, check, closed, raise_status
@@ -115,21 +116,24 @@ class Stream:
             Address of a ``CUstream``. 0 and 1 mean the legacy default stream, 2 the per-thread default stream.
         """
         out = ffi.new("cch_stream **")
-        check(lib.cch_stream_wrap(out, _stream_address(handle, "handle"), ffi.NULL, ffi.NULL))
+        raw = ffi.cast("CUstream", as_address(handle, "handle must be an int, the stream's address"))
+        check(lib.cch_stream_wrap(out, raw, ffi.NULL, ffi.NULL))
         return Stream._init(out[0])
 
     @staticmethod
     def _from_protocol(obj: IsStreamType) -> Stream:
         """Borrow a foreign stream and keep the object that offers it as long as the stream is in use."""
+        name = f"{type(obj).__name__}.__cuda_stream__"
+        if not callable(obj.__cuda_stream__):
+            raise TypeError(f"{name} must be a method")
+        offered = obj.__cuda_stream__()
         try:
-            version, handle = obj.__cuda_stream__()
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"{type(obj).__name__}.__cuda_stream__() must be a method that returns two integers (version, address)"
-            ) from error
+            version, handle = offered
+        except (TypeError, ValueError):
+            raise TypeError(f"{name}() must return two ints, (version, address), not {offered!r}") from None
         if version != 0:
-            raise TypeError(f"{type(obj).__name__}.__cuda_stream__() speaks version {version}; only 0 is known")
-        raw = _stream_address(handle, f"{type(obj).__name__}.__cuda_stream__()")
+            raise TypeError(f"{name}() speaks version {version}; only 0 is known")
+        raw = ffi.cast("CUstream", as_address(handle, f"{name}() must give an int, the stream's address"))
         out = ffi.new("cch_stream **")
         owner = _owners.keep(obj)
         status = lib.cch_stream_wrap(out, raw, owner, lib.cudacore_release)
@@ -319,13 +323,6 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
         f"a Stream is needed, or an object with __cuda_stream__, not {type(arg).__name__}; "
         "make one with Device.create_stream()"
     )
-
-
-def _stream_address(handle: object, name: str) -> Any:
-    try:
-        return ffi.cast("CUstream", int(handle))  # type: ignore[call-overload]
-    except (TypeError, ValueError):
-        raise TypeError(f"{name}: the address of a stream must be an int, not {type(handle).__name__}") from None
 
 
 def _check_priority(priority: object, context: Any) -> int:

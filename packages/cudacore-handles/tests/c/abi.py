@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's binary interface, as text: exported symbols, layouts of public structs, values of enums and macros.
+"""The library's binary interface, as text: symbols, signatures, layouts of structs, values of enums and macros.
 
-``generate OUT_LAYOUT OUT_ENTRIES HEADER...`` reads the public headers and writes a C program that prints the layouts,
+``generate OUT_LAYOUT OUT_ENTRIES HEADER...`` reads the public headers and writes a C program that prints the interface,
 and the lists of functions that test_api_table.c includes.
 
 ``compare BASELINE LAYOUT_PROGRAM LIBRARY`` fails where the interface is not the committed baseline's; with
@@ -37,9 +37,10 @@ def _fields(body: str) -> list[str]:
 
 
 def generate(layout: Path, entries: Path, headers: list[Path]) -> None:
-    """Write the program that prints the layouts, and the lists of functions."""
+    """Write the program that prints the interface, and the lists of functions."""
     text = "\n".join(_without_comments(header.read_text()) for header in headers)
-    lines = []
+    declarations = re.findall(r"^(?:CCH_EXPORT|typedef) ([^;{]*\([^;{]*\));", text, flags=re.MULTILINE)
+    lines = [f'  puts("function {" ".join(declaration.split())}");' for declaration in declarations]
     for name, body in re.findall(r"typedef struct (\w+) \{(.*?)\} \1;", text, flags=re.DOTALL):
         lines.append(f'  printf("struct {name} size %zu\\n", sizeof({name}));')
         for field in _fields(body):

@@ -448,3 +448,10 @@ CUresult CUDAAPI cuGetErrorString(CUresult error, const char **out) {
   ENTER(cuGetErrorString);
   return leave(find_error(out, error, false));
 }
+
+/* NVRTC looks this up in whatever driver is loaded, and calls it without asking whether it is there. */
+CUresult CUDAAPI cuGetExportTable(const void **out, const CUuuid *id) {
+  (void)out, (void)id;
+  ENTER(cuGetExportTable);
+  return leave(CUDA_ERROR_NOT_FOUND);
+}

@@ -40,6 +40,7 @@
   X(cuDriverGetVersion, 2020, cuDriverGetVersion, BEFORE_INIT)                                                         \
   X(cuGetErrorName, 6000, cuGetErrorName, BEFORE_INIT)                                                                 \
   X(cuGetErrorString, 6000, cuGetErrorString, BEFORE_INIT)                                                             \
+  X(cuGetExportTable, 3000, cuGetExportTable, BEFORE_INIT)                                                             \
   X(cuDeviceGetCount, 2000, cuDeviceGetCount, 0)                                                                       \
   X(cuDeviceGet, 2000, cuDeviceGet, 0)                                                                                 \
   X(cuDeviceGetAttribute, 2000, cuDeviceGetAttribute, 0)                                                               \

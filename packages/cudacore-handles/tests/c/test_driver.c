@@ -120,7 +120,7 @@ static void old_driver_serves_what_it_has(void) {
   OK(cch_kernel_get(&kernel, library, "add"));
   const cch_param *params = NULL;
   size_t count = 77;
-  FAILS(CCH_ENOSYMBOL, cch_kernel_params(kernel, &params, &count));
+  FAILS(CCH_ENOSYMBOL, cch_kernel_params(&params, &count, kernel, NULL));
   CHECK(params == NULL && count == 77);
   CHECK_STR(check_error()->operation, "cuKernelGetParamInfo");
   CHECK_HAS(check_error()->message, "12.4");

@@ -119,6 +119,49 @@ static void destructor_failures_are_reported_once(void) {
   cch_context_unref(context);
 }
 
+static int callbacks;
+
+static void fail_in_callback(void *owner) {
+  int value;
+  (void)owner;
+  CHECK_EQ(check_error()->domain, CCH_DOMAIN_NONE);
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99)); /* looks at the record too */
+  callbacks++;
+}
+
+static void free_in_callback(void *owner, CUdeviceptr ptr, size_t size, cch_stream *stream) {
+  (void)ptr, (void)size, (void)stream;
+  fail_in_callback(owner);
+}
+
+/* An owner that calls the library when it is released cannot ask what failed, or overwrites what its caller has. */
+static void owners_have_a_record_of_their_own(void) {
+  int dummy, value;
+  cch_context *context, *same;
+  cch_event *event, *wrapped;
+  cch_deviceptr *ptr;
+  OK(cch_context_primary(&context, 0));
+  OK(cch_event_create(&event, context, 0));
+  OK(cch_context_set_current(context));
+  OK(cch_deviceptr_wrap(&ptr, 0x1000, 1, context, &dummy, free_in_callback));
+  CUevent raw;
+  CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
+  OK(cch_event_wrap(&wrapped, raw, &dummy, fail_in_callback));
+  OK(cch_context_set_current(NULL));
+
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_device_attribute(&value, -1, 0));
+  OK(cch_context_wrap(&same, cch_context_raw(context), &dummy, fail_in_callback)); /* ours: released at once */
+  cch_event_unref(wrapped);
+  cch_deviceptr_unref(ptr);
+  CHECK_EQ(callbacks, 3);
+  CHECK_EQ(check_error()->code, CUDA_ERROR_INVALID_VALUE);
+
+  CHECK_EQ(driver.cuEventDestroy(raw), 0);
+  cch_event_unref(event);
+  cch_context_unref(same);
+  cch_context_unref(context);
+}
+
 /* A long name or text overruns the record, or leaves it without its NUL. */
 static void long_texts_are_cut(void) {
   char name[1000];
@@ -140,6 +183,7 @@ int main(void) {
   RUN(not_ready_is_no_failure);
   RUN(record_belongs_to_the_thread);
   RUN(destructor_failures_are_reported_once);
+  RUN(owners_have_a_record_of_their_own);
   RUN(long_texts_are_cut);
   return 0;
 }

@@ -49,14 +49,16 @@ static void parameters_are_asked_for_once(void) {
   size_t count;
   open();
   cch_kernel *kernel = get("mixed"), *empty = get("empty");
-  OK(cch_context_set_current(context));
-  OK(cch_kernel_params(kernel, &params, &count));
+  FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_kernel_params(&params, &count, kernel, NULL)); /* none is current */
+  fake_reset();
+  OK(cch_kernel_params(&params, &count, kernel, context));
   CHECK_EQ(count, CHECK_MIXED_COUNT);
   CHECK(memcmp(params, expected, sizeof expected) == 0);
   size_t calls = fake_calls("cuKernelGetParamInfo");
-  OK(cch_kernel_params(kernel, &again, &count));
+  OK(cch_context_set_current(context));
+  OK(cch_kernel_params(&again, &count, kernel, NULL));
   CHECK(again == params && fake_calls("cuKernelGetParamInfo") == calls);
-  OK(cch_kernel_params(empty, &params, &count));
+  OK(cch_kernel_params(&params, &count, empty, NULL));
   CHECK_EQ(count, 0);
   OK(cch_context_set_current(NULL));
   cch_kernel_unref(kernel);

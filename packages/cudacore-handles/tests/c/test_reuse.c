@@ -105,7 +105,7 @@ static void kernel_at_the_same_address(void) {
   open();
   OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
   OK(cch_kernel_get(&kernel, library, "add"));
-  OK(cch_kernel_params(kernel, &params, &count));
+  OK(cch_kernel_params(&params, &count, kernel, NULL));
   CHECK_EQ(count, 4);
   CUkernel raw = cch_kernel_raw(kernel);
   CUlibrary raw_library = cch_library_raw(library);
@@ -116,7 +116,7 @@ static void kernel_at_the_same_address(void) {
   OK(cch_kernel_get(&kernel, library, "add"));
   CHECK_PTR(cch_kernel_raw(kernel), raw);
   CHECK(cch_kernel_library(kernel) == library);
-  OK(cch_kernel_params(kernel, &params, &count));
+  OK(cch_kernel_params(&params, &count, kernel, NULL));
   CHECK_EQ(count, 2);
   CHECK_EQ(params[1].size, 2);
   cch_kernel_unref(kernel);

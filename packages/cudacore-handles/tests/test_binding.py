@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+from cudacore_handles._cffi import ffi, lib
+
+# Exported, and not for Python: the table of all functions, for those who open the library at run time.
+NOT_BOUND = {"cch_get_api"}
+
+
+@pytest.fixture(scope="module")
+def headers() -> str:
+    text = "\n".join(path.read_text() for path in sorted((Path(ch.get_include()) / "cudacore").glob("*.h")))
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+def bound_functions() -> set[str]:
+    return {name for name in dir(lib) if name.startswith("cch_") and callable(getattr(lib, name))}
+
+
+def test_every_function_is_bound(headers: str) -> None:
+    """A function of the headers would not be usable from Python, or one that is bound not be public."""
+    declared = set(re.findall(r"CCH_EXPORT[^;(]*?\b(cch_\w+)\(", headers))
+    assert len(declared) > 80
+    assert bound_functions() == declared - NOT_BOUND
+
+
+def test_every_symbol_is_bound() -> None:
+    """The library would export what nobody declared, or Python use what a C program cannot."""
+    nm = shutil.which("nm")
+    if not nm:
+        pytest.skip("needs nm, of binutils")
+    listing = subprocess.run([nm, "-D", "--defined-only", ch.get_library()], capture_output=True, text=True, check=True)
+    exported = {line.split()[-1].partition("@")[0] for line in listing.stdout.splitlines() if " T " in line}
+    assert exported == bound_functions() | NOT_BOUND
+
+
+def test_every_constant_is_bound(headers: str) -> None:
+    """A code, a kind or a flag would be missing in Python, or have another value."""
+    numbers = dict(re.findall(r"^#define (CCH_\w+) (0x[0-9a-fA-F]+|\d+)u?[ \t]*$", headers, flags=re.MULTILINE))
+    numbers |= dict(re.findall(r"^\s+(CCH_\w+) = (-?\d+),?[ \t]*$", headers, flags=re.MULTILINE))
+    bound = {name for name in dir(lib) if name.startswith("CCH_")}
+    assert len(numbers) > 25
+    assert {name: getattr(lib, name) for name in bound & set(numbers)} == {
+        name: int(numbers[name], 0) for name in bound & set(numbers)
+    }
+    parts_of_the_version = {name for name in numbers if name.startswith("CCH_VERSION_")}
+    assert set(numbers) - bound == parts_of_the_version
+    assert bound - set(numbers) == {"CCH_VERSION"}
+
+
+@pytest.mark.parametrize("struct", ["cch_error", "cch_param", "cch_launch_config", "cch_pool_config"])
+def test_every_field_is_bound(headers: str, struct: str) -> None:
+    """A field of a struct would be missing in Python, or be at another place."""
+    (body,) = re.findall(rf"typedef struct {struct} {{(.*?)}} {struct};", headers, flags=re.DOTALL)
+    declared = re.findall(r"(\w+)(?:\[\w+\])?;", body)
+    fields: Any = ffi.typeof(struct).fields
+    assert [name for name, _ in fields] == declared
+
+
+def test_versions() -> None:
+    """A library of another version would be taken for the one that the module was built for."""
+    major, minor, patch = (int(part) for part in ch.__version__.split("."))
+    assert lib.cch_version() == lib.CCH_VERSION == major << 16 | minor << 8 | patch
+    assert f".so.{lib.CCH_ABI_VERSION}" in ch.get_library()
+
+
+def test_public_names() -> None:
+    """A name would be public that is not there, or be there and not be public."""
+    assert sorted(set(ch.__all__)) == sorted(ch.__all__, key=str)
+    public = {name for name in vars(ch) if not name.startswith("_")}
+    modules = {name for name in public if type(vars(ch)[name]).__name__ == "module"}
+    assert public - modules - {"annotations"} == set(ch.__all__)
+    for name in ch.__all__:
+        assert getattr(ch, name).__doc__, f"{name} has no docstring"
+
+
+def test_live_counts_has_every_kind() -> None:
+    """A leak of some kind would not be seen."""
+    assert len(ch.live_counts()) == lib.CCH_KIND_COUNT
+    kinds = {name.removeprefix("CCH_KIND_").lower() for name in dir(lib) if name.startswith("CCH_KIND_")}
+    assert set(ch.live_counts()) == kinds - {"count"}

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def ok(result: subprocess.CompletedProcess[str]) -> str:
+    assert (result.returncode, result.stderr) == (0, ""), result.stderr
+    return result.stdout
+
+
+def test_import_is_light(run_python: Run) -> None:
+    """Importing the package would cost what only a program with a GPU needs, or load the driver."""
+    ok(
+        run_python("""
+        import sys
+        before = set(sys.modules)
+        import cudacore_handles
+
+        heavy = {"numpy", "cuda", "ctypes", "multiprocessing", "asyncio", "typing_extensions"}
+        loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
+        assert not loaded & heavy, loaded & heavy
+        assert "libcuda" not in open("/proc/self/maps").read().replace("libcudacore", "")
+        """)
+    )
+
+
+def test_what_needs_no_driver(run_python: Run) -> None:
+    """Options, configurations and code could not be made and sent on where there is no GPU."""
+    ok(
+        run_python(
+            """
+        import pickle
+        import cudacore_handles as ch
+
+        code = ch.ObjectCode.from_cubin(b"code", name="n", symbol_mapping={"a": "b"})
+        config = ch.LaunchConfig(grid=2, block=3)
+        for thing in (config, ch.StreamOptions(), ch.EventOptions(), ch.DeviceMemoryResourceOptions()):
+            assert pickle.loads(pickle.dumps(thing)) == thing
+        assert pickle.loads(pickle.dumps(code)).code == b"code"
+        assert set(ch.live_counts().values()) == {0}
+        assert ch.default_stream() is ch.LEGACY_DEFAULT_STREAM
+        assert ch.LEGACY_DEFAULT_STREAM != ch.PER_THREAD_DEFAULT_STREAM
+        repr(ch.LEGACY_DEFAULT_STREAM), repr(code), repr(config)
+        ch.LegacyPinnedMemoryResource()
+        """,
+            CUDACORE_DRIVER="/nowhere/libcuda.so.1",
+        )
+    )
+
+
+USES = """
+import cudacore_handles as ch
+
+uses = {
+    "Device": ch.Device,
+    "Device(0)": lambda: ch.Device(0),
+    "get_all_devices": ch.Device.get_all_devices,
+    "get_kernel": lambda: ch.ObjectCode.from_ptx(b".version 7.0").get_kernel("k"),
+    "get_kernel of a cubin": lambda: ch.ObjectCode.from_cubin(b"").get_kernel("k"),
+    "DeviceMemoryResource": lambda: ch.DeviceMemoryResource(0),
+    "pinned": lambda: ch.LegacyPinnedMemoryResource().allocate(1),
+    "from_handle": lambda: ch.Stream.from_handle(4096),
+    "buffer": lambda: ch.Buffer.from_handle(4096, 1),
+    "sync": ch.LEGACY_DEFAULT_STREAM.sync,
+    "record": ch.LEGACY_DEFAULT_STREAM.record,
+    "context": lambda: ch.LEGACY_DEFAULT_STREAM.context,
+}
+for name, use in uses.items():
+    for _ in "ab":  # a failure is not remembered
+        try:
+            use()
+        except ch.CUDAError as error:
+            assert error.code_name == "CCH_ENODRIVER", (name, error)
+            assert "needs the NVIDIA driver (libcuda.so.1) on this machine" in error.hint, (name, error)
+            message = str(error)
+        else:
+            raise AssertionError(name)
+    assert set(ch.live_counts().values()) == {0}, name
+print(message)
+"""
+
+
+def test_no_driver_at_all(run_python: Run) -> None:
+    """On a machine without a driver an error would not say what is missing."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        message = ok(run_python(USES))
+        assert message.startswith("dlopen: CCH_ENODRIVER (-3): libcuda.so.1: cannot open shared object file")
+    else:
+        pytest.skip("this machine has a driver")
+
+
+@pytest.mark.parametrize(
+    ("what", "meaning"),
+    [
+        ("missing", "cannot open shared object file"),
+        ("text", "file too short|invalid ELF header"),
+        ("folder", "cannot read file data|Is a directory"),
+        ("another library", "is not a CUDA driver of version 12.0 or newer"),
+    ],
+)
+def test_a_driver_that_is_none(run_python: Run, tmp_path: Path, what: str, meaning: str) -> None:
+    """A wrong CUDACORE_DRIVER would not be named in the error."""
+    path = tmp_path / "libcuda.so.1"
+    if what == "text":
+        path.write_text("not a library\n" * 100)
+    elif what == "folder":
+        path.mkdir()
+    elif what == "another library":
+        name = ctypes.util.find_library("m")
+        assert name
+        path = Path(name)
+    message = ok(run_python(USES, CUDACORE_DRIVER=str(path)))
+    assert str(path) in message
+    assert any(part in message for part in meaning.split("|")), message
+
+
+def test_an_empty_variable_is_none(run_python: Run) -> None:
+    """An empty CUDACORE_DRIVER would be taken for a path."""
+    ok(
+        run_python(
+            """
+        import cudacore_handles as ch
+
+        try:
+            ch.Device()
+        except ch.CUDAError as error:
+            assert "libcuda.so.1" in str(error), error
+        """,
+            CUDACORE_DRIVER="",
+        )
+    )
+
+
+def test_no_device(run_python: Run, fake_driver: Path) -> None:
+    """On a machine with a driver and no GPU an error would not say so, or the next call would not look again."""
+    ok(
+        run_python(
+            """
+        import fakecuda
+        import cudacore_handles as ch
+
+        fakecuda.fail("cuInit", 1, 100)
+        try:
+            ch.Device()
+        except ch.CUDAError as error:
+            assert (error.operation, error.code) == ("cuInit", 100), error
+            assert error.hint.startswith("No GPU is visible: look at nvidia-smi"), error
+        else:
+            raise AssertionError
+        assert ch.Device().device_id == 0
+        """,
+            CUDACORE_DRIVER=str(fake_driver),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("hidden", "use", "works"),
+    [
+        ("cuKernelGetParamInfo", "code.get_kernel('add').num_arguments", "code.get_kernel('add')"),
+        ("cuMemAllocFromPoolAsync", "device.allocate(8, stream=stream)", "ch.LegacyPinnedMemoryResource().allocate(8)"),
+        ("cuStreamGetPriority", "stream.priority", "stream.is_nonblocking"),
+        ("cuLibraryLoadData", "ch.ObjectCode.from_ptx(PTX).get_kernel('add')", "stream.sync()"),
+        ("cuEventElapsedTime", "event - event", "event.sync()"),
+    ],
+)
+def test_a_driver_that_is_too_old(run_python: Run, fake_driver: Path, hidden: str, use: str, works: str) -> None:
+    """One function that a driver lacks would disable the others, or be a crash at its call (trap 25)."""
+    code = "None" if hidden == "cuLibraryLoadData" else "ch.ObjectCode.from_ptx(PTX)"
+    ok(
+        run_python(
+            f"""
+        import fakecuda
+        import cudacore_handles as ch
+        from kernel_sources import PTX
+
+        fakecuda.hide("{hidden}")
+        device = ch.Device(0)
+        device.set_current()
+        stream, code = device.create_stream(), {code}
+        event = stream.record(options=ch.EventOptions(timing_enabled=True))
+        for _ in "ab":
+            try:
+                {use}
+            except ch.CUDAError as error:
+                assert (error.operation, error.code_name) == ("{hidden}", "CCH_ENOSYMBOL"), error
+                assert "needs a driver for CUDA" in error.meaning, error
+                assert "the loaded driver is for CUDA 12.0" in error.meaning, error
+            else:
+                raise AssertionError
+        {works}
+        """,
+            CUDACORE_DRIVER=str(fake_driver),
+            FAKECUDA_VERSION="12000",
+        )
+    )

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+BEGIN = """
+import atexit, gc, os, sys, threading, warnings
+import cudacore_handles as ch
+from kernel_sources import PTX
+
+# A process with several threads forks here, on purpose; Python 3.12 and later warn.
+warnings.simplefilter("ignore", DeprecationWarning)
+one_block = ch.LaunchConfig(grid=1, block=1)
+
+
+def use_everything():
+    "Make one of each, in use, and return them all."
+    device = ch.Device(0)
+    device.set_current()
+    stream = device.create_stream()
+    buffer = device.allocate(64, stream=stream)
+    pinned = ch.LegacyPinnedMemoryResource().allocate(64, stream=stream)
+    kernel = ch.ObjectCode.from_ptx(PTX).get_kernel("add")
+    buffer.fill(0, stream=stream)
+    ch.launch(stream, one_block, kernel, buffer, 1)
+    prepared = kernel.prepare(stream, one_block, buffer, 1)
+    prepared()
+    owned = ch.Buffer.from_handle(4096, 0, owner=Owner())
+    mapped = ch.Buffer.from_handle(4096, 0, mr=Memory(), stream=stream)
+    return [device, stream, buffer, pinned, pinned.__buffer__(), kernel, prepared, stream.record(), owned, mapped,
+            device.context, ch.DeviceMemoryResource(0, ch.DeviceMemoryResourceOptions()), buffer.__dlpack_device__()]
+
+
+class Owner:
+    pass
+
+
+class Memory(ch.MemoryResource):
+    def deallocate(self, ptr, size, *, stream):
+        stream.sync()
+"""
+
+# How objects are still alive when the interpreter goes.
+AT_EXIT = {
+    "in a global": "alive = use_everything()",
+    "in a cycle": "alive = use_everything(); alive.append(alive); del alive",
+    "in a module": "sys.modules['somewhere'] = use_everything()",
+    "in a class": "class Keeper: alive = use_everything()",
+    "in a builtin": "import builtins; builtins.alive = use_everything()",
+    "in an atexit function": "alive = use_everything(); atexit.register(lambda: alive[1].sync())",
+    "in an object with __del__": """
+class Late:
+    def __init__(self): self.alive = use_everything()
+    def __del__(self):
+        try:
+            self.alive[1].sync()
+            self.alive[2].close()
+        except (TypeError, AttributeError, ch.CUDAError):
+            pass  # the interpreter has taken modules apart
+late = Late()
+late.me = late
+""",
+    "in a thread that has ended": """
+local = threading.local()
+def work(): local.alive = use_everything()
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+""",
+    "in a daemon thread that waits": """
+ready, never = threading.Event(), threading.Event()
+def work():
+    alive = use_everything()
+    ready.set()
+    never.wait()
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+""",
+    "in a daemon thread that works": """
+ready = threading.Event()
+def work():
+    while True:
+        alive = use_everything()
+        alive[1].sync()
+        ready.set()
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+""",
+    "in a suspended generator": """
+def generate():
+    alive = use_everything()
+    try:
+        yield
+    finally:
+        alive[1].sync()
+generator = generate()
+next(generator)
+""",
+    "when it is left by sys.exit": "alive = use_everything(); sys.exit(0)",
+    "when nothing was used": "",
+}
+
+
+@pytest.mark.parametrize("where", AT_EXIT)
+def test_exit_with_live_objects(run_on_driver: Callable[..., str], where: str) -> None:
+    """A program would crash at its end, hang, fail, or print something that nobody understands (trap 22)."""
+    run_on_driver(BEGIN + AT_EXIT[where])
+
+
+def test_owners_are_left_alone_at_the_end(run_on_driver: Callable[..., str]) -> None:
+    """A clean-up function in Python would be called when Python is half gone (trap 22)."""
+    out = run_on_driver(
+        BEGIN
+        + """
+class Loud(ch.MemoryResource):
+    def deallocate(self, ptr, size, *, stream):
+        print("freed", ptr)
+
+alive = [ch.Buffer.from_handle(ptr, 0, mr=Loud()) for ptr in (1, 2)]
+alive.pop(0)
+"""
+    )
+    assert out == "freed 1\n"
+
+
+# ---- fork
+
+IN_CHILD = """
+def in_child(function, leave=sys.exit):
+    "Call a function in a forked child, which then ends as a program does."
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        function()
+        leave(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, status
+"""
+
+# What a child may try with what it has from its parent.
+FORKED_USES = """
+def forked():
+    device, stream, buffer, pinned, view, kernel, prepared, event = alive[:8]
+    uses = [
+        device.sync, device.create_stream, device.create_event, device.set_current, lambda: ch.Device(), stream.sync,
+        stream.record, event.sync, lambda: event.is_done, lambda: buffer.fill(1, stream=stream), prepared,
+        lambda: device.allocate(64, stream=stream), lambda: ch.launch(stream, one_block, kernel, buffer, 1),
+        lambda: buffer.copy_to(pinned, stream=stream), lambda: stream.wait(event), ch.Device.get_all_devices,
+        lambda: ch.ObjectCode.from_ptx(PTX).get_kernel("add"), lambda: ch.LegacyPinnedMemoryResource().allocate(64),
+    ]
+    for i, use in enumerate(uses):
+        try:
+            use()
+        except ch.CUDAError as error:
+            assert error.code_name == "CCH_EFORKED", (i, error)
+            assert "multiprocessing's 'spawn' method" in str(error), (i, error)
+        else:
+            raise AssertionError(f"use {i} went through")
+    for thing in alive[1:]:
+        if hasattr(thing, "close"):
+            thing.close()
+    alive.clear()
+    gc.collect()
+"""
+
+
+def test_use_after_fork(run_on_driver: Callable[..., str]) -> None:
+    """A forked child that uses CUDA would crash or hang, or free what is its parent's (trap 22)."""
+    run_on_driver(
+        BEGIN
+        + IN_CHILD
+        + FORKED_USES
+        + """
+alive = use_everything()
+before = ch.live_counts()
+in_child(forked)
+in_child(lambda: None)  # with everything alive
+in_child(lambda: in_child(forked))  # a grandchild
+
+# The parent has all that it had.
+device, stream, buffer, pinned, view, kernel, prepared, event = alive[:8]
+prepared()
+buffer.copy_to(pinned, stream=stream)
+stream.sync()
+assert ch.live_counts() == before
+"""
+    )
+
+
+def test_fork_before_the_first_use(run_on_driver: Callable[..., str]) -> None:
+    """A child that was forked before CUDA was used could not use it."""
+    run_on_driver(
+        BEGIN
+        + IN_CHILD
+        + """
+in_child(use_everything)
+in_child(use_everything)
+use_everything()
+"""
+    )
+
+
+def test_fork_while_threads_work(run_on_driver: Callable[..., str]) -> None:
+    """A child would inherit a lock that nobody will ever open."""
+    run_on_driver(
+        BEGIN
+        + IN_CHILD
+        + FORKED_USES
+        + """
+done = threading.Event()
+
+def work():
+    while not done.is_set():
+        use_everything()
+
+alive = use_everything()
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for _ in range(10):
+    in_child(forked, os._exit)  # the driver's own locks are not ours to open
+done.set()
+for thread in threads:
+    thread.join()
+"""
+    )
+
+
+def test_forked_worker_processes(run_on_driver: Callable[..., str]) -> None:
+    """An error in a forked worker would not reach the parent as what it is."""
+    run_on_driver(
+        BEGIN
+        + """
+import multiprocessing
+
+def work(_):
+    return ch.Device(0).create_stream()
+
+alive = use_everything()
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    try:
+        pool.map(work, range(2))
+    except ch.CUDAError as error:
+        assert error.code_name == "CCH_EFORKED", error
+        assert "'spawn'" in error.hint, error
+    else:
+        raise AssertionError
+alive[1].sync()
+"""
+    )
+
+
+# ---- spawn
+
+
+def test_spawned_worker_processes(run_on_driver: Callable[..., str]) -> None:
+    """A worker process could not use CUDA, or not the code and the device that it was sent."""
+    run_on_driver(
+        BEGIN
+        + """
+import multiprocessing
+
+def work(device, code, config, amount):
+    device.set_current()
+    stream = device.create_stream()
+    kernel = code.get_kernel("plus")
+    out = ch.LegacyPinnedMemoryResource().allocate(4)
+    ch.launch(stream, config, kernel, out, amount)
+    stream.sync()
+    return device, code, config, amount
+
+if __name__ == "__main__":
+    alive = use_everything()
+    code = ch.ObjectCode.from_ptx(PTX, name="k", symbol_mapping={"plus": "add"})
+    code.get_kernel("plus")  # loaded
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        answers = pool.starmap(work, [(alive[0], code, one_block, amount) for amount in (1, 2)])
+    for amount, (device, twin, config, was) in zip((1, 2), answers):
+        assert device is alive[0]
+        assert (twin.code, twin.name, twin.symbol_mapping) == (code.code, code.name, code.symbol_mapping)
+        assert (config, was) == (one_block, amount)
+"""
+    )
+
+
+def test_errors_of_worker_processes(run_on_driver: Callable[..., str]) -> None:
+    """An error of a worker would be lost on its way to the parent, because it cannot be pickled."""
+    run_on_driver(
+        BEGIN
+        + """
+import multiprocessing
+
+def work(name):
+    ch.Device(0).set_current()
+    ch.ObjectCode.from_ptx(PTX).get_kernel(name)
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        try:
+            pool.map(work, ["missing"])
+        except ch.CUDAError as error:
+            assert error.code_name == "CUDA_ERROR_NOT_FOUND", error
+            assert error.hint == "The code has no kernel 'missing'; it has: add, nothing", error
+        else:
+            raise AssertionError
+"""
+    )
