@@ -329,7 +329,7 @@ def test_lineinfo(build: Build) -> None:
 @pytest.mark.parametrize("target", ["ptx", "cubin"])
 def test_ptxas_options(target: str, build: Build) -> None:
     """The assembler would not get its options."""
-    assert "ptxas info" in build(KERNEL, target, ptxas_options=["-v", "-O1"]).log
+    assert "ptxas info" in build(KERNEL, target, ptxas_options=["-v", "-O1"], no_cache=True).log
 
 
 def test_max_register_count(build: Build) -> None:
@@ -337,9 +337,9 @@ def test_max_register_count(build: Build) -> None:
     source = (
         'extern "C" __global__ void k(double *p) { for (int i = 0; i < 9; ++i) p[i] = sin(p[i]) * pow(p[i], 3.1); }'
     )
-    log = build(source, "cubin", ptxas_options="-v", max_register_count=24).log
+    log = build(source, "cubin", ptxas_options="-v", max_register_count=24, no_cache=True).log
     assert max(map(int, re.findall(r"Used (\d+) registers", log))) <= 24
-    log = build(source, "cubin", ptxas_options="-v").log
+    log = build(source, "cubin", ptxas_options="-v", no_cache=True).log
     assert max(map(int, re.findall(r"Used (\d+) registers", log))) > 24
 
 

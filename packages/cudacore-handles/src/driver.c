@@ -70,6 +70,11 @@ static int load(void) {
   memcpy(&cch__driver.name, &entry, sizeof entry);
   CCH__DRIVER_FUNCTIONS(CCH__RESOLVE)
 #undef CCH__RESOLVE
+  /* The function of 12.8 takes the same arguments, and answers without asking the device about each event. */
+  if (cch__driver.cuEventElapsedTime == NULL) {
+    entry = resolve("cuEventElapsedTime", 2000);
+    memcpy(&cch__driver.cuEventElapsedTime, &entry, sizeof entry);
+  }
   atomic_store_explicit(&loaded, true, memory_order_release);
   return 0;
 }

@@ -43,7 +43,7 @@
   X(cuEventRecord, 2000)                                                                                               \
   X(cuEventQuery, 2000)                                                                                                \
   X(cuEventSynchronize, 2000)                                                                                          \
-  X(cuEventElapsedTime, 2000)                                                                                          \
+  X(cuEventElapsedTime, 12080)                                                                                         \
   X(cuMemPoolCreate, 11020)                                                                                            \
   X(cuMemPoolDestroy, 11020)                                                                                           \
   X(cuDeviceGetMemPool, 11020)                                                                                         \

@@ -61,7 +61,7 @@ extern "C" __global__ void mixed(char a, double b, short c, float *out, int d) {
   *out = (float)(a + b * 10 + c * 100 + d * 1000);
 }
 
-extern "C" __global__ void add(int *out, int amount) { atomicAdd(out, amount); }
+extern "C" __global__ void add(int *out, int amount) { *out += amount; }
 
 extern "C" __global__ void geometry(unsigned *out) {
   unsigned clusters = 0;

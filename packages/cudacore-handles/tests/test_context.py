@@ -97,6 +97,10 @@ def test_the_primary_context_lives_as_long_as_an_object_of_it(run_on_fake: Any) 
         device = ch.Device(0)
         made = [device.create_stream(), device.create_event(), device.context]
         made.append(device.allocate(64, stream=made[0]))
+        device.set_current(device.context)
+        made += [device.set_current(device.context), ch.LEGACY_DEFAULT_STREAM.context]
+        made.append(ch.LEGACY_DEFAULT_STREAM.record())
+        made.append(device.allocate(64, stream=ch.LEGACY_DEFAULT_STREAM))
         # The device's own hold, which otherwise lasts as long as the process.
         device._box = device._memory_resource = None
         while made:
@@ -128,3 +132,31 @@ def test_first_use_can_fail(run_on_fake: Any) -> None:
         ch.Device(0).create_stream().sync()
         assert ch.live_counts()["context"] == fakecuda.live()["context"] == 1
     """)
+
+
+@pytest.mark.gpu
+def test_a_context_that_is_not_primary(device: ch.Device, in_new_thread: Any) -> None:
+    """A device would go on with its primary context when a thread has chosen another, or other threads with that."""
+    from cuda.bindings import driver
+
+    arguments = (None, 0, 0) if driver.CUDA_VERSION >= 13000 else (0, 0)
+    status, raw = driver.cuCtxCreate(*arguments)  # current from now on
+    assert int(status) == 0
+    status, foreign = driver.cuStreamCreate(0)
+    assert int(status) == 0
+    context = ch.Stream.from_handle(int(foreign)).context
+    assert context.device is device
+    assert int(context.handle) == int(raw)
+    device.set_current()
+    primary = device.context
+
+    assert device.set_current(context) == primary
+    assert device.context == context
+    for made in (device.create_stream(), device.create_event(), device.default_stream):
+        assert made.context == context
+    assert in_new_thread(lambda: device.create_stream().context) == primary
+    device.set_current()
+    assert device.create_stream().context == device.context == primary
+    del made
+    assert int(driver.cuStreamDestroy(foreign)[0]) == 0
+    assert int(driver.cuCtxDestroy(raw)[0]) == 0

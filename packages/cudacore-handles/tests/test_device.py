@@ -77,9 +77,10 @@ def test_equality_hash_int(device: ch.Device, other_device: ch.Device) -> None:
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))])
-def test_pickle_and_copy(device: ch.Device, duplicate: Callable[[Any], Any]) -> None:
+def test_pickle_and_copy(device: ch.Device, other_device: ch.Device, duplicate: Callable[[Any], Any]) -> None:
     """A device would not reach a worker process, or be another one there."""
     assert duplicate(device) is device
+    assert duplicate(other_device) is other_device
 
 
 @pytest.mark.gpu
@@ -115,8 +116,7 @@ def test_properties(device: ch.Device) -> None:
 
 @pytest.mark.gpu
 def test_peer_access(device: ch.Device, other_device: ch.Device) -> None:
-    """Whether devices reach each other's memory would be wrong for a Device, an ordinal, or itself."""
-    assert device.can_access_peer(device) is False
+    """Whether devices reach each other's memory would be wrong for a Device or an ordinal."""
     assert device.can_access_peer(1) is device.can_access_peer(other_device)
 
 
@@ -181,12 +181,14 @@ def test_set_current_with_a_wrong_context(device: ch.Device, other_device: ch.De
     ],
 )
 def test_acts_on_its_own_device(
-    device: ch.Device, other_device: ch.Device, in_new_thread: Any, act: Callable[[ch.Device], Any], current: str
+    request: pytest.FixtureRequest, device: ch.Device, in_new_thread: Any, act: Callable[[ch.Device], Any], current: str
 ) -> None:
     """A method would act on the device that is current, or leave another one current (trap 26)."""
 
+    other_device = request.getfixturevalue("other_device") if current == "other device" else None
+
     def check() -> None:
-        if current == "other device":
+        if other_device:
             other_device.set_current()
         before = ch.Device()
         made = act(device)

@@ -28,9 +28,9 @@ def test_an_owner_is_kept_exactly_as_long_as_the_memory(device: ch.Device) -> No
     assert gone() is not None
     buffer.close()
     buffer.close()
-    del buffer
     gc.collect()
     assert gone() is None
+    assert buffer.owner is None
 
 
 @pytest.mark.parametrize("export", [ch.Buffer.__buffer__, np.from_dlpack, ch.Buffer.__dlpack__])
@@ -88,7 +88,7 @@ def test_what_the_driver_knows_of_memory(device: ch.Device, stream: ch.Stream, p
 
     host = np.zeros(16, np.uint8)
     allocation, page_locked = device.allocate(16, stream=stream), pinned(16)
-    status, managed = driver.cuMemAllocManaged(16, driver.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL)
+    status, managed = driver.cuMemAllocManaged(16, int(driver.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL))
     assert int(status) == 0
     table = [
         # ptr, device_id, device accessible, host accessible, managed, DLPack
@@ -111,6 +111,27 @@ def test_what_the_driver_knows_of_memory(device: ch.Device, stream: ch.Stream, p
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("export", [ch.Buffer.__buffer__, np.from_dlpack, ch.Buffer.__dlpack__])
+def test_an_owner_is_kept_by_what_was_exported(pinned: Any, export: Callable[[ch.Buffer], Any]) -> None:
+    """Memory of another library would go while somebody has a view of it."""
+
+    class Owner:
+        def __init__(self) -> None:
+            self.memory = pinned(8)
+
+    owner = Owner()
+    gone = weakref.ref(owner)
+    buffer = ch.Buffer.from_handle(owner.memory.handle, 8, owner=owner)
+    view = export(buffer)
+    buffer.close()
+    del owner, buffer
+    gc.collect()
+    assert gone() is not None
+    del view
+    gc.collect()
+    assert gone() is None
+
+
 def test_borrowed_memory_in_use(device: ch.Device, stream: ch.Stream) -> None:
     """A copy between a borrowed piece of memory and ours would fail, or free it."""
     whole = device.allocate(64, stream=stream)

@@ -226,7 +226,7 @@ def test_impossible_clusters(device: ch.Device, launch_and_read: Callable[..., t
 def test_cooperative(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]], stream: ch.Stream) -> None:
     """The blocks of a cooperative launch would not all run at once, so that they wait for each other for ever."""
     blocks = device.properties.multiprocessor_count
-    config = LaunchConfig(grid=blocks, block=32, is_cooperative=True)
+    config = LaunchConfig(grid=blocks, block=1, is_cooperative=True)
     arrived = device.allocate(4, stream=stream)
     arrived.fill(0, stream=stream)
     assert launch_and_read(config, "grid_sync", 1, arrived) == (blocks,)

@@ -124,6 +124,29 @@ def test_a_buffer_keeps_what_it_needs(resource: Any, device: ch.Device) -> None:
     assert ch.live_counts()["stream"] == before["stream"]
 
 
+def test_frees_come_after_the_work(run_on_fake: Any) -> None:
+    """Memory would be freed under work that uses it: in no stream's order, or in another's."""
+    run_on_fake("""
+        import cudacore_handles as ch
+        from cudacore_handles._memory import _SynchronousMemoryResource
+
+        device = ch.Device(0)
+        device.set_current()
+        stream = device.create_stream()
+        pinned, plain = ch.LegacyPinnedMemoryResource(), _SynchronousMemoryResource(0)
+        for buffer, calls in (
+            (device.allocate(64, stream=stream), ["cuMemFreeAsync"]),
+            (pinned.allocate(64), ["cuMemFreeHost"]),
+            (pinned.allocate(64, stream=stream), ["cuStreamSynchronize", "cuMemFreeHost"]),
+            (plain.allocate(64), ["cuMemFree"]),
+            (plain.allocate(64, stream=stream), ["cuStreamSynchronize", "cuMemFree"]),
+        ):
+            fakecuda.reset()
+            buffer.close()
+            assert [name for name in fakecuda.log() if not name.startswith("cuCtx")] == calls
+    """)
+
+
 def test_from_another_thread(resource: Any, device: ch.Device, in_new_thread: Any) -> None:
     """Memory could not be allocated or freed on a thread that has no current context."""
     stream = device.create_stream()

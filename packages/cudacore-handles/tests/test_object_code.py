@@ -217,7 +217,7 @@ def test_a_missing_file(device: ch.Device, tmp_path: Path) -> None:
 # ---- what is not there
 
 
-@pytest.mark.parametrize("name", ["substract", "", "nothing ", "Add", "kërnel"])
+@pytest.mark.parametrize("name", ["minus", "", "nothing ", "Add", "kërnel"])
 def test_a_missing_kernel(device: ch.Device, name: str) -> None:
     """The error would not say which kernels there are."""
     code = make("ptx", PTX, symbol_mapping={"plus": "add"})
@@ -317,6 +317,31 @@ def test_truncated_cubin_without_a_gpu(run_on_fake: Any, compile_cuda: Any, tmp_
                 raise AssertionError(end)
         ch.ObjectCode.from_cubin(cubin).handle
         assert "cuLibraryLoadData" in fakecuda.log()
+    """)
+
+
+def test_corrupt_cubin(run_on_fake: Any, compile_cuda: Any, tmp_path: Path) -> None:
+    """A file whose headers promise more than it has would be read beyond its end."""
+    (tmp_path / "k.cubin").write_bytes(compile_cuda(CUDA, "sm_90", "cubin"))
+    run_on_fake("""
+        import struct
+        import cudacore_handles as ch
+
+        cubin = open("k.cubin", "rb").read()
+        (headers,), (count,) = struct.unpack_from("<Q", cubin, 40), struct.unpack_from("<H", cubin, 60)
+        refused = 0
+        for section in range(1, count):
+            at = headers + 64 * section
+            offset, size = struct.unpack_from("<QQ", cubin, at + 24)
+            for bad in ((len(cubin), 1 + size), (offset, 2**63), (2**64 - 8, 16), (2**40, size or 1)):
+                corrupt = bytearray(cubin)
+                struct.pack_into("<QQ", corrupt, at + 24, *bad)
+                try:
+                    ch.ObjectCode.from_cubin(corrupt).handle
+                except ch.CUDAError as error:
+                    assert error.code_name == "CCH_EIMAGE", error
+                    refused += 1
+        assert refused > 3 * (count - 1) / 2, (refused, count)  # sections without contents may be anywhere
     """)
 
 

@@ -93,6 +93,7 @@ def test_one_new_value(prepared: ch.PreparedLaunch, out: ch.Buffer, total: Calla
     prepared()
     assert total() == 6
     prepared(out, 7)
+    assert total() == 7
     prepared[1] = 8
     prepared()
     assert total() == 8

@@ -28,8 +28,8 @@ def use_everything():
     prepared = kernel.prepare(stream, one_block, buffer, 1)
     prepared()
     owned = ch.Buffer.from_handle(4096, 0, owner=Owner())
-    mapped = ch.Buffer.from_handle(4096, 0, mr=Memory(), stream=stream)
-    return [device, stream, buffer, pinned, pinned.__buffer__(), kernel, prepared, stream.record(), owned, mapped,
+    mapped = [ch.Buffer.from_handle(4096, 0, mr=Memory(), stream=stream), ch.Buffer.from_handle(4096, 0, mr=Memory())]
+    return [device, stream, buffer, pinned, pinned.__buffer__(), kernel, prepared, stream.record(), owned, *mapped,
             device.context, ch.DeviceMemoryResource(0, ch.DeviceMemoryResourceOptions()), buffer.__dlpack_device__()]
 
 
@@ -114,15 +114,24 @@ def test_owners_are_left_alone_at_the_end(run_on_driver: Callable[..., str]) -> 
     out = run_on_driver(
         BEGIN
         + """
+import builtins
+
 class Loud(ch.MemoryResource):
     def deallocate(self, ptr, size, *, stream):
-        print("freed", ptr)
+        os.write(1, b"freed %d. " % ptr)
 
-alive = [ch.Buffer.from_handle(ptr, 0, mr=Loud()) for ptr in (1, 2)]
+class Keeper:
+    pass
+
+alive = [ch.Buffer.from_handle(ptr, 0, mr=Loud(), stream=ch.LEGACY_DEFAULT_STREAM) for ptr in range(1, 6)]
 alive.pop(0)
+builtins.alive = alive.pop()
+sys.modules["somewhere"] = alive.pop()
+Keeper.alive = alive.pop()
+Keeper.me = Keeper()
 """
     )
-    assert out == "freed 1\n"
+    assert out == "freed 1. "
 
 
 # ---- fork

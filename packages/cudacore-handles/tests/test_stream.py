@@ -215,6 +215,21 @@ def test_a_foreign_stream_is_kept_exactly_as_long_as_it_is_used(device: ch.Devic
     assert [int(status) for status in driver.cuStreamDestroy(raw)] == [0]
 
 
+def test_who_offers_our_own_stream_is_not_kept(device: ch.Device, stream: ch.Stream) -> None:
+    """An object that hands on a stream of ours would live as long as the stream."""
+
+    class Offer:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return stream.__cuda_stream__()
+
+    offer = Offer()
+    gone = weakref.ref(offer)
+    twin = device.create_stream(offer)
+    assert twin == stream
+    del offer
+    assert gone() is None
+
+
 def test_owners_of_one_foreign_stream_are_kept_each(device: ch.Device, foreign: Foreign) -> None:
     """Of two objects that offer one stream only one would be kept (trap 5)."""
 
@@ -308,15 +323,65 @@ def test_an_error_of_the_protocol_is_not_hidden(device: ch.Device) -> None:
 # ---- order
 
 
-def test_wait(device: ch.Device, other_device: ch.Device, foreign: Foreign) -> None:
-    """A stream could not wait for an event, a stream, a foreign one, a default one, itself, or another device's."""
+def test_wait(device: ch.Device, foreign: Foreign) -> None:
+    """A stream could not wait for an event, a stream, a foreign one, a default one, or itself."""
     stream = device.create_stream()
     for other in (stream.record(), device.create_stream(), foreign, ch.LEGACY_DEFAULT_STREAM, stream):
         stream.wait(other)
-    stream.wait(other_device.create_stream())
-    stream.wait(other_device.create_stream().record())
     ch.LEGACY_DEFAULT_STREAM.wait(stream)
     stream.sync()
+
+
+def test_wait_for_another_device(device: ch.Device, other_device: ch.Device) -> None:
+    """Work on two devices could not be put in order."""
+    stream = device.create_stream()
+    stream.wait(other_device.create_stream())
+    stream.wait(other_device.create_stream().record())
+    stream.sync()
+
+
+def test_wait_tells_the_driver(run_on_fake: Any) -> None:
+    """A wait would be forgotten: no test without a GPU would see it."""
+    run_on_fake("""
+        import cudacore_handles as ch
+
+        device = ch.Device(0)
+        device.set_current()
+        stream, other = device.create_stream(), device.create_stream()
+        event = other.record()
+        for what, calls in (
+            (event, ["cuStreamWaitEvent"]),
+            (other, ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy"]),
+            (stream, []),
+        ):
+            fakecuda.reset()
+            stream.wait(what)
+            assert [name for name in fakecuda.log() if not name.startswith("cuCtx")] == calls
+    """)
+
+
+def test_a_foreign_stream_that_cannot_be_had(run_on_fake: Any) -> None:
+    """An object whose stream was refused would be kept for good."""
+    run_on_fake("""
+        import gc, weakref
+        import cudacore_handles as ch
+
+        class Offer:
+            def __cuda_stream__(self):
+                return (0, 4096)
+
+        device = ch.Device(0)
+        offer = Offer()
+        gone = weakref.ref(offer)
+        fakecuda.fail("cuStreamGetCtx", 1, 400)
+        try:
+            device.create_stream(offer)
+        except ch.CUDAError as error:
+            assert error.code_name == "CUDA_ERROR_INVALID_HANDLE", error
+        del offer
+        gc.collect()
+        assert gone() is None
+    """)
 
 
 @pytest.mark.parametrize("what", [None, 1, "stream", ch.StreamOptions()])
@@ -344,12 +409,21 @@ def test_wait_orders_work(device: ch.Device, code: ch.ObjectCode, pinned: Callab
 
 
 @pytest.mark.parametrize("stream", DEFAULT_STREAMS, ids=["legacy", "per thread"])
-def test_default_streams(device: ch.Device, other_device: ch.Device, stream: ch.Stream) -> None:
-    """A default stream would not be that of the current context, or count as a leak."""
+def test_default_streams(device: ch.Device, stream: ch.Stream) -> None:
+    """A default stream would not be usable, or count as a leak."""
     stream.sync()
     assert stream.is_nonblocking in (True, False)
     assert isinstance(stream.priority, int)
     assert stream.device is device
+    assert stream.record().device is device
+
+
+@pytest.mark.parametrize("stream", DEFAULT_STREAMS, ids=["legacy", "per thread"])
+def test_default_streams_are_of_the_current_context(
+    device: ch.Device, other_device: ch.Device, stream: ch.Stream
+) -> None:
+    """A default stream would be that of the context that it was first used in."""
+    assert stream.context == device.context
     other_device.set_current()
     assert stream.context == other_device.context
     assert stream.record().device is other_device

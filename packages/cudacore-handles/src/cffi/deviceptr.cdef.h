@@ -4,7 +4,8 @@ typedef void (*cch_free_fn)(void *owner, CUdeviceptr ptr, size_t size, cch_strea
 int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream);
 int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size);
 int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags);
-int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_context *context, void *owner, cch_free_fn free);
+int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_context *context, void *owner,
+                       cch_free_fn free);
 int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream);
 cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr);
 cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr);

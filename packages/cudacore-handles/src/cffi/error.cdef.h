@@ -10,11 +10,7 @@ typedef enum cch_status {
   CCH_EIMAGE = -6,
   CCH_EMISMATCH = -7
 } cch_status;
-typedef enum cch_domain {
-  CCH_DOMAIN_NONE = 0,
-  CCH_DOMAIN_HANDLES = 1,
-  CCH_DOMAIN_DRIVER = 2
-} cch_domain;
+typedef enum cch_domain { CCH_DOMAIN_NONE = 0, CCH_DOMAIN_HANDLES = 1, CCH_DOMAIN_DRIVER = 2 } cch_domain;
 typedef struct cch_error {
   int32_t domain;
   int32_t code;

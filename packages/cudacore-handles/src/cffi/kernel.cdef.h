@@ -18,7 +18,8 @@ int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name);
 int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release);
 cch_library *cch_kernel_library(const cch_kernel *kernel);
 int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, cch_context *context);
-int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args, size_t args_size);
+int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
+               size_t args_size);
 int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params);
 cch_kernel *cch_kernel_ref(cch_kernel *kernel);
 void cch_kernel_unref(cch_kernel *kernel);

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import Context, borrowed_context, current_context_box
 from cudacore_handles._errors import CUDAError, call_driver, check, closed, raise_last, raise_status
-from cudacore_handles._event import Event, EventOptions
+from cudacore_handles._event import DEFAULT_FLAGS, Event, EventOptions
 from cudacore_handles._stream import IsStreamType, Stream, StreamOptions, default_stream
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ class ComputeCapability(NamedTuple):
     minor: int
 
 
+# What hot methods call, looked up once.
 _current_device = lib.cudacore_current_device
+_event_create = lib.cudacore_event_create
 _set_current = lib.cch_context_set_current
 
 
@@ -157,11 +159,10 @@ class Device:
         options : EventOptions, optional
             How it behaves. Default: no timing, no blocking.
         """
-        # Without the detour where there is only one context to choose from: events are made often.
-        box = self._box
-        if box is None or _thread_contexts_used:
-            box = self._context_box()
-        return Event._create(box, options)
+        # Without detours where there is nothing to choose from: events are made often.
+        if options is None and not _thread_contexts_used and self._box is not None:
+            return Event._init(_event_create(self._box, DEFAULT_FLAGS))
+        return Event._create(self._context_box(), options)
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
         """Allocate memory from the device's :attr:`memory_resource`.

@@ -97,19 +97,24 @@ def raise_status(status: int) -> NoReturn:
 
 def raise_last() -> NoReturn:
     """Raise :class:`CUDAError` for the call that failed on this thread just now, and returned no code."""
-    error = ffi.new("cch_error *")
-    lib.cch_error_last(error)
-    raise last_error(error.code)
+    raise last_error()
 
 
-def last_error(status: int) -> CUDAError:
-    """Make the exception for the code that the library returned on this thread just now."""
+def last_error(status: int | None = None) -> CUDAError:
+    """Make the exception for the call that failed on this thread just now.
+
+    Parameters
+    ----------
+    status : int, optional
+        The code that it returned. Default: the code that the library has recorded.
+    """
     if status == _NOT_READY:  # an answer, which the library does not record
         return CUDAError("query", status, "CUDA_ERROR_NOT_READY", "the work has not been completed yet")
     error = ffi.new("cch_error *")
     lib.cch_error_last(error)
-    name = _text(lib.cch_error_name(status))
-    return CUDAError(_text(error.operation), status, name, _text(error.message), hint=_HINTS.get(name, ""))
+    code = error.code if status is None else status
+    name = _text(lib.cch_error_name(code))
+    return CUDAError(_text(error.operation), code, name, _text(error.message), hint=_HINTS.get(name, ""))
 
 
 def call_driver(function: str, *args: object) -> Any:
@@ -138,7 +143,7 @@ def call_driver(function: str, *args: object) -> Any:
     try:
         code, *values = getattr(driver, function)(*args)
     except RuntimeError as error:
-        if type(error).__name__ != "FunctionNotFoundError":
+        if function not in str(error) or "not found" not in str(error):
             raise
         raise _missing(function) from None
     if code:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import Context, borrowed_context
@@ -19,9 +19,11 @@ _NOT_READY = 600  # CUDA_ERROR_NOT_READY
 _INVALID_HANDLE = 400  # CUDA_ERROR_INVALID_HANDLE
 
 # What hot methods call, looked up once.
+_INFINITE = float("inf")
 _gc = ffi.gc
 _new = object.__new__
 _event_create = lib.cudacore_event_create
+_event_elapsed = lib.cudacore_event_elapsed
 _event_unref = lib.cch_event_unref
 _event_query = lib.cch_event_query
 _event_synchronize = lib.cch_event_synchronize
@@ -52,7 +54,7 @@ class EventOptions:
         return flags | (lib.CCH_EVENT_BLOCKING_SYNC if self.blocking_sync else 0)
 
 
-_DEFAULT_FLAGS = EventOptions()._flags()
+DEFAULT_FLAGS = EventOptions()._flags()
 
 
 class Event:
@@ -76,24 +78,15 @@ class Event:
         CUDAError
             When an event was made without timing, was never recorded, or its work is not done yet.
         """
-        if not isinstance(other, Event):
-            return NotImplemented
-        for event in (self, other):
-            if event._box is None:
-                raise closed(event)
-        out = ffi.new("float *")
-        status = lib.cch_event_elapsed(out, other._box, self._box)
-        if status == 0:
-            return float(out[0])
-        error = last_error(status)
-        if status == _NOT_READY:
-            error.operation = "cuEventElapsedTime"
-            error.hint = "The work before one of the events has not finished: call its sync() first"
-        elif status == _INVALID_HANDLE and self.is_timing_enabled and other.is_timing_enabled:
-            error.hint = "Both events must have been recorded, on streams of one device"
-        elif status == _INVALID_HANDLE:
-            error.hint = "Make both events with EventOptions(timing_enabled=True)"
-        raise error
+        try:
+            milliseconds: float = _event_elapsed(other._box, self._box)
+        except (TypeError, AttributeError):
+            if not isinstance(other, Event):
+                return NotImplemented
+            raise closed(self if self._box is None else other) from None
+        if -_INFINITE < milliseconds < _INFINITE:
+            return milliseconds
+        self._raise_not_elapsed(other, not_ready=milliseconds < 0)
 
     def __rsub__(self, other: object) -> float:
         raise TypeError(f"cannot subtract an Event from a {type(other).__name__}; both sides must be Events")
@@ -112,15 +105,30 @@ class Event:
     def __repr__(self) -> str:
         return "<Event closed>" if self._box is None else f"<Event {self._raw():#x}>"
 
+    def _raise_not_elapsed(self, other: Event, *, not_ready: bool) -> NoReturn:
+        error = last_error(_NOT_READY if not_ready else None)
+        if not_ready:
+            error.operation = "cuEventElapsedTime"
+            error.hint = "The work before one of the events has not finished: call its sync() first"
+        elif error.code == _INVALID_HANDLE and self.is_timing_enabled and other.is_timing_enabled:
+            error.hint = "Both events must have been recorded, on streams of one device"
+        elif error.code == _INVALID_HANDLE:
+            error.hint = "Make both events with EventOptions(timing_enabled=True)"
+        raise error
+
     @classmethod
     def _create(cls, context: Any, options: EventOptions | None) -> Event:
         if options is None:
-            flags = _DEFAULT_FLAGS
+            flags = DEFAULT_FLAGS
         elif isinstance(options, EventOptions):
             flags = options._flags()
         else:
             raise TypeError(f"options must be an EventOptions, not {type(options).__name__}")
-        box = _event_create(context, flags)
+        return cls._init(_event_create(context, flags))
+
+    @classmethod
+    def _init(cls, box: Any) -> Event:
+        """Take over one reference to a ``cch_event``; NULL is a failure."""
         if not box:
             raise_last()
         self = _new(cls)

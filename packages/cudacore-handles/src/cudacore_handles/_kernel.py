@@ -62,7 +62,7 @@ class Kernel:
         """Take over one reference to a ``cch_kernel``."""
         self = cls.__new__(cls)
         self._box = ffi.gc(box, lib.cch_kernel_unref)
-        self._address = int(ffi.cast("uintptr_t", box))
+        self._address = lib.cudacore_address(box)
         self._layout = None
         self._name = name
         self._shared_allowed = 0

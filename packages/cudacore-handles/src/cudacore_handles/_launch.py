@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from cudacore_handles import _argtypes  # noqa: F401  (tells the launcher about types)
 from cudacore_handles._cffi import lib
+from cudacore_handles._device import Device
 from cudacore_handles._errors import last_error
 from cudacore_handles._kernel import Kernel
 from cudacore_handles._launch_config import LaunchConfig
@@ -53,7 +54,7 @@ def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:
     error = last_error(status)
     if status in (_INVALID_VALUE, _OUT_OF_RESOURCES):
         x, y, z = config.block
-        most = kernel.attributes.max_threads_per_block
+        most = kernel.attributes[Device()].max_threads_per_block
         if x * y * z > most:
             error.hint = f"The block has {x * y * z} threads, and {kernel!r} can have at most {most} on this device"
         else:

@@ -75,7 +75,7 @@ class LaunchConfig:
             lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION if programmatic_stream_serialization else 0
         )
         self._c = c
-        self._address = int(ffi.cast("uintptr_t", c))
+        self._address = lib.cudacore_address(c)
 
     def __repr__(self) -> str:
         cluster = f"cluster={self._cluster}, " if self._cluster else ""

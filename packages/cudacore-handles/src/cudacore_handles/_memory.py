@@ -104,8 +104,7 @@ class DeviceMemoryResource(MemoryResource):
             config = _pool_config(options, self._device_id)
             check(lib.cch_pool_create(out, config))
         self._box = ffi.gc(out[0], lib.cch_pool_unref)
-        if self.attributes.release_threshold == 0:
-            self._keep_freed_memory()
+        self._keep_freed_memory()
 
     def __repr__(self) -> str:
         state = " closed" if self._box is None else f" of device {self._device_id}"
@@ -150,11 +149,20 @@ class DeviceMemoryResource(MemoryResource):
         return _allocate(self._box, nbytes, accepted._box)
 
     def _keep_freed_memory(self) -> None:
+        """Have the pool keep what is freed, unless somebody has set how much it keeps."""
         from cuda.bindings import driver
 
         attribute = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        most = driver.cuuint64_t(2**64 - 1)
-        call_driver("cuMemPoolSetAttribute", self.handle, attribute, most)
+        # The device's resource is made at its first use, which may be in a capture: asking for a pool's attributes
+        # there would invalidate the capture, if it were not for the relaxed mode.
+        relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        mode = call_driver("cuThreadExchangeStreamCaptureMode", relaxed)
+        try:
+            if self.attributes.release_threshold == 0:
+                most = driver.cuuint64_t(2**64 - 1)
+                call_driver("cuMemPoolSetAttribute", self.handle, attribute, most)
+        finally:
+            call_driver("cuThreadExchangeStreamCaptureMode", mode)
 
     @property
     def attributes(self) -> _MemPoolAttributes:

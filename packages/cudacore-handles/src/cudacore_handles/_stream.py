@@ -10,7 +10,7 @@ from cudacore_handles import _owners
 from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import Context, borrowed_context, current_context_box
-from cudacore_handles._errors import CUDAError, check, closed, raise_status
+from cudacore_handles._errors import CUDAError, check, closed, raise_last, raise_status
 from cudacore_handles._event import Event, EventOptions
 
 if TYPE_CHECKING:
@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 
     from cudacore_handles._device import Device
 
+# What hot methods call, looked up once.
+_address_of = lib.cudacore_address
 _event_record = lib.cch_event_record
+_NON_BLOCKING: int = lib.CCH_STREAM_NON_BLOCKING
+_stream_create = lib.cudacore_stream_create
 _stream_synchronize = lib.cch_stream_synchronize
+_stream_unref = lib.cch_stream_unref
+_stream_wait_event = lib.cch_stream_wait_event
 
 
 @dataclass
@@ -84,24 +90,23 @@ class Stream:
     def _init(cls, box: Any) -> Stream:
         """Take over one reference to a ``cch_stream``."""
         self = cls.__new__(cls)
-        self._box = ffi.gc(box, lib.cch_stream_unref)
-        self._address = int(ffi.cast("uintptr_t", box))
+        self._box = ffi.gc(box, _stream_unref)
+        self._address = _address_of(box)
         return self
 
     @classmethod
     def _create(cls, context: Any, options: StreamOptions | None) -> Stream:
-        flags, priority = lib.CCH_STREAM_NON_BLOCKING, 0
+        flags, priority = _NON_BLOCKING, 0
         if options is not None:
             if not isinstance(options, StreamOptions):
                 raise TypeError(f"options must be a StreamOptions, not {type(options).__name__}")
             flags = lib.CCH_STREAM_NON_BLOCKING if options.nonblocking else 0
             if options.priority is not None:
                 priority = _check_priority(options.priority, context)
-        out = ffi.new("cch_stream **")
-        status = lib.cch_stream_create(out, context, flags, priority)
-        if status:
-            raise_status(status)
-        return cls._init(out[0])
+        box = _stream_create(context, flags, priority)
+        if not box:
+            raise_last()
+        return cls._init(box)
 
     @staticmethod
     def from_handle(handle: int) -> Stream:
@@ -208,15 +213,18 @@ class Stream:
         event_or_stream : Event or Stream
             The event to wait for (cuStreamWaitEvent), or the stream whose present work to wait for.
         """
-        if self._box is None:
-            raise closed(self)
-        if isinstance(event_or_stream, Event):
-            if event_or_stream._box is None:
-                raise closed(event_or_stream)
-            check(lib.cch_stream_wait_event(self._box, event_or_stream._box))
-        else:
+        if not isinstance(event_or_stream, Event):
             other = Stream_accept(event_or_stream, allow_stream_protocol=True)
+            if self._box is None:
+                raise closed(self)
             check(lib.cch_stream_wait_stream(self._box, other._box))
+            return
+        try:
+            status = _stream_wait_event(self._box, event_or_stream._box)
+        except TypeError:
+            raise closed(self if self._box is None else event_or_stream) from None
+        if status:
+            raise_status(status)
 
     def create_graph_builder(self) -> Any:
         """Create a graph builder that captures this stream. Needs the package ``cudacore-graph``."""

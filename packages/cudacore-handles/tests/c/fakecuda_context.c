@@ -307,3 +307,15 @@ CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUeve
   ENTER(cuEventElapsedTime_v2);
   return leave(elapsed(milliseconds, start, end));
 }
+
+/* ---- capture: none here, but a mode to keep ---------------------------------------------------------------------- */
+
+static _Thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  ENTER(cuThreadExchangeStreamCaptureMode);
+  CUstreamCaptureMode old = capture_mode;
+  capture_mode = *mode;
+  *mode = old;
+  return leave(CUDA_SUCCESS);
+}

@@ -73,6 +73,7 @@
   X(cuDeviceGetMemPool, 11020, cuDeviceGetMemPool, 0)                                                                  \
   X(cuDeviceGetDefaultMemPool, 11020, cuDeviceGetDefaultMemPool, 0)                                                    \
   X(cuMemPoolSetAttribute, 11020, cuMemPoolSetAttribute, 0)                                                            \
+  X(cuThreadExchangeStreamCaptureMode, 10010, cuThreadExchangeStreamCaptureMode, 0)                                    \
   X(cuMemPoolGetAttribute, 11020, cuMemPoolGetAttribute, 0)                                                            \
   X(cuMemAllocFromPoolAsync, 11020, cuMemAllocFromPoolAsync, 0)                                                        \
   X(cuMemFreeAsync, 11020, cuMemFreeAsync, 0)                                                                          \
