@@ -4,6 +4,9 @@
 # Python, pip, and a folder with the wheels to test and with those of their dependencies that the machine lacks.
 #
 # usage: ci/gpu.sh [FOLDER] [PYTEST-ARGUMENT...]        FOLDER: default $CUDACORE_WHEELS, then build/wheels
+#
+# SANITIZE=1 runs the tests under compute-sanitizer, which fails for memory errors in kernels and for device memory that
+# was not freed. It watches the test process alone: what tests start is tested without it.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -21,4 +24,10 @@ trap 'rm -rf "$scratch"' EXIT
 # The tests, without the packages' sources beside them: what is tested is what the wheels contain.
 "$python" "$root/ci/copy_tests.py" "$scratch/tests"
 cd "$scratch/tests"
-PYTHONPATH="$scratch/site${PYTHONPATH:+:$PYTHONPATH}" "$python" -m pytest --driver=gpu -p no:cacheprovider "$@"
+if [ -n "${SANITIZE:-}" ]; then
+    # No backtraces: those of Python keep its frames, and with them the objects whose release is to be seen. Errors of
+    # the driver's functions are what many tests are about.
+    wrapper="compute-sanitizer --tool memcheck --leak-check full --show-backtrace no --report-api-errors no"
+    wrapper="$wrapper --target-processes application-only --error-exitcode 99"
+fi
+PYTHONPATH="$scratch/site${PYTHONPATH:+:$PYTHONPATH}" ${wrapper:-} "$python" -m pytest --driver=gpu -p no:cacheprovider "$@"

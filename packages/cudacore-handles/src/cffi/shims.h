@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
-
 enum { CUDACORE_NOT_READY = 600 }; /* CUDA_ERROR_NOT_READY, which is an answer and not recorded */
+static const double CUDACORE_NO_TIME = 1e300, CUDACORE_NO_TIME_YET = 2e300;
 
 /*
  * Hot calls in the shape that costs a cffi caller least: what they make is what they return, so that no
@@ -23,11 +22,11 @@ static cch_stream *cudacore_stream_create(cch_context *context, unsigned flags, 
   return cch_stream_create(&stream, context, flags, priority) == 0 ? stream : NULL;
 }
 
-/* Infinite where there is no time: positive for a failure, negative when the work is not done. */
+/* More than any float where there is no time. */
 static double cudacore_event_elapsed(cch_event *start, cch_event *end) {
   float milliseconds;
   int status = cch_event_elapsed(&milliseconds, start, end);
-  return status == 0 ? milliseconds : status == CUDACORE_NOT_READY ? -(double)INFINITY : (double)INFINITY;
+  return status == 0 ? milliseconds : status == CUDACORE_NOT_READY ? CUDACORE_NO_TIME_YET : CUDACORE_NO_TIME;
 }
 
 /* A box as the launcher takes it. */

@@ -34,6 +34,9 @@ class ComputeCapability(NamedTuple):
 # What hot methods call, looked up once.
 _current_device = lib.cudacore_current_device
 _event_create = lib.cudacore_event_create
+_event_unref = lib.cch_event_unref
+_gc = ffi.gc
+_new = object.__new__
 _set_current = lib.cch_context_set_current
 
 
@@ -161,7 +164,12 @@ class Device:
         """
         # Without detours where there is nothing to choose from: events are made often.
         if options is None and not _thread_contexts_used and self._box is not None:
-            return Event._init(_event_create(self._box, DEFAULT_FLAGS))
+            box = _event_create(self._box, DEFAULT_FLAGS)
+            if box:
+                event = _new(Event)
+                event._box = _gc(box, _event_unref)
+                return event
+            raise_last()
         return Event._create(self._context_box(), options)
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:

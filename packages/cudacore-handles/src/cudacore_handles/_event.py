@@ -19,9 +19,8 @@ _NOT_READY = 600  # CUDA_ERROR_NOT_READY
 _INVALID_HANDLE = 400  # CUDA_ERROR_INVALID_HANDLE
 
 # What hot methods call, looked up once.
-_INFINITE = float("inf")
+_NO_TIME = 1e300  # what the call gives when it has failed; twice that when it is too early to say
 _gc = ffi.gc
-_new = object.__new__
 _event_create = lib.cudacore_event_create
 _event_elapsed = lib.cudacore_event_elapsed
 _event_unref = lib.cch_event_unref
@@ -84,9 +83,9 @@ class Event:
             if not isinstance(other, Event):
                 return NotImplemented
             raise closed(self if self._box is None else other) from None
-        if -_INFINITE < milliseconds < _INFINITE:
+        if milliseconds < _NO_TIME:
             return milliseconds
-        self._raise_not_elapsed(other, not_ready=milliseconds < 0)
+        self._raise_not_elapsed(other, not_ready=milliseconds > _NO_TIME)
 
     def __rsub__(self, other: object) -> float:
         raise TypeError(f"cannot subtract an Event from a {type(other).__name__}; both sides must be Events")
@@ -124,14 +123,10 @@ class Event:
             flags = options._flags()
         else:
             raise TypeError(f"options must be an EventOptions, not {type(options).__name__}")
-        return cls._init(_event_create(context, flags))
-
-    @classmethod
-    def _init(cls, box: Any) -> Event:
-        """Take over one reference to a ``cch_event``; NULL is a failure."""
+        box = _event_create(context, flags)
         if not box:
             raise_last()
-        self = _new(cls)
+        self = cls.__new__(cls)
         self._box = _gc(box, _event_unref)
         return self
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
-from cudacore_handles._errors import CUDAError, call_driver, check, raise_status
+from cudacore_handles._errors import call_driver, check, raise_status
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -35,13 +35,14 @@ class Kernel:
     """
 
     # What the launcher reads: _address, of the box; _layout, of the argument block, asked of the driver at the first
-    # launch; _shared_allowed, the dynamic shared memory in bytes that was seen to.
-    __slots__ = ("__weakref__", "_address", "_box", "_layout", "_name", "_shared_allowed")
+    # launch; _shared_allowed, the dynamic shared memory in bytes that was seen to, on _shared_device.
+    __slots__ = ("__weakref__", "_address", "_box", "_layout", "_name", "_shared_allowed", "_shared_device")
     _address: int
     _box: Any
     _layout: bytes | None
     _name: str | None
     _shared_allowed: int
+    _shared_device: int
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -66,6 +67,7 @@ class Kernel:
         self._layout = None
         self._name = name
         self._shared_allowed = 0
+        self._shared_device = -1
         return self
 
     @staticmethod
@@ -121,30 +123,27 @@ class Kernel:
         return self._layout
 
     def _allow_shared(self, nbytes: int, stream: Stream) -> None:
-        """See to it that the kernel may have so much dynamic shared memory.
+        """See to it that launches on the stream's device may have so much dynamic shared memory.
 
-        By default it may have 48 KiB less what it has statically; more must be asked for. The launcher remembers one
-        number for a kernel, so this is done for every device at once, as far as each can.
+        By default a kernel may have 48 KiB less what it has statically; more must be asked for.
         """
-        if nbytes <= self._shared_allowed:
+        if nbytes == 0:
             return
         from cuda.bindings import driver
 
-        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        for device in {stream.device: None, **dict.fromkeys(Device.get_all_devices())}:
-            attributes = self.attributes[device]
-            try:
-                if nbytes <= attributes.max_dynamic_shared_size_bytes:
-                    continue
-                most = device.properties.max_shared_memory_per_block_optin - attributes.shared_size_bytes
-            except CUDAError:  # the code has nothing for this device: a launch there will say so
-                continue
-            if nbytes > most and device == stream.device:
+        device = stream.device
+        attributes = self.attributes[device]
+        if nbytes > attributes.max_dynamic_shared_size_bytes:
+            most = device.properties.max_shared_memory_per_block_optin - attributes.shared_size_bytes
+            if nbytes > most:
                 raise ValueError(
                     f"LaunchConfig.shmem_size is {nbytes}; {self!r} can have at most {most} bytes of dynamic shared "
                     f"memory on {device.name}"
                 )
-            call_driver("cuKernelSetAttribute", attribute, min(nbytes, most), self.handle, device.device_id)
+            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            call_driver("cuKernelSetAttribute", attribute, nbytes, self.handle, device.device_id)
+        # Another thread that launches on another device at this moment comes back here: nothing worse.
+        self._shared_device = device.device_id
         self._shared_allowed = nbytes
 
     @property

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 _MEMHOSTALLOC_PORTABLE = 1  # pinned for every context
 _LOCATION_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
+# What hot methods call, looked up once.
 _allocate = lib.cudacore_allocate
+_gc = ffi.gc
+_new = object.__new__
+_unref = lib.cch_deviceptr_unref
 _address = lib.cch_deviceptr_raw
 
 
@@ -129,7 +133,14 @@ class DeviceMemoryResource(MemoryResource):
         if not box:
             check_size(size)
             raise_last()
-        return Buffer._init(box, _address(box), size, self)
+        # Buffer._init(), without the call.
+        buffer = _new(Buffer)
+        buffer._box = _gc(box, _unref)
+        buffer._ptr = _address(box)
+        buffer._size = size
+        buffer._mr = self
+        buffer._owner = buffer._attributes = None
+        return buffer
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Free memory that was allocated from a pool by other means (cuMemFreeAsync)."""

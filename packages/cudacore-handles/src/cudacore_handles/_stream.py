@@ -213,16 +213,11 @@ class Stream:
         event_or_stream : Event or Stream
             The event to wait for (cuStreamWaitEvent), or the stream whose present work to wait for.
         """
-        if not isinstance(event_or_stream, Event):
-            other = Stream_accept(event_or_stream, allow_stream_protocol=True)
-            if self._box is None:
-                raise closed(self)
-            check(lib.cch_stream_wait_stream(self._box, other._box))
-            return
         try:
-            status = _stream_wait_event(self._box, event_or_stream._box)
-        except TypeError:
-            raise closed(self if self._box is None else event_or_stream) from None
+            # What is not an event is a type error here, and looked at then.
+            status = _stream_wait_event(self._box, event_or_stream._box)  # type: ignore[union-attr]
+        except (TypeError, AttributeError):
+            status = self._wait_checked(event_or_stream)
         if status:
             raise_status(status)
 
@@ -231,6 +226,15 @@ class Stream:
         from cudacore_handles._device import graph_module
 
         return graph_module().GraphBuilder._init(stream=self)
+
+    def _wait_checked(self, event_or_stream: Event | Stream | IsStreamType) -> int:
+        """What :meth:`wait` does with anything but an event that can be waited for."""
+        if self._box is None:
+            raise closed(self)
+        if isinstance(event_or_stream, Event):
+            raise closed(event_or_stream)
+        other = Stream_accept(event_or_stream, allow_stream_protocol=True)
+        return int(lib.cch_stream_wait_stream(self._box, other._box))
 
     def _context_box(self) -> Any:
         """The stream's context, or for a default stream the current one."""

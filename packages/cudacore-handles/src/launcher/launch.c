@@ -46,16 +46,37 @@ static void target_drop(target *t) {
   cch_stream_unref(t->stream);
 }
 
-/* Whether it was seen to that the kernel may have the shared memory asked for; -1 with an exception. */
-static int shared_allowed(const state *st, const cch_launch_config *config, PyObject *kernel) {
-  if (config->shared_bytes == 0)
-    return 1;
-  PyObject *number = PyObject_GetAttr(kernel, st->shared_allowed_name);
-  if (!number)
+/* An attribute of a kernel that is an int; -1 with an exception. */
+static long number_of(PyObject *kernel, PyObject *name) {
+  PyObject *object = PyObject_GetAttr(kernel, name);
+  if (!object)
     return -1;
-  long allowed = PyLong_AsLong(number);
-  Py_DECREF(number);
-  return allowed == -1 && PyErr_Occurred() ? -1 : allowed >= (long)config->shared_bytes;
+  long number = PyLong_AsLong(object);
+  Py_DECREF(object);
+  return number;
+}
+
+/* Ordinal of the device that a stream's work runs on, or -1 when nothing is current for a default stream. */
+static int device_of(const cch_stream *stream) {
+  const cch_context *context = cch_stream_context(stream);
+  int device = -1;
+  if (context)
+    return cch_context_device(context);
+  return cch_current_device(&device) == 0 ? device : -1;
+}
+
+/*
+ * Whether the shared memory that the configuration asks for was seen to, on the device of the last launch that
+ * needed it (Kernel._allow_shared); -1 with an exception.
+ */
+static int shared_allowed(const state *st, const target *t, PyObject *kernel) {
+  if (t->config.shared_bytes == 0)
+    return 1;
+  long allowed = number_of(kernel, st->shared_allowed_name);
+  long device = allowed == -1 ? -1 : number_of(kernel, st->shared_device_name);
+  if (PyErr_Occurred())
+    return -1;
+  return allowed >= (long)t->config.shared_bytes && device == device_of(t->stream);
 }
 
 static PyObject *explain(const state *st, int status, PyObject *config, PyObject *kernel) {
@@ -147,7 +168,7 @@ PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
   int ready = target_take(st, stream, config, kernel, &t);
   if (ready < 0)
     goto done;
-  int allowed = ready ? shared_allowed(st, &t.config, kernel) : 1;
+  int allowed = ready ? shared_allowed(st, &t, kernel) : 1;
   if (ready && allowed < 0) {
     target_drop(&t);
     goto done;

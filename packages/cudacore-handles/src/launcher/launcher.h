@@ -45,7 +45,7 @@ typedef struct state {
   PyObject *forget; /* the module's _forget, the callback of the weak references */
   faces faces;
   /* Names of attributes, interned. */
-  PyObject *ptr_name, *address_name, *layout_name, *shared_allowed_name;
+  PyObject *ptr_name, *address_name, *layout_name, *shared_allowed_name, *shared_device_name;
 } state;
 
 /* ---- pack.c ---- */

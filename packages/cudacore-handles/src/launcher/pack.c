@@ -513,28 +513,52 @@ int read_layout(PyObject *object, layout *out) {
   return 0;
 }
 
+static PyObject *value_at(const values *given, Py_ssize_t index) {
+  return given->array ? given->array[index] : PyTuple_GetItem(given->tuple, index);
+}
+
+/* Whether the parameters are so many of 8 bytes, one behind the other. */
+static int all_of_8_bytes(const layout *params) {
+  uint32_t other = 0;
+  for (Py_ssize_t i = 0; i < params->count; ++i) {
+    cch_param p = param_at(params, i);
+    other |= (p.size ^ 8) | (p.offset ^ (uint32_t)(8 * i));
+  }
+  return other == 0;
+}
+
+/* Packs ints for as long as there are only such, and they fit; returns how many that were. Runs no Python code. */
+static Py_ssize_t pack_pointers(const values *given, unsigned char *out) {
+  Py_ssize_t i = 0;
+  for (; i < given->count; ++i) {
+    PyObject *value = value_at(given, i);
+    if (!PyLong_CheckExact(value))
+      break;
+    int overflow;
+    long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (overflow)
+      break;
+    memcpy(out + 8 * i, &number, sizeof number);
+  }
+  return i;
+}
+
 int pack_values(const state *st, const layout *params, values given, unsigned char *out) {
   if (given.count != params->count) {
     raise_wrong_count(params, given.count);
     return -1;
   }
-  uint64_t end = 0;
-  for (Py_ssize_t i = 0; i < given.count; ++i) {
+  /* Pointers as integers, which are most arguments of most launches, need none of what follows. */
+  Py_ssize_t first = all_of_8_bytes(params) ? pack_pointers(&given, out) : 0;
+  uint64_t end = 8 * (uint64_t)first;
+  for (Py_ssize_t i = first; i < given.count; ++i) {
     cch_param p = param_at(params, i);
     if (p.offset < end || (uint64_t)p.offset + p.size > params->total)
       return raise_bad_layout(i);
     if (p.offset != end)
       memset(out + end, 0, p.offset - end);
     end = (uint64_t)p.offset + p.size;
-    PyObject *value = given.array ? given.array[i] : PyTuple_GetItem(given.tuple, i);
-    if (p.size == 8 && PyLong_CheckExact(value)) { /* pointers as integers: most arguments of most launches */
-      int overflow;
-      long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-      if (!overflow) {
-        memcpy(out + p.offset, &number, sizeof number);
-        continue;
-      }
-    }
+    PyObject *value = value_at(&given, i);
     if (pack_value(st, out + p.offset, p.size, value) < 0) {
       name_argument(i);
       return -1;
@@ -737,8 +761,10 @@ static int execute(PyObject *module) {
   st->address_name = PyUnicode_InternFromString("_address");
   st->layout_name = PyUnicode_InternFromString("_layout");
   st->shared_allowed_name = PyUnicode_InternFromString("_shared_allowed");
+  st->shared_device_name = PyUnicode_InternFromString("_shared_device");
   st->forget = PyObject_GetAttrString(module, "_forget");
-  if (!st->ptr_name || !st->address_name || !st->layout_name || !st->shared_allowed_name || !st->forget)
+  if (!st->ptr_name || !st->address_name || !st->layout_name || !st->shared_allowed_name || !st->shared_device_name ||
+      !st->forget)
     return -1;
   return add_prepared_type(module);
 }
@@ -788,6 +814,7 @@ static void release(void *module) {
   Py_CLEAR(st->address_name);
   Py_CLEAR(st->layout_name);
   Py_CLEAR(st->shared_allowed_name);
+  Py_CLEAR(st->shared_device_name);
   PyMem_Free(st->table);
   st->table = NULL;
 }

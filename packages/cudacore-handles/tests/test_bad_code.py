@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code that is truncated, corrupt, too new, or for other devices; each test ends with code that is none of that."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kernel_sources import CUDA, PTX
+
+import cudacore_handles as ch
+
+LOADABLE = ["cubin", "ptx", "fatbin"]
+ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
+
+many = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def make(kind: str, module: Any, **options: Any) -> ch.ObjectCode:
+    return getattr(ch.ObjectCode, f"from_{kind}")(module, **options)
+
+
+@pytest.fixture
+def good(device: ch.Device, stream: ch.Stream) -> Callable[[], None]:
+    """Give a function that loads and launches a kernel that works."""
+
+    def check() -> None:
+        ch.launch(stream, ONE_BLOCK, make("ptx", PTX).get_kernel("nothing"))
+        stream.sync()
+
+    return check
+
+
+@pytest.mark.parametrize("kind", LOADABLE)
+@pytest.mark.parametrize("module", [b"", b"\0", b"\x7fELF", b"\x7fELF" + bytes(60), b"not code", bytes(4096), PTX[:40]])
+def test_what_is_no_code(device: ch.Device, good: Callable[[], None], kind: str, module: bytes) -> None:
+    """An empty file, or some other file, would be given to the driver, which reads on beyond its end."""
+    code = make(kind, module)
+    for _ in "ab":
+        with pytest.raises(ch.CUDAError):
+            code.get_kernel("add")
+    good()
+
+
+@many
+@given(
+    module=st.binary(max_size=300),
+    magic=st.sampled_from([b"", b"\x7fELF\x02\x01\x01", b"\x50\xed\x55\xba", b".version"]),
+)
+def test_random_bytes(device: ch.Device, module: bytes, magic: bytes) -> None:
+    """Random bytes would crash the process."""
+    with pytest.raises(ch.CUDAError):
+        make("cubin", magic + module).get_kernel("add")
+
+
+@pytest.fixture(scope="session")
+def cubin(first_device: ch.Device, compile_cuda: Any) -> bytes:
+    return compile_cuda(CUDA, f"sm_{first_device.arch}", "cubin")
+
+
+@many
+@given(data=st.data())
+def test_truncated_cubin(device: ch.Device, cubin: bytes, data: st.DataObject) -> None:
+    """A file that was cut off would crash the process, because the driver does not know where it ends."""
+    end = data.draw(st.integers(0, len(cubin) - 1))
+    with pytest.raises(ch.CUDAError, match=r"CCH_EIMAGE .*(truncated|no cubin)"):
+        make("cubin", cubin[:end]).get_kernel("nothing")
+
+
+def test_truncated_cubin_without_a_gpu(run_on_fake: Any, compile_cuda: Any, tmp_path: Path) -> None:
+    """A file that was cut off would be read beyond its end: at any of its lengths."""
+    cubin = compile_cuda(CUDA, "sm_90", "cubin")
+    (tmp_path / "k.cubin").write_bytes(cubin)
+    run_on_fake("""
+        import cudacore_handles as ch
+
+        cubin = open("k.cubin", "rb").read()
+        for end in [*range(0, 200), *range(200, len(cubin), 97), *range(len(cubin) - 200, len(cubin))]:
+            try:
+                ch.ObjectCode.from_cubin(cubin[:end]).handle
+            except ch.CUDAError as error:
+                assert error.code_name == "CCH_EIMAGE", (end, error)
+            else:
+                raise AssertionError(end)
+        ch.ObjectCode.from_cubin(cubin).handle
+        assert "cuLibraryLoadData" in fakecuda.log()
+    """)
+
+
+def test_corrupt_cubin(run_on_fake: Any, compile_cuda: Any, tmp_path: Path) -> None:
+    """A file whose headers promise more than it has would be read beyond its end."""
+    (tmp_path / "k.cubin").write_bytes(compile_cuda(CUDA, "sm_90", "cubin"))
+    run_on_fake("""
+        import struct
+        import cudacore_handles as ch
+
+        cubin = open("k.cubin", "rb").read()
+        (headers,), (count,) = struct.unpack_from("<Q", cubin, 40), struct.unpack_from("<H", cubin, 60)
+        refused = 0
+        for section in range(1, count):
+            at = headers + 64 * section
+            offset, size = struct.unpack_from("<QQ", cubin, at + 24)
+            for bad in ((len(cubin), 1 + size), (offset, 2**63), (2**64 - 8, 16), (2**40, size or 1)):
+                corrupt = bytearray(cubin)
+                struct.pack_into("<QQ", corrupt, at + 24, *bad)
+                try:
+                    ch.ObjectCode.from_cubin(corrupt).handle
+                except ch.CUDAError as error:
+                    assert error.code_name == "CCH_EIMAGE", error
+                    refused += 1
+        assert refused > 3 * (count - 1) / 2, (refused, count)  # sections without contents may be anywhere
+    """)
+
+
+def test_errors_of_the_driver_say_what_to_do(run_on_fake: Any) -> None:
+    """A cubin for another architecture, or PTX that is too new, would be a bare code (trap 19), at either step."""
+    run_on_fake(
+        """
+        import cudacore_handles as ch
+        from kernel_sources import PTX
+
+        ch.Device(0).set_current()
+        newer = PTX.replace(b".version 7.0", b".version 9.9")
+        for step in ("cuLibraryLoadData", "cuLibraryGetKernel"):
+            for result, hint in (
+                (222, "The PTX is of version 9.9, which is newer than the driver, for CUDA 12.8, can compile"),
+                (209, "The current device is sm_90: compile for the device"),
+            ):
+                fakecuda.fail(step, 1, result)
+                code = ch.ObjectCode.from_ptx(newer)
+                try:
+                    code.get_kernel("add")
+                except ch.CUDAError as error:
+                    assert (error.operation, error.code) == (step, result), error
+                    assert error.hint.startswith(hint), error
+                else:
+                    raise AssertionError
+                code.get_kernel("add")
+        """,
+        FAKECUDA_VERSION="12080",
+    )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("arch", ["sm_75", "sm_120"])
+def test_a_cubin_for_another_architecture(
+    device: ch.Device, good: Callable[[], None], compile_cuda: Any, arch: str
+) -> None:
+    """The error would not say for which architectures the code and the device are."""
+    if arch == f"sm_{device.arch}":
+        pytest.skip(f"this device is {arch}")
+    try:
+        cubin = compile_cuda(CUDA, arch, "cubin")
+    except RuntimeError as error:
+        pytest.skip(f"this NVRTC does not compile for {arch}: {error}")
+    with pytest.raises(ch.CUDAError, match="CUDA_ERROR_NO_BINARY_FOR_GPU") as caught:
+        make("cubin", cubin).get_kernel("nothing")
+    assert f"The current device is sm_{device.arch}, and the cubin was compiled for {arch}" in caught.value.hint
+    good()
+
+
+@pytest.mark.gpu
+def test_ptx_that_is_too_new(device: ch.Device, good: Callable[[], None]) -> None:
+    """The error would not say both versions (trap 19)."""
+    with pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNSUPPORTED_PTX_VERSION") as caught:
+        make("ptx", PTX.replace(b".version 7.0", b".version 99.9")).get_kernel("nothing")
+    assert caught.value.hint.startswith("The PTX is of version 99.9, which is newer than the driver, for CUDA 1")
+    good()
+
+
+@pytest.mark.gpu
+def test_ptx_with_an_error(device: ch.Device, good: Callable[[], None]) -> None:
+    """The error would not say what is wrong with the PTX, and in which line."""
+    with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_PTX") as caught:
+        make("ptx", PTX.replace(b"add.u32 %x, %x, %n;", b"frobnicate %x;")).get_kernel("nothing")
+    assert "frobnicate" in caught.value.log
+    assert "line" in caught.value.log
+    assert caught.value.log in str(caught.value)
+    good()
+
+
+def test_a_failure_is_not_remembered(device: ch.Device, tmp_path: Path) -> None:
+    """Code that could not be loaded once could never be, or leave a library behind."""
+    before = ch.live_counts()["library"]
+    path = tmp_path / "k.ptx"
+    path.write_bytes(b"not code")
+    code = make("ptx", path)
+    with pytest.raises(ch.CUDAError, match="the 8 bytes are no cubin, no fatbin and no PTX"):
+        code.get_kernel("add")
+    gc.collect()
+    assert ch.live_counts()["library"] == before
+    path.write_bytes(PTX)
+    assert code.get_kernel("add").num_arguments == 2
