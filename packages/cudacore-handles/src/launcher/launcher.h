@@ -3,8 +3,8 @@
 #define CUDACORE_LAUNCHER_H
 
 /*
- * The extension module cudacore_handles._launcher, in two parts: pack.c turns Python values into a kernel's argument
- * block, launch.c gives blocks to the handle library.
+ * The extension module cudacore_handles._launcher: pack.c turns Python values into a kernel's argument block, types.c
+ * knows how the values of a type are packed, launch.c gives blocks to the handle library, module.c is the module.
  *
  * Launching is the hottest code of the package and packs every argument, so it is the one place that talks to
  * CPython directly. Limited API of Python 3.10: one binary for every later version.
@@ -28,7 +28,33 @@ typedef struct layout {
   uint64_t total; /* end of the last parameter */
 } layout;
 
-typedef struct type_entry type_entry;
+/* How the values of a type are packed. The first six are public, as module constants. */
+typedef enum kind {
+  KIND_SIGNED,
+  KIND_UNSIGNED,
+  KIND_FLOAT,
+  KIND_COMPLEX,
+  KIND_BOOL,
+  KIND_POINTER,
+  KIND_PUBLIC_COUNT,
+  KIND_CONVERTER = KIND_PUBLIC_COUNT,
+  KIND_NONE,
+  KIND_BYTES,
+  KIND_BYTEARRAY,
+  KIND_MEMORYVIEW,
+} kind;
+
+/*
+ * One registered type. The registry does not keep types alive: `weak` is a weak reference whose callback drops the
+ * entry before the type's address can be reused. Built-in types are immortal and have none.
+ */
+typedef struct type_entry {
+  const void *type; /* the key, borrowed; NULL: a free slot */
+  PyObject *weak;
+  PyObject *converter; /* of KIND_CONVERTER */
+  kind kind;
+  uint32_t itemsize; /* what the parameter must have; 0: any size that suits the kind */
+} type_entry;
 
 /* What launch.c is told about the Python faces, by set_faces(). */
 typedef struct faces {
@@ -48,7 +74,35 @@ typedef struct state {
   PyObject *ptr_name, *address_name, *layout_name, *shared_allowed_name, *shared_device_name;
 } state;
 
+/* ---- types.c ---- */
+
+/* Makes room for so many types, a power of two; -1 with an exception. */
+int types_reserve(state *st, size_t slots);
+/* Stores a new entry or replaces a type's old one. Takes over the references of `item`, also on failure. */
+int types_store(state *st, type_entry item);
+/* The slot of a type, or the free slot where it belongs. */
+type_entry *types_find(const state *st, const void *type);
+
+/* Functions of the module. */
+PyObject *types_register(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *types_registered(PyObject *module, PyObject *type);
+PyObject *types_forget(PyObject *module, PyObject *weak);
+PyObject *types_set_resolver(PyObject *module, PyObject *resolver);
+
+extern const char register_doc[], registered_doc[], set_resolver_doc[];
+
 /* ---- pack.c ---- */
+
+/* Raises an exception whose format has %U for the name of the value's type, and then two sizes; returns -1. */
+int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssize_t given, uint32_t size);
+
+/* Checks the number of arguments of a function of the module; -1 with an exception. */
+int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected);
+
+/* pack(layout, args), a function of the module. */
+PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+
+extern const char pack_doc[];
 
 /* Reads a bytes object; it must outlive the layout. -1 with an exception. */
 int read_layout(PyObject *object, layout *out);

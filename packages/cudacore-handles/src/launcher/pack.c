@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packing Python values into the argument block of a kernel, and the module itself.
+ * Packing Python values into the argument block of a kernel.
  *
  * Of other libraries' types this knows only what it is told: register() says how a type is packed, and an unknown
  * type is put to the resolver (see _argtypes.py) once.
@@ -19,40 +19,9 @@
 #include <string.h>
 
 enum {
-  TABLE_START = 64,  /* slots of a new registry; a power of two */
   LISTED_SIZES = 16, /* parameter sizes that the message about a wrong count lists */
   PRINTED_BITS = 128 /* integers above are described by their length, not printed */
 };
-
-/* How the values of a type are packed. The first six are public, as module constants. */
-typedef enum kind {
-  KIND_SIGNED,
-  KIND_UNSIGNED,
-  KIND_FLOAT,
-  KIND_COMPLEX,
-  KIND_BOOL,
-  KIND_POINTER,
-  KIND_PUBLIC_COUNT,
-  KIND_CONVERTER = KIND_PUBLIC_COUNT,
-  KIND_NONE,
-  KIND_BYTES,
-  KIND_BYTEARRAY,
-  KIND_MEMORYVIEW,
-} kind;
-
-/*
- * One registered type. The registry does not keep types alive: `weak` is a weak reference whose callback drops the
- * entry before the type's address can be reused. Built-in types are immortal and have none.
- */
-struct type_entry {
-  const void *type; /* the key, borrowed; NULL: a free slot */
-  PyObject *weak;
-  PyObject *converter; /* of KIND_CONVERTER */
-  kind kind;
-  uint32_t itemsize; /* what the parameter must have; 0: any size that suits the kind */
-};
-
-typedef type_entry entry;
 
 static cch_param param_at(const layout *params, Py_ssize_t index) {
   cch_param p;
@@ -88,8 +57,7 @@ done:
   return result;
 }
 
-/* Raises an exception whose format has %U for the name of the value's type, and then two sizes. */
-static int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssize_t given, uint32_t size) {
+int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssize_t given, uint32_t size) {
   PyObject *name = type_name(value);
   if (name) {
     PyErr_Format(exception, format, name, given, size);
@@ -169,72 +137,6 @@ static void name_argument(Py_ssize_t index) {
     Py_XDECREF(message);
   }
   PyErr_Restore(type, value, traceback);
-}
-
-/* ---- the registry ---- */
-
-static size_t home_slot(const state *st, const void *type) {
-  /* Fibonacci hashing: the multiplier spreads neighbouring addresses over the high half, which is folded down. */
-  uint64_t hash = (uint64_t)(uintptr_t)type * UINT64_C(0x9E3779B97F4A7C15);
-  return (size_t)(hash >> 32) & st->mask;
-}
-
-/* The slot of a type, or the free slot where it belongs. */
-static entry *find_slot(const state *st, const void *type) {
-  size_t i = home_slot(st, type);
-  while (st->table[i].type && st->table[i].type != type)
-    i = (i + 1) & st->mask;
-  return &st->table[i];
-}
-
-static int allocate_table(state *st, size_t slots) {
-  entry *table = PyMem_Calloc(slots, sizeof *table);
-  if (!table) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  entry *old = st->table;
-  size_t old_slots = old ? st->mask + 1 : 0;
-  st->table = table;
-  st->mask = slots - 1;
-  for (size_t i = 0; i < old_slots; ++i)
-    if (old[i].type)
-      *find_slot(st, old[i].type) = old[i];
-  PyMem_Free(old);
-  return 0;
-}
-
-/* Stores a new entry or replaces a type's old one. Takes over the references of `item`, also on failure. */
-static int store_entry(state *st, entry item) {
-  if (2 * (st->used + 1) > st->mask + 1 && allocate_table(st, 2 * (st->mask + 1)) < 0) {
-    Py_XDECREF(item.weak);
-    Py_XDECREF(item.converter);
-    return -1;
-  }
-  entry *slot = find_slot(st, item.type);
-  entry old = *slot;
-  *slot = item;
-  if (!old.type)
-    ++st->used;
-  Py_XDECREF(old.weak);
-  Py_XDECREF(old.converter);
-  return 0;
-}
-
-static void remove_slot(state *st, size_t hole) {
-  entry old = st->table[hole];
-  /* Close the gap: an entry further on moves into it unless its home lies between the gap and its place. */
-  for (size_t i = (hole + 1) & st->mask; st->table[i].type; i = (i + 1) & st->mask) {
-    size_t from_home = (i - home_slot(st, st->table[i].type)) & st->mask;
-    if (from_home >= ((i - hole) & st->mask)) {
-      st->table[hole] = st->table[i];
-      hole = i;
-    }
-  }
-  st->table[hole] = (entry){0};
-  --st->used;
-  Py_XDECREF(old.weak);
-  Py_XDECREF(old.converter);
 }
 
 /* ---- storing numbers ---- */
@@ -342,7 +244,7 @@ static int copy_bytes(unsigned char *out, uint32_t size, PyObject *value, const 
   return 0;
 }
 
-static int pack_integer_like(unsigned char *out, uint32_t size, PyObject *value, const entry *how) {
+static int pack_integer_like(unsigned char *out, uint32_t size, PyObject *value, const type_entry *how) {
   PyObject *number = PyNumber_Index(value);
   if (!number)
     return -1;
@@ -417,9 +319,9 @@ static int pack_memoryview(unsigned char *out, uint32_t size, PyObject *value) {
 }
 
 /* Copies to *how what the registry has for the value's type, asking the resolver where it has nothing. */
-static int look_up(const state *st, PyObject *value, entry *how) {
+static int look_up(const state *st, PyObject *value, type_entry *how) {
   PyObject *type = (PyObject *)Py_TYPE(value);
-  *how = *find_slot(st, type);
+  *how = *types_find(st, type);
   if (!how->type && st->resolver) {
     PyObject *resolver = st->resolver;
     Py_INCREF(resolver); /* it may be replaced while it runs */
@@ -432,7 +334,7 @@ static int look_up(const state *st, PyObject *value, entry *how) {
     if (found < 0)
       return -1;
     if (found)
-      *how = *find_slot(st, Py_TYPE(value));
+      *how = *types_find(st, Py_TYPE(value));
   }
   if (!how->type)
     return raise_about(PyExc_TypeError,
@@ -447,7 +349,7 @@ static int pack_value(const state *st, unsigned char *out, uint32_t size, PyObje
     return pack_int(out, size, value, 1, 1);
   if (PyFloat_CheckExact(value))
     return store_float(out, size, PyFloat_AsDouble(value));
-  entry how;
+  type_entry how;
   if (look_up(st, value, &how) < 0)
     return -1;
   if (how.itemsize && how.itemsize != size)
@@ -582,7 +484,11 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
   return -1;
 }
 
-static int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected) {
+const char pack_doc[] = "pack(layout, args, /)\n--\n\n"
+                        "Return the argument block of a launch: each value of the tuple at its parameter's place, "
+                        "padding zero.";
+
+int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected) {
   if (given == expected)
     return 0;
   PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, but %zd %s given", signature, expected, given,
@@ -590,11 +496,7 @@ static int check_argument_count(const char *signature, Py_ssize_t given, Py_ssiz
   return -1;
 }
 
-PyDoc_STRVAR(pack_doc, "pack(layout, args, /)\n--\n\n"
-                       "Return the argument block of a launch: each value of the tuple at its parameter's place, "
-                       "padding zero.");
-
-static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   layout params;
   if (check_argument_count("pack(layout, args)", count, 2) < 0 || read_layout(arguments[0], &params) < 0)
     return NULL;
@@ -614,236 +516,3 @@ static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   }
   return block;
 }
-
-/* ---- telling the module about types ---- */
-
-/* Reads a code (kind | itemsize << 8) into an entry. */
-static int read_code(PyObject *code, entry *out) {
-  int overflow;
-  long number = PyLong_AsLongAndOverflow(code, &overflow);
-  unsigned long itemsize = (unsigned long)number >> 8;
-  int valid = 0;
-  if (!overflow && number >= 0) {
-    int integral = itemsize == 0 || itemsize == 1 || itemsize == 2 || itemsize == 4 || itemsize == 8;
-    switch (number & 0xFF) {
-    case KIND_SIGNED:
-    case KIND_UNSIGNED:
-    case KIND_BOOL:
-      valid = integral;
-      break;
-    case KIND_FLOAT:
-      valid = integral && itemsize != 1;
-      break;
-    case KIND_COMPLEX:
-      valid = itemsize == 0 || itemsize == 8 || itemsize == 16;
-      break;
-    case KIND_POINTER:
-      valid = itemsize == 0 || itemsize == 8;
-      break;
-    default:
-      break;
-    }
-  }
-  if (!valid) {
-    PyErr_Format(PyExc_ValueError, "code must be kind | itemsize << 8, with a size that the kind can have, not %R",
-                 code);
-    return -1;
-  }
-  out->kind = (kind)(number & 0xFF);
-  out->itemsize = (uint32_t)itemsize;
-  return 0;
-}
-
-PyDoc_STRVAR(register_doc, "register(cls, code, /)\n--\n\n"
-                           "Tell how values of exactly this type are packed: a code, or a converter(value, size).");
-
-static PyObject *register_type(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  if (check_argument_count("register(cls, code)", count, 2) < 0)
-    return NULL;
-  state *st = PyModule_GetState(module);
-  PyObject *type = arguments[0], *code = arguments[1];
-  if (!PyType_Check(type)) {
-    raise_about(PyExc_TypeError, "cls must be a class, not a '%U'", type, 0, 0);
-    return NULL;
-  }
-  const entry *known = find_slot(st, type);
-  if (known->type && !known->weak)
-    return PyErr_Format(PyExc_ValueError, "%R is packed by the module itself and cannot be registered", type);
-  entry item = {.type = type};
-  if (PyLong_Check(code)) {
-    if (read_code(code, &item) < 0)
-      return NULL;
-  } else if (PyCallable_Check(code)) {
-    item.kind = KIND_CONVERTER;
-  } else {
-    raise_about(PyExc_TypeError, "code must be an int or a callable, not '%U'", code, 0, 0);
-    return NULL;
-  }
-  item.weak = PyWeakref_NewRef(type, st->forget);
-  if (!item.weak)
-    return NULL;
-  if (item.kind == KIND_CONVERTER) {
-    Py_INCREF(code);
-    item.converter = code;
-  }
-  if (store_entry(st, item) < 0)
-    return NULL;
-  Py_RETURN_NONE;
-}
-
-PyDoc_STRVAR(registered_doc, "registered(cls, /)\n--\n\n"
-                             "Return what register() was given for exactly this type, or None.");
-
-static PyObject *registered(PyObject *module, PyObject *type) {
-  const entry *found = find_slot(PyModule_GetState(module), type);
-  if (!found->type || !found->weak)
-    Py_RETURN_NONE;
-  if (found->kind != KIND_CONVERTER)
-    return PyLong_FromUnsignedLong((unsigned long)found->kind | (unsigned long)found->itemsize << 8);
-  Py_INCREF(found->converter);
-  return found->converter;
-}
-
-/* The callback of the weak references: their type is about to be freed. */
-static PyObject *forget(PyObject *module, PyObject *weak) {
-  state *st = PyModule_GetState(module);
-  for (size_t i = 0; i <= st->mask; ++i)
-    if (st->table[i].type && st->table[i].weak == weak) {
-      remove_slot(st, i);
-      break;
-    }
-  Py_RETURN_NONE;
-}
-
-PyDoc_STRVAR(set_resolver_doc,
-             "set_resolver(resolver, /)\n--\n\n"
-             "Set who is asked, as resolver(type, value), about a type that is not registered: it registers the type\n"
-             "and returns True, or returns False. None: nobody.");
-
-static PyObject *set_resolver(PyObject *module, PyObject *resolver) {
-  state *st = PyModule_GetState(module);
-  if (resolver != Py_None && !PyCallable_Check(resolver)) {
-    raise_about(PyExc_TypeError, "resolver must be callable or None, not '%U'", resolver, 0, 0);
-    return NULL;
-  }
-  PyObject *old = st->resolver;
-  st->resolver = NULL;
-  if (resolver != Py_None) {
-    Py_INCREF(resolver);
-    st->resolver = resolver;
-  }
-  Py_XDECREF(old);
-  Py_RETURN_NONE;
-}
-
-/* ---- the module ---- */
-
-static int execute(PyObject *module) {
-  state *st = PyModule_GetState(module);
-  if (allocate_table(st, TABLE_START) < 0)
-    return -1;
-  const struct {
-    const void *type;
-    kind kind;
-  } builtins[] = {
-      {&PyLong_Type, KIND_SIGNED},         {&PyBool_Type, KIND_SIGNED},           {&PyFloat_Type, KIND_FLOAT},
-      {&PyComplex_Type, KIND_COMPLEX},     {Py_TYPE(Py_None), KIND_NONE},         {&PyBytes_Type, KIND_BYTES},
-      {&PyByteArray_Type, KIND_BYTEARRAY}, {&PyMemoryView_Type, KIND_MEMORYVIEW},
-  };
-  for (size_t i = 0; i < sizeof builtins / sizeof *builtins; ++i)
-    if (store_entry(st, (entry){.type = builtins[i].type, .kind = builtins[i].kind}) < 0)
-      return -1;
-  const char *const names[KIND_PUBLIC_COUNT] = {"SIGNED", "UNSIGNED", "FLOAT", "COMPLEX", "BOOL", "POINTER"};
-  for (int i = 0; i < KIND_PUBLIC_COUNT; ++i)
-    if (PyModule_AddIntConstant(module, names[i], i) < 0)
-      return -1;
-  st->ptr_name = PyUnicode_InternFromString("_ptr");
-  st->address_name = PyUnicode_InternFromString("_address");
-  st->layout_name = PyUnicode_InternFromString("_layout");
-  st->shared_allowed_name = PyUnicode_InternFromString("_shared_allowed");
-  st->shared_device_name = PyUnicode_InternFromString("_shared_device");
-  st->forget = PyObject_GetAttrString(module, "_forget");
-  if (!st->ptr_name || !st->address_name || !st->layout_name || !st->shared_allowed_name || !st->shared_device_name ||
-      !st->forget)
-    return -1;
-  return add_prepared_type(module);
-}
-
-static int traverse(PyObject *module, visitproc visit, void *arg) {
-  const state *st = PyModule_GetState(module);
-  for (size_t i = 0; st->table && i <= st->mask; ++i) {
-    Py_VISIT(st->table[i].weak);
-    Py_VISIT(st->table[i].converter);
-  }
-  Py_VISIT(st->resolver);
-  Py_VISIT(st->forget);
-  Py_VISIT(st->faces.stream);
-  Py_VISIT(st->faces.config);
-  Py_VISIT(st->faces.kernel);
-  Py_VISIT(st->faces.launch_checked);
-  Py_VISIT(st->faces.explain);
-  return 0;
-}
-
-static int clear(PyObject *module) {
-  state *st = PyModule_GetState(module);
-  for (size_t i = 0; st->table && i <= st->mask; ++i) {
-    /* The slot is empty before anything is released: that can run code which packs or registers. */
-    entry old = st->table[i];
-    st->table[i] = (entry){0};
-    if (old.type)
-      --st->used;
-    Py_XDECREF(old.weak);
-    Py_XDECREF(old.converter);
-  }
-  Py_CLEAR(st->resolver);
-  Py_CLEAR(st->forget);
-  Py_CLEAR(st->faces.stream);
-  Py_CLEAR(st->faces.config);
-  Py_CLEAR(st->faces.kernel);
-  Py_CLEAR(st->faces.launch_checked);
-  Py_CLEAR(st->faces.explain);
-  return 0;
-}
-
-static void release(void *module) {
-  clear(module);
-  state *st = PyModule_GetState(module);
-  /* Names are part of no cycle, and needed as long as anything can be packed. */
-  Py_CLEAR(st->ptr_name);
-  Py_CLEAR(st->address_name);
-  Py_CLEAR(st->layout_name);
-  Py_CLEAR(st->shared_allowed_name);
-  Py_CLEAR(st->shared_device_name);
-  PyMem_Free(st->table);
-  st->table = NULL;
-}
-
-#define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
-
-static PyMethodDef methods[] = {
-    {"pack", FASTCALL(pack), METH_FASTCALL, pack_doc},
-    {"launch", FASTCALL(launch), METH_FASTCALL, launch_doc},
-    {"set_faces", FASTCALL(set_faces), METH_FASTCALL, set_faces_doc},
-    {"register", FASTCALL(register_type), METH_FASTCALL, register_doc},
-    {"registered", registered, METH_O, registered_doc},
-    {"set_resolver", set_resolver, METH_O, set_resolver_doc},
-    {"_forget", forget, METH_O, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};
-
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "cudacore_handles._launcher",
-    .m_doc = "Packs arguments and launches kernels.",
-    .m_size = sizeof(state),
-    .m_methods = methods,
-    .m_slots = slots,
-    .m_traverse = traverse,
-    .m_clear = clear,
-    .m_free = release,
-};
-
-PyMODINIT_FUNC PyInit__launcher(void) { return PyModuleDef_Init(&definition); }
