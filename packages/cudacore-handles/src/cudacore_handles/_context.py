@@ -37,6 +37,9 @@ class Context:
     def __hash__(self) -> int:
         return hash((Context, self._raw()))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Context cannot be pickled: pickle the Device")
+
     def __repr__(self) -> str:
         if self.is_closed:
             return "<Context closed>"

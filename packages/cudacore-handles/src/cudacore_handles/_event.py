@@ -101,6 +101,9 @@ class Event:
     def __hash__(self) -> int:
         return hash((Event, self._raw()))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("an Event cannot be pickled: events between processes are not supported yet")
+
     def __repr__(self) -> str:
         return "<Event closed>" if self._box is None else f"<Event {self._raw():#x}>"
 

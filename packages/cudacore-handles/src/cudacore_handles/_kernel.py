@@ -55,6 +55,9 @@ class Kernel:
     def __hash__(self) -> int:
         return hash((Kernel, self._raw()))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Kernel cannot be pickled: pickle the ObjectCode, and get the kernel from it")
+
     def __repr__(self) -> str:
         return f"<Kernel {self._name or hex(self._raw())}>"
 

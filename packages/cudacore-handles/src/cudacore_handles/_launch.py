@@ -8,7 +8,7 @@ from typing import NoReturn
 from cudacore_handles import _argtypes  # noqa: F401  (tells the launcher about types)
 from cudacore_handles._cffi import lib
 from cudacore_handles._device import Device
-from cudacore_handles._errors import last_error
+from cudacore_handles._errors import CUDAError, last_error
 from cudacore_handles._kernel import Kernel
 from cudacore_handles._launch_config import LaunchConfig
 from cudacore_handles._launcher import PreparedLaunch, launch, pack, set_faces
@@ -53,13 +53,19 @@ def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:
     """Raise for a launch that the driver refused, with what it does not say: which limit was broken."""
     error = last_error(status)
     if status in (_INVALID_VALUE, _OUT_OF_RESOURCES):
-        x, y, z = config.block
-        most = kernel.attributes[Device()].max_threads_per_block
-        if x * y * z > most:
-            error.hint = f"The block has {x * y * z} threads, and {kernel!r} can have at most {most} on this device"
-        else:
-            error.hint = f"{config!r} is not possible for {kernel!r} on this device"
+        error.hint = _broken_limit(config, kernel)
     raise error
+
+
+def _broken_limit(config: LaunchConfig, kernel: Kernel) -> str:
+    x, y, z = config.block
+    try:
+        most = kernel.attributes[Device()].max_threads_per_block
+    except CUDAError:  # after a fault the driver answers nothing any more; the launch's own error says so
+        return ""
+    if x * y * z > most:
+        return f"The block has {x * y * z} threads, and {kernel!r} can have at most {most} on this device"
+    return f"{config!r} is not possible for {kernel!r} on this device"
 
 
 set_faces(Stream, LaunchConfig, Kernel, _launch_checked, _explain)

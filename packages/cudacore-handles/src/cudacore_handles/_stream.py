@@ -83,6 +83,9 @@ class Stream:
     def __hash__(self) -> int:
         return hash((Stream, self._raw()))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Stream cannot be pickled: make one in each process with Device.create_stream()")
+
     def __repr__(self) -> str:
         return "<Stream closed>" if self._box is None else f"<Stream {self._raw():#x}>"
 
