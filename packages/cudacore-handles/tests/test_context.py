@@ -84,7 +84,7 @@ def test_can_be_referred_to_weakly(device: ch.Device) -> None:
 
 def test_cannot_be_pickled(device: ch.Device) -> None:
     """A context would arrive in another process as something that is none."""
-    with pytest.raises(TypeError, match=r"cannot.* pickle"):
+    with pytest.raises(TypeError, match=r"cannot be pickled: pickle the Device"):
         pickle.dumps(device.context)
 
 
@@ -160,9 +160,3 @@ def test_a_context_that_is_not_primary(device: ch.Device, in_new_thread: Any) ->
     del made
     assert int(driver.cuStreamDestroy(foreign)[0]) == 0
     assert int(driver.cuCtxDestroy(raw)[0]) == 0
-
-
-def test_cannot_be_pickled(device: ch.Device) -> None:
-    """Another process would be given an address that means nothing there."""
-    with pytest.raises(TypeError, match=r"cannot be pickled: pickle the Device"):
-        pickle.dumps(device.context)
