@@ -136,7 +136,8 @@ def lint(session: nox.Session) -> None:
 
 def c_files() -> list[str]:
     """Return the C and C++ files of the repository."""
-    files = [path.relative_to(ROOT) for folder in ("packages", "ci") for path in (ROOT / folder).rglob("*.*")]
+    folders = [*(ROOT / "packages" / name for name in PACKAGES), ROOT / "ci"]
+    files = [path.relative_to(ROOT) for folder in folders for path in folder.rglob("*.*")]
     return sorted(str(path) for path in files if path.suffix in {".c", ".h", ".cpp"} and "build" not in path.parts)
 
 
