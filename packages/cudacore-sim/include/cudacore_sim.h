@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_H
+#define CUDACORE_SIM_H
+
+/**
+ * @file cudacore_sim.h
+ * The controls of the simulated CUDA driver. The simulator is a libcuda.so.1; these functions are exported beside the
+ * driver's own. A program that must also run on a real driver asks for them by dlsym. Any thread may call them, also
+ * a host function or callback that CUDA runs.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define CUDASIM_EXPORT __attribute__((visibility("default")))
+#else
+#define CUDASIM_EXPORT
+#endif
+
+/** Version of this interface. A newer library keeps what an older one had. */
+#define CUDASIM_VERSION 1
+
+/** What can be alive. A primary context is alive while it is retained; an address range is one of cuMemAddressReserve.
+ */
+typedef enum cudasim_kind {
+  CUDASIM_CONTEXT = 0,
+  CUDASIM_STREAM = 1,
+  CUDASIM_EVENT = 2,
+  CUDASIM_POOL = 3,
+  CUDASIM_DEVICE_MEMORY = 4,
+  CUDASIM_HOST_MEMORY = 5,
+  CUDASIM_MANAGED_MEMORY = 6,
+  CUDASIM_PHYSICAL_MEMORY = 7,
+  CUDASIM_ADDRESS_RANGE = 8,
+  CUDASIM_LIBRARY = 9,
+  CUDASIM_MODULE = 10,
+  CUDASIM_KIND_COUNT = 11
+} cudasim_kind;
+
+/** One call that has returned. */
+typedef struct cudasim_call {
+  uint64_t number;  /**< of the call, from 1; numbers that are missing were dropped, the log is bounded */
+  const char *name; /**< the exported symbol, such as "cuMemAlloc_v2" */
+  uint64_t thread;  /**< the kernel's id of the calling thread */
+  void *context;    /**< the context that was current when the call began */
+  int32_t result;   /**< CUresult */
+  int32_t injected; /**< 1: cudasim_fail made it fail */
+} cudasim_call;
+
+/** CUDASIM_VERSION of the library. */
+CUDASIM_EXPORT int cudasim_version(void);
+
+/** Name of a kind, such as "stream"; NULL for no kind. */
+CUDASIM_EXPORT const char *cudasim_kind_name(int kind);
+
+/** How many objects of a kind are alive. 0 for no kind. */
+CUDASIM_EXPORT size_t cudasim_live(int kind);
+
+/** Writes a line for every live object of a kind (-1: of all) to `out`, and returns the length of the whole text. */
+CUDASIM_EXPORT size_t cudasim_describe_live(int kind, char *out, size_t size);
+
+/** Copies up to `max` calls with numbers above `after`, oldest first, and returns how many. */
+CUDASIM_EXPORT size_t cudasim_log(uint64_t after, cudasim_call *out, size_t max);
+
+/** Number of the last call that was logged. */
+CUDASIM_EXPORT uint64_t cudasim_log_position(void);
+
+/** Turns the log off or on; it is on at start. */
+CUDASIM_EXPORT void cudasim_log_enable(int on);
+
+/** How many calls of an entry point there were, by its name with or without the version; NULL: of all of them. */
+CUDASIM_EXPORT uint64_t cudasim_calls(const char *name);
+
+/**
+ * Makes the `nth` call from now of an entry point fail with `result`, before it does anything: 1 is the next one, 0
+ * is every one until cudasim_reset. The name is that of cuGetProcAddress ("cuMemAlloc": any version) or of one symbol
+ * ("cuMemAlloc_v2"); NULL is any entry point. Several failures can be armed.
+ *
+ * @return 0, or -1 where there is no such entry point
+ */
+CUDASIM_EXPORT int cudasim_fail(const char *name, uint64_t nth, int result);
+
+/** How many reports of misuse, faults and leaks there were. */
+CUDASIM_EXPORT size_t cudasim_reports(void);
+
+/** Copies report `index`, from 0, and returns its whole length, or 0 where there is none. */
+CUDASIM_EXPORT size_t cudasim_report(size_t index, char *out, size_t size);
+
+/** Forgets the log, the counts of calls, the reports, and failures that are armed; objects stay alive. */
+CUDASIM_EXPORT void cudasim_reset(void);
+
+/**
+ * Waits for all work, then destroys every object and every context, as if the driver had just been initialised: sticky
+ * errors are gone, and handles and device addresses that were given out are invalid. The calling thread, and no other,
+ * may be using CUDA.
+ */
+CUDASIM_EXPORT void cudasim_reset_device(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

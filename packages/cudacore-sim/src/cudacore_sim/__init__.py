@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated CUDA driver: a ``libcuda.so.1`` for machines without a GPU, and the controls of it.
+
+Run a program with it in place of the driver by ``python -m cudacore_sim COMMAND...``, or call `load` before anything
+else in the process loads the driver. The controls act on the simulator that this process has loaded.
+"""
+
+from cudacore_sim._control import (
+    Call,
+    SimulatorError,
+    calls,
+    describe_live,
+    fail,
+    failing,
+    live,
+    log,
+    logging,
+    position,
+    reports,
+    reset,
+    reset_device,
+)
+from cudacore_sim._library import get_include, get_library, is_loaded, load
+
+__all__ = [
+    "Call",
+    "SimulatorError",
+    "calls",
+    "describe_live",
+    "fail",
+    "failing",
+    "get_include",
+    "get_library",
+    "is_loaded",
+    "live",
+    "load",
+    "log",
+    "logging",
+    "position",
+    "reports",
+    "reset",
+    "reset_device",
+]
+__version__ = "0.1.0"

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a command with the simulated driver in place of the CUDA driver: ``python -m cudacore_sim COMMAND...``.
+
+The library's folder goes to the front of ``$LD_LIBRARY_PATH``, which is where ``dlopen("libcuda.so.1")`` looks first,
+in the command and in its children. ``$LD_PRELOAD`` would put it into every program that the command starts, shells
+and compilers included, to no use. ``$CUDACORE_DRIVER`` names it, too, for `cudacore`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from cudacore_sim._library import get_library
+
+USAGE = """usage: python -m cudacore_sim COMMAND [ARGUMENT...]
+
+Run a command with the simulated CUDA driver in place of the real one. To run Python code:
+    python -m cudacore_sim python program.py
+    python -m cudacore_sim python -m pytest
+What it looks like is said by environment variables: CUDACORE_SIM_DEVICES, CUDACORE_SIM_MEMORY, ...
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Replace this process by the command, or say why that cannot be done."""
+    if not arguments or arguments[0] in {"-h", "--help"}:
+        (sys.stdout if arguments else sys.stderr).write(USAGE)
+        return 0 if arguments else 2
+    library = get_library()
+    if not Path(library).is_file():
+        sys.stderr.write(f"cudacore_sim: there is no {library}\n")
+        return 1
+    paths = [str(Path(library).parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    environment = os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(paths), "CUDACORE_DRIVER": library}
+    try:
+        os.execvpe(arguments[0], arguments, environment)
+    except OSError as error:
+        sys.stderr.write(f"cudacore_sim: {arguments[0]}: {error.strerror}\n")
+        return 127 if isinstance(error, FileNotFoundError) else 126
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controls of the simulated driver that this process has loaded (``cudacore_sim.h``)."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from cudacore_sim import _library
+from cudacore_sim._library import SimulatorError
+
+__all__ = [
+    "Call",
+    "SimulatorError",
+    "calls",
+    "describe_live",
+    "fail",
+    "failing",
+    "live",
+    "log",
+    "logging",
+    "position",
+    "reports",
+    "reset",
+    "reset_device",
+]
+
+_CHUNK = 4096  # calls that are read from the log at a time
+
+
+class Call(NamedTuple):
+    """One call of the driver that has returned."""
+
+    number: int
+    """Of the call, from 1. Numbers that are missing were dropped: the log is bounded."""
+    name: str
+    """The symbol, with its version: ``"cuMemAlloc_v2"``."""
+    thread: int
+    """The kernel's id of the calling thread."""
+    context: int
+    """The context that was current when the call began; 0 is none."""
+    result: int
+    """What it returned, a ``CUresult``."""
+    injected: bool
+    """Whether `fail` made it fail."""
+
+
+class _Call(ctypes.Structure):
+    _fields_ = (
+        ("number", ctypes.c_uint64),
+        ("name", ctypes.c_char_p),
+        ("thread", ctypes.c_uint64),
+        ("context", ctypes.c_void_p),
+        ("result", ctypes.c_int32),
+        ("injected", ctypes.c_int32),
+    )
+
+
+def _declare(library: ctypes.CDLL) -> None:
+    size, number, text = ctypes.c_size_t, ctypes.c_uint64, ctypes.c_char_p
+    signatures: dict[str, tuple[object, ...]] = {
+        "cudasim_version": (ctypes.c_int,),
+        "cudasim_kind_name": (text, ctypes.c_int),
+        "cudasim_live": (size, ctypes.c_int),
+        "cudasim_describe_live": (size, ctypes.c_int, text, size),
+        "cudasim_log": (size, number, ctypes.POINTER(_Call), size),
+        "cudasim_log_position": (number,),
+        "cudasim_log_enable": (None, ctypes.c_int),
+        "cudasim_calls": (number, text),
+        "cudasim_fail": (ctypes.c_int, text, number, ctypes.c_int),
+        "cudasim_reports": (size,),
+        "cudasim_report": (size, size, text, size),
+        "cudasim_reset": (None,),
+        "cudasim_reset_device": (None,),
+    }
+    for name, (result, *arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+
+
+@functools.cache
+def _controls() -> ctypes.CDLL:
+    if not _library.is_loaded():
+        raise SimulatorError(
+            "the simulator is not the CUDA driver of this process: call cudacore_sim.load() first, "
+            "or run the program with python -m cudacore_sim"
+        )
+    library = _library.load()
+    _declare(library)
+    return library
+
+
+def _text(read: Callable[[ctypes.Array[ctypes.c_char] | None, int], int]) -> str:
+    """Read a text of which the first call says the length."""
+    size = read(None, 0) + 1
+    while True:  # it may grow meanwhile
+        buffer = ctypes.create_string_buffer(size)
+        needed = read(buffer, size) + 1
+        if needed <= size:
+            return buffer.value.decode(errors="replace")
+        size = needed
+
+
+def _kinds() -> Iterator[str]:
+    number = 0
+    while (name := _controls().cudasim_kind_name(number)) is not None:
+        yield name.decode()
+        number += 1
+
+
+def live() -> dict[str, int]:
+    """Count the objects of the driver that are alive.
+
+    Returns
+    -------
+    dict
+        Of every kind, how many: ``"context"`` (a primary context while it is retained), ``"stream"``, ``"event"``,
+        ``"pool"``, ``"device_memory"``, ``"host_memory"``, ``"managed_memory"``, ``"physical_memory"``,
+        ``"address_range"``, ``"library"``, ``"module"``.
+
+    Raises
+    ------
+    SimulatorError
+        When the simulator is not this process's driver; so for all functions of this module.
+    """
+    return {kind: _controls().cudasim_live(number) for number, kind in enumerate(_kinds())}
+
+
+def describe_live(kind: str | None = None) -> list[str]:
+    """Describe the objects of the driver that are alive.
+
+    Parameters
+    ----------
+    kind : str, optional
+        One of the kinds of `live`. Default: all.
+
+    Returns
+    -------
+    list of str
+        A line for each.
+
+    Raises
+    ------
+    ValueError
+        When there is no such kind.
+    """
+    kinds = list(_kinds())
+    if kind is not None and kind not in kinds:
+        raise ValueError(f"kind is {kind!r}; it must be one of {', '.join(kinds)}")
+    number = -1 if kind is None else kinds.index(kind)
+    return _text(lambda out, size: _controls().cudasim_describe_live(number, out, size)).splitlines()
+
+
+def position() -> int:
+    """Return the number of the last call in the log, to give to `log` later."""
+    return int(_controls().cudasim_log_position())
+
+
+def log(after: int = 0) -> list[Call]:
+    """Return calls of the driver in the order in which they returned.
+
+    Parameters
+    ----------
+    after : int, optional
+        Only calls with higher numbers. Default 0: all that are kept, at most the last 16384.
+
+    Returns
+    -------
+    list of Call
+        Oldest first.
+    """
+    found: list[Call] = []
+    chunk = (_Call * _CHUNK)()
+    while True:
+        count = _controls().cudasim_log(after, chunk, _CHUNK)
+        found += [
+            Call(call.number, call.name.decode(), call.thread, call.context or 0, call.result, bool(call.injected))
+            for call in chunk[:count]
+        ]
+        if count < _CHUNK:
+            return found
+        after = found[-1].number
+
+
+def calls(name: str | None = None) -> int:
+    """Count the calls of an entry point, also those that the log has dropped.
+
+    Parameters
+    ----------
+    name : str, optional
+        With the version or without, for all versions. Default: of all entry points.
+
+    Returns
+    -------
+    int
+        How many since the start or the last `reset`.
+    """
+    return int(_controls().cudasim_calls(name.encode() if name is not None else None))
+
+
+@contextlib.contextmanager
+def logging() -> Iterator[list[Call]]:
+    """Collect the calls that a block of code makes.
+
+    Yields
+    ------
+    list of Call
+        Filled when the block is left.
+
+    Examples
+    --------
+    >>> with cudacore_sim.logging() as made:
+    ...     device.create_stream()
+    >>> [call.name for call in made]
+    """
+    collected: list[Call] = []
+    start = position()
+    try:
+        yield collected
+    finally:
+        collected += log(start)
+
+
+def fail(name: str | None = None, nth: int = 1, error: int = 999) -> None:
+    """Make a call of an entry point fail, before it does anything.
+
+    Parameters
+    ----------
+    name : str, optional
+        ``"cuMemAlloc"`` is any version, ``"cuMemAlloc_v2"`` that one. Default: any entry point.
+    nth : int, optional
+        Which call from now on. 1, the default, is the next one; 0 is every one until `reset`.
+    error : int, optional
+        The ``CUresult`` that it returns. Default 999, ``CUDA_ERROR_UNKNOWN``.
+
+    Raises
+    ------
+    ValueError
+        When there is no such entry point, or ``nth`` is negative.
+    """
+    if nth < 0:
+        raise ValueError(f"nth is {nth}; 1 is the next call, 0 is every call")
+    if _controls().cudasim_fail(name.encode() if name is not None else None, nth, int(error)):
+        raise ValueError(f"name is {name!r}, and the driver has no entry point of that name")
+
+
+@contextlib.contextmanager
+def failing(name: str | None = None, nth: int = 1, error: int = 999) -> Iterator[None]:
+    """Arm a failure for a block of code; afterwards the log, the reports and all failures are cleared.
+
+    Parameters
+    ----------
+    name, nth, error
+        As for `fail`.
+    """
+    fail(name, nth, error)
+    try:
+        yield
+    finally:
+        reset()
+
+
+def reports() -> list[str]:
+    """Return what the simulator has found wrong: misuse of the driver, faults of kernels.
+
+    Returns
+    -------
+    list of str
+        Oldest first, at most 1000.
+    """
+    count = _controls().cudasim_reports()
+    return [_text(lambda out, size, i=i: _controls().cudasim_report(i, out, size)) for i in range(count)]  # type: ignore[misc]
+
+
+def reset() -> None:
+    """Forget the log, the counts of calls, the reports, and failures that are armed; objects stay alive."""
+    _controls().cudasim_reset()
+
+
+def reset_device() -> None:
+    """Wait for all work, then destroy every object and every context, as if the driver had just been initialised.
+
+    Errors of kernels are forgotten. Handles and device addresses that were given out are invalid; no other thread may
+    be using CUDA.
+    """
+    _controls().cudasim_reset_device()

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the simulated driver is, and loading it into this process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+_loaded: ctypes.CDLL | None = None
+
+
+class SimulatorError(RuntimeError):
+    """The simulator cannot be loaded, or is not the driver of this process."""
+
+
+def get_library() -> str:
+    """Return the path of the simulated ``libcuda.so.1``, without loading it.
+
+    It is the one of this package, or the one that ``$CUDACORE_SIM_LIBRARY`` names: a build that is being worked on.
+
+    Returns
+    -------
+    str
+        An absolute path.
+    """
+    return os.environ.get("CUDACORE_SIM_LIBRARY") or str(_HERE / "lib" / "libcuda.so.1")
+
+
+def get_include() -> str:
+    """Return the folder of ``cudacore_sim.h``, the controls for C.
+
+    Returns
+    -------
+    str
+        An absolute path.
+    """
+    return str(_HERE / "include")
+
+
+def load() -> ctypes.CDLL:
+    """Make the simulator the CUDA driver of this process.
+
+    It has the soname of the driver, so that whoever looks for ``libcuda.so.1`` from now on finds it. Nothing happens
+    where it is loaded already. ``$CUDACORE_DRIVER`` is set to it, if it is not set, for `cudacore` and for children.
+
+    Returns
+    -------
+    ctypes.CDLL
+        The library.
+
+    Raises
+    ------
+    SimulatorError
+        When another driver is loaded already, or the library cannot be.
+    """
+    global _loaded
+    if _loaded is None:
+        other = _find_loaded()
+        if other is not None and not _is_simulator(other):
+            raise SimulatorError(
+                f"this process has loaded a CUDA driver already, {_path_of(other)}: "
+                "call cudacore_sim.load() before anything that uses CUDA, or run python -m cudacore_sim COMMAND..."
+            )
+        path = get_library()
+        try:
+            _loaded = other or ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            raise SimulatorError(f"the simulated driver cannot be loaded: {error}") from error
+        if not _is_simulator(_loaded):
+            _loaded = None
+            raise SimulatorError(f"{path} is not the simulated driver")
+    os.environ.setdefault("CUDACORE_DRIVER", get_library())
+    return _loaded
+
+
+def is_loaded() -> bool:
+    """Tell whether the CUDA driver that this process has loaded is the simulator.
+
+    Returns
+    -------
+    bool
+        False also where no driver is loaded yet.
+    """
+    library = _loaded or _find_loaded()
+    return library is not None and _is_simulator(library)
+
+
+def _find_loaded() -> ctypes.CDLL | None:
+    """Return the driver that is loaded already, whoever loaded it."""
+    try:
+        return ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+    except OSError:
+        return None
+
+
+def _is_simulator(library: ctypes.CDLL) -> bool:
+    return hasattr(library, "cudasim_version")
+
+
+def _path_of(library: ctypes.CDLL) -> str:
+    """Return the file that a library came from, as far as /proc says."""
+    try:
+        mappings = Path("/proc/self/maps").read_text()
+    except OSError:
+        return "libcuda.so.1"
+    return next((line.split(maxsplit=5)[5] for line in mappings.splitlines() if "libcuda.so" in line), "libcuda.so.1")

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pytest plugin: run tests of CUDA programs on the simulated driver, or on a GPU.
+
+``--driver=sim``
+    The simulator is this process's CUDA driver, also where there is a GPU. After each test it is checked that no more
+    objects of the driver are alive than before, and that nothing was misused; ``@pytest.mark.leaks_ok("reason")`` and
+    ``@pytest.mark.misuse_ok("reason")`` excuse a test. Tests that are marked ``gpu`` are skipped.
+``--driver=gpu``
+    The machine's own driver; the run fails at once where there is no device. Tests that are marked ``sim`` are skipped.
+
+Without the option the plugin does nothing, except that tests that are marked ``sim``, or that take the ``sim``
+fixture, are skipped. ``cuda_driver`` in the configuration file is the default of the option.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import types
+from collections.abc import Generator, Iterator
+
+import pytest
+
+import cudacore_sim
+
+CHOICE = pytest.StashKey[str]()
+FAILED = pytest.StashKey[bool]()
+
+MARKERS = (
+    "gpu: needs a real GPU; skipped on the simulated driver",
+    "sim: needs the simulated driver; skipped on a GPU",
+    "leaks_ok(reason): may end with more live objects of the driver than it began with",
+    "misuse_ok(reason): misuses the driver on purpose, or lets a kernel fail",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--driver`` and its default, unless the project has an option of that name."""
+    group = parser.getgroup("cudacore-sim", "CUDA driver")
+    try:
+        group.addoption(
+            "--driver", choices=("sim", "gpu"), default=None, help="the CUDA driver to test on: simulated, or a GPU's"
+        )
+    except ValueError:
+        return  # the project has an option of that name, and chooses for itself
+    parser.addini("cuda_driver", "default of --driver: sim or gpu", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers, and load the driver that was chosen."""
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+    choice = config.getoption("driver", None) or _default(config)
+    if choice not in {"sim", "gpu", ""}:
+        choice = ""  # a choice of the project's own option
+    config.stash[CHOICE] = choice
+    if choice == "sim":
+        try:
+            cudacore_sim.load()
+        except cudacore_sim.SimulatorError as error:
+            raise pytest.UsageError(f"--driver=sim: {error}") from error
+    elif choice == "gpu":
+        reason = _why_no_gpu()
+        if reason:
+            raise pytest.UsageError(f"--driver=gpu: {reason}")
+
+
+def _default(config: pytest.Config) -> str:
+    try:
+        choice = str(config.getini("cuda_driver"))
+    except (KeyError, ValueError):
+        return ""
+    if choice not in {"", "sim", "gpu"}:
+        raise pytest.UsageError(f"cuda_driver is {choice!r}; it must be sim or gpu")
+    return choice
+
+
+def _why_no_gpu() -> str:
+    """Say why there is no device to test on; empty where there is one."""
+    if cudacore_sim.is_loaded():
+        return "the simulated driver is loaded"
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        return f"there is no CUDA driver: {error}"
+    if hasattr(driver, "cudasim_version"):
+        return "libcuda.so.1 is the simulated driver"
+    count = ctypes.c_int()
+    for name, arguments in (("cuInit", (0,)), ("cuDeviceGetCount", (ctypes.byref(count),))):
+        status = getattr(driver, name)(*arguments)
+        if status:
+            return f"{name} fails with CUresult {status}"
+    return "" if count.value else "the driver sees no device"
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say which driver it is."""
+    choice = config.stash[CHOICE]
+    if choice == "sim":
+        return f"CUDA driver: simulated, {cudacore_sim.get_library()}"
+    return "CUDA driver: the machine's own" if choice else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what needs the other driver."""
+    choice = config.stash[CHOICE]
+    for item in items:
+        if choice == "sim" and item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="needs a real GPU: this is the simulated driver"))
+        if choice != "sim" and (item.get_closest_marker("sim") or "sim" in getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.skip(reason="needs the simulated driver: run with --driver=sim"))
+
+
+@pytest.fixture
+def sim() -> Iterator[types.ModuleType]:
+    """Give the controls of the simulated driver, the module `cudacore_sim`; log and failures begin and end empty."""
+    cudacore_sim.reset()
+    yield cudacore_sim
+    cudacore_sim.reset()
+
+
+@pytest.fixture(autouse=True)
+def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves objects of the driver behind, or that misuses the driver."""
+    if request.config.stash[CHOICE] != "sim":
+        yield
+        return
+    before = _live()
+    known = len(cudacore_sim.reports())
+    yield
+    node = request.node
+    if node.stash.get(FAILED, False):
+        return  # the traceback keeps the test's objects
+    node.funcargs.clear()  # fixtures are torn down by now, but their values live on here
+    problems = []
+    leaked = [f"{count - before[kind]} x {kind}" for kind, count in _live().items() if count > before[kind]]
+    if leaked and not node.get_closest_marker("leaks_ok"):
+        problems.append("objects of the driver that were not there before this test: " + ", ".join(leaked))
+    misuse = cudacore_sim.reports()[known:]
+    if misuse and not node.get_closest_marker("misuse_ok"):
+        problems.append("the driver was misused:\n  " + "\n  ".join(misuse))
+    if problems:
+        pytest.fail("\n".join(problems), pytrace=False)
+
+
+def _live() -> dict[str, int]:
+    gc.collect()
+    counts = cudacore_sim.live()
+    del counts["context"]  # primary contexts and what they have stay for good once they were needed
+    return counts
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember whether the test itself failed."""
+    report = yield
+    if report.when == "call":
+        item.stash[FAILED] = report.failed
+    return report

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_CONFIG_H
+#define CUDACORE_SIM_CONFIG_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace sim {
+
+/* What the environment asks for, read once when the library is loaded. */
+struct Config {
+  int devices = 1;                          /* CUDACORE_SIM_DEVICES, 0 to 64 */
+  uint64_t memory = 150109880320;           /* CUDACORE_SIM_MEMORY: bytes a device, or with K, M, G, T */
+  int compute_major = 9, compute_minor = 0; /* CUDACORE_SIM_COMPUTE_CAPABILITY: "9.0" */
+  int driver_version = 13000;               /* CUDACORE_SIM_DRIVER_VERSION: "13000" or "13.0" */
+  std::string name;                         /* CUDACORE_SIM_NAME; default: by compute capability */
+  std::optional<uint64_t> shuffle;          /* CUDACORE_SIM_SHUFFLE: seed */
+  std::string log;                          /* CUDACORE_SIM_LOG: a file that every call is written to, "-" is stderr */
+  bool leaks = false;                       /* CUDACORE_SIM_LEAKS=1: report what is alive at exit */
+  bool reports = true;                      /* CUDACORE_SIM_REPORTS=0: nothing on stderr */
+  bool reuse_handles = false;               /* CUDACORE_SIM_REUSE=1: hand out the handle that was freed last */
+  uint64_t instruction_limit = 0;           /* CUDACORE_SIM_INSTRUCTION_LIMIT: a thread's; 0 is none */
+};
+
+const Config &config();
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The part of the control interface that looks at the driver's objects. */
+#include "../driver/state.h"
+#include "config.h"
+#include "cudacore_sim.h"
+#include "report.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+namespace sim {
+namespace {
+
+constexpr const char *kind_names[CUDASIM_KIND_COUNT] = {
+    "context",        "stream",          "event",         "pool",    "device_memory", "host_memory",
+    "managed_memory", "physical_memory", "address_range", "library", "module",
+};
+
+/* The state's lock, unless this thread holds it already: at a fault the debugger may ask, too. */
+class Access {
+public:
+  Access() : guard(state().mutex, std::defer_lock) {
+    if (!Call::active())
+      guard.lock();
+  }
+  std::unique_lock<std::mutex> guard;
+};
+
+int kind_of(const Allocation &allocation) {
+  switch (allocation.kind) {
+  case Allocation::Kind::device:
+  case Allocation::Kind::pooled:
+    return CUDASIM_DEVICE_MEMORY;
+  case Allocation::Kind::pinned:
+  case Allocation::Kind::registered:
+    return CUDASIM_HOST_MEMORY;
+  case Allocation::Kind::managed:
+    return CUDASIM_MANAGED_MEMORY;
+  case Allocation::Kind::mapped:
+    break;
+  }
+  return -1; /* a mapping lives with its range */
+}
+
+/* Calls found(kind, text) for every live object; the text is made only where it is asked for. */
+template <class Found> void for_each_live(Found found) {
+  State &s = state();
+  for (const auto &context : s.contexts.all())
+    found(CUDASIM_CONTEXT, [&] {
+      return "context " + hex(context->handle) + (context->primary ? ", primary," : ",") + " of device " +
+             std::to_string(context->device->ordinal);
+    });
+  for (const auto &stream : s.streams.all())
+    found(CUDASIM_STREAM, [&] { return "stream " + hex(stream->handle); });
+  for (const auto &event : s.events.all())
+    found(CUDASIM_EVENT, [&] { return "event " + hex(event->handle); });
+  for (const auto &pool : s.pools.all())
+    if (!pool->is_default)
+      found(CUDASIM_POOL, [&] { return "memory pool " + hex(pool->handle); });
+  for (const auto &allocation : s.memory.all())
+    if (kind_of(*allocation) >= 0 && !allocation->internal && !allocation->freed)
+      found(kind_of(*allocation), [&] {
+        return std::to_string(allocation->size) + " bytes of " + describe(allocation->kind) + " at " +
+               hex(allocation->base) + " (allocation " + std::to_string(allocation->id) + ")";
+      });
+  for (const auto &physical : s.physicals.all())
+    found(CUDASIM_PHYSICAL_MEMORY, [&] { return std::to_string(physical->size) + " bytes of physical memory"; });
+  for (const auto &[base, size] : s.reservations) {
+    uint64_t at = base, length = size;
+    found(CUDASIM_ADDRESS_RANGE, [=] { return "address range of " + std::to_string(length) + " bytes at " + hex(at); });
+  }
+  for (const auto &library : s.libraries.all())
+    found(CUDASIM_LIBRARY, [&] { return "library " + hex(library->handle); });
+  for (const auto &module : s.modules.all())
+    if (!module->of_library)
+      found(CUDASIM_MODULE, [&] { return "module " + hex(module->handle); });
+}
+
+std::string describe_live(int kind) {
+  std::string text;
+  for_each_live([&](int found, auto describe) {
+    if (kind < 0 || found == kind)
+      text += describe() + "\n";
+  });
+  return text;
+}
+
+void report_leaks() {
+  Access access;
+  size_t count = 0;
+  for_each_live([&](int, auto) { count++; });
+  if (count != 0)
+    report(std::to_string(count) + (count == 1 ? " object is" : " objects are") + " alive at exit:\n" +
+           describe_live(-1));
+}
+
+struct AtExit {
+  AtExit() {
+    if (config().leaks)
+      std::atexit(report_leaks);
+  }
+} at_exit;
+
+} // namespace
+} // namespace sim
+
+using namespace sim;
+
+extern "C" {
+
+int cudasim_version(void) { return CUDASIM_VERSION; }
+
+const char *cudasim_kind_name(int kind) { return kind >= 0 && kind < CUDASIM_KIND_COUNT ? kind_names[kind] : nullptr; }
+
+size_t cudasim_live(int kind) {
+  Access access;
+  size_t count = 0;
+  for_each_live([&](int found, auto) { count += found == kind; });
+  return count;
+}
+
+size_t cudasim_describe_live(int kind, char *out, size_t size) {
+  Access access;
+  std::string text = describe_live(kind);
+  if (out != nullptr && size > 0)
+    std::snprintf(out, size, "%s", text.c_str());
+  return text.size();
+}
+
+void cudasim_reset_device(void) {
+  State &s = state();
+  std::unique_lock<std::mutex> lock(s.mutex);
+  s.executor.wait_all(lock);
+  for (const auto &device : s.devices) {
+    device->primary = nullptr;
+    device->primary_references = 0;
+    device->current_pool = device->default_pool;
+  }
+  for (const ContextPtr &context : s.contexts.all())
+    destroy_context(context, lock);
+  for (const AllocationPtr &allocation : s.memory.all()) {
+    if (allocation->pool != nullptr && !allocation->freed)
+      allocation->pool->used -= allocation->size;
+    release_memory(allocation, "cudasim_reset_device");
+  }
+  for (const auto &kernel : s.kernels.all())
+    s.kernels.remove(kernel->handle);
+  for (const auto &library : s.libraries.all())
+    s.libraries.remove(library->handle);
+  for (const auto &physical : s.physicals.all())
+    s.physicals.remove(physical->handle);
+  for (const auto &pool : s.pools.all()) {
+    pool->threshold = 0;
+    pool->trim(0);
+    if (!pool->is_default)
+      s.pools.remove(pool->handle);
+  }
+  for (const auto &[base, size] : s.reservations)
+    s.arena.give_back(base, size);
+  s.reservations.clear();
+  for (const auto &device : s.devices)
+    device->error = CUDA_SUCCESS;
+  context_stack().clear();
+}
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_JOURNAL_H
+#define CUDACORE_SIM_JOURNAL_H
+
+#include "../driver/api.h"
+
+namespace sim {
+
+/* The log of calls, and failures that were armed. Thread-safe; its lock is taken after the state's. */
+
+/* What an armed failure makes of this call; CUDA_SUCCESS: nothing. */
+CUresult next_failure(Entry entry);
+
+void note_call(Entry entry, void *context, CUresult result, bool injected);
+
+/* For the children of fork, which inherit locks in any state. */
+void journal_before_fork();
+void journal_after_fork();
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_REPORT_H
+#define CUDACORE_SIM_REPORT_H
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace sim {
+
+/*
+ * Says what went wrong, on stderr and in the control interface: a fault of a kernel, a misuse of the driver, a leak.
+ * Any thread, with or without the state's lock.
+ */
+void report(const std::string &text);
+
+std::vector<std::string> reports();
+void forget_reports();
+
+std::string hex(unsigned long long value);
+
+} // namespace sim
+
+#endif

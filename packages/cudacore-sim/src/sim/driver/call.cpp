@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every call of an entry point has in common: the lock, the log, injected failures, and where calls are forbidden.
+ */
+#include "call.h"
+
+#include "../control/journal.h"
+#include "../control/report.h"
+#include "state.h"
+
+#include <atomic>
+#include <pthread.h>
+
+namespace sim {
+namespace {
+
+thread_local Call *active_call = nullptr;
+thread_local const char *callback = nullptr;
+
+std::atomic<bool> forked{false};
+
+/* A child of fork finds the locks free, whoever held them; the driver itself is of no use to it. */
+void before_fork() {
+  if (!Call::active())
+    state().mutex.lock();
+  journal_before_fork();
+}
+
+void after_fork_in_parent() {
+  journal_after_fork();
+  if (!Call::active())
+    state().mutex.unlock();
+}
+
+void after_fork_in_child() {
+  if (state().initialised)
+    forked.store(true);
+  after_fork_in_parent();
+}
+
+struct WatchFork {
+  WatchFork() { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
+} watch_fork;
+
+/* Need no cuInit, are allowed in callbacks, and read nothing that changes. */
+bool is_quick(Entry entry) {
+  switch (entry) {
+  case Entry::cuGetProcAddress:
+  case Entry::cuGetProcAddress_v2:
+  case Entry::cuGetErrorName:
+  case Entry::cuGetErrorString:
+  case Entry::cuDriverGetVersion:
+    return true;
+  default:
+    return false;
+  }
+}
+
+bool is_allowed_in_callback(Entry entry) {
+  switch (entry) {
+  case Entry::cuEventQuery:
+  case Entry::cuStreamQuery:
+  case Entry::cuStreamQuery_ptsz:
+    return true;
+  default:
+    return false;
+  }
+}
+
+} // namespace
+
+Call::Call(Entry entry, bool per_thread)
+    : lock(state().mutex, std::defer_lock), per_thread(per_thread), entry(entry), outer(active_call),
+      quick(is_quick(entry)) {
+  active_call = this;
+}
+
+Call::~Call() { active_call = outer; }
+
+Call &Call::current() { return *active_call; }
+
+bool Call::active() { return active_call != nullptr && active_call->lock.owns_lock(); }
+
+CUresult Call::refused() {
+  CUresult failure = next_failure(entry);
+  injected = failure != CUDA_SUCCESS;
+  if (injected || quick)
+    return failure;
+  if (forked.load(std::memory_order_relaxed))
+    return CUDA_ERROR_NOT_INITIALIZED;
+  if (callback != nullptr && !is_allowed_in_callback(entry)) {
+    report(std::string(symbol_of(entry)) + " was called from " + callback + ", where CUDA calls are forbidden");
+    return CUDA_ERROR_NOT_PERMITTED;
+  }
+  lock.lock();
+  if (const ContextPtr &now = current_context())
+    context = handle_of<void *>(now->handle);
+  return state().initialised || entry == Entry::cuInit ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+CUresult Call::done(CUresult result) {
+  if (lock.owns_lock())
+    lock.unlock();
+  note_call(entry, context, result, injected);
+  return result;
+}
+
+CallbackScope::CallbackScope(const char *what) { callback = what; }
+CallbackScope::~CallbackScope() { callback = nullptr; }
+
+const char *name_of(Kind kind) {
+  switch (kind) {
+  case Kind::context:
+    return "context";
+  case Kind::stream:
+    return "stream";
+  case Kind::event:
+    return "event";
+  case Kind::pool:
+    return "memory pool";
+  case Kind::library:
+    return "library";
+  case Kind::kernel:
+    return "kernel";
+  case Kind::module:
+    return "module";
+  case Kind::function:
+    return "function";
+  case Kind::physical:
+    return "physical memory";
+  default:
+    return "object";
+  }
+}
+
+void report_stale(Kind kind, uint64_t handle) {
+  const char *by = Call::active() ? symbol_of(Call::current().entry) : "a call";
+  report(std::string(by) + " was given a " + name_of(kind) + " that was destroyed: " + hex(handle));
+}
+
+State &state() {
+  static State *const instance = new State; /* never destroyed: worker threads outlive exit() */
+  return *instance;
+}
+
+} // namespace sim

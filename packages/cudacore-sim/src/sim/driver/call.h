@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_CALL_H
+#define CUDACORE_SIM_CALL_H
+
+#include "api.h"
+
+#include <mutex>
+
+namespace sim {
+
+/*
+ * One call of an entry point, from the application's thread. It takes the one lock that guards all state, and
+ * releases it when it ends; what waits or runs long gives the lock up in between.
+ */
+class Call {
+public:
+  Call(Entry entry, bool per_thread);
+  ~Call();
+  Call(const Call &) = delete;
+  Call &operator=(const Call &) = delete;
+
+  static Call &current();
+  static bool active();
+
+  /* Not CUDA_SUCCESS: the call ends with this before it does anything. */
+  CUresult refused();
+  CUresult done(CUresult result);
+
+  std::unique_lock<std::mutex> lock;
+  const bool per_thread; /* CUstream 0 is the thread's own default stream */
+  const Entry entry;
+
+private:
+  Call *outer;
+  void *context = nullptr;
+  bool injected = false;
+  bool quick = false; /* reads what never changes, before cuInit and in callbacks too, and takes no lock */
+};
+
+template <class Body> CUresult enter(Entry entry, bool per_thread, Body body) {
+  Call call(entry, per_thread);
+  CUresult result = call.refused();
+  return call.done(result == CUDA_SUCCESS ? body() : result);
+}
+
+CUresult unsupported(Entry entry);
+
+/* Whether this thread runs a host function or callback, where CUDA calls are forbidden. */
+class CallbackScope {
+public:
+  explicit CallbackScope(const char *what);
+  ~CallbackScope();
+  CallbackScope(const CallbackScope &) = delete;
+  CallbackScope &operator=(const CallbackScope &) = delete;
+};
+
+} // namespace sim
+
+#endif

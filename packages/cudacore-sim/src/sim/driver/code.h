@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_CODE_H
+#define CUDACORE_SIM_CODE_H
+
+#include "image.h"
+#include "state.h"
+
+namespace sim {
+
+/* Understands the code; gives the state's lock up meanwhile. */
+CUresult prepare(const std::shared_ptr<Image> &image);
+
+/* The variables of the code in a context, placed at the first use. */
+CUresult place(const ContextPtr &context, const std::shared_ptr<Image> &image, std::shared_ptr<Placement> &out);
+void unplace(Context &context, const Image *image);
+
+/* A variable by name; CUDA_ERROR_NOT_FOUND. */
+CUresult find_variable(const ContextPtr &context, const std::shared_ptr<Image> &image, const char *name,
+                       CUdeviceptr *address, size_t *bytes);
+
+/* Index of a kernel by name; CUDA_ERROR_NOT_FOUND. */
+CUresult find_kernel(const Image &image, const char *name, size_t &out);
+
+/* A kernel or function, as what it is in one context: CUkernel may be given for CUfunction everywhere. */
+struct Callable {
+  std::shared_ptr<Image> image;
+  size_t index = 0;
+  ContextPtr context;
+  KernelSettings *settings = nullptr;
+  std::shared_ptr<void> owner; /* of the settings */
+  const KernelInfo &info() const { return image->kernels()[index]; }
+};
+
+/* With `context` null: the current context is taken for a CUkernel. */
+CUresult find_callable(CUfunction handle, ContextPtr context, Callable &out);
+
+/* Bytes of dynamic shared memory that a launch may ask for. */
+int most_dynamic_shared(const KernelInfo &kernel, const KernelSettings &settings);
+int most_threads(const KernelInfo &kernel, const Device &device);
+uint32_t register_count(const KernelInfo &kernel);
+
+/* Blocks of a kernel that fit a multiprocessor. */
+int active_blocks(const KernelInfo &kernel, const Device &device, int threads, size_t dynamic_shared);
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_COPY_H
+#define CUDACORE_SIM_COPY_H
+
+#include "state.h"
+
+namespace sim {
+
+/* What a side of a copy says it is. */
+enum class Place { host, device, either };
+
+/* Rows of memory: `pitch` bytes from one to the next, `slice` bytes from one plane of them to the next. */
+struct Side {
+  Place place;
+  uint64_t address;
+  uint64_t pitch = 0, slice = 0;
+};
+
+struct Shape {
+  uint64_t width, height = 1, depth = 1;
+};
+
+/* When the call returns: at once, or as the synchronous functions do. */
+enum class Return { at_once, when_synchronous };
+
+CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape, Return when);
+
+/* Writes `value`, of `bytes` bytes, again and again; `width` counts bytes. */
+CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint32_t value, unsigned bytes);
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuMemcpy* of bytes in a row, and of boxes. */
+#include "copy.h"
+
+namespace sim {
+namespace {
+
+CUresult line(CUstream handle, const Side &to, const Side &from, size_t bytes, Return when) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(handle, stream))
+    return result;
+  return copy(stream, to, from, {bytes}, when);
+}
+
+Side device(CUdeviceptr address) { return {Place::device, address}; }
+Side host(const void *address) { return {Place::host, value_of(address)}; }
+Side either(CUdeviceptr address) { return {Place::either, address}; }
+
+/* One side of the structures of the 2D and 3D functions, which name their fields alike. */
+CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, size_t x, size_t y, size_t z,
+                 size_t pitch, size_t rows, const Shape &shape, Side &out) {
+  switch (static_cast<int>(type)) {
+  case CU_MEMORYTYPE_HOST:
+    out = host(on_host);
+    break;
+  case CU_MEMORYTYPE_DEVICE:
+    out = device(on_device);
+    break;
+  case CU_MEMORYTYPE_UNIFIED:
+    out = either(on_device);
+    break;
+  case CU_MEMORYTYPE_ARRAY:
+    return CUDA_ERROR_NOT_SUPPORTED;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  uint64_t needed = 0, offset = 0, skipped = 0;
+  if (pitch == 0)
+    pitch = shape.width;
+  if (rows == 0)
+    rows = shape.height;
+  if (__builtin_add_overflow(x, shape.width, &needed) || (shape.height > 1 && pitch < needed) ||
+      __builtin_mul_overflow(pitch, rows, &out.slice) || __builtin_mul_overflow(y, pitch, &offset) ||
+      __builtin_mul_overflow(z, out.slice, &skipped) || __builtin_add_overflow(offset, skipped, &offset) ||
+      __builtin_add_overflow(offset, x, &offset) || __builtin_add_overflow(out.address, offset, &out.address))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (shape.depth > 1 && rows < shape.height)
+    return CUDA_ERROR_INVALID_VALUE;
+  out.pitch = pitch;
+  return CUDA_SUCCESS;
+}
+
+CUresult box(CUstream handle, const CUDA_MEMCPY2D *p, Return when) {
+  StreamPtr stream;
+  Side to{}, from{};
+  if (CUresult result = find_stream(handle, stream))
+    return result;
+  if (p == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  Shape shape{p->WidthInBytes, p->Height};
+  if (CUresult result =
+          side_of(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, 0, p->srcPitch, 0, shape, from))
+    return result;
+  if (CUresult result =
+          side_of(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, 0, p->dstPitch, 0, shape, to))
+    return result;
+  return copy(stream, to, from, shape, when);
+}
+
+/* CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER with the same fields. */
+template <class Parameters> CUresult box3(CUstream handle, const Parameters *p, Return when) {
+  StreamPtr stream;
+  Side to{}, from{};
+  if (CUresult result = find_stream(handle, stream))
+    return result;
+  if (p == nullptr || p->srcLOD != 0 || p->dstLOD != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  Shape shape{p->WidthInBytes, p->Height, p->Depth};
+  if (CUresult result = side_of(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, p->srcZ,
+                                p->srcPitch, p->srcHeight, shape, from))
+    return result;
+  if (CUresult result = side_of(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, p->dstZ,
+                                p->dstPitch, p->dstHeight, shape, to))
+    return result;
+  return copy(stream, to, from, shape, when);
+}
+
+CUresult good_peers(CUcontext to, CUcontext from) {
+  ContextPtr context;
+  if (CUresult result = find_context(to, context))
+    return result;
+  return find_context(from, context);
+}
+
+CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, size_t attributes, size_t *failed,
+               CUstream handle) {
+  StreamPtr stream;
+  if (failed != nullptr)
+    *failed = SIZE_MAX;
+  if (CUresult result = find_stream(handle, stream))
+    return result;
+  if (to == nullptr || from == nullptr || sizes == nullptr || count == 0 || attributes > count || stream->legacy)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; i++)
+    if (CUresult result = copy(stream, either(to[i]), either(from[i]), {sizes[i]}, Return::at_once)) {
+      if (failed != nullptr)
+        *failed = i;
+      return result;
+    }
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+namespace api {
+
+CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
+  return line(nullptr, either(dst), either(src), ByteCount, Return::when_synchronous);
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
+  return line(hStream, either(dst), either(src), ByteCount, Return::at_once);
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
+  return line(nullptr, device(dstDevice), host(srcHost), ByteCount, Return::when_synchronous);
+}
+
+CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
+  return line(nullptr, host(dstHost), device(srcDevice), ByteCount, Return::when_synchronous);
+}
+
+CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
+  return line(nullptr, device(dstDevice), device(srcDevice), ByteCount, Return::when_synchronous);
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
+  return line(hStream, device(dstDevice), host(srcHost), ByteCount, Return::at_once);
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+  return line(hStream, host(dstHost), device(srcDevice), ByteCount, Return::at_once);
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+  return line(hStream, device(dstDevice), device(srcDevice), ByteCount, Return::at_once);
+}
+
+CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                      size_t ByteCount) {
+  CUresult result = good_peers(dstContext, srcContext);
+  return result != CUDA_SUCCESS ? result : api::cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                           size_t ByteCount, CUstream hStream) {
+  CUresult result = good_peers(dstContext, srcContext);
+  return result != CUDA_SUCCESS ? result : api::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
+}
+
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) { return box(nullptr, pCopy, Return::when_synchronous); }
+
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) { return box(nullptr, pCopy, Return::when_synchronous); }
+
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
+  return box(hStream, pCopy, Return::at_once);
+}
+
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) { return box3(nullptr, pCopy, Return::when_synchronous); }
+
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
+  return box3(hStream, pCopy, Return::at_once);
+}
+
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy) { return box3(nullptr, pCopy, Return::when_synchronous); }
+
+CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) {
+  return box3(hStream, pCopy, Return::at_once);
+}
+
+CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                            CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx,
+                            CUstream hStream) {
+  if (attrs == nullptr || attrsIdxs == nullptr || numAttrs == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  return batch(dsts, srcs, sizes, count, numAttrs, failIdx, hStream);
+}
+
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                               CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream) {
+  return api::cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, nullptr, hStream);
+}
+
+} // namespace api
+} // namespace sim

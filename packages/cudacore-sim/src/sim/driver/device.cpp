@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuInit, devices and their attributes. */
+#include "state.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sim {
+namespace {
+
+/* What differs between compute capabilities and matters for launches; the rest is as on an H200. */
+struct Architecture {
+  int capability, threads, blocks, shared, optin_shared;
+};
+constexpr Architecture architectures[] = {
+    {50, 2048, 32, 65536, 49152},    {60, 2048, 32, 65536, 49152},    {61, 2048, 32, 98304, 49152},
+    {70, 2048, 32, 98304, 98304},    {75, 1024, 16, 65536, 65536},    {80, 2048, 32, 167936, 166912},
+    {86, 1536, 16, 102400, 101376},  {89, 1536, 24, 102400, 101376},  {90, 2048, 32, 233472, 232448},
+    {100, 2048, 32, 233472, 232448}, {120, 1536, 24, 102400, 101376},
+};
+
+const Architecture &architecture() {
+  int capability = config().compute_major * 10 + config().compute_minor;
+  const Architecture *best = architectures;
+  for (const Architecture &candidate : architectures)
+    if (candidate.capability <= capability)
+      best = &candidate;
+  return *best;
+}
+
+bool attribute_of(CUdevice_attribute attribute, const Device &device, int &out) {
+  bool hopper = config().compute_major >= 9;
+  switch (attribute) {
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+    out = config().compute_major;
+    return true;
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+    out = config().compute_minor;
+    return true;
+  case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+    out = architecture().threads;
+    return true;
+  case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+    out = architecture().blocks;
+    return true;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+    out = architecture().shared;
+    return true;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+    out = architecture().optin_shared;
+    return true;
+  case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+  case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
+    out = hopper;
+    return true;
+  case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+    out = device.ordinal + 1;
+    return true;
+  case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
+    out = 0;
+    return true;
+  case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
+    out = device.ordinal;
+    return true;
+  /* Not simulated: graphics, fabric, multicast, remote direct access, memory of NUMA nodes. */
+  case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
+  case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
+  case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
+  case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
+  case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
+  case CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED:
+  case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK:
+  case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH:
+  case CU_DEVICE_ATTRIBUTE_MPS_ENABLED:
+    out = 0;
+    return true;
+  default:
+    break;
+  }
+  static constexpr std::pair<CUdevice_attribute, int> values[] = {
+#define SIM_ATTRIBUTE(name, value) {name, value},
+#include "device_attributes.inc"
+#undef SIM_ATTRIBUTE
+  };
+  for (const auto &[name, value] : values)
+    if (name == attribute) {
+      out = value;
+      return true;
+    }
+  return false;
+}
+
+void device_uuid(int ordinal, char *out) {
+  std::memcpy(out, "cudacore-sim\0\0\0", 16);
+  out[15] = static_cast<char>(ordinal);
+}
+
+CUresult start() {
+  State &s = state();
+  /* Eight times the memory: addresses of what was freed are not used again for long. */
+  uint64_t memory = config().memory * static_cast<uint64_t>(std::max(config().devices, 1));
+  if (!s.arena.open(memory > UINT64_MAX / 8 ? UINT64_MAX : memory * 8))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  for (int i = 0; i < config().devices; i++) {
+    auto device = std::make_unique<Device>();
+    device->ordinal = i;
+    device->memory = config().memory;
+    auto pool = std::make_shared<Pool>();
+    pool->device = device.get();
+    pool->is_default = true;
+    pool->properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    pool->properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {i}};
+    pool->handle = s.pools.add(pool);
+    device->default_pool = device->current_pool = pool;
+    s.devices.push_back(std::move(device));
+  }
+  s.initialised = true;
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+int device_attribute(CUdevice_attribute attribute, const Device &device) {
+  int value = 0;
+  attribute_of(attribute, device, value);
+  return value;
+}
+
+CUresult find_device(CUdevice ordinal, Device *&out) {
+  if (ordinal < 0 || static_cast<size_t>(ordinal) >= state().devices.size())
+    return CUDA_ERROR_INVALID_DEVICE;
+  out = state().devices[static_cast<size_t>(ordinal)].get();
+  return CUDA_SUCCESS;
+}
+
+namespace api {
+
+CUresult cuInit(unsigned int Flags) {
+  if (Flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (config().devices == 0)
+    return CUDA_ERROR_NO_DEVICE;
+  return state().initialised ? CUDA_SUCCESS : start();
+}
+
+CUresult cuDriverGetVersion(int *driverVersion) {
+  if (driverVersion == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *driverVersion = config().driver_version;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+  Device *found = nullptr;
+  if (device == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(ordinal, found))
+    return result;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int *count) {
+  if (count == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *count = static_cast<int>(state().devices.size());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char *name, int len, CUdevice dev) {
+  Device *device = nullptr;
+  if (name == nullptr || len <= 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  size_t length = std::min(config().name.size(), static_cast<size_t>(len) - 1);
+  std::memcpy(name, config().name.data(), length);
+  name[length] = '\0';
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
+  Device *device = nullptr;
+  if (uuid == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  device_uuid(dev, uuid->bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) { return api::cuDeviceGetUuid_v2(uuid, dev); }
+
+CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) {
+  Device *device = nullptr;
+  if (luid == nullptr || deviceNodeMask == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  return CUDA_ERROR_NOT_SUPPORTED; /* Windows has them */
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
+  Device *device = nullptr;
+  if (bytes == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  *bytes = device->memory;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
+  Device *device = nullptr;
+  if (pi == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  int value = 0;
+  if (!attribute_of(attrib, *device, value))
+    return CUDA_ERROR_INVALID_VALUE;
+  *pi = value;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
+  Device *device = nullptr;
+  if (pciBusId == nullptr || len <= 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  char text[16];
+  int length = std::snprintf(text, sizeof text, "0000:%02X:00.0", dev + 1);
+  if (length >= len)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(pciBusId, text, static_cast<size_t>(length) + 1);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
+  if (dev == nullptr || pciBusId == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  unsigned domain = 0, bus = 0, slot = 0, function = 0;
+  if (std::sscanf(pciBusId, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3) {
+    domain = 0;
+    if (std::sscanf(pciBusId, "%x:%x.%x", &bus, &slot, &function) < 2)
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (domain != 0 || slot != 0 || bus == 0 || bus > state().devices.size())
+    return CUDA_ERROR_INVALID_DEVICE;
+  *dev = static_cast<CUdevice>(bus) - 1;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
+  Device *device = nullptr;
+  if (major == nullptr || minor == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  *major = config().compute_major;
+  *minor = config().compute_minor;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev) {
+  Device *device = nullptr;
+  if (pi == nullptr || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  *pi = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
+  Device *device = nullptr;
+  if (prop == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  auto value = [&](CUdevice_attribute attribute) { return device_attribute(attribute, *device); };
+  *prop = {};
+  prop->maxThreadsPerBlock = value(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  for (int i = 0; i < 3; i++) {
+    prop->maxThreadsDim[i] = value(static_cast<CUdevice_attribute>(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i));
+    prop->maxGridSize[i] = value(static_cast<CUdevice_attribute>(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i));
+  }
+  prop->sharedMemPerBlock = value(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+  prop->totalConstantMemory = value(CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
+  prop->SIMDWidth = value(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+  prop->memPitch = value(CU_DEVICE_ATTRIBUTE_MAX_PITCH);
+  prop->regsPerBlock = value(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
+  prop->clockRate = value(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+  prop->textureAlign = value(CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
+  Device *from = nullptr, *to = nullptr;
+  if (value == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(srcDevice, from))
+    return result;
+  if (CUresult result = find_device(dstDevice, to))
+    return result;
+  if (from == to)
+    return CUDA_ERROR_INVALID_DEVICE;
+  switch (attrib) {
+  case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
+    *value = 0;
+    return CUDA_SUCCESS;
+  case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
+  case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
+  case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:
+    *value = 1;
+    return CUDA_SUCCESS;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
+  Device *device = nullptr, *peer = nullptr;
+  if (canAccessPeer == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  if (CUresult result = find_device(peerDev, peer))
+    return result;
+  *canAccessPeer = device != peer;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuProfilerStart(void) {
+  ContextPtr context;
+  return need_context(context);
+}
+
+CUresult cuProfilerStop(void) {
+  ContextPtr context;
+  return need_context(context);
+}
+
+} // namespace api
+} // namespace sim

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events: the unit of work that records one is what is waited for. */
+#include "state.h"
+
+namespace sim {
+namespace {
+
+constexpr unsigned known_flags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+
+CUresult find_event(CUevent handle, std::shared_ptr<Event> &out) {
+  if (CUresult result = find_object(state().events, Kind::event, handle, out))
+    return result;
+  ContextPtr context = out->context.lock();
+  return context == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : usable(context);
+}
+
+} // namespace
+
+namespace api {
+
+CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags) {
+  ContextPtr context;
+  if (CUresult result = need_context(context))
+    return result;
+  bool shared_with_timing = (Flags & CU_EVENT_INTERPROCESS) != 0 && (Flags & CU_EVENT_DISABLE_TIMING) == 0;
+  if (phEvent == nullptr || (Flags & ~known_flags) != 0 || shared_with_timing)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto event = std::make_shared<Event>();
+  event->context = context;
+  event->flags = Flags;
+  event->handle = state().events.add(event);
+  *phEvent = handle_of<CUevent>(event->handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy_v2(CUevent hEvent) {
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
+    return result;
+  ContextPtr context = event->context.lock();
+  state().events.remove(event->handle);
+  return context != nullptr ? context->error : CUDA_SUCCESS;
+}
+
+CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+  StreamPtr stream;
+  std::shared_ptr<Event> event;
+  if ((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (CUresult result = find_event(hEvent, event))
+    return result;
+  if (stream->context.lock() != event->context.lock())
+    return CUDA_ERROR_INVALID_HANDLE;
+  UnitPtr unit = new_unit("event record", stream->context.lock());
+  event->recorded = unit;
+  enqueue(stream, unit);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream) { return api::cuEventRecordWithFlags(hEvent, hStream, 0); }
+
+CUresult cuEventQuery(CUevent hEvent) {
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_event(hEvent, event))
+    return result;
+  state().executor.poll();
+  return event->recorded == nullptr || event->recorded->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuEventSynchronize(CUevent hEvent) {
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_event(hEvent, event))
+    return result;
+  UnitPtr recorded = event->recorded;
+  ContextPtr context = event->context.lock();
+  state().executor.wait(Call::current().lock, recorded);
+  shrink_pools(*context->device);
+  return usable(context);
+}
+
+CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+  std::shared_ptr<Event> start, end;
+  if (CUresult result = find_event(hStart, start))
+    return result;
+  if (CUresult result = find_event(hEnd, end))
+    return result;
+  if (pMilliseconds == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 || start->recorded == nullptr ||
+      end->recorded == nullptr || start->context.lock() != end->context.lock())
+    return CUDA_ERROR_INVALID_HANDLE;
+  state().executor.poll();
+  if (!start->recorded->done || !end->recorded->done)
+    return CUDA_ERROR_NOT_READY;
+  *pMilliseconds = static_cast<float>(static_cast<double>(end->recorded->finished) * 1e-6 -
+                                      static_cast<double>(start->recorded->finished) * 1e-6);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+  return api::cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+}
+
+} // namespace api
+} // namespace sim

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_EXECUTOR_H
+#define CUDACORE_SIM_EXECUTOR_H
+
+#include "api.h"
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+namespace sim {
+
+struct Context;
+
+/*
+ * A piece of work with its dependencies: a kernel, a copy, a host function, the recording of an event, ... The
+ * executor knows nothing of streams: they only say what a unit depends on, as a graph's edges would.
+ */
+struct Unit {
+  const char *name = "";
+  std::shared_ptr<Context> context;
+  int priority = 0; /* lower is more urgent, as for streams */
+
+  std::function<void()> work;   /* on a worker, without the lock; empty: none. Not run once the context has failed */
+  std::function<void()> finish; /* with the lock, when the work is done or was skipped */
+
+  bool done = false;
+  uint64_t finished = 0; /* nanoseconds of the monotonic clock */
+
+private:
+  friend class Executor;
+  size_t waiting = 0;
+  uint64_t order = 0;
+  std::vector<std::shared_ptr<Unit>> next;
+};
+
+using UnitPtr = std::shared_ptr<Unit>;
+
+/* All functions are called with the state's lock held. */
+class Executor {
+public:
+  /* Runs the unit once the dependencies are done; those that are null or done already are passed over. */
+  void submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependencies);
+
+  /* Give the lock up until the unit is done, or until nothing is left to run at all. */
+  void wait(std::unique_lock<std::mutex> &lock, const UnitPtr &unit);
+  void wait_all(std::unique_lock<std::mutex> &lock);
+
+  /* Tells that somebody looks whether work is done: in shuffle mode, work that is held back may then start. */
+  void poll();
+
+private:
+  void make_ready(UnitPtr unit, std::vector<UnitPtr> &completed);
+  void complete(std::vector<UnitPtr> completed);
+  void start_worker();
+  void serve();
+  bool may_start(uint64_t now) const;
+  UnitPtr pick();
+
+  std::vector<UnitPtr> ready;
+  std::condition_variable work_there, progress;
+  size_t workers = 0, idle = 0, pending = 0, waiters = 0;
+  uint64_t submissions = 0, last_submission = 0;
+  std::mt19937_64 random;
+  bool seeded = false;
+};
+
+uint64_t monotonic_ns();
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds out what a piece of code is, and has it compiled. */
+#include "image.h"
+
+#include "../control/config.h"
+#include "../control/report.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace sim {
+namespace {
+
+constexpr uint32_t wrapper_magic = 0x466243B1, fat_magic = 0xBA55ED50;
+constexpr uint64_t page = 4096;
+constexpr size_t largest = size_t{1} << 31;
+
+struct FatWrapper {
+  uint32_t magic, version;
+  const void *data;
+  const void *more;
+};
+
+struct FatHeader {
+  uint32_t magic;
+  uint16_t version, header_bytes;
+  uint64_t bytes;
+};
+
+/* The beginning of an entry's header; as long as header_bytes says. */
+struct FatEntry {
+  uint16_t kind, unused;
+  uint32_t header_bytes;
+  uint64_t bytes; /* with padding */
+  uint32_t packed_bytes, unused2;
+  uint16_t minor, major;
+  uint32_t capability;
+  uint32_t name_offset, name_bytes;
+  uint64_t flags, unused3, unpacked_bytes;
+};
+constexpr uint16_t kind_ptx = 1, kind_elf = 2;
+constexpr uint64_t flag_lz4 = 0x2000, flag_zstd = 0x8000;
+
+template <class T> bool read_at(const std::vector<char> &bytes, size_t offset, T &out) {
+  if (offset > bytes.size() || sizeof out > bytes.size() - offset)
+    return false;
+  std::memcpy(&out, bytes.data() + offset, sizeof out);
+  return true;
+}
+
+int device_capability() { return config().compute_major * 10 + config().compute_minor; }
+
+/* The newest PTX that a driver takes: 9.0 is 90. */
+int newest_ptx(int driver_version) {
+  int major = driver_version / 1000, minor = driver_version % 1000 / 10;
+  if (major >= 13)
+    return (major - 4) * 10 + minor;
+  if (major == 12) {
+    constexpr int by_minor[] = {80, 81, 82, 83, 84, 85, 85, 86, 87, 88};
+    return by_minor[std::min(minor, 9)];
+  }
+  return 70 + minor;
+}
+
+/* The number after a directive such as ".version 9.0" or ".target sm_90a", read up to the first kernel at most. */
+bool find_directive(std::string_view text, std::string_view directive, std::string_view &out) {
+  for (size_t at = 0; at < text.size();) {
+    if (text.compare(at, 2, "//") == 0) {
+      at = std::min(text.find('\n', at), text.size());
+    } else if (text.compare(at, 2, "/*") == 0) {
+      at = text.find("*/", at);
+      at = at == text.npos ? text.size() : at + 2;
+    } else if (text.compare(at, directive.size(), directive) == 0) {
+      size_t from = text.find_first_not_of(" \t\r\n", at + directive.size());
+      if (from == text.npos)
+        return false;
+      out = text.substr(from, text.find_first_of(" \t\r\n,;/", from) - from);
+      return true;
+    } else if (text[at] == '{') {
+      return false;
+    } else {
+      at++;
+    }
+  }
+  return false;
+}
+
+bool starts_as_ptx(std::string_view text) {
+  while (!text.empty()) {
+    size_t from = text.find_first_not_of(" \t\r\n");
+    if (from == text.npos)
+      return false;
+    text.remove_prefix(from);
+    if (text.compare(0, 2, "//") == 0)
+      text.remove_prefix(std::min(text.find('\n'), text.size()));
+    else if (text.compare(0, 2, "/*") == 0 && text.find("*/") != text.npos)
+      text.remove_prefix(text.find("*/") + 2);
+    else
+      return text.compare(0, 8, ".version") == 0;
+  }
+  return false;
+}
+
+/* Length of a text, without touching what is not mapped. */
+bool text_length(const char *text, size_t &out) {
+  for (size_t length = 0; length < largest;) {
+    uint64_t here = reinterpret_cast<uint64_t>(text + length), to_page_end = page - here % page;
+    if (!is_mapped(here, 1))
+      return false;
+    if (const void *end = std::memchr(text + length, 0, to_page_end)) {
+      out = static_cast<size_t>(static_cast<const char *>(end) - text);
+      return true;
+    }
+    length += to_page_end;
+  }
+  return false;
+}
+
+} // namespace
+
+/* That all of it is mapped, and that both ends can be read, is what a few system calls can tell. */
+bool is_mapped(uint64_t address, uint64_t bytes) {
+  uint64_t start = address / page * page;
+  if (address == 0 || bytes == 0 || bytes > UINT64_MAX - address ||
+      msync(reinterpret_cast<void *>(start), address + bytes - start, MS_ASYNC) != 0)
+    return false;
+  static const int scratch = memfd_create("cudacore-sim-probe", MFD_CLOEXEC);
+  for (uint64_t end : {address, address + bytes - 1})
+    if (scratch >= 0 && syscall(SYS_pwrite64, scratch, end, size_t{1}, off_t{0}) != 1)
+      return false;
+  return true;
+}
+
+std::shared_ptr<Image> Image::take(std::vector<char> bytes) {
+  auto image = std::make_shared<Image>();
+  image->bytes = std::move(bytes);
+  return image;
+}
+
+std::shared_ptr<Image> Image::copy(const void *code) {
+  FatWrapper wrapper{};
+  uint32_t magic = 0;
+  size_t size = 0;
+  if (is_mapped(reinterpret_cast<uint64_t>(code), sizeof wrapper))
+    std::memcpy(&wrapper, code, sizeof wrapper);
+  if (wrapper.magic == wrapper_magic)
+    code = wrapper.data;
+  const char *data = static_cast<const char *>(code);
+  uint64_t address = reinterpret_cast<uint64_t>(code);
+  FatHeader header{};
+  if (is_mapped(address, sizeof magic))
+    std::memcpy(&magic, code, sizeof magic);
+  if (magic == fat_magic && is_mapped(address, sizeof header)) {
+    std::memcpy(&header, code, sizeof header);
+    size = header.bytes < largest ? header.header_bytes + header.bytes : 0;
+  } else if (std::memcmp(&magic, "\177ELF", 4) == 0) {
+    size = is_mapped(address, 64) ? elf_size(data, 64) : 0;
+    size = std::max<size_t>(size, 4);
+  } else if (!text_length(data, size)) {
+    return nullptr;
+  }
+  if (size > largest || !is_mapped(address, std::max<size_t>(size, 1)))
+    size = 0; /* broken: understand() will say so */
+  return take(std::vector<char>(data, data + size));
+}
+
+CUresult Image::prepare() {
+  std::call_once(once, [this] {
+    result = understand();
+    std::vector<char>().swap(bytes);
+  });
+  return result;
+}
+
+CUresult Image::understand() {
+  uint32_t magic = 0;
+  if (read_at(bytes, 0, magic) && magic == fat_magic)
+    return read_fat_binary();
+  if (std::memcmp(&magic, "\177ELF", 4) == 0)
+    return read_cubin(bytes.data(), bytes.size());
+  if (starts_as_ptx({bytes.data(), bytes.size()}))
+    return read_ptx(bytes.data(), bytes.size());
+  messages = "neither PTX nor a cubin nor a fat binary";
+  return CUDA_ERROR_INVALID_IMAGE;
+}
+
+CUresult Image::read_ptx(const char *text, size_t size) {
+  size = strnlen(text, size); /* inside a fat binary it may be padded with zeros */
+  std::string_view version, target;
+  int major = 0, minor = 0, capability = 0;
+  if (!find_directive({text, size}, ".version", version) ||
+      std::sscanf(std::string(version).c_str(), "%d.%d", &major, &minor) != 2) {
+    messages = "a .version directive is missing";
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  ptx = major * 10 + minor;
+  if (ptx > newest_ptx(config().driver_version)) {
+    int newest = newest_ptx(config().driver_version);
+    messages = "PTX " + std::string(version) + " is newer than PTX " + std::to_string(newest / 10) + "." +
+               std::to_string(newest % 10) + ", the newest that this driver takes";
+    return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+  }
+  char feature = 0;
+  if (!find_directive({text, size}, ".target", target) ||
+      std::sscanf(std::string(target).c_str(), "sm_%d%c", &capability, &feature) < 1) {
+    messages = "a .target directive is missing";
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  bool fits = capability <= device_capability();
+  if (feature == 'a')
+    fits = capability == device_capability();
+  else if (feature == 'f')
+    fits = fits && capability / 10 == device_capability() / 10;
+  if (!fits) {
+    messages = "code for " + std::string(target) + " does not run on sm_" + std::to_string(device_capability());
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  CompileResult compilation = compile(text, size);
+  if (compilation.module == nullptr) {
+    messages = compilation.log;
+    switch (compilation.failure) {
+    case CompileResult::Failure::unsupported_instruction:
+      report("PTX with an instruction that the simulator does not have: " + messages);
+      return CUDA_ERROR_INVALID_PTX;
+    case CompileResult::Failure::unsupported_version:
+      return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+    default:
+      return CUDA_ERROR_INVALID_PTX;
+    }
+  }
+  compiled = std::move(compilation.module);
+  kernel_infos = info(*compiled).kernels;
+  variable_infos = info(*compiled).variables;
+  binary = device_capability();
+  ptx = capability;
+  for (const Variable &variable : variable_infos)
+    if (variable.is_external) {
+      messages = "undefined reference to '" + variable.name + "'";
+      return CUDA_ERROR_INVALID_PTX;
+    }
+  return CUDA_SUCCESS;
+}
+
+CUresult Image::read_cubin(const char *data, size_t size) {
+  if (!read_elf(data, size, kernel_infos, variable_infos, binary)) {
+    messages = "a broken ELF file, or one without device code";
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  ptx = binary;
+  if (binary / 10 != device_capability() / 10 || binary > device_capability()) {
+    messages =
+        "a cubin for sm_" + std::to_string(binary) + " does not run on sm_" + std::to_string(device_capability());
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  }
+  return CUDA_SUCCESS;
+}
+
+/* Takes PTX before a cubin, since it can run, and of several the one for the newest device that is not too new. */
+CUresult Image::read_fat_binary() {
+  FatHeader header{};
+  if (!read_at(bytes, 0, header))
+    return CUDA_ERROR_INVALID_IMAGE;
+  bool found = false;
+  FatEntry chosen{};
+  size_t chosen_at = 0;
+  auto rank = [](const FatEntry &entry) {
+    return (entry.kind == kind_ptx ? 100000 : 0) + static_cast<int>(entry.capability);
+  };
+  for (size_t at = header.header_bytes; at < bytes.size();) {
+    FatEntry entry{};
+    if (!read_at(bytes, at, entry) || entry.header_bytes < sizeof entry || entry.bytes > bytes.size() ||
+        entry.header_bytes + entry.bytes > bytes.size() - at) {
+      messages = "a broken fat binary";
+      return CUDA_ERROR_INVALID_IMAGE;
+    }
+    int capability = static_cast<int>(entry.capability);
+    bool fits = capability <= device_capability() &&
+                (entry.kind == kind_ptx || (entry.kind == kind_elf && capability / 10 == device_capability() / 10));
+    if (fits && (!found || rank(entry) > rank(chosen))) {
+      chosen = entry;
+      chosen_at = at + entry.header_bytes;
+      found = true;
+    }
+    at += entry.header_bytes + entry.bytes;
+  }
+  if (!found) {
+    messages = "a fat binary with no code for sm_" + std::to_string(device_capability());
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  }
+  std::vector<char> code(bytes.begin() + static_cast<std::ptrdiff_t>(chosen_at),
+                         bytes.begin() + static_cast<std::ptrdiff_t>(chosen_at + chosen.bytes));
+  if ((chosen.flags & flag_zstd) != 0) {
+    messages = "the fat binary's code is packed with Zstandard, which the simulator does not unpack; build it with "
+               "--no-compress or load the PTX itself";
+    report(messages);
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if ((chosen.flags & flag_lz4) != 0) {
+    std::vector<char> unpacked(chosen.unpacked_bytes < largest ? chosen.unpacked_bytes : 0);
+    if (chosen.packed_bytes > code.size() || !unpack_lz4(code.data(), chosen.packed_bytes, unpacked)) {
+      messages = "a broken fat binary";
+      return CUDA_ERROR_INVALID_IMAGE;
+    }
+    code = std::move(unpacked);
+  }
+  return chosen.kind == kind_ptx ? read_ptx(code.data(), code.size()) : read_cubin(code.data(), code.size());
+}
+
+bool read_file(const char *name, std::vector<char> &out) {
+  std::ifstream file(name, std::ios::binary);
+  if (!file)
+    return false;
+  out.assign(std::istreambuf_iterator<char>(file), {});
+  return !file.bad();
+}
+
+bool unpack_lz4(const char *data, size_t size, std::vector<char> &out) {
+  const char *in = data, *end = data + size;
+  size_t made = 0;
+  auto length = [&](size_t start) -> size_t {
+    size_t all = start;
+    for (unsigned char byte = 255; start == 15 && byte == 255 && in < end; all += byte)
+      byte = static_cast<unsigned char>(*in++);
+    return all;
+  };
+  while (in < end) {
+    unsigned char token = static_cast<unsigned char>(*in++);
+    size_t literals = length(token >> 4);
+    if (literals > static_cast<size_t>(end - in) || literals > out.size() - made)
+      return false;
+    std::memcpy(out.data() + made, in, literals);
+    made += literals;
+    in += literals;
+    if (in == end)
+      break; /* the last sequence has no match */
+    if (end - in < 2)
+      return false;
+    size_t distance = static_cast<unsigned char>(in[0]) | static_cast<size_t>(static_cast<unsigned char>(in[1])) << 8;
+    in += 2;
+    size_t match = length(token & 15) + 4;
+    if (distance == 0 || distance > made || match > out.size() - made)
+      return false;
+    for (; match > 0; match--, made++)
+      out[made] = out[made - distance];
+  }
+  return made == out.size();
+}
+
+} // namespace sim

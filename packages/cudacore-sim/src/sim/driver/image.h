@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_IMAGE_H
+#define CUDACORE_SIM_IMAGE_H
+
+#include "../engine.h"
+#include "api.h"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace sim {
+
+/*
+ * Code as it was given to the driver: PTX, a cubin, or a fat binary with either. It is kept as bytes and understood
+ * when it is first needed, as libraries are loaded lazily.
+ */
+class Image {
+public:
+  /* Copies the bytes. Null: nothing there that could be code; what the bytes are is found out later. */
+  static std::shared_ptr<Image> copy(const void *code);
+  static std::shared_ptr<Image> take(std::vector<char> bytes);
+
+  /* Understands the bytes, once; long-running, so without the state's lock. */
+  CUresult prepare();
+
+  /* After prepare() has returned CUDA_SUCCESS. */
+  const std::vector<KernelInfo> &kernels() const { return kernel_infos; }
+  const std::vector<Variable> &variables() const { return variable_infos; }
+  const std::shared_ptr<const Module> &module() const { return compiled; } /* null: a cubin, which cannot run */
+  int ptx_version() const { return ptx; }       /* 90 for 9.0; of a cubin the target's capability, as the driver says */
+  int binary_version() const { return binary; } /* the capability that it runs as: 90 for 9.0 */
+
+  const std::string &log() const { return messages; } /* why prepare() failed */
+
+private:
+  CUresult understand();
+  CUresult read_ptx(const char *text, size_t size);
+  CUresult read_cubin(const char *data, size_t size);
+  CUresult read_fat_binary();
+
+  std::vector<char> bytes;
+  std::once_flag once;
+  CUresult result = CUDA_SUCCESS;
+  std::string messages;
+  std::shared_ptr<const Module> compiled;
+  std::vector<KernelInfo> kernel_infos;
+  std::vector<Variable> variable_infos;
+  int ptx = 0, binary = 0;
+};
+
+/* Whether a piece of host memory can be read, as far as can be told without touching it. */
+bool is_mapped(uint64_t address, uint64_t bytes);
+
+bool read_file(const char *name, std::vector<char> &out);
+
+/* What a cubin's sections say. False: it is none, or broken. */
+bool read_elf(const char *data, size_t size, std::vector<KernelInfo> &kernels, std::vector<Variable> &variables,
+              int &capability);
+
+/* Bytes from the start of an ELF file to the end of what its header points to; 0: no ELF file. */
+size_t elf_size(const char *data, size_t readable);
+
+/* Unpacks an LZ4 block to exactly out.size() bytes. */
+bool unpack_lz4(const char *data, size_t size, std::vector<char> &out);
+
+} // namespace sim
+
+#endif

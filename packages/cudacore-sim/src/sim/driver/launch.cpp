@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches of kernels. */
+#include "../control/report.h"
+#include "code.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace sim {
+namespace {
+
+struct Request {
+  Dim3 grid, block, cluster{0, 0, 0};
+  uint32_t dynamic_shared = 0;
+  bool cooperative = false;
+  std::vector<std::shared_ptr<Event>> events; /* to be recorded when the kernel is done */
+};
+
+uint64_t product(const Dim3 &size) { return uint64_t{size[0]} * size[1] * size[2]; }
+
+std::string text_of(const Dim3 &at) {
+  return "(" + std::to_string(at[0]) + "," + std::to_string(at[1]) + "," + std::to_string(at[2]) + ")";
+}
+
+CUresult check_cluster(const KernelInfo &kernel, const KernelSettings &settings, const Device &device,
+                       Request &request) {
+  constexpr uint64_t portable = 8, most = 16;
+  Dim3 set{};
+  for (size_t i = 0; i < 3; i++)
+    set[i] = static_cast<uint32_t>(settings.cluster[i]);
+  Dim3 required = kernel.required_cluster[0] != 0 ? kernel.required_cluster : set;
+  if (required[0] != 0)
+    for (uint32_t &size : required)
+      size = std::max(size, 1u);
+  if (request.cluster[0] == 0)
+    request.cluster = required[0] != 0 ? required : Dim3{1, 1, 1};
+  else if (required[0] != 0 && required != request.cluster)
+    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  uint64_t blocks = product(request.cluster);
+  if (blocks == 0 || blocks > most || (blocks > portable && settings.non_portable_cluster == 0))
+    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  if (blocks > 1 && device_attribute(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < 3; i++)
+    if (request.grid[i] % request.cluster[i] != 0)
+      return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  return CUDA_SUCCESS;
+}
+
+CUresult check_sizes(const Callable &what, const Device &device, Request &request) {
+  const KernelInfo &kernel = what.info();
+  for (int i = 0; i < 3; i++) {
+    auto limit = [&](CUdevice_attribute first) {
+      return static_cast<uint32_t>(device_attribute(static_cast<CUdevice_attribute>(first + i), device));
+    };
+    size_t axis = static_cast<size_t>(i);
+    if (request.grid[axis] == 0 || request.block[axis] == 0 ||
+        request.grid[axis] > limit(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X) ||
+        request.block[axis] > limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X))
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  uint64_t threads = product(request.block);
+  if (threads > static_cast<uint64_t>(most_threads(kernel, device)))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (kernel.required_threads[0] != 0 &&
+      threads != product({kernel.required_threads[0], std::max(kernel.required_threads[1], 1u),
+                          std::max(kernel.required_threads[2], 1u)}))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (request.dynamic_shared > static_cast<uint32_t>(most_dynamic_shared(kernel, *what.settings)))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = check_cluster(kernel, *what.settings, device, request))
+    return result;
+  uint64_t multiprocessors = static_cast<uint64_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
+  if (request.cooperative) {
+    int blocks = active_blocks(kernel, device, static_cast<int>(threads), request.dynamic_shared);
+    if (product(request.grid) > static_cast<uint64_t>(blocks) * multiprocessors)
+      return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  }
+  return CUDA_SUCCESS;
+}
+
+/* The arguments as the kernel finds them: from pointers to each, or from a block that the caller made. */
+CUresult read_arguments(const KernelInfo &kernel, void **parameters, void **extra, std::vector<std::byte> &out) {
+  out.assign(kernel.parameter_bytes, std::byte{0});
+  if (kernel.parameters.empty())
+    return CUDA_SUCCESS;
+  if (parameters != nullptr) {
+    if (extra != nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < kernel.parameters.size(); i++) {
+      const Parameter &parameter = kernel.parameters[i];
+      if (parameters[i] == nullptr)
+        return CUDA_ERROR_INVALID_VALUE;
+      if (parameter.offset + parameter.size <= out.size())
+        std::memcpy(out.data() + parameter.offset, parameters[i], parameter.size);
+    }
+    return CUDA_SUCCESS;
+  }
+  const void *block = nullptr;
+  size_t size = 0;
+  for (size_t i = 0; extra != nullptr && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      block = extra[i + 1];
+    else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[i + 1] != nullptr)
+      std::memcpy(&size, extra[i + 1], sizeof size);
+    else
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (block == nullptr || size < out.size())
+    return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(out.data(), block, out.size());
+  return CUDA_SUCCESS;
+}
+
+CUresult code_of(FaultKind kind) {
+  switch (kind) {
+  case FaultKind::none:
+    return CUDA_SUCCESS;
+  case FaultKind::illegal_address:
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  case FaultKind::misaligned_address:
+    return CUDA_ERROR_MISALIGNED_ADDRESS;
+  case FaultKind::invalid_address_space:
+    return CUDA_ERROR_INVALID_ADDRESS_SPACE;
+  case FaultKind::illegal_instruction:
+    return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+  case FaultKind::assertion:
+    return CUDA_ERROR_ASSERT;
+  case FaultKind::hang:
+    return CUDA_ERROR_LAUNCH_TIMEOUT;
+  case FaultKind::trap:
+    break;
+  }
+  return CUDA_ERROR_LAUNCH_FAILED;
+}
+
+std::string describe_fault(const Fault &fault) {
+  std::string text =
+      "kernel '" + fault.kernel + "', block " + text_of(fault.block) + ", thread " + text_of(fault.thread) + ": ";
+  switch (fault.kind) {
+  case FaultKind::illegal_address:
+  case FaultKind::misaligned_address:
+  case FaultKind::invalid_address_space:
+    text += std::string(fault.kind == FaultKind::misaligned_address ? "misaligned " : "illegal ") +
+            (fault.is_write ? "write of " : "read of ") + std::to_string(fault.access_bytes) + " bytes at " +
+            hex(fault.address) + " in " + (fault.space.empty() ? "global" : fault.space) + " memory";
+    if (fault.kind == FaultKind::illegal_address && (fault.space.empty() || fault.space == "global"))
+      text += ", " + state().memory.explain(fault.address);
+    break;
+  case FaultKind::illegal_instruction:
+    text += "illegal instruction";
+    break;
+  case FaultKind::trap:
+    text += "trap";
+    break;
+  case FaultKind::assertion:
+    text += "assertion failed";
+    break;
+  case FaultKind::hang:
+    text += "no progress";
+    break;
+  case FaultKind::none:
+    break;
+  }
+  if (!fault.detail.empty())
+    text += ": " + fault.detail;
+  if (!fault.source_file.empty())
+    text += " [" + fault.source_file + ":" + std::to_string(fault.source_line) + "]";
+  if (fault.ptx_line != 0)
+    text += " [PTX line " + std::to_string(fault.ptx_line) + "]";
+  return text;
+}
+
+/* On a worker, without the lock. */
+void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &placement, Launch &launch) {
+  State &s = state();
+  {
+    std::lock_guard<std::mutex> guard(s.mutex);
+    launch.memory = s.memory.map_for(*context);
+  }
+  launch.instance = &placement->instance;
+  launch.print = [](const std::string &text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  };
+  Fault fault = run(launch);
+  launch.memory = nullptr;
+  if (fault.kind == FaultKind::none)
+    return;
+  std::lock_guard<std::mutex> guard(s.mutex);
+  report(describe_fault(fault));
+  context->fail(code_of(fault.kind));
+}
+
+CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handle, void **parameters, void **extra) {
+  State &s = state();
+  StreamPtr stream;
+  Callable what;
+  if (handle == nullptr)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult result = find_stream(stream_handle, stream))
+    return result;
+  ContextPtr context = stream->context.lock();
+  if (CUresult result = find_callable(handle, context, what))
+    return result;
+  if (what.context != context)
+    return CUDA_ERROR_INVALID_HANDLE;
+  auto launch = std::make_shared<Launch>();
+  if (CUresult result = read_arguments(what.info(), parameters, extra, launch->parameters))
+    return result;
+  if (CUresult result = check_sizes(what, *context->device, request))
+    return result;
+  if (what.image->module() == nullptr) {
+    report("kernel '" + what.info().name + "' is in a cubin, which cannot run here: compile to PTX instead");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  std::shared_ptr<Placement> placement;
+  if (CUresult result = place(context, what.image, placement))
+    return result;
+  launch->kernel = what.index;
+  launch->grid = request.grid;
+  launch->block = request.block;
+  launch->cluster = request.cluster;
+  launch->dynamic_shared_bytes = request.dynamic_shared;
+  launch->cooperative = request.cooperative;
+  launch->multiprocessors =
+      static_cast<uint32_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, *context->device));
+  launch->grid_id = s.next_grid_id++;
+  launch->printf_limit = context->limits.printf_fifo;
+  launch->instruction_limit = config().instruction_limit;
+  UnitPtr unit = new_unit("kernel", context, [context, placement, launch] { run_kernel(context, placement, *launch); });
+  enqueue(stream, unit);
+  for (const std::shared_ptr<Event> &event : request.events)
+    event->recorded = unit;
+  return CUDA_SUCCESS;
+}
+
+CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, Request &request) {
+  for (unsigned i = 0; i < count; i++) {
+    const CUlaunchAttributeValue &value = attributes[i].value;
+    std::shared_ptr<Event> event;
+    switch (static_cast<int>(attributes[i].id)) {
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+      request.cooperative = value.cooperative != 0;
+      break;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+      request.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+      if (product(request.cluster) == 0)
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+      break;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+      if (CUresult result = find_object(state().events, Kind::event, value.programmaticEvent.event, event))
+        return result;
+      request.events.push_back(event);
+      break;
+    default: /* says how to run it, not what it does */
+      if (attributes[i].id >= CU_LAUNCH_ATTRIBUTE_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+namespace api {
+
+CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+                        unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
+  Request request;
+  request.grid = {gridDimX, gridDimY, gridDimZ};
+  request.block = {blockDimX, blockDimY, blockDimZ};
+  request.dynamic_shared = sharedMemBytes;
+  return launch_kernel(f, std::move(request), hStream, kernelParams, extra);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                                   unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+                                   unsigned int sharedMemBytes, CUstream hStream, void **kernelParams) {
+  Request request;
+  request.grid = {gridDimX, gridDimY, gridDimZ};
+  request.block = {blockDimX, blockDimY, blockDimZ};
+  request.dynamic_shared = sharedMemBytes;
+  request.cooperative = true;
+  return launch_kernel(f, std::move(request), hStream, kernelParams, nullptr);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
+  Request request;
+  if (config == nullptr || (config->attrs == nullptr && config->numAttrs != 0))
+    return CUDA_ERROR_INVALID_VALUE;
+  request.grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
+  request.block = {config->blockDimX, config->blockDimY, config->blockDimZ};
+  request.dynamic_shared = config->sharedMemBytes;
+  if (CUresult result = read_attributes(config->attrs, config->numAttrs, request))
+    return result;
+  return launch_kernel(f, std::move(request), config->hStream, kernelParams, extra);
+}
+
+} // namespace api
+} // namespace sim

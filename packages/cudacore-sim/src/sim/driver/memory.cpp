@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The record of all memory: what an address is, who may use it, and what kernels see. */
+#include "memory.h"
+
+#include "../control/report.h"
+#include "state.h"
+
+#include <algorithm>
+
+namespace sim {
+namespace {
+
+constexpr size_t history_length = 4096; /* freed allocations that reports can name */
+
+uint64_t distance(uint64_t address, uint64_t base, uint64_t size) {
+  if (address < base)
+    return base - address;
+  return address < base + size ? 0 : address - (base + size) + 1;
+}
+
+std::string bytes_text(uint64_t bytes) { return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes"); }
+
+std::string where_text(uint64_t address, uint64_t base, uint64_t size) {
+  if (address < base)
+    return bytes_text(base - address) + " before ";
+  if (address < base + size)
+    return bytes_text(address - base) + " into ";
+  return bytes_text(address - (base + size)) + " past the end of ";
+}
+
+std::string block_text(const char *kind, uint64_t id, uint64_t base, uint64_t size) {
+  return std::string("the ") + bytes_text(size) + " of " + kind + " at " + hex(base) + " (allocation " +
+         std::to_string(id) + ")";
+}
+
+} // namespace
+
+const char *describe(Allocation::Kind kind) {
+  switch (kind) {
+  case Allocation::Kind::device:
+    return "device memory";
+  case Allocation::Kind::pooled:
+    return "stream-ordered memory";
+  case Allocation::Kind::pinned:
+    return "pinned host memory";
+  case Allocation::Kind::registered:
+    return "registered host memory";
+  case Allocation::Kind::managed:
+    return "managed memory";
+  case Allocation::Kind::mapped:
+    return "mapped memory";
+  }
+  return "memory";
+}
+
+bool may_access(const Context &context, const Allocation &allocation, bool write) {
+  int ordinal = context.device->ordinal;
+  auto granted = [&](const auto &list) {
+    for (const auto &[device, writable] : list)
+      if (device == ordinal)
+        return writable || !write;
+    return false;
+  };
+  switch (allocation.kind) {
+  case Allocation::Kind::pinned:
+  case Allocation::Kind::registered:
+  case Allocation::Kind::managed:
+    return true;
+  case Allocation::Kind::mapped:
+    return granted(allocation.access);
+  case Allocation::Kind::pooled:
+    return allocation.host_accessible() || allocation.device == context.device || granted(allocation.pool->access);
+  case Allocation::Kind::device: {
+    if (allocation.device == context.device)
+      return true;
+    ContextPtr owner = allocation.context.lock();
+    return owner != nullptr && context.peers.count(owner->handle) != 0;
+  }
+  }
+  return false;
+}
+
+void Memory::add(AllocationPtr allocation) {
+  allocation->id = next_id++;
+  uint64_t base = allocation->base;
+  allocations[base] = std::move(allocation);
+  changed();
+}
+
+void Memory::remove(const AllocationPtr &allocation, const char *by) {
+  history.push_back({allocation->base, allocation->size, allocation->id, describe(allocation->kind), by});
+  if (history.size() > history_length)
+    history.pop_front();
+  allocations.erase(allocation->base);
+  changed();
+}
+
+AllocationPtr Memory::find(uint64_t address) const {
+  auto after = allocations.upper_bound(address);
+  if (after == allocations.begin())
+    return nullptr;
+  const AllocationPtr &candidate = std::prev(after)->second;
+  return address < candidate->end() ? candidate : nullptr;
+}
+
+std::vector<AllocationPtr> Memory::all() const {
+  std::vector<AllocationPtr> found;
+  for (const auto &entry : allocations)
+    found.push_back(entry.second);
+  return found;
+}
+
+bool Memory::accessible(const Context &context, uint64_t address, uint64_t size, bool write, Check check) const {
+  if (size > UINT64_MAX - address)
+    return false;
+  for (uint64_t at = address, end = address + size; at < end;) {
+    AllocationPtr allocation = find(at);
+    if (allocation == nullptr || (check == Check::copy_at_run ? !allocation->visible : allocation->freed))
+      return false;
+    if (allocation->kind == Allocation::Kind::mapped && !may_access(context, *allocation, write))
+      return false;
+    if (allocation->kind != Allocation::Kind::mapped && allocation->end() < end)
+      return false;
+    at = allocation->end();
+  }
+  return true;
+}
+
+std::shared_ptr<const MemoryMap> Memory::map_for(Context &context) {
+  if (context.map != nullptr && context.map_version == version)
+    return context.map;
+  auto map = std::make_shared<MemoryMap>();
+  map->ranges.reserve(allocations.size());
+  for (const auto &[base, allocation] : allocations)
+    if (allocation->visible && may_access(context, *allocation, false))
+      map->ranges.push_back(
+          {base, allocation->end(), allocation->host, may_access(context, *allocation, true), allocation->id});
+  context.map = map;
+  context.map_version = version;
+  return map;
+}
+
+std::string Memory::explain(uint64_t address) const {
+  const Freed *freed = nullptr;
+  for (const Freed &entry : history)
+    if (distance(address, entry.base, entry.size) == 0)
+      freed = &entry; /* the latest */
+  AllocationPtr nearest;
+  auto after = allocations.upper_bound(address);
+  for (auto candidate : {after, after == allocations.begin() ? allocations.end() : std::prev(after)})
+    if (candidate != allocations.end() &&
+        (nearest == nullptr || distance(address, candidate->second->base, candidate->second->size) <
+                                   distance(address, nearest->base, nearest->size)))
+      nearest = candidate->second;
+  if (nearest != nullptr && distance(address, nearest->base, nearest->size) == 0) {
+    std::string text = where_text(address, nearest->base, nearest->size) +
+                       block_text(describe(nearest->kind), nearest->id, nearest->base, nearest->size);
+    if (nearest->freed || !nearest->visible)
+      return text + ", which is not allocated at this point of its stream's order";
+    return text + (nearest->device != nullptr ? " of device " + std::to_string(nearest->device->ordinal) : "");
+  }
+  if (freed != nullptr)
+    return where_text(address, freed->base, freed->size) +
+           block_text(freed->kind, freed->id, freed->base, freed->size) + ", which was freed by " + freed->by;
+  if (address < 4096)
+    return "a null pointer, or an offset from one";
+  if (nearest == nullptr)
+    return "there is no allocation";
+  return where_text(address, nearest->base, nearest->size) +
+         block_text(describe(nearest->kind), nearest->id, nearest->base, nearest->size) + ", the nearest allocation";
+}
+
+bool Device::charge(uint64_t bytes) {
+  if (bytes > memory - used)
+    return false;
+  used += bytes;
+  return true;
+}
+
+CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationPtr &out) {
+  Device &device = *context->device;
+  if (!device.charge(size))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  uint64_t base = state().arena.take(size);
+  if (base == 0) {
+    device.discharge(size);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  out = std::make_shared<Allocation>();
+  out->base = base;
+  out->size = size;
+  out->host = state().arena.host(base);
+  out->device = &device;
+  out->context = context;
+  state().memory.add(out);
+  return CUDA_SUCCESS;
+}
+
+} // namespace sim

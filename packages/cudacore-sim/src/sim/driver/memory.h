@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_MEMORY_H
+#define CUDACORE_SIM_MEMORY_H
+
+#include "../engine.h"
+#include "api.h"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace sim {
+
+struct Context;
+struct Device;
+struct Pool;
+
+/*
+ * Device addresses: a range in which nothing is mapped, so that host code that dereferences one crashes, and a file in
+ * memory that holds what is there, mapped elsewhere. Memory is committed when it is touched. What is freed gives its
+ * pages back, and its addresses are not used again for long, so that use after free is seen.
+ */
+class Arena {
+public:
+  static constexpr uint64_t large = 2 << 20; /* and its multiples: alignment of what is not small, as on a GPU */
+
+  bool open(uint64_t wanted);
+  uint64_t take(uint64_t size); /* 0: no addresses left */
+  void give_back(uint64_t base, uint64_t size);
+  bool contains(uint64_t address) const { return address - first < length; }
+  std::byte *host(uint64_t address) const { return backing + (address - first); }
+
+private:
+  static uint64_t footprint(uint64_t size);
+  void punch(uint64_t base, uint64_t size);
+
+  uint64_t first = 0, length = 0, used = 0;
+  std::byte *backing = nullptr;
+  int file = -1;
+  std::unordered_map<uint64_t, std::deque<uint64_t>> vacant; /* by footprint, oldest first */
+};
+
+/* Physical memory of cuMemCreate, and what else can be mapped. */
+struct Physical {
+  Device *device;
+  uint64_t base; /* in the arena, where it is backed; never given out */
+  uint64_t size;
+  CUmemAllocationProp properties;
+  uint64_t handle = 0;
+  uint64_t references = 1; /* of handles; mappings hold the object itself */
+  ~Physical();
+};
+
+struct Allocation {
+  enum class Kind { device, pooled, pinned, registered, managed, mapped };
+  Kind kind = Kind::device;
+  uint64_t base = 0, size = 0;
+  std::byte *host = nullptr; /* where it really is; equal to base where the host can use it */
+  Device *device = nullptr;
+  std::weak_ptr<Context> context; /* that it was made in; pooled and mapped memory has none */
+  std::shared_ptr<Pool> pool;
+  std::shared_ptr<Physical> physical; /* mapped */
+  uint64_t id = 0;                    /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
+  unsigned flags = 0;
+  bool sync_memops = false;
+  bool internal = false;                    /* a variable of a module: nobody frees it by its address */
+  bool visible = true;                      /* to work that runs now; pooled memory: from its allocation to its free */
+  bool freed = false;                       /* cuMemFreeAsync was called */
+  std::vector<std::pair<int, bool>> access; /* mapped: device, and whether it may write; empty: nobody */
+  bool host_accessible() const { return reinterpret_cast<uint64_t>(host) == base; }
+  uint64_t end() const { return base + size; }
+};
+
+using AllocationPtr = std::shared_ptr<Allocation>;
+
+const char *describe(Allocation::Kind kind);
+
+/* All memory that CUDA knows. Functions are called with the state's lock held. */
+class Memory {
+public:
+  void add(AllocationPtr allocation);
+  void remove(const AllocationPtr &allocation, const char *by);
+  AllocationPtr find(uint64_t address) const; /* that contains it, also one that is being freed */
+  std::vector<AllocationPtr> all() const;
+
+  /*
+   * Whether [address, address + size) is in one allocation, or in mappings side by side, and may be copied: by a call
+   * that is made now, or by work that runs now. Copies between devices need no peer access.
+   */
+  enum class Check { copy, copy_at_run };
+  bool accessible(const Context &context, uint64_t address, uint64_t size, bool write, Check check) const;
+
+  void changed() { version++; }
+  uint64_t current_version() const { return version; }
+  std::shared_ptr<const MemoryMap> map_for(Context &context);
+
+  /* The allocation that an address was in or is nearest to, in words. */
+  std::string explain(uint64_t address) const;
+
+  uint64_t next_id = 1;
+
+private:
+  struct Freed {
+    uint64_t base, size, id;
+    const char *kind, *by;
+  };
+  std::map<uint64_t, AllocationPtr> allocations;
+  std::deque<Freed> history;
+  uint64_t version = 1;
+};
+
+/* What may be done with an allocation on a device. */
+bool may_access(const Context &context, const Allocation &allocation, bool write);
+
+} // namespace sim
+
+#endif

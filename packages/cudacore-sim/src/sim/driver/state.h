@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_STATE_H
+#define CUDACORE_SIM_STATE_H
+
+#include "../control/config.h"
+#include "call.h"
+#include "executor.h"
+#include "handles.h"
+#include "memory.h"
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace sim {
+
+class Image;
+struct Placement;
+
+struct Stream {
+  uint64_t handle = 0; /* 0: the legacy default stream, or a thread's */
+  std::weak_ptr<Context> context;
+  unsigned flags = 0; /* CU_STREAM_NON_BLOCKING */
+  int priority = 0;
+  uint64_t id = 0;
+  CUstreamAttrValue synchronization_policy{}, access_policy{}, memory_domain{}, memory_domain_map{};
+  UnitPtr tail; /* what was submitted last */
+  bool legacy = false;
+  bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }
+};
+
+using StreamPtr = std::shared_ptr<Stream>;
+
+struct Event {
+  uint64_t handle = 0;
+  std::weak_ptr<Context> context;
+  unsigned flags = 0;
+  UnitPtr recorded; /* null: never */
+  bool imported = false;
+};
+
+struct Pool {
+  uint64_t handle = 0;
+  Device *device = nullptr;         /* null: of the host */
+  bool is_shared_with_host() const; /* pinned or managed: at the same address on both sides */
+  CUmemPoolProps properties{};
+  bool is_default = false, destroyed = false;
+  std::array<int, 3> reuse{1, 1, 1};
+  uint64_t threshold = 0;
+  uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
+  std::map<int, bool> access;  /* device: may write; the pool's own device always may */
+  bool reserve(uint64_t more); /* beyond what is used */
+  void trim(uint64_t keep);
+};
+
+struct Limits {
+  size_t stack = 1024, printf_fifo = 8650752, malloc_heap = 8388608, sync_depth = 2, pending_launches = 2048,
+         l2_fetch = 64, persisting_l2 = 11796480;
+};
+
+struct Context : std::enable_shared_from_this<Context> {
+  uint64_t handle = 0;
+  Device *device = nullptr;
+  bool primary = false, destroyed = false;
+  unsigned flags = 0;
+  uint64_t id = 0;
+  Limits limits;
+  CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
+  CUresult error = CUDA_SUCCESS; /* sticky */
+  StreamPtr legacy;
+  std::unordered_map<uint64_t, StreamPtr> per_thread; /* by thread */
+  std::set<StreamPtr> streams;                        /* those that were created */
+  std::vector<UnitPtr> orphans;                       /* work of streams that were destroyed before it was done */
+  std::set<uint64_t> peers;                           /* contexts whose memory this one may use */
+  std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use here */
+  std::shared_ptr<const MemoryMap> map;                           /* of memory at map_version */
+  uint64_t map_version = 0;
+  void fail(CUresult code);
+};
+
+using ContextPtr = std::shared_ptr<Context>;
+
+struct Device {
+  int ordinal = 0;
+  uint64_t memory = 0, used = 0;
+  ContextPtr primary;          /* while it is retained */
+  uint64_t primary_handle = 0; /* the same for good; 0: there was none yet */
+  unsigned primary_references = 0, primary_flags = 0;
+  std::shared_ptr<Pool> default_pool, current_pool;
+  CUresult error = CUDA_SUCCESS; /* of a kernel that failed; new contexts meet it, too */
+  bool charge(uint64_t bytes);
+  void discharge(uint64_t bytes) { used -= bytes; }
+};
+
+struct Library {
+  uint64_t handle = 0;
+  std::shared_ptr<Image> image;
+  std::vector<uint64_t> kernels; /* handles, in the order of the module; filled when first asked for */
+};
+
+struct LoadedModule {
+  uint64_t handle = 0;
+  std::shared_ptr<Image> image;
+  std::weak_ptr<Context> context;
+  bool of_library = false;              /* what cuLibraryGetModule gave */
+  std::map<size_t, uint64_t> functions; /* handles, by the index in the image; those that were asked for */
+};
+
+/* Code in a context: its variables are placed. */
+struct Placement {
+  Instance instance;
+  std::vector<AllocationPtr> variables; /* null: external, or of no size */
+};
+
+/* What cuFuncSetAttribute and cuKernelSetAttribute can set. */
+struct KernelSettings {
+  int dynamic_shared = -1; /* -1: what 48 KiB leave */
+  int carveout = -1;
+  int cluster[3] = {0, 0, 0};
+  int non_portable_cluster = 0, cluster_scheduling = 0;
+};
+
+struct Kernel {
+  uint64_t handle = 0;
+  std::weak_ptr<Library> library;
+  std::shared_ptr<Image> image;
+  size_t index = 0;                       /* in the image */
+  std::map<int, KernelSettings> settings; /* by device */
+};
+
+struct Function {
+  uint64_t handle = 0;
+  std::weak_ptr<Context> context;
+  std::weak_ptr<LoadedModule> module; /* of cuModuleGetFunction */
+  std::weak_ptr<Kernel> kernel;       /* of cuKernelGetFunction; module or kernel is set */
+  std::shared_ptr<Image> image;
+  size_t index = 0;
+  KernelSettings settings;
+};
+
+struct State {
+  std::mutex mutex; /* guards everything below, and all objects */
+  bool initialised = false;
+  Arena arena;
+  Memory memory;
+  Executor executor;
+  std::vector<std::unique_ptr<Device>> devices;
+  Handles<Context> contexts{Kind::context};
+  Handles<Stream> streams{Kind::stream};
+  Handles<Event> events{Kind::event};
+  Handles<Pool> pools{Kind::pool};
+  Handles<Library> libraries{Kind::library};
+  Handles<Kernel> kernels{Kind::kernel};
+  Handles<LoadedModule> modules{Kind::module};
+  Handles<Function> functions{Kind::function};
+  Handles<Physical> physicals{Kind::physical};
+  std::map<uint64_t, uint64_t> reservations; /* of addresses: base, size */
+  uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
+};
+
+State &state();
+
+/* ---- the thread's contexts */
+
+ContextPtr current_context();             /* null: none */
+std::vector<ContextPtr> &context_stack(); /* of this thread; the last one is current */
+CUresult need_context(ContextPtr &out);   /* the current one, usable; else the code to return */
+CUresult usable(const ContextPtr &context);
+CUresult find_context(CUcontext handle, ContextPtr &out);
+CUresult find_device(CUdevice ordinal, Device *&out);
+int device_attribute(CUdevice_attribute attribute, const Device &device);
+ContextPtr new_context(Device &device, unsigned flags, bool primary);
+void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lock);
+
+/* ---- work */
+
+CUresult find_stream(CUstream handle, StreamPtr &out);
+void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> extra = {});
+std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* what a synchronisation with it waits for */
+CUresult synchronize(const StreamPtr &stream);             /* waits; the context's error */
+CUresult synchronize(const ContextPtr &context);
+std::vector<UnitPtr> outstanding(Context &context); /* all of its work */
+UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
+                 std::function<void()> finish = nullptr);
+
+/* ---- memory */
+
+CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationPtr &out);
+std::byte *map_host_memory(uint64_t size); /* null: there is none */
+void release_memory(const AllocationPtr &allocation, const char *by);
+void shrink_pools(const Device &device); /* at a synchronisation: down to their release thresholds */
+
+/* ---- tables */
+
+void report_stale(Kind kind, uint64_t handle);
+
+inline uint64_t value_of(const void *handle) { return reinterpret_cast<uint64_t>(handle); }
+template <class H> H handle_of(uint64_t value) { return reinterpret_cast<H>(value); }
+
+template <class T> CUresult find_object(Handles<T> &handles, Kind kind, const void *handle, std::shared_ptr<T> &out) {
+  out = handles.find(value_of(handle));
+  if (out != nullptr)
+    return CUDA_SUCCESS;
+  if (handles.was_destroyed(value_of(handle)))
+    report_stale(kind, value_of(handle));
+  return CUDA_ERROR_INVALID_HANDLE;
+}
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams: they only say what a unit of work depends on. */
+#include "../control/report.h"
+#include "state.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+namespace sim {
+namespace {
+
+constexpr int least_priority = 0, greatest_priority = -5;
+constexpr uint64_t per_thread_stream_id = 13;
+
+uint64_t this_thread() {
+  static std::atomic<uint64_t> next{1};
+  static thread_local const uint64_t id = next++;
+  return id;
+}
+
+StreamPtr per_thread_stream(const ContextPtr &context) {
+  StreamPtr &stream = context->per_thread[this_thread()];
+  if (stream == nullptr) {
+    stream = std::make_shared<Stream>();
+    stream->context = context;
+    stream->id = per_thread_stream_id;
+  }
+  return stream;
+}
+
+/* Those that the legacy default stream waits for, and that wait for it. */
+std::vector<StreamPtr> blocking_streams(const Context &context) {
+  std::vector<StreamPtr> found;
+  for (const StreamPtr &stream : context.streams)
+    if (stream->blocking())
+      found.push_back(stream);
+  for (const auto &entry : context.per_thread)
+    found.push_back(entry.second);
+  return found;
+}
+
+bool is_default(CUstream handle) {
+  return handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+}
+
+CUresult create(CUstream *out, unsigned flags, int priority) {
+  ContextPtr context;
+  if (CUresult result = need_context(context))
+    return result;
+  if (out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto stream = std::make_shared<Stream>();
+  stream->context = context;
+  stream->flags = flags;
+  stream->priority = std::clamp(priority, greatest_priority, least_priority);
+  stream->id = state().next_stream_id++;
+  stream->handle = state().streams.add(stream);
+  context->streams.insert(stream);
+  *out = handle_of<CUstream>(stream->handle);
+  return CUDA_SUCCESS;
+}
+
+CUstreamAttrValue *attribute_of(Stream &stream, CUstreamAttrID attribute) {
+  switch (attribute) {
+  case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+    return &stream.synchronization_policy;
+  case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    return &stream.access_policy;
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+    return &stream.memory_domain;
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    return &stream.memory_domain_map;
+  default:
+    return nullptr;
+  }
+}
+
+} // namespace
+
+CUresult find_stream(CUstream handle, StreamPtr &out) {
+  if (is_default(handle)) {
+    ContextPtr context;
+    if (CUresult result = need_context(context))
+      return result;
+    bool own = handle == CU_STREAM_PER_THREAD || (handle == nullptr && Call::current().per_thread);
+    out = own ? per_thread_stream(context) : context->legacy;
+    return CUDA_SUCCESS;
+  }
+  if (CUresult result = find_object(state().streams, Kind::stream, handle, out))
+    return result;
+  return usable(out->context.lock());
+}
+
+UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work,
+                 std::function<void()> finish) {
+  auto unit = std::make_shared<Unit>();
+  unit->name = name;
+  unit->context = context;
+  unit->work = std::move(work);
+  unit->finish = std::move(finish);
+  return unit;
+}
+
+std::vector<UnitPtr> outstanding(const StreamPtr &stream) {
+  std::vector<UnitPtr> units{stream->tail};
+  ContextPtr context = stream->context.lock();
+  if (stream->legacy && context != nullptr)
+    for (const StreamPtr &other : blocking_streams(*context))
+      units.push_back(other->tail);
+  return units;
+}
+
+void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> extra) {
+  std::vector<UnitPtr> dependencies = outstanding(stream);
+  if (stream->blocking())
+    dependencies.push_back(stream->context.lock()->legacy->tail);
+  dependencies.insert(dependencies.end(), extra.begin(), extra.end());
+  unit->priority = stream->priority;
+  stream->tail = unit;
+  state().executor.submit(unit, dependencies);
+}
+
+CUresult synchronize(const StreamPtr &stream) {
+  ContextPtr context = stream->context.lock();
+  for (const UnitPtr &unit : outstanding(stream))
+    state().executor.wait(Call::current().lock, unit);
+  if (context == nullptr)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  shrink_pools(*context->device);
+  return usable(context);
+}
+
+std::vector<UnitPtr> outstanding(Context &context) {
+  auto is_done = [](const UnitPtr &unit) { return unit->done; };
+  context.orphans.erase(std::remove_if(context.orphans.begin(), context.orphans.end(), is_done), context.orphans.end());
+  std::vector<UnitPtr> units = context.orphans;
+  units.push_back(context.legacy->tail);
+  for (const StreamPtr &stream : context.streams)
+    units.push_back(stream->tail);
+  for (const auto &entry : context.per_thread)
+    units.push_back(entry.second->tail);
+  return units;
+}
+
+CUresult synchronize(const ContextPtr &context) {
+  for (const UnitPtr &unit : outstanding(*context))
+    state().executor.wait(Call::current().lock, unit);
+  shrink_pools(*context->device);
+  return usable(context);
+}
+
+namespace api {
+
+CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags) { return create(phStream, Flags, 0); }
+
+CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
+  return create(phStream, flags, priority);
+}
+
+CUresult cuStreamDestroy_v2(CUstream hStream) {
+  StreamPtr stream;
+  if (is_default(hStream))
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult result = find_object(state().streams, Kind::stream, hStream, stream))
+    return result;
+  ContextPtr context = stream->context.lock();
+  /* Its work goes on, and is part of the context's. */
+  if (stream->tail != nullptr && !stream->tail->done)
+    context->orphans.push_back(stream->tail);
+  context->streams.erase(stream);
+  state().streams.remove(stream->handle);
+  return context->error;
+}
+
+CUresult cuStreamSynchronize(CUstream hStream) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  return synchronize(stream);
+}
+
+CUresult cuStreamQuery(CUstream hStream) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  state().executor.poll();
+  for (const UnitPtr &unit : outstanding(stream))
+    if (unit != nullptr && !unit->done)
+      return CUDA_ERROR_NOT_READY;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetPriority(CUstream hStream, int *priority) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (priority == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *priority = stream->priority;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (flags == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *flags = stream->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (streamId == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *streamId = stream->id;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (device == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *device = stream->context.lock()->device->ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (pctx == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *pctx = handle_of<CUcontext>(stream->context.lock()->handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
+  CUresult result = api::cuStreamGetCtx(hStream, pCtx);
+  if (result == CUDA_SUCCESS && pGreenCtx != nullptr)
+    *pGreenCtx = nullptr;
+  return result;
+}
+
+CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (phCtx == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *phCtx = nullptr;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
+  StreamPtr stream;
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if ((Flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
+    return result;
+  if (event->recorded != nullptr && !event->recorded->done)
+    enqueue(stream, new_unit("event wait", stream->context.lock()), {event->recorded});
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (captureStatus == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
+                                   CUgraph *graph_out, const CUgraphNode **dependencies_out,
+                                   const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out) {
+  CUresult result = api::cuStreamIsCapturing(hStream, captureStatus_out);
+  if (result != CUDA_SUCCESS)
+    return result;
+  if (id_out != nullptr)
+    *id_out = 0;
+  if (graph_out != nullptr)
+    *graph_out = nullptr;
+  if (dependencies_out != nullptr)
+    *dependencies_out = nullptr;
+  if (edgeData_out != nullptr)
+    *edgeData_out = nullptr;
+  if (numDependencies_out != nullptr)
+    *numDependencies_out = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
+                                   CUgraph *graph_out, const CUgraphNode **dependencies_out,
+                                   size_t *numDependencies_out) {
+  return api::cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, nullptr,
+                                        numDependencies_out);
+}
+
+CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out) {
+  return api::cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, nullptr, nullptr, nullptr, nullptr);
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::swap(*mode, current);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (value_out == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
+    value_out->priority = stream->priority;
+    return CUDA_SUCCESS;
+  }
+  CUstreamAttrValue *value = attribute_of(*stream, attr);
+  if (value == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(value_out, value, sizeof *value);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (value == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
+    stream->priority = std::clamp(value->priority, greatest_priority, least_priority);
+    return CUDA_SUCCESS;
+  }
+  CUstreamAttrValue *field = attribute_of(*stream, attr);
+  if (field == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(field, value, sizeof *field);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCopyAttributes(CUstream dst, CUstream src) {
+  StreamPtr to, from;
+  if (CUresult result = find_stream(dst, to))
+    return result;
+  if (CUresult result = find_stream(src, from))
+    return result;
+  to->synchronization_policy = from->synchronization_policy;
+  to->access_policy = from->access_policy;
+  to->memory_domain = from->memory_domain;
+  to->memory_domain_map = from->memory_domain_map;
+  return CUDA_SUCCESS;
+}
+
+} // namespace api
+} // namespace sim

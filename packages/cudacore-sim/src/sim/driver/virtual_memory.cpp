@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Virtual memory management: ranges of addresses, physical memory, and mappings of the one to the other. */
+#include "../control/report.h"
+#include "state.h"
+
+#include <algorithm>
+
+namespace sim {
+namespace {
+
+constexpr uint64_t granularity = 2 << 20;
+
+CUresult check_properties(const CUmemAllocationProp *properties, Device *&device) {
+  if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
+  switch (static_cast<int>(properties->location.type)) {
+  case CU_MEM_LOCATION_TYPE_DEVICE:
+    break;
+  case CU_MEM_LOCATION_TYPE_HOST:
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+    return CUDA_ERROR_NOT_SUPPORTED;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if ((properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  return find_device(properties->location.id, device);
+}
+
+CUresult find_physical(CUmemGenericAllocationHandle handle, std::shared_ptr<Physical> &out) {
+  return find_object(state().physicals, Kind::physical, handle_of<void *>(handle), out) == CUDA_SUCCESS
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The mappings that make up a range exactly; empty: it is not one, or has holes. */
+std::vector<AllocationPtr> mappings_in(uint64_t address, uint64_t size) {
+  std::vector<AllocationPtr> found;
+  if (size == 0 || size > UINT64_MAX - address)
+    return found;
+  for (uint64_t at = address; at < address + size;) {
+    AllocationPtr mapping = state().memory.find(at);
+    if (mapping == nullptr || mapping->kind != Allocation::Kind::mapped || mapping->base != at ||
+        mapping->end() > address + size)
+      return {};
+    found.push_back(mapping);
+    at = mapping->end();
+  }
+  return found;
+}
+
+/* Whether [address, address + size) is in one reserved range. */
+bool is_reserved(uint64_t address, uint64_t size) {
+  const auto &reservations = state().reservations;
+  auto after = reservations.upper_bound(address);
+  if (after == reservations.begin())
+    return false;
+  auto [base, length] = *std::prev(after);
+  return size <= length && address - base <= length - size;
+}
+
+} // namespace
+
+namespace api {
+
+CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *prop,
+                                       CUmemAllocationGranularity_flags option) {
+  Device *device = nullptr;
+  if (out == nullptr || option < CU_MEM_ALLOC_GRANULARITY_MINIMUM || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = check_properties(prop, device))
+    return result;
+  *out = granularity;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr, unsigned long long flags) {
+  State &s = state();
+  bool bad_alignment = (alignment & (alignment - 1)) != 0;
+  if (ptr == nullptr || size == 0 || size % granularity != 0 || bad_alignment || flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (alignment > granularity)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  uint64_t base = s.arena.take(size);
+  if (base == 0)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  s.reservations[base] = size;
+  *ptr = base;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
+  State &s = state();
+  auto found = s.reservations.find(ptr);
+  if (found == s.reservations.end() || found->second != size)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (const AllocationPtr &allocation : s.memory.all())
+    if (allocation->kind == Allocation::Kind::mapped && allocation->base - ptr < size) {
+      report("cuMemAddressFree was given a range in which memory is mapped: " + s.memory.explain(allocation->base));
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  s.arena.give_back(ptr, size);
+  s.reservations.erase(found);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+                     unsigned long long flags) {
+  State &s = state();
+  Device *device = nullptr;
+  if (handle == nullptr || size == 0 || size % granularity != 0 || flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = check_properties(prop, device))
+    return result;
+  if (!device->charge(size))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  uint64_t base = s.arena.take(size);
+  if (base == 0) {
+    device->discharge(size);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  auto physical = std::make_shared<Physical>();
+  physical->device = device;
+  physical->base = base;
+  physical->size = size;
+  physical->properties = *prop;
+  physical->handle = s.physicals.add(physical);
+  *handle = physical->handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  std::shared_ptr<Physical> physical;
+  if (CUresult result = find_physical(handle, physical))
+    return result;
+  if (--physical->references == 0)
+    state().physicals.remove(handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags) {
+  State &s = state();
+  std::shared_ptr<Physical> physical;
+  if (CUresult result = find_physical(handle, physical))
+    return result;
+  if (flags != 0 || size == 0 || size % granularity != 0 || offset % granularity != 0 || ptr % granularity != 0 ||
+      offset > physical->size || size > physical->size - offset || !is_reserved(ptr, size))
+    return CUDA_ERROR_INVALID_VALUE;
+  for (const AllocationPtr &other : s.memory.all())
+    if (other->base < ptr + size && ptr < other->end())
+      return CUDA_ERROR_INVALID_VALUE;
+  auto mapping = std::make_shared<Allocation>();
+  mapping->kind = Allocation::Kind::mapped;
+  mapping->base = ptr;
+  mapping->size = size;
+  mapping->host = s.arena.host(physical->base + offset);
+  mapping->device = physical->device;
+  mapping->physical = physical;
+  s.memory.add(mapping);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
+  State &s = state();
+  std::vector<AllocationPtr> mappings = mappings_in(ptr, size);
+  if (mappings.empty())
+    return CUDA_ERROR_INVALID_VALUE;
+  for (const ContextPtr &context : s.contexts.all())
+    for (const UnitPtr &unit : outstanding(*context))
+      s.executor.wait(Call::current().lock, unit);
+  if (mappings_in(ptr, size) != mappings)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (const AllocationPtr &mapping : mappings)
+    release_memory(mapping, "cuMemUnmap");
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
+  std::vector<AllocationPtr> mappings = mappings_in(ptr, size);
+  if (mappings.empty() || desc == nullptr || count == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; i++) {
+    Device *device = nullptr;
+    if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult result = find_device(desc[i].location.id, device))
+      return result;
+  }
+  for (const AllocationPtr &mapping : mappings)
+    for (size_t i = 0; i < count; i++) {
+      auto &access = mapping->access;
+      int ordinal = desc[i].location.id;
+      auto is_same = [&](const auto &entry) { return entry.first == ordinal; };
+      access.erase(std::remove_if(access.begin(), access.end(), is_same), access.end());
+      if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+        access.push_back({ordinal, desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+    }
+  state().memory.changed();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
+  AllocationPtr mapping = state().memory.find(ptr);
+  if (flags == nullptr || location == nullptr || mapping == nullptr || mapping->kind != Allocation::Kind::mapped)
+    return CUDA_ERROR_INVALID_VALUE;
+  *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  for (const auto &[ordinal, writable] : mapping->access)
+    if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && ordinal == location->id)
+      *flags = writable ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
+  std::shared_ptr<Physical> physical;
+  if (CUresult result = find_physical(handle, physical))
+    return result;
+  if (prop == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *prop = physical->properties;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
+  State &s = state();
+  AllocationPtr mapping = s.memory.find(value_of(addr));
+  if (handle == nullptr || mapping == nullptr || mapping->kind != Allocation::Kind::mapped)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<Physical> physical = mapping->physical;
+  if (physical->references++ == 0) /* its last handle is gone, and only the mapping holds it */
+    physical->handle = s.physicals.add(physical);
+  *handle = physical->handle;
+  return CUDA_SUCCESS;
+}
+
+} // namespace api
+} // namespace sim

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_ENGINE_H
+#define CUDACORE_SIM_ENGINE_H
+
+/*
+ * The kernel engine: PTX in, running kernels out. It knows nothing of the driver API; the driver half of the
+ * simulator gives it modules to compile, the memory that a launch may touch, and a launch.
+ */
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sim {
+
+using Dim3 = std::array<uint32_t, 3>;
+
+struct Parameter {
+  uint32_t offset; /* in the argument block, bytes */
+  uint32_t size;
+  uint32_t alignment;
+};
+
+/* What can be known of a kernel without running it. */
+struct KernelInfo {
+  std::string name;
+  std::vector<Parameter> parameters;
+  uint32_t parameter_bytes = 0;
+  uint32_t static_shared_bytes = 0;
+  uint32_t local_bytes = 0;     /* a thread's stack frame as far as PTX says */
+  uint32_t registers = 0;       /* an estimate: what 32-bit registers hold all live .reg declarations, capped at 255 */
+  Dim3 max_threads{0, 0, 0};    /* .maxntid; zeros: not given */
+  Dim3 required_threads{0, 0, 0}; /* .reqntid; zeros: not given */
+  uint32_t min_blocks = 0;      /* .minnctapersm */
+  Dim3 required_cluster{0, 0, 0}; /* .reqnctapercluster; zeros: not given */
+  bool explicit_cluster = false;  /* .explicitcluster */
+};
+
+enum class Space { global, constant };
+
+/* A variable of a module, to be placed by the driver half before anything runs. */
+struct Variable {
+  std::string name;
+  Space space;
+  uint64_t size;
+  uint64_t alignment;
+  bool is_external; /* .extern: must be found elsewhere */
+  std::vector<std::byte> initial; /* `size` bytes */
+  struct Relocation { /* the address of `symbol` + addend belongs at `offset`; functions have addresses too */
+    uint64_t offset;
+    std::string symbol;
+    int64_t addend;
+    bool generic;
+  };
+  std::vector<Relocation> relocations;
+};
+
+class Module; /* immutable once compiled; shared by launches */
+
+struct ModuleInfo {
+  std::string ptx_version; /* "9.0" */
+  std::string target;      /* "sm_90a" */
+  std::vector<KernelInfo> kernels;
+  std::vector<Variable> variables;
+};
+
+struct CompileResult {
+  std::shared_ptr<const Module> module; /* null on failure */
+  std::string log;                      /* one line an error: "line 12: unknown instruction 'foo.bar'" */
+  enum class Failure { none, syntax, unsupported_instruction, unsupported_version, unresolved } failure = Failure::none;
+};
+
+/* Parses and decodes PTX. `size` excludes a closing NUL. Any bytes at all: an error, never a crash. Thread-safe. */
+CompileResult compile(const char *text, size_t size);
+const ModuleInfo &info(const Module &module);
+
+/* A module with its variables placed: where each variable of info().variables lies (device addresses). */
+struct Instance {
+  std::shared_ptr<const Module> module;
+  std::vector<uint64_t> variable_addresses;
+  /* Address that a function has when its address is taken, for relocations; the engine recognises these. */
+  uint64_t function_address(const std::string &name) const;
+};
+
+/*
+ * Memory that kernels may touch. Device addresses of ordinary device memory are not host addresses: host code that
+ * dereferences one must crash, as on a GPU. Sorted by begin, not overlapping. A launch holds one immutable snapshot.
+ */
+struct Range {
+  uint64_t begin, end; /* device addresses */
+  std::byte *host;     /* where `begin` really is */
+  bool writable;
+  uint64_t allocation; /* the driver half's name for it, for reports */
+};
+struct MemoryMap {
+  std::vector<Range> ranges;
+};
+
+struct Launch {
+  const Instance *instance;
+  size_t kernel; /* index in info().kernels */
+  Dim3 grid, block, cluster{1, 1, 1};
+  uint32_t dynamic_shared_bytes = 0;
+  bool cooperative = false;
+  std::vector<std::byte> parameters; /* the argument block, parameter_bytes long */
+  std::shared_ptr<const MemoryMap> memory;
+  uint32_t multiprocessors = 132; /* for %smid, %nsmid */
+  uint64_t grid_id = 0;
+  uint64_t printf_limit = 1 << 20;          /* bytes of output kept before more is dropped */
+  std::function<void(const std::string &)> print; /* printf and assert output, in the order of a valid schedule */
+  uint64_t instruction_limit = 0;            /* a thread's; 0: none. A guard against endless loops in tests */
+};
+
+enum class FaultKind {
+  none,
+  illegal_address,     /* out of bounds or freed: CUDA_ERROR_ILLEGAL_ADDRESS */
+  misaligned_address,  /* CUDA_ERROR_MISALIGNED_ADDRESS */
+  invalid_address_space,
+  illegal_instruction, /* CUDA_ERROR_ILLEGAL_INSTRUCTION, e.g. a call of a non-function */
+  trap,                /* CUDA_ERROR_LAUNCH_FAILED */
+  assertion,           /* CUDA_ERROR_ASSERT */
+  hang                 /* a barrier that can never complete, or the instruction limit: CUDA_ERROR_LAUNCH_TIMEOUT */
+};
+
+/* Why a kernel was stopped, with all that a report can say. */
+struct Fault {
+  FaultKind kind = FaultKind::none;
+  std::string kernel;
+  Dim3 block{}, thread{};
+  uint32_t ptx_line = 0;
+  std::string source_file; /* from .loc, empty without */
+  uint32_t source_line = 0;
+  uint64_t address = 0;
+  uint32_t access_bytes = 0;
+  bool is_write = false;
+  std::string space; /* "global", "shared", ... */
+  std::string detail;
+};
+
+/*
+ * Runs a kernel to its end on the engine's worker threads (one a host core; blocks run in parallel) and the calling
+ * thread. Thread-safe: several launches can run at once. Atomics and fences of device memory are those of the host.
+ */
+Fault run(const Launch &launch);
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* atom and red: the host's atomics, on every type. */
+#include "sim/exec/memory.h"
+#include "sim/exec/numeric.h"
+
+namespace sim::exec {
+
+namespace {
+
+__extension__ typedef unsigned __int128 uint128;
+
+struct Exchange {
+  template <class T> static T apply(T, T b) { return b; }
+};
+struct Add {
+  template <class T> static T apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return canonical_nan(a + b);
+    else
+      return static_cast<T>(a + b);
+  }
+};
+/* Sums of f32 in global memory flush subnormal numbers; those in shared memory do not. */
+struct AddFlushed {
+  static float apply(float a, float b) { return flush(Add::apply(flush(a), flush(b))); }
+};
+struct Min {
+  template <class T> static T apply(T a, T b) { return b < a ? b : a; }
+};
+struct Max {
+  template <class T> static T apply(T a, T b) { return a < b ? b : a; }
+};
+struct And {
+  template <class T> static T apply(T a, T b) { return a & b; }
+};
+struct Or {
+  template <class T> static T apply(T a, T b) { return a | b; }
+};
+struct Xor {
+  template <class T> static T apply(T a, T b) { return a ^ b; }
+};
+struct Increment {
+  template <class T> static T apply(T a, T b) { return a >= b ? T{0} : a + 1; }
+};
+struct Decrement {
+  template <class T> static T apply(T a, T b) { return a == 0 || a > b ? b : a - 1; }
+};
+
+/* f16 and bf16 values as their bits. */
+template <const Format &F> struct HalfAdd {
+  static uint16_t apply(uint16_t a, uint16_t b) {
+    return static_cast<uint16_t>(round_to(F, add_to_odd(value_of(F, a), value_of(F, b)), Rounding::nearest));
+  }
+};
+template <class H> struct PairOf {
+  static uint32_t apply(uint32_t a, uint32_t b) {
+    uint32_t low = H::apply(static_cast<uint16_t>(a), static_cast<uint16_t>(b));
+    uint32_t high = H::apply(static_cast<uint16_t>(a >> 16), static_cast<uint16_t>(b >> 16));
+    return low | high << 16;
+  }
+};
+
+template <class T>
+using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+
+template <class F, class T, StateSpace S> void update(Warp &w, const Instruction &ins, uint32_t lanes) {
+  using B = Bits<T>;
+  const uint64_t *base = w.in(ins.op[1]), *b = w.in(ins.op[2]);
+  uint64_t mask = address_mask(ins);
+  uint64_t *d = ins.op[0] == no_operand ? nullptr : w.out(ins.op[0]);
+  if (d)
+    w.polled(); /* a red waits for nothing */
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+    auto *at = reinterpret_cast<B *>(locate<S>(w, ins, lane, address, sizeof(T), true));
+    T value = get<T>(b, lane);
+    B old = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(at, &old, bit_cast<B>(F::apply(bit_cast<T>(old), value)), false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+      ;
+    if (d)
+      put<B>(d, lane, old);
+  });
+}
+/* The most frequent one, which the host has as one instruction. */
+template <class T, StateSpace S> void add_integer(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *base = w.in(ins.op[1]), *b = w.in(ins.op[2]);
+  uint64_t mask = address_mask(ins);
+  uint64_t *d = ins.op[0] == no_operand ? nullptr : w.out(ins.op[0]);
+  if (d)
+    w.polled();
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+    auto *at = reinterpret_cast<T *>(locate<S>(w, ins, lane, address, sizeof(T), true));
+    T old = __atomic_fetch_add(at, get<T>(b, lane), __ATOMIC_SEQ_CST);
+    if (d)
+      put<T>(d, lane, old);
+  });
+}
+template <class T, StateSpace S> void compare_and_swap(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *base = w.in(ins.op[1]), *b = w.in(ins.op[2]), *c = w.in(ins.op[3]);
+  uint64_t mask = address_mask(ins);
+  uint64_t *d = ins.op[0] == no_operand ? nullptr : w.out(ins.op[0]);
+  w.polled();
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+    auto *at = reinterpret_cast<T *>(locate<S>(w, ins, lane, address, sizeof(T), true));
+    T expected = get<T>(b, lane);
+    __atomic_compare_exchange_n(at, &expected, get<T>(c, lane), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    if (d)
+      put<T>(d, lane, expected);
+  });
+}
+/* 128 bits: under one lock of the process, as not every host has the instruction. Plain accesses see whole words. */
+template <bool Compare, StateSpace S> void swap_wide(Warp &w, const Instruction &ins, uint32_t lanes) {
+  static std::mutex &lock = *new std::mutex;
+  auto wide = [&](OperandIndex op, uint32_t lane) {
+    return uint128{w.in(op)[lane]} | uint128{w.in(op + static_cast<OperandIndex>(warp_size))[lane]} << 64;
+  };
+  uint64_t mask = address_mask(ins);
+  w.polled();
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint64_t address = (w.in(ins.op[1])[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+    std::byte *at = locate<S>(w, ins, lane, address, 16, true);
+    std::lock_guard<std::mutex> hold(lock);
+    uint64_t low = load_relaxed<uint64_t>(at), high = load_relaxed<uint64_t>(at + 8);
+    uint128 old = uint128{low} | uint128{high} << 64;
+    if (!Compare || old == wide(ins.op[2], lane)) {
+      uint128 value = wide(ins.op[Compare ? 3 : 2], lane);
+      store_relaxed<uint64_t>(at, static_cast<uint64_t>(value));
+      store_relaxed<uint64_t>(at + 8, static_cast<uint64_t>(value >> 64));
+    }
+    if (ins.op[0] == no_operand)
+      return;
+    w.out(ins.op[0])[lane] = low;
+    w.out(ins.op[0] + static_cast<OperandIndex>(warp_size))[lane] = high;
+  });
+}
+
+/* A generic address says which memory it is in, and so which sum it gets. */
+void add_generic_f32(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *base = w.in(ins.op[1]);
+  uint32_t shared = 0;
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint64_t address = base[lane] + static_cast<uint64_t>(ins.immediate);
+    shared |= uint32_t{static_cast<Window>(address >> window_shift) == Window::shared} << lane;
+  });
+  if (shared)
+    update<Add, float, StateSpace::generic>(w, ins, shared);
+  if (lanes & ~shared)
+    update<AddFlushed, float, StateSpace::generic>(w, ins, lanes & ~shared);
+}
+
+template <StateSpace S> Handler add_of(Type type) {
+  switch (type) {
+  case Type::u32:
+  case Type::s32:
+    return add_integer<uint32_t, S>;
+  case Type::u64:
+  case Type::s64:
+    return add_integer<uint64_t, S>;
+  case Type::f32:
+    if (S == StateSpace::generic)
+      return add_generic_f32;
+    return S == StateSpace::global ? update<AddFlushed, float, S> : update<Add, float, S>;
+  case Type::f64:
+    return update<Add, double, S>;
+  case Type::f16:
+    return update<HalfAdd<format_f16>, uint16_t, S>;
+  case Type::bf16:
+    return update<HalfAdd<format_bf16>, uint16_t, S>;
+  case Type::f16x2:
+    return update<PairOf<HalfAdd<format_f16>>, uint32_t, S>;
+  case Type::bf16x2:
+    return update<PairOf<HalfAdd<format_bf16>>, uint32_t, S>;
+  default:
+    return nullptr;
+  }
+}
+template <class F, StateSpace S> Handler ordered(Type type) {
+  switch (type) {
+  case Type::u32:
+    return update<F, uint32_t, S>;
+  case Type::s32:
+    return update<F, int32_t, S>;
+  case Type::u64:
+    return update<F, uint64_t, S>;
+  case Type::s64:
+    return update<F, int64_t, S>;
+  default:
+    return nullptr;
+  }
+}
+template <class F, StateSpace S> Handler logical(Type type) {
+  return type == Type::b32   ? Handler(update<F, uint32_t, S>)
+         : type == Type::b64 ? Handler(update<F, uint64_t, S>)
+                             : nullptr;
+}
+
+template <StateSpace S> Handler in_space(AtomicOp op, Type type) {
+  uint32_t bits = ptx::bits_of(type);
+  bool is_bits = ptx::class_of(type) == ptx::TypeClass::bits;
+  switch (op) {
+  case AtomicOp::add:
+    return add_of<S>(type);
+  case AtomicOp::exch:
+    if (bits == 128)
+      return swap_wide<false, S>;
+    return logical<Exchange, S>(bits == 32 ? Type::b32 : bits == 64 ? Type::b64 : Type::none);
+  case AtomicOp::cas:
+    if (bits == 16 && is_bits)
+      return compare_and_swap<uint16_t, S>;
+    if (bits == 128)
+      return swap_wide<true, S>;
+    return bits == 32 ? compare_and_swap<uint32_t, S> : bits == 64 ? compare_and_swap<uint64_t, S> : nullptr;
+  case AtomicOp::inc:
+    return type == Type::u32 ? update<Increment, uint32_t, S> : nullptr;
+  case AtomicOp::dec:
+    return type == Type::u32 ? update<Decrement, uint32_t, S> : nullptr;
+  case AtomicOp::min:
+    return ordered<Min, S>(type);
+  case AtomicOp::max:
+    return ordered<Max, S>(type);
+  case AtomicOp::and_:
+    return logical<And, S>(type);
+  case AtomicOp::or_:
+    return logical<Or, S>(type);
+  case AtomicOp::xor_:
+    return logical<Xor, S>(type);
+  }
+  return nullptr;
+}
+
+} // namespace
+
+Handler atomic_handler(AtomicOp op, Type type, StateSpace space) {
+  switch (space) {
+  case StateSpace::generic:
+    return in_space<StateSpace::generic>(op, type);
+  case StateSpace::global:
+    return in_space<StateSpace::global>(op, type);
+  case StateSpace::shared:
+  case StateSpace::shared_cluster:
+    return in_space<StateSpace::shared>(op, type);
+  default:
+    return nullptr;
+  }
+}
+
+} // namespace sim::exec

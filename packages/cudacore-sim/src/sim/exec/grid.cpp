@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/exec/grid.h"
+
+#include <algorithm>
+
+namespace sim::exec {
+
+namespace {
+constexpr int64_t warp_turn = 32768;            /* instructions of a warp until the next one of its block runs */
+constexpr int64_t unit_turn = 40;               /* rounds over the warps until another unit may run */
+constexpr uint32_t sm_threads = 2048;           /* resident on one multiprocessor */
+constexpr uint32_t sm_blocks = 32;              /* likewise */
+constexpr uint64_t resident_bytes = 512u << 20; /* what units that have begun may hold of the host's memory, about */
+} // namespace
+
+Grid::Grid(const Launch &of)
+    : launch(of), program(of.instance->module->program), kernel(program.kernels[of.kernel]),
+      function(program.functions[kernel.function]) {
+  threads = of.block[0] * of.block[1] * of.block[2];
+  warps = (threads + warp_size - 1) / warp_size;
+  shared_bytes = std::max(kernel.shared.static_bytes, kernel.shared.dynamic_offset + of.dynamic_shared_bytes);
+  cluster_size = 1;
+  units = 1;
+  for (size_t i = 0; i < 3; ++i) {
+    cluster_size *= of.cluster[i];
+    clusters[i] = of.grid[i] / of.cluster[i];
+    units *= clusters[i];
+  }
+  uint64_t blocks = std::min<uint64_t>(sm_blocks, std::max<uint32_t>(1, sm_threads / std::max(threads, 1u)));
+  uint64_t unit_bytes = (uint64_t{function.slots} * warp_size * 8 * warps + shared_bytes) * cluster_size + 4096;
+  resident_limit =
+      std::max<uint64_t>(1, std::min(blocks * of.multiprocessors / cluster_size, resident_bytes / unit_bytes));
+  if (of.cooperative)
+    resident_limit = units; /* all must make progress */
+}
+
+void Grid::report(const Fault &fault) {
+  std::lock_guard<std::mutex> hold(lock_);
+  if (fault_.kind == FaultKind::none)
+    fault_ = fault;
+  stop.store(true, std::memory_order_relaxed);
+}
+
+void Grid::print(const std::string &text) {
+  std::lock_guard<std::mutex> hold(lock_);
+  if (printed_ + text.size() > launch.printf_limit)
+    return;
+  printed_ += text.size();
+  if (launch.print)
+    launch.print(text);
+}
+
+/* --- barriers of a block -------------------------------------------------------------------------------------------
+ */
+
+void Block::arrive(Warp &warp, uint32_t lanes, uint32_t number, uint32_t expected, bool waits,
+                   const uint32_t *predicate) {
+  Barrier &barrier = barriers[number];
+  barrier.in_use = true;
+  if (expected)
+    barrier.expected = expected;
+  barrier.arrived[warp.index] |= lanes;
+  if (predicate) {
+    uint32_t set = *predicate & lanes;
+    barrier.population += static_cast<uint32_t>(__builtin_popcount(set));
+    barrier.any = barrier.any || set;
+    barrier.all = barrier.all && set == lanes;
+  }
+  if (waits) {
+    for_lanes(lanes, [&](uint32_t lane) { warp.barrier[lane] = static_cast<uint8_t>(number); });
+    warp.wait(lanes, Warp::Wait::barrier);
+  }
+  if (complete(barrier))
+    release(number);
+}
+
+/* A warp counts as a whole once all its lanes that live have come, as barriers count warps. */
+bool Block::complete(const Barrier &barrier) const {
+  uint32_t count = 0;
+  for (size_t i = 0; i < warps.size(); ++i) {
+    const Warp &warp = warps[i];
+    uint32_t here = barrier.arrived[i];
+    if (!barrier.expected) {
+      if (warp.alive & ~here)
+        return false;
+    } else if (here) {
+      count += (warp.alive & ~here) ? static_cast<uint32_t>(__builtin_popcount(here)) : warp_size;
+    }
+  }
+  return !barrier.expected || count >= barrier.expected;
+}
+
+void Block::release(uint32_t number) {
+  Barrier done = barriers[number];
+  barriers[number] = Barrier{};
+  for (Warp &warp : warps) {
+    uint32_t lanes = 0;
+    for (uint32_t rest = warp.waiting(Warp::Wait::barrier); rest; rest &= rest - 1) {
+      auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
+      if (warp.barrier[lane] == number)
+        lanes |= 1u << lane;
+    }
+    for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+      auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
+      const Instruction &ins = warp.instruction_of(lane);
+      if (ins.op[0] == no_operand)
+        continue;
+      uint64_t *frame = warp.frame_of(lane);
+      if (ins.mode == 0) {
+        put<uint32_t>(frame + ins.op[0], lane, done.population);
+      } else {
+        uint32_t &mask = reinterpret_cast<uint32_t *>(frame)[ins.op[0] >> 1];
+        bool value = ins.mode == 1 ? done.all : done.any;
+        mask = (mask & ~(1u << lane)) | (uint32_t{value} << lane);
+      }
+    }
+    warp.release(lanes, true);
+  }
+}
+
+void Block::check_barriers() {
+  for (uint32_t i = 0; i < barrier_count; ++i)
+    if (barriers[i].in_use && complete(barriers[i]))
+      release(i);
+}
+
+/* --- clusters ------------------------------------------------------------------------------------------------------
+ */
+
+void Unit::start(Grid &of, uint64_t number) {
+  bool same_launch = grid == &of;
+  grid = &of;
+  cluster_index = {static_cast<uint32_t>(number % of.clusters[0]),
+                   static_cast<uint32_t>(number / of.clusters[0] % of.clusters[1]),
+                   static_cast<uint32_t>(number / of.clusters[0] / of.clusters[1])};
+  if (blocks.size() != of.cluster_size)
+    blocks.resize(of.cluster_size);
+  const Dim3 &cluster = of.launch.cluster, &shape = of.launch.block;
+  for (uint32_t rank = 0; rank < of.cluster_size; ++rank) {
+    Block &block = blocks[rank];
+    block.unit = this;
+    block.rank = rank;
+    block.index = {cluster_index[0] * cluster[0] + rank % cluster[0],
+                   cluster_index[1] * cluster[1] + rank / cluster[0] % cluster[1],
+                   cluster_index[2] * cluster[2] + rank / cluster[0] / cluster[1]};
+    block.shared.assign(of.shared_bytes, std::byte{0});
+    block.barriers.fill(Barrier{});
+    if (block.warps.size() != of.warps) {
+      block.warps.resize(of.warps);
+      same_launch = false;
+    }
+    for (uint32_t w = 0; w < of.warps; ++w) {
+      Warp &warp = block.warps[w];
+      uint32_t first = w * warp_size;
+      if (!same_launch)
+        for (uint32_t lane = 0; lane < warp_size; ++lane) {
+          uint32_t linear = first + lane;
+          warp.thread[0][lane] = linear % shape[0];
+          warp.thread[1][lane] = linear / shape[0] % shape[1];
+          warp.thread[2][lane] = linear / shape[0] / shape[1];
+        }
+      warp.start(block, w, std::min(warp_size, of.threads - first));
+    }
+  }
+}
+
+Unit::Result Unit::run() {
+  uint64_t stores_before = 0;
+  for (Block &block : blocks)
+    for (Warp &warp : block.warps)
+      stores_before += warp.stores;
+  for (int64_t round = 0;; ++round) {
+    bool ran = false, finished = true;
+    for (Block &block : blocks)
+      for (Warp &warp : block.warps) {
+        if (warp.finished())
+          continue;
+        if (warp.can_run()) {
+          ran = true;
+          warp.run(warp_turn);
+        }
+        finished = finished && warp.finished();
+      }
+    if (finished)
+      return Result::finished;
+    if (!ran)
+      report_hang();
+    if (grid->stop.load(std::memory_order_relaxed))
+      return Result::finished;
+    if (grid->launch.cooperative)
+      return Result::parked;
+    if (round < unit_turn)
+      continue;
+    /* A unit that changes memory is at work; one that does not may wait for units that have not begun. */
+    uint64_t stores = 0;
+    for (Block &block : blocks)
+      for (Warp &warp : block.warps)
+        stores += warp.stores;
+    if (stores == stores_before)
+      return Result::parked;
+    stores_before = stores;
+    round = 0;
+  }
+}
+
+void Unit::lanes_ended(Block &block) {
+  block.check_barriers();
+  if (blocks.size() > 1)
+    check_cluster();
+}
+
+void Unit::arrive_cluster(Warp &warp, uint32_t lanes) {
+  warp.cluster_arrived |= lanes;
+  check_cluster();
+}
+
+void Unit::check_cluster() {
+  bool any = false;
+  for (Block &block : blocks)
+    for (Warp &warp : block.warps) {
+      if (warp.alive & ~warp.cluster_arrived)
+        return;
+      any = any || warp.cluster_arrived;
+    }
+  if (!any)
+    return;
+  for (Block &block : blocks)
+    for (Warp &warp : block.warps) {
+      warp.cluster_arrived = 0;
+      warp.release(warp.waiting(Warp::Wait::cluster), true);
+    }
+}
+
+void Unit::report_hang() {
+  uint32_t waiting = 0, ended = 0, total = 0;
+  const Warp *stuck = nullptr;
+  for (Block &block : blocks)
+    for (Warp &warp : block.warps) {
+      uint32_t lanes = std::min(warp_size, grid->threads - warp.index * warp_size);
+      total += lanes;
+      waiting += static_cast<uint32_t>(__builtin_popcount(warp.alive));
+      ended += lanes - static_cast<uint32_t>(__builtin_popcount(warp.alive));
+      if (warp.alive && !stuck)
+        stuck = &warp;
+    }
+  auto lane = static_cast<uint32_t>(__builtin_ctz(stuck->alive));
+  stuck->fault(FaultKind::hang, stuck->instruction_of(lane), lane,
+               "a barrier that can never complete: of " + std::to_string(total) + " threads " +
+                   std::to_string(waiting) + " wait and " + std::to_string(ended) + " have ended");
+}
+
+} // namespace sim::exec

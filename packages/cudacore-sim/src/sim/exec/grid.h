@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_EXEC_GRID_H
+#define CUDACORE_SIM_EXEC_GRID_H
+
+#include <atomic>
+#include <mutex>
+
+#include "sim/exec/warp.h"
+
+namespace sim::exec {
+
+constexpr uint32_t barrier_count = 16; /* of a block */
+constexpr uint32_t max_warps = 32;     /* of a block */
+
+/* A launch while it runs, shared by the workers. */
+struct Grid {
+  explicit Grid(const Launch &of);
+
+  const Launch &launch;
+  const Program &program;
+  const Kernel &kernel;
+  const Function &function;
+  uint32_t threads;        /* of a block */
+  uint32_t warps;          /* likewise */
+  uint32_t shared_bytes;   /* of a block, without the system's KiB */
+  uint32_t cluster_size;   /* blocks */
+  Dim3 clusters;           /* the grid, in clusters */
+  uint64_t units;          /* how many clusters */
+  uint64_t resident_limit; /* units that may have begun and not ended, as on a GPU of that size */
+
+  std::atomic<uint64_t> next_unit{0};
+  std::atomic<bool> stop{false};
+  /* What cooperative groups find at %envreg1:%envreg2; zero when the launch begins. */
+  alignas(16) std::array<std::byte, 64> workspace{};
+
+  void report(const Fault &fault);
+  void print(const std::string &text);
+  Fault result() {
+    std::lock_guard<std::mutex> hold(lock_);
+    return fault_;
+  }
+
+private:
+  std::mutex lock_;
+  Fault fault_;
+  uint64_t printed_ = 0;
+};
+
+/* One of a block's named barriers. */
+struct Barrier {
+  uint32_t expected = 0; /* threads; 0: all of the block */
+  uint32_t population = 0;
+  bool all = true, any = false;
+  bool in_use = false;
+  std::array<uint32_t, max_warps> arrived{}; /* lanes, by warp */
+};
+
+struct Unit;
+
+struct Block {
+  Unit *unit = nullptr;
+  Dim3 index{};
+  uint32_t rank = 0; /* in the cluster */
+  std::vector<std::byte> shared;
+  std::vector<Warp> warps;
+  std::array<Barrier, barrier_count> barriers;
+
+  /* Lanes of a warp come to a barrier. `waits`: they stay until it completes; else (bar.arrive) they go on. */
+  void arrive(Warp &warp, uint32_t lanes, uint32_t barrier, uint32_t expected, bool waits, const uint32_t *predicate);
+  void check_barriers();
+
+private:
+  bool complete(const Barrier &barrier) const;
+  void release(uint32_t barrier);
+};
+
+/* What is scheduled: a cluster of blocks, or a block when there are no clusters. Its blocks make progress together. */
+struct Unit {
+  enum class Result : uint8_t { finished, parked };
+
+  void start(Grid &of, uint64_t number);
+  /* Runs for a while. Parked: it waits for other units, or its time is over. */
+  Result run();
+  void arrive_cluster(Warp &warp, uint32_t lanes);
+  void check_cluster();
+  void lanes_ended(Block &block);
+
+  Grid *grid = nullptr;
+  std::vector<Block> blocks;
+  Dim3 cluster_index{};
+
+private:
+  [[noreturn]] void report_hang();
+};
+
+} // namespace sim::exec
+
+#endif

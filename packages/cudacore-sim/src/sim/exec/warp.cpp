@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/exec/grid.h"
+
+namespace sim::exec {
+
+namespace {
+constexpr int64_t group_turn = 16384;            /* instructions, while other groups of the warp could run */
+constexpr uint32_t poll_limit = 4;               /* signs of waiting after which others get a chance */
+constexpr size_t max_register_slots = 1u << 18;  /* 64 MiB of registers: about 10,000 nested calls */
+constexpr size_t max_local_bytes = 512u * 1024u; /* a thread's, as on the hardware */
+} // namespace
+
+void Warp::start(Block &of, uint32_t warp_index, uint32_t lanes) {
+  block = &of;
+  grid = of.unit->grid;
+  index = warp_index;
+  constants = grid->program.constants.data();
+  alive = lanes == warp_size ? all_lanes : (1u << lanes) - 1;
+  active = 0;
+  carry = 0;
+  stores = 0;
+  range = Range{0, 0, nullptr, false, 0};
+  cluster_arrived = 0;
+  blocked_ = 0;
+  waiting_.fill(0);
+  polls_ = 0;
+  rotate_ = false;
+  clock_ = 0;
+  const Function &function = grid->function;
+  lane_pc_.fill(function.entry);
+  base_.fill(0);
+  last_run_.fill(0);
+  executed_.fill(0);
+  local_base.fill(0);
+  local_top.fill(function.frame_bytes);
+  for (auto &stack : stack_)
+    stack.clear();
+  reserve_registers(function.slots);
+  reserve_local(function.frame_bytes);
+}
+
+Warp::Result Warp::run(int64_t turn) {
+  budget_ = turn;
+  yielded_ = false;
+  const Instruction *code = grid->program.code.data();
+  while (select()) {
+    do {
+      const Instruction &ins = code[pc];
+      next = pc + 1;
+      uint32_t lanes = active;
+      if (ins.guard != no_operand)
+        lanes &= predicate(ins.guard);
+      if (lanes)
+        ins.run(*this, ins, lanes);
+      pc = next;
+      --group_budget_;
+    } while (pc < limit_);
+    store_group();
+    if (yielded_ || budget_ <= 0)
+      break;
+  }
+  if (!alive)
+    return Result::finished;
+  return can_run() ? Result::yielded : Result::blocked;
+}
+
+/* Chooses the group to run; false when no lane can. */
+bool Warp::select() {
+  uint32_t runnable = alive & ~blocked_;
+  if (!runnable)
+    return false;
+  auto leader = static_cast<uint32_t>(__builtin_ctz(runnable));
+  for (uint32_t rest = runnable & (runnable - 1); rest; rest &= rest - 1) {
+    auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
+    bool better;
+    if (rotate_)
+      better = last_run_[lane] < last_run_[leader];
+    else if (stack_[lane].size() != stack_[leader].size())
+      better = stack_[lane].size() > stack_[leader].size();
+    else
+      better = lane_pc_[lane] < lane_pc_[leader];
+    if (better)
+      leader = lane;
+  }
+  pc = lane_pc_[leader];
+  uint32_t base = base_[leader];
+  active = 0;
+  limit_ = UINT32_MAX;
+  for (uint32_t rest = runnable; rest; rest &= rest - 1) {
+    auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
+    if (base_[lane] != base)
+      continue;
+    if (lane_pc_[lane] == pc)
+      active |= 1u << lane;
+    else if (lane_pc_[lane] > pc && lane_pc_[lane] < limit_)
+      limit_ = lane_pc_[lane];
+  }
+  frame = registers_.data() + static_cast<size_t>(base) * warp_size;
+  rotate_ = false;
+  group_start_ = group_budget_ = std::min(group_turn, std::max<int64_t>(budget_, 1));
+  return true;
+}
+
+/* The running group stops running: keeps what it did, and decides who is next. */
+void Warp::store_group() {
+  int64_t done = group_start_ - group_budget_;
+  budget_ -= done;
+  ++clock_;
+  for (uint32_t rest = active; rest; rest &= rest - 1) {
+    auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
+    lane_pc_[lane] = pc;
+    last_run_[lane] = clock_;
+    executed_[lane] += static_cast<uint64_t>(done);
+  }
+  uint64_t limit = grid->launch.instruction_limit;
+  if (limit && active) {
+    auto lane = static_cast<uint32_t>(__builtin_ctz(active));
+    if (executed_[lane] > limit)
+      fault(FaultKind::hang, instruction_of(lane), lane, "the limit of " + std::to_string(limit) + " instructions");
+  }
+  if (polls_ >= poll_limit || group_budget_ <= 0) {
+    bool others = (alive & ~blocked_ & ~active) != 0;
+    rotate_ = others;
+    yielded_ = yielded_ || polls_ >= poll_limit;
+    polls_ = 0;
+  }
+  active = 0;
+}
+
+void Warp::yield() {
+  polls_ = poll_limit;
+  limit_ = 0;
+}
+
+const Instruction &Warp::instruction_of(uint32_t lane) const { return grid->program.code[lane_pc_[lane]]; }
+
+void Warp::branch(uint32_t lanes, uint32_t target) {
+  /* Only loops can last: their ends are where a turn may be over. */
+  if (target <= pc && (group_budget_ <= 0 || polls_ >= poll_limit))
+    limit_ = 0;
+  if (lanes == active) {
+    next = target;
+    return;
+  }
+  for_lanes(lanes, [&](uint32_t lane) { lane_pc_[lane] = target; });
+  active &= ~lanes;
+  limit_ = 0;
+}
+
+void Warp::scatter(uint32_t lanes, const std::array<uint32_t, warp_size> &targets) {
+  for_lanes(lanes, [&](uint32_t lane) { lane_pc_[lane] = targets[lane]; });
+  active &= ~lanes;
+  limit_ = 0;
+}
+
+void Warp::exit(uint32_t lanes) {
+  alive &= ~lanes;
+  active &= ~lanes;
+  limit_ = 0;
+  /* Those who wait for lanes that have ended must look again. */
+  release(waiting(Wait::warp), false);
+  block->unit->lanes_ended(*block);
+}
+
+void Warp::wait(uint32_t lanes, Wait why) {
+  for_lanes(lanes, [&](uint32_t lane) { lane_pc_[lane] = pc; });
+  active &= ~lanes;
+  blocked_ |= lanes;
+  waiting_[static_cast<size_t>(why)] |= lanes;
+  limit_ = 0;
+}
+
+void Warp::release(uint32_t lanes, bool past) {
+  if (!lanes)
+    return;
+  blocked_ &= ~lanes;
+  for (uint32_t &mask : waiting_)
+    mask &= ~lanes;
+  if (past)
+    for_lanes(lanes, [&](uint32_t lane) { ++lane_pc_[lane]; });
+  limit_ = 0;
+}
+
+uint32_t Warp::gather(uint32_t lanes, uint32_t members, bool anywhere) {
+  uint32_t wanted = members & alive;
+  if ((wanted & ~lanes) == 0)
+    return lanes;
+  uint32_t present = lanes;
+  auto first = static_cast<uint32_t>(__builtin_ctz(lanes));
+  for (uint32_t rest = waiting(Wait::warp) & members; rest; rest &= rest - 1) {
+    auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
+    bool same_place = lane_pc_[lane] == pc && base_[lane] == base_[first];
+    if (members_[lane] == members && (anywhere || same_place))
+      present |= 1u << lane;
+  }
+  if ((wanted & ~present) == 0) {
+    release(present & ~lanes, true);
+    return present;
+  }
+  for_lanes(lanes, [&](uint32_t lane) { members_[lane] = members; });
+  wait(lanes, Wait::warp);
+  return 0;
+}
+
+/* --- calls ---------------------------------------------------------------------------------------------------------
+ */
+
+void Warp::reserve_registers(size_t slots) {
+  if (registers_.size() < slots * warp_size)
+    registers_.resize(std::max(slots * warp_size, registers_.size() * 3 / 2));
+}
+
+void Warp::reserve_local(size_t bytes) {
+  if (bytes <= local_stride_)
+    return;
+  size_t stride = (std::max(bytes, local_stride_ * 3 / 2) + 15) & ~size_t{15};
+  std::vector<std::byte> grown(stride * warp_size);
+  for (size_t lane = 0; lane < warp_size && local_stride_; ++lane)
+    std::memcpy(grown.data() + lane * stride, local_memory_.data() + lane * local_stride_, local_stride_);
+  local_memory_.swap(grown);
+  local_stride_ = stride;
+}
+
+uint64_t Warp::read_place(const Place &place, uint32_t lane) {
+  if (place.is_register)
+    return in(place.register_index)[lane];
+  uint64_t value = 0;
+  std::memcpy(&value, frame_bytes(lane, place.offset), std::min<size_t>(place.size, sizeof value));
+  return value;
+}
+
+void Warp::write_place(const Place &place, uint32_t lane, uint64_t value) {
+  if (place.is_register)
+    out(place.register_index)[lane] = value;
+  else
+    std::memcpy(frame_bytes(lane, place.offset), &value, std::min<size_t>(place.size, sizeof value));
+}
+
+void Warp::copy_arguments(const std::vector<Place> &from, uint64_t *from_frame, uint32_t from_local,
+                          const std::vector<Place> &to, uint64_t *to_frame, uint32_t to_local, uint32_t lane) {
+  for (size_t i = 0; i < from.size(); ++i) {
+    const Place &source = from[i], &target = to[i];
+    std::byte *memory = local(lane);
+    const std::byte *bytes;
+    uint64_t value;
+    if (source.is_register) {
+      OperandIndex op = source.register_index;
+      value = op >= 0 ? from_frame[op + static_cast<OperandIndex>(lane)]
+                      : constants[static_cast<size_t>(~op) * warp_size + lane];
+      bytes = reinterpret_cast<const std::byte *>(&value);
+    } else {
+      bytes = memory + from_local + source.offset;
+    }
+    if (target.is_register)
+      std::memcpy(to_frame + target.register_index + lane, bytes, std::min<size_t>(source.size, 8));
+    else
+      std::memcpy(memory + to_local + target.offset, bytes, std::min(source.size, target.size));
+  }
+}
+
+void Warp::call(const Instruction &ins, uint32_t lanes, uint32_t function) {
+  const Program &program = grid->program;
+  const Function &callee = program.functions[function];
+  const CallSite &site = program.calls[ins.target];
+  auto first = static_cast<uint32_t>(__builtin_ctz(lanes));
+  auto matches = [](const std::vector<Place> &a, const std::vector<Place> &b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Place &x, const Place &y) {
+      return x.size == y.size || x.is_register || y.is_register;
+    });
+  };
+  if (!matches(site.arguments, callee.parameters) || !matches(site.results, callee.results))
+    fault(FaultKind::illegal_instruction, ins, first, "a call of '" + callee.name + "' with other parameters");
+  if (callee.builtin != Builtin::none)
+    return call_builtin(ins, lanes, callee);
+
+  uint32_t caller_base = base_[first];
+  uint32_t callee_base = caller_base + program.functions[site.caller].slots;
+  if (callee_base + callee.slots > max_register_slots)
+    fault(FaultKind::illegal_address, ins, first, "stack overflow: calls are nested too deeply");
+  reserve_registers(callee_base + callee.slots);
+  uint64_t *caller_frame = registers_.data() + static_cast<size_t>(caller_base) * warp_size;
+  uint64_t *callee_frame = registers_.data() + static_cast<size_t>(callee_base) * warp_size;
+  frame = caller_frame;
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint32_t local = (local_top[lane] + 15) & ~15u;
+    if (local + callee.frame_bytes > max_local_bytes)
+      fault(FaultKind::illegal_address, ins, lane, "stack overflow: more than 512 KiB of local memory");
+    reserve_local(local + callee.frame_bytes);
+    copy_arguments(site.arguments, caller_frame, local_base[lane], callee.parameters, callee_frame, local, lane);
+    stack_[lane].push_back({pc + 1, pc, caller_base, local_base[lane], local_top[lane], function});
+    local_base[lane] = local;
+    local_top[lane] = local + callee.frame_bytes;
+    base_[lane] = callee_base;
+    lane_pc_[lane] = callee.entry;
+  });
+  active &= ~lanes;
+  limit_ = 0;
+}
+
+void Warp::leave(uint32_t lanes) {
+  const Program &program = grid->program;
+  uint32_t ending = 0;
+  for_lanes(lanes, [&](uint32_t lane) {
+    if (stack_[lane].empty()) {
+      ending |= 1u << lane;
+      return;
+    }
+    CallRecord record = stack_[lane].back();
+    stack_[lane].pop_back();
+    uint64_t *caller_frame = registers_.data() + static_cast<size_t>(record.base) * warp_size;
+    copy_arguments(program.functions[record.function].results, frame, local_base[lane],
+                   program.calls[program.code[record.call_pc].target].results, caller_frame, record.local_base, lane);
+    local_base[lane] = record.local_base;
+    local_top[lane] = record.local_top;
+    base_[lane] = record.base;
+    lane_pc_[lane] = record.return_pc;
+  });
+  active &= ~lanes;
+  limit_ = 0;
+  if (ending)
+    exit(ending);
+}
+
+/* --- faults --------------------------------------------------------------------------------------------------------
+ */
+
+void Warp::fault(FaultKind kind, const Instruction &ins, uint32_t lane, std::string detail) const {
+  DeviceFault thrown;
+  Fault &fault = thrown.fault;
+  fault.kind = kind;
+  fault.kernel = grid->function.name;
+  fault.block = block->index;
+  fault.thread = {thread[0][lane], thread[1][lane], thread[2][lane]};
+  fault.ptx_line = ins.line;
+  fault.source_line = ins.source_line;
+  auto file = grid->program.files.find(ins.source_file);
+  if (ins.source_line && file != grid->program.files.end())
+    fault.source_file = file->second;
+  fault.detail = std::move(detail);
+  throw thrown;
+}
+
+void Warp::access_fault(FaultKind kind, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes,
+                        bool write, const char *space, std::string detail) const {
+  try {
+    fault(kind, ins, lane, std::move(detail));
+  } catch (DeviceFault &thrown) {
+    thrown.fault.address = address;
+    thrown.fault.access_bytes = bytes;
+    thrown.fault.is_write = write;
+    thrown.fault.space = space;
+    throw;
+  }
+}
+
+} // namespace sim::exec

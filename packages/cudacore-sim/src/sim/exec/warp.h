@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_EXEC_WARP_H
+#define CUDACORE_SIM_EXEC_WARP_H
+
+#include <cstring>
+
+#include "sim/exec/program.h"
+
+namespace sim::exec {
+
+struct Block;
+struct Grid;
+
+/* Thrown by handlers; ends the launch. */
+struct DeviceFault {
+  Fault fault;
+};
+
+struct CallRecord {
+  uint32_t return_pc;
+  uint32_t call_pc;
+  uint32_t base;       /* of the caller's frame */
+  uint32_t local_base; /* likewise */
+  uint32_t local_top;
+  uint32_t function; /* the callee */
+};
+
+/*
+ * 32 threads. Each lane has its own program counter and call stack; lanes with the same counter and frame run together
+ * as a group. The group with the deepest call, then the lowest counter, runs first, so that lanes that took different
+ * ways meet again; a group that only waits for others lets them run (independent thread scheduling).
+ */
+class Warp {
+public:
+  enum class Result : uint8_t { finished, blocked, yielded };
+
+  /* Makes the warp ready to run a kernel from its start. */
+  void start(Block &of, uint32_t warp_index, uint32_t lanes);
+  bool finished() const { return alive == 0; }
+  bool can_run() const { return (alive & ~blocked_) != 0; }
+  /* Runs until all lanes have ended, all are blocked, or the turn is over. */
+  Result run(int64_t turn);
+
+  /* --- operands ---------------------------------------------------------------------------------------------- */
+  const uint64_t *in(OperandIndex op) const {
+    return op >= 0 ? frame + op : constants + static_cast<size_t>(~op) * warp_size;
+  }
+  uint64_t *out(OperandIndex op) { return frame + op; }
+  uint32_t predicate(OperandIndex op) const {
+    if (op < 0)
+      return op == predicate_true ? all_lanes : 0;
+    return reinterpret_cast<const uint32_t *>(frame)[op >> 1] ^ (0u - static_cast<uint32_t>(op & 1));
+  }
+  void set_predicate(OperandIndex op, uint32_t lanes, uint32_t value) {
+    uint32_t &mask = reinterpret_cast<uint32_t *>(frame)[op >> 1];
+    mask = (mask & ~lanes) | (value & lanes);
+  }
+
+  /* --- control flow, for handlers ------------------------------------------------------------------------------ */
+  void branch(uint32_t lanes, uint32_t target);
+  /* Sends every lane to its own target. */
+  void scatter(uint32_t lanes, const std::array<uint32_t, warp_size> &targets);
+  void exit(uint32_t lanes);
+  void call(const Instruction &ins, uint32_t lanes, uint32_t function);
+  void leave(uint32_t lanes);
+  /* A sign of waiting for others: an atomic, a volatile load, a failed test. */
+  void polled() { ++polls_; }
+  /* Ends the turn after this instruction. */
+  void yield();
+
+  enum class Wait : uint8_t { none, warp, barrier, cluster };
+  /* The lanes stay at this instruction until they are released. */
+  void wait(uint32_t lanes, Wait why);
+  /* Lets waiting lanes go on: past their instruction, or to try it again. */
+  void release(uint32_t lanes, bool past);
+  uint32_t waiting(Wait why) const { return waiting_[static_cast<size_t>(why)]; }
+  /*
+   * For instructions that the lanes of `members` execute as one. Returns the lanes that take part when all that live
+   * have come, those that waited included; 0 when `lanes` must wait. With `anywhere`, they may come to other
+   * instructions of that kind.
+   */
+  uint32_t gather(uint32_t lanes, uint32_t members, bool anywhere);
+
+  [[noreturn]] void fault(FaultKind kind, const Instruction &ins, uint32_t lane, std::string detail = {}) const;
+  [[noreturn]] void access_fault(FaultKind kind, const Instruction &ins, uint32_t lane, uint64_t address,
+                                 uint32_t bytes, bool write, const char *space, std::string detail = {}) const;
+
+  const Instruction &instruction_of(uint32_t lane) const;
+  uint64_t *frame_of(uint32_t lane) { return registers_.data() + static_cast<size_t>(base_[lane]) * warp_size; }
+  std::byte *local(uint32_t lane) { return local_memory_.data() + static_cast<size_t>(lane) * local_stride_; }
+  std::byte *frame_bytes(uint32_t lane, uint32_t offset) { return local(lane) + local_base[lane] + offset; }
+  uint64_t read_place(const Place &place, uint32_t lane);
+  void write_place(const Place &place, uint32_t lane, uint64_t value);
+
+  /* --- state that handlers use ---------------------------------------------------------------------------------- */
+  uint64_t *frame = nullptr; /* registers of the running group */
+  const uint64_t *constants = nullptr;
+  Block *block = nullptr;
+  Grid *grid = nullptr;
+  uint32_t index = 0;                   /* in the block */
+  uint32_t pc = 0;                      /* of the running group */
+  uint32_t next = 0;                    /* where it goes on */
+  uint32_t active = 0;                  /* the running group */
+  uint32_t alive = 0;                   /* lanes that have not ended */
+  uint32_t carry = 0;                   /* CC.CF, a bit a lane */
+  uint64_t stores = 0;                  /* a sign of progress */
+  Range range{0, 0, nullptr, false, 0}; /* the memory last touched: most accesses are near the last */
+  std::array<std::array<uint32_t, warp_size>, 3> thread{}; /* %tid, by dimension */
+  std::array<uint32_t, warp_size> local_base{}, local_top{};
+  std::array<uint8_t, warp_size> barrier{}; /* that a lane waits for */
+  uint32_t cluster_arrived = 0;             /* lanes that have arrived in this phase of the cluster barrier */
+
+private:
+  bool select();
+  void store_group();
+  void reserve_registers(size_t slots);
+  void reserve_local(size_t bytes);
+  void copy_arguments(const std::vector<Place> &from, uint64_t *from_frame, uint32_t from_local,
+                      const std::vector<Place> &to, uint64_t *to_frame, uint32_t to_local, uint32_t lane);
+  void call_builtin(const Instruction &ins, uint32_t lanes, const Function &callee);
+
+  uint32_t blocked_ = 0;
+  std::array<uint32_t, 4> waiting_{};
+  std::array<uint32_t, warp_size> members_{}; /* for whom a lane waits */
+  uint32_t limit_ = 0;                        /* the counter at which the group is chosen anew */
+  uint32_t polls_ = 0;
+  int64_t budget_ = 0;       /* instructions until the turn is over */
+  int64_t group_budget_ = 0; /* until other groups get a chance */
+  int64_t group_start_ = 0;
+  bool yielded_ = false;
+  bool rotate_ = false;
+  uint64_t clock_ = 0; /* counts choices of a group, to know which lane has waited longest */
+  std::array<uint32_t, warp_size> lane_pc_{};
+  std::array<uint32_t, warp_size> base_{}; /* of the lane's frame, in slots */
+  std::array<uint64_t, warp_size> last_run_{};
+  std::array<uint64_t, warp_size> executed_{};
+  std::array<std::vector<CallRecord>, warp_size> stack_;
+  std::vector<uint64_t> registers_;
+  std::vector<std::byte> local_memory_;
+  size_t local_stride_ = 0;
+};
+
+/* Calls f(lane) for each lane of a mask; the full mask, by far the most frequent, is a plain loop. */
+template <class F> inline void for_lanes(uint32_t lanes, F &&f) {
+  if (lanes == all_lanes) {
+    for (uint32_t lane = 0; lane < warp_size; ++lane)
+      f(lane);
+  } else {
+    for (; lanes; lanes &= lanes - 1)
+      f(static_cast<uint32_t>(__builtin_ctz(lanes)));
+  }
+}
+
+/* A lane's register read or written as T: its low bytes. */
+template <class T> inline T get(const uint64_t *lanes, uint32_t lane) {
+  T value;
+  std::memcpy(&value, lanes + lane, sizeof value);
+  return value;
+}
+template <class T> inline void put(uint64_t *lanes, uint32_t lane, T value) {
+  std::memcpy(lanes + lane, &value, sizeof value);
+}
+
+} // namespace sim::exec
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_PTX_BUILDER_H
+#define CUDACORE_SIM_PTX_BUILDER_H
+
+#include <optional>
+#include <unordered_map>
+
+#include "sim/exec/handlers.h"
+#include "sim/exec/program.h"
+#include "sim/ptx/ast.h"
+#include "sim/ptx/lexer.h"
+
+/* From names to places: the symbols of a module and of a function while its code is made. */
+namespace sim::ptx {
+
+using exec::Instruction;
+using exec::OperandIndex;
+
+/* An error in one statement; the others can still be looked at. */
+struct StatementError {
+  std::string message;
+  CompileResult::Failure failure = CompileResult::Failure::syntax;
+};
+
+struct Symbol {
+  enum class Kind : uint8_t {
+    none,
+    reg,
+    predicate,
+    global,           /* index: a variable of the module */
+    shared,           /* index: a shared variable */
+    frame,            /* offset: in the frame's bytes */
+    kernel_parameter, /* offset: in the argument block */
+    function          /* index */
+  };
+  Kind kind = Kind::none;
+  Type type = Type::none;
+  StateSpace space = StateSpace::generic;
+  OperandIndex op = exec::no_operand; /* reg, predicate */
+  uint32_t index = 0;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+
+class ModuleBuilder {
+public:
+  explicit ModuleBuilder(const ast::Module &tree) : tree_(tree), module_(std::make_shared<Module>()) {}
+  CompileResult build();
+
+  /* --- for functions ---------------------------------------------------------------------------------------------- */
+  const Symbol *find(std::string_view name) const;
+  OperandIndex constant(uint64_t bits);
+  uint32_t add_variable(const ast::Declaration &declaration);
+  uint32_t add_shared(const ast::Declaration &declaration);
+  exec::Program &program() { return module_->program; }
+  void error(uint32_t line, const StatementError &what);
+
+private:
+  void declare_functions();
+  void declare(std::string_view name, const Symbol &symbol);
+  static void set_signature(exec::Function &function, const ast::Function &from);
+  static bool has_signature(const exec::Function &function, const ast::Function &as);
+  void describe_kernels();
+  void lay_out_shared(uint32_t function, exec::SharedLayout &layout) const;
+  std::vector<uint32_t> reachable(uint32_t function) const;
+  void resolve_initial_values();
+  void check_externals();
+  KernelInfo describe(uint32_t function, const ast::Function &from);
+
+  const ast::Module &tree_;
+  std::shared_ptr<Module> module_;
+  std::unordered_map<std::string_view, Symbol> symbols_;
+  std::unordered_map<uint64_t, OperandIndex> constants_;
+  std::vector<const ast::Declaration *> variable_declarations_;
+  std::vector<uint32_t> registers_; /* an estimate, by function */
+  std::string log_;
+  uint32_t errors_ = 0;
+  CompileResult::Failure failure_ = CompileResult::Failure::none;
+};
+
+/* Where the offset of a new variable of that alignment is. */
+constexpr uint64_t aligned(uint64_t offset, uint64_t alignment) {
+  return (offset + alignment - 1) / alignment * alignment;
+}
+
+class FunctionBuilder {
+public:
+  FunctionBuilder(ModuleBuilder &module, const ast::Function &tree, uint32_t index);
+  /* Appends the function's code to the program. Returns an estimate of the registers that it needs. */
+  uint32_t build();
+
+  /* --- for instructions --------------------------------------------------------------------------------------------
+   */
+  const Symbol &resolve(std::string_view name);
+  bool knows(std::string_view name) { return find(name) != nullptr; }
+  /* The label's number; its instruction is known in the end. */
+  uint32_t label(std::string_view name);
+  const ast::Prototype *prototype(std::string_view name) const;
+  const ast::BranchTargets *branch_targets(std::string_view name) const;
+  /* A register of 64 bits that holds a value until the instruction that is being decoded. */
+  OperandIndex scratch();
+  OperandIndex scratch_predicate();
+  void emit(const Instruction &instruction) { module.program().code.push_back(instruction); }
+  void emit_branch(Instruction instruction, uint32_t label);
+  uint32_t add_branch_table(const std::vector<uint32_t> &labels);
+  exec::Function &function() { return module.program().functions[index]; }
+  bool is_entry() const { return tree_.is_entry; }
+
+  ModuleBuilder &module;
+  const uint32_t index;
+
+private:
+  struct RegisterRange {
+    Type type;
+    uint32_t count;
+  };
+  struct Scope {
+    std::unordered_map<std::string_view, Symbol> symbols;
+    std::unordered_map<std::string_view, RegisterRange> ranges;
+    std::unordered_map<std::string_view, uint32_t> labels;
+    std::unordered_map<std::string_view, const ast::Prototype *> prototypes;
+    std::unordered_map<std::string_view, const ast::BranchTargets *> branch_targets;
+  };
+  struct Live {
+    uint32_t begin, end, words;
+  };
+
+  void declare_formals();
+  void collect_labels();
+  void declare(const ast::Declaration &declaration);
+  void add_symbol(std::string_view name, const Symbol &symbol);
+  Symbol new_register(Type type);
+  Symbol new_frame_variable(const ast::Declaration &declaration);
+  const Symbol *find(std::string_view name);
+  void touch(const Symbol &symbol);
+  void instruction(const ast::Instruction &one);
+  void patch_branches();
+  uint32_t estimate_registers();
+
+  const ast::Function &tree_;
+  std::vector<Scope> scopes_;                         /* all of them, in the order of their beginnings */
+  std::vector<size_t> open_scopes_;                   /* those around the current statement */
+  std::vector<uint32_t> labels_;                      /* instruction of each */
+  std::vector<std::pair<size_t, uint32_t>> branches_; /* instruction, label */
+  std::vector<uint32_t> tables_;                      /* of the program, to patch */
+  std::unordered_map<OperandIndex, Live> live_;
+  uint32_t slots_ = 0;
+  uint32_t predicates_in_slot_ = 64;
+  uint32_t predicate_slot_ = 0;
+  OperandIndex sink_ = exec::no_operand, predicate_sink_ = exec::no_operand;
+  std::vector<OperandIndex> scratch_;
+  size_t scratch_used_ = 0;
+  uint64_t frame_bytes_ = 0;
+  Symbol found_;
+};
+
+} // namespace sim::ptx
+
+#endif

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <cstring>
+#include <unordered_map>
+
+#include "sim/exec/numeric.h"
+#include "sim/ptx/decode.h"
+
+namespace sim::ptx {
+
+Coder::Coder(FunctionBuilder &function, const ast::Instruction &tree)
+    : function_(function), tree_(tree), taken_(tree.modifiers.size(), false) {
+  stamp(out);
+  if (tree.guard.empty())
+    return;
+  const Symbol &symbol = function.resolve(tree.guard);
+  if (symbol.kind != Symbol::Kind::predicate)
+    fail("'" + std::string(tree.guard) + "' is no predicate");
+  out.guard = symbol.op | (tree.guard_negated ? 1 : 0);
+}
+
+void Coder::stamp(Instruction &instruction) const {
+  instruction.line = tree_.line;
+  instruction.source_file = tree_.source.file;
+  instruction.source_line = tree_.source.line;
+}
+
+std::string Coder::text() const {
+  std::string result(tree_.opcode);
+  for (std::string_view modifier : tree_.modifiers)
+    (result += '.') += modifier;
+  return result;
+}
+void Coder::fail(const std::string &message) const { throw StatementError{message + " in '" + text() + "'"}; }
+void Coder::unsupported() const {
+  throw StatementError{"unknown instruction '" + text() + "'", CompileResult::Failure::unsupported_instruction};
+}
+
+/* --- modifiers
+ * --------------------------------------------------------------------------------------------------------- */
+
+bool Coder::take(std::string_view modifier) {
+  for (size_t i = 0; i < taken_.size(); ++i)
+    if (!taken_[i] && tree_.modifiers[i] == modifier) {
+      taken_[i] = true;
+      return true;
+    }
+  return false;
+}
+
+Type Coder::take_type() {
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    if (taken_[i])
+      continue;
+    Type type = type_named(tree_.modifiers[i]);
+    if (type == Type::none)
+      continue;
+    taken_[i] = true;
+    return type;
+  }
+  return Type::none;
+}
+Type Coder::need_type() {
+  Type type = take_type();
+  if (type == Type::none)
+    unsupported();
+  return type;
+}
+
+StateSpace Coder::take_space() {
+  static constexpr struct {
+    std::string_view name;
+    StateSpace space;
+  } spaces[] = {{"global", StateSpace::global},      {"shared", StateSpace::shared},
+                {"shared::cta", StateSpace::shared}, {"shared::cluster", StateSpace::shared_cluster},
+                {"local", StateSpace::local},        {"const", StateSpace::constant},
+                {"param", StateSpace::param},        {"param::entry", StateSpace::param},
+                {"param::func", StateSpace::param}};
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    if (taken_[i])
+      continue;
+    for (const auto &one : spaces)
+      if (tree_.modifiers[i] == one.name) {
+        taken_[i] = true;
+        return one.space;
+      }
+  }
+  return StateSpace::generic;
+}
+
+exec::Rounding Coder::take_rounding() {
+  static constexpr struct {
+    std::string_view name;
+    exec::Rounding rounding;
+  } roundings[] = {{"rn", exec::Rounding::nearest},
+                   {"rz", exec::Rounding::zero},
+                   {"rm", exec::Rounding::down},
+                   {"rp", exec::Rounding::up},
+                   {"rna", exec::Rounding::nearest_away}};
+  for (const auto &one : roundings)
+    if (take(one.name))
+      return one.rounding;
+  return exec::Rounding::none;
+}
+
+uint32_t Coder::take_vector() { return take("v2") ? 2 : take("v4") ? 4 : take("v8") ? 8 : 1; }
+
+void Coder::skip_cache_hints() {
+  static constexpr std::string_view hints[] = {"ca",
+                                               "cg",
+                                               "cs",
+                                               "lu",
+                                               "cv",
+                                               "wb",
+                                               "wt",
+                                               "nc",
+                                               "L1::evict_normal",
+                                               "L1::evict_unchanged",
+                                               "L1::evict_first",
+                                               "L1::evict_last",
+                                               "L1::no_allocate",
+                                               "L2::evict_normal",
+                                               "L2::evict_first",
+                                               "L2::evict_last",
+                                               "L2::64B",
+                                               "L2::128B",
+                                               "L2::256B",
+                                               "unified"};
+  for (std::string_view hint : hints)
+    take(hint);
+}
+
+bool Coder::take_memory_order() {
+  bool ordered = false;
+  for (std::string_view name : {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
+    ordered = take(name) || ordered;
+  take("weak");
+  for (std::string_view scope : {"cta", "cluster", "gpu", "sys"})
+    take(scope);
+  return ordered;
+}
+
+void Coder::check_all_taken() const {
+  for (bool taken : taken_)
+    if (!taken)
+      unsupported();
+}
+
+/* --- operands
+ * ---------------------------------------------------------------------------------------------------------- */
+
+void Coder::need(size_t least, size_t most) {
+  if (count() < least || count() > most)
+    fail("expected " + std::to_string(least) + (most > least ? " to " + std::to_string(most) : "") +
+         " operands, found " + std::to_string(count()));
+}
+
+uint64_t Coder::immediate(const ast::Operand &operand, Type type) const {
+  bool is_float = class_of(type) == TypeClass::floating;
+  if (operand.kind == ast::Operand::Kind::integer) {
+    if (!is_float)
+      return operand.value;
+    auto value = static_cast<double>(static_cast<int64_t>(operand.value));
+    if (type == Type::f64)
+      return exec::bit_cast<uint64_t>(value);
+    if (type == Type::f32)
+      return exec::bit_cast<uint32_t>(static_cast<float>(value));
+    return operand.value;
+  }
+  double value = operand.wide ? exec::bit_cast<double>(operand.value)
+                              : double{exec::bit_cast<float>(static_cast<uint32_t>(operand.value))};
+  if (bits_of(type) == 64)
+    return operand.wide ? operand.value : exec::bit_cast<uint64_t>(value);
+  if (bits_of(type) == 32)
+    return operand.wide ? exec::bit_cast<uint32_t>(static_cast<float>(value)) : operand.value;
+  if (type == Type::f16 || type == Type::bf16)
+    return exec::round_to(type == Type::f16 ? exec::format_f16 : exec::format_bf16, value, exec::Rounding::nearest);
+  fail("a floating-point number cannot be of type ." + std::string(name_of(type)));
+}
+
+/* Special registers: %tid.x and the like. A register that the program declares hides one of the same name. */
+bool Coder::special(const ast::Operand &operand, Instruction &read) const {
+  using exec::SpecialRegister;
+  struct Row {
+    SpecialRegister id;
+    int components;
+  };
+  static const std::unordered_map<std::string_view, Row> &rows = *new std::unordered_map<std::string_view, Row>{
+#define SIM_SPECIAL(name, components) {#name, {SpecialRegister::name, components}},
+      SIM_SPECIAL_REGISTERS(SIM_SPECIAL)
+#undef SIM_SPECIAL
+  };
+  if (operand.name.size() < 2 || operand.name[0] != '%')
+    return false;
+  std::string_view name = operand.name.substr(1);
+  if (name.substr(0, 6) == "envreg" && name.size() <= 8) {
+    for (char c : name.substr(6)) {
+      if (c < '0' || c > '9')
+        return false;
+      read.mode = static_cast<uint8_t>(read.mode * 10 + (c - '0'));
+    }
+    name = "envreg";
+  }
+  auto row = rows.find(name);
+  if (row == rows.end() || (operand.component.empty() && function_.knows(operand.name)))
+    return false;
+  if (row->second.components) {
+    size_t component = std::string_view("xyz").find(operand.component);
+    if (operand.component == "w")
+      component = 3;
+    else if (operand.component.size() != 1 || component == std::string_view::npos)
+      fail("'" + std::string(operand.name) + "' needs a component");
+    if (component == 3)
+      fail("the component .w of '" + std::string(operand.name) + "' is not supported");
+    read.mode = static_cast<uint8_t>(component);
+  }
+  stamp(read);
+  read.run = exec::special_handler(row->second.id);
+  return true;
+}
+
+Type Coder::register_type(const ast::Operand &operand) {
+  if (operand.kind != ast::Operand::Kind::name || operand.name == "_")
+    return Type::none;
+  const Symbol &symbol = function_.resolve(operand.name);
+  return symbol.kind == Symbol::Kind::reg || symbol.kind == Symbol::Kind::predicate ? symbol.type : Type::none;
+}
+
+OperandIndex Coder::destination(const ast::Operand &operand, Type type, bool may_be_wider) {
+  if (operand.kind != ast::Operand::Kind::name || operand.negated)
+    fail("the destination must be a register");
+  const Symbol &symbol = function_.resolve(operand.name);
+  if (operand.name == "_")
+    return symbol.op;
+  uint32_t have = bits_of(symbol.type), want = bits_of(type);
+  if (symbol.kind != Symbol::Kind::reg || have < want || (have > want && !may_be_wider))
+    fail("'" + std::string(operand.name) + "' is no register of type ." + std::string(name_of(type)));
+  return symbol.op;
+}
+
+OperandIndex Coder::source(const ast::Operand &operand, Type type, bool may_be_wider) {
+  if (operand.kind == ast::Operand::Kind::integer || operand.kind == ast::Operand::Kind::floating)
+    return constant(immediate(operand, type));
+  if (operand.kind != ast::Operand::Kind::name || operand.negated)
+    fail("an operand is neither a register nor a number");
+  if (Instruction read; special(operand, read)) {
+    read.op[0] = function_.scratch();
+    emit_before(read);
+    return read.op[0];
+  }
+  const Symbol symbol = function_.resolve(operand.name);
+  if (symbol.kind == Symbol::Kind::reg) {
+    uint32_t have = bits_of(symbol.type), want = bits_of(type);
+    if (have < want || (have > want && !may_be_wider))
+      fail("'" + std::string(operand.name) + "' is no register of type ." + std::string(name_of(type)));
+    return symbol.op;
+  }
+  if (symbol.kind == Symbol::Kind::predicate || symbol.kind == Symbol::Kind::none)
+    fail("'" + std::string(operand.name) + "' cannot be used as a number");
+  OperandIndex into = function_.scratch();
+  emit_address_of(symbol, static_cast<int64_t>(operand.value), into);
+  return into;
+}
+
+OperandIndex Coder::destination_predicate(std::string_view name) {
+  if (name == "_")
+    return function_.scratch_predicate();
+  const Symbol &symbol = function_.resolve(name);
+  if (symbol.kind != Symbol::Kind::predicate)
+    fail("'" + std::string(name) + "' is no predicate");
+  return symbol.op;
+}
+
+OperandIndex Coder::source_predicate(const ast::Operand &operand) {
+  if (operand.kind == ast::Operand::Kind::integer)
+    return operand.value ? exec::predicate_true : exec::predicate_false;
+  if (operand.kind != ast::Operand::Kind::name)
+    fail("expected a predicate");
+  const Symbol &symbol = function_.resolve(operand.name);
+  if (symbol.kind != Symbol::Kind::predicate)
+    fail("'" + std::string(operand.name) + "' is no predicate");
+  return symbol.op | (operand.negated ? 1 : 0);
+}
+
+uint64_t Coder::integer(size_t i) const {
+  if (operand(i).kind != ast::Operand::Kind::integer)
+    fail("operand " + std::to_string(i + 1) + " must be a number");
+  return operand(i).value;
+}
+
+Coder::Address Coder::address(const ast::Operand &operand, uint64_t bytes) {
+  if (operand.kind != ast::Operand::Kind::address)
+    fail("expected an address in brackets");
+  Address result;
+  result.offset = static_cast<int64_t>(operand.value);
+  if (operand.name.empty()) {
+    result.base = constant(0);
+    return result;
+  }
+  const Symbol symbol = function_.resolve(operand.name);
+  uint64_t offset = operand.value;
+  switch (symbol.kind) {
+  case Symbol::Kind::reg:
+    if (bits_of(symbol.type) < 32)
+      fail("'" + std::string(operand.name) + "' is too narrow for an address");
+    result.base = symbol.op;
+    result.narrow = bits_of(symbol.type) == 32;
+    return result;
+  case Symbol::Kind::frame:
+  case Symbol::Kind::kernel_parameter:
+    if (offset > symbol.size || bytes > symbol.size - offset)
+      fail("the access is outside of '" + std::string(operand.name) + "', which has " + std::to_string(symbol.size) +
+           " bytes");
+    result.kind = symbol.kind == Symbol::Kind::frame ? Address::Kind::frame : Address::Kind::kernel_parameter;
+    result.offset = static_cast<int64_t>(symbol.offset + offset);
+    return result;
+  case Symbol::Kind::global:
+  case Symbol::Kind::shared:
+    result.base = function_.scratch();
+    emit_address_of(symbol, result.offset, result.base);
+    result.offset = 0;
+    return result;
+  default:
+    fail("'" + std::string(operand.name) + "' has no address");
+  }
+}
+
+void Coder::set_address(const ast::Operand &operand, size_t place, uint64_t bytes) {
+  Address where = address(operand, bytes);
+  if (where.kind != Address::Kind::dynamic)
+    fail("this needs an address in memory");
+  out.op[place] = where.base;
+  out.flag = where.narrow;
+  out.immediate = where.offset;
+}
+
+void Coder::emit_address_of(const Symbol &symbol, int64_t offset, OperandIndex into) {
+  Instruction compute;
+  stamp(compute);
+  compute.op[0] = into;
+  compute.immediate = offset;
+  compute.target = symbol.index;
+  switch (symbol.kind) {
+  case Symbol::Kind::global:
+    compute.run = exec::global_address_handler();
+    break;
+  case Symbol::Kind::shared:
+    compute.run = exec::shared_address_handler();
+    break;
+  case Symbol::Kind::frame:
+    compute.run = exec::local_address_handler();
+    compute.immediate += static_cast<int64_t>(symbol.offset);
+    break;
+  case Symbol::Kind::kernel_parameter:
+    compute.run = exec::move_handler(Type::b64);
+    compute.op[1] = constant(symbol.offset + static_cast<uint64_t>(offset));
+    break;
+  case Symbol::Kind::function:
+    compute.run = exec::function_address_handler();
+    function_.module.program().functions[symbol.index].address_taken = true;
+    break;
+  default:
+    fail("what has no address");
+  }
+  emit_before(compute);
+}
+
+/* --- results
+ * ----------------------------------------------------------------------------------------------------------- */
+
+void Coder::emit(exec::Handler handler) {
+  check_all_taken();
+  if (!handler)
+    unsupported();
+  out.run = handler;
+  function_.emit(out);
+}
+void Coder::emit_before(Instruction instruction) { function_.emit(instruction); }
+void Coder::emit_branch(uint32_t label) {
+  check_all_taken();
+  out.run = exec::branch_handler();
+  function_.emit_branch(out, label);
+}
+
+void decode(Coder &coder) {
+  using Table = std::unordered_map<std::string_view, void (*)(Coder &)>;
+  static const Table &table = *[] {
+    auto *all = new Table;
+    for (const Decoder *group :
+         {arithmetic_decoders, logic_decoders, data_decoders, memory_decoders, parallel_decoders, control_decoders})
+      for (; group->name; ++group)
+        all->emplace(group->name, group->decode);
+    return all;
+  }();
+  auto found = table.find(coder.opcode());
+  if (found == table.end())
+    coder.unsupported();
+  found->second(coder);
+}
+
+} // namespace sim::ptx

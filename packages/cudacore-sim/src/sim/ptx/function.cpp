@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A function's code: scopes, registers, labels, and its statements in their order. */
+#include <algorithm>
+#include <charconv>
+
+#include "sim/ptx/builder.h"
+#include "sim/ptx/decode.h"
+
+namespace sim::ptx {
+
+namespace {
+constexpr uint64_t max_frame_bytes = 512 * 1024;
+constexpr uint32_t masks_in_slot = 64; /* predicates in the space of one register */
+constexpr uint32_t max_slots = 1u << 16;
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+} // namespace
+
+FunctionBuilder::FunctionBuilder(ModuleBuilder &of, const ast::Function &tree, uint32_t number)
+    : module(of), index(number), tree_(tree) {}
+
+uint32_t FunctionBuilder::build() {
+  exec::Program &program = module.program();
+  uint32_t begin = static_cast<uint32_t>(program.code.size());
+  function().entry = begin;
+  collect_labels();
+  open_scopes_.push_back(0); /* of the formal parameters */
+  try {
+    declare_formals();
+  } catch (const StatementError &error) {
+    module.error(tree_.line, error);
+  }
+  size_t next_scope = 1, next_label = 0;
+  for (const ast::Statement &statement : tree_.body) {
+    try {
+      switch (statement.kind) {
+      case ast::Statement::Kind::open:
+        open_scopes_.push_back(next_scope++);
+        break;
+      case ast::Statement::Kind::close:
+        open_scopes_.pop_back();
+        break;
+      case ast::Statement::Kind::label:
+        labels_[next_label++] = static_cast<uint32_t>(program.code.size());
+        break;
+      case ast::Statement::Kind::declaration:
+        declare(tree_.declarations[statement.index]);
+        break;
+      case ast::Statement::Kind::instruction:
+        instruction(tree_.instructions[statement.index]);
+        break;
+      case ast::Statement::Kind::prototype:
+      case ast::Statement::Kind::branch_targets:
+        break;
+      }
+    } catch (const StatementError &error) {
+      module.error(statement.line, error);
+    }
+  }
+  /* Running past the end returns. */
+  Instruction end;
+  end.run = exec::return_handler();
+  end.line = tree_.line;
+  emit(end);
+  patch_branches();
+  function().slots = std::max(slots_, 1u);
+  function().frame_bytes = static_cast<uint32_t>(aligned(frame_bytes_, 16));
+  function().is_defined = true;
+  return estimate_registers();
+}
+
+/* Labels can be used before they are defined, so all are known before the first instruction. */
+void FunctionBuilder::collect_labels() {
+  scopes_.emplace_back();
+  std::vector<size_t> open{0};
+  for (const ast::Statement &statement : tree_.body) {
+    Scope &scope = scopes_[open.back()];
+    switch (statement.kind) {
+    case ast::Statement::Kind::open:
+      open.push_back(scopes_.size());
+      scopes_.emplace_back();
+      break;
+    case ast::Statement::Kind::close:
+      open.pop_back();
+      break;
+    case ast::Statement::Kind::label:
+      if (!scope.labels.emplace(statement.label, static_cast<uint32_t>(labels_.size())).second)
+        module.error(statement.line, {"label " + quoted(statement.label) + " is defined twice"});
+      labels_.push_back(0);
+      break;
+    case ast::Statement::Kind::prototype: {
+      const ast::Prototype &prototype = tree_.prototypes[statement.index];
+      scope.prototypes[prototype.name] = &prototype;
+      break;
+    }
+    case ast::Statement::Kind::branch_targets: {
+      const ast::BranchTargets &targets = tree_.branch_targets[statement.index];
+      scope.branch_targets[targets.name] = &targets;
+      break;
+    }
+    default:
+      break;
+    }
+  }
+}
+
+void FunctionBuilder::declare_formals() {
+  if (tree_.is_entry) {
+    uint64_t offset = 0;
+    for (const ast::Declaration &one : tree_.parameters) {
+      offset = aligned(offset, one.natural_alignment());
+      Symbol symbol;
+      symbol.kind = Symbol::Kind::kernel_parameter;
+      symbol.space = StateSpace::param;
+      symbol.type = one.type;
+      symbol.offset = offset;
+      symbol.size = one.bytes();
+      add_symbol(one.name, symbol);
+      offset += one.bytes();
+    }
+    return;
+  }
+  auto formals = [&](const std::vector<ast::Declaration> &list, std::vector<exec::Place> &places) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      declare(list[i]);
+      const Symbol &symbol = resolve(list[i].name);
+      if (symbol.kind == Symbol::Kind::predicate)
+        throw StatementError{"a parameter cannot be a predicate"};
+      places[i].is_register = symbol.kind == Symbol::Kind::reg;
+      places[i].register_index = symbol.op;
+      places[i].offset = static_cast<uint32_t>(symbol.offset);
+      places[i].size = static_cast<uint32_t>(symbol.size);
+    }
+  };
+  formals(tree_.results, function().results);
+  formals(tree_.parameters, function().parameters);
+}
+
+void FunctionBuilder::add_symbol(std::string_view name, const Symbol &symbol) {
+  if (!scopes_[open_scopes_.back()].symbols.emplace(name, symbol).second)
+    throw StatementError{quoted(name) + " is declared twice"};
+}
+
+void FunctionBuilder::declare(const ast::Declaration &one) {
+  switch (one.space) {
+  case StateSpace::reg:
+    if (one.register_count) {
+      scopes_[open_scopes_.back()].ranges[one.name] = RegisterRange{one.type, one.register_count};
+      return;
+    }
+    if (one.vector > 1)
+      throw StatementError{"vector registers are not supported", CompileResult::Failure::unsupported_instruction};
+    return add_symbol(one.name, new_register(one.type));
+  case StateSpace::local:
+  case StateSpace::param:
+    return add_symbol(one.name, new_frame_variable(one));
+  case StateSpace::shared: {
+    Symbol symbol;
+    symbol.kind = Symbol::Kind::shared;
+    symbol.space = StateSpace::shared;
+    symbol.index = module.add_shared(one);
+    return add_symbol(one.name, symbol);
+  }
+  case StateSpace::global:
+  case StateSpace::constant: {
+    Symbol symbol;
+    symbol.kind = Symbol::Kind::global;
+    symbol.space = one.space;
+    symbol.index = module.add_variable(one);
+    return add_symbol(one.name, symbol);
+  }
+  default:
+    throw StatementError{"a declaration without a state space"};
+  }
+}
+
+Symbol FunctionBuilder::new_register(Type type) {
+  Symbol symbol;
+  symbol.type = type;
+  symbol.size = std::max(bytes_of(type), 1u);
+  if (slots_ > max_slots)
+    throw StatementError{"the function uses too many registers"};
+  if (type == Type::pred) {
+    symbol.kind = Symbol::Kind::predicate;
+    if (predicates_in_slot_ == masks_in_slot) {
+      predicate_slot_ = slots_++;
+      predicates_in_slot_ = 0;
+    }
+    symbol.op = static_cast<OperandIndex>((predicate_slot_ * masks_in_slot + predicates_in_slot_++) * 2);
+    return symbol;
+  }
+  symbol.kind = Symbol::Kind::reg;
+  symbol.op = static_cast<OperandIndex>(slots_ * exec::warp_size);
+  slots_ += bits_of(type) == 128 ? 2 : 1;
+  return symbol;
+}
+
+Symbol FunctionBuilder::new_frame_variable(const ast::Declaration &one) {
+  Symbol symbol;
+  symbol.kind = Symbol::Kind::frame;
+  symbol.space = one.space;
+  symbol.type = one.type;
+  symbol.size = one.bytes();
+  symbol.offset = aligned(frame_bytes_, one.natural_alignment());
+  if (symbol.size > max_frame_bytes || symbol.offset + symbol.size > max_frame_bytes)
+    throw StatementError{quoted(one.name) + " does not fit in 512 KiB of local memory"};
+  frame_bytes_ = symbol.offset + symbol.size;
+  if (one.space == StateSpace::local)
+    function().local_bytes += static_cast<uint32_t>(symbol.size);
+  return symbol;
+}
+
+const Symbol *FunctionBuilder::find(std::string_view name) {
+  size_t digits = name.size();
+  while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
+    --digits;
+  std::string_view prefix = name.substr(0, digits), suffix = name.substr(digits);
+  bool numbered = !suffix.empty() && (suffix == "0" || suffix[0] != '0') && suffix.size() < 9;
+  uint32_t number = 0;
+  if (numbered)
+    std::from_chars(suffix.data(), suffix.data() + suffix.size(), number);
+  for (size_t i = open_scopes_.size(); i-- > 0;) {
+    Scope &scope = scopes_[open_scopes_[i]];
+    auto exact = scope.symbols.find(name);
+    if (exact != scope.symbols.end())
+      return &exact->second;
+    if (!numbered)
+      continue;
+    auto range = scope.ranges.find(prefix);
+    if (range == scope.ranges.end() || number >= range->second.count)
+      continue;
+    return &(scope.symbols[name] = new_register(range->second.type));
+  }
+  return module.find(name);
+}
+
+const Symbol &FunctionBuilder::resolve(std::string_view name) {
+  if (name == "_") {
+    if (sink_ == exec::no_operand) {
+      sink_ = new_register(Type::b128).op;
+      predicate_sink_ = new_register(Type::pred).op;
+    }
+    found_ = Symbol{};
+    found_.kind = Symbol::Kind::none;
+    found_.op = sink_;
+    return found_;
+  }
+  const Symbol *symbol = find(name);
+  if (!symbol)
+    throw StatementError{"unknown name " + quoted(name), CompileResult::Failure::syntax};
+  touch(*symbol);
+  if (symbol->kind == Symbol::Kind::shared) {
+    std::vector<uint32_t> &used = function().shared_variables;
+    if (std::find(used.begin(), used.end(), symbol->index) == used.end())
+      used.push_back(symbol->index);
+  }
+  return *symbol;
+}
+
+OperandIndex FunctionBuilder::scratch() {
+  if (scratch_used_ == scratch_.size())
+    scratch_.push_back(new_register(Type::b64).op);
+  return scratch_[scratch_used_++];
+}
+OperandIndex FunctionBuilder::scratch_predicate() {
+  resolve("_");
+  return predicate_sink_;
+}
+
+uint32_t FunctionBuilder::label(std::string_view name) {
+  for (size_t i = open_scopes_.size(); i-- > 0;) {
+    auto &labels = scopes_[open_scopes_[i]].labels;
+    auto found = labels.find(name);
+    if (found != labels.end())
+      return found->second;
+  }
+  throw StatementError{"unknown label " + quoted(name)};
+}
+const ast::Prototype *FunctionBuilder::prototype(std::string_view name) const {
+  for (size_t i = open_scopes_.size(); i-- > 0;) {
+    auto &prototypes = scopes_[open_scopes_[i]].prototypes;
+    auto found = prototypes.find(name);
+    if (found != prototypes.end())
+      return found->second;
+  }
+  return nullptr;
+}
+const ast::BranchTargets *FunctionBuilder::branch_targets(std::string_view name) const {
+  for (size_t i = open_scopes_.size(); i-- > 0;) {
+    auto &targets = scopes_[open_scopes_[i]].branch_targets;
+    auto found = targets.find(name);
+    if (found != targets.end())
+      return found->second;
+  }
+  return nullptr;
+}
+
+void FunctionBuilder::emit_branch(Instruction instruction, uint32_t label) {
+  branches_.emplace_back(module.program().code.size(), label);
+  emit(instruction);
+}
+
+uint32_t FunctionBuilder::add_branch_table(const std::vector<uint32_t> &labels) {
+  std::vector<std::vector<uint32_t>> &tables = module.program().branch_tables;
+  tables_.push_back(static_cast<uint32_t>(tables.size()));
+  tables.push_back(labels);
+  return tables_.back();
+}
+
+void FunctionBuilder::patch_branches() {
+  exec::Program &program = module.program();
+  for (auto [at, label] : branches_)
+    program.code[at].target = labels_[label];
+  for (uint32_t table : tables_)
+    for (uint32_t &entry : program.branch_tables[table])
+      entry = labels_[entry];
+}
+
+void FunctionBuilder::instruction(const ast::Instruction &one) {
+  scratch_used_ = 0;
+  Coder coder(*this, one);
+  decode(coder);
+}
+
+/* --- how many registers a compiler would need -----------------------------------------------------------------------
+ */
+
+void FunctionBuilder::touch(const Symbol &symbol) {
+  if (symbol.kind != Symbol::Kind::reg)
+    return;
+  auto at = static_cast<uint32_t>(module.program().code.size());
+  auto [place, is_new] = live_.try_emplace(symbol.op, Live{at, at, std::max(1u, bits_of(symbol.type) / 32)});
+  if (!is_new)
+    place->second.end = at;
+}
+
+/* The most registers that live at once: from the first to the last mention, stretched over the loops around the last.
+ */
+uint32_t FunctionBuilder::estimate_registers() {
+  std::vector<Live> intervals;
+  for (auto &[op, live] : live_)
+    intervals.push_back(live);
+  std::vector<std::pair<uint32_t, uint32_t>> loops;
+  for (auto [at, label] : branches_)
+    if (labels_[label] <= at)
+      loops.emplace_back(labels_[label], static_cast<uint32_t>(at));
+  std::sort(loops.begin(), loops.end(), [](auto a, auto b) { return a.second < b.second; });
+  constexpr uint64_t worth = 20'000'000;
+  if (uint64_t{intervals.size()} * loops.size() < worth)
+    for (auto [begin, end] : loops)
+      for (Live &live : intervals)
+        if (live.begin < begin && live.end >= begin && live.end < end)
+          live.end = end;
+  std::vector<std::pair<uint32_t, int32_t>> changes;
+  for (const Live &live : intervals) {
+    changes.emplace_back(live.begin, static_cast<int32_t>(live.words));
+    changes.emplace_back(live.end, -static_cast<int32_t>(live.words));
+  }
+  std::sort(changes.begin(), changes.end()); /* at one place, ends come before beginnings */
+  int32_t now = 0, most = 0;
+  for (auto [at, change] : changes) {
+    now += change;
+    most = std::max(most, now);
+  }
+  constexpr uint32_t always = 6; /* for addresses of the stack, the parameters and the like */
+  return std::min(255u, static_cast<uint32_t>(most) + always);
+}
+
+} // namespace sim::ptx

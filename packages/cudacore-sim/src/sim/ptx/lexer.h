@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_PTX_LEXER_H
+#define CUDACORE_SIM_PTX_LEXER_H
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sim::ptx {
+
+enum class TokenKind : uint8_t {
+  identifier, /* add, %r1, $L__BB0_2, _ */
+  dotted,     /* .s32, .shared::cluster, .reg; text includes the dot */
+  integer,
+  floating, /* bits of a double in `value` when `wide`, else of a float */
+  string,   /* text without quotes, escapes as written */
+  punctuation,
+  end
+};
+
+struct Token {
+  TokenKind kind = TokenKind::end;
+  std::string_view text;
+  uint32_t line = 0;
+  uint64_t value = 0;
+  bool wide = false;        /* floating: `value` holds a double */
+  bool is_unsigned = false; /* integer: written with a U, or too large for a signed one */
+};
+
+/* What stops compilation at once: text that cannot be read on. */
+struct SyntaxError {
+  uint32_t line;
+  std::string message;
+};
+
+/* All tokens of `text`, closed by one of kind `end`. The tokens refer to `text`. Throws SyntaxError. */
+std::vector<Token> tokenize(std::string_view text);
+
+} // namespace sim::ptx
+
+#endif

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A module: its names, its variables and their initial bytes, its kernels as the driver wants to know them. */
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "sim/exec/numeric.h"
+#include "sim/ptx/builder.h"
+#include "sim/ptx/parser.h"
+
+namespace sim::ptx {
+
+namespace {
+
+constexpr uint32_t max_errors = 20;
+constexpr uint32_t newest_major = 9; /* of PTX versions */
+constexpr uint64_t max_variable_bytes = uint64_t{1} << 33;
+constexpr uint64_t max_initialised_bytes = uint64_t{1} << 30;
+constexpr uint64_t max_shared_bytes = 1u << 22;
+
+exec::Builtin builtin_named(std::string_view name) {
+  if (name == "vprintf")
+    return exec::Builtin::vprintf;
+  if (name == "__assertfail")
+    return exec::Builtin::assert_fail;
+  if (name == "malloc")
+    return exec::Builtin::malloc;
+  if (name == "free")
+    return exec::Builtin::free;
+  return exec::Builtin::none;
+}
+
+std::vector<uint32_t> builtin_signature(exec::Builtin builtin, bool results) {
+  switch (builtin) {
+  case exec::Builtin::vprintf:
+    return results ? std::vector<uint32_t>{4} : std::vector<uint32_t>{8, 8};
+  case exec::Builtin::assert_fail:
+    return results ? std::vector<uint32_t>{} : std::vector<uint32_t>{8, 8, 4, 8, 8};
+  case exec::Builtin::malloc:
+    return results ? std::vector<uint32_t>{8} : std::vector<uint32_t>{8};
+  case exec::Builtin::free:
+    return results ? std::vector<uint32_t>{} : std::vector<uint32_t>{8};
+  default:
+    return {};
+  }
+}
+
+bool has_sizes(const std::vector<exec::Place> &places, const std::vector<uint32_t> &sizes) {
+  return std::equal(places.begin(), places.end(), sizes.begin(), sizes.end(),
+                    [](const exec::Place &place, uint32_t size) { return place.size == size; });
+}
+
+/* One number of an initialiser as the bits of an element. */
+uint64_t bits_of_value(const ast::Operand &value, Type type) {
+  if (value.kind == ast::Operand::Kind::integer) {
+    if (class_of(type) != TypeClass::floating)
+      return value.value;
+    auto number = static_cast<double>(static_cast<int64_t>(value.value));
+    return type == Type::f64   ? exec::bit_cast<uint64_t>(number)
+           : type == Type::f32 ? exec::bit_cast<uint32_t>(static_cast<float>(number))
+                               : value.value;
+  }
+  if (type == Type::f64 && !value.wide)
+    return exec::bit_cast<uint64_t>(double{exec::bit_cast<float>(static_cast<uint32_t>(value.value))});
+  if (type == Type::f32 && value.wide)
+    return exec::bit_cast<uint32_t>(static_cast<float>(exec::bit_cast<double>(value.value)));
+  return value.value;
+}
+
+} // namespace
+
+CompileResult ModuleBuilder::build() {
+  static std::atomic<uint32_t> next_id{1};
+  module_->program.id = next_id.fetch_add(1) & 0xffffff;
+  module_->info.ptx_version = tree_.version;
+  module_->info.target = tree_.target;
+  module_->program.files = tree_.files;
+  if (tree_.major > newest_major) {
+    error(tree_.version_line, {"PTX version " + tree_.version + " is newer than " + std::to_string(newest_major) + ".x",
+                               CompileResult::Failure::unsupported_version});
+    return {nullptr, log_, failure_};
+  }
+  for (const ast::Declaration &one : tree_.variables) {
+    try {
+      Symbol symbol;
+      symbol.space = one.space;
+      if (one.space == StateSpace::global || one.space == StateSpace::constant) {
+        symbol.kind = Symbol::Kind::global;
+        symbol.index = add_variable(one);
+      } else if (one.space == StateSpace::shared) {
+        symbol.kind = Symbol::Kind::shared;
+        symbol.index = add_shared(one);
+      } else {
+        throw StatementError{"'" + std::string(one.name) + "' cannot be declared outside of a function"};
+      }
+      declare(one.name, symbol);
+    } catch (const StatementError &what) {
+      error(one.line, what);
+    }
+  }
+  declare_functions();
+  registers_.resize(module_->program.functions.size());
+  for (const ast::Function &one : tree_.functions) {
+    const Symbol *symbol = find(one.name);
+    if (!one.has_body || !symbol || symbol->kind != Symbol::Kind::function)
+      continue;
+    const exec::Function &declared = module_->program.functions[symbol->index];
+    /* What differs from its declaration has been reported. */
+    if (declared.is_entry != one.is_entry || (!one.is_entry && !has_signature(declared, one)))
+      continue;
+    if (declared.is_defined) {
+      error(one.line, {"'" + std::string(one.name) + "' is defined twice"});
+      continue;
+    }
+    registers_[symbol->index] = FunctionBuilder(*this, one, symbol->index).build();
+  }
+  check_externals();
+  resolve_initial_values();
+  if (failure_ == CompileResult::Failure::none)
+    describe_kernels();
+  if (failure_ != CompileResult::Failure::none)
+    return {nullptr, log_, failure_};
+  return {module_, {}, failure_};
+}
+
+void ModuleBuilder::error(uint32_t line, const StatementError &what) {
+  if (failure_ == CompileResult::Failure::none)
+    failure_ = what.failure;
+  if (++errors_ <= max_errors)
+    log_ += "line " + std::to_string(line) + ": " + what.message + "\n";
+}
+
+const Symbol *ModuleBuilder::find(std::string_view name) const {
+  auto found = symbols_.find(name);
+  return found == symbols_.end() ? nullptr : &found->second;
+}
+
+void ModuleBuilder::declare(std::string_view name, const Symbol &symbol) {
+  if (!symbols_.emplace(name, symbol).second)
+    throw StatementError{"'" + std::string(name) + "' is declared twice"};
+}
+
+OperandIndex ModuleBuilder::constant(uint64_t bits) {
+  auto [place, is_new] = constants_.try_emplace(bits, 0);
+  std::vector<uint64_t> &values = module_->program.constants;
+  if (is_new) {
+    place->second = ~static_cast<OperandIndex>(values.size() / exec::warp_size);
+    values.insert(values.end(), exec::warp_size, bits);
+  }
+  return place->second;
+}
+
+/* --- variables
+ * ------------------------------------------------------------------------------------------------------------ */
+
+uint32_t ModuleBuilder::add_variable(const ast::Declaration &one) {
+  Variable variable;
+  variable.name = std::string(one.name);
+  variable.space = one.space == StateSpace::constant ? Space::constant : Space::global;
+  variable.size = one.bytes();
+  variable.alignment = one.natural_alignment();
+  variable.is_external = one.linkage == ast::Linkage::external;
+  uint64_t limit = one.initial.empty() ? max_variable_bytes : max_initialised_bytes;
+  if (variable.size > limit)
+    throw StatementError{"'" + variable.name + "' is too large"};
+  if (class_of(one.type) == TypeClass::predicate)
+    throw StatementError{"a variable cannot be a predicate"};
+  module_->info.variables.push_back(std::move(variable));
+  variable_declarations_.push_back(&one);
+  return static_cast<uint32_t>(module_->info.variables.size() - 1);
+}
+
+uint32_t ModuleBuilder::add_shared(const ast::Declaration &one) {
+  exec::SharedVariable variable;
+  variable.name = std::string(one.name);
+  variable.size = one.bytes();
+  variable.alignment = one.natural_alignment();
+  variable.is_dynamic = one.linkage == ast::Linkage::external;
+  if (variable.size > max_shared_bytes)
+    throw StatementError{"'" + variable.name + "' does not fit in shared memory"};
+  if (!one.initial.empty())
+    throw StatementError{"a shared variable cannot be initialised"};
+  module_->program.shared_variables.push_back(std::move(variable));
+  return static_cast<uint32_t>(module_->program.shared_variables.size() - 1);
+}
+
+/* The initial bytes, once all names are known. */
+void ModuleBuilder::resolve_initial_values() {
+  for (size_t i = 0; i < variable_declarations_.size(); ++i) {
+    const ast::Declaration &one = *variable_declarations_[i];
+    Variable &variable = module_->info.variables[i];
+    /* Without an initialiser a variable is zero; large ones need not be kept as bytes then. */
+    if (one.initial.empty()) {
+      if (!variable.is_external && variable.size <= max_initialised_bytes)
+        variable.initial.resize(variable.size);
+      continue;
+    }
+    variable.initial.resize(variable.size);
+    uint32_t element = bytes_of(one.type);
+    for (const ast::InitialValue &value : one.initial) {
+      uint64_t offset = value.index * element;
+      if (offset + element > variable.size) {
+        error(value.line, {"too many values for '" + variable.name + "'"});
+        break;
+      }
+      if (value.value.kind != ast::Operand::Kind::name) {
+        uint64_t bits = bits_of_value(value.value, one.type);
+        std::memcpy(variable.initial.data() + offset, &bits, std::min<size_t>(element, sizeof bits));
+        continue;
+      }
+      const Symbol *symbol = find(value.value.name);
+      bool has_address = symbol && (symbol->kind == Symbol::Kind::global || symbol->kind == Symbol::Kind::function);
+      if (!has_address || element != 8) {
+        error(value.line, {"'" + std::string(value.value.name) + "' cannot initialise '" + variable.name + "'"});
+        break;
+      }
+      if (symbol->kind == Symbol::Kind::function)
+        module_->program.functions[symbol->index].address_taken = true;
+      variable.relocations.push_back(
+          {offset, std::string(value.value.name), static_cast<int64_t>(value.value.value), value.generic});
+    }
+  }
+}
+
+/* --- functions
+ * ------------------------------------------------------------------------------------------------------------ */
+
+bool ModuleBuilder::has_signature(const exec::Function &function, const ast::Function &as) {
+  exec::Function other;
+  set_signature(other, as);
+  auto same = [](const std::vector<exec::Place> &a, const std::vector<exec::Place> &b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const exec::Place &x, const exec::Place &y) {
+      return x.size == y.size && x.is_register == y.is_register;
+    });
+  };
+  return same(function.results, other.results) && same(function.parameters, other.parameters);
+}
+
+void ModuleBuilder::set_signature(exec::Function &function, const ast::Function &from) {
+  auto sizes = [](const std::vector<ast::Declaration> &list) {
+    std::vector<exec::Place> places(list.size());
+    for (size_t i = 0; i < list.size(); ++i) {
+      places[i].size = static_cast<uint32_t>(std::min<uint64_t>(std::max<uint64_t>(list[i].bytes(), 1), UINT32_MAX));
+      places[i].is_register = list[i].space == StateSpace::reg;
+    }
+    return places;
+  };
+  function.results = sizes(from.results);
+  function.parameters = sizes(from.parameters);
+}
+
+void ModuleBuilder::declare_functions() {
+  std::vector<exec::Function> &functions = module_->program.functions;
+  for (const ast::Function &one : tree_.functions) {
+    try {
+      if (const Symbol *known = find(one.name)) {
+        if (known->kind != Symbol::Kind::function || functions[known->index].is_entry != one.is_entry)
+          throw StatementError{"'" + std::string(one.name) + "' is declared twice"};
+        if (!one.is_entry && !has_signature(functions[known->index], one))
+          throw StatementError{"'" + std::string(one.name) + "' is declared with different parameters"};
+        continue;
+      }
+      Symbol symbol;
+      symbol.kind = Symbol::Kind::function;
+      symbol.index = static_cast<uint32_t>(functions.size());
+      declare(one.name, symbol);
+      exec::Function function;
+      function.name = std::string(one.name);
+      function.is_entry = one.is_entry;
+      if (!one.is_entry)
+        set_signature(function, one);
+      functions.push_back(std::move(function));
+    } catch (const StatementError &what) {
+      error(one.line, what);
+    }
+  }
+  for (const ast::Alias &one : tree_.aliases) {
+    const Symbol *target = find(one.target), *alias = find(one.name);
+    if (!target || target->kind != Symbol::Kind::function || (alias && alias->kind != Symbol::Kind::function))
+      error(one.line, {"'" + std::string(one.name) + "' cannot be an alias of '" + std::string(one.target) + "'"});
+    else
+      symbols_[one.name] = Symbol(*target);
+  }
+}
+
+/* Functions without a body: either the environment has them, or nobody does. */
+void ModuleBuilder::check_externals() {
+  std::vector<exec::Function> &functions = module_->program.functions;
+  for (const ast::Function &one : tree_.functions) {
+    const Symbol *symbol = find(one.name);
+    if (!symbol || symbol->kind != Symbol::Kind::function)
+      continue;
+    exec::Function &function = functions[symbol->index];
+    if (function.is_defined || function.builtin != exec::Builtin::none)
+      continue;
+    function.builtin = builtin_named(one.name);
+    if (function.builtin != exec::Builtin::none) {
+      if (!has_sizes(function.parameters, builtin_signature(function.builtin, false)) ||
+          !has_sizes(function.results, builtin_signature(function.builtin, true)))
+        error(one.line, {"'" + function.name + "' is declared with other parameters than it has"});
+      continue;
+    }
+    bool used = function.address_taken || function.is_entry;
+    for (const exec::Function &caller : functions)
+      used = used || std::find(caller.callees.begin(), caller.callees.end(), symbol->index) != caller.callees.end();
+    if (used)
+      error(one.line, {"unresolved function '" + function.name + "'", CompileResult::Failure::unresolved});
+  }
+}
+
+/* --- kernels
+ * -------------------------------------------------------------------------------------------------------------- */
+
+std::vector<uint32_t> ModuleBuilder::reachable(uint32_t from) const {
+  const std::vector<exec::Function> &functions = module_->program.functions;
+  std::vector<bool> seen(functions.size(), false);
+  std::vector<uint32_t> order{from};
+  seen[from] = true;
+  auto visit = [&](uint32_t next) {
+    if (seen[next])
+      return;
+    seen[next] = true;
+    order.push_back(next);
+  };
+  for (size_t i = 0; i < order.size(); ++i) {
+    const exec::Function &function = functions[order[i]];
+    for (uint32_t callee : function.callees)
+      visit(callee);
+    if (!function.calls_indirectly)
+      continue;
+    for (uint32_t other = 0; other < functions.size(); ++other)
+      if (functions[other].address_taken)
+        visit(other);
+  }
+  return order;
+}
+
+/* Larger alignments first would waste less, but the order of declaration is what compilers keep. */
+void ModuleBuilder::lay_out_shared(uint32_t function, exec::SharedLayout &layout) const {
+  const exec::Program &program = module_->program;
+  std::vector<uint32_t> used;
+  for (uint32_t one : reachable(function))
+    used.insert(used.end(), program.functions[one].shared_variables.begin(),
+                program.functions[one].shared_variables.end());
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  uint64_t end = 0, dynamic_alignment = 1;
+  for (uint32_t index : used) {
+    const exec::SharedVariable &variable = program.shared_variables[index];
+    if (variable.is_dynamic) {
+      dynamic_alignment = std::max(dynamic_alignment, variable.alignment);
+      continue;
+    }
+    end = aligned(end, variable.alignment);
+    layout.offsets[index] = static_cast<uint32_t>(end);
+    end += variable.size;
+  }
+  layout.static_bytes = static_cast<uint32_t>(std::min<uint64_t>(end, max_shared_bytes));
+  layout.dynamic_offset = static_cast<uint32_t>(aligned(layout.static_bytes, dynamic_alignment));
+  for (uint32_t index : used)
+    if (program.shared_variables[index].is_dynamic)
+      layout.offsets[index] = layout.dynamic_offset;
+}
+
+KernelInfo ModuleBuilder::describe(uint32_t index, const ast::Function &from) {
+  KernelInfo info;
+  info.name = std::string(from.name);
+  uint64_t offset = 0;
+  for (const ast::Declaration &one : from.parameters) {
+    auto alignment = static_cast<uint32_t>(one.natural_alignment());
+    offset = aligned(offset, alignment);
+    info.parameters.push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(one.bytes()), alignment});
+    offset += one.bytes();
+    if (offset > 32764) {
+      error(one.line, {"the parameters of '" + info.name + "' have more than 32,764 bytes"});
+      return info;
+    }
+  }
+  info.parameter_bytes = static_cast<uint32_t>(offset);
+  info.max_threads = from.max_threads;
+  info.required_threads = from.required_threads;
+  info.min_blocks = from.min_blocks;
+  info.required_cluster = from.required_cluster;
+  info.explicit_cluster = from.explicit_cluster;
+  for (uint32_t one : reachable(index)) {
+    info.registers = std::max(info.registers, registers_[one]);
+    info.local_bytes = std::max(info.local_bytes, module_->program.functions[one].local_bytes);
+  }
+  /* A compiler keeps the promise of the launch bounds, and spills. */
+  const Dim3 &bound = from.required_threads[0] ? from.required_threads : from.max_threads;
+  uint64_t threads = uint64_t{bound[0]} * bound[1] * bound[2] * std::max(1u, from.min_blocks);
+  if (threads)
+    info.registers = std::min(info.registers, static_cast<uint32_t>(std::max<uint64_t>(65536 / threads, 24)));
+  return info;
+}
+
+void ModuleBuilder::describe_kernels() {
+  for (const ast::Function &one : tree_.functions) {
+    if (!one.is_entry || !one.has_body)
+      continue;
+    exec::Kernel kernel;
+    kernel.function = find(one.name)->index;
+    lay_out_shared(kernel.function, kernel.shared);
+    KernelInfo info = describe(kernel.function, one);
+    info.static_shared_bytes = kernel.shared.static_bytes;
+    module_->info.kernels.push_back(std::move(info));
+    module_->program.kernels.push_back(std::move(kernel));
+  }
+}
+
+} // namespace sim::ptx
+
+namespace sim {
+
+CompileResult compile(const char *text, size_t size) {
+  try {
+    ptx::ast::Module tree = ptx::parse(std::string_view(text, size));
+    return ptx::ModuleBuilder(tree).build();
+  } catch (const ptx::SyntaxError &error) {
+    return {nullptr, "line " + std::to_string(error.line) + ": " + error.message + "\n",
+            CompileResult::Failure::syntax};
+  } catch (const std::exception &error) {
+    return {nullptr, std::string("line 0: ") + error.what() + "\n", CompileResult::Failure::syntax};
+  }
+}
+
+const ModuleInfo &info(const Module &module) { return module.info; }
+
+uint64_t Instance::function_address(const std::string &name) const {
+  const std::vector<exec::Function> &functions = module->program.functions;
+  for (size_t i = 0; i < functions.size(); ++i)
+    if (functions[i].name == name)
+      return exec::function_address(module->program.id, static_cast<uint32_t>(i));
+  return 0;
+}
+
+} // namespace sim

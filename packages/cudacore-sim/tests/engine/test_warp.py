@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lanes of a warp and the warps of a block do together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness import Engine
+
+
+def _segments(lane: int, c: int) -> tuple[int, int]:
+    clamp, segment = c & 31, c >> 8 & 31
+    return lane & segment, (lane & segment) | (clamp & ~segment & 31)
+
+
+@pytest.mark.parametrize("width", [32, 16, 8, 2])
+@pytest.mark.parametrize("mode", ["up", "down", "xor", "idx"])
+def test_shuffles(engine: Engine, rng: np.random.Generator, mode: str, width: int) -> None:
+    """A shuffle would read another lane than the mode and the width say."""
+    x = rng.integers(0, 1000, 64).astype(np.int32)
+    call = {"up": "__shfl_up_sync", "down": "__shfl_down_sync", "xor": "__shfl_xor_sync", "idx": "__shfl_sync"}[mode]
+    source = f"""extern "C" __global__ void k(int *x, int n, int w) {{ x[threadIdx.x] = {call}(~0u, x[threadIdx.x],
+          n, {width}); }}"""
+    for n in (1, 3, 7):
+        (result,) = engine.call(source, "k", 1, 64, x, n, width)
+        for i in range(64):
+            lane, base = i % 32, i // 32 * 32
+            segment = lane // width * width
+            if mode == "up":
+                source_lane = lane - n if lane - n >= segment else lane
+            elif mode == "down":
+                source_lane = lane + n if lane + n < segment + width else lane
+            elif mode == "xor":
+                # The upper end is a limit, the lower one is not.
+                source_lane = lane ^ n if lane ^ n < segment + width else lane
+            else:
+                source_lane = segment + n % width
+            assert result[i] == x[base + source_lane], (i, mode, width, n)
+
+
+def test_votes_and_matches(engine: Engine, rng: np.random.Generator) -> None:
+    """A vote or match would see lanes that do not take part, or miss some."""
+    x = rng.integers(0, 4, 96).astype(np.int32)
+    x[64:] = 2
+    source = """extern "C" __global__ void k(const int *x, unsigned *o) { int v = x[threadIdx.x], p;
+          unsigned *q = o + threadIdx.x * 8;
+        q[0] = __ballot_sync(~0u, v > 1); q[1] = __any_sync(~0u, v == 3); q[2] = __all_sync(~0u, v == 2);
+          q[3] = __match_any_sync(~0u, v);
+        q[4] = __match_all_sync(~0u, v, &p); q[5] = p; if (v & 1) { q[6] = __ballot_sync(__activemask(), v == 3);
+          q[7] = __activemask(); }
+        else { q[6] = __match_any_sync(__activemask(), (long long)v << 40); q[7] = __activemask(); } }"""
+    _, out = engine.call(source, "k", 1, 96, x, np.zeros((96, 8), np.uint32))
+    for i in range(96):
+        warp = x[i // 32 * 32 : i // 32 * 32 + 32]
+
+        def mask(condition: np.ndarray) -> int:
+            return sum(1 << j for j in range(32) if condition[j])
+
+        same_side = (warp & 1) == (x[i] & 1)
+        expected = [mask(warp > 1), int((warp == 3).any()), int((warp == 2).all()), mask(warp == x[i])]
+        uniform = bool((warp == x[i]).all())
+        expected += [0xFFFFFFFF if uniform else 0, int(uniform)]
+        expected += [mask(warp == 3) if x[i] & 1 else mask(warp == x[i]), mask(same_side)]
+        assert out[i].tolist() == expected
+
+
+def test_warp_reductions(engine: Engine, rng: np.random.Generator) -> None:
+    """redux would reduce with another operation, or signed numbers as unsigned ones."""
+    x = rng.integers(-1000, 1000, 32).astype(np.int32)
+    source = """extern "C" __global__ void k(const int *x, int *o) { int v = x[threadIdx.x];
+          int *q = o + threadIdx.x * 8;
+        q[0] = __reduce_add_sync(~0u, v); q[1] = __reduce_min_sync(~0u, v); q[2] = __reduce_max_sync(~0u, v);
+        q[3] = __reduce_max_sync(~0u, (unsigned)v); q[4] = __reduce_and_sync(~0u, (unsigned)v);
+          q[5] = __reduce_or_sync(~0u, (unsigned)v); q[6] = __reduce_xor_sync(~0u, (unsigned)v);
+        unsigned half = threadIdx.x < 16 ? 0xffffu : 0xffff0000u; q[7] = __reduce_add_sync(half, v); }"""
+    _, out = engine.call(source, "k", 1, 32, x, np.zeros((32, 8), np.int32))
+    u = x.view(np.uint32)
+    expected = [
+        x.sum(),
+        x.min(),
+        x.max(),
+        u.max().view(np.int32),
+        np.bitwise_and.reduce(x),
+        np.bitwise_or.reduce(x),
+        np.bitwise_xor.reduce(x),
+    ]
+    for i in range(32):
+        assert out[i].tolist() == [*(int(v) for v in expected), int(x[:16].sum() if i < 16 else x[16:].sum())]
+
+
+def test_shuffle_after_divergence(engine: Engine) -> None:
+    """A warp-wide exchange would run before all its lanes have come from their branches."""
+    source = """extern "C" __global__ void k(int *o) { int i = threadIdx.x, v = 0; for (int j = 0; j < i * 7 % 13;
+          j++) v += j * i;
+        if (i % 3 == 0) { v = v * 2 + 1; } else if (i % 3 == 1) { v ^= 5; }
+        __syncwarp(); o[i] = __shfl_sync(~0u, v, (i + 5) % 32); }"""
+    (out,) = engine.call(source, "k", 1, 32, np.zeros(32, np.int32))
+
+    def value(i: int) -> int:
+        v = sum(j * i for j in range(i * 7 % 13))
+        return v * 2 + 1 if i % 3 == 0 else v ^ 5 if i % 3 == 1 else v
+
+    np.testing.assert_array_equal(out, [value((i + 5) % 32) for i in range(32)])
+
+
+def test_syncwarp_in_different_branches(engine: Engine) -> None:
+    """Lanes that synchronise at different places would never meet."""
+    source = """extern "C" __global__ void k(int *o) { __shared__ volatile int s[32]; int i = threadIdx.x;
+        if (i < 16) { s[i] = i * 10; __syncwarp(); o[i] = s[31 - i]; }
+        else { s[i] = i * 100; __syncwarp(); o[i] = s[31 - i]; } }"""
+    (out,) = engine.call(source, "k", 1, 32, np.zeros(32, np.int32), limit=10**7)
+    np.testing.assert_array_equal(out, [(31 - i) * (10 if 31 - i < 16 else 100) for i in range(32)])
+
+
+def test_partial_warps_and_early_exits(engine: Engine) -> None:
+    """Threads that have returned would be waited for at barriers and in warp operations."""
+    source = """extern "C" __global__ void k(int *o, int n) { if (threadIdx.x >= n) return; __syncthreads();
+        unsigned m = __activemask(); o[threadIdx.x] = __popc(m) * 100 + __shfl_sync(m, (int)threadIdx.x, 0);
+          __syncthreads();
+        if (threadIdx.x == 0) o[0] += 100000; }"""
+    (out,) = engine.call(source, "k", 1, 77, np.zeros(77, np.int32), 45)
+    expected = [(32 if i < 32 else 13) * 100 + i // 32 * 32 for i in range(45)] + [0] * 32
+    expected[0] += 100000
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("condition", ["i % 4 == 0", "i % 4 != 0"])
+def test_lanes_that_come_to_a_barrier_one_after_another(engine: Engine, condition: str) -> None:
+    """A barrier would open when a part of a warp has come."""
+    source = f"""extern "C" __global__ void k(int *o, int n) {{ __shared__ volatile int s[64]; int i = threadIdx.x;
+        s[i] = -1;
+        asm volatile("barrier.sync 0;" ::: "memory");
+        if ({condition}) {{ s[i] = i * 3; asm volatile("barrier.sync 0;" ::: "memory"); o[i] = s[63 - i]; }}
+        else {{ for (int j = 0; j < n * i; j++) s[i] = j; s[i] = i * 3;
+          asm volatile("barrier.sync 0;" ::: "memory"); o[i] = s[63 - i]; }} }}"""
+    (out,) = engine.call(source, "k", 1, 64, np.zeros(64, np.int32), 3000, limit=10**8)
+    np.testing.assert_array_equal(out, [(63 - i) * 3 for i in range(64)])
+
+
+def test_block_wide_votes(engine: Engine, rng: np.random.Generator) -> None:
+    """__syncthreads_count and its kin would count wrongly, or a later barrier see an earlier result."""
+    x = rng.integers(0, 10, 200).astype(np.int32)
+    source = """extern "C" __global__ void k(const int *x, int *o) { int v = x[threadIdx.x];
+          int *q = o + threadIdx.x * 4;
+        q[0] = __syncthreads_count(v > 4); q[1] = __syncthreads_and(v >= 0); q[2] = __syncthreads_or(v > 9);
+        q[3] = __syncthreads_count(v & 1); }"""
+    _, out = engine.call(source, "k", 1, 200, x, np.zeros((200, 4), np.int32))
+    assert (out == [(x > 4).sum(), 1, 0, (x & 1).sum()]).all()
+
+
+def test_named_barriers_between_producers_and_consumers(engine: Engine) -> None:
+    """bar.arrive would wait, or a barrier of some warps wait for all."""
+    source = """extern "C" __global__ void k(int *o) { __shared__ int s[32]; int i = threadIdx.x;
+        for (int r = 0; r < 4; r++) {
+          if (i < 32) { asm volatile("bar.sync 2, 64;" ::: "memory"); s[i] = i * 10 + r; __threadfence_block();
+              asm volatile("bar.arrive 1, 64;" ::: "memory"); }
+          else { asm volatile("bar.arrive 2, 64;" ::: "memory"); asm volatile("bar.sync 1, 64;" ::: "memory");
+            o[(i - 32) * 4 + r] = s[63 - i]; } } }"""
+    (out,) = engine.call(source, "k", 1, 64, np.zeros((32, 4), np.int32), limit=10**7)
+    np.testing.assert_array_equal(out, [[(31 - i) * 10 + r for r in range(4)] for i in range(32)])
+
+
+def test_elect(engine: Engine) -> None:
+    """elect.sync would choose none or several."""
+    source = """extern "C" __global__ void k(int *o) { int p;
+          asm volatile("{ .reg .pred q; .reg .b32 d; elect.sync d|q, 0xffffffff; selp.b32 %0, 1, 0, q; }" : "=r"(p));
+        o[threadIdx.x] = p; }"""
+    (out,) = engine.call(source, "k", 1, 64, np.zeros(64, np.int32))
+    assert out.reshape(2, 32).sum(1).tolist() == [1, 1]
+
+
+def test_mbarrier_of_a_block(engine: Engine) -> None:
+    """Arrivals on an mbarrier would be lost, or its phase not turn."""
+    source = """extern "C" __global__ void k(int *o) { __shared__ unsigned long long bar; __shared__ int s[64];
+          int i = threadIdx.x;
+        unsigned a = (unsigned)__cvta_generic_to_shared(&bar);
+        if (i == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(a), "r"(64)); __syncthreads();
+        for (int r = 0; r < 3; r++) { s[i] = i + r;
+          asm volatile("{ .reg .b64 t; mbarrier.arrive.shared::cta.b64 t, [%0]; }" :: "r"(a) : "memory");
+          int done = 0;
+          while (!done) asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+              "selp.b32 %0, 1, 0, p; }" : "=r"(done) : "r"(a), "r"(r & 1) : "memory");
+          o[i * 3 + r] = s[63 - i]; __syncthreads(); } }"""
+    (out,) = engine.call(source, "k", 1, 64, np.zeros((64, 3), np.int32), limit=10**7)
+    np.testing.assert_array_equal(out, [[63 - i + r for r in range(3)] for i in range(64)])
+
+
+@pytest.mark.parametrize("name", ["barrier", "arrive_wait"])
+def test_hang_is_reported(engine: Engine, name: str) -> None:
+    """A barrier that cannot complete would hang the process."""
+    body = {
+        "barrier": 'if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");',
+        "arrive_wait": "if (threadIdx.x == 0) __shfl_sync(3u, 1, 0); else { __syncthreads(); }",
+    }[name]
+    module = engine.cuda(f'extern "C" __global__ void k() {{ {body} }}')
+    fault = module.run("k", 1, 64, limit=10**7)
+    assert (fault.kind, fault.kernel) == ("hang", "k")
+    assert "never complete" in fault.detail
+
+
+def test_endless_loop_meets_the_limit(engine: Engine) -> None:
+    """The limit of instructions would not end a loop."""
+    module = engine.cuda('extern "C" __global__ void k(volatile int *p) { while (*p == 0) {} }')
+    assert module.run("k", 4, 64, module.buffer(np.zeros(1, np.int32)), limit=100_000).kind == "hang"
+
+
+def test_special_registers(engine: Engine) -> None:
+    """Registers that describe the launch would be wrong."""
+    names = [
+        "laneid",
+        "warpid",
+        "nctaid.y",
+        "ntid.x",
+        "lanemask_eq",
+        "lanemask_lt",
+        "lanemask_le",
+        "lanemask_gt",
+        "lanemask_ge",
+        "nsmid",
+        "dynamic_smem_size",
+    ]
+    lines = [
+        ".reg .b64 %a, %i; .reg .b32 %r; ld.param.u64 %a, [out];",
+        "mov.u32 %r, %tid.x; cvt.u64.u32 %i, %r; mad.lo.u64 %a, %i, 44, %a;",
+    ]
+    lines += [f"mov.u32 %r, %{name}; st.global.u32 [%a+{4 * i}], %r;" for i, name in enumerate(names)]
+    module = engine.body("\n".join(lines))
+    out = module.buffer(np.zeros((64, len(names)), np.uint32))
+    assert module.run("k", (1, 3), 64, out, shared=48).kind == "none"
+    for i in range(64):
+        lane = i % 32
+        lt, full = (1 << lane) - 1, 0xFFFFFFFF
+        le = lt | 1 << lane
+        assert out.array[i].tolist() == [lane, i // 32, 3, 64, 1 << lane, lt, le, full & ~le, full & ~lt, 132, 48]

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of all kinds: where it is, who may touch it, and what is found out about misuse."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cudacore_sim
+
+INVALID_VALUE, OUT_OF_MEMORY = 1, 2
+Size = ctypes.c_size_t
+Python = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def at(pointer: ctypes.c_uint64, offset: int) -> ctypes.c_uint64:
+    return ctypes.c_uint64(pointer.value + offset)
+
+
+def test_round_trip(cuda: Any) -> None:
+    """Bytes would be lost between host and device."""
+    data, back = bytes(range(256)) * 40, ctypes.create_string_buffer(10240)
+    first, second = cuda.malloc(10240), cuda.malloc(10240)
+    cuda.cuMemcpyHtoD_v2(first, data, Size(10240))
+    cuda.cuMemcpyDtoD_v2(second, first, Size(10240))
+    cuda.cuMemcpyDtoH_v2(back, second, Size(10240))
+    assert back.raw == data
+
+
+def test_pageable_memory_may_change_after_the_call(cuda: Any) -> None:
+    """An asynchronous copy would read a buffer that its owner has changed or freed since."""
+    stream, memory = cuda.stream(), cuda.malloc(1 << 20)
+    source, back = ctypes.create_string_buffer(b"x" * (1 << 20)), ctypes.create_string_buffer(1 << 20)
+    cuda.cuMemcpyHtoDAsync_v2(memory, source, Size(1 << 20), stream)
+    ctypes.memset(source, 0, 1 << 20)
+    cuda.cuMemcpyDtoHAsync_v2(back, memory, Size(1 << 20), stream)
+    assert back.raw == b"x" * (1 << 20)
+
+
+@pytest.mark.parametrize(("bits", "value"), [(8, 0xA5), (16, 0xA5B6), (32, 0xA5B6C7D8)])
+def test_fills(cuda: Any, bits: int, value: int) -> None:
+    """A fill would write another pattern, or beyond its rows."""
+    memory, back = cuda.malloc(64 * 8), ctypes.create_string_buffer(64 * 8)
+    cuda.cuMemsetD8_v2(memory, 0, Size(512))
+    getattr(cuda, f"cuMemsetD2D{bits}_v2")(memory, Size(64), value, Size(4), Size(8))
+    cuda.cuMemcpyDtoH_v2(back, memory, Size(512))
+    row = value.to_bytes(bits // 8, "little") * 4
+    assert back.raw == (row + bytes(64 - len(row))) * 8
+
+
+def test_device_addresses_are_not_the_hosts(run_python: Python) -> None:
+    """A host program that follows a device pointer would read something instead of crashing."""
+    child = run_python(
+        """
+        cu.cuInit(0)
+        context, pointer = c_void_p(), c_uint64()
+        cu.cuDevicePrimaryCtxRetain(byref(context), 0)
+        cu.cuCtxSetCurrent(context)
+        assert cu.cuMemAlloc_v2(byref(pointer), c_size_t(16)) == 0
+        string_at(pointer.value, 1)
+        """
+    )
+    assert child.returncode == -signal.SIGSEGV
+
+
+@pytest.mark.parametrize("size", [1001, 1 << 40])
+def test_copies_out_of_bounds(cuda: Any, size: int) -> None:
+    """A copy would run over the end of an allocation."""
+    memory, back = cuda.malloc(1000), ctypes.create_string_buffer(2000)
+    assert cuda.code("cuMemcpyDtoH_v2", back, memory, Size(size)) == INVALID_VALUE
+    assert cuda.code("cuMemsetD8_v2", memory, 0, Size(size)) == INVALID_VALUE
+
+
+@pytest.mark.parametrize("host", [0, 0x1000, (1 << 64) - 4096])
+def test_bad_host_pointers(cuda: Any, host: int) -> None:
+    """A bad host pointer would end the process."""
+    memory = cuda.malloc(1000)
+    assert cuda.code("cuMemcpyHtoD_v2", memory, ctypes.c_void_p(host), Size(1000)) == INVALID_VALUE
+    assert cuda.code("cuMemcpyDtoH_v2", ctypes.c_void_p(host), memory, Size(1000)) == INVALID_VALUE
+
+
+def test_double_free(cuda: Any) -> None:
+    """A double free would go unnoticed, or the report not say what was freed."""
+    memory = cuda.malloc(1000)
+    cuda.cuMemFree_v2(memory)
+    assert cuda.code("cuMemFree_v2", memory) == INVALID_VALUE
+    assert "1000 bytes of device memory" in cudacore_sim.reports()[-1]
+    assert "freed by cuMemFree_v2" in cudacore_sim.reports()[-1]
+
+
+def test_use_after_a_free_in_order(cuda: Any) -> None:
+    """Memory could be used after the point in its stream's order at which it is freed."""
+    stream = cuda.stream()
+    memory = ctypes.c_uint64(cuda.out("cuMemAllocAsync", Size(100), stream, kind=ctypes.c_uint64))
+    cuda.cuMemsetD8Async(memory, 1, Size(100), stream)
+    cuda.cuMemFreeAsync(memory, stream)
+    assert cuda.code("cuMemsetD8Async", memory, 1, Size(100), stream) == INVALID_VALUE
+    assert cuda.code("cuMemFreeAsync", memory, stream) == INVALID_VALUE
+
+
+def test_out_of_memory(cuda: Any) -> None:
+    """A device would have more memory than it says, or lose some at a failure."""
+    free, total = Size(), Size()
+    cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    pointer = ctypes.c_uint64()
+    assert cuda.code("cuMemAlloc_v2", ctypes.byref(pointer), Size(free.value + 1)) == OUT_OF_MEMORY
+    cuda.cuMemFree_v2(cuda.malloc(free.value))
+    left = Size()
+    cuda.cuMemGetInfo_v2(ctypes.byref(left), ctypes.byref(total))
+    assert left.value == free.value
+
+
+def test_addresses_are_not_reused_at_once(cuda: Any) -> None:
+    """Use after free would hit another allocation unnoticed."""
+    seen = set()
+    for _ in range(100):
+        memory = cuda.malloc(4096)
+        seen.add(memory.value)
+        cuda.cuMemFree_v2(memory)
+    assert len(seen) == 100
+
+
+def test_pool_attributes(cuda: Any) -> None:
+    """A pool's numbers would not follow what is allocated, as they do on an H200."""
+    pool = ctypes.c_void_p(cuda.out("cuDeviceGetDefaultMemPool", 0))
+    stream = cuda.stream()
+
+    def numbers() -> list[int]:
+        value = ctypes.c_uint64()
+        found = []
+        for attribute in (5, 6, 7, 8):
+            cuda.cuMemPoolGetAttribute(pool, attribute, ctypes.byref(value))
+            found.append(value.value)
+        return found
+
+    chunk = 32 << 20
+    memory = ctypes.c_uint64(cuda.out("cuMemAllocAsync", Size(1000), stream, kind=ctypes.c_uint64))
+    assert numbers()[0] == chunk
+    assert numbers()[2] == 1000
+    large = ctypes.c_uint64(cuda.out("cuMemAllocAsync", Size(40 << 20), stream, kind=ctypes.c_uint64))
+    assert numbers()[0] == 2 * chunk
+    for pointer in (memory, large):
+        cuda.cuMemFreeAsync(pointer, stream)
+    assert numbers()[2] == 0
+    cuda.cuStreamSynchronize(stream)
+    assert numbers()[0] == 0
+    assert numbers()[1] >= 2 * chunk
+
+
+def test_mapped_memory(cuda: Any) -> None:
+    """Memory that is mapped twice would be two memories, or be there without access."""
+    chunk = 2 << 20
+    properties = (ctypes.c_int * 8)(1, 0, 1, 0, 0, 0, 0, 0)
+    access = (ctypes.c_int * 3)(1, 0, 3)
+    zero = ctypes.c_uint64(0)
+    handle = ctypes.c_uint64(cuda.out("cuMemCreate", Size(chunk), properties, zero, kind=ctypes.c_uint64))
+    base = ctypes.c_uint64(cuda.out("cuMemAddressReserve", Size(2 * chunk), Size(0), zero, zero, kind=ctypes.c_uint64))
+    for offset in (0, chunk):
+        cuda.cuMemMap(at(base, offset), Size(chunk), Size(0), handle, zero)
+    assert cuda.code("cuMemsetD8_v2", base, 7, Size(16)) == INVALID_VALUE
+    cuda.cuMemSetAccess(base, Size(2 * chunk), access, Size(1))
+    back = ctypes.create_string_buffer(32)
+    cuda.cuMemsetD8_v2(at(base, chunk - 16), 7, Size(32))  # across both mappings
+    cuda.cuMemcpyDtoH_v2(back, base, Size(32))
+    assert back.raw == b"\x07" * 16 + bytes(16)
+    assert cuda.code("cuMemAddressFree", base, Size(2 * chunk)) == INVALID_VALUE
+    cuda.cuMemUnmap(base, Size(2 * chunk))
+    cuda.cuMemRelease(handle)
+    cuda.cuMemAddressFree(base, Size(2 * chunk))
+    assert cudacore_sim.live()["physical_memory"] == cudacore_sim.live()["address_range"] == 0

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pytest plugin, as another project uses it."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+import cudacore_sim
+
+# An installed wheel loads the plugin by itself.
+INSTALLED = any(point.name == "cudacore_sim" for point in entry_points(group="pytest11"))
+PLUGINS = ["-p", "no:cacheprovider", *([] if INSTALLED else ["-p", "cudacore_sim.pytest_plugin"])]
+
+PRELUDE = """
+import ctypes
+import pytest
+
+cu = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cu.cuCtxSetCurrent(context)
+
+def stream():
+    made = ctypes.c_void_p()
+    assert cu.cuStreamCreate(ctypes.byref(made), 0) == 0
+    return made
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Give a project whose tests run in processes of their own, with the plugin and nothing of this one."""
+    monkeypatch.setenv("CUDACORE_SIM_LIBRARY", cudacore_sim.get_library())
+    monkeypatch.setenv("PYTHONPATH", str(Path(cudacore_sim.__file__).parents[1]))
+    monkeypatch.delenv("CUDACORE_DRIVER", raising=False)
+    monkeypatch.setenv("PYTEST_ADDOPTS", "")
+    return pytester
+
+
+def run(project: pytest.Pytester, tests: str, *options: str) -> pytest.RunResult:
+    project.makepyfile(PRELUDE + tests)
+    return project.runpytest_subprocess(*PLUGINS, *options)
+
+
+def test_a_leak(project: pytest.Pytester) -> None:
+    """A test that leaves a stream behind would pass, or one that is excused fail."""
+    result = run(
+        project,
+        """
+def test_leak(): stream()
+def test_clean(): cu.cuStreamDestroy_v2(stream())
+@pytest.mark.leaks_ok("on purpose")
+def test_excused(): stream()
+""",
+        "--driver=sim",
+    )
+    result.assert_outcomes(passed=3, errors=1)
+    result.stdout.fnmatch_lines(["*were not there before this test: 1 x stream*"])
+
+
+def test_misuse(project: pytest.Pytester) -> None:
+    """A test that destroys a stream twice would pass."""
+    result = run(
+        project,
+        """
+def test_twice():
+    made = stream()
+    cu.cuStreamDestroy_v2(made), cu.cuStreamDestroy_v2(made)
+""",
+        "--driver=sim",
+    )
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*cuStreamDestroy_v2 was given a stream that was destroyed*"])
+
+
+def test_markers_and_fixture(project: pytest.Pytester) -> None:
+    """A test for a GPU would run without one, or the fixture not give the controls."""
+    result = run(
+        project,
+        """
+@pytest.mark.gpu
+def test_gpu(): raise AssertionError
+def test_failure(sim):
+    sim.fail("cuStreamCreate", 1, 2)
+    assert cu.cuStreamCreate(ctypes.byref(ctypes.c_void_p()), 0) == 2
+""",
+        "--driver=sim",
+        "--strict-markers",
+    )
+    result.assert_outcomes(passed=1, skipped=1)
+
+
+def test_without_the_option(pytester: pytest.Pytester, project: pytest.Pytester) -> None:
+    """An installed plugin would get in the way of projects that do not use it."""
+    project.makepyfile("def test_plain(): pass\ndef test_sim(sim): pass")
+    result = project.runpytest_subprocess(*PLUGINS)
+    result.assert_outcomes(passed=1, skipped=1)
+
+
+@pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has a GPU")
+def test_asking_for_a_gpu_where_there_is_none(project: pytest.Pytester) -> None:
+    """A run that is meant for a GPU would pass by skipping everything."""
+    result = project.runpytest_subprocess(*PLUGINS, "--driver=gpu")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--driver=gpu: there is no CUDA driver*"])

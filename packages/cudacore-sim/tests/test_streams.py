@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work runs in the order that streams and events ask for, and in no other."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+NOT_READY = 600
+Run = Callable[[Callable[[], None], ctypes.c_void_p], None]
+LEGACY, PER_THREAD = ctypes.c_void_p(1), ctypes.c_void_p(2)
+
+
+class Gate:
+    """Work that takes as long as the test wants."""
+
+    def __init__(self, run: Run, stream: ctypes.c_void_p) -> None:
+        self.open = threading.Event()
+        run(lambda: self.open.wait(20) and None, stream)
+
+
+def test_a_stream_is_busy_until_its_work_is_done(cuda: Any, run_in_stream: Run) -> None:
+    """A query would say that work is done that is not."""
+    stream, event = cuda.stream(), cuda.event()
+    gate = Gate(run_in_stream, stream)
+    cuda.cuEventRecord(event, stream)
+    assert cuda.code("cuStreamQuery", stream) == cuda.code("cuEventQuery", event) == NOT_READY
+    assert cuda.code("cuEventElapsedTime_v2", ctypes.byref(ctypes.c_float()), event, event) == NOT_READY
+    gate.open.set()
+    cuda.cuEventSynchronize(event)
+    cuda.cuStreamQuery(stream)
+
+
+def test_order_within_a_stream(cuda: Any, run_in_stream: Run) -> None:
+    """Work of one stream would overtake other work of it."""
+    stream, seen = cuda.stream(1), []
+    for number in range(200):
+        run_in_stream(lambda number=number: seen.append(number), stream)
+    cuda.cuStreamSynchronize(stream)
+    assert seen == list(range(200))
+
+
+def test_streams_do_not_wait_for_each_other(cuda: Any, run_in_stream: Run) -> None:
+    """Independent work would be serialised, and a program that needs it to overlap hang."""
+    first, second, seen = cuda.stream(1), cuda.stream(1), []
+    gate = Gate(run_in_stream, first)
+    run_in_stream(lambda: seen.append("second"), second)
+    cuda.cuStreamSynchronize(second)
+    assert seen == ["second"]
+    gate.open.set()
+
+
+def test_waiting_for_an_event(cuda: Any, run_in_stream: Run) -> None:
+    """A stream would not wait for an event, or wait for a later record of it."""
+    first, second, event, seen = cuda.stream(1), cuda.stream(1), cuda.event(), []
+    gate = Gate(run_in_stream, first)
+    run_in_stream(lambda: seen.append("first"), first)
+    cuda.cuEventRecord(event, first)
+    cuda.cuStreamWaitEvent(second, event, 0)
+    other = Gate(run_in_stream, first)
+    cuda.cuEventRecord(event, first)
+    run_in_stream(lambda: seen.append("second"), second)
+    assert cuda.code("cuStreamQuery", second) == NOT_READY
+    gate.open.set()
+    cuda.cuStreamSynchronize(second)
+    assert seen == ["first", "second"]
+    other.open.set()
+
+
+@pytest.mark.parametrize("default", [ctypes.c_void_p(), LEGACY])
+def test_the_legacy_stream(cuda: Any, run_in_stream: Run, default: ctypes.c_void_p) -> None:
+    """The legacy default stream would not synchronise with blocking streams, or would with the others."""
+    blocking, free, seen = cuda.stream(0), cuda.stream(1), []
+    gate = Gate(run_in_stream, blocking)
+    run_in_stream(lambda: seen.append("default"), default)
+    run_in_stream(lambda: seen.append("free"), free)
+    cuda.cuStreamSynchronize(free)
+    assert cuda.code("cuStreamQuery", default) == NOT_READY
+    run_in_stream(lambda: seen.append("blocking"), blocking)
+    gate.open.set()
+    cuda.cuStreamSynchronize(blocking)
+    assert seen == ["free", "default", "blocking"]
+
+
+def test_per_thread_streams(cuda: Any, run_in_stream: Run) -> None:
+    """The default streams of two threads would be one."""
+    context, seen = ctypes.c_void_p(cuda.out("cuCtxGetCurrent")), []
+    gate = Gate(run_in_stream, PER_THREAD)
+
+    def other() -> None:
+        cuda.cuCtxSetCurrent(context)
+        run_in_stream(lambda: seen.append("other"), PER_THREAD)
+        cuda.cuStreamSynchronize_ptsz(None)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert seen == ["other"]
+    assert cuda.code("cuStreamQuery_ptsz", None) == NOT_READY
+    gate.open.set()
+
+
+def test_a_destroyed_streams_work_goes_on(cuda: Any, run_in_stream: Run) -> None:
+    """Destroying a stream would drop its work, or the context not wait for it."""
+    stream, seen = cuda.stream(), []
+    gate = Gate(run_in_stream, stream)
+    run_in_stream(lambda: seen.append(1), stream)
+    cuda.cuStreamDestroy_v2(stream)
+    gate.open.set()
+    cuda.cuCtxSynchronize()
+    assert seen == [1]
+
+
+def test_cuda_calls_in_host_functions(cuda: Any, run_in_stream: Run) -> None:
+    """A host function could call CUDA, which deadlocks on a GPU."""
+    import cudacore_sim
+
+    codes: list[int] = []
+    run_in_stream(lambda: codes.append(cuda.code("cuMemGetInfo_v2", None, None)), ctypes.c_void_p())
+    cuda.cuCtxSynchronize()
+    assert codes == [800]
+    assert "cuMemGetInfo_v2 was called from a host function" in cudacore_sim.reports()[-1]
+
+
+def test_time_goes_on(cuda: Any) -> None:
+    """Elapsed time would be negative, or nothing."""
+    stream, start, end = cuda.stream(), cuda.event(), cuda.event()
+    memory = cuda.malloc(64 << 20)
+    cuda.cuEventRecord(start, stream)
+    cuda.cuMemsetD8Async(memory, 1, ctypes.c_size_t(64 << 20), stream)
+    cuda.cuEventRecord(end, stream)
+    cuda.cuStreamSynchronize(stream)
+    assert 0 < cuda.out("cuEventElapsedTime_v2", start, end, kind=ctypes.c_float) < 10_000
+
+
+SHUFFLED = """
+cu.cuInit(0)
+context = c_void_p()
+cu.cuDevicePrimaryCtxRetain(byref(context), 0)
+cu.cuCtxSetCurrent(context)
+seen, kept = [], []
+for number in range(8):
+    stream = c_void_p()
+    cu.cuStreamCreate(byref(stream), 1)
+    for step in range(3):
+        kept.append(CFUNCTYPE(None, c_void_p)(lambda _, number=number, step=step: seen.append((number, step))))
+        cu.cuLaunchHostFunc(stream, kept[-1], None)
+cu.cuCtxSynchronize()
+assert all([step for n, step in seen if n == number] == [0, 1, 2] for number in range(8))
+print([number for number, _ in seen])
+"""
+
+
+def test_shuffling(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """Orders would not be shuffled, break what streams ask for, or not be the same for the same seed."""
+    orders = [run_python(SHUFFLED, SHUFFLE=seed).stdout for seed in (1, 1, 2, 3)]
+    assert orders[0]
+    assert orders[0] == orders[1]
+    assert len(set(orders)) == 3

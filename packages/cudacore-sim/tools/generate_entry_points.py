@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write src/sim/driver/entry_points.inc, the table of every function that the CUDA driver API declares.
+
+    python tools/generate_entry_points.py FOLDER_WITH_CUDA_H > src/sim/driver/entry_points.inc
+
+Run it when a newer ``cuda.h`` is to be covered. It takes the prototypes from ``cuda.h`` as the driver itself sees it
+(every version of every function), and from the function types of ``cudaTypedefs.h`` the CUDA version at which each
+was introduced. Rows:
+
+``SIM_FUNCTION(symbol, base, parameters, arguments)``
+    A symbol; ``base`` is the name that it has for users: all versions of a function share it.
+``SIM_PER_THREAD(symbol, plain, parameters, arguments)``
+    The same as the symbol ``plain``, but the default stream is the thread's own.
+``SIM_VERSION(name, version, symbol, per_thread)``
+    What ``cuGetProcAddress`` gives for a name from a version on; ``per_thread``: where that default stream is wanted.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+PROTOTYPE = re.compile(r"\bCUresult\s+(cu[A-Z]\w*)\s*\(([^;{}]*)\)\s*;")
+TYPEDEF = re.compile(r"typedef CUresult\s*\(CUDAAPI \*PFN_(cu\w+?)_v(\d+)(_ptds|_ptsz)?\)\(([^;]*)\);")
+# cudaProfiler.h is in no wheel.
+PROFILER = "CUresult cuProfilerStart(void); CUresult cuProfilerStop(void);"
+SUFFIX = re.compile(r"^(cu\w+?)(?:_v(\d+))?(_ptds|_ptsz)?$")
+
+
+def preprocess(header: Path) -> str:
+    """Return a header as the driver sees it: with the old versions, under the symbols' own names."""
+    command = ["gcc", "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL", f"-I{header.parent}", str(header)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def split_parameters(text: str) -> list[str]:
+    """Split a parameter list at its outer commas."""
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        depth += (char in "([") - (char in ")]")
+        if char == "," and not depth:
+            parts.append(text[start:at])
+            start = at + 1
+    parts.append(text[start:])
+    return [" ".join(part.split()) for part in parts]
+
+
+def name_parameters(text: str) -> tuple[str, str]:
+    """Return a parameter list with every parameter named, and the list of the names."""
+    if text.strip() in ("", "void"):
+        return "(void)", "()"
+    parameters, names = [], []
+    for number, parameter in enumerate(split_parameters(text)):
+        match = re.search(r"(\w+)(\[\d*\])?$", parameter)
+        unnamed = parameter.endswith("*") or len(parameter.replace("*", " ").split()) == 1
+        name = f"argument{number}" if unnamed or match is None else match.group(1)
+        parameters.append(f"{parameter} {name}" if unnamed else parameter)
+        names.append(name)
+    return f"({', '.join(parameters)})", f"({', '.join(names)})"
+
+
+def main() -> None:
+    """Print the table."""
+    folder = Path(sys.argv[1])
+    text = preprocess(folder / "cuda.h") + PROFILER
+    symbols = {name: name_parameters(parameters) for name, parameters in PROTOTYPE.findall(text)}
+    versions: dict[str, set[int]] = defaultdict(set)
+    for header in ("cudaTypedefs.h", "cudaProfilerTypedefs.h"):
+        for name, version, variant, _ in TYPEDEF.findall(re.sub(r"\s+", " ", (folder / header).read_text())):
+            if not variant:
+                versions[name].add(int(version))
+    families: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for symbol in symbols:
+        base, number, variant = SUFFIX.fullmatch(symbol).groups()  # type: ignore[union-attr]
+        if not variant:
+            families[base].append((int(number or 1), symbol))
+    found = re.search(r"#define CUDA_VERSION (\d+)", (folder / "cuda.h").read_text())
+    lines = [
+        "/* SPDX-License-Identifier: Apache-2.0 */",
+        f"/* Written by tools/generate_entry_points.py; cuda.h of CUDA {found.group(1) if found else '?'} */",
+        "/* clang-format off */",
+    ]
+    rows = []
+    for base in sorted(families):
+        family = [symbol for _, symbol in sorted(families[base])]
+        since = sorted(versions[base])
+        if len(family) != len(since):
+            raise SystemExit(f"{base}: {family} but {since}")
+        for symbol, version in zip(family, since, strict=True):
+            lines.append(f"SIM_FUNCTION({symbol}, {base}, {symbols[symbol][0]}, {symbols[symbol][1]})")
+            rows.append(f"SIM_VERSION({base}, {version}, {symbol}, false)")
+            for variant in ("_ptds", "_ptsz"):
+                if symbol + variant in symbols:
+                    rows.append(f"SIM_VERSION({base}, {version}, {symbol + variant}, true)")
+                    parameters, arguments = symbols[symbol + variant]
+                    lines.append(f"SIM_PER_THREAD({symbol + variant}, {symbol}, {parameters}, {arguments})")
+    sys.stdout.write("\n".join(lines + rows) + "\n")
+
+
+if __name__ == "__main__":
+    main()
