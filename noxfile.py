@@ -25,8 +25,9 @@ ROOT = Path(__file__).parent
 BUILD = ROOT / "build"
 WHEELS = BUILD / "wheels"
 # In the order of their dependencies.
-PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore")
+PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-sim", "cudacore")
 HANDLES = ROOT / "packages" / "cudacore-handles"
+SIM = ROOT / "packages" / "cudacore-sim"
 
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / "cudacore" / "pyproject.toml"))
@@ -37,6 +38,8 @@ os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV
 
 # CUDA versions to test with, newest first: cuda-bindings and the compilers that the extras bring, at that version.
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
+ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
+TSAN = ("-Db_lundef=false", "-Db_sanitize=thread")
 COMPILERS = {
     "cu12": ("nvidia-cuda-nvrtc-cu12", "nvidia-nvjitlink-cu12", "nvidia-cuda-nvcc-cu12"),
     "cu13": ("nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm"),
@@ -54,8 +57,26 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
 
 
 def run_tests(session: nox.Session, cuda: str) -> None:
-    install(session, "test", cuda=cuda)
-    session.run("python", "-m", "pytest", *session.posargs)
+    """Run the tests on the simulated driver, or as ``-- ...`` says: ``-- --driver=gpu`` is the machine's own driver."""
+    install(session, "test", "meson", cuda=cuda)
+    if session.posargs:
+        session.run("python", "-m", "pytest", *session.posargs)
+        return
+    # Tests that want two devices are skipped where there is one.
+    session.run("python", "-m", "pytest", env={"CUDACORE_SIM_DEVICES": "2"})
+    # The simulator's own tests destroy all that its process has made: they have one of their own.
+    engine = build_with_meson(session, "sim", SIM) / "tests" / "engine" / "libengine.so"
+    session.run("python", "-m", "pytest", "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(engine)})
+
+
+def build_with_meson(session: nox.Session, name: str, package: Path, *options: str) -> Path:
+    """Build a package's library and its tests in a folder of their own, which is kept, and return the folder."""
+    folder = BUILD / name
+    if not (folder / "build.ninja").exists():
+        common = ("-Dtests=true", "-Dpython=false", "--buildtype=debugoptimized", "--werror")
+        session.run("meson", "setup", str(folder), str(package), *common, *options)
+    session.run("meson", "compile", "-C", str(folder), log=False)
+    return folder
 
 
 @nox.session(default=False)
@@ -69,9 +90,14 @@ def build(session: nox.Session) -> None:
 def dev(session: nox.Session) -> None:
     """Make an environment to develop in, .nox/dev: editable installs, C code is rebuilt at import, all tools."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "editable", "test", "lint", "types", "docs", "demo"))
-    session.install("--no-build-isolation", "--editable", str(HANDLES))
-    for name in PACKAGES[1:]:
-        session.install("--editable", f"{ROOT / 'packages' / name}[cu13]")
+    for compiled in (HANDLES, SIM):
+        session.install("--no-build-isolation", "--editable", str(compiled))
+    session.install(
+        "--editable",
+        str(ROOT / "packages" / "cudacore-compile"),
+        "--editable",
+        f"{ROOT / 'packages' / 'cudacore'}[cu13]",
+    )
 
 
 @nox.session(requires=["build"])
@@ -95,32 +121,57 @@ def tests_all(session: nox.Session, cuda: str) -> None:
     run_tests(session, cuda)
 
 
-def meson_test(session: nox.Session, name: str, *options: str, wrapper: str = "") -> None:
-    """Run the C tests in a build folder of their own, which is kept."""
-    folder = BUILD / name
-    if not (folder / "build.ninja").exists():
-        common = ("-Dtests=true", "-Dpython=false", "--buildtype=debugoptimized", "--werror")
-        session.run("meson", "setup", str(folder), str(HANDLES), *common, *options)
+def meson_test(session: nox.Session, name: str, package: Path, *options: str, wrapper: str = "") -> None:
+    """Run a package's tests in C and C++."""
+    folder = build_with_meson(session, name, package, *options)
     wrap = ["--wrapper", wrapper] if wrapper else []
     session.run("meson", "test", "-C", str(folder), "--print-errorlogs", *wrap, *session.posargs)
 
 
 @nox.session
 def c(session: nox.Session) -> None:
-    """Run the C tests."""
+    """Run the tests in C and C++."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
-    meson_test(session, "c")
+    meson_test(session, "c", HANDLES)
+    meson_test(session, "sim", SIM)
 
 
 @nox.session
 def c_san(session: nox.Session) -> None:
-    """Run the C tests under AddressSanitizer and UndefinedBehaviorSanitizer, then under ThreadSanitizer."""
+    """Run the tests in C and C++ under AddressSanitizer and UndefinedBehaviorSanitizer, then under ThreadSanitizer."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
-    meson_test(session, "c-asan", "-Db_lundef=false", "-Db_sanitize=address,undefined")
+    meson_test(session, "c-asan", HANDLES, *ASAN)
+    meson_test(session, "sim-asan", SIM, *ASAN)
     # gcc before 14 cannot place ThreadSanitizer's memory where the kernel randomizes addresses by more than 28 bits.
     fixed = "setarch --addr-no-randomize"
     allowed = subprocess.run([*fixed.split(), "true"], capture_output=True, check=False).returncode == 0
-    meson_test(session, "c-tsan", "-Db_lundef=false", "-Db_sanitize=thread", wrapper=fixed if allowed else "")
+    for name, package in (("c-tsan", HANDLES), ("sim-tsan", SIM)):
+        meson_test(session, name, package, *TSAN, wrapper=fixed if allowed else "")
+
+
+@nox.session(requires=["build"])
+def tests_san(session: nox.Session) -> None:
+    """Run the tests on a simulated driver that is under AddressSanitizer and UndefinedBehaviorSanitizer."""
+    install(session, "test", "meson")
+    folder = build_with_meson(session, "sim-asan", SIM, *ASAN)
+    # Python is without them: they must be there before it is, and so must what throws exceptions.
+    compiler = os.environ.get("CXX", "g++").split()
+    preload = [
+        subprocess.check_output([*compiler, f"-print-file-name={name}"], text=True).strip()
+        for name in ("libasan.so", "libubsan.so", "libstdc++.so.6")
+    ]
+    env = {
+        "LD_PRELOAD": " ".join(preload),
+        "ASAN_OPTIONS": "detect_leaks=0",  # Python's
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+        "CUDACORE_SIM_LIBRARY": str(folder / "libcuda.so.1"),
+        "CUDACORE_SIM_ENGINE": str(folder / "tests" / "engine" / "libengine.so"),
+    }
+    if session.posargs:
+        session.run("python", "-m", "pytest", *session.posargs, env=env)
+        return
+    session.run("python", "-m", "pytest", env=env | {"CUDACORE_SIM_DEVICES": "2"})
+    session.run("python", "-m", "pytest", "packages/cudacore-sim", env=env)
 
 
 @nox.session

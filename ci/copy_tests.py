@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore")
+PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-sim", "cudacore")
 IGNORE = shutil.ignore_patterns("__pycache__", "build")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compile one templated kernel for many GPUs, show what came out, and launch it where there is a GPU.
+"""Compile one templated kernel for many GPUs, show what came out, and launch it: on a GPU, or on the simulated driver.
 
 usage: demo.py [ARCHITECTURE...]        such as sm_90; without, a choice from all generations that NVRTC supports
 """
@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import cudacore as core
+import cudacore_sim
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
@@ -67,12 +68,12 @@ def show_names() -> None:
     console.print(table)
 
 
-def launch() -> None:
-    """Launch one instance on the current device and check its result."""
+def launch(target: str) -> None:
+    """Compile one instance for the current device, launch it, and check its result."""
     device = core.Device()
     device.set_current()
     stream = device.create_stream()
-    module = core.Program(SOURCE, "c++", core.ProgramOptions(arch=f"sm_{device.arch}")).compile("cubin", INSTANCES)
+    module = core.Program(SOURCE, "c++", core.ProgramOptions(arch=f"sm_{device.arch}")).compile(target, INSTANCES)
 
     n, a = 1 << 20, 2.5
     host = core.LegacyPinnedMemoryResource().allocate(4 * n)
@@ -112,11 +113,20 @@ def main() -> None:
         reason = "the driver sees no device"
     except core.CUDAError as error:
         devices, reason = (), error.meaning
-    if devices:
-        launch()
+    if devices and not cudacore_sim.is_loaded():
+        launch("cubin")
         return
-    console.print(f"No GPU here: {reason}.", markup=False)
-    console.print("The object code above is complete all the same, and runs where there is a GPU of its architecture.")
+    if not devices:
+        console.print(f"No GPU here: {reason}.", markup=False)
+    try:
+        cudacore_sim.load()
+    except cudacore_sim.SimulatorError as error:
+        console.print(f"Nor can one be simulated: {error}", markup=False)
+        return
+    console.print(
+        "[yellow]On the simulated driver[/], which interprets PTX on this CPU (its times say nothing of a GPU):"
+    )
+    launch("ptx")
 
 
 if __name__ == "__main__":

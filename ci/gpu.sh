@@ -30,4 +30,8 @@ if [ -n "${SANITIZE:-}" ]; then
     wrapper="compute-sanitizer --tool memcheck --leak-check full --show-backtrace no --report-api-errors no"
     wrapper="$wrapper --target-processes application-only --error-exitcode 99"
 fi
-PYTHONPATH="$scratch/site${PYTHONPATH:+:$PYTHONPATH}" ${wrapper:-} "$python" -m pytest --driver=gpu -p no:cacheprovider "$@"
+export PYTHONPATH="$scratch/site${PYTHONPATH:+:$PYTHONPATH}"
+pytest="$python -m pytest --driver=gpu -p no:cacheprovider"
+${wrapper:-} $pytest "$@"
+# What the simulated driver is compared with: a GPU must do what was recorded on one.
+[ -n "${SANITIZE:-}" ] || $pytest packages/cudacore-sim/tests/corpus packages/cudacore-sim/tests/sequences

@@ -1,120 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of all packages share: the driver to run on, the ``device`` fixture, the check for leaks.
+"""What the tests of all packages share: the ``device`` fixture, the check for leaks, the list of what was skipped.
 
-A test that takes ``device`` gets device 0, current on its thread, and fails when it ends with more live CUDA objects
-than it began with; ``@pytest.mark.leaks_ok("reason")`` excuses it. Fixtures of a wider scope take ``first_device``.
+The driver is chosen by the pytest plugin of cudacore-sim: ``--driver=sim``, which pyproject.toml makes the default, or
+``--driver=gpu``. On the simulated driver that plugin checks, too, that no test misuses it or leaves objects behind.
 
-``--driver=auto`` (default)
-    Use the CUDA driver and its device 0 where there is one, else the test double, as with ``fake``; where that cannot
-    be built, tests that need a device are skipped.
-``--driver=gpu``
-    Fail at once where there is no usable device.
-``--driver=fake``
-    Run on the test double in packages/cudacore-handles/tests/c, or on the library that $CUDACORE_DRIVER names. It keeps
-    books and copies memory but runs no kernel, so tests that are marked ``gpu`` are skipped.
-
-Every run ends with a list of what was skipped and why.
+A test that takes ``device`` gets device 0, current on its thread, and fails when it ends with more live handles than it
+began with; ``@pytest.mark.leaks_ok("reason")`` excuses it. Fixtures of a wider scope take ``first_device``.
 """
 
 from __future__ import annotations
 
-import ctypes
-import dataclasses
 import gc
-import os
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
-import build_fake_driver
+import cudacore_sim
 
 if TYPE_CHECKING:
     import cudacore_handles
 
 CALL_FAILED = pytest.StashKey[bool]()
-
-
-@dataclasses.dataclass
-class Driver:
-    """What the tests run on."""
-
-    kind: str  # "gpu", "fake" or "none"
-    summary: str  # for the header
-    reason: str = ""  # why there is no device
-
-
-DRIVER = pytest.StashKey[Driver]()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--driver",
-        choices=("auto", "gpu", "fake"),
-        default="auto",
-        help="auto: a GPU where there is one, else fake; gpu: fail without one; fake: the test double of the driver",
-    )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "gpu: needs a real GPU; skipped where there is none")
-    config.addinivalue_line("markers", "leaks_ok(reason): may end with more live CUDA objects than it began with")
-    choice = config.getoption("driver")
-    driver = Driver("none", "")
-    if choice == "gpu" or (choice == "auto" and "CUDACORE_DRIVER" not in os.environ):
-        driver = find_driver("gpu")
-    if choice == "fake" or (choice == "auto" and driver.kind == "none"):
-        driver = find_fake_driver(choice, without=driver.reason)
-    if driver.kind == "none" and choice != "auto":
-        raise pytest.UsageError(f"--driver={choice}: {driver.reason}")
-    config.stash[DRIVER] = driver
-
-
-def find_fake_driver(choice: str, without: str) -> Driver:
-    """Have this process, cuda-bindings included, load the test double in place of the driver that it is without."""
-    if "CUDACORE_DRIVER" not in os.environ:
-        try:
-            library = build_fake_driver.build()
-        except RuntimeError as error:
-            reason = "; ".join(filter(None, (without, str(error))))
-            return Driver("none", reason, reason)
-        os.environ["CUDACORE_DRIVER"] = str(library)
-    # It has the driver's soname: once loaded, it is what everybody else's dlopen("libcuda.so.1") finds.
-    ctypes.CDLL(os.environ["CUDACORE_DRIVER"], mode=ctypes.RTLD_GLOBAL)
-    return find_driver("fake")
-
-
-def find_driver(kind: str) -> Driver:
-    """Initialise the driver and describe its device 0, or say why that cannot be done."""
-    try:
-        import cudacore_handles
-    except ImportError as error:
-        reason = f"cudacore_handles cannot be imported: {error}"
-        return Driver("none", reason, reason)
-    try:
-        devices = cudacore_handles.Device.get_all_devices()
-    except cudacore_handles.CUDAError as error:
-        reason = f"{error.operation}: {error.meaning}"
-        return Driver("none", reason, reason)
-    if not devices:
-        return Driver("none", "no device", "the CUDA driver sees no device")
-    name = "the test double" if kind == "fake" else devices[0].name
-    return Driver(kind, f"{name}, sm_{devices[0].arch}, {len(devices)} device{'s'[: len(devices) > 1]}")
-
-
-def pytest_report_header(config: pytest.Config) -> str:
-    return f"driver: {config.stash[DRIVER].summary}"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    driver = config.stash[DRIVER]
-    if driver.kind == "gpu":
-        return
-    reason = "needs a real GPU: " + (driver.reason or "this is the test double")
-    for item in items:
-        if item.get_closest_marker("gpu"):
-            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_collection_finish() -> None:
@@ -128,11 +36,20 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.fixture(scope="session")
-def first_device(pytestconfig: pytest.Config) -> cudacore_handles.Device:
+def on_sim() -> bool:
+    """Tell whether this process runs on the simulated driver."""
+    return cudacore_sim.is_loaded()
+
+
+@pytest.fixture(scope="session")
+def target(on_sim: bool) -> str:
+    """Give what to compile kernels to: cubins, which the simulated driver cannot run."""
+    return "ptx" if on_sim else "cubin"
+
+
+@pytest.fixture(scope="session")
+def first_device() -> cudacore_handles.Device:
     """Give device 0, for fixtures of a wider scope than a test; tests take ``device``."""
-    driver = pytestconfig.stash[DRIVER]
-    if driver.kind == "none":
-        pytest.skip(f"needs a device: {driver.reason}")
     import cudacore_handles
 
     device = cudacore_handles.Device(0)

@@ -51,10 +51,19 @@ static void *resolve(const char *name, int version) {
 
 bool cch__driver_loaded(void) { return atomic_load_explicit(&loaded, memory_order_acquire); }
 
+static const char *variable(const char *name) {
+  const char *value = getenv(name);
+  return value != NULL && *value != '\0' ? value : NULL;
+}
+
 static int load(void) {
-  const char *name = getenv("CUDACORE_DRIVER");
-  if (name == NULL || *name == '\0')
+  const char *name = variable("CUDACORE_DRIVER");
+  if (name == NULL)
     name = "libcuda.so.1";
+  if (strcmp(name, "sim") == 0 && (name = variable("CUDACORE_SIM_LIBRARY")) == NULL)
+    return cch__fail(CCH_ENODRIVER, "dlopen",
+                     "CUDACORE_DRIVER is sim, and the simulated driver is not found: install cudacore-sim, or have "
+                     "CUDACORE_SIM_LIBRARY name its libcuda.so.1");
   void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (handle == NULL)
     return cch__fail(CCH_ENODRIVER, "dlopen", "%s", dlerror());

@@ -18,19 +18,16 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-import build_fake_driver
 import cudacore_handles as ch
-import pytest_cudacore
 
 T = TypeVar("T")
 
 TESTS = Path(__file__).resolve().parent
 TIMEOUT = 240  # seconds; a child that hangs is a deadlock, whatever the machine is busy with
 
-# Helper modules beside the tests: fakecuda, kernel_sources. Children get the same folder by PYTHONPATH.
+# kernel_sources is a helper module beside the tests. Children get the same folder by PYTHONPATH.
 sys.path.append(str(TESTS))
 
-import fakecuda  # noqa: E402
 import kernel_sources  # noqa: E402
 
 
@@ -41,15 +38,6 @@ class RunPython(Protocol):
 
 
 # ---- child processes
-
-
-@pytest.fixture(scope="session")
-def fake_driver() -> Path:
-    """Give the path of the driver's test double."""
-    try:
-        return build_fake_driver.build()
-    except RuntimeError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture
@@ -76,22 +64,20 @@ def run_python(tmp_path: Path) -> RunPython:
 
 
 @pytest.fixture
-def run_on_fake(run_python: RunPython, fake_driver: Path) -> Callable[..., str]:
-    """Run code on the driver's test double and return what it prints; it must exit with 0 and misuse nothing."""
+def run_on_sim(run_python: RunPython) -> Callable[..., str]:
+    """Run code on the simulated driver, with two devices and its controls as ``sim``; no failure, no misuse."""
 
     def run(code: str, **env: str) -> str:
-        code = f"import fakecuda\n{textwrap.dedent(code)}\nfakecuda.check()\n"
-        return succeeded(run_python(code, CUDACORE_DRIVER=str(fake_driver), **env))
+        code = f"import cudacore_sim as sim\nsim.load()\n{textwrap.dedent(code)}\nassert not sim.reports()\n"
+        return succeeded(run_python(code, **{"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_DEVICES": "2"} | env))
 
     return run
 
 
-@pytest.fixture(params=["fake", pytest.param("gpu", marks=pytest.mark.gpu)])
-def run_on_driver(request: pytest.FixtureRequest, run_python: RunPython) -> Callable[..., str]:
-    """Run code on the double and, where there is one, on the real driver; it must exit with 0 and say nothing."""
-    if request.param == "fake":
-        return request.getfixturevalue("run_on_fake")
-    return lambda code, **env: succeeded(run_python(code, **env))
+@pytest.fixture
+def run_on_driver(on_sim: bool, run_python: RunPython, run_on_sim: Callable[..., str]) -> Callable[..., str]:
+    """Run code on the driver that this process runs on; it must exit with 0 and say nothing."""
+    return run_on_sim if on_sim else lambda code, **env: succeeded(run_python(code, **env))
 
 
 def succeeded(result: subprocess.CompletedProcess[str]) -> str:
@@ -101,12 +87,6 @@ def succeeded(result: subprocess.CompletedProcess[str]) -> str:
 
 
 # ---- devices, streams, memory
-
-
-@pytest.fixture(scope="session")
-def on_fake(pytestconfig: pytest.Config) -> bool:
-    """Tell whether this process runs on the driver's test double."""
-    return pytestconfig.stash[pytest_cudacore.DRIVER].kind == "fake"
 
 
 @pytest.fixture(scope="session")
@@ -212,15 +192,13 @@ def compile_cuda() -> Callable[[str, str, str], bytes]:
 
 @pytest.fixture(scope="session")
 def make_code(
-    first_device: ch.Device, on_fake: bool, compile_cuda: Callable[[str, str, str], bytes]
+    first_device: ch.Device, target: str, compile_cuda: Callable[[str, str, str], bytes]
 ) -> Callable[[str], ch.ObjectCode]:
-    """Compile CUDA C++ for the device: to a cubin, or for the double, which reads no other code, to PTX."""
+    """Compile CUDA C++ for the device."""
 
     def make(source: str) -> ch.ObjectCode:
-        arch = f"sm_{first_device.arch}"
-        if on_fake:
-            return ch.ObjectCode.from_ptx(compile_cuda(source, arch, "ptx"))
-        return ch.ObjectCode.from_cubin(compile_cuda(source, arch, "cubin"))
+        code = compile_cuda(source, f"sm_{first_device.arch}", target)
+        return ch.ObjectCode._init(code, target)
 
     return make
 
@@ -233,18 +211,15 @@ def code(device: ch.Device, make_code: Callable[[str], ch.ObjectCode]) -> ch.Obj
 
 @pytest.fixture
 def read_argument(
-    code: ch.ObjectCode, stream: ch.Stream, pinned: Callable[[int], ch.Buffer], on_fake: bool
+    code: ch.ObjectCode, stream: ch.Stream, pinned: Callable[[int], ch.Buffer]
 ) -> Iterator[Callable[..., bytes]]:
-    """Launch a kernel that writes its first argument back, and return the bytes that arrived.
-
-    On the double no kernel runs: there it is the argument block that tells.
-    """
+    """Launch a kernel that writes its first argument back, and return the bytes that arrived."""
     out = pinned(64)
 
     def read(kernel: str, value: object, size: int) -> bytes:
         ch.launch(stream, ch.LaunchConfig(grid=1, block=1), code.get_kernel(kernel), value, out)
         stream.sync()
-        return fakecuda.last_launch().args[:size] if on_fake else bytes(out.__buffer__()[:size])
+        return bytes(out.__buffer__()[:size])
 
     yield read
     out.close()

@@ -72,11 +72,11 @@ def test_truncated_cubin(device: ch.Device, cubin: bytes, data: st.DataObject) -
         make("cubin", cubin[:end]).get_kernel("nothing")
 
 
-def test_truncated_cubin_without_a_gpu(run_on_fake: Any, compile_cuda: Any, tmp_path: Path) -> None:
+def test_every_length_of_a_cubin(run_on_sim: Any, compile_cuda: Any, tmp_path: Path) -> None:
     """A file that was cut off would be read beyond its end: at any of its lengths."""
     cubin = compile_cuda(CUDA, "sm_90", "cubin")
     (tmp_path / "k.cubin").write_bytes(cubin)
-    run_on_fake("""
+    run_on_sim("""
         import cudacore_handles as ch
 
         cubin = open("k.cubin", "rb").read()
@@ -88,14 +88,14 @@ def test_truncated_cubin_without_a_gpu(run_on_fake: Any, compile_cuda: Any, tmp_
             else:
                 raise AssertionError(end)
         ch.ObjectCode.from_cubin(cubin).handle
-        assert "cuLibraryLoadData" in fakecuda.log()
+        assert sim.calls("cuLibraryLoadData")
     """)
 
 
-def test_corrupt_cubin(run_on_fake: Any, compile_cuda: Any, tmp_path: Path) -> None:
+def test_corrupt_cubin(run_on_sim: Any, compile_cuda: Any, tmp_path: Path) -> None:
     """A file whose headers promise more than it has would be read beyond its end."""
     (tmp_path / "k.cubin").write_bytes(compile_cuda(CUDA, "sm_90", "cubin"))
-    run_on_fake("""
+    run_on_sim("""
         import struct
         import cudacore_handles as ch
 
@@ -117,22 +117,21 @@ def test_corrupt_cubin(run_on_fake: Any, compile_cuda: Any, tmp_path: Path) -> N
     """)
 
 
-def test_errors_of_the_driver_say_what_to_do(run_on_fake: Any) -> None:
+def test_errors_of_the_driver_say_what_to_do(run_on_sim: Any) -> None:
     """A cubin for another architecture, or PTX that is too new, would be a bare code (trap 19), at either step."""
-    run_on_fake(
+    run_on_sim(
         """
         import cudacore_handles as ch
         from kernel_sources import PTX
 
         ch.Device(0).set_current()
-        newer = PTX.replace(b".version 7.0", b".version 9.9")
         for step in ("cuLibraryLoadData", "cuLibraryGetKernel"):
             for result, hint in (
-                (222, "The PTX is of version 9.9, which is newer than the driver, for CUDA 12.8, can compile"),
+                (222, "The PTX is of version 7.0, which is newer than the driver, for CUDA 12.8, can compile"),
                 (209, "The current device is sm_90: compile for the device"),
             ):
-                fakecuda.fail(step, 1, result)
-                code = ch.ObjectCode.from_ptx(newer)
+                sim.fail(step, 1, result)
+                code = ch.ObjectCode.from_ptx(PTX)
                 try:
                     code.get_kernel("add")
                 except ch.CUDAError as error:
@@ -142,11 +141,10 @@ def test_errors_of_the_driver_say_what_to_do(run_on_fake: Any) -> None:
                     raise AssertionError
                 code.get_kernel("add")
         """,
-        FAKECUDA_VERSION="12080",
+        CUDACORE_SIM_DRIVER_VERSION="12.8",
     )
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("arch", ["sm_75", "sm_120"])
 def test_a_cubin_for_another_architecture(
     device: ch.Device, good: Callable[[], None], compile_cuda: Any, arch: str
@@ -164,7 +162,6 @@ def test_a_cubin_for_another_architecture(
     good()
 
 
-@pytest.mark.gpu
 def test_ptx_that_is_too_new(device: ch.Device, good: Callable[[], None]) -> None:
     """The error would not say both versions (trap 19)."""
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNSUPPORTED_PTX_VERSION") as caught:
@@ -173,7 +170,7 @@ def test_ptx_that_is_too_new(device: ch.Device, good: Callable[[], None]) -> Non
     good()
 
 
-@pytest.mark.gpu
+@pytest.mark.misuse_ok("an instruction that is none is reported")
 def test_ptx_with_an_error(device: ch.Device, good: Callable[[], None]) -> None:
     """The error would not say what is wrong with the PTX, and in which line."""
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_PTX") as caught:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import cudacore_handles as ch
+import cudacore_sim
 
 CONSUMER = Path(__file__).resolve().parent / "c" / "consumer"
 STANDARDS = {".c": ("CC", "cc", "-std=c11"), ".cpp": ("CXX", "c++", "-std=c++17")}
@@ -48,13 +49,12 @@ def build(tmp_path: Path) -> Build:
     return run
 
 
-@pytest.fixture(params=["fake", pytest.param("gpu", marks=pytest.mark.gpu)])
-def driver_env(request: pytest.FixtureRequest) -> dict[str, str]:
-    """Give an environment in which programs find the double or, where there is one, the real driver."""
+@pytest.fixture
+def driver_env(on_sim: bool) -> dict[str, str]:
+    """Give an environment in which programs find the driver that this process runs on."""
     env = {name: value for name, value in os.environ.items() if name != "CUDACORE_DRIVER"}
-    if request.param == "fake":
-        env["CUDACORE_DRIVER"] = str(request.getfixturevalue("fake_driver"))
-    return env
+    simulated = {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_LIBRARY": cudacore_sim.get_library()}
+    return env | simulated if on_sim else env
 
 
 @pytest.mark.parametrize("source", ["consumer.c", "consumer.cpp"])

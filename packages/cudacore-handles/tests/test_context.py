@@ -88,9 +88,9 @@ def test_cannot_be_pickled(device: ch.Device) -> None:
         pickle.dumps(device.context)
 
 
-def test_the_primary_context_lives_as_long_as_an_object_of_it(run_on_fake: Any) -> None:
+def test_the_primary_context_lives_as_long_as_an_object_of_it(run_on_sim: Any) -> None:
     """A primary context would be released while a stream, an event or memory of it is alive, or never."""
-    run_on_fake("""
+    run_on_sim("""
         import gc
         import cudacore_handles as ch
 
@@ -105,23 +105,23 @@ def test_the_primary_context_lives_as_long_as_an_object_of_it(run_on_fake: Any) 
         device._box = device._memory_resource = None
         while made:
             gc.collect()
-            assert fakecuda.live()["context"] == 1, made
+            assert sim.live()["context"] == 1, made
             made.pop()
         gc.collect()
-        assert fakecuda.live()["context"] == 0
+        assert sim.live()["context"] == 0
         assert set(ch.live_counts().values()) == {0}
         # And again from the beginning.
         assert device.create_stream().device is device
     """)
 
 
-def test_first_use_can_fail(run_on_fake: Any) -> None:
+def test_first_use_can_fail(run_on_sim: Any) -> None:
     """A device whose context could not be made once would never have one, or leak what it had."""
-    run_on_fake("""
+    run_on_sim("""
         import cudacore_handles as ch
 
         for name in ("cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"):
-            fakecuda.fail(name, 1, 2)
+            sim.fail(name, 1, 2)
             try:
                 ch.Device(0).set_current()
             except ch.CUDAError as error:
@@ -130,11 +130,10 @@ def test_first_use_can_fail(run_on_fake: Any) -> None:
                 raise AssertionError(f"the failure of {name} was lost")
         ch.Device(0).set_current()
         ch.Device(0).create_stream().sync()
-        assert ch.live_counts()["context"] == fakecuda.live()["context"] == 1
+        assert ch.live_counts()["context"] == sim.live()["context"] == 1
     """)
 
 
-@pytest.mark.gpu
 def test_a_context_that_is_not_primary(device: ch.Device, in_new_thread: Any) -> None:
     """A device would go on with its primary context when a thread has chosen another, or other threads with that."""
     from cuda.bindings import driver

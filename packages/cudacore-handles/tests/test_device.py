@@ -83,7 +83,6 @@ def test_pickle_and_copy(device: ch.Device, other_device: ch.Device, duplicate: 
     assert duplicate(other_device) is other_device
 
 
-@pytest.mark.gpu
 def test_names(device: ch.Device) -> None:
     """A user could not tell devices apart: names, UUID or PCI address would be wrong or of another form."""
     from cuda.bindings import driver
@@ -114,7 +113,6 @@ def test_properties(device: ch.Device) -> None:
     assert device.properties.warp_size == 32
 
 
-@pytest.mark.gpu
 def test_peer_access(device: ch.Device, other_device: ch.Device) -> None:
     """Whether devices reach each other's memory would be wrong for a Device or an ordinal."""
     assert device.can_access_peer(1) is device.can_access_peer(other_device)

@@ -175,7 +175,6 @@ def test_an_event_that_was_never_recorded_is_done(device: ch.Device) -> None:
     device.create_stream().wait(event)
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("blocking", [True, False])
 def test_is_done(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode, blocking: bool) -> None:
     """An event would be done before its work is, or sync() return before."""
@@ -203,7 +202,6 @@ def test_elapsed_time(device: ch.Device, stream: ch.Stream) -> None:
     assert start - start == 0
 
 
-@pytest.mark.gpu
 def test_elapsed_time_is_in_milliseconds(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
     """The time between two events would be in another unit."""
     start = stream.record(options=TIMED)
@@ -213,7 +211,6 @@ def test_elapsed_time_is_in_milliseconds(device: ch.Device, stream: ch.Stream, c
     assert 45 < end - start < 5000
 
 
-@pytest.mark.gpu
 def test_elapsed_time_of_unfinished_work(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
     """The time until an event that is not done would be a number, or an error that does not say what to do."""
     kernel = code.get_kernel("spin")
@@ -245,7 +242,6 @@ def test_elapsed_time_needs_recorded_events(device: ch.Device, stream: ch.Stream
             end - start
 
 
-@pytest.mark.gpu
 def test_elapsed_time_between_devices(device: ch.Device, other_device: ch.Device, stream: ch.Stream) -> None:
     """Clocks of two devices would be compared in silence."""
     here, there = stream.record(options=TIMED), other_device.create_stream().record(options=TIMED)

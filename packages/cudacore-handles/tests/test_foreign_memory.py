@@ -81,7 +81,6 @@ def test_handles_of_cuda_bindings(device: ch.Device) -> None:
         assert (buffer.handle, buffer.size, buffer.is_closed) == (address, 0, False)
 
 
-@pytest.mark.gpu
 def test_what_the_driver_knows_of_memory(device: ch.Device, stream: ch.Stream, pinned: Any) -> None:
     """A borrowed buffer would not say where its memory is, and be exported as memory of another kind."""
     from cuda.bindings import driver
@@ -110,7 +109,6 @@ def test_what_the_driver_knows_of_memory(device: ch.Device, stream: ch.Stream, p
     assert int(status) == 0
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("export", [ch.Buffer.__buffer__, np.from_dlpack, ch.Buffer.__dlpack__])
 def test_an_owner_is_kept_by_what_was_exported(pinned: Any, export: Callable[[ch.Buffer], Any]) -> None:
     """Memory of another library would go while somebody has a view of it."""
@@ -145,7 +143,7 @@ def test_borrowed_memory_in_use(device: ch.Device, stream: ch.Stream) -> None:
     assert bytes(copy.__buffer__()) == bytes(32) + b"\x01" * 32
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu  # the simulated driver has no stream capture yet
 def test_first_allocation_in_a_capture(run_python: Any) -> None:
     """What is made at first use would invalidate the capture that it happens in (trap 12)."""
     result = run_python("""

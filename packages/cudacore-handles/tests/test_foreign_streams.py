@@ -197,9 +197,9 @@ def test_waiting_for_a_foreign_stream(device: ch.Device, stream: ch.Stream, fore
     stream.sync()
 
 
-def test_a_foreign_stream_that_cannot_be_had(run_on_fake: Any) -> None:
+def test_a_foreign_stream_that_cannot_be_had(run_on_sim: Any) -> None:
     """An object whose stream was refused would be kept for good."""
-    run_on_fake("""
+    run_on_sim("""
         import gc, weakref
         import cudacore_handles as ch
 
@@ -210,7 +210,7 @@ def test_a_foreign_stream_that_cannot_be_had(run_on_fake: Any) -> None:
         device = ch.Device(0)
         offer = Offer()
         gone = weakref.ref(offer)
-        fakecuda.fail("cuStreamGetCtx", 1, 400)
+        sim.fail("cuStreamGetCtx", 1, 400)
         try:
             device.create_stream(offer)
         except ch.CUDAError as error:

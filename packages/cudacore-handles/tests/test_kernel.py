@@ -169,7 +169,6 @@ def test_bad_owner(kernel: ch.Kernel) -> None:
 # ---- attributes and occupancy, whose tests are in test_kernel_attributes
 
 
-@pytest.mark.gpu
 def test_attributes_and_occupancy(device: ch.Device, code: ch.ObjectCode) -> None:
     """A kernel would not tell what it needs, or how much of it fits."""
     kernel = code.get_kernel("small_blocks")

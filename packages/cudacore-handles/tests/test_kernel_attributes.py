@@ -203,7 +203,6 @@ def test_a_failed_function_is_not_called_again() -> None:
 # ---- attributes of real kernels
 
 
-@pytest.mark.gpu
 def test_attributes(limited: Kernel, device: Device) -> None:
     """A kernel's needs would be told wrong."""
     attributes = limited.attributes
@@ -219,7 +218,6 @@ def test_attributes(limited: Kernel, device: Device) -> None:
         assert type(getattr(attributes, name)) is attribute.kind, name
 
 
-@pytest.mark.gpu
 def test_attributes_on_a_device(limited: Kernel, device: Device) -> None:
     """An index would be ignored, or mean another device."""
     for index in (device, device.device_id):
@@ -229,7 +227,6 @@ def test_attributes_on_a_device(limited: Kernel, device: Device) -> None:
     assert repr(limited.attributes) == f"<KernelAttributes of {limited!r} on the current device>"
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize(
     ("index", "error", "message"),
     [
@@ -246,7 +243,6 @@ def test_attributes_on_no_device(limited: Kernel, index: Any, error: type[Except
         limited.attributes[index]
 
 
-@pytest.mark.gpu
 def test_attributes_without_a_context(limited: Kernel, device: Device, in_new_thread: Any) -> None:
     """With no current device the answer would be about some device; a named device needs none."""
     with pytest.raises(CUDAError, match=r"CUDA_ERROR_INVALID_CONTEXT.*set_current\(\)"):
@@ -254,7 +250,6 @@ def test_attributes_without_a_context(limited: Kernel, device: Device, in_new_th
     assert in_new_thread(lambda: limited.attributes[device].num_regs) == limited.attributes.num_regs
 
 
-@pytest.mark.gpu
 def test_settings_are_read_each_time(empty: Kernel, device: Device) -> None:
     """A setting that was changed would be told as it was."""
     attributes = empty.attributes
@@ -265,7 +260,6 @@ def test_settings_are_read_each_time(empty: Kernel, device: Device) -> None:
     assert attributes.max_dynamic_shared_size_bytes == most
 
 
-@pytest.mark.gpu
 def test_constants_are_asked_once(limited: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every use in a loop would be a call of the driver."""
     attributes = limited.attributes
@@ -278,7 +272,6 @@ def test_constants_are_asked_once(limited: Kernel, monkeypatch: pytest.MonkeyPat
     assert (attributes.num_regs, on_device.num_regs) == (registers, registers)
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("name", ["attributes", "occupancy"])
 def test_the_kernel_is_kept(device: Device, name: str) -> None:
     """The driver would be asked about a kernel that is gone."""
@@ -297,7 +290,6 @@ def test_the_kernel_is_kept(device: Device, name: str) -> None:
 # ---- occupancy of real kernels
 
 
-@pytest.mark.gpu
 def test_max_active_blocks(empty: Kernel, device: Device) -> None:
     """Too many blocks would be launched where all must be resident, or too few."""
     properties = device.properties
@@ -311,7 +303,6 @@ def test_max_active_blocks(empty: Kernel, device: Device) -> None:
     assert ask(properties.max_threads_per_block + 1, 0) == 0
 
 
-@pytest.mark.gpu
 def test_max_potential_block_size(empty: Kernel, limited: Kernel, device: Device) -> None:
     """The suggested launch would not fill the device, or not be one that the kernel takes."""
     properties = device.properties
@@ -324,7 +315,6 @@ def test_max_potential_block_size(empty: Kernel, limited: Kernel, device: Device
     assert limited.occupancy.max_potential_block_size(0, 0).max_block_size == 256
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("language", ["Python", "C"])
 def test_max_potential_block_size_by_function(empty: Kernel, device: Device, language: str) -> None:
     """A function from block size to shared memory would be ignored, or called with something else."""
@@ -346,7 +336,6 @@ def test_max_potential_block_size_by_function(empty: Kernel, device: Device, lan
     assert empty.occupancy.max_potential_block_size(driver.CUoccupancyB2DSize(0), 0) == most
 
 
-@pytest.mark.gpu
 def test_more_shared_memory_than_every_kernel_has(limited: Kernel, device: Device) -> None:
     """A launch that is possible would be said not to be: launch() lets the kernel have the memory, the driver not."""
     properties, stream = device.properties, device.create_stream()
@@ -365,7 +354,6 @@ def test_more_shared_memory_than_every_kernel_has(limited: Kernel, device: Devic
         assert kernels[2].occupancy.max_potential_cluster_size(config, stream=stream) > 0
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize(
     ("value", "message"), [(-1, "result of dynamic_shared_memory_needed is -1"), (2.5, "must be an int, not float")]
 )
@@ -375,14 +363,12 @@ def test_a_function_with_a_bad_result(empty: Kernel, value: Any, message: str) -
         empty.occupancy.max_potential_block_size(lambda _: value, 0)
 
 
-@pytest.mark.gpu
 def test_a_function_that_raises(empty: Kernel) -> None:
     """The exception would be printed and forgotten, and a result made of nothing returned."""
     with pytest.raises(ZeroDivisionError):
         empty.occupancy.max_potential_block_size(lambda n: n // 0, 0)
 
 
-@pytest.mark.gpu
 def test_available_dynamic_shared_memory(empty: Kernel, device: Device) -> None:
     """Blocks would be given more shared memory than fits, or less."""
     occupancy, properties = empty.occupancy, device.properties
@@ -396,7 +382,6 @@ def test_available_dynamic_shared_memory(empty: Kernel, device: Device) -> None:
         occupancy.available_dynamic_shared_memory_per_block(most + 1, 128)
 
 
-@pytest.mark.gpu
 def test_clusters(cluster_code: ObjectCode, device: Device) -> None:
     """More clusters would be launched than can be resident, or larger ones than the kernel takes."""
     stream = device.create_stream()
@@ -417,7 +402,6 @@ def test_clusters(cluster_code: ObjectCode, device: Device) -> None:
     assert type(plain.max_active_clusters(LaunchConfig(grid=64, block=128), stream=stream)) is int
 
 
-@pytest.mark.gpu
 def test_clusters_that_do_not_fit(cluster_code: ObjectCode, device: Device) -> None:
     """The driver's refusal would be lost."""
     stream = device.create_stream()
@@ -427,7 +411,6 @@ def test_clusters_that_do_not_fit(cluster_code: ObjectCode, device: Device) -> N
     assert info.value.operation == "cuOccupancyMaxActiveClusters"
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize(
     "call",
     [

@@ -142,9 +142,9 @@ def test_a_config_cannot_be_changed(name: str) -> None:
     assert config == LaunchConfig(grid=1, block=1)
 
 
-def test_every_option_reaches_the_driver(run_on_fake: Any) -> None:
+def test_every_option_reaches_the_driver(run_on_sim: Any) -> None:
     """Cluster dimensions, the cooperative flag or another attribute of a launch would be lost on the way (trap 15)."""
-    run_on_fake("""
+    run_on_sim("""
         from cudacore_handles import Device, LaunchConfig, ObjectCode, launch
         from kernel_sources import PTX
 
@@ -156,9 +156,9 @@ def test_every_option_reaches_the_driver(run_on_fake: Any) -> None:
         def launched(**options):
             launch(stream, LaunchConfig(**options), kernel)
             prepared = kernel.prepare(stream, LaunchConfig(**options))
-            seen = fakecuda.last_launch()
+            seen = sim.last_launch()
             prepared()
-            assert fakecuda.last_launch() == seen
+            assert sim.last_launch() == seen._replace(number=seen.number + 1)
             return seen
 
         seen = launched(grid=(2, 3, 4), block=(5, 6, 7))
@@ -178,7 +178,7 @@ def test_every_option_reaches_the_driver(run_on_fake: Any) -> None:
     """)
 
 
-# ---- on a GPU
+# ---- what a kernel sees
 
 
 @pytest.fixture
@@ -194,14 +194,12 @@ def launch_and_read(code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> Call
     return launch
 
 
-@pytest.mark.gpu
 def test_geometry(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]]) -> None:
     """A kernel would run with another geometry than was asked for."""
     seen = launch_and_read(LaunchConfig(grid=(2, 3, 4), block=(5, 6, 7)), "geometry", 7)
     assert seen[:6] == (2, 3, 4, 5, 6, 7)
 
 
-@pytest.mark.gpu
 def test_clusters(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]]) -> None:
     """A kernel would run without clusters, or with another number of them."""
     if device.compute_capability < (9, 0):
@@ -212,7 +210,6 @@ def test_clusters(device: ch.Device, launch_and_read: Callable[..., tuple[int, .
     assert seen == (3, 1, 1, 32, 1, 1, 1)
 
 
-@pytest.mark.gpu
 def test_impossible_clusters(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]]) -> None:
     """A cluster that no device has would be an error that does not name the configuration."""
     if device.compute_capability < (9, 0):
@@ -222,7 +219,6 @@ def test_impossible_clusters(device: ch.Device, launch_and_read: Callable[..., t
     assert launch_and_read(LaunchConfig(grid=1, block=32), "geometry", 7)[3] == 32
 
 
-@pytest.mark.gpu
 def test_cooperative(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]], stream: ch.Stream) -> None:
     """The blocks of a cooperative launch would not all run at once, so that they wait for each other for ever."""
     blocks = device.properties.multiprocessor_count
@@ -232,7 +228,6 @@ def test_cooperative(device: ch.Device, launch_and_read: Callable[..., tuple[int
     assert launch_and_read(config, "grid_sync", 1, arrived) == (blocks,)
 
 
-@pytest.mark.gpu
 def test_cooperative_launch_that_is_too_large(
     device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]], code: ch.ObjectCode, stream: ch.Stream
 ) -> None:
@@ -243,7 +238,6 @@ def test_cooperative_launch_that_is_too_large(
     assert launch_and_read(LaunchConfig(**large), "geometry", 7)[0] == 100_000
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("size", [1, 48 * 1024, 48 * 1024 + 1, 96 * 1024, "most"])
 def test_shared_memory(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any, size: Any) -> None:
     """Shared memory beyond 48 KiB could not be had without a call that nobody knows of."""
@@ -260,7 +254,6 @@ def test_shared_memory(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream
         assert struct.unpack("=I", out.__buffer__()) == (sum(i % 251 for i in range(size)),)
 
 
-@pytest.mark.gpu
 def test_too_much_shared_memory(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> None:
     """The error would not say how much shared memory a kernel can have."""
     most = device.properties.max_shared_memory_per_block_optin
@@ -272,7 +265,6 @@ def test_too_much_shared_memory(device: ch.Device, code: ch.ObjectCode, stream: 
     stream.sync()
 
 
-@pytest.mark.gpu
 def test_large_shared_memory_on_two_devices(
     device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, pinned: Any
 ) -> None:
@@ -287,7 +279,6 @@ def test_large_shared_memory_on_two_devices(
         assert struct.unpack("=I", out.__buffer__()) == (sum(i % 251 for i in range(size)),)
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("context", ["current", "none"])
 def test_too_many_threads(
     device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any, in_new_thread: Any, context: str

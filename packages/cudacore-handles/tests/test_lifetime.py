@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ begin = counts()
 
 @pytest.fixture
 def run(run_on_driver: Callable[..., str]) -> Callable[[str], str]:
-    """Run code on the double, which sees every misuse, and on a GPU; nothing may be left in the end."""
+    """Run code in a fresh process; nothing may be left in the end."""
     return lambda code: run_on_driver(f"{BEGIN}\n{code}\nassert counts() == begin, (begin, counts())\n")
 
 
@@ -212,11 +211,11 @@ assert seen == ["lost"], seen
 
 
 @pytest.mark.parametrize("current", ["another device's", "none"])
-def test_what_is_current_when_things_go(run_on_fake: Callable[..., str], current: str) -> None:
+def test_what_is_current_when_things_go(run_on_sim: Callable[..., str], current: str) -> None:
     """Destruction would need the object's context to be current, or leave another one current (trap 26)."""
-    run_on_fake(f"""{BEGIN}
+    run_on_sim(f"""{BEGIN}
 _ = ch.Device(1).context  # is made at first use and stays
-begin, alive = counts(), fakecuda.live()
+begin, alive = counts(), sim.live()
 stream = device.create_stream()
 things = [
     stream, device.create_event(), device.allocate(64, stream=stream), ch.LegacyPinnedMemoryResource().allocate(64),
@@ -233,9 +232,9 @@ def drop():
         assert current() == before
 
 def current():
-    import ctypes, os
+    import ctypes
     out = ctypes.c_void_p()
-    assert ctypes.CDLL(os.environ["CUDACORE_DRIVER"]).cuCtxGetCurrent(ctypes.byref(out)) == 0
+    assert sim.load().cuCtxGetCurrent(ctypes.byref(out)) == 0
     return out.value
 
 del stream
@@ -244,7 +243,7 @@ thread.start()
 thread.join()
 assert not things
 assert counts() == begin
-assert fakecuda.live() == alive
+assert sim.live() == alive
 """)
 
 
@@ -259,21 +258,19 @@ assert fakecuda.live() == alive
         ("ch.ObjectCode.from_ptx(PTX).get_kernel('add')", "cuLibraryUnload"),
     ],
 )
-def test_a_failure_in_a_destructor_is_reported_once(
-    run_python: Callable[..., Any], fake_driver: Path, make: str, call: str
-) -> None:
+def test_a_failure_in_a_destructor_is_reported_once(run_python: Callable[..., Any], make: str, call: str) -> None:
     """What cannot be freed would be so in silence, flood stderr, or abort the process (trap 25)."""
     result = run_python(
         f"""{BEGIN}
-import fakecuda
+import cudacore_sim as sim
 for i in range(3):
     thing = {make}
-    fakecuda.fail("{call}", 1, 999)
+    sim.fail("{call}", 1, 999)
     del thing
 assert counts() == begin
 again = {make}
 """,
-        CUDACORE_DRIVER=str(fake_driver),
+        CUDACORE_DRIVER="sim",
     )
     assert result.returncode == 0, result.stderr
     assert result.stderr.splitlines() == [
@@ -281,12 +278,12 @@ again = {make}
     ]
 
 
-def test_the_driver_goes_first(run_on_fake: Callable[..., str]) -> None:
+def test_the_driver_goes_first(run_on_sim: Callable[..., str]) -> None:
     """Objects that outlive the driver at the end of a process would be reported as failures."""
-    run_on_fake(f"""{BEGIN}
+    run_on_sim(f"""{BEGIN}
 stream, event = device.create_stream(), device.create_event()
-fakecuda.fail("cuStreamDestroy", 1, 4)  # CUDA_ERROR_DEINITIALIZED
-fakecuda.fail("cuEventDestroy", 1, 709)  # CUDA_ERROR_CONTEXT_IS_DESTROYED
+sim.fail("cuStreamDestroy", 1, 4)  # CUDA_ERROR_DEINITIALIZED
+sim.fail("cuEventDestroy", 1, 709)  # CUDA_ERROR_CONTEXT_IS_DESTROYED
 del stream, event
 """)
 

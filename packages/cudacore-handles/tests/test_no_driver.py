@@ -138,15 +138,16 @@ def test_an_empty_variable_is_none(run_python: Run) -> None:
     )
 
 
-def test_no_device(run_python: Run, fake_driver: Path) -> None:
+def test_no_device(run_python: Run) -> None:
     """On a machine with a driver and no GPU an error would not say so, or the next call would not look again."""
     ok(
         run_python(
             """
-        import fakecuda
+        import cudacore_sim as sim
         import cudacore_handles as ch
 
-        fakecuda.fail("cuInit", 1, 100)
+        sim.load()
+        sim.fail("cuInit", 1, 100)
         try:
             ch.Device()
         except ch.CUDAError as error:
@@ -156,7 +157,7 @@ def test_no_device(run_python: Run, fake_driver: Path) -> None:
             raise AssertionError
         assert ch.Device().device_id == 0
         """,
-            CUDACORE_DRIVER=str(fake_driver),
+            CUDACORE_DRIVER="sim",
         )
     )
 
@@ -171,17 +172,18 @@ def test_no_device(run_python: Run, fake_driver: Path) -> None:
         ("cuEventElapsedTime", "event - event", "event.sync()"),
     ],
 )
-def test_a_driver_that_is_too_old(run_python: Run, fake_driver: Path, hidden: str, use: str, works: str) -> None:
+def test_a_driver_that_is_too_old(run_python: Run, hidden: str, use: str, works: str) -> None:
     """One function that a driver lacks would disable the others, or be a crash at its call (trap 25)."""
     code = "None" if hidden == "cuLibraryLoadData" else "ch.ObjectCode.from_ptx(PTX)"
     ok(
         run_python(
             f"""
-        import fakecuda
+        import cudacore_sim as sim
         import cudacore_handles as ch
         from kernel_sources import PTX
 
-        fakecuda.hide("{hidden}")
+        sim.load()
+        sim.hide("{hidden}")
         device = ch.Device(0)
         device.set_current()
         stream, code = device.create_stream(), {code}
@@ -197,7 +199,7 @@ def test_a_driver_that_is_too_old(run_python: Run, fake_driver: Path, hidden: st
                 raise AssertionError
         {works}
         """,
-            CUDACORE_DRIVER=str(fake_driver),
-            FAKECUDA_VERSION="12000",
+            CUDACORE_DRIVER="sim",
+            CUDACORE_SIM_DRIVER_VERSION="12.0",
         )
     )

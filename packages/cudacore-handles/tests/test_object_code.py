@@ -138,7 +138,7 @@ def test_loading_is_put_off(device: ch.Device) -> None:
     assert kernels[0] == kernels[2] != kernels[1]
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu  # the simulated driver cannot run cubins
 def test_load_a_cubin(device: ch.Device, stream: ch.Stream, compile_cuda: Any, tmp_path: Path) -> None:
     """Code for this device could not be loaded, from memory or from a file."""
     cubin = compile_cuda(CUDA, f"sm_{device.arch}", "cubin")
@@ -177,7 +177,6 @@ def test_handle_and_module(device: ch.Device) -> None:
     assert int(status) == 0
 
 
-@pytest.mark.gpu
 def test_module(device: ch.Device) -> None:
     """The code could not be used with cuda.bindings' functions for modules."""
     from cuda.bindings import driver
@@ -224,14 +223,14 @@ def test_a_name_that_is_none(device: ch.Device, name: Any) -> None:
         make("ptx", PTX).get_kernel(name)
 
 
-def test_an_old_driver_cannot_list_kernels(run_on_fake: Any) -> None:
+def test_an_old_driver_cannot_list_kernels(run_on_sim: Any) -> None:
     """With a driver from before 12.4 the error about a missing kernel would be one about the driver."""
-    run_on_fake("""
+    run_on_sim("""
         import cudacore_handles as ch
         from kernel_sources import PTX
 
-        fakecuda.hide("cuLibraryGetKernelCount")
-        fakecuda.hide("cuLibraryEnumerateKernels")
+        sim.hide("cuLibraryGetKernelCount")
+        sim.hide("cuLibraryEnumerateKernels")
         ch.Device(0).set_current()
         try:
             ch.ObjectCode.from_ptx(PTX).get_kernel("missing")

@@ -67,7 +67,6 @@ def test_reuse_flags(resource: DeviceMemoryResource, name: str) -> None:
         assert getattr(attributes, name) is bool(value)
 
 
-@pytest.mark.gpu
 def test_reuse_is_enabled_at_first(resource: DeviceMemoryResource) -> None:
     """A new pool would not be as CUDA describes it."""
     assert resource.attributes.reuse_follow_event_dependencies is True
@@ -338,7 +337,6 @@ def test_what_is_no_device_is_not_in_the_set(peers: PeerAccessibleBySetProxy, va
 # ---- and with the devices that are there
 
 
-@pytest.mark.gpu
 def test_own_device(resource: DeviceMemoryResource, device: Device) -> None:
     """The driver would be asked to change the access of the pool's own device, which it refuses."""
     resource.peer_accessible_by = [device]
@@ -348,7 +346,6 @@ def test_own_device(resource: DeviceMemoryResource, device: Device) -> None:
     assert device not in resource.peer_accessible_by
 
 
-@pytest.mark.gpu
 def test_access_between_devices(resource: DeviceMemoryResource, device: Device) -> None:
     """A device would have no access to memory that it was given access to."""
     others = [d for d in Device.get_all_devices() if d != device and d.can_access_peer(device)]

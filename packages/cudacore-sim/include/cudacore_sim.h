@@ -52,6 +52,21 @@ typedef struct cudasim_call {
   int32_t injected; /**< 1: cudasim_fail made it fail */
 } cudasim_call;
 
+/** What a launch asked for. */
+typedef struct cudasim_launch {
+  uint64_t number;       /**< of the launch, from 1 */
+  void *stream;          /**< CUstream as it was given */
+  void *context;         /**< that it ran in */
+  uint32_t grid[3];      /**< in blocks */
+  uint32_t block[3];     /**< in threads */
+  uint32_t cluster[3];   /**< in blocks, as the launch gave it; zeros: it gave none */
+  uint32_t shared_bytes; /**< dynamic shared memory of a block */
+  uint32_t cooperative;  /**< 1: a cooperative launch */
+  uint32_t programmatic; /**< 1: programmatic stream serialization */
+  size_t name_size;      /**< of the kernel's name, without the NUL */
+  size_t argument_size;  /**< of the argument block, bytes */
+} cudasim_launch;
+
 /** CUDASIM_VERSION of the library. */
 CUDASIM_EXPORT int cudasim_version(void);
 
@@ -85,13 +100,31 @@ CUDASIM_EXPORT uint64_t cudasim_calls(const char *name);
  */
 CUDASIM_EXPORT int cudasim_fail(const char *name, uint64_t nth, int result);
 
+/**
+ * Makes cuGetProcAddress no longer know an entry point, by its name there ("cuMemAlloc"), until cudasim_reset: as a
+ * driver does that is too old. Whoever has asked before keeps the function.
+ *
+ * @return 0, or -1 where there is no such entry point
+ */
+CUDASIM_EXPORT int cudasim_hide(const char *name);
+
+/**
+ * Describes the last launch that the driver accepted. The kernel's name goes to `name`, the argument block as the
+ * kernel finds it to `arguments`, each as far as there is room; either may be NULL.
+ *
+ * @return 1, or 0 where nothing was launched
+ */
+CUDASIM_EXPORT int cudasim_last_launch(cudasim_launch *out, char *name, size_t name_capacity, void *arguments,
+                                       size_t argument_capacity);
+
 /** How many reports of misuse, faults and leaks there were. */
 CUDASIM_EXPORT size_t cudasim_reports(void);
 
 /** Copies report `index`, from 0, and returns its whole length, or 0 where there is none. */
 CUDASIM_EXPORT size_t cudasim_report(size_t index, char *out, size_t size);
 
-/** Forgets the log, the counts of calls, the reports, and failures that are armed; objects stay alive. */
+/** Forgets the log, the counts of calls, the reports, failures that are armed, and what is hidden; objects stay alive.
+ */
 CUDASIM_EXPORT void cudasim_reset(void);
 
 /**

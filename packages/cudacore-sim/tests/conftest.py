@@ -16,7 +16,8 @@ import pytest
 
 import cudacore_sim
 
-pytest_plugins = ["pytester"]
+# Helper modules beside the tests: pytest imports test files without changing the path.
+sys.path.append(str(Path(__file__).parent))
 
 
 class CUDAError(Exception):

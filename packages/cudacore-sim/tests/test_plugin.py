@@ -11,6 +11,8 @@ import pytest
 
 import cudacore_sim
 
+pytest_plugins = ["pytester"]
+
 # An installed wheel loads the plugin by itself.
 INSTALLED = any(point.name == "cudacore_sim" for point in entry_points(group="pytest11"))
 PLUGINS = ["-p", "no:cacheprovider", *([] if INSTALLED else ["-p", "cudacore_sim.pytest_plugin"])]

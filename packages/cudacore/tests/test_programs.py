@@ -8,8 +8,6 @@ import pytest
 
 import cudacore as core
 
-pytestmark = pytest.mark.gpu
-
 VECTOR_ADD = """
 template <typename T>
 __global__ void vector_add(const T *a, const T *b, T *sum, size_t n) {
@@ -73,11 +71,11 @@ def to_host(buffer: core.Buffer, dtype: type, stream: core.Stream) -> np.ndarray
     return array.copy()
 
 
-def test_vector_add(device: core.Device) -> None:
+def test_vector_add(device: core.Device, target: str) -> None:
     """The first program of everybody who comes from ``cuda.core`` would not run."""
     stream = device.create_stream()
     program = core.Program(VECTOR_ADD, code_type="c++", options=options(device))
-    module = program.compile("cubin", name_expressions=("vector_add<float>",))
+    module = program.compile(target, name_expressions=("vector_add<float>",))
     kernel = module.get_kernel("vector_add<float>")
 
     n = 50_000
@@ -94,11 +92,11 @@ def test_vector_add(device: core.Device) -> None:
 
 
 @pytest.mark.parametrize(("ctype", "dtype"), [("float", np.float32), ("double", np.float64)])
-def test_saxpy(device: core.Device, ctype: str, dtype: type) -> None:
+def test_saxpy(device: core.Device, target: str, ctype: str, dtype: type) -> None:
     """A Python float would not arrive in a parameter of its template's type."""
     stream = device.create_stream()
     program = core.Program(SAXPY, code_type="c++", options=options(device))
-    module = program.compile("cubin", name_expressions=("saxpy<float>", "saxpy<double>"))
+    module = program.compile(target, name_expressions=("saxpy<float>", "saxpy<double>"))
     kernel = module.get_kernel(f"saxpy<{ctype}>")
 
     n, alpha = 4096, 2.5
@@ -111,7 +109,7 @@ def test_saxpy(device: core.Device, ctype: str, dtype: type) -> None:
     np.testing.assert_array_equal(to_host(out_d, dtype, stream), alpha * x + y)
 
 
-def test_templated_kernels(device: core.Device) -> None:
+def test_templated_kernels(device: core.Device, target: str) -> None:
     """Several instances of one template would be mixed up, or found only under their mangled names."""
     stream = device.create_stream()
     instances = {
@@ -120,7 +118,7 @@ def test_templated_kernels(device: core.Device) -> None:
         "block_sum<float, 256>": (np.float32, 256),
     }
     program = core.Program(REDUCE, code_type="c++", options=options(device))
-    module = program.compile("cubin", name_expressions=tuple(instances))
+    module = program.compile(target, name_expressions=tuple(instances))
     assert set(module.symbol_mapping) == set(instances)
 
     n = 1000
@@ -134,11 +132,11 @@ def test_templated_kernels(device: core.Device) -> None:
         np.testing.assert_array_equal(to_host(out_d, dtype, stream), expected, err_msg=name)
 
 
-def test_timed_by_events(device: core.Device) -> None:
+def test_timed_by_events(device: core.Device, target: str) -> None:
     """The usual way to time a kernel would not work."""
     stream = device.create_stream()
     module = core.Program(SAXPY, code_type="c++", options=options(device)).compile(
-        "cubin", name_expressions=("saxpy<float>",)
+        target, name_expressions=("saxpy<float>",)
     )
     n = 1 << 16
     x_d = to_device(np.arange(n, dtype=np.float32), device, stream)

@@ -25,6 +25,7 @@ from cudacore_handles._memory import (
 )
 from cudacore_handles._object_code import ObjectCode
 from cudacore_handles._paths import get_include, get_library, get_pkgconfig_dir
+from cudacore_handles._simulated import find_simulated_driver as _find_simulated_driver
 from cudacore_handles._stream import (
     LEGACY_DEFAULT_STREAM,
     PER_THREAD_DEFAULT_STREAM,
@@ -66,6 +67,8 @@ __all__ = [
     "launch",
     "live_counts",
 ]
+
+_find_simulated_driver()
 
 # The compiled module was built against one version of the library and may be loaded with another.
 if _lib.cch_version() >> 16 != _lib.CCH_VERSION >> 16 or _lib.cch_version() < _lib.CCH_VERSION:

@@ -66,7 +66,10 @@ def _rebuild(cls: type[CUDAError], args: tuple[Any, ...], attributes: dict[str, 
 
 # What a user can do about the codes that say too little.
 _HINTS = {
-    "CCH_ENODRIVER": ("Running on a GPU needs the NVIDIA driver (libcuda.so.1) on this machine; compiling does not"),
+    "CCH_ENODRIVER": (
+        "Running on a GPU needs the NVIDIA driver (libcuda.so.1) on this machine; compiling does not. Without a GPU, "
+        "cudacore-sim simulates one: install it, and start the program with CUDACORE_DRIVER=sim in the environment"
+    ),
     "CCH_EFORKED": "Start worker processes with multiprocessing's 'spawn' method, or fork before the first CUDA call",
     "CUDA_ERROR_NO_DEVICE": "No GPU is visible: look at nvidia-smi, and at the variable CUDA_VISIBLE_DEVICES",
     "CUDA_ERROR_INVALID_CONTEXT": "No context is current on this thread: call Device().set_current() first",

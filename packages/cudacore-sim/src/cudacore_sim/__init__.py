@@ -7,11 +7,14 @@ else in the process loads the driver. The controls act on the simulator that thi
 
 from cudacore_sim._control import (
     Call,
+    Launch,
     SimulatorError,
     calls,
     describe_live,
     fail,
     failing,
+    hide,
+    last_launch,
     live,
     log,
     logging,
@@ -24,6 +27,7 @@ from cudacore_sim._library import get_include, get_library, is_loaded, load
 
 __all__ = [
     "Call",
+    "Launch",
     "SimulatorError",
     "calls",
     "describe_live",
@@ -31,7 +35,9 @@ __all__ = [
     "failing",
     "get_include",
     "get_library",
+    "hide",
     "is_loaded",
+    "last_launch",
     "live",
     "load",
     "log",

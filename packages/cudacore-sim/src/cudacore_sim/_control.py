@@ -14,11 +14,14 @@ from cudacore_sim._library import SimulatorError
 
 __all__ = [
     "Call",
+    "Launch",
     "SimulatorError",
     "calls",
     "describe_live",
     "fail",
     "failing",
+    "hide",
+    "last_launch",
     "live",
     "log",
     "logging",
@@ -48,6 +51,33 @@ class Call(NamedTuple):
     """Whether `fail` made it fail."""
 
 
+class Launch(NamedTuple):
+    """What a launch asked for."""
+
+    number: int
+    """Of the launch, from 1."""
+    kernel: str
+    """The kernel's name in the code: of a C++ kernel, the mangled one."""
+    stream: int
+    """The ``CUstream`` as it was given."""
+    context: int
+    """The context that it ran in."""
+    grid: tuple[int, int, int]
+    """In blocks."""
+    block: tuple[int, int, int]
+    """In threads."""
+    cluster: tuple[int, int, int]
+    """In blocks, as the launch gave it; zeros where it gave none."""
+    shared_bytes: int
+    """Dynamic shared memory of a block, in bytes."""
+    cooperative: bool
+    """Whether it was a cooperative launch."""
+    programmatic: bool
+    """Whether it had programmatic stream serialization."""
+    arguments: bytes
+    """The argument block as the kernel found it."""
+
+
 class _Call(ctypes.Structure):
     _fields_ = (
         ("number", ctypes.c_uint64),
@@ -56,6 +86,22 @@ class _Call(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("result", ctypes.c_int32),
         ("injected", ctypes.c_int32),
+    )
+
+
+class _Launch(ctypes.Structure):
+    _fields_ = (
+        ("number", ctypes.c_uint64),
+        ("stream", ctypes.c_void_p),
+        ("context", ctypes.c_void_p),
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("cluster", ctypes.c_uint32 * 3),
+        ("shared_bytes", ctypes.c_uint32),
+        ("cooperative", ctypes.c_uint32),
+        ("programmatic", ctypes.c_uint32),
+        ("name_size", ctypes.c_size_t),
+        ("argument_size", ctypes.c_size_t),
     )
 
 
@@ -71,6 +117,8 @@ def _declare(library: ctypes.CDLL) -> None:
         "cudasim_log_enable": (None, ctypes.c_int),
         "cudasim_calls": (number, text),
         "cudasim_fail": (ctypes.c_int, text, number, ctypes.c_int),
+        "cudasim_hide": (ctypes.c_int, text),
+        "cudasim_last_launch": (ctypes.c_int, ctypes.POINTER(_Launch), text, size, ctypes.c_void_p, size),
         "cudasim_reports": (size,),
         "cudasim_report": (size, size, text, size),
         "cudasim_reset": (None,),
@@ -263,6 +311,57 @@ def failing(name: str | None = None, nth: int = 1, error: int = 999) -> Iterator
         reset()
 
 
+def hide(name: str) -> None:
+    """Make the driver lack a function, as one that is too old does, until `reset`.
+
+    ``cuGetProcAddress`` no longer knows it; whoever has asked before keeps it.
+
+    Parameters
+    ----------
+    name : str
+        As ``cuGetProcAddress`` knows it, without a version: ``"cuMemAlloc"``.
+
+    Raises
+    ------
+    ValueError
+        When there is no such function.
+    """
+    if _controls().cudasim_hide(name.encode()):
+        raise ValueError(f"name is {name!r}, and the driver has no function of that name; versions are left out")
+
+
+def last_launch() -> Launch:
+    """Describe the last launch that the driver accepted.
+
+    Returns
+    -------
+    Launch
+        What it asked for, and its arguments.
+
+    Raises
+    ------
+    LookupError
+        When nothing was launched yet.
+    """
+    found = _Launch()
+    name, arguments = ctypes.create_string_buffer(4096), ctypes.create_string_buffer(32768)
+    if not _controls().cudasim_last_launch(ctypes.byref(found), name, len(name), arguments, len(arguments)):
+        raise LookupError("nothing was launched yet")
+    return Launch(
+        found.number,
+        name.value.decode(errors="replace"),
+        found.stream or 0,
+        found.context or 0,
+        tuple(found.grid),
+        tuple(found.block),
+        tuple(found.cluster),
+        found.shared_bytes,
+        bool(found.cooperative),
+        bool(found.programmatic),
+        arguments.raw[: found.argument_size],
+    )
+
+
 def reports() -> list[str]:
     """Return what the simulator has found wrong: misuse of the driver, faults of kernels.
 
@@ -276,7 +375,7 @@ def reports() -> list[str]:
 
 
 def reset() -> None:
-    """Forget the log, the counts of calls, the reports, and failures that are armed; objects stay alive."""
+    """Forget the log, the counts of calls, the reports, armed failures and what is hidden; objects stay alive."""
     _controls().cudasim_reset()
 
 

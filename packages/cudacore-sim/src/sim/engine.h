@@ -32,11 +32,11 @@ struct KernelInfo {
   std::vector<Parameter> parameters;
   uint32_t parameter_bytes = 0;
   uint32_t static_shared_bytes = 0;
-  uint32_t local_bytes = 0;     /* a thread's stack frame as far as PTX says */
-  uint32_t registers = 0;       /* an estimate: what 32-bit registers hold all live .reg declarations, capped at 255 */
-  Dim3 max_threads{0, 0, 0};    /* .maxntid; zeros: not given */
+  uint32_t local_bytes = 0;  /* a thread's stack frame as far as PTX says */
+  uint32_t registers = 0;    /* an estimate: what 32-bit registers hold all live .reg declarations, capped at 255 */
+  Dim3 max_threads{0, 0, 0}; /* .maxntid; zeros: not given */
   Dim3 required_threads{0, 0, 0}; /* .reqntid; zeros: not given */
-  uint32_t min_blocks = 0;      /* .minnctapersm */
+  uint32_t min_blocks = 0;        /* .minnctapersm */
   Dim3 required_cluster{0, 0, 0}; /* .reqnctapercluster; zeros: not given */
   bool explicit_cluster = false;  /* .explicitcluster */
 };
@@ -49,7 +49,7 @@ struct Variable {
   Space space;
   uint64_t size;
   uint64_t alignment;
-  bool is_external; /* .extern: must be found elsewhere */
+  bool is_external;               /* .extern: must be found elsewhere */
   std::vector<std::byte> initial; /* `size` bytes */
   struct Relocation { /* the address of `symbol` + addend belongs at `offset`; functions have addresses too */
     uint64_t offset;
@@ -111,15 +111,15 @@ struct Launch {
   std::shared_ptr<const MemoryMap> memory;
   uint32_t multiprocessors = 132; /* for %smid, %nsmid */
   uint64_t grid_id = 0;
-  uint64_t printf_limit = 1 << 20;          /* bytes of output kept before more is dropped */
+  uint64_t printf_limit = 1 << 20;                /* bytes of output kept before more is dropped */
   std::function<void(const std::string &)> print; /* printf and assert output, in the order of a valid schedule */
-  uint64_t instruction_limit = 0;            /* a thread's; 0: none. A guard against endless loops in tests */
+  uint64_t instruction_limit = 0;                 /* a thread's; 0: none. A guard against endless loops in tests */
 };
 
 enum class FaultKind {
   none,
-  illegal_address,     /* out of bounds or freed: CUDA_ERROR_ILLEGAL_ADDRESS */
-  misaligned_address,  /* CUDA_ERROR_MISALIGNED_ADDRESS */
+  illegal_address,    /* out of bounds or freed: CUDA_ERROR_ILLEGAL_ADDRESS */
+  misaligned_address, /* CUDA_ERROR_MISALIGNED_ADDRESS */
   invalid_address_space,
   illegal_instruction, /* CUDA_ERROR_ILLEGAL_INSTRUCTION, e.g. a call of a non-function */
   trap,                /* CUDA_ERROR_LAUNCH_FAILED */

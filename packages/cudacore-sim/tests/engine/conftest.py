@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine, built for its tests."""
+"""The engine alone: ``meson.build`` beside this makes it a library of its own, which $CUDACORE_SIM_ENGINE names."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -12,13 +13,16 @@ import pytest
 # The helper module beside the tests: pytest imports test files without changing the path.
 sys.path.append(str(Path(__file__).parent))
 
-from harness import Engine, build_shim, load
+from harness import Engine, load
 
 
 @pytest.fixture(scope="session")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+def engine() -> Engine:
     """The kernel engine of the simulator, behind its C interface."""
-    return Engine(load(build_shim(Path(tmp_path_factory.mktemp("engine")))))
+    library = os.environ.get("CUDACORE_SIM_ENGINE")
+    if not library:
+        pytest.skip("needs the engine alone, libengine.so: build with -Dtests=true and name it in CUDACORE_SIM_ENGINE")
+    return Engine(load(Path(library)))
 
 
 @pytest.fixture

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
-import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-SOURCES = Path(__file__).resolve().parents[2] / "src"
 FAULT_KINDS = (
     "none",
     "illegal_address",
@@ -25,39 +22,6 @@ FAULT_KINDS = (
     "hang",
 )
 FAILURES = ("none", "syntax", "unsupported_instruction", "unsupported_version", "unresolved")
-
-
-def build_shim(directory: Path) -> Path:
-    """Build the engine and its C interface as a shared library in `directory`.
-
-    ``CUDACORE_SIM_ENGINE`` names a library that is there already; ``CUDACORE_SIM_SANITIZE`` is given to the
-    compiler as ``-fsanitize=``.
-    """
-    given = os.environ.get("CUDACORE_SIM_ENGINE")
-    if given:
-        return Path(given)
-    library = directory / "libengine.so"
-    sanitize = os.environ.get("CUDACORE_SIM_SANITIZE")
-    compiler = os.environ.get("CXX", "g++")
-    flags = ["-std=c++17", "-O2", "-g1", "-fPIC", "-ffp-contract=off", "-fvisibility=hidden", f"-I{SOURCES}"]
-    if sanitize:
-        flags += [f"-fsanitize={sanitize}", "-fno-sanitize-recover=all"]
-    sources = [*sorted((SOURCES / "sim/ptx").glob("*.cpp")), *sorted((SOURCES / "sim/exec").glob("*.cpp"))]
-    sources.append(Path(__file__).with_name("shim.cpp"))
-    ninja = [
-        "rule cxx",
-        f"  command = {compiler} {' '.join(flags)} -MMD -MF $out.d -c $in -o $out",
-        "  depfile = $out.d",
-    ]
-    ninja += ["rule link", f"  command = {compiler} {' '.join(flags)} -shared -o $out $in -pthread"]
-    objects = []
-    for source in sources:
-        objects.append(f"{source.parent.name}_{source.stem}.o")
-        ninja.append(f"build {objects[-1]}: cxx {source}")
-    ninja.append(f"build {library.name}: link {' '.join(objects)}")
-    (directory / "build.ninja").write_text("\n".join(ninja) + "\n")
-    subprocess.run(["ninja", "-C", str(directory), "--quiet"], check=True)
-    return library
 
 
 class _FaultRecord(ctypes.Structure):

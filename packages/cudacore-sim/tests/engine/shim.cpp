@@ -146,3 +146,4 @@ void engine_run(void *handle, size_t kernel, const uint32_t *shape, uint32_t sha
 }
 
 } /* extern "C" */
+#pragma GCC visibility pop

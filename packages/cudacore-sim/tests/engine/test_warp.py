@@ -204,6 +204,15 @@ def test_endless_loop_meets_the_limit(engine: Engine) -> None:
     assert module.run("k", 4, 64, module.buffer(np.zeros(1, np.int32)), limit=100_000).kind == "hang"
 
 
+def test_endless_calls_meet_the_limit(engine: Engine) -> None:
+    """Instructions would not be counted in a loop that always calls."""
+    module = engine.cuda(
+        """__device__ __noinline__ unsigned f(unsigned n) { return n * 2 + 1; }
+        extern "C" __global__ void k(unsigned *p) { unsigned n = p[0]; while (n != 4) n = f(n); p[0] = n; }"""
+    )
+    assert module.run("k", 1, 64, module.buffer(np.zeros(1, np.int32)), limit=100_000).kind == "hang"
+
+
 def test_special_registers(engine: Engine) -> None:
     """Registers that describe the launch would be wrong."""
     names = [

@@ -105,6 +105,7 @@ void read_version(Config &config) {
     return;
   }
   config.driver_version = version;
+  config.any_ptx = false;
 }
 
 Config read_config() {

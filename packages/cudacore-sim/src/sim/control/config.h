@@ -14,6 +14,7 @@ struct Config {
   uint64_t memory = 150109880320;           /* CUDACORE_SIM_MEMORY: bytes a device, or with K, M, G, T */
   int compute_major = 9, compute_minor = 0; /* CUDACORE_SIM_COMPUTE_CAPABILITY: "9.0" */
   int driver_version = 13000;               /* CUDACORE_SIM_DRIVER_VERSION: "13000" or "13.0" */
+  bool any_ptx = true;                      /* no version was asked for: PTX may be newer than that driver's */
   std::string name;                         /* CUDACORE_SIM_NAME; default: by compute capability */
   std::optional<uint64_t> shuffle;          /* CUDACORE_SIM_SHUFFLE: seed */
   std::string log;                          /* CUDACORE_SIM_LOG: a file that every call is written to, "-" is stderr */

@@ -5,8 +5,10 @@
 #include "cudacore_sim.h"
 #include "report.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 namespace sim {
@@ -31,6 +33,7 @@ int kind_of(const Allocation &allocation) {
   switch (allocation.kind) {
   case Allocation::Kind::device:
   case Allocation::Kind::pooled:
+  case Allocation::Kind::imported:
     return CUDASIM_DEVICE_MEMORY;
   case Allocation::Kind::pinned:
   case Allocation::Kind::registered:
@@ -61,7 +64,7 @@ template <class Found> void for_each_live(Found found) {
   for (const auto &allocation : s.memory.all())
     if (kind_of(*allocation) >= 0 && !allocation->internal && !allocation->freed)
       found(kind_of(*allocation), [&] {
-        return std::to_string(allocation->size) + " bytes of " + describe(allocation->kind) + " at " +
+        return std::to_string(allocation->size) + " bytes of " + describe(*allocation) + " at " +
                hex(allocation->base) + " (allocation " + std::to_string(allocation->id) + ")";
       });
   for (const auto &physical : s.physicals.all())
@@ -128,6 +131,34 @@ size_t cudasim_describe_live(int kind, char *out, size_t size) {
   return text.size();
 }
 
+int cudasim_last_launch(cudasim_launch *out, char *name, size_t name_capacity, void *arguments,
+                        size_t argument_capacity) {
+  Access access;
+  const LaunchRecord &last = state().last_launch;
+  if (last.number == 0)
+    return 0;
+  if (out != nullptr) {
+    *out = {};
+    out->number = last.number;
+    out->stream = handle_of<void *>(last.stream);
+    out->context = handle_of<void *>(last.context);
+    std::copy(last.grid.begin(), last.grid.end(), out->grid);
+    std::copy(last.block.begin(), last.block.end(), out->block);
+    std::copy(last.cluster.begin(), last.cluster.end(), out->cluster);
+    out->shared_bytes = last.shared_bytes;
+    out->cooperative = last.cooperative;
+    out->programmatic = last.programmatic;
+    out->name_size = last.kernel.size();
+    out->argument_size = last.arguments.size();
+  }
+  if (name != nullptr && name_capacity > 0)
+    std::snprintf(name, name_capacity, "%s", last.kernel.c_str());
+  size_t copied = std::min(argument_capacity, last.arguments.size());
+  if (arguments != nullptr && copied > 0)
+    std::memcpy(arguments, last.arguments.data(), copied);
+  return 1;
+}
+
 void cudasim_reset_device(void) {
   State &s = state();
   std::unique_lock<std::mutex> lock(s.mutex);
@@ -135,8 +166,8 @@ void cudasim_reset_device(void) {
   for (const auto &device : s.devices) {
     device->primary = nullptr;
     device->primary_references = 0;
-    device->current_pool = device->default_pool;
   }
+  forget_current_pool(nullptr);
   for (const ContextPtr &context : s.contexts.all())
     destroy_context(context, lock);
   for (const AllocationPtr &allocation : s.memory.all()) {

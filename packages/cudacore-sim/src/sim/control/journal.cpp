@@ -12,6 +12,8 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <vector>
@@ -34,6 +36,7 @@ struct Journal {
   uint64_t position = 0;
   std::vector<uint64_t> counts = std::vector<uint64_t>(entry_count);
   std::vector<Failure> failures;
+  std::set<std::string> hidden;
   FILE *file = nullptr;
   bool opened = false;
 };
@@ -98,6 +101,12 @@ CUresult next_failure(Entry entry) {
   }
   armed.store(!j.failures.empty(), std::memory_order_release);
   return result;
+}
+
+bool is_hidden(const char *name) {
+  Journal &j = journal();
+  std::lock_guard<std::mutex> guard(j.mutex);
+  return j.hidden.count(name) != 0;
 }
 
 void note_call(Entry entry, void *context, CUresult result, bool injected) {
@@ -169,6 +178,18 @@ int cudasim_fail(const char *name, uint64_t nth, int result) {
   return 0;
 }
 
+int cudasim_hide(const char *name) {
+  bool any = false;
+  if (name != nullptr)
+    for (size_t i = 0; i < entry_count && !any; i++)
+      any = std::strcmp(base_name_of(static_cast<Entry>(i)), name) == 0;
+  if (!any)
+    return -1;
+  std::lock_guard<std::mutex> guard(journal().mutex);
+  journal().hidden.insert(name);
+  return 0;
+}
+
 size_t cudasim_reports(void) { return reports().size(); }
 
 size_t cudasim_report(size_t index, char *out, size_t size) {
@@ -190,6 +211,7 @@ void cudasim_reset(void) {
   for (uint64_t &count : j.counts)
     count = 0;
   j.failures.clear();
+  j.hidden.clear();
   armed.store(false, std::memory_order_release);
 }
 }

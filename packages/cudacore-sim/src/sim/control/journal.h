@@ -11,6 +11,9 @@ namespace sim {
 /* What an armed failure makes of this call; CUDA_SUCCESS: nothing. */
 CUresult next_failure(Entry entry);
 
+/* Whether cuGetProcAddress shall not know a function. */
+bool is_hidden(const char *name);
+
 void note_call(Entry entry, void *context, CUresult result, bool injected);
 
 /* For the children of fork, which inherit locks in any state. */

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device addresses and what is behind them. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "memory.h"
 #include "state.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 namespace sim {
 namespace {
 
 constexpr uint64_t small_alignment = 512;
-constexpr uint64_t page = 4096;
 
 /* Behind every allocation, so that running over its end meets nothing. */
 constexpr uint64_t gap = 256;
@@ -33,9 +27,6 @@ uint64_t round_up(uint64_t value, uint64_t multiple) { return (value + multiple 
 } // namespace
 
 bool Arena::open(uint64_t wanted) {
-  file = memfd_create("cudacore-sim", MFD_CLOEXEC);
-  if (file < 0)
-    return false;
   wanted = wanted < most_addresses ? round_up(wanted, large) : most_addresses;
   /* Containers may limit the addresses of a process: take what there is. */
   for (; wanted >= uint64_t{1} << 30; wanted /= 2) {
@@ -43,22 +34,25 @@ bool Arena::open(uint64_t wanted) {
     void *addresses = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (addresses == MAP_FAILED)
       continue;
-    void *memory = MAP_FAILED;
-    if (ftruncate(file, static_cast<off_t>(wanted)) == 0)
-      memory = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-    if (memory == MAP_FAILED) {
+    if ((behind = SharedFile::create(wanted)) == nullptr) {
       munmap(addresses, whole);
       continue;
     }
-    madvise(memory, wanted, MADV_DONTDUMP);
-    madvise(memory, wanted, MADV_DONTFORK);
     first = round_up(reinterpret_cast<uint64_t>(addresses), large);
     length = wanted;
-    backing = static_cast<std::byte *>(memory);
     return true;
   }
-  ::close(file);
-  file = -1;
+  return false;
+}
+
+bool Arena::open_file(uint64_t wanted) {
+  wanted = round_up(wanted < most_addresses / 4 ? wanted : most_addresses / 4, large);
+  for (; wanted >= large; wanted /= 2)
+    if ((behind = SharedFile::create(wanted)) != nullptr) {
+      length = wanted;
+      used = file_header;
+      return true;
+    }
   return false;
 }
 
@@ -90,20 +84,17 @@ uint64_t Arena::take(uint64_t size) {
 }
 
 void Arena::give_back(uint64_t base, uint64_t size) {
-  punch(base, size);
+  behind->punch(offset(base), size);
   vacant[footprint(size)].push_back(base);
 }
 
-void Arena::punch(uint64_t base, uint64_t size) {
-  uint64_t from = round_up(base - first, page), to = (base - first + size) / page * page;
-  if (to > from)
-    fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
-              static_cast<off_t>(to - from));
-}
+std::byte *Physical::host() const { return file != nullptr ? file->at(Arena::file_header) : state().arena.host(base); }
 
 Physical::~Physical() {
-  device->discharge(size);
-  state().arena.give_back(base, size);
+  if (device != nullptr && !imported)
+    device->discharge(size);
+  if (base != 0)
+    state().arena.give_back(base, size);
 }
 
 } // namespace sim

@@ -74,7 +74,15 @@ std::vector<ContextPtr> &context_stack() {
   return stack;
 }
 
-ContextPtr current_context() { return context_stack().empty() ? nullptr : context_stack().back(); }
+ContextPtr current_context() {
+  std::vector<ContextPtr> &stack = context_stack();
+  if (stack.empty())
+    return nullptr;
+  ContextPtr &top = stack.back();
+  if (top->destroyed && top->primary && top->device->primary != nullptr)
+    top = top->device->primary; /* one that is retained again is the same, also for threads that had kept it current */
+  return top;
+}
 
 CUresult usable(const ContextPtr &context) {
   if (context->destroyed)

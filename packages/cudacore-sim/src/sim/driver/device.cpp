@@ -105,13 +105,10 @@ CUresult start() {
     auto device = std::make_unique<Device>();
     device->ordinal = i;
     device->memory = config().memory;
-    auto pool = std::make_shared<Pool>();
-    pool->device = device.get();
-    pool->is_default = true;
-    pool->properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    pool->properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {i}};
-    pool->handle = s.pools.add(pool);
-    device->default_pool = device->current_pool = pool;
+    CUmemPoolProps properties{};
+    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {i}};
+    device->pools.open(device.get(), properties);
     s.devices.push_back(std::move(device));
   }
   s.initialised = true;

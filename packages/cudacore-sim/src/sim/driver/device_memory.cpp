@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemAlloc, cuMemFree, host memory, managed memory. */
 #include "../control/report.h"
-#include "state.h"
+#include "ipc.h"
 
 #include <cerrno>
 #include <cstdint>
@@ -75,8 +75,12 @@ std::byte *map_host_memory(uint64_t size) {
   return memory == MAP_FAILED ? nullptr : static_cast<std::byte *>(memory);
 }
 
+void unmap_host_memory(std::byte *memory, uint64_t size) { munmap(memory, whole_pages(size)); }
+
 void release_memory(const AllocationPtr &allocation, const char *by) {
   State &s = state();
+  if (allocation->exported != nullptr && allocation->exported->withdraw())
+    report(std::string(by) + " frees memory that another process has open: " + s.memory.explain(allocation->base));
   s.memory.remove(allocation, by);
   switch (allocation->kind) {
   case Allocation::Kind::device:
@@ -84,16 +88,14 @@ void release_memory(const AllocationPtr &allocation, const char *by) {
     s.arena.give_back(allocation->base, allocation->size);
     break;
   case Allocation::Kind::pooled:
-    if (allocation->pool->destroyed)
-      allocation->pool->trim(0);
-    if (allocation->host_accessible())
-      munmap(allocation->host, whole_pages(allocation->size));
-    else
-      s.arena.give_back(allocation->base, allocation->size);
+    allocation->pool->give_back(*allocation);
+    break;
+  case Allocation::Kind::imported:
+    s.arena.give_back(allocation->base, allocation->size);
     break;
   case Allocation::Kind::pinned:
   case Allocation::Kind::managed:
-    munmap(allocation->host, whole_pages(allocation->size));
+    unmap_host_memory(allocation->host, allocation->size);
     break;
   case Allocation::Kind::registered:
   case Allocation::Kind::mapped:

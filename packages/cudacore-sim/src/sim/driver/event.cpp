@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events: the unit of work that records one is what is waited for. */
-#include "state.h"
+#include "ipc.h"
 
 namespace sim {
 namespace {
@@ -16,6 +16,22 @@ CUresult find_event(CUevent handle, std::shared_ptr<Event> &out) {
 
 } // namespace
 
+UnitPtr latest_record(Event &event) {
+  SharedEvent *shared = event.shared.get();
+  uint64_t number = shared != nullptr ? shared->submitted() : 0;
+  if (shared == nullptr || number == shared->recorded_here)
+    return event.recorded != nullptr && !event.recorded->done ? event.recorded : nullptr;
+  if (shared->is_complete(number))
+    return nullptr;
+  if (shared->awaited == number && !event.recorded->done)
+    return event.recorded;
+  /* Another process recorded it. */
+  event.recorded = new_unit("event of another process", event.context.lock());
+  shared->awaited = number;
+  state().executor.complete_when(event.recorded, [kept = event.shared, number] { return kept->is_complete(number); });
+  return event.recorded;
+}
+
 namespace api {
 
 CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags) {
@@ -28,6 +44,8 @@ CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags) {
   auto event = std::make_shared<Event>();
   event->context = context;
   event->flags = Flags;
+  if ((Flags & CU_EVENT_INTERPROCESS) != 0 && (event->shared = SharedEvent::make(*context->device)) == nullptr)
+    return CUDA_ERROR_OUT_OF_MEMORY;
   event->handle = state().events.add(event);
   *phEvent = handle_of<CUevent>(event->handle);
   return CUDA_SUCCESS;
@@ -54,6 +72,8 @@ CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int f
   if (stream->context.lock() != event->context.lock())
     return CUDA_ERROR_INVALID_HANDLE;
   UnitPtr unit = new_unit("event record", stream->context.lock());
+  if (std::shared_ptr<SharedEvent> shared = event->shared)
+    unit->finish = [shared, number = shared->submit()] { shared->complete(number); };
   event->recorded = unit;
   enqueue(stream, unit);
   return CUDA_SUCCESS;
@@ -66,14 +86,14 @@ CUresult cuEventQuery(CUevent hEvent) {
   if (CUresult result = find_event(hEvent, event))
     return result;
   state().executor.poll();
-  return event->recorded == nullptr || event->recorded->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return latest_record(*event) == nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuEventSynchronize(CUevent hEvent) {
   std::shared_ptr<Event> event;
   if (CUresult result = find_event(hEvent, event))
     return result;
-  UnitPtr recorded = event->recorded;
+  UnitPtr recorded = latest_record(*event);
   ContextPtr context = event->context.lock();
   state().executor.wait(Call::current().lock, recorded);
   shrink_pools(*context->device);

@@ -20,6 +20,8 @@ constexpr size_t most_workers = 32;
 /* With shuffling, how long work is held back while nobody waits for any, so that there is something to choose from. */
 constexpr uint64_t shuffle_hold_ns = 2'000'000;
 
+constexpr int watch_interval_us = 100;
+
 } // namespace
 
 uint64_t monotonic_ns() {
@@ -55,8 +57,11 @@ void Executor::make_ready(UnitPtr unit, std::vector<UnitPtr> &completed) {
     return;
   }
   ready.push_back(std::move(unit));
-  if (idle < ready.size() && workers < (config().shuffle ? 1 : most_workers))
-    start_worker();
+  bool more = idle < ready.size() && workers < (config().shuffle ? 1 : most_workers);
+  if (more && start_thread(&Executor::serve)) {
+    workers++;
+    idle++;
+  }
   work_there.notify_one();
 }
 
@@ -107,19 +112,19 @@ UnitPtr Executor::pick() {
   return unit;
 }
 
-void Executor::start_worker() {
+bool Executor::start_thread(void (Executor::*body)()) {
+  bool started = true;
   /* Signals belong to the application's threads. */
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   try {
-    std::thread([this] { serve(); }).detach();
-    workers++;
-    idle++;
+    std::thread([this, body] { (this->*body)(); }).detach();
   } catch (const std::system_error &) {
-    /* Those that run have to do; the first one is started when the device is. */
+    started = false; /* those that run have to do */
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  return started;
 }
 
 void Executor::serve() {
@@ -143,6 +148,37 @@ void Executor::serve() {
     completed.push_back(std::move(unit));
     complete(std::move(completed));
     idle++;
+  }
+}
+
+void Executor::complete_when(UnitPtr unit, std::function<bool()> condition) {
+  if (!watching && !(watching = start_thread(&Executor::watch))) {
+    unit->context->fail(CUDA_ERROR_OPERATING_SYSTEM);
+    submit(unit, {});
+    return;
+  }
+  watched.emplace_back(std::move(unit), std::move(condition));
+  watch_there.notify_one();
+}
+
+/* Nobody tells when memory changes: it is looked at again and again, while somebody waits for it. */
+void Executor::watch() {
+  pthread_setname_np(pthread_self(), "cudacore-sim");
+  std::unique_lock<std::mutex> lock(state().mutex);
+  for (;;) {
+    watch_there.wait(lock, [this] { return !watched.empty(); });
+    for (size_t i = 0; i < watched.size();) {
+      UnitPtr unit = watched[i].first;
+      if (unit->context->error == CUDA_SUCCESS && !watched[i].second()) {
+        i++;
+        continue;
+      }
+      watched.erase(watched.begin() + static_cast<std::ptrdiff_t>(i));
+      submit(unit, {});
+    }
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(watch_interval_us));
+    lock.lock();
   }
 }
 

@@ -45,6 +45,12 @@ public:
   /* Runs the unit once the dependencies are done; those that are null or done already are passed over. */
   void submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependencies);
 
+  /*
+   * Completes a unit once a condition holds that something outside of the executor brings about: memory that others
+   * write to. The condition is evaluated with the lock held; it counts as true once the context has failed.
+   */
+  void complete_when(UnitPtr unit, std::function<bool()> condition);
+
   /* Give the lock up until the unit is done, or until nothing is left to run at all. */
   void wait(std::unique_lock<std::mutex> &lock, const UnitPtr &unit);
   void wait_all(std::unique_lock<std::mutex> &lock);
@@ -55,17 +61,19 @@ public:
 private:
   void make_ready(UnitPtr unit, std::vector<UnitPtr> &completed);
   void complete(std::vector<UnitPtr> completed);
-  void start_worker();
+  bool start_thread(void (Executor::*body)());
   void serve();
+  void watch();
   bool may_start(uint64_t now) const;
   UnitPtr pick();
 
   std::vector<UnitPtr> ready;
-  std::condition_variable work_there, progress;
+  std::vector<std::pair<UnitPtr, std::function<bool()>>> watched;
+  std::condition_variable work_there, watch_there, progress;
   size_t workers = 0, idle = 0, pending = 0, waiters = 0;
   uint64_t submissions = 0, last_submission = 0;
   std::mt19937_64 random;
-  bool seeded = false;
+  bool seeded = false, watching = false;
 };
 
 uint64_t monotonic_ns();

@@ -201,7 +201,7 @@ CUresult Image::read_ptx(const char *text, size_t size) {
     return CUDA_ERROR_INVALID_PTX;
   }
   ptx = major * 10 + minor;
-  if (ptx > newest_ptx(config().driver_version)) {
+  if (!config().any_ptx && ptx > newest_ptx(config().driver_version)) {
     int newest = newest_ptx(config().driver_version);
     messages = "PTX " + std::string(version) + " is newer than PTX " + std::to_string(newest / 10) + "." +
                std::to_string(newest % 10) + ", the newest that this driver takes";

@@ -13,7 +13,7 @@ namespace {
 struct Request {
   Dim3 grid, block, cluster{0, 0, 0};
   uint32_t dynamic_shared = 0;
-  bool cooperative = false;
+  bool cooperative = false, programmatic = false;
   std::vector<std::shared_ptr<Event>> events; /* to be recorded when the kernel is done */
 };
 
@@ -207,6 +207,7 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
   if (what.context != context)
     return CUDA_ERROR_INVALID_HANDLE;
   auto launch = std::make_shared<Launch>();
+  const Dim3 asked_cluster = request.cluster;
   if (CUresult result = read_arguments(what.info(), parameters, extra, launch->parameters))
     return result;
   if (CUresult result = check_sizes(what, *context->device, request))
@@ -218,6 +219,17 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
   std::shared_ptr<Placement> placement;
   if (CUresult result = place(context, what.image, placement))
     return result;
+  s.last_launch = {s.last_launch.number + 1,
+                   what.info().name,
+                   value_of(stream_handle),
+                   context->handle,
+                   request.grid,
+                   request.block,
+                   asked_cluster,
+                   request.dynamic_shared,
+                   request.cooperative,
+                   request.programmatic,
+                   launch->parameters};
   launch->kernel = what.index;
   launch->grid = request.grid;
   launch->block = request.block;
@@ -248,6 +260,9 @@ CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, Re
       request.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
       if (product(request.cluster) == 0)
         return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+      break;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+      request.programmatic = value.programmaticStreamSerializationAllowed != 0;
       break;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
     case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:

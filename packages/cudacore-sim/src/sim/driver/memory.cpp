@@ -35,12 +35,12 @@ std::string block_text(const char *kind, uint64_t id, uint64_t base, uint64_t si
 
 } // namespace
 
-const char *describe(Allocation::Kind kind) {
-  switch (kind) {
+const char *describe(const Allocation &allocation) {
+  switch (allocation.kind) {
   case Allocation::Kind::device:
     return "device memory";
   case Allocation::Kind::pooled:
-    return "stream-ordered memory";
+    return allocation.import != nullptr ? "imported stream-ordered memory" : "stream-ordered memory";
   case Allocation::Kind::pinned:
     return "pinned host memory";
   case Allocation::Kind::registered:
@@ -48,7 +48,9 @@ const char *describe(Allocation::Kind kind) {
   case Allocation::Kind::managed:
     return "managed memory";
   case Allocation::Kind::mapped:
-    return "mapped memory";
+    return allocation.physical->imported ? "imported mapped memory" : "mapped memory";
+  case Allocation::Kind::imported:
+    return "imported device memory";
   }
   return "memory";
 }
@@ -69,7 +71,9 @@ bool may_access(const Context &context, const Allocation &allocation, bool write
   case Allocation::Kind::mapped:
     return granted(allocation.access);
   case Allocation::Kind::pooled:
-    return allocation.host_accessible() || allocation.device == context.device || granted(allocation.pool->access);
+    return allocation.pool->is_managed() || allocation.device == context.device || granted(allocation.pool->access);
+  case Allocation::Kind::imported: /* opening it enabled access to its device */
+    return allocation.device == context.device || allocation.context.lock().get() == &context;
   case Allocation::Kind::device: {
     if (allocation.device == context.device)
       return true;
@@ -88,7 +92,7 @@ void Memory::add(AllocationPtr allocation) {
 }
 
 void Memory::remove(const AllocationPtr &allocation, const char *by) {
-  history.push_back({allocation->base, allocation->size, allocation->id, describe(allocation->kind), by});
+  history.push_back({allocation->base, allocation->size, allocation->id, describe(*allocation), by});
   if (history.size() > history_length)
     history.pop_front();
   allocations.erase(allocation->base);
@@ -154,7 +158,7 @@ std::string Memory::explain(uint64_t address) const {
       nearest = candidate->second;
   if (nearest != nullptr && distance(address, nearest->base, nearest->size) == 0) {
     std::string text = where_text(address, nearest->base, nearest->size) +
-                       block_text(describe(nearest->kind), nearest->id, nearest->base, nearest->size);
+                       block_text(describe(*nearest), nearest->id, nearest->base, nearest->size);
     if (nearest->freed || !nearest->visible)
       return text + ", which is not allocated at this point of its stream's order";
     return text + (nearest->device != nullptr ? " of device " + std::to_string(nearest->device->ordinal) : "");
@@ -167,7 +171,7 @@ std::string Memory::explain(uint64_t address) const {
   if (nearest == nullptr)
     return "there is no allocation";
   return where_text(address, nearest->base, nearest->size) +
-         block_text(describe(nearest->kind), nearest->id, nearest->base, nearest->size) + ", the nearest allocation";
+         block_text(describe(*nearest), nearest->id, nearest->base, nearest->size) + ", the nearest allocation";
 }
 
 bool Device::charge(uint64_t bytes) {

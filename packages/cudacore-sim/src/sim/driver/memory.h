@@ -4,6 +4,7 @@
 
 #include "../engine.h"
 #include "api.h"
+#include "shared_file.h"
 
 #include <deque>
 #include <map>
@@ -14,6 +15,9 @@
 
 namespace sim {
 
+class Export;
+class Import;
+struct Hints;
 struct Context;
 struct Device;
 struct Pool;
@@ -26,36 +30,42 @@ struct Pool;
 class Arena {
 public:
   static constexpr uint64_t large = 2 << 20; /* and its multiples: alignment of what is not small, as on a GPU */
+  static constexpr uint64_t file_header = 4096;
 
   bool open(uint64_t wanted);
-  uint64_t take(uint64_t size); /* 0: no addresses left */
+  bool open_file(uint64_t wanted); /* a file without addresses: offsets take their place; file_header bytes are left */
+  uint64_t take(uint64_t size);    /* 0: no addresses left */
   void give_back(uint64_t base, uint64_t size);
   bool contains(uint64_t address) const { return address - first < length; }
-  std::byte *host(uint64_t address) const { return backing + (address - first); }
+  std::byte *host(uint64_t address) const { return behind->at(offset(address)); }
+  uint64_t offset(uint64_t address) const { return address - first; } /* in the file */
+  uint64_t offset(const std::byte *host) const { return static_cast<uint64_t>(host - behind->at(0)); }
+  SharedFile &file() const { return *behind; }
 
 private:
   static uint64_t footprint(uint64_t size);
-  void punch(uint64_t base, uint64_t size);
 
   uint64_t first = 0, length = 0, used = 0;
-  std::byte *backing = nullptr;
-  int file = -1;
+  std::unique_ptr<SharedFile> behind;
   std::unordered_map<uint64_t, std::deque<uint64_t>> vacant; /* by footprint, oldest first */
 };
 
 /* Physical memory of cuMemCreate, and what else can be mapped. */
 struct Physical {
-  Device *device;
-  uint64_t base; /* in the arena, where it is backed; never given out */
-  uint64_t size;
-  CUmemAllocationProp properties;
+  Device *device = nullptr;         /* null: of the host */
+  uint64_t base = 0;                /* in the arena, where it is backed; never given out */
+  std::unique_ptr<SharedFile> file; /* or it is backed by a file of its own, behind its header */
+  bool imported = false;
+  uint64_t size = 0;
+  CUmemAllocationProp properties{};
   uint64_t handle = 0;
+  std::byte *host() const; /* where it really is */
   uint64_t references = 1; /* of handles; mappings hold the object itself */
   ~Physical();
 };
 
 struct Allocation {
-  enum class Kind { device, pooled, pinned, registered, managed, mapped };
+  enum class Kind { device, pooled, pinned, registered, managed, mapped, imported };
   Kind kind = Kind::device;
   uint64_t base = 0, size = 0;
   std::byte *host = nullptr; /* where it really is; equal to base where the host can use it */
@@ -63,6 +73,10 @@ struct Allocation {
   std::weak_ptr<Context> context; /* that it was made in; pooled and mapped memory has none */
   std::shared_ptr<Pool> pool;
   std::shared_ptr<Physical> physical; /* mapped */
+  std::shared_ptr<Export> exported;   /* known to other processes */
+  std::shared_ptr<Import> import;     /* memory of another process: imported, or pooled in an imported pool */
+  unsigned opens = 1;                 /* imported: by cuIpcOpenMemHandle */
+  std::shared_ptr<Hints> hints;       /* managed */
   uint64_t id = 0;                    /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
   unsigned flags = 0;
   bool sync_memops = false;
@@ -76,7 +90,7 @@ struct Allocation {
 
 using AllocationPtr = std::shared_ptr<Allocation>;
 
-const char *describe(Allocation::Kind kind);
+const char *describe(const Allocation &allocation);
 
 /* All memory that CUDA knows. Functions are called with the state's lock held. */
 class Memory {

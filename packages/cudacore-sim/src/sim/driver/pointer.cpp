@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be asked about an address, and hints about managed memory. */
+/* What can be asked about an address. */
 #include "state.h"
 
 #include <cstring>
@@ -11,11 +11,17 @@ constexpr uint64_t granule = 2 << 20;
 
 template <class T> void put(void *data, T value) { std::memcpy(data, &value, sizeof value); }
 
+/* What memory can be handed to other processes with. */
+uint64_t handle_types(const Allocation &allocation) {
+  if (allocation.physical != nullptr)
+    return allocation.physical->properties.requestedHandleTypes;
+  return allocation.pool != nullptr ? allocation.pool->properties.handleTypes : 0;
+}
+
 CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocation &allocation, uint64_t address) {
   using AllocationKind = Allocation::Kind;
   AllocationKind kind = allocation.kind;
-  bool is_managed = kind == AllocationKind::managed ||
-                    (allocation.pool && allocation.pool->properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED);
+  bool is_managed = kind == AllocationKind::managed || (allocation.pool && allocation.pool->is_managed());
   bool on_host = allocation.host_accessible() && !is_managed;
   ContextPtr context = allocation.context.lock();
   switch (static_cast<int>(attribute)) {
@@ -48,7 +54,7 @@ CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocat
     put<int>(data, is_managed);
     break;
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-    put<int>(data, allocation.device ? allocation.device->ordinal : -1);
+    put<int>(data, allocation.device ? allocation.device->ordinal : 0);
     break;
   case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     put<int>(data, kind == AllocationKind::device);
@@ -63,7 +69,7 @@ CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocat
     put<int>(data, 1);
     break;
   case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-    put<uint64_t>(data, allocation.physical ? allocation.physical->properties.requestedHandleTypes : 0);
+    put<uint64_t>(data, handle_types(allocation));
     break;
   case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     put<int>(data, 0);
@@ -119,34 +125,6 @@ AllocationPtr live_at(CUdeviceptr address) {
   return allocation != nullptr && allocation->freed ? nullptr : allocation;
 }
 
-CUresult managed_range(CUdeviceptr address, size_t bytes) {
-  AllocationPtr allocation = live_at(address);
-  bool fits = allocation != nullptr && allocation->kind == Allocation::Kind::managed && bytes != 0 &&
-              bytes <= allocation->end() - address;
-  return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult good_location(const CUmemLocation &location) {
-  Device *device = nullptr;
-  switch (static_cast<int>(location.type)) {
-  case CU_MEM_LOCATION_TYPE_DEVICE:
-    return find_device(location.id, device);
-  case CU_MEM_LOCATION_TYPE_HOST:
-  case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-  case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-    return CUDA_SUCCESS;
-  default:
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-}
-
-CUmemLocation location_of(CUdevice device) {
-  CUmemLocation location{};
-  location.type = device == CU_DEVICE_CPU ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
-  location.id = device == CU_DEVICE_CPU ? 0 : device;
-  return location;
-}
-
 } // namespace
 
 namespace api {
@@ -178,52 +156,6 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
   if (value == nullptr || allocation == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS; /* operations on memory are synchronous enough either way */
-}
-
-/* Managed memory is where host and device both find it: nothing moves, so that hints are only checked. */
-CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
-  if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
-    return CUDA_ERROR_INVALID_VALUE;
-  bool needs_location = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION || advice >= CU_MEM_ADVISE_SET_ACCESSED_BY;
-  if (needs_location)
-    if (CUresult result = good_location(location))
-      return result;
-  return managed_range(devPtr, count);
-}
-
-CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
-  return api::cuMemAdvise_v2(devPtr, count, advice, location_of(device));
-}
-
-CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
-                               CUstream hStream) {
-  StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (flags != 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = good_location(location))
-    return result;
-  if (CUresult result = managed_range(devPtr, count))
-    return result;
-  enqueue(stream, new_unit("prefetch", stream->context.lock()));
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
-  return api::cuMemPrefetchAsync_v2(devPtr, count, location_of(dstDevice), 0, hStream);
-}
-
-CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
-  StreamPtr stream;
-  AllocationPtr allocation = live_at(dptr);
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  bool whole = allocation != nullptr && (length == 0 || length == allocation->size);
-  if (!whole || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE))
-    return CUDA_ERROR_INVALID_VALUE;
-  enqueue(stream, new_unit("attach", stream->context.lock()));
-  return CUDA_SUCCESS;
 }
 
 } // namespace api

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stream-ordered memory and its pools. */
 #include "../control/report.h"
-#include "state.h"
+#include "ipc.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,14 +11,17 @@ namespace {
 
 constexpr uint64_t chunk = 32 << 20; /* pools reserve memory in pieces of it */
 
-CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> &out) {
-  return find_object(state().pools, Kind::pool, handle, out) == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult pool_for(const CUmemLocation *location, CUmemAllocationType type, Device *&out) {
-  if (location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
-    return location == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
-  return find_device(location->id, out);
+/* Who may be given access: a device, or (null) the host where the pool is. */
+CUresult find_accessor(const Pool &pool, const CUmemLocation &location, Device *&device) {
+  switch (static_cast<int>(location.type)) {
+  case CU_MEM_LOCATION_TYPE_DEVICE:
+    return find_device(location.id, device);
+  case CU_MEM_LOCATION_TYPE_HOST:
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    return pool.is_shared_with_host() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
 }
 
 void copy_out(void *value, uint64_t number) { std::memcpy(value, &number, sizeof number); }
@@ -27,6 +30,8 @@ void copy_out(void *value, uint64_t number) { std::memcpy(value, &number, sizeof
 CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &pool, const StreamPtr &stream) {
   State &s = state();
   if (out == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (pool->imported != nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   if (size == 0) {
     *out = 0;
@@ -37,13 +42,9 @@ CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &po
   uint64_t before = pool->reserved;
   if (!pool->reserve(size))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  std::byte *on_host = nullptr;
-  if (pool->is_shared_with_host() && (on_host = map_host_memory(size)) == nullptr) {
-    pool->trim(before);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  uint64_t base = on_host != nullptr ? value_of(on_host) : s.arena.take(size);
-  if (base == 0) {
+  uint64_t base = 0;
+  std::byte *host = nullptr;
+  if (!pool->take(size, base, host)) {
     pool->trim(before);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -53,7 +54,7 @@ CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &po
   allocation->kind = Allocation::Kind::pooled;
   allocation->base = base;
   allocation->size = size;
-  allocation->host = on_host != nullptr ? on_host : s.arena.host(base);
+  allocation->host = host;
   allocation->device = pool->device;
   allocation->pool = pool;
   allocation->visible = false;
@@ -79,9 +80,13 @@ void free_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
 
 } // namespace
 
-bool Pool::is_shared_with_host() const {
-  return device == nullptr || properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
+CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> &out) {
+  return find_object(state().pools, Kind::pool, handle, out) == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+
+bool Pool::is_managed() const { return properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED; }
+
+bool Pool::is_shared_with_host() const { return device == nullptr || is_managed(); }
 
 bool Pool::reserve(uint64_t more) {
   uint64_t needed = (used + more + chunk - 1) / chunk * chunk;
@@ -92,6 +97,37 @@ bool Pool::reserve(uint64_t more) {
   }
   reserved_high = std::max(reserved_high, reserved);
   return true;
+}
+
+bool Pool::take(uint64_t size, uint64_t &base, std::byte *&host) {
+  Arena &addresses = state().arena;
+  if (file != nullptr) {
+    uint64_t offset = file->take(size);
+    host = offset != 0 ? file->host(offset) : nullptr;
+  } else if (is_shared_with_host()) {
+    host = map_host_memory(size);
+  } else {
+    base = addresses.take(size);
+    host = base != 0 ? addresses.host(base) : nullptr;
+    return base != 0;
+  }
+  if (host == nullptr)
+    return false;
+  base = is_shared_with_host() ? value_of(host) : addresses.take(size);
+  if (base == 0)
+    file->give_back(file->offset(host), size);
+  return base != 0;
+}
+
+void Pool::give_back(const Allocation &allocation) {
+  if (destroyed)
+    trim(0);
+  if (file != nullptr)
+    file->give_back(file->offset(allocation.host), allocation.size);
+  else if (imported == nullptr && is_shared_with_host())
+    unmap_host_memory(allocation.host, allocation.size);
+  if (!is_shared_with_host())
+    state().arena.give_back(allocation.base, allocation.size);
 }
 
 void Pool::trim(uint64_t keep) {
@@ -114,32 +150,31 @@ namespace api {
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
   if (pool == nullptr || poolProps == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  bool managed = poolProps->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
-  if (!managed && poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
-    return CUDA_ERROR_INVALID_VALUE;
-  Device *device = nullptr;
-  switch (static_cast<int>(poolProps->location.type)) {
-  case CU_MEM_LOCATION_TYPE_DEVICE:
-    if (find_device(poolProps->location.id, device) != CUDA_SUCCESS)
+  auto created = std::make_shared<Pool>();
+  if (CUresult result = check_pool_location(poolProps->location, poolProps->allocType, created->device))
+    return result;
+  created->properties = *poolProps;
+  bool can_be_shared = !created->is_managed() && poolProps->location.type != CU_MEM_LOCATION_TYPE_HOST;
+  switch (static_cast<int>(poolProps->handleTypes)) {
+  case CU_MEM_HANDLE_TYPE_NONE:
+    break;
+  case CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR: {
+    if (!can_be_shared)
       return CUDA_ERROR_INVALID_VALUE;
+    created->file = std::make_unique<Arena>();
+    if (!created->file->open_file(created->device != nullptr ? created->device->memory : config().memory))
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    Header header{};
+    header.pool = *poolProps;
+    write_header(created->file->file(), header, Shared::pool, created->device);
     break;
-  case CU_MEM_LOCATION_TYPE_NONE:
-    if (!managed)
-      return CUDA_ERROR_INVALID_VALUE;
-    break;
-  case CU_MEM_LOCATION_TYPE_HOST:
-  case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-  case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-    break;
+  }
+  case CU_MEM_HANDLE_TYPE_FABRIC:
+  case CU_MEM_HANDLE_TYPE_FABRIC | CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR:
+    return can_be_shared ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
   default:
     return CUDA_ERROR_INVALID_VALUE;
   }
-  constexpr int sharing = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  if ((poolProps->handleTypes & ~sharing) != 0)
-    return CUDA_ERROR_NOT_SUPPORTED;
-  auto created = std::make_shared<Pool>();
-  created->device = device;
-  created->properties = *poolProps;
   created->handle = state().pools.add(created);
   *pool = handle_of<CUmemoryPool>(created->handle);
   return CUDA_SUCCESS;
@@ -153,73 +188,20 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     report("cuMemPoolDestroy was given a default pool, which cannot be destroyed");
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (found->device != nullptr && found->device->current_pool == found)
-    found->device->current_pool = found->device->default_pool;
+  if (--found->imports > 0)
+    return CUDA_SUCCESS;
+  forget_current_pool(found);
   found->destroyed = true; /* its memory goes with the last allocation */
   found->trim(0);
   state().pools.remove(found->handle);
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
-  Device *device = nullptr;
-  if (pool_out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
-  *pool_out = handle_of<CUmemoryPool>(device->default_pool->handle);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
-  Device *device = nullptr;
-  if (pool == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
-  *pool = handle_of<CUmemoryPool>(device->current_pool->handle);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
-  Device *device = nullptr;
-  std::shared_ptr<Pool> found;
-  if (CUresult result = find_device(dev, device))
-    return result;
-  if (CUresult result = find_pool(pool, found))
-    return result;
-  if (found->device != device)
-    return CUDA_ERROR_INVALID_VALUE;
-  device->current_pool = found;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type) {
-  Device *device = nullptr;
-  if (CUresult result = pool_for(location, type, device))
-    return result;
-  return api::cuDeviceGetDefaultMemPool(pool_out, device->ordinal);
-}
-
-CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type) {
-  Device *device = nullptr;
-  if (CUresult result = pool_for(location, type, device))
-    return result;
-  return api::cuDeviceGetMemPool(pool, device->ordinal);
-}
-
-CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {
-  Device *device = nullptr;
-  if (CUresult result = pool_for(location, type, device))
-    return result;
-  return api::cuDeviceSetMemPool(device->ordinal, pool);
-}
-
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
   StreamPtr stream;
   if (CUresult result = find_stream(hStream, stream))
     return result;
-  return allocate(dptr, bytesize, stream->context.lock()->device->current_pool, stream);
+  return allocate(dptr, bytesize, stream->context.lock()->device->pools.current, stream);
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
@@ -329,18 +311,29 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; i++) {
     Device *device = nullptr;
-    if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (CUresult result = find_device(map[i].location.id, device))
+    if (CUresult result = find_accessor(*found, map[i].location, device))
       return result;
-    if (device == found->device && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+    /* Who has the memory cannot lose it, and nobody can have it for reading alone. */
+    bool has_it = device == found->device && !found->is_managed();
+    switch (static_cast<int>(map[i].flags)) {
+    case CU_MEM_ACCESS_FLAGS_PROT_READWRITE:
+      break;
+    case CU_MEM_ACCESS_FLAGS_PROT_NONE:
+      if (has_it)
+        return device != nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+      break;
+    case CU_MEM_ACCESS_FLAGS_PROT_READ:
+      return has_it && device != nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+    default:
       return CUDA_ERROR_INVALID_VALUE;
+    }
   }
-  for (size_t i = 0; i < count; i++) {
-    found->access.erase(map[i].location.id);
-    if (map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
-      found->access[map[i].location.id] = map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  }
+  for (size_t i = 0; i < count; i++)
+    if (map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+      found->access.erase(map[i].location.id);
+      if (map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+        found->access[map[i].location.id] = true;
+    }
   state().memory.changed();
   return CUDA_SUCCESS;
 }
@@ -350,17 +343,13 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUme
   Device *device = nullptr;
   if (CUresult result = find_pool(memPool, found))
     return result;
-  if (flags == nullptr || location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+  if (flags == nullptr || location == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(location->id, device))
+  if (CUresult result = find_accessor(*found, *location, device))
     return result;
-  auto granted = found->access.find(location->id);
-  if (device == found->device)
-    *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  else if (granted == found->access.end())
-    *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  else
-    *flags = granted->second ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
+  bool has_it = device == found->device && !found->is_managed();
+  bool is_granted = device != nullptr && found->access.count(device->ordinal) != 0;
+  *flags = has_it || is_granted ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
 

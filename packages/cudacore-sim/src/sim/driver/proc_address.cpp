@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuGetProcAddress: the newest version of a function that is not newer than what the caller was written for. */
+#include "../control/journal.h"
 #include "state.h"
 
 #include <string_view>
@@ -45,7 +46,7 @@ const Table &table() {
 void *resolve(const char *name, int wanted, bool per_thread, bool &known) {
   known = false;
   auto found = table().find(name);
-  if (found == table().end())
+  if (found == table().end() || is_hidden(name))
     return nullptr;
   void *plain = nullptr, *threaded = nullptr;
   bool has_threaded = false;

@@ -21,6 +21,7 @@ namespace sim {
 
 class Image;
 struct Placement;
+struct SharedEvent;
 
 struct Stream {
   uint64_t handle = 0; /* 0: the legacy default stream, or a thread's */
@@ -40,22 +41,35 @@ struct Event {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;
   unsigned flags = 0;
-  UnitPtr recorded; /* null: never */
-  bool imported = false;
+  UnitPtr recorded;                    /* null: never */
+  std::shared_ptr<SharedEvent> shared; /* with CU_EVENT_INTERPROCESS */
 };
 
 struct Pool {
   uint64_t handle = 0;
-  Device *device = nullptr;         /* null: of the host */
+  Device *device = nullptr; /* null: of the host */
+  bool is_managed() const;
   bool is_shared_with_host() const; /* pinned or managed: at the same address on both sides */
   CUmemPoolProps properties{};
   bool is_default = false, destroyed = false;
+  std::unique_ptr<Arena> file;          /* what it can be exported with has its memory in a file of its own */
+  std::shared_ptr<SharedFile> imported; /* that of another process */
+  uint64_t imported_name = 0;
+  unsigned imports = 1; /* each is to be destroyed */
   std::array<int, 3> reuse{1, 1, 1};
   uint64_t threshold = 0;
   uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
-  std::map<int, bool> access;  /* device: may write; the pool's own device always may */
-  bool reserve(uint64_t more); /* beyond what is used */
+  std::map<int, bool> access;                                 /* device: may write; the pool's own device always may */
+  bool reserve(uint64_t more);                                /* beyond what is used */
+  bool take(uint64_t size, uint64_t &base, std::byte *&host); /* a place for memory */
+  void give_back(const Allocation &allocation);
   void trim(uint64_t keep);
+};
+
+/* The pools of a place where memory can be. */
+struct PoolPlace {
+  std::shared_ptr<Pool> initial, current;
+  void open(Device *device, const CUmemPoolProps &properties);
 };
 
 struct Limits {
@@ -91,7 +105,7 @@ struct Device {
   ContextPtr primary;          /* while it is retained */
   uint64_t primary_handle = 0; /* the same for good; 0: there was none yet */
   unsigned primary_references = 0, primary_flags = 0;
-  std::shared_ptr<Pool> default_pool, current_pool;
+  PoolPlace pools;
   CUresult error = CUDA_SUCCESS; /* of a kernel that failed; new contexts meet it, too */
   bool charge(uint64_t bytes);
   void discharge(uint64_t bytes) { used -= bytes; }
@@ -143,6 +157,16 @@ struct Function {
   KernelSettings settings;
 };
 
+struct LaunchRecord {
+  uint64_t number = 0; /* 0: there was none yet */
+  std::string kernel;
+  uint64_t stream = 0, context = 0;
+  Dim3 grid{}, block{}, cluster{}; /* cluster: zeros where the launch gave none */
+  uint32_t shared_bytes = 0;
+  bool cooperative = false, programmatic = false;
+  std::vector<std::byte> arguments;
+};
+
 struct State {
   std::mutex mutex; /* guards everything below, and all objects */
   bool initialised = false;
@@ -159,8 +183,10 @@ struct State {
   Handles<LoadedModule> modules{Kind::module};
   Handles<Function> functions{Kind::function};
   Handles<Physical> physicals{Kind::physical};
-  std::map<uint64_t, uint64_t> reservations; /* of addresses: base, size */
+  std::map<std::array<int, 3>, PoolPlace> pool_places; /* by kind of memory, kind of location and its number */
+  std::map<uint64_t, uint64_t> reservations;           /* of addresses: base, size */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
+  LaunchRecord last_launch;
 };
 
 State &state();
@@ -185,6 +211,7 @@ std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* what a synchronisa
 CUresult synchronize(const StreamPtr &stream);             /* waits; the context's error */
 CUresult synchronize(const ContextPtr &context);
 std::vector<UnitPtr> outstanding(Context &context); /* all of its work */
+UnitPtr latest_record(Event &event);                /* null: none, or it is done */
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
                  std::function<void()> finish = nullptr);
 
@@ -192,7 +219,11 @@ UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void
 
 CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationPtr &out);
 std::byte *map_host_memory(uint64_t size); /* null: there is none */
+void unmap_host_memory(std::byte *memory, uint64_t size);
 void release_memory(const AllocationPtr &allocation, const char *by);
+CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> &out);
+CUresult check_pool_location(const CUmemLocation &location, CUmemAllocationType type, Device *&device);
+void forget_current_pool(const std::shared_ptr<Pool> &pool); /* null: any that is not the default */
 void shrink_pools(const Device &device); /* at a synchronisation: down to their release thresholds */
 
 /* ---- tables */

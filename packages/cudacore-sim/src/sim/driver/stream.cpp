@@ -267,8 +267,8 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
     return result;
-  if (event->recorded != nullptr && !event->recorded->done)
-    enqueue(stream, new_unit("event wait", stream->context.lock()), {event->recorded});
+  if (UnitPtr recorded = latest_record(*event))
+    enqueue(stream, new_unit("event wait", stream->context.lock()), {recorded});
   return CUDA_SUCCESS;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Virtual memory management: ranges of addresses, physical memory, and mappings of the one to the other. */
 #include "../control/report.h"
-#include "state.h"
+#include "ipc.h"
 
 #include <algorithm>
 
@@ -32,6 +32,23 @@ CUresult find_physical(CUmemGenericAllocationHandle handle, std::shared_ptr<Phys
   return find_object(state().physicals, Kind::physical, handle_of<void *>(handle), out) == CUDA_SUCCESS
              ? CUDA_SUCCESS
              : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* What can be handed to other processes has a file of its own. */
+bool back(Physical &physical) {
+  if (physical.properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE)
+    return (physical.base = state().arena.take(physical.size)) != 0;
+  if (physical.size > UINT64_MAX - Arena::file_header)
+    return false;
+  physical.file = SharedFile::create(Arena::file_header + physical.size);
+  if (physical.file == nullptr)
+    return false;
+  Header header{};
+  header.record.offset = Arena::file_header;
+  header.record.size = physical.size;
+  header.physical = physical.properties;
+  write_header(*physical.file, header, Shared::physical, physical.device);
+  return true;
 }
 
 /* The mappings that make up a range exactly; empty: it is not one, or has holes. */
@@ -115,16 +132,12 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
     return result;
   if (!device->charge(size))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  uint64_t base = s.arena.take(size);
-  if (base == 0) {
-    device->discharge(size);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
   auto physical = std::make_shared<Physical>();
   physical->device = device;
-  physical->base = base;
   physical->size = size;
   physical->properties = *prop;
+  if (!back(*physical))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   physical->handle = s.physicals.add(physical);
   *handle = physical->handle;
   return CUDA_SUCCESS;
@@ -155,7 +168,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
   mapping->kind = Allocation::Kind::mapped;
   mapping->base = ptr;
   mapping->size = size;
-  mapping->host = s.arena.host(physical->base + offset);
+  mapping->host = physical->host() + offset;
   mapping->device = physical->device;
   mapping->physical = physical;
   s.memory.add(mapping);
@@ -219,6 +232,44 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmem
   if (prop == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   *prop = physical->properties;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType handleType, unsigned long long flags) {
+  std::shared_ptr<Physical> physical;
+  if (CUresult result = find_physical(handle, physical))
+    return result;
+  if (shareableHandle == nullptr || flags != 0 || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+      physical->properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE)
+    return CUDA_ERROR_INVALID_VALUE;
+  int descriptor = physical->file->duplicate(true);
+  if (descriptor < 0)
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  *static_cast<int *>(shareableHandle) = descriptor;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
+                                        CUmemAllocationHandleType shHandleType) {
+  Header header;
+  Device *device = nullptr;
+  if (handle == nullptr || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::unique_ptr<SharedFile> file = import_descriptor(osHandle, Shared::physical, header);
+  if (file == nullptr || header.record.offset != Arena::file_header || device_of(header.record, device) != CUDA_SUCCESS)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!file->map(0, file->size()))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  auto physical = std::make_shared<Physical>();
+  physical->device = device;
+  physical->file = std::move(file);
+  physical->imported = true;
+  physical->size = header.record.size;
+  physical->properties = header.physical;
+  physical->properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+  physical->handle = state().physicals.add(physical);
+  *handle = physical->handle;
   return CUDA_SUCCESS;
 }
 

@@ -72,6 +72,8 @@ template <class F, class T, StateSpace S> void update(Warp &w, const Instruction
     w.polled(); /* a red waits for nothing */
   for_lanes(lanes, [&](uint32_t lane) {
     uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+    if (address & (ins.count * sizeof(T) - 1)) /* the first element of a vector stands for all */
+      misaligned(w, ins, lane, address, static_cast<uint32_t>(ins.count * sizeof(T)), true, S);
     auto *at = reinterpret_cast<B *>(locate<S>(w, ins, lane, address, sizeof(T), true));
     T value = get<T>(b, lane);
     B old = __atomic_load_n(at, __ATOMIC_RELAXED);

@@ -47,6 +47,14 @@ template <bool Max, bool KeepNan> struct Extreme {
   }
 };
 
+/* The extreme magnitude, with the sign of the product. */
+template <class E> struct XorSign {
+  static float apply(float a, float b) {
+    float magnitude = E::apply(std::abs(a), std::abs(b));
+    return is_nan(magnitude) ? magnitude : std::copysign(magnitude, std::signbit(a) != std::signbit(b) ? -1.0f : 1.0f);
+  }
+};
+
 /* Approximations: double precision is far better than what the hardware promises. */
 struct DivApprox {
   static float apply(float a, float b) { return static_cast<float>(double{a} / b); }
@@ -257,6 +265,13 @@ template <FloatTest Test> Handler test_of(Type type) {
   return type == Type::f32 ? Handler(test<Test, float>) : type == Type::f64 ? Handler(test<Test, double>) : nullptr;
 }
 
+template <bool Max, bool KeepNan> Handler extreme(Type type, FloatMode mode) {
+  using E = Extreme<Max, KeepNan>;
+  if (mode.xorsign || KeepNan)
+    return mode.xorsign ? only_f32<XorSign<E>, Arity::two>(type, mode) : only_f32<E, Arity::two>(type, mode);
+  return plain<E, Arity::two>(type, mode);
+}
+
 Handler reciprocal(FloatOp op, Type type, FloatMode mode) {
   bool root = op == FloatOp::rsqrt_approx;
   if (type == Type::f32)
@@ -311,13 +326,13 @@ Handler float_handler(FloatOp op, Type type, FloatMode mode) {
   case FloatOp::neg:
     return sign_handler(op, type, mode.ftz);
   case FloatOp::min:
-    return plain<Extreme<false, false>, Arity::two>(type, mode);
+    return extreme<false, false>(type, mode);
   case FloatOp::max:
-    return plain<Extreme<true, false>, Arity::two>(type, mode);
+    return extreme<true, false>(type, mode);
   case FloatOp::min_nan:
-    return only_f32<Extreme<false, true>, Arity::two>(type, mode);
+    return extreme<false, true>(type, mode);
   case FloatOp::max_nan:
-    return only_f32<Extreme<true, true>, Arity::two>(type, mode);
+    return extreme<true, true>(type, mode);
   case FloatOp::copysign:
     return type == Type::f32 ? binary<CopySign<uint32_t>, uint32_t, uint32_t>
                              : binary<CopySign<uint64_t>, uint64_t, uint64_t>;

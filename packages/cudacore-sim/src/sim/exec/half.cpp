@@ -72,7 +72,11 @@ template <FloatOp Op, class H> struct Scalar {
       return a ^ 0x8000;
     if constexpr (Op == FloatOp::abs)
       return a & 0x7fff;
-    double result = compute<Op>(decode<H>(a, mode.ftz), decode<H>(b, mode.ftz), decode<H>(c, mode.ftz));
+    const uint16_t kept = mode.xorsign ? 0x7fff : 0xffff;
+    double result =
+        compute<Op>(decode<H>(a & kept, mode.ftz), decode<H>(b & kept, mode.ftz), decode<H>(c, mode.ftz));
+    if (mode.xorsign && !std::isnan(result))
+      result = std::copysign(result, ((a ^ b) & 0x8000) ? -1.0 : 1.0);
     if (mode.sat)
       result = saturate_unit(result);
     /* A NaN stays: only negative numbers become zero. */
@@ -87,6 +91,7 @@ FloatMode mode_of(const Instruction &ins) {
   mode.ftz = ins.mode & 1;
   mode.sat = ins.mode & 2;
   mode.relu = ins.mode & 4;
+  mode.xorsign = ins.mode & 8;
   return mode;
 }
 

@@ -98,7 +98,8 @@ enum class BitOp : uint8_t {
 };
 Handler bit_handler(BitOp op, Type type); /* lop3: the table is the immediate */
 
-enum class DotOp : uint8_t { dp4a, dp2a_lo, dp2a_hi };
+/* absdiff4: of the bytes of two words, differences or, absdiff4_sum, c and all of them together */
+enum class DotOp : uint8_t { dp4a, dp2a_lo, dp2a_hi, absdiff4, absdiff4_sum };
 Handler dot_handler(DotOp op, Type a, Type b);
 
 /* --- floating point -------------------------------------------------------------------------------------------- */
@@ -132,6 +133,7 @@ struct FloatMode {
   bool ftz = false;
   bool sat = false;
   bool relu = false;
+  bool xorsign = false; /* min and max: of magnitudes, the sign being that of the product */
 };
 Handler float_handler(FloatOp op, Type type, FloatMode mode);
 Handler half_handler(FloatOp op, Type type, FloatMode mode);
@@ -251,12 +253,40 @@ Handler sleep_handler(); /* a */
 /* Special registers: name, component (0: none). The one list of them. */
 #define SIM_SPECIAL_REGISTERS(X)                                                                                       \
   X(tid, 3)                                                                                                            \
-  X(ntid, 3) X(ctaid, 3) X(nctaid, 3) X(clusterid, 3) X(nclusterid, 3) X(cluster_ctaid, 3) X(cluster_nctaid, 3)        \
-      X(laneid, 0) X(warpid, 0) X(nwarpid, 0) X(smid, 0) X(nsmid, 0) X(gridid, 0) X(cluster_ctarank, 0)                \
-          X(cluster_nctarank, 0) X(is_explicit_cluster, 0) X(lanemask_eq, 0) X(lanemask_lt, 0) X(lanemask_le, 0)       \
-              X(lanemask_gt, 0) X(lanemask_ge, 0) X(clock, 0) X(clock_hi, 0) X(clock64, 0) X(globaltimer, 0)           \
-                  X(globaltimer_lo, 0) X(globaltimer_hi, 0) X(dynamic_smem_size, 0) X(total_smem_size, 0)              \
-                      X(aggr_smem_size, 0) X(envreg, 0) X(reserved_smem_offset, 0) X(pm, 0) X(current_graph_exec, 0)
+  X(ntid, 3)                                                                                                           \
+  X(ctaid, 3)                                                                                                          \
+  X(nctaid, 3)                                                                                                         \
+  X(clusterid, 3)                                                                                                      \
+  X(nclusterid, 3)                                                                                                     \
+  X(cluster_ctaid, 3)                                                                                                  \
+  X(cluster_nctaid, 3)                                                                                                 \
+  X(laneid, 0)                                                                                                         \
+  X(warpid, 0)                                                                                                         \
+  X(nwarpid, 0)                                                                                                        \
+  X(smid, 0)                                                                                                           \
+  X(nsmid, 0)                                                                                                          \
+  X(gridid, 0)                                                                                                         \
+  X(cluster_ctarank, 0)                                                                                                \
+  X(cluster_nctarank, 0)                                                                                               \
+  X(is_explicit_cluster, 0)                                                                                            \
+  X(lanemask_eq, 0)                                                                                                    \
+  X(lanemask_lt, 0)                                                                                                    \
+  X(lanemask_le, 0)                                                                                                    \
+  X(lanemask_gt, 0)                                                                                                    \
+  X(lanemask_ge, 0)                                                                                                    \
+  X(clock, 0)                                                                                                          \
+  X(clock_hi, 0)                                                                                                       \
+  X(clock64, 0)                                                                                                        \
+  X(globaltimer, 0)                                                                                                    \
+  X(globaltimer_lo, 0)                                                                                                 \
+  X(globaltimer_hi, 0)                                                                                                 \
+  X(dynamic_smem_size, 0)                                                                                              \
+  X(total_smem_size, 0)                                                                                                \
+  X(aggr_smem_size, 0)                                                                                                 \
+  X(envreg, 0)                                                                                                         \
+  X(reserved_smem_offset, 0)                                                                                           \
+  X(pm, 0)                                                                                                             \
+  X(current_graph_exec, 0)
 enum class SpecialRegister : uint8_t {
 #define SIM_SPECIAL(name, components) name,
   SIM_SPECIAL_REGISTERS(SIM_SPECIAL)

@@ -95,6 +95,7 @@ bool Warp::select() {
     else if (lane_pc_[lane] > pc && lane_pc_[lane] < limit_)
       limit_ = lane_pc_[lane];
   }
+  group_ = active;
   frame = registers_.data() + static_cast<size_t>(base) * warp_size;
   rotate_ = false;
   group_start_ = group_budget_ = std::min(group_turn, std::max<int64_t>(budget_, 1));
@@ -106,15 +107,15 @@ void Warp::store_group() {
   int64_t done = group_start_ - group_budget_;
   budget_ -= done;
   ++clock_;
-  for (uint32_t rest = active; rest; rest &= rest - 1) {
-    auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
-    lane_pc_[lane] = pc;
+  for_lanes(active, [&](uint32_t lane) { lane_pc_[lane] = pc; });
+  /* Those that have left the group by a branch or a call have run as well. */
+  for_lanes(group_, [&](uint32_t lane) {
     last_run_[lane] = clock_;
     executed_[lane] += static_cast<uint64_t>(done);
-  }
+  });
   uint64_t limit = grid->launch.instruction_limit;
-  if (limit && active) {
-    auto lane = static_cast<uint32_t>(__builtin_ctz(active));
+  if (limit) {
+    auto lane = static_cast<uint32_t>(__builtin_ctz(group_));
     if (executed_[lane] > limit)
       fault(FaultKind::hang, instruction_of(lane), lane, "the limit of " + std::to_string(limit) + " instructions");
   }

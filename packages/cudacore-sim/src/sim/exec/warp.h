@@ -119,6 +119,7 @@ private:
                       const std::vector<Place> &to, uint64_t *to_frame, uint32_t to_local, uint32_t lane);
   void call_builtin(const Instruction &ins, uint32_t lanes, const Function &callee);
 
+  uint32_t group_ = 0; /* the running group as it began */
   uint32_t blocked_ = 0;
   std::array<uint32_t, 4> waiting_{};
   std::array<uint32_t, warp_size> members_{}; /* for whom a lane waits */

@@ -22,8 +22,7 @@ void operands(Coder &c, Type type, size_t sources) {
     c.out.op[i] = c.source(i, type);
 }
 
-void floating(Coder &c, FloatOp op, Type type, size_t sources) {
-  FloatMode mode;
+void floating(Coder &c, FloatOp op, Type type, size_t sources, FloatMode mode = {}) {
   mode.rounding = c.take_rounding();
   mode.ftz = c.take("ftz");
   mode.sat = c.take("sat");
@@ -31,7 +30,8 @@ void floating(Coder &c, FloatOp op, Type type, size_t sources) {
   c.take("noftz");
   operands(c, type, sources);
   if (type != Type::f32 && type != Type::f64)
-    c.out.mode = static_cast<uint8_t>((mode.ftz ? 1 : 0) | (mode.sat ? 2 : 0) | (mode.relu ? 4 : 0));
+    c.out.mode = static_cast<uint8_t>((mode.ftz ? 1 : 0) | (mode.sat ? 2 : 0) | (mode.relu ? 4 : 0) |
+                                      (mode.xorsign ? 8 : 0));
   c.emit(exec::float_handler(op, type, mode));
 }
 
@@ -163,9 +163,13 @@ void min_or_max(Coder &c, bool max) {
       return integer(c, max ? IntegerOp::max_relu : IntegerOp::min_relu, type, 2);
     return integer(c, max ? IntegerOp::max : IntegerOp::min, type, 2);
   }
+  FloatMode mode;
+  mode.xorsign = c.take("xorsign");
+  if (mode.xorsign && !c.take("abs"))
+    c.unsupported();
   if (c.take("NaN"))
-    return floating(c, max ? FloatOp::max_nan : FloatOp::min_nan, type, 2);
-  floating(c, max ? FloatOp::max : FloatOp::min, type, 2);
+    return floating(c, max ? FloatOp::max_nan : FloatOp::min_nan, type, 2, mode);
+  floating(c, max ? FloatOp::max : FloatOp::min, type, 2, mode);
 }
 void min(Coder &c) { min_or_max(c, false); }
 void max(Coder &c) { min_or_max(c, true); }
@@ -223,6 +227,12 @@ void dp2a(Coder &c) {
     c.unsupported();
   dot(c, hi ? exec::DotOp::dp2a_hi : exec::DotOp::dp2a_lo);
 }
+/* vabsdiff4.u32.atype.btype{.add} d, a, b, c: the one of its family that the compiler emits. */
+void vabsdiff4(Coder &c) {
+  if (c.need_type() != Type::u32)
+    c.unsupported();
+  dot(c, c.take("add") ? exec::DotOp::absdiff4_sum : exec::DotOp::absdiff4);
+}
 
 } // namespace
 
@@ -255,6 +265,7 @@ const Decoder arithmetic_decoders[] = {{"add", add},
                                        {"testp", testp},
                                        {"dp4a", dp4a},
                                        {"dp2a", dp2a},
+                                       {"vabsdiff4", vabsdiff4},
                                        {nullptr, nullptr}};
 
 } // namespace sim::ptx

@@ -10,16 +10,21 @@ using exec::AccessMode;
 using exec::AtomicOp;
 using exec::MbarrierOp;
 
+const std::vector<ast::Operand> &elements_of(Coder &c, const ast::Operand &operand, uint32_t vector) {
+  if (operand.kind != ast::Operand::Kind::vector || operand.elements.size() != vector)
+    c.fail("expected a vector of " + std::to_string(vector));
+  return operand.elements;
+}
+
 /* The value operand of a load or store: one register, or a vector of them. */
 template <class Place> void values(Coder &c, const ast::Operand &operand, uint32_t vector, Place &&place) {
   if (vector == 1 && operand.kind != ast::Operand::Kind::vector) {
     c.out.op[0] = place(operand);
     return;
   }
-  if (operand.kind != ast::Operand::Kind::vector || operand.elements.size() != vector)
-    c.fail("expected a vector of " + std::to_string(vector));
+  const std::vector<ast::Operand> &elements = elements_of(c, operand, vector);
   for (uint32_t i = 0; i < vector; ++i)
-    c.out.op[i] = place(operand.elements[i]);
+    c.out.op[i] = place(elements[i]);
 }
 
 /* Fills in the address; the space becomes what the access really touches. */
@@ -90,6 +95,44 @@ bool take_atomic_op(Coder &c, AtomicOp &op) {
   return false;
 }
 
+/*
+ * atom.global.add.v4.f32 {d, ...}, [a], {b, ...}: one element after the other, as each is atomic by itself. What they
+ * were is set aside at first, as a destination may be the address or a source of an element to come.
+ */
+void vector_atomic(Coder &c, AtomicOp op, StateSpace space, uint32_t vector, Type type, bool returns) {
+  size_t first = returns ? 1 : 0;
+  uint32_t bytes = bytes_of(type);
+  c.need(first + (c.take("L2::cache_hint") ? 3 : 2));
+  bool is_float = class_of(type) == TypeClass::floating || class_of(type) == TypeClass::packed;
+  exec::Handler handler = exec::atomic_handler(op, type, space);
+  if (!handler || !is_float || space != StateSpace::global || vector * bytes > 16)
+    c.unsupported();
+  c.set_address(c.operand(first), 1, uint64_t{vector} * bytes);
+  const std::vector<ast::Operand> &sources = elements_of(c, c.operand(first + 1), vector);
+  const Instruction whole = c.out;
+  std::vector<OperandIndex> old(vector, exec::no_operand);
+  for (uint32_t i = 0; i < vector; ++i) {
+    Instruction part = whole;
+    part.run = handler;
+    part.count = static_cast<uint8_t>(i == 0 ? vector : 1); /* the first one sees that all are aligned */
+    part.immediate += int64_t{i} * bytes;
+    part.op[2] = c.source(sources[i], type);
+    if (returns)
+      part.op[0] = old[i] = c.function().scratch();
+    c.emit_before(part);
+  }
+  c.out.op.fill(exec::no_operand);
+  if (!returns)
+    return c.emit(exec::nop_handler());
+  const std::vector<ast::Operand> &destinations = elements_of(c, c.operand(0), vector);
+  for (uint32_t i = 0; i < vector; ++i) {
+    c.out.op[0] = c.destination(destinations[i], type);
+    c.out.op[1] = old[i];
+    c.out.run = exec::move_handler(type);
+    i + 1 < vector ? c.emit_before(c.out) : c.emit(c.out.run);
+  }
+}
+
 /* atom.global.add.u32 d, [a], b; red has no d. */
 void atomic(Coder &c, bool returns) {
   AtomicOp op;
@@ -98,7 +141,10 @@ void atomic(Coder &c, bool returns) {
   if (!take_atomic_op(c, op))
     c.unsupported();
   c.take("noftz");
+  uint32_t vector = c.take_vector();
   Type type = c.need_type();
+  if (vector > 1)
+    return vector_atomic(c, op, space, vector, type, returns);
   size_t first = returns ? 1 : 0, sources = op == AtomicOp::cas ? 2 : 1;
   if (c.take("L2::cache_hint"))
     c.need(first + sources + 2);
