@@ -160,7 +160,10 @@ def tests_san(session: nox.Session) -> None:
         subprocess.check_output([*compiler, f"-print-file-name={name}"], text=True).strip()
         for name in ("libasan.so", "libubsan.so", "libstdc++.so.6")
     ]
+    # AddressSanitizer's dlopen does not look where the caller's own would, in NVRTC's folder.
+    compilers = Path(session.virtualenv.location).glob("lib/python*/site-packages/nvidia/*/lib")
     env = {
+        "LD_LIBRARY_PATH": os.pathsep.join(map(str, compilers)),
         "LD_PRELOAD": " ".join(preload),
         "ASAN_OPTIONS": "detect_leaks=0",  # Python's
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",

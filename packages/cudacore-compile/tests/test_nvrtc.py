@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import _ctypes
 import importlib.metadata
+import os
 import shutil
 import site
 import subprocess
@@ -45,7 +46,7 @@ def test_no_driver_is_needed(python: Run, tmp_path: Path, no_cache: bool | None)
             print(len(program.compile(target).code) > 0)
         print("libcuda.so" in open("/proc/self/maps").read())
         """,
-        LD_LIBRARY_PATH=str(tmp_path),
+        LD_LIBRARY_PATH=os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("LD_LIBRARY_PATH")])),
         CUDACORE_DRIVER=str(tmp_path / "libcuda.so.1"),
     )
     *compiled, loaded = result.stdout.split()

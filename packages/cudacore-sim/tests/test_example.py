@@ -35,11 +35,11 @@ def constraints(tmp_path: Path) -> Path:
 @pytest.fixture
 def environment(tmp_path: Path, constraints: Path) -> dict[str, str]:
     """Make a fresh virtual environment, and return environment variables with it activated and nothing of this run."""
+    ours = ("CUDACORE_", "LD_PRELOAD", "PYTHON", "PYTEST_")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     venv = tmp_path / "venv"
     # An older pip takes no constraint that is a file for a package that is asked for with extras.
-    subprocess.run([sys.executable, "-m", "venv", "--upgrade-deps", venv], check=True, timeout=300)
-    ours = ("CUDACORE_", "PYTHON", "PYTEST_", "COV_")
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    subprocess.run([sys.executable, "-m", "venv", "--upgrade-deps", venv], env=clean, check=True, timeout=300)
     return clean | {
         "PATH": os.pathsep.join([str(venv / "bin"), os.environ["PATH"]]),
         "VIRTUAL_ENV": str(venv),

@@ -71,11 +71,19 @@ def test_misuse(project: pytest.Pytester) -> None:
 def test_twice():
     made = stream()
     cu.cuStreamDestroy_v2(made), cu.cuStreamDestroy_v2(made)
+@pytest.mark.misuse_ok("on purpose")
+def test_excused(): test_twice()
 """,
         "--driver=sim",
     )
-    result.assert_outcomes(passed=1, errors=1)
+    result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*cuStreamDestroy_v2 was given a stream that was destroyed*"])
+
+
+def test_a_test_that_fails(project: pytest.Pytester) -> None:
+    """A failure would be followed by an error about the objects that its traceback keeps."""
+    result = run(project, "def test_failing(): stream(); assert False", "--driver=sim")
+    result.assert_outcomes(failed=1)
 
 
 def test_markers_and_fixture(project: pytest.Pytester) -> None:
@@ -95,11 +103,41 @@ def test_failure(sim):
     result.assert_outcomes(passed=1, skipped=1)
 
 
-def test_without_the_option(pytester: pytest.Pytester, project: pytest.Pytester) -> None:
+def test_without_the_option(project: pytest.Pytester) -> None:
     """An installed plugin would get in the way of projects that do not use it."""
-    project.makepyfile("def test_plain(): pass\ndef test_sim(sim): pass")
+    project.makepyfile(
+        """
+import ctypes, os, pytest
+def test_plain():
+    with pytest.raises(OSError):
+        ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+def test_sim(sim): pass
+@pytest.mark.sim
+def test_marked(): pass
+@pytest.mark.gpu
+def test_gpu(): pass
+"""
+    )
     result = project.runpytest_subprocess(*PLUGINS)
-    result.assert_outcomes(passed=1, skipped=1)
+    result.assert_outcomes(passed=2, skipped=2)
+
+
+def test_the_default_of_the_option(project: pytest.Pytester) -> None:
+    """The configuration file would not choose the driver, or choose it over the command line."""
+    project.makeini("[pytest]\ncuda_driver = sim")
+    result = run(project, "def test_sim(sim): assert sim.is_loaded()")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["CUDA driver: simulated, *libcuda.so.1"])
+    project.makeini("[pytest]\ncuda_driver = gpu")
+    run(project, "def test_sim(sim): assert sim.is_loaded()", "--driver=sim").assert_outcomes(passed=1)
+
+
+def test_a_default_that_is_none(project: pytest.Pytester) -> None:
+    """A typing error in the configuration file would have the tests run without the simulator, or be a traceback."""
+    project.makeini("[pytest]\ncuda_driver = simulated")
+    result = project.runpytest_subprocess(*PLUGINS)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*cuda_driver is 'simulated'; it must be sim or gpu*"])
 
 
 @pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has a GPU")

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``a * x + y`` on a GPU."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import numpy.typing as npt
+from cudacore import Buffer, CUDAError, Device, Kernel, LaunchConfig, Program, ProgramOptions, launch
+
+OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+BLOCK = 256
+SOURCE = """
+extern "C" __global__ void saxpy(float a, const float *x, float *y, size_t n) {
+    size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+    if (i < n) y[i] = a * x[i] + y[i];
+}"""
+
+
+@functools.cache
+def kernel() -> Kernel:
+    """Return the kernel, compiled at the first call and kept."""
+    # Not to a cubin: PTX runs on the simulator, and on GPUs that are newer than this program.
+    program = Program(SOURCE, "c++", ProgramOptions(arch=f"sm_{Device().arch}"))
+    return program.compile("ptx").get_kernel("saxpy")
+
+
+def saxpy(a: float, x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return ``a * x + y``: from the GPU, or from the host where the GPU has no memory left."""
+    x, y = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.float32)
+    device = Device()
+    device.set_current()
+    try:
+        return _on_gpu(device, a, x, y)
+    except CUDAError as error:
+        if error.code != OUT_OF_MEMORY:
+            raise
+        return np.float32(a) * x + y
+
+
+def _on_gpu(
+    device: Device, a: float, x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    result = np.empty_like(y)
+    stream = device.create_stream()
+    with device.allocate(x.nbytes, stream=stream) as gpu_x, device.allocate(y.nbytes, stream=stream) as gpu_y:
+        gpu_x.copy_from(_host(x), stream=stream)
+        gpu_y.copy_from(_host(y), stream=stream)
+        config = LaunchConfig(grid=(x.size + BLOCK - 1) // BLOCK, block=BLOCK)
+        launch(stream, config, kernel(), a, gpu_x, gpu_y, x.size)
+        gpu_y.copy_to(_host(result), stream=stream)
+        stream.sync()
+    return result
+
+
+def _host(array: npt.NDArray[np.float32]) -> Buffer:
+    return Buffer.from_handle(array.ctypes.data, array.nbytes, owner=array)

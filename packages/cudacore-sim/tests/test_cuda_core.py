@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of NVIDIA's cuda.core, unmodified, on the simulated driver."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cudacore_sim
+
+PROGRAMS = Path(__file__).with_name("programs")
+
+
+@pytest.mark.parametrize("program", ["vector_add.py", "saxpy.py"])
+def test_programs(program: str) -> None:
+    """A program that was written for a GPU with cuda.core would not run, or misuse the driver in silence."""
+    # cuda.core warns where the compiler is newer than the driver.
+    settings = {"CUDACORE_SIM_LIBRARY": cudacore_sim.get_library(), "CUDACORE_SIM_DRIVER_VERSION": "13.9"}
+    command = [sys.executable, "-m", "cudacore_sim", sys.executable, str(PROGRAMS / program)]
+    result = subprocess.run(
+        command, env=os.environ | settings, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "right\n", "")
