@@ -36,7 +36,8 @@ PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / 
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV.glob("versions/*/bin")))])
 
-# CUDA versions to test with, newest first: cuda-bindings and the compilers that the extras bring, at that version.
+# CUDA versions to test with, newest first: cuda-bindings, the compilers that the extras bring, and the headers that tests
+# compile with, at that version.
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
 ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
 TSAN = ("-Db_lundef=false", "-Db_sanitize=thread")
@@ -44,12 +45,17 @@ COMPILERS = {
     "cu12": ("nvidia-cuda-nvrtc-cu12", "nvidia-nvjitlink-cu12", "nvidia-cuda-nvcc-cu12"),
     "cu13": ("nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm"),
 }
+HEADERS = {
+    "cu12": ("nvidia-cuda-runtime-cu12", "nvidia-cuda-cccl-cu12"),
+    "cu13": ("nvidia-cuda-runtime", "nvidia-cuda-cccl"),
+}
 
 
 def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
     """Install the built wheels with the compilers of a CUDA version, and dependency groups."""
     extra = f"cu{cuda.partition('.')[0]}"
-    pins = [f"{name}=={CUDA[cuda]}" for name in ("cuda-bindings", *COMPILERS[extra])]
+    names = ("cuda-bindings", *COMPILERS[extra], *(HEADERS[extra] if "test" in groups else ()))
+    pins = [f"{name}=={CUDA[cuda]}" for name in names]
     wheels = [str(next(WHEELS.glob(f"{name.replace('-', '_')}-*.whl"))) for name in PACKAGES]
     session.install(*wheels, f"{wheels[-1]}[{extra}]", *pins, *nox.project.dependency_groups(PYPROJECT, *groups))
     # pip takes a wheel of the version that is installed for the one that is installed.

@@ -94,6 +94,15 @@ def test_static_shared_memory_is_that_of_the_kernel(engine: Engine) -> None:
     assert [module.info(k)["static_shared"] for k in "abc"] == [400, 28, 0]
 
 
+def test_shared_memory_that_nothing_uses(engine: Engine) -> None:
+    """A kernel would be charged for shared variables that no instruction names."""
+    module = engine.ptx(
+        """.version 8.0\n.target sm_90\n.address_size 64\n.shared .align 4 .b8 nobody[64];\n.shared .align 4 .b8 all[8];
+        .visible .entry k() { .shared .align 4 .b8 own[32]; .reg .b32 %r; ld.shared.u32 %r, [all]; ret; }"""
+    )
+    assert module.info("k")["static_shared"] == 8
+
+
 def test_registers_grow_with_what_lives_at_once(engine: Engine) -> None:
     """The estimate of registers would say nothing of a kernel's pressure."""
     few = engine.cuda('extern "C" __global__ void k(int *p) { for (int i = 0; i < 64; i++) p[i] = p[i] * 3 + i; }')

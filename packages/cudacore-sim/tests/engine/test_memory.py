@@ -214,6 +214,33 @@ def test_faults(engine: Engine, body: str, kind: str, space: str, offset: int | 
         assert fault.address == p.address + offset
 
 
+def test_vector_atomics(engine: Engine) -> None:
+    """Elements of a vector sum would be mixed up, or sources be overwritten by what others were."""
+    module = engine.body(
+        """.reg .b64 %a; .reg .f32 %f<4>; ld.param.u64 %a, [out];
+        mov.f32 %f0, 0f3F800000; mov.f32 %f1, 0f40000000; mov.f32 %f2, 0f40400000; mov.f32 %f3, 0f40800000;
+        atom.global.add.v4.f32 {%f3, %f2, %f1, %f0}, [%a], {%f0, %f1, %f2, %f3};
+        st.global.v4.f32 [%a+16], {%f0, %f1, %f2, %f3}; red.global.add.noftz.v2.f16x2 [%a+32], {%f0, %f1};""",
+        version="8.1",
+    )
+    start = np.array([10, 20, 30, 40, 0, 0, 0, 0, 0, 0], np.float32)
+    out = module.buffer(start)
+    assert module.run("k", 1, 1, out).kind == "none"
+    np.testing.assert_array_equal(out.array, [11, 22, 33, 44, 40, 30, 20, 10, 40, 30])
+
+
+def test_vector_atomics_are_aligned_as_a_whole(engine: Engine) -> None:
+    """A vector sum across a boundary would be done."""
+    module = engine.body(
+        """.reg .b64 %a; .reg .f32 %f<2>; ld.param.u64 %a, [out];
+        add.u64 %a, %a, 4; mov.f32 %f0, 0f3F800000; red.global.add.v2.f32 [%a], {%f0, %f0};""",
+        version="8.1",
+    )
+    out = module.buffer(np.zeros(4, np.float32))
+    assert module.run("k", 1, 1, out).kind == "misaligned_address"
+    assert not out.array.any()
+
+
 def test_use_of_memory_that_was_never_mapped(engine: Engine) -> None:
     """A null pointer would be read."""
     module = engine.cuda('extern "C" __global__ void k(int **p) { p[1][0] = 3; }')

@@ -263,6 +263,18 @@ def test_warps_that_hand_over_in_shared_memory(engine: Engine) -> None:
     np.testing.assert_array_equal(out, np.arange(100, 108))
 
 
+def test_what_printf_returns(engine: Engine) -> None:
+    """printf would return how many characters it wrote, as on a host, or know precisions that are arguments."""
+    source = """extern "C" __global__ void k(int *p) {
+        p[0] = printf("none\\n"); p[1] = printf("%d %*d %s\\n", 1, 3, 2, "x");
+        p[2] = printf("%.*f\\n", 2, 2.5); }"""
+    module = engine.cuda(source)
+    out, output = module.buffer(np.zeros(3, np.int32)), []
+    assert module.run("k", 1, 1, out, output=output).kind == "none"
+    assert "".join(output) == "none\n1   2 x\n%.*f\n"
+    assert out.array.tolist() == [0, 4, 0]
+
+
 def test_printf(engine: Engine) -> None:
     """printf would format other values than the kernel gave, or in another order of lanes."""
     source = r"""extern "C" __global__ void k(const char *s, double d) {

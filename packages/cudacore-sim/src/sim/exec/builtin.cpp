@@ -33,6 +33,7 @@ public:
       : w_(w), ins_(ins), lane_(lane), at_(address) {}
 
   uint64_t take(uint32_t bytes) {
+    ++taken_;
     at_ = (at_ + bytes - 1) & ~uint64_t{bytes - 1};
     const std::byte *place = locate<StateSpace::generic>(w_, ins_, lane_, at_, bytes, false);
     at_ += bytes;
@@ -40,12 +41,14 @@ public:
     std::memcpy(&value, place, bytes);
     return value;
   }
+  uint64_t taken() const { return taken_; }
 
 private:
   Warp &w_;
   const Instruction &ins_;
   uint32_t lane_;
   uint64_t at_;
+  uint64_t taken_ = 0;
 };
 
 template <class T> void append(std::string &out, const std::string &spec, T value) {
@@ -81,6 +84,8 @@ public:
     }
     return std::move(out_);
   }
+  /* What printf returns on the device: not characters, but how many arguments were used. */
+  uint64_t arguments_used() const { return arguments_.taken(); }
 
 private:
   std::string number(const std::string &format, size_t &i) {
@@ -100,9 +105,14 @@ private:
     while (i < format.size() && std::string_view("-+ #0").find(format[i]) != std::string_view::npos)
       spec += format[i++];
     spec += number(format, i);
+    bool known = true;
     if (i < format.size() && format[i] == '.') {
       spec += '.';
-      spec += number(format, ++i);
+      known = i + 1 == format.size() || format[i + 1] != '*'; /* a width may be an argument, a precision may not */
+      if (known)
+        spec += number(format, ++i);
+      else
+        i += 2;
     }
     int longs = 0, halves = 0;
     bool wide = false;
@@ -115,7 +125,11 @@ private:
       out_ += format.substr(begin);
       return i;
     }
-    convert(spec, format[i], wide || longs, halves, format.substr(begin, i + 1 - begin));
+    std::string verbatim = format.substr(begin, i + 1 - begin);
+    if (known)
+      convert(spec, format[i], wide || longs, halves, verbatim);
+    else
+      out_ += verbatim;
     return i + 1;
   }
 
@@ -195,9 +209,9 @@ void Warp::call_builtin(const Instruction &ins, uint32_t lanes, const Function &
     uint64_t result = 0;
     switch (callee.builtin) {
     case Builtin::vprintf: {
-      std::string text = Formatter(*this, ins, lane, arguments[1]).run(read_string(*this, ins, lane, arguments[0]));
-      grid->print(text);
-      result = text.size();
+      Formatter formatter(*this, ins, lane, arguments[1]);
+      grid->print(formatter.run(read_string(*this, ins, lane, arguments[0])));
+      result = formatter.arguments_used();
       break;
     }
     case Builtin::assert_fail:

@@ -47,7 +47,7 @@ constexpr uint32_t half_bits(Type type) { return type == Type::f16 ? 16 : 8; }
 template <Type From> double read_float(uint64_t bits, bool ftz) {
   if constexpr (From == Type::f32) {
     auto value = bit_cast<float>(static_cast<uint32_t>(bits));
-    return ftz ? flush(value) : value;
+    return ftz ? flush(canonical_nan(value)) : value;
   } else if constexpr (From == Type::f64) {
     return bit_cast<double>(bits);
   } else {
@@ -143,12 +143,29 @@ template <Type To, class From> void integer_to_float(Warp &w, const Instruction 
   });
 }
 
+/* What is left of a NaN where it is not replaced by the format's own: as many bits as there is room for. */
+template <Type To, Type From> uint64_t convert_nan(uint64_t bits, const Mode &mode) {
+  const Format &format = format_of(To);
+  if (From == Type::f64 && To != Type::f64) {
+    uint64_t mantissa = (bits >> (52 - format.mantissa_bits)) & ((uint64_t{1} << format.mantissa_bits) - 1);
+    uint64_t quiet = uint64_t{1} << (format.mantissa_bits - 1);
+    return bits >> 63 << format.sign_shift() | (format.largest + 1) | quiet | mantissa;
+  }
+  if (From == Type::bf16 && To == Type::f32 && !mode.ftz)
+    return (bits & 0xffff) << 16;
+  if (To == Type::tf32)
+    return bits & 0xffffe000u;
+  return write_float<To>(read_float<From>(bits, mode.ftz), mode);
+}
+
 template <Type To, Type From> void float_to_float(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *a = w.in(ins.op[1]);
   uint64_t *d = w.out(ins.op[0]);
   Mode mode = mode_of(ins);
   for_lanes(lanes, [&](uint32_t lane) {
-    uint64_t bits = write_float<To>(read_float<From>(a[lane], mode.ftz), mode);
+    double value = read_float<From>(a[lane], mode.ftz);
+    bool keeps = std::isnan(value) && !mode.sat && !mode.relu && !mode.integral;
+    uint64_t bits = keeps ? convert_nan<To, From>(a[lane], mode) : write_float<To>(value, mode);
     std::memcpy(d + lane, &bits, ptx::bytes_of(To));
   });
 }

@@ -36,9 +36,8 @@ template <class T> bool is_nan(T a) { return a != a; }
 template <bool Max, bool KeepNan> struct Extreme {
   template <class T> static T apply(T a, T b) {
     if (is_nan(a) || is_nan(b)) {
-      T nan = canonical_nan(std::numeric_limits<T>::quiet_NaN());
       if (KeepNan || (is_nan(a) && is_nan(b)))
-        return nan;
+        return std::numeric_limits<T>::quiet_NaN();
       return is_nan(a) ? b : a;
     }
     if (a == b)
@@ -56,8 +55,16 @@ template <class E> struct XorSign {
 };
 
 /* Approximations: double precision is far better than what the hardware promises. */
-struct DivApprox {
+struct DivFull {
   static float apply(float a, float b) { return static_cast<float>(double{a} / b); }
+};
+/* a times the reciprocal of b, which is flushed to zero where b is above 2^126. */
+struct DivApprox {
+  static float apply(float a, float b) {
+    if (std::isfinite(b) && std::abs(b) > 0x1p126f)
+      b = std::copysign(HUGE_VALF, b);
+    return DivFull::apply(a, b);
+  }
 };
 struct RcpApprox {
   static float apply(float a) { return static_cast<float>(1.0 / a); }
@@ -84,9 +91,10 @@ struct Ex2 {
 struct Tanh {
   static float apply(float a) { return static_cast<float>(std::tanh(double{a})); }
 };
-/* The seeds of Newton iterations: 20 bits of mantissa, the low word zero, subnormal numbers flushed. */
+/* The seeds of Newton iterations: of 20 bits of mantissa, the low words being ignored, subnormal numbers flushed. */
 template <class F> struct Seed {
   static double apply(double a) {
+    a = bit_cast<double>(bit_cast<uint64_t>(a) & 0xffffffff00000000u);
     if (a != 0 && std::abs(a) < 0x1p-1022)
       a = std::copysign(0.0, a);
     double result = F::apply(a);
@@ -99,16 +107,26 @@ template <class F> struct Seed {
 };
 
 template <bool Ftz, class T> T flush_if(T value) { return Ftz ? flush(value) : value; }
-template <bool Ftz, bool Sat, class T> T finish(T value) {
-  value = canonical_nan(flush_if<Ftz>(value));
-  return Sat ? saturate_unit(value) : value;
+
+/* Which NaN an operation on f64 gives, as a GPU has it: the second source's comes first, the third's next. */
+template <class F> double nan_of(double a) { return first_nan({a}); }
+template <class F> double nan_of(double a, double b) {
+  return std::is_same_v<F, Div> ? first_nan({a, b}) : first_nan({b, a});
 }
+template <class F> double nan_of(double a, double b, double c) { return first_nan({b, c, a}); }
 
 template <class F, class T, Rounding R, bool Ftz, bool Sat> struct Variant {
-  static T apply(T a) { return finish<Ftz, Sat>(F::apply(flush_if<Ftz>(a))); }
-  static T apply(T a, T b) { return finish<Ftz, Sat>(F::apply(flush_if<Ftz>(a), flush_if<Ftz>(b))); }
-  static T apply(T a, T b, T c) {
-    return finish<Ftz, Sat>(F::apply(flush_if<Ftz>(a), flush_if<Ftz>(b), flush_if<Ftz>(c)));
+  template <class... Sources> static T apply(Sources... sources) {
+    return finish(flush_if<Ftz>(F::apply(flush_if<Ftz>(sources)...)), sources...);
+  }
+  template <class... Sources> static T finish(T value, Sources... sources) {
+    if (is_nan(value)) {
+      if constexpr (std::is_same_v<T, double>)
+        value = nan_of<F>(sources...);
+      else
+        value = canonical_nan(value);
+    }
+    return Sat ? saturate_unit(value) : value;
   }
   static void one(Warp &w, const Instruction &ins, uint32_t lanes) {
     RoundingScope<R> scope;
@@ -130,9 +148,9 @@ template <class F, class T, Rounding R, bool Ftz, bool Sat> struct Variant {
     uint64_t *d = w.out(ins.op[0]);
     for (uint32_t lane = 0; lane < warp_size; ++lane)
       if ((lanes >> lane) & 1) {
-        T product =
-            std::fma(flush_if<Ftz>(get<T>(a, lane)), flush_if<Ftz>(get<T>(b, lane)), flush_if<Ftz>(get<T>(c, lane)));
-        put<T>(d, lane, finish<Ftz, Sat>(product));
+        T x = get<T>(a, lane), y = get<T>(b, lane), z = get<T>(c, lane);
+        T value = flush_if<Ftz>(std::fma(flush_if<Ftz>(x), flush_if<Ftz>(y), flush_if<Ftz>(z)));
+        put<T>(d, lane, finish(value, x, y, z));
       }
   }
 #endif
@@ -200,15 +218,13 @@ template <class F, Arity N = Arity::one> Handler only_f32(Type type, FloatMode m
   return type == Type::f32 && !mode.sat ? with_mode<F, float, N, Rounding::nearest>(mode) : nullptr;
 }
 
-/* Sign operations touch the sign alone, of NaNs too. */
-template <class U, U Flip, U Clear> struct SignBit {
-  static U apply(U a) { return (a & ~Clear) ^ Flip; }
-};
-template <bool Negate> struct FlushedSign {
+/* These are arithmetic to a GPU: NaNs are no different from those of a sum. */
+template <bool Negate, bool Ftz> struct SignOf {
   static float apply(float a) {
-    float f = flush(a);
-    return Negate ? -f : std::abs(f);
+    float f = Ftz ? flush(a) : a;
+    return is_nan(f) ? canonical_nan(f) : Negate ? -f : std::abs(f);
   }
+  static double apply(double a) { return is_nan(a) ? quiet_nan(a) : Negate ? -a : std::abs(a); }
 };
 template <class U> struct CopySign {
   static U apply(U sign, U magnitude) {
@@ -216,18 +232,10 @@ template <class U> struct CopySign {
     return (sign & mask) | (magnitude & ~mask);
   }
 };
-Handler sign_handler(FloatOp op, Type type, bool ftz) {
-  constexpr uint32_t s32 = 0x80000000u;
-  constexpr uint64_t s64 = uint64_t{1} << 63;
-  if (type == Type::f32 && ftz)
-    return op == FloatOp::neg ? unary<FlushedSign<true>, float, float> : unary<FlushedSign<false>, float, float>;
+template <bool Negate> Handler sign_handler(Type type, bool ftz) {
   if (type == Type::f32)
-    return op == FloatOp::neg ? unary<SignBit<uint32_t, s32, 0>, uint32_t, uint32_t>
-                              : unary<SignBit<uint32_t, 0, s32>, uint32_t, uint32_t>;
-  if (type == Type::f64 && !ftz)
-    return op == FloatOp::neg ? unary<SignBit<uint64_t, s64, 0>, uint64_t, uint64_t>
-                              : unary<SignBit<uint64_t, 0, s64>, uint64_t, uint64_t>;
-  return nullptr;
+    return ftz ? unary<SignOf<Negate, true>, float, float> : unary<SignOf<Negate, false>, float, float>;
+  return ftz ? nullptr : unary<SignOf<Negate, false>, double, double>;
 }
 
 template <FloatTest Test, class T> void test(Warp &w, const Instruction &ins, uint32_t lanes) {
@@ -303,6 +311,8 @@ Handler float_handler(FloatOp op, Type type, FloatMode mode) {
     return mode.sat ? nullptr : both<Div, Arity::two>(type, mode);
   case FloatOp::div_approx:
     return only_f32<DivApprox, Arity::two>(type, mode);
+  case FloatOp::div_full:
+    return only_f32<DivFull, Arity::two>(type, mode);
   case FloatOp::rcp:
     return mode.sat ? nullptr : both<Rcp, Arity::one>(type, mode);
   case FloatOp::sqrt:
@@ -323,8 +333,9 @@ Handler float_handler(FloatOp op, Type type, FloatMode mode) {
   case FloatOp::tanh:
     return only_f32<Tanh>(type, mode);
   case FloatOp::abs:
+    return sign_handler<false>(type, mode.ftz);
   case FloatOp::neg:
-    return sign_handler(op, type, mode.ftz);
+    return sign_handler<true>(type, mode.ftz);
   case FloatOp::min:
     return extreme<false, false>(type, mode);
   case FloatOp::max:

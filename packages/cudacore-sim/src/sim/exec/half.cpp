@@ -68,13 +68,14 @@ template <FloatOp Op> double compute(double a, double b, double c) {
 
 template <FloatOp Op, class H> struct Scalar {
   static uint16_t apply(uint16_t a, uint16_t b, uint16_t c, FloatMode mode) {
-    if constexpr (Op == FloatOp::neg)
-      return a ^ 0x8000;
-    if constexpr (Op == FloatOp::abs)
-      return a & 0x7fff;
+    if constexpr (Op == FloatOp::neg || Op == FloatOp::abs) { /* which are arithmetic, as far as NaNs go */
+      uint16_t magnitude = a & 0x7fff;
+      if (magnitude > H::format.largest + 1)
+        return static_cast<uint16_t>(H::format.nan);
+      return Op == FloatOp::abs ? magnitude : a ^ 0x8000;
+    }
     const uint16_t kept = mode.xorsign ? 0x7fff : 0xffff;
-    double result =
-        compute<Op>(decode<H>(a & kept, mode.ftz), decode<H>(b & kept, mode.ftz), decode<H>(c, mode.ftz));
+    double result = compute<Op>(decode<H>(a & kept, mode.ftz), decode<H>(b & kept, mode.ftz), decode<H>(c, mode.ftz));
     if (mode.xorsign && !std::isnan(result))
       result = std::copysign(result, ((a ^ b) & 0x8000) ? -1.0 : 1.0);
     if (mode.sat)

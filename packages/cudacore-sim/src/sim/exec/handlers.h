@@ -110,6 +110,7 @@ enum class FloatOp : uint8_t {
   fma,
   div,
   div_approx,
+  div_full,
   rcp,
   rcp_approx,
   sqrt,

@@ -98,6 +98,8 @@ double add_to_odd(double a, double b) {
 }
 
 double round_to_integral(double value, Rounding rounding) {
+  if (std::isnan(value))
+    return quiet_nan(value);
   switch (rounding) {
   case Rounding::zero:
     return std::trunc(value);

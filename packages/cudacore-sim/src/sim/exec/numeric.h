@@ -5,6 +5,7 @@
 #include <cfenv>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 
 #include "sim/exec/handlers.h"
 
@@ -51,7 +52,16 @@ template <class To, class From> inline To bit_cast(From from) {
 }
 
 inline float canonical_nan(float value) { return value == value ? value : bit_cast<float>(0x7fffffffu); }
-inline double canonical_nan(double value) { return value; } /* f64 operations keep payloads */
+/* f64 operations keep a NaN's sign and payload, but it becomes a quiet one. */
+inline double quiet_nan(double value) { return bit_cast<double>(bit_cast<uint64_t>(value) | uint64_t{1} << 51); }
+/* The result of an operation that is a NaN: the first of its sources that is one, else the one of invalid operations.
+ */
+inline double first_nan(std::initializer_list<double> sources) {
+  for (double one : sources)
+    if (one != one)
+      return quiet_nan(one);
+  return bit_cast<double>(uint64_t{0xfff8000000000000});
+}
 inline float flush(float value) {
   return (bit_cast<uint32_t>(value) & 0x7f800000u) == 0 ? bit_cast<float>(bit_cast<uint32_t>(value) & 0x80000000u)
                                                         : value;

@@ -30,8 +30,8 @@ void floating(Coder &c, FloatOp op, Type type, size_t sources, FloatMode mode = 
   c.take("noftz");
   operands(c, type, sources);
   if (type != Type::f32 && type != Type::f64)
-    c.out.mode = static_cast<uint8_t>((mode.ftz ? 1 : 0) | (mode.sat ? 2 : 0) | (mode.relu ? 4 : 0) |
-                                      (mode.xorsign ? 8 : 0));
+    c.out.mode =
+        static_cast<uint8_t>((mode.ftz ? 1 : 0) | (mode.sat ? 2 : 0) | (mode.relu ? 4 : 0) | (mode.xorsign ? 8 : 0));
   c.emit(exec::float_handler(op, type, mode));
 }
 
@@ -142,8 +142,8 @@ void div(Coder &c) {
   Type type = c.need_type();
   if (!is_float(type))
     return integer(c, IntegerOp::div, type, 2);
-  bool approximate = c.take("approx") || c.take("full");
-  floating(c, approximate ? FloatOp::div_approx : FloatOp::div, type, 2);
+  FloatOp op = c.take("approx") ? FloatOp::div_approx : c.take("full") ? FloatOp::div_full : FloatOp::div;
+  floating(c, op, type, 2);
 }
 void rem(Coder &c) { integer(c, IntegerOp::rem, c.need_type(), 2); }
 

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels, as ``kernels/*.cu`` describe them.
+
+A kernel has a line above it that says what it takes, what it gives, and how it is launched::
+
+    //! f32 u32(0,80) i32:1000 =i32:3 -> rows:f32 u64:16 grid=4 block=64 shared=512 cooperative print=sorted
+
+An input is a kind of numbers (`corpus.values`), where they lie, and how many; ``=`` passes it by value. Outputs are
+zero at first. ``rows`` is a table: a row of 256 results for each statement ``ROW(expression)``, which is to be equal
+bit for bit, ``ULP(bound, expression)``, or ``ABS(bound, expression)``. The bound is what the CUDA programming guide or
+the PTX manual promises of the operation, in units in the last place or as an absolute error. Both results are within
+it of the exact one; they are held to be within it of each other, which is stricter, as the simulator is nearly exact.
+Without ``grid`` and ``block``, 256 threads run in 4 blocks.
+``print`` has what is printed recorded; ``sorted`` where the order of threads leaves that of the lines open.
+
+``//! nvrtc: OPTION...`` gives options to the compiler for the whole file.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpus import values
+from corpus.values import FORMATS, Array
+
+FOLDER = Path(__file__).parent
+ELEMENTS = 256
+
+_INPUT = re.compile(r"(?P<value>=?)(?P<kind>\w+?)(\((?P<low>[^,]+),(?P<high>[^)]+)\))?(:(?P<count>\d+))?")
+_OUTPUT = re.compile(r"(?P<rows>rows:)?(?P<kind>\w+?)(:(?P<count>\d+))?")
+_ROW = re.compile(r"^ *(?:ROW\(|(?P<how>ULP|ABS)\((?P<bound>[^,]+), *)(?P<text>.*)\);$", re.MULTILINE)
+_KERNEL = re.compile(r"^//! (?P<line>[^\n]*->[^\n]*)\n(?P<text>.*?^})", re.MULTILINE | re.DOTALL)
+_NAME = re.compile(r'^extern "C" __global__ [^(]*?(?:__\w+\([^)]*\) )*(\w+)\(', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Input:
+    """An argument that a kernel reads."""
+
+    kind: str
+    count: int
+    interval: tuple[float, float] | None
+    by_value: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one row of a table holds, and how far two results may be apart; both bounds zero: bit for bit."""
+
+    text: str
+    ulp: float = 0
+    absolute: float = 0
+
+
+@dataclass(frozen=True)
+class Output:
+    """An argument that a kernel writes; the rows of a table, or one row for anything else."""
+
+    kind: str
+    count: int
+    rows: tuple[Row, ...]
+    is_table: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """tuple of int: Rows and columns."""
+        return len(self.rows), self.count
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of a file, which is a theme."""
+
+    theme: str
+    name: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    grid: int
+    block: int
+    shared: int
+    cooperative: bool
+    print_order: str
+
+    def make_inputs(self) -> list[Array]:
+        """Make the inputs, the same in each call.
+
+        Returns
+        -------
+        list of numpy.ndarray
+            The bits, as unsigned integers.
+        """
+        return [
+            values.make(f"{self.name}/{place}", one.kind, one.count, one.interval)
+            for place, one in enumerate(self.inputs)
+        ]
+
+    def fingerprint(self) -> int:
+        """Tell inputs apart: those of a recording must be those of today."""
+        return functools.reduce(lambda sum_, array: zlib.crc32(array.tobytes(), sum_), self.make_inputs(), 0)
+
+
+@dataclass(frozen=True)
+class Theme:
+    """A file of kernels."""
+
+    name: str
+    source: str
+    options: tuple[str, ...]
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def recording(self) -> Path:
+        """pathlib.Path: Where the results of a GPU are."""
+        return FOLDER / "recordings" / f"{self.name}.npz"
+
+
+def _match(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    found = pattern.fullmatch(text)
+    if found is None or found["kind"] not in FORMATS:
+        raise ValueError(f"not an input or output of a kernel: {text!r}")
+    return found
+
+
+def _input(text: str) -> Input:
+    found = _match(_INPUT, text)
+    interval = (float(found["low"]), float(found["high"])) if found["low"] else None
+    return Input(found["kind"], int(found["count"] or ELEMENTS), interval, bool(found["value"]))
+
+
+def _number(text: str) -> float:
+    return float.fromhex(text) if "0x" in text else float(text)
+
+
+def _output(text: str, rows: tuple[Row, ...]) -> Output:
+    found = _match(_OUTPUT, text)
+    if found["rows"]:
+        return Output(found["kind"], ELEMENTS, rows, is_table=True)
+    return Output(found["kind"], int(found["count"] or ELEMENTS), (Row("output"),), is_table=False)
+
+
+def _row(found: re.Match[str]) -> Row:
+    text = " ".join(found["text"].split())
+    if not found["how"]:
+        return Row(text)
+    bound = _number(found["bound"])
+    return Row(text, ulp=bound) if found["how"] == "ULP" else Row(text, absolute=bound)
+
+
+def _kernel(theme: str, line: str, text: str) -> Kernel:
+    name = _NAME.search(text)
+    if name is None:
+        raise ValueError(f"{theme}.cu: no kernel after {line!r}")
+    before, _, after = line.partition("->")
+    words = [word.partition("=") for word in after.split()]
+    settings = {key: value for key, equals, value in words if equals or key == "cooperative"}
+    rows = tuple(_row(found) for found in _ROW.finditer(text))
+    if len(rows) != len(re.findall(r"\b(?:ROW|ULP|ABS)\(", text)):
+        raise ValueError(f"{theme}.cu, {name[1]}: a row is not a statement on a line of its own")
+    outputs = [key for key, equals, _ in words if not equals and key != "cooperative"]
+    return Kernel(
+        theme,
+        name[1],
+        tuple(_input(word) for word in before.split()),
+        tuple(_output(word, rows) for word in outputs),
+        int(settings.get("grid", 4)),
+        int(settings.get("block", 64)),
+        int(settings.get("shared", 0)),
+        "cooperative" in settings,
+        settings.get("print", ""),
+    )
+
+
+@functools.cache
+def themes() -> tuple[Theme, ...]:
+    """Read all files of kernels.
+
+    Returns
+    -------
+    tuple of Theme
+        By name.
+    """
+    found = []
+    for path in sorted((FOLDER / "kernels").glob("*.cu")):
+        source = path.read_text()
+        options = re.search(r"^//! nvrtc: (.*)$", source, re.MULTILINE)
+        kernels = tuple(_kernel(path.stem, one["line"], one["text"]) for one in _KERNEL.finditer(source))
+        if len(kernels) != source.count('extern "C" __global__'):
+            raise ValueError(f"{path.name}: a kernel has no line that describes it")
+        found.append(Theme(path.stem, source, tuple(options[1].split()) if options else ("--fmad=false",), kernels))
+    return tuple(found)

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The corpus is a package of its own, wherever pytest was started."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))

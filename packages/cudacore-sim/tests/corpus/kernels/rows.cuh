@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables of results: one row a statement, one column a thread. Bounds are read by the tests, not by the compiler. */
+#pragma once
+
+typedef signed char i8;
+typedef unsigned char u8;
+typedef short i16;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+
+constexpr int row_length = 256;
+
+/* Results narrower than a word are extended by zeros. */
+template <class Word> struct Rows {
+  Word *next;
+  template <class T> __device__ __forceinline__ void put(T value) {
+    static_assert(sizeof(T) <= sizeof(Word), "a result does not fit into the table's words");
+    Word word = 0;
+    memcpy(&word, &value, sizeof value);
+    *next = word;
+    next += row_length;
+  }
+};
+
+template <class Word> __device__ __forceinline__ Rows<Word> table_at(Word *first) { return {first}; }
+
+#define BEGIN(out)                                                                                                     \
+  const int index = blockIdx.x * blockDim.x + threadIdx.x;                                                             \
+  auto rows = table_at(out + index)
+#define ROW(...) rows.put(__VA_ARGS__)
+#define ULP(bound, ...) rows.put(__VA_ARGS__)
+#define ABS(bound, ...) rows.put(__VA_ARGS__)

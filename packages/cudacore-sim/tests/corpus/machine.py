@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running kernels of the catalogue on whichever CUDA driver is given: a GPU's, or the simulated one."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import re
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from corpus.catalogue import FOLDER, Kernel, Theme
+from corpus.values import FORMATS, Array
+
+_UNSUPPORTED_PTX_VERSION = 222
+_ERROR_LOG_BUFFER, _ERROR_LOG_BUFFER_SIZE_BYTES = 5, 6  # CUjit_option
+_STACK_LIMIT = 0  # CU_LIMIT_STACK_SIZE
+_STACK_BYTES = 16 << 10  # for the kernels that recurse
+
+
+class CUDAError(RuntimeError):
+    """A call of the driver or of NVRTC failed."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def _include_folders() -> list[str]:
+    """Return the folders of CUDA's headers: those of the wheels, then those of a toolkit."""
+    site = Path(sysconfig.get_path("purelib")) / "nvidia"
+    parts = ("cu13", "cuda_runtime", "cuda_cccl")
+    roots = [site / part for part in parts]
+    roots += [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    roots.append(Path("/usr/local/cuda"))
+    folders = [folder for root in roots for folder in (root / "include", root / "include/cccl")]
+    return [str(folder) for folder in folders if folder.is_dir()]
+
+
+def missing_headers(theme: Theme) -> list[str]:
+    """Return the headers that a file of kernels includes and no folder has.
+
+    Returns
+    -------
+    list of str
+        As they are included: those of CUDA come with the wheel nvidia-cuda-runtime, cuda/std with nvidia-cuda-cccl.
+    """
+    included = re.findall(r"^#include <(.+)>", theme.source, re.MULTILINE)
+    return [name for name in included if not any(Path(folder, name).is_file() for folder in _include_folders())]
+
+
+def _nvrtc(name: str, *arguments: Any) -> Any:
+    from cuda.bindings import nvrtc
+
+    status, *values = getattr(nvrtc, f"nvrtc{name}")(*arguments)
+    if int(status):
+        raise CUDAError(f"nvrtc{name}: {status}")
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def nvrtc_version() -> str:
+    """Return the version of the compiler.
+
+    Returns
+    -------
+    str
+        Such as ``"13.0"``.
+    """
+    return ".".join(map(str, _nvrtc("Version")))
+
+
+@functools.cache
+def compile_theme(theme: Theme) -> bytes:
+    """Compile a file of kernels to PTX.
+
+    Returns
+    -------
+    bytes
+        The text, with a NUL at its end.
+
+    Raises
+    ------
+    CUDAError
+        With the compiler's log.
+    """
+    program = _nvrtc("CreateProgram", theme.source.encode(), f"{theme.name}.cu".encode(), 0, [], [])
+    options = ["--gpu-architecture=compute_90", "-std=c++17", "-w", *theme.options]
+    options += [f"-I{folder}" for folder in (FOLDER / "kernels", *_include_folders())]
+    try:
+        try:
+            _nvrtc("CompileProgram", program, len(options), [option.encode() for option in options])
+        except CUDAError as error:
+            log = bytes(_nvrtc("GetProgramLogSize", program))
+            _nvrtc("GetProgramLog", program, log)
+            raise CUDAError(f"{theme.name}.cu does not compile:\n{log.decode(errors='replace')}") from error
+        text = bytes(_nvrtc("GetPTXSize", program))
+        _nvrtc("GetPTX", program, text)
+        return text
+    finally:
+        _nvrtc("DestroyProgram", program)
+
+
+@contextlib.contextmanager
+def _captured(into: list[bytes]) -> Iterator[None]:
+    """Collect what is written to standard output, by C code too."""
+    libc = ctypes.CDLL(None)
+    sys.stdout.flush()
+    libc.fflush(None)
+    kept = os.dup(1)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 1)
+        try:
+            yield
+        finally:
+            libc.fflush(None)
+            os.dup2(kept, 1)
+            os.close(kept)
+            file.seek(0)
+            into.append(file.read())
+
+
+class Machine:
+    """A device and its primary context, while it is entered."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        self._device = ctypes.c_int()
+
+    def __enter__(self) -> Machine:
+        self.call("cuInit", 0)
+        self.call("cuDeviceGet", ctypes.byref(self._device), 0)
+        context = ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._device)
+        self.call("cuCtxSetCurrent", context)
+        self.call("cuCtxSetLimit", _STACK_LIMIT, ctypes.c_size_t(_STACK_BYTES))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.call("cuCtxSetCurrent", None)
+        self.call("cuDevicePrimaryCtxRelease_v2", self._device)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call an entry point.
+
+        Raises
+        ------
+        CUDAError
+            When it does not return ``CUDA_SUCCESS``.
+        """
+        function: Callable[..., int] = getattr(self._library, name)
+        status = function(*arguments)
+        if status:
+            raise CUDAError(f"{name}: CUresult {status}", status)
+
+    @property
+    def description(self) -> dict[str, str]:
+        """dict: The device, the driver's version, and the compiler's."""
+        name = ctypes.create_string_buffer(128)
+        self.call("cuDeviceGetName", name, len(name), self._device)
+        version = ctypes.c_int()
+        self.call("cuDriverGetVersion", ctypes.byref(version))
+        driver = f"{version.value // 1000}.{version.value % 1000 // 10}"
+        return {"device": name.value.decode(), "driver": driver, "nvrtc": nvrtc_version()}
+
+    def _load(self, handle: ctypes.c_void_p, text: bytes) -> None:
+        log = ctypes.create_string_buffer(8192)
+        options = (ctypes.c_int * 2)(_ERROR_LOG_BUFFER, _ERROR_LOG_BUFFER_SIZE_BYTES)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))
+        try:
+            self.call("cuModuleLoadDataEx", ctypes.byref(handle), text, 2, options, values)
+        except CUDAError as error:
+            raise CUDAError(f"{error}\n{log.value.decode(errors='replace')}", error.code) from None
+
+    @contextlib.contextmanager
+    def load(self, theme: Theme) -> Iterator[Program]:
+        """Compile and load a file of kernels, until the end of the ``with`` block.
+
+        Raises
+        ------
+        CUDAError
+            When the compiler or the driver does not take it.
+        """
+        handle = ctypes.c_void_p()
+        text = compile_theme(theme)
+        try:
+            self._load(handle, text)
+        except CUDAError as error:
+            if error.code != _UNSUPPORTED_PTX_VERSION:
+                raise
+            # The compiler is newer than the driver. The kernels use nothing that PTX 9.0, of CUDA 13.0, does not have.
+            self._load(handle, re.sub(rb"(?m)^\.version .*$", b".version 9.0", text))
+        try:
+            yield Program(self, handle)
+        finally:
+            self.call("cuModuleUnload", handle)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A file of kernels that is loaded."""
+
+    machine: Machine
+    handle: ctypes.c_void_p
+
+    def run(self, kernel: Kernel) -> list[Array]:
+        """Launch a kernel of the file on the inputs that it has in the catalogue.
+
+        Returns
+        -------
+        list of numpy.ndarray
+            The bits of its outputs, of their shapes; then what it printed, if that is recorded.
+
+        Raises
+        ------
+        CUDAError
+            When the kernel faults, too.
+        """
+        call = self.machine.call
+        function = ctypes.c_void_p()
+        call("cuModuleGetFunction", ctypes.byref(function), self.handle, kernel.name.encode())
+        outputs = [np.zeros(output.shape, FORMATS[output.kind].word) for output in kernel.outputs]
+        pairs = [*zip(kernel.make_inputs(), (one.by_value for one in kernel.inputs), strict=True)]
+        pairs += [(output, False) for output in outputs]
+        printed: list[bytes] = []
+        with contextlib.ExitStack() as stack:
+            places: list[Any] = []
+            for array, by_value in pairs:
+                if by_value:
+                    places.append(ctypes.create_string_buffer(array.tobytes(), array.nbytes))
+                    continue
+                address = ctypes.c_uint64()
+                call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(array.nbytes))
+                stack.callback(call, "cuMemFree_v2", address)
+                call("cuMemcpyHtoD_v2", address, array.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(array.nbytes))
+                places.append(address)
+            arguments = (ctypes.c_void_p * len(places))(*(ctypes.addressof(place) for place in places))
+            shape = (kernel.grid, 1, 1, kernel.block, 1, 1, kernel.shared, None, arguments)
+            if kernel.print_order:
+                stack.enter_context(_captured(printed))
+            if kernel.cooperative:
+                call("cuLaunchCooperativeKernel", function, *shape)
+            else:
+                call("cuLaunchKernel", function, *shape, None)
+            call("cuCtxSynchronize")
+            for output, address in zip(outputs, places[len(kernel.inputs) :], strict=True):
+                size = ctypes.c_size_t(output.nbytes)
+                call("cuMemcpyDtoH_v2", output.ctypes.data_as(ctypes.c_void_p), address, size)
+        if kernel.print_order:
+            text = printed[0]
+            if kernel.print_order == "sorted":
+                text = b"".join(sorted(text.splitlines(keepends=True)))
+            outputs.append(np.frombuffer(text, np.uint8))
+        return outputs

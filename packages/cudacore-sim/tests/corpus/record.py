@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records what a GPU makes of the kernels: ``python -m corpus.record``, in the folder ``tests``.
+
+It needs a machine with a GPU of compute capability 9.0, `cuda.bindings`, NVRTC, and CUDA's headers. It writes
+``corpus/recordings/*.npz``, which are committed; name themes to record those alone. Kernels that are new or changed
+have to be recorded again, those of other files do not. ``--driver=sim`` records the simulated driver instead, which is
+good for trying out kernels: do not commit that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+from pathlib import Path
+
+import numpy as np
+
+from corpus.catalogue import Theme, themes
+from corpus.machine import Machine
+from corpus.values import Array
+
+
+def write(path: Path, machine: Machine, theme: Theme) -> None:
+    """Run the kernels of a file and keep their outputs, with what they were made of and on."""
+    arrays: dict[str, Array] = {}
+    with machine.load(theme) as program:
+        for kernel in theme.kernels:
+            for place, output in enumerate(program.run(kernel)):
+                arrays[f"{kernel.name}/{place}"] = output
+    facts = machine.description | {"inputs": {kernel.name: kernel.fingerprint() for kernel in theme.kernels}}
+    np.savez_compressed(path, facts=np.array(json.dumps(facts)), allow_pickle=False, **arrays)
+
+
+class Recording:
+    """What was recorded of one file of kernels."""
+
+    def __init__(self, path: Path) -> None:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = dict(archive)
+        facts = json.loads(str(arrays.pop("facts")))
+        self.inputs: dict[str, int] = facts.pop("inputs")
+        self.machine: dict[str, str] = facts
+        self._arrays = arrays
+
+    def outputs(self, kernel: str) -> list[Array]:
+        """Return the outputs of a kernel, in their order."""
+        count = sum(name.partition("/")[0] == kernel for name in self._arrays)
+        return [self._arrays[f"{kernel}/{place}"] for place in range(count)]
+
+
+def main() -> None:
+    """Record."""
+    parser = argparse.ArgumentParser(prog="python -m corpus.record", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--driver", choices=("gpu", "sim"), default="gpu")
+    parser.add_argument("--into", type=Path, help="the folder of the recordings, if it is another")
+    parser.add_argument("themes", nargs="*", help="all if none is named")
+    arguments = parser.parse_args()
+    if arguments.driver == "sim":
+        import cudacore_sim
+
+        library = cudacore_sim.load()
+    else:
+        library = ctypes.CDLL("libcuda.so.1")
+    with Machine(library) as machine:
+        for theme in themes():
+            if not arguments.themes or theme.name in arguments.themes:
+                path = arguments.into / theme.recording.name if arguments.into else theme.recording
+                write(path, machine, theme)
+                print(f"{theme.name}: {len(theme.kernels)} kernels, {path.stat().st_size} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each kernel of the corpus gives what it gave on a real GPU: on the simulated driver, and on a GPU too."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_sim
+from corpus.catalogue import Kernel, Theme, themes
+from corpus.comparison import compare
+from corpus.machine import Machine, Program, missing_headers
+from corpus.record import Recording
+
+
+def parameters_of(theme: Theme, kernel: Kernel) -> Any:
+    missing = missing_headers(theme)
+    reason = f"needs {', '.join(missing)}: of the wheels nvidia-cuda-runtime and nvidia-cuda-cccl, or in $CUDA_HOME"
+    return pytest.param(theme, kernel, id=kernel.name, marks=pytest.mark.skipif(bool(missing), reason=reason))
+
+
+KERNELS = [parameters_of(theme, kernel) for theme in themes() for kernel in theme.kernels]
+
+
+@functools.cache
+def recording_of(theme: Theme) -> Recording:
+    return Recording(theme.recording)
+
+
+@pytest.fixture(scope="module")
+def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
+    """Give the device of the driver that --driver chose, of the simulated one if it chose none."""
+    on_gpu = request.config.getoption("driver", None) == "gpu"
+    with Machine(ctypes.CDLL("libcuda.so.1") if on_gpu else cudacore_sim.load()) as machine:
+        yield machine
+
+
+@pytest.fixture(scope="module")
+def program(machine: Machine, request: pytest.FixtureRequest) -> Iterator[Program]:
+    """Give a file of kernels, loaded; tests of one file follow each other."""
+    with machine.load(request.param) as program:
+        yield program
+
+
+@pytest.mark.parametrize(("program", "kernel"), KERNELS, indirect=["program"])
+def test_kernel(program: Program, kernel: Kernel) -> None:
+    """A kernel's results would differ from those of the GPU by more than its documented errors allow."""
+    recording = recording_of(next(theme for theme in themes() if theme.name == kernel.theme))
+    assert recording.inputs.get(kernel.name) == kernel.fingerprint(), "record it again: its inputs have changed"
+    message = compare(kernel, program.run(kernel), recording.outputs(kernel.name))
+    assert not message, f"{message}\n(recorded with {recording.machine})"
+
+
+@pytest.mark.parametrize("theme", themes(), ids=lambda theme: theme.name)
+def test_recording_has_no_other_kernels(theme: Theme) -> None:
+    """Data of kernels that are gone would stay, or a recording would not be a GPU's."""
+    recording = recording_of(theme)
+    assert set(recording.inputs) == {kernel.name for kernel in theme.kernels}
+    assert recording.machine["device"] == "NVIDIA H200"
+
+
+def _kernel(name: str) -> Kernel:
+    return next(kernel for theme in themes() for kernel in theme.kernels if kernel.name == name)
+
+
+def test_one_bit_is_a_difference() -> None:
+    """The corpus would pass whatever the kernels give."""
+    kernel = _kernel("f32_arithmetic")
+    expected = recording_of(next(theme for theme in themes() if kernel in theme.kernels)).outputs(kernel.name)
+    got = [array.copy() for array in expected]
+    assert compare(kernel, got, expected) == ""
+    got[0][3, 100] ^= 1
+    message = compare(kernel, got, expected)
+    assert kernel.outputs[0].rows[3].text in message
+    assert f"[100] got 0x{got[0][3, 100]:08x}" in message
+
+
+@pytest.mark.parametrize(("steps", "accepted"), [(1, True), (-1, True), (40, False), (-40, False)])
+def test_bounds_bound(steps: int, accepted: bool) -> None:
+    """Approximations would be accepted however wrong they are, or only exact ones."""
+    kernel = _kernel("f32_trigonometry")
+    expected = recording_of(next(theme for theme in themes() if kernel in theme.kernels)).outputs(kernel.name)
+    got = [array.copy() for array in expected]
+    values = expected[0][0].view(np.float32)
+    column = int(np.flatnonzero(np.isfinite(values) & (np.abs(values) > 0.25))[0])
+    got[0][0, column : column + 1] += np.uint32(steps % 2**32)
+    assert (compare(kernel, got, expected) == "") is accepted
