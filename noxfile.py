@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that is done to this repository, by name: ``nox -l`` lists it, ``nox -s NAME`` does it.
 
-Needs Python 3.10 or later, gcc, and PyPI. All sessions test the wheels that ``build`` makes; a package is only built
+Needs Python 3.10 or later, gcc and g++, and PyPI. All sessions test the wheels that ``build`` makes; a package is only built
 again when its sources change. What belongs to ``-- ...`` after a session's name goes to the program that it runs.
 """
 
@@ -36,8 +36,8 @@ PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / 
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV.glob("versions/*/bin")))])
 
-# CUDA versions to test with, newest first: cuda-bindings, the compilers that the extras bring, and the headers that tests
-# compile with, at that version.
+# CUDA versions to test with, newest first: cuda-bindings, the compilers that the extras bring, and the headers that the
+# tests' kernels include, at that version.
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
 ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
 TSAN = ("-Db_lundef=false", "-Db_sanitize=thread")
@@ -140,6 +140,9 @@ def c(session: nox.Session) -> None:
     session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
     meson_test(session, "c", HANDLES)
     meson_test(session, "sim", SIM)
+    # The driver's test double and the simulated driver must answer alike.
+    conformance = BUILD / "c" / "tests" / "c" / "test_conformance"
+    session.run(str(conformance), external=True, env={"CUDACORE_DRIVER": str(BUILD / "sim" / "libcuda.so.1")})
 
 
 @nox.session
@@ -171,7 +174,7 @@ def tests_san(session: nox.Session) -> None:
     env = {
         "LD_LIBRARY_PATH": os.pathsep.join(map(str, compilers)),
         "LD_PRELOAD": " ".join(preload),
-        "ASAN_OPTIONS": "detect_leaks=0",  # Python's
+        "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0",  # the leaks are Python's; a test sees that addresses trap
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
         "CUDACORE_SIM_LIBRARY": str(folder / "libcuda.so.1"),
         "CUDACORE_SIM_ENGINE": str(folder / "tests" / "engine" / "libengine.so"),

@@ -292,6 +292,7 @@ for i, name in enumerate(calls):
     operation()  # works again
     assert current() == here, name
     assert counts() == before, (name, before, counts())
+assert driver.cuStreamDestroy_v2(ctypes.c_void_p(foreign.raw)) == 0
 """
 
 

@@ -88,7 +88,10 @@ CUDASIM_EXPORT uint64_t cudasim_log_position(void);
 /** Turns the log off or on; it is on at start. */
 CUDASIM_EXPORT void cudasim_log_enable(int on);
 
-/** How many calls of an entry point there were, by its name with or without the version; NULL: of all of them. */
+/**
+ * How many calls of an entry point there were, by its name with or without the version; NULL: of all of them.
+ * UINT64_MAX where there is no such entry point.
+ */
 CUDASIM_EXPORT uint64_t cudasim_calls(const char *name);
 
 /**
@@ -99,6 +102,9 @@ CUDASIM_EXPORT uint64_t cudasim_calls(const char *name);
  * @return 0, or -1 where there is no such entry point
  */
 CUDASIM_EXPORT int cudasim_fail(const char *name, uint64_t nth, int result);
+
+/** How many calls cudasim_fail has made fail, since the start or the last cudasim_reset. */
+CUDASIM_EXPORT uint64_t cudasim_injected(void);
 
 /**
  * Makes cuGetProcAddress no longer know an entry point, by its name there ("cuMemAlloc"), until cudasim_reset: as a
@@ -122,6 +128,15 @@ CUDASIM_EXPORT size_t cudasim_reports(void);
 
 /** Copies report `index`, from 0, and returns its whole length, or 0 where there is none. */
 CUDASIM_EXPORT size_t cudasim_report(size_t index, char *out, size_t size);
+
+/**
+ * Waits until no work runs or can run, then clears the errors that kernels have left in contexts and devices. What a
+ * process can only end after on a GPU is over with here: memory and objects are as they were, all handles stay valid.
+ * What was freed meanwhile, and refused, is still alive.
+ *
+ * @return how many devices had such an error
+ */
+CUDASIM_EXPORT int cudasim_clear_errors(void);
 
 /** Forgets the log, the counts of calls, the reports, failures that are armed, and what is hidden; objects stay alive.
  */

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
+import shutil
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
+import kernels
 import pytest
 
 import cudacore_sim
@@ -100,7 +104,7 @@ def test_configuration(run_python: Python) -> None:
 def test_bad_configuration(run_python: Python) -> None:
     """A mistyped setting would be taken for another one in silence."""
     child = run_python("cu.cuInit(0)", DEVICES="many", MEMORY="12X", COMPUTE_CAPABILITY="hopper")
-    for line in ("DEVICES=many is ignored", "MEMORY=12X is ignored", "COMPUTE_CAPABILITY=hopper is ignored"):
+    for line in ("DEVICES=many is ignored", "MEMORY=12X is ignored", "with K, M, G or T,", "COMPUTE_CAPABILITY=hopper is ignored"):
         assert line in child.stderr
 
 
@@ -148,7 +152,32 @@ def test_command_line() -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1\n"
     missing = subprocess.run([*command[:3], "no-such-program"], capture_output=True, text=True, check=False)
     assert missing.returncode == 127
-    assert "no-such-program: No such file" in missing.stderr
+    assert missing.stderr.endswith("no-such-program: No such file or directory\n")
+
+
+@pytest.mark.parametrize("arguments", [["t.py", "a b"], ["-x", "t.py"]])
+def test_a_program_without_its_interpreter(arguments: list[str]) -> None:
+    """Who forgets ``python`` would be told that a file is missing that is there."""
+    command = [sys.executable, "-m", "cudacore_sim", *arguments]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert told.returncode == 127
+    assert told.stderr.endswith(f"; to run Python code: python -m cudacore_sim python {shlex.join(arguments)}\n")
+
+
+def test_a_library_of_another_name(tmp_path: Any) -> None:
+    """A build that programs cannot find would be passed over in silence for the machine's driver."""
+    other = shutil.copy(cudacore_sim.get_library(), tmp_path / "libsim.so")
+    told = subprocess.run(
+        [sys.executable, "-m", "cudacore_sim", "true"],
+        env=os.environ | {"CUDACORE_SIM_LIBRARY": other},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (told.returncode, told.stderr) == (
+        1,
+        f"cudacore_sim: {other} must be called libcuda.so.1, which is what programs look for\n",
+    )
 
 
 def test_start_is_quick(run_python: Python) -> None:
@@ -164,3 +193,153 @@ def test_get_include() -> None:
     """C programs would not find the header in an installed wheel."""
     if "CUDACORE_SIM_LIBRARY" not in os.environ:
         assert os.path.isfile(os.path.join(cudacore_sim.get_include(), "cudacore_sim.h"))
+
+
+def test_a_failure_that_never_came(cuda: Any) -> None:
+    """A test of a failure would pass where the call is not made any more."""
+    with pytest.raises(AssertionError, match="call 2 of cuStreamCreate was to fail, and this block made 1"):
+        with cudacore_sim.failing("cuStreamCreate", 2):
+            cuda.stream()
+    with pytest.raises(AssertionError, match="call 1 of cuMemAlloc was to fail, and this block made 0"):
+        with cudacore_sim.failing("cuMemAlloc", 0):
+            pass
+    with pytest.raises(KeyError), cudacore_sim.failing("cuMemAlloc"):
+        raise KeyError
+
+
+def test_counting_what_does_not_exist(driver: Any) -> None:
+    """A typing error in a test would count calls, and find none."""
+    with pytest.raises(ValueError, match="'cuMemAlok'"):
+        cudacore_sim.calls("cuMemAlok")
+    assert cudacore_sim.calls() >= cudacore_sim.calls("cuInit")
+
+
+def test_last_launch(cuda: Any) -> None:
+    """What a launch asked for would be told wrong, or a launch be told that was refused."""
+    cudacore_sim.reset_device()
+    cuda.cuCtxSetCurrent(ctypes.c_void_p(cuda.out("cuDevicePrimaryCtxRetain", 0)))
+    library = ctypes.c_void_p(cuda.out("cuLibraryLoadData", kernels.PTX, None, None, 0, None, None, 0))
+    kernel = ctypes.c_void_p(cuda.out("cuLibraryGetKernel", library, b"store"))
+    memory, value, stream = cuda.malloc(64), ctypes.c_uint32(7), cuda.stream(1)
+    arguments = (ctypes.c_void_p * 2)(ctypes.addressof(memory), ctypes.addressof(value))
+    cuda.cuLaunchKernel(kernel, 1, 1, 1, 16, 1, 1, 96, stream, arguments, None)
+    last = cudacore_sim.last_launch()
+    assert (last.kernel, last.stream, last.grid, last.block) == ("store", stream.value, (1, 1, 1), (16, 1, 1))
+    assert (last.cluster, last.shared_bytes, last.cooperative, last.programmatic) == ((0, 0, 0), 96, False, False)
+    assert last.context == cuda.out("cuCtxGetCurrent")
+    assert last.arguments == struct.pack("<QI", memory.value, 7)
+    assert cuda.code("cuLaunchKernel", kernel, 0, 1, 1, 1, 1, 1, 0, stream, arguments, None) == 1
+    assert cudacore_sim.last_launch() == last
+    cuda.cuLaunchCooperativeKernel(kernel, 1, 1, 1, 8, 1, 1, 0, stream, arguments)
+    again = cudacore_sim.last_launch()
+    assert (again.number, again.block, again.cooperative) == (last.number + 1, (8, 1, 1), True)
+
+
+def test_no_launch(run_python: Python) -> None:
+    """Before the first launch there would be one."""
+    child = run_python("cu.cuInit(0)\ntry: cudacore_sim.last_launch()\nexcept LookupError as e: print(e)")
+    assert child.stdout == "nothing was launched yet\n"
+
+
+def test_hiding(cuda: Any) -> None:
+    """An older driver could not be tested, or a function stay hidden for good."""
+
+    def is_there() -> bool:
+        found, status = ctypes.c_void_p(), ctypes.c_int()
+        flags = ctypes.c_uint64(0)
+        cuda.code("cuGetProcAddress_v2", b"cuMemAlloc", ctypes.byref(found), 13000, flags, ctypes.byref(status))
+        return bool(found.value)
+
+    assert is_there()
+    cudacore_sim.hide("cuMemAlloc")
+    assert not is_there()
+    cudacore_sim.reset()
+    assert is_there()
+    for name in ("cuMemAlok", "cuMemAlloc_v2"):
+        with pytest.raises(ValueError, match=name):
+            cudacore_sim.hide(name)
+
+
+def test_clearing_errors(cuda: Any) -> None:
+    """After a kernel that failed nothing could be done any more, or what had been done would be lost."""
+    library = ctypes.c_void_p(cuda.out("cuLibraryLoadData", kernels.PTX, None, None, 0, None, None, 0))
+    store, fail = (ctypes.c_void_p(cuda.out("cuLibraryGetKernel", library, name)) for name in (b"store", b"fail"))
+    memory, value, stream = cuda.malloc(4), ctypes.c_uint32(7), cuda.stream(1)
+    arguments = (ctypes.c_void_p * 2)(ctypes.addressof(memory), ctypes.addressof(value))
+    cuda.cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, stream, arguments, None)
+    assert cudacore_sim.clear_errors() == 0
+    cuda.cuLaunchKernel(fail, 1, 1, 1, 1, 1, 1, 0, stream, None, None)
+    assert cudacore_sim.clear_errors() == 1  # it waits for the kernel
+    back = ctypes.c_uint32()
+    cuda.cuMemcpyDtoH_v2(ctypes.byref(back), memory, ctypes.c_size_t(4))
+    assert back.value == 7
+    cuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0)
+    cuda.cuStreamSynchronize(stream)
+    assert cudacore_sim.clear_errors() == 0
+
+
+def test_clearing_errors_waits_for_no_value(cuda: Any) -> None:
+    """A stream that waits for a value that nobody writes would hang the test run."""
+    memory, stream = cuda.malloc(4), cuda.stream(1)
+    cuda.cuStreamWaitValue32_v2(stream, memory, ctypes.c_uint32(5), 1)
+    assert cudacore_sim.clear_errors() == 0
+    assert cuda.code("cuStreamQuery", stream) == 600
+    cuda.cuMemsetD32_v2(memory, ctypes.c_uint32(5), ctypes.c_size_t(1))
+    cuda.cuStreamSynchronize(stream)
+
+
+def test_what_is_not_simulated(run_python: Python) -> None:
+    """Which function is missing would have to be guessed, or be said with every call, or fail a test by itself."""
+    code = """
+    cu.cuInit(0)
+    graph = c_void_p()
+    print([cu.cuArrayDestroy(graph) for _ in range(3)], cu.cuArrayGetPlane(byref(graph), graph, 0))
+    cu.cuGetExportTable(byref(graph), b"0123456789abcdef")
+    print(cudacore_sim.reports())
+    """
+    child = run_python(code)
+    assert child.stdout == "[801, 801, 801] 801\n[]\n"
+    assert child.stderr.splitlines() == [
+        f"cudacore-sim: {name} is not simulated, and answers CUDA_ERROR_NOT_SUPPORTED"
+        for name in ("cuArrayDestroy", "cuArrayGetPlane")
+    ]
+    assert run_python(code, REPORTS=0).stderr == ""
+
+
+END = """
+context, stream, event, memory = c_void_p(), c_void_p(), c_void_p(), c_uint64()
+cu.cuInit(0)
+{begin}
+cu.cuStreamCreate(byref(stream), 0), cu.cuEventCreate(byref(event), 0), cu.cuEventCreate(byref(event), 0)
+cu.cuMemAlloc_v2(byref(memory), c_size_t(100))
+{end}
+"""
+PRIMARY = "cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)"
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "by"),
+    [
+        ("cu.cuCtxCreate_v2(byref(context), 0, 0)", "cu.cuCtxDestroy_v2(context)", "cuCtxDestroy_v2"),
+        (PRIMARY, "cu.cuDevicePrimaryCtxRelease_v2(0)", "cuDevicePrimaryCtxRelease_v2"),
+        (PRIMARY, "cu.cuDevicePrimaryCtxReset_v2(0)", "cuDevicePrimaryCtxReset_v2"),
+    ],
+)
+def test_a_context_with_something_in_it(run_python: Python, begin: str, end: str, by: str) -> None:
+    """What dies with its context, and is used or destroyed after it, would go unnoticed."""
+    assert run_python(END.format(begin=begin, end=end)).stderr == (
+        f"cudacore-sim: {by} destroys a context with what is alive in it: 1 x device memory, 2 x event, 1 x stream\n"
+    )
+
+
+def test_an_empty_context(run_python: Python) -> None:
+    """The usual end of a program would be reported, or what a kernel's failure kept from being freed."""
+    clean = "cu.cuStreamDestroy_v2(stream), cu.cuMemFree_v2(memory)"
+    code = f"""
+    context, stream, memory = c_void_p(), c_void_p(), c_uint64()
+    cu.cuInit(0), {PRIMARY}, cu.cuStreamCreate(byref(stream), 0), cu.cuMemAlloc_v2(byref(memory), c_size_t(100))
+    {clean}
+    cu.cuDevicePrimaryCtxRelease_v2(0)
+    """
+    assert run_python(code, LEAKS=1).stderr == ""
+    assert run_python(f"cu.cuInit(0), {PRIMARY.replace('context', 'c_void_p()')}\ncudacore_sim.reset_device()").stderr == ""

@@ -11,6 +11,7 @@ import kernels
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from peer import Handle
 
 import cudacore_sim
 
@@ -20,14 +21,38 @@ NO_PTX = ctypes.create_string_buffer(b".version 8.0 .target sm_90 .entry {")
 HOST = ctypes.create_string_buffer(1 << 16)
 PROPERTIES = (ctypes.c_int * 32)(1, 0, 1, 0)
 ACCESS = (ctypes.c_int * 3)(1, 0, 3)
+LOCATION = (ctypes.c_int * 2)(1, 0)
 SINGLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
 STREAM_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(lambda *_: None)
+SHARED = Handle()
+FIXED: dict[str, Any] = {
+    "f": SINGLE,
+    "c": STREAM_CALLBACK,
+    "z": None,
+    "p": PROPERTIES,
+    "a": ACCESS,
+    "h": HOST,
+    "q": LOCATION,
+    "w": ctypes.c_size_t(4),
+    "g": ctypes.byref(SHARED),
+    "v": SHARED,
+}
 NAMES = (b"store", b"empty", b"count", b"fail", b"counter", b"table", b"nope")
 NUMBERS = (0, 1, 2, 3, 4, 7, 64, 1000, 1 << 16, 1 << 21, 1 << 22, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
 
 # Parameters by letter: a word that is a kind of handle; "o" out, or "o" + a kind that it makes; "n" a number, "i" a
-# small integer, "h" host memory, "t" a name, "d" a device.
+# small integer, "h" host memory, "t" a name, "d" a device, "q" a location, "w" the size of an integer; "g" a handle of
+# IPC by its address, "v" itself.
 CALLS = """
+cuIpcGetMemHandle g memory|cuIpcOpenMemHandle_v2 o:memory v i|cuIpcCloseMemHandle memory
+cuIpcGetEventHandle g event|cuIpcOpenEventHandle o:event v|cuMemPoolExportPointer g memory
+cuMemPoolImportPointer o:memory pool g|cuMemPoolExportToShareableHandle o pool i n
+cuMemPoolImportFromShareableHandle o:pool n i n
+cuMemExportToShareableHandle o physical i n|cuMemImportFromShareableHandle o:physical n i
+cuMemRetainAllocationHandle o:physical memory|cuMemAdvise memory n i d|cuMemPrefetchAsync memory n d stream
+cuMemRangeGetAttribute o w i memory n
+cuStreamWriteValue32_v2 stream memory n i|cuStreamWriteValue64_v2 stream memory n i
+cuCtxRecordEvent context event|cuCtxWaitEvent context event|cuMemGetDefaultMemPool o:pool q i
 cuCtxGetCurrent o|cuCtxSetCurrent context|cuCtxPushCurrent_v2 context|cuCtxPopCurrent_v2 o|cuCtxSynchronize
 cuCtxCreate_v2 o:context i d|cuCtxDestroy_v2 context|cuCtxGetLimit o i|cuCtxSetLimit i n|cuCtxGetFlags o
 cuDevicePrimaryCtxRetain o:context d|cuDevicePrimaryCtxRelease_v2 d|cuDevicePrimaryCtxReset_v2 d
@@ -86,9 +111,8 @@ class Calls(RuleBasedStateMachine):
 
     def argument(self, data: st.DataObject, letter: str, made: list[tuple[str, Any]]) -> Any:
         kind, _, makes = letter.partition(":")
-        fixed = {"f": SINGLE, "c": STREAM_CALLBACK, "z": None, "p": PROPERTIES, "a": ACCESS, "h": HOST}
-        if kind in fixed:
-            return fixed[kind]
+        if kind in FIXED:
+            return FIXED[kind]
         if kind == "o":
             if data.draw(st.integers(0, 20)) == 0:
                 return None

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from kernels import PTX
 
 import cudacore_sim
 
@@ -145,4 +146,133 @@ def test_asking_for_a_gpu_where_there_is_none(project: pytest.Pytester) -> None:
     """A run that is meant for a GPU would pass by skipping everything."""
     result = project.runpytest_subprocess(*PLUGINS, "--driver=gpu")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--driver=gpu: there is no CUDA driver*"])
+    result.stderr.fnmatch_lines(["*--driver=gpu: there is no CUDA driver, and --driver=sim needs none:*"])
+
+
+FAULT = f"""
+PTX = {PTX!r}
+
+def kernel(name):
+    library, found = ctypes.c_void_p(), ctypes.c_void_p()
+    assert cu.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0) == 0
+    assert cu.cuLibraryGetKernel(ctypes.byref(found), library, name) == 0
+    return found
+
+KERNELS = kernel(b"fail"), kernel(b"empty")
+
+def launch(kernel):
+    return cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None)
+
+def memory():
+    made = ctypes.c_uint64()
+    assert cu.cuMemAlloc_v2(ctypes.byref(made), ctypes.c_size_t(100)) == 0
+    return made
+
+@pytest.fixture
+def buffer():
+    made = memory()
+    yield made
+    assert cu.cuMemFree_v2(made) == 0
+
+def test_good(buffer):
+    assert launch(KERNELS[1]) == 0
+    assert cu.cuCtxSynchronize() == 0
+"""
+
+
+def test_a_kernel_that_fails(project: pytest.Pytester) -> None:
+    """The tests after it would fail, too, or what it could not free be a leak, or its report come twice or not at all."""
+    result = run(
+        project,
+        FAULT
+        + """
+def test_fault(buffer):
+    own = memory()
+    launch(KERNELS[0])
+    assert cu.cuCtxSynchronize() == 719
+    assert cu.cuMemFree_v2(own) == 719
+def test_after(buffer): test_good(buffer)
+def test_nobody_waits(): launch(KERNELS[0])
+def test_at_last(buffer): test_good(buffer)
+@pytest.mark.misuse_ok("on purpose")
+def test_excused(buffer): test_fault(buffer)
+""",
+        "--driver=sim",
+    )
+    result.assert_outcomes(passed=6, errors=2)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_fault*", "a kernel failed:", "  kernel 'fail'*: trap*"])
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_nobody_waits*", "a kernel failed:"])
+    result.stdout.no_fnmatch_line("*were not there before*")
+
+
+def test_a_test_that_fails_by_its_kernel(project: pytest.Pytester) -> None:
+    """Its failure would be followed by that of its fixtures and of the next test, or not say which kernel it was."""
+    result = run(
+        project,
+        FAULT
+        + """
+def test_fault(buffer):
+    launch(KERNELS[0])
+    assert cu.cuCtxSynchronize() == 0
+def test_after(buffer): test_good(buffer)
+""",
+        "--driver=sim",
+    )
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*Captured stderr call*", "*kernel 'fail'*"])
+
+
+def test_a_kernel_that_fails_in_cudacore(project: pytest.Pytester) -> None:
+    """What cudacore keeps, its primary context and memory pools, would be of no use after a fault."""
+    pytest.importorskip("cudacore_handles")
+    result = run(
+        project,
+        f"""
+import cudacore_handles as ch
+
+device = ch.Device(0)
+device.set_current()
+KEPT = device.memory_resource, device.default_stream
+CODE = ch.ObjectCode.from_ptx({PTX!r})
+
+def use(name):
+    stream = device.create_stream()
+    buffer = device.allocate(100, stream=stream)
+    ch.launch(stream, ch.LaunchConfig(grid=1, block=1), CODE.get_kernel(name))
+    stream.sync()
+
+KEPT += (use("empty"),)  # the code is loaded
+
+def test_fault():
+    with pytest.raises(ch.CUDAError):
+        use("fail")
+def test_after(): use("empty")
+""",
+        "--driver=sim",
+    )
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.no_fnmatch_line("*were not there before*")
+
+
+def test_a_kernel_that_fails_in_cuda_bindings(project: pytest.Pytester) -> None:
+    """A test of a program on cuda.bindings would break those after it."""
+    pytest.importorskip("cuda.bindings.driver")
+    result = run(
+        project,
+        f"""
+from cuda.bindings import driver
+
+_, library = driver.cuLibraryLoadData({PTX!r}, [], [], 0, [], [], 0)
+
+def use(name):
+    _, kernel = driver.cuLibraryGetKernel(library, name)
+    _, memory = driver.cuMemAlloc(100)
+    driver.cuLaunchKernel(driver.CUfunction(int(kernel)), 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
+    return driver.cuCtxSynchronize()[0], driver.cuMemFree(memory)[0]
+
+def test_fault(): assert use(b"fail") == (719, 719)
+def test_after(): assert use(b"empty") == (0, 0)
+""",
+        "--driver=sim",
+    )
+    result.assert_outcomes(passed=2, errors=1)

@@ -75,7 +75,7 @@ _HINTS = {
     "CUDA_ERROR_INVALID_CONTEXT": "No context is current on this thread: call Device().set_current() first",
     "CUDA_ERROR_ILLEGAL_ADDRESS": (
         "A kernel that ran earlier read or wrote memory that is not its own; the context cannot be used any more. "
-        "compute-sanitizer finds the kernel and the line"
+        "compute-sanitizer finds the kernel and the line; the simulated driver has named them on stderr"
     ),
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "The code was compiled for another GPU architecture than this device has",
     "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": (

@@ -286,7 +286,8 @@ def _newer_ptx(image: bytes) -> str:
     version = f"{out[0] // 1000}.{out[0] % 1000 // 10}"
     return (
         f"The PTX is of version {ptx}, which is newer than the driver, for CUDA {version}, can compile: "
-        'compile to "cubin" for the device instead, or update the driver'
+        'compile to "cubin" for the device instead, or update the driver; where that is simulated, '
+        "unset CUDACORE_SIM_DRIVER_VERSION"
     )
 
 

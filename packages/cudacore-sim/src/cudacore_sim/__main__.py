@@ -9,6 +9,7 @@ and compilers included, to no use. ``$CUDACORE_DRIVER`` names it, too, for `cuda
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -32,13 +33,24 @@ def main(arguments: list[str]) -> int:
     if not Path(library).is_file():
         sys.stderr.write(f"cudacore_sim: there is no {library}\n")
         return 1
+    if Path(library).name != "libcuda.so.1":
+        sys.stderr.write(f"cudacore_sim: {library} must be called libcuda.so.1, which is what programs look for\n")
+        return 1
     paths = [str(Path(library).parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     environment = os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(paths), "CUDACORE_DRIVER": library}
     try:
         os.execvpe(arguments[0], arguments, environment)
     except OSError as error:
-        sys.stderr.write(f"cudacore_sim: {arguments[0]}: {error.strerror}\n")
+        sys.stderr.write(f"cudacore_sim: {arguments[0]}: {error.strerror}{_advice(arguments)}\n")
         return 127 if isinstance(error, FileNotFoundError) else 126
+
+
+def _advice(arguments: list[str]) -> str:
+    """Say what was meant where what the interpreter takes is given as the command."""
+    command = arguments[0]
+    if not command.startswith("-") and not command.endswith(".py"):
+        return ""
+    return f"; to run Python code: python -m cudacore_sim python {shlex.join(arguments)}"
 
 
 if __name__ == "__main__":

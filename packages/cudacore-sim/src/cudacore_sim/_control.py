@@ -17,6 +17,7 @@ __all__ = [
     "Launch",
     "SimulatorError",
     "calls",
+    "clear_errors",
     "describe_live",
     "fail",
     "failing",
@@ -31,6 +32,7 @@ __all__ = [
     "reset_device",
 ]
 
+_NO_ENTRY_POINT = 2**64 - 1  # what cudasim_calls counts of it
 _CHUNK = 4096  # calls that are read from the log at a time
 
 
@@ -38,9 +40,9 @@ class Call(NamedTuple):
     """One call of the driver that has returned."""
 
     number: int
-    """Of the call, from 1. Numbers that are missing were dropped: the log is bounded."""
+    """Of the call, from 1. Numbers that are missing were dropped, because the log is bounded."""
     name: str
-    """The symbol, with its version: ``"cuMemAlloc_v2"``."""
+    """The symbol with its version, such as ``"cuMemAlloc_v2"``."""
     thread: int
     """The kernel's id of the calling thread."""
     context: int
@@ -57,7 +59,7 @@ class Launch(NamedTuple):
     number: int
     """Of the launch, from 1."""
     kernel: str
-    """The kernel's name in the code: of a C++ kernel, the mangled one."""
+    """The kernel's name in the code, which is the mangled one of a C++ kernel."""
     stream: int
     """The ``CUstream`` as it was given."""
     context: int
@@ -117,10 +119,12 @@ def _declare(library: ctypes.CDLL) -> None:
         "cudasim_log_enable": (None, ctypes.c_int),
         "cudasim_calls": (number, text),
         "cudasim_fail": (ctypes.c_int, text, number, ctypes.c_int),
+        "cudasim_injected": (number,),
         "cudasim_hide": (ctypes.c_int, text),
         "cudasim_last_launch": (ctypes.c_int, ctypes.POINTER(_Launch), text, size, ctypes.c_void_p, size),
         "cudasim_reports": (size,),
         "cudasim_report": (size, size, text, size),
+        "cudasim_clear_errors": (ctypes.c_int,),
         "cudasim_reset": (None,),
         "cudasim_reset_device": (None,),
     }
@@ -245,8 +249,16 @@ def calls(name: str | None = None) -> int:
     -------
     int
         How many since the start or the last `reset`.
+
+    Raises
+    ------
+    ValueError
+        When there is no such entry point.
     """
-    return int(_controls().cudasim_calls(name.encode() if name is not None else None))
+    count = int(_controls().cudasim_calls(name.encode() if name is not None else None))
+    if count == _NO_ENTRY_POINT:
+        raise ValueError(f"name is {name!r}, and the driver has no entry point of that name")
+    return count
 
 
 @contextlib.contextmanager
@@ -303,10 +315,20 @@ def failing(name: str | None = None, nth: int = 1, error: int = 999) -> Iterator
     ----------
     name, nth, error
         As for `fail`.
+
+    Raises
+    ------
+    AssertionError
+        When the block ends without an exception, and no call in it was made to fail: what is tested did not happen.
     """
     fail(name, nth, error)
+    before, injected = calls(name), _controls().cudasim_injected()
     try:
         yield
+        if _controls().cudasim_injected() == injected:
+            raise AssertionError(
+                f"call {nth or 1} of {name or 'the driver'} was to fail, and this block made {calls(name) - before}"
+            )
     finally:
         reset()
 
@@ -372,6 +394,20 @@ def reports() -> list[str]:
     """
     count = _controls().cudasim_reports()
     return [_text(lambda out, size, i=i: _controls().cudasim_report(i, out, size)) for i in range(count)]  # type: ignore[misc]
+
+
+def clear_errors() -> int:
+    """Wait until no work runs, then clear the errors that kernels have left in contexts and devices.
+
+    On a GPU a process can do no more after such an error. Here memory and objects are as they were, and all handles
+    stay valid. What was freed meanwhile, and refused because of the error, is still alive.
+
+    Returns
+    -------
+    int
+        How many devices had such an error.
+    """
+    return int(_controls().cudasim_clear_errors())
 
 
 def reset() -> None:

@@ -25,7 +25,14 @@ def get_library() -> str:
     str
         An absolute path.
     """
-    return os.environ.get("CUDACORE_SIM_LIBRARY") or str(_HERE / "lib" / "libcuda.so.1")
+    given = os.environ.get("CUDACORE_SIM_LIBRARY")
+    installed = _HERE / "lib" / "libcuda.so.1"
+    if not given and not installed.exists():
+        # An editable install leaves it in the folder where it was built, which the package's loader knows.
+        import importlib.resources
+
+        return str(importlib.resources.files("cudacore_sim").joinpath("lib", "libcuda.so.1"))
+    return os.path.abspath(given or installed)
 
 
 def get_include() -> str:
@@ -36,7 +43,8 @@ def get_include() -> str:
     str
         An absolute path.
     """
-    return str(_HERE / "include")
+    # An editable install runs from the source tree, where the header is in the folder of the whole package.
+    return str(next(folder for folder in (_HERE / "include", _HERE.parents[1] / "include") if folder.is_dir()))
 
 
 def load() -> ctypes.CDLL:

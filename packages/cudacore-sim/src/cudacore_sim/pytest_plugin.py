@@ -3,8 +3,9 @@
 
 ``--driver=sim``
     The simulator is this process's CUDA driver, also where there is a GPU. After each test it is checked that no more
-    objects of the driver are alive than before, and that nothing was misused; ``@pytest.mark.leaks_ok("reason")`` and
-    ``@pytest.mark.misuse_ok("reason")`` excuse a test. Tests that are marked ``gpu`` are skipped.
+    objects of the driver are alive than before, that nothing was misused, and that no kernel failed;
+    ``@pytest.mark.leaks_ok("reason")`` and ``@pytest.mark.misuse_ok("reason")`` excuse a test. What a kernel that
+    failed leaves of its error is cleared, so that the next test begins as if nothing had been. Tests that are marked ``gpu`` are skipped.
 ``--driver=gpu``
     The machine's own driver; the run fails at once where there is no device. Tests that are marked ``sim`` are skipped.
 
@@ -25,6 +26,8 @@ import cudacore_sim
 
 CHOICE = pytest.StashKey[str]()
 FAILED = pytest.StashKey[bool]()
+KERNEL_FAILED = pytest.StashKey[bool]()
+KNOWN = pytest.StashKey[int]()
 
 MARKERS = (
     "gpu: needs a real GPU; skipped on the simulated driver",
@@ -82,7 +85,7 @@ def _why_no_gpu() -> str:
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
-        return f"there is no CUDA driver: {error}"
+        return f"there is no CUDA driver, and --driver=sim needs none: {error}"
     if hasattr(driver, "cudasim_version"):
         return "libcuda.so.1 is the simulated driver"
     count = ctypes.c_int()
@@ -125,22 +128,32 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.config.stash[CHOICE] != "sim":
         yield
         return
-    before = _live()
-    known = len(cudacore_sim.reports())
-    yield
     node = request.node
+    before = _live()
+    known = node.stash[KNOWN] = len(cudacore_sim.reports())
+    yield
+    failed = cudacore_sim.clear_errors() > 0 or node.stash.get(KERNEL_FAILED, False)
     if node.stash.get(FAILED, False):
         return  # the traceback keeps the test's objects
     node.funcargs.clear()  # fixtures are torn down by now, but their values live on here
     problems = []
     leaked = [f"{count - before[kind]} x {kind}" for kind, count in _live().items() if count > before[kind]]
-    if leaked and not node.get_closest_marker("leaks_ok"):
+    # What a test gave back after its kernel had failed could not be freed.
+    if leaked and not failed and not node.get_closest_marker("leaks_ok"):
         problems.append("objects of the driver that were not there before this test: " + ", ".join(leaked))
     misuse = cudacore_sim.reports()[known:]
     if misuse and not node.get_closest_marker("misuse_ok"):
-        problems.append("the driver was misused:\n  " + "\n  ".join(misuse))
+        problems.append(f"{'a kernel failed' if failed else 'the driver was misused'}:\n  " + "\n  ".join(misuse))
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Clear the error of a kernel before fixtures are torn down, which could free nothing with it."""
+    # Where nothing is reported, nobody waits here for work that a fixture may have to end.
+    if KNOWN in item.stash and len(cudacore_sim.reports()) != item.stash[KNOWN]:
+        item.stash[KERNEL_FAILED] = cudacore_sim.clear_errors() > 0
 
 
 def _live() -> dict[str, int]:

@@ -112,7 +112,8 @@ struct Launch {
   uint32_t multiprocessors = 132; /* for %smid, %nsmid */
   uint64_t grid_id = 0;
   uint64_t printf_limit = 1 << 20;                /* bytes of output kept before more is dropped */
-  std::function<void(const std::string &)> print; /* printf and assert output, in the order of a valid schedule */
+  /* The output of printf and, `is_error`, of failed assertions, in the order of a valid schedule. */
+  std::function<void(const std::string &text, bool is_error)> print;
   uint64_t instruction_limit = 0;                 /* a thread's; 0: none. A guard against endless loops in tests */
 };
 

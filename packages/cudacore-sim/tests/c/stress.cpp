@@ -58,15 +58,18 @@ void work(CUcontext context, CUlibrary library) {
     unsigned callbacks = 0;
     CHECK(cuStreamCreate(&first, round % 2));
     CHECK(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
-    CHECK(cuEventCreate(&event, 0));
-    CHECK(cuMemAllocAsync(&memory, count * sizeof(unsigned), first));
-    CHECK(cuMemsetD32Async(memory, 5, count, first));
+    CHECK(cuEventCreate(&event, round % 2 == 0 ? 0 : CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+    CHECK(cuMemAllocAsync(&memory, (count + 1) * sizeof(unsigned), first));
+    CHECK(cuMemsetD32Async(memory, 5, count + 1, first));
+    CUdeviceptr signal = memory + count * sizeof(unsigned);
     void *arguments[] = {&memory};
     for (int i = 0; i < 3; i++)
       CHECK(cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, count, 1, 1, 0, first, arguments, nullptr));
     CHECK(cuLaunchHostFunc(first, add_one, &callbacks));
     CHECK(cuEventRecord(event, first));
+    CHECK(cuStreamWriteValue32(first, signal, 7, 0));
     CHECK(cuStreamWaitEvent(second, event, 0));
+    CHECK(cuStreamWaitValue32(second, signal, 7, CU_STREAM_WAIT_VALUE_EQ));
     CHECK(cuMemcpyDtoHAsync(numbers.data(), memory, count * sizeof(unsigned), second));
     CHECK(cuMemFreeAsync(memory, second));
     CHECK(cuStreamSynchronize(second));

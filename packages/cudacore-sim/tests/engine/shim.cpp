@@ -126,7 +126,7 @@ void engine_run(void *handle, size_t kernel, const uint32_t *shape, uint32_t sha
   launch.memory = memory;
   launch.instruction_limit = instruction_limit;
   if (print)
-    launch.print = [print](const std::string &text) { print(text.data(), text.size()); };
+    launch.print = [print](const std::string &text, bool) { print(text.data(), text.size()); };
   sim::Fault fault = sim::run(launch);
   std::memset(out, 0, sizeof *out);
   out->kind = static_cast<int32_t>(fault.kind);

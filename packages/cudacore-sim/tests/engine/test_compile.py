@@ -73,7 +73,7 @@ def test_kernel_information(engine: Engine) -> None:
     assert module.parameters("k") == [(0, 32, 8), (32, 8, 8), (40, 8, 8), (48, 4, 4), (56, 8, 8)]
     assert (info["parameter_bytes"], info["static_shared"], info["max_threads"], info["min_blocks"]) == (
         64,
-        132,
+        144,  # 132, padded for the dynamic shared memory behind it
         256,
         2,
     )

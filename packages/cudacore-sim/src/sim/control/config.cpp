@@ -60,9 +60,9 @@ void read_number(const char *name, uint64_t lowest, uint64_t highest, bool unit,
     return;
   std::optional<uint64_t> value = parse_number(text, unit);
   if (!value || *value < lowest || *value > highest) {
-    char wanted[96];
-    std::snprintf(wanted, sizeof wanted, "a number from %llu to %llu", static_cast<unsigned long long>(lowest),
-                  static_cast<unsigned long long>(highest));
+    char wanted[128];
+    std::snprintf(wanted, sizeof wanted, "a number from %llu to %llu%s", static_cast<unsigned long long>(lowest),
+                  static_cast<unsigned long long>(highest), unit ? ", of bytes or with K, M, G or T," : "");
     ignore(name, text, wanted);
     return;
   }

@@ -93,9 +93,10 @@ void report_leaks() {
   Access access;
   size_t count = 0;
   for_each_live([&](int, auto) { count++; });
+  std::string list = describe_live(-1);
   if (count != 0)
     report(std::to_string(count) + (count == 1 ? " object is" : " objects are") + " alive at exit:\n" +
-           describe_live(-1));
+           list.substr(0, list.find_last_not_of('\n') + 1));
 }
 
 struct AtExit {
@@ -157,6 +158,24 @@ int cudasim_last_launch(cudasim_launch *out, char *name, size_t name_capacity, v
   if (arguments != nullptr && copied > 0)
     std::memcpy(arguments, last.arguments.data(), copied);
   return 1;
+}
+
+int cudasim_clear_errors(void) {
+  State &s = state();
+  std::unique_lock<std::mutex> lock(s.mutex);
+  s.executor.settle(lock);
+  for (const ContextPtr &context : s.contexts.all())
+    if (context->error != CUDA_SUCCESS)
+      for (const UnitPtr &unit : outstanding(*context)) /* is skipped, also what waits for a value */
+        s.executor.wait(lock, unit);
+  for (const ContextPtr &context : s.contexts.all())
+    context->error = CUDA_SUCCESS;
+  int failed = 0;
+  for (const auto &device : s.devices) {
+    failed += device->error != CUDA_SUCCESS;
+    device->error = CUDA_SUCCESS;
+  }
+  return failed;
 }
 
 void cudasim_reset_device(void) {

@@ -36,6 +36,7 @@ struct Journal {
   uint64_t position = 0;
   std::vector<uint64_t> counts = std::vector<uint64_t>(entry_count);
   std::vector<Failure> failures;
+  uint64_t injected = 0;
   std::set<std::string> hidden;
   FILE *file = nullptr;
   bool opened = false;
@@ -99,6 +100,7 @@ CUresult next_failure(Entry entry) {
     else
       i++;
   }
+  j.injected += result != CUDA_SUCCESS;
   armed.store(!j.failures.empty(), std::memory_order_release);
   return result;
 }
@@ -159,6 +161,8 @@ uint64_t cudasim_calls(const char *name) {
   Journal &j = journal();
   bool any = false;
   std::vector<bool> wanted = entries_named(name, any);
+  if (!any)
+    return UINT64_MAX;
   std::lock_guard<std::mutex> guard(j.mutex);
   uint64_t calls = 0;
   for (size_t i = 0; i < entry_count; i++)
@@ -176,6 +180,11 @@ int cudasim_fail(const char *name, uint64_t nth, int result) {
   journal().failures.push_back({std::move(entries), nth, static_cast<CUresult>(result)});
   armed.store(true, std::memory_order_release);
   return 0;
+}
+
+uint64_t cudasim_injected(void) {
+  std::lock_guard<std::mutex> guard(journal().mutex);
+  return journal().injected;
 }
 
 int cudasim_hide(const char *name) {
@@ -211,6 +220,7 @@ void cudasim_reset(void) {
   for (uint64_t &count : j.counts)
     count = 0;
   j.failures.clear();
+  j.injected = 0;
   j.hidden.clear();
   armed.store(false, std::memory_order_release);
 }

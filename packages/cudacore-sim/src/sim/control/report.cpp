@@ -4,6 +4,7 @@
 
 #include "config.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <mutex>
 
@@ -22,14 +23,29 @@ Reports &store() {
   return *instance;
 }
 
+void add(const std::string &text) {
+  note(text);
+  if (store().texts.size() < most_reports)
+    store().texts.push_back(text);
+}
+
 } // namespace
 
 void report(const std::string &text) {
   std::lock_guard<std::mutex> guard(store().mutex);
+  add(text);
+}
+
+void report_once(const std::string &text) {
+  std::lock_guard<std::mutex> guard(store().mutex);
+  const std::vector<std::string> &texts = store().texts;
+  if (std::find(texts.begin(), texts.end(), text) == texts.end())
+    add(text);
+}
+
+void note(const std::string &text) {
   if (config().reports)
     std::fprintf(stderr, "cudacore-sim: %s\n", text.c_str());
-  if (store().texts.size() < most_reports)
-    store().texts.push_back(text);
 }
 
 std::vector<std::string> reports() {

@@ -14,6 +14,12 @@ namespace sim {
  */
 void report(const std::string &text);
 
+/* The same, unless a report that says exactly this is there already. */
+void report_once(const std::string &text);
+
+/* Says on stderr alone what is no mistake of the program, such as a limit of the simulator that it has met. */
+void note(const std::string &text);
+
 std::vector<std::string> reports();
 void forget_reports();
 

@@ -8,6 +8,7 @@
 #include "state.h"
 
 #include <atomic>
+#include <bitset>
 #include <pthread.h>
 
 namespace sim {
@@ -102,6 +103,15 @@ CUresult Call::done(CUresult result) {
     lock.unlock();
   note_call(entry, context, result, injected);
   return result;
+}
+
+CUresult unsupported(Entry entry) {
+  static std::bitset<entry_count> said; /* guarded by the state's lock */
+  size_t index = static_cast<size_t>(entry);
+  if (!said[index] && entry != Entry::cuGetExportTable) /* which any program's libraries ask for, and do without */
+    note(std::string(symbol_of(entry)) + " is not simulated, and answers CUDA_ERROR_NOT_SUPPORTED");
+  said[index] = true;
+  return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CallbackScope::CallbackScope(const char *what) { callback = what; }

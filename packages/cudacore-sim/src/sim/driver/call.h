@@ -43,7 +43,7 @@ template <class Body> CUresult enter(Entry entry, bool per_thread, Body body) {
   return call.done(result == CUDA_SUCCESS ? body() : result);
 }
 
-CUresult unsupported(Entry entry);
+CUresult unsupported(Entry entry); /* what is not simulated answers, and says on stderr, once a function */
 
 /* Whether this thread runs a host function or callback, where CUDA calls are forbidden. */
 class CallbackScope {

@@ -9,6 +9,11 @@ namespace sim {
 namespace {
 
 constexpr unsigned api_version = 3020;
+constexpr size_t most_stack = 512 << 10; /* local memory that a thread can have */
+
+size_t round_up(size_t value, size_t unit) {
+  return value > SIZE_MAX - unit ? value : (value + unit - 1) / unit * unit;
+}
 
 bool good_flags(unsigned flags) {
   unsigned schedule = flags & CU_CTX_SCHED_MASK;
@@ -38,10 +43,11 @@ size_t *limit_of(Context &context, CUlimit limit) {
 bool is_limit(CUlimit limit) { return limit >= 0 && limit <= 9; }
 
 CUresult retain_primary(Device &device) {
-  if (device.error != CUDA_SUCCESS)
-    return device.error;
-  if (device.primary == nullptr)
+  if (device.primary == nullptr) {
+    if (device.error != CUDA_SUCCESS)
+      return device.error;
     device.primary = new_context(device, device.primary_flags, true);
+  }
   device.primary_references++;
   return CUDA_SUCCESS;
 }
@@ -60,13 +66,54 @@ CUresult create(CUcontext *out, unsigned flags, CUdevice ordinal) {
   return CUDA_SUCCESS;
 }
 
+/* One that may be made current: also one that has ended, as whoever restores what was current does. Its use fails. */
+CUresult find_any_context(CUcontext handle, ContextPtr &out) {
+  const auto &ended = state().ended_contexts;
+  auto found = ended.find(value_of(handle));
+  if (found == ended.end())
+    return find_context(handle, out);
+  out = found->second;
+  return CUDA_SUCCESS;
+}
+
+/* How much of each kind dies with a context. */
+std::map<std::string, size_t> contents_of(const ContextPtr &context) {
+  State &s = state();
+  std::map<std::string, size_t> counts;
+  auto is_in_it = [&](const auto &object) { return object->context.lock() == context; };
+  for (const AllocationPtr &allocation : s.memory.all())
+    if (!allocation->internal && !allocation->freed && is_in_it(allocation))
+      counts[describe(*allocation)]++;
+  for (const auto &event : s.events.all())
+    if (is_in_it(event))
+      counts["event"]++;
+  for (const auto &module : s.modules.all())
+    if (!module->of_library && is_in_it(module))
+      counts["module"]++;
+  if (!context->streams.empty())
+    counts["stream"] = context->streams.size();
+  return counts;
+}
+
+/* What can still be used should be destroyed first: whoever has it finds it gone. After an error nothing can be. */
+void report_contents(const ContextPtr &context, const char *by) {
+  std::string text;
+  for (const auto &[kind, count] : contents_of(context))
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " x " + kind;
+  if (!text.empty() && context->error == CUDA_SUCCESS)
+    report(std::string(by) + " destroys a context with what is alive in it: " + text);
+}
+
 } // namespace
 
+/* All contexts of the device fail, and those that come. */
 void Context::fail(CUresult code) {
-  if (error == CUDA_SUCCESS)
-    error = code;
-  if (device->error == CUDA_SUCCESS)
-    device->error = code;
+  auto note = [code](CUresult &where) { where = where == CUDA_SUCCESS ? code : where; };
+  note(error);
+  note(device->error);
+  for (const ContextPtr &other : state().contexts.all())
+    if (other->device == device)
+      note(other->error);
 }
 
 std::vector<ContextPtr> &context_stack() {
@@ -119,6 +166,7 @@ ContextPtr new_context(Device &device, unsigned flags, bool primary) {
     if (primary)
       device.primary_handle = context->handle;
   }
+  s.ended_contexts.erase(context->handle);
   context->legacy = std::make_shared<Stream>();
   context->legacy->context = context;
   context->legacy->legacy = true;
@@ -134,7 +182,11 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
   if (context->destroyed)
     return; /* by another thread, while the lock was given up */
   context->destroyed = true;
-  const char *by = Call::active() ? symbol_of(Call::current().entry) : "cudasim_reset_device";
+  const char *by = "cudasim_reset_device";
+  if (Call::active()) {
+    by = symbol_of(Call::current().entry);
+    report_contents(context, by);
+  }
   for (const AllocationPtr &allocation : s.memory.all())
     if (allocation->context.lock() == context)
       release_memory(allocation, by);
@@ -153,6 +205,7 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
       s.functions.remove(function->handle);
   context->placements.clear();
   context->map = nullptr;
+  s.ended_contexts[context->handle] = context;
   s.contexts.remove(context->handle, !context->primary);
 }
 
@@ -202,7 +255,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
   Device *device = nullptr;
   if (CUresult result = find_device(dev, device))
     return result;
-  if (!good_flags(flags))
+  if (!good_flags(flags) || (flags & CU_CTX_MAP_HOST) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   device->primary_flags = flags;
   if (device->primary != nullptr)
@@ -263,7 +316,7 @@ CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
   ContextPtr context;
   if (ctx == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_context(ctx, context))
+  if (CUresult result = find_any_context(ctx, context))
     return result;
   context_stack().push_back(context);
   return CUDA_SUCCESS;
@@ -283,7 +336,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx) {
   std::vector<ContextPtr> &stack = context_stack();
   ContextPtr context;
   if (ctx != nullptr)
-    if (CUresult result = find_context(ctx, context))
+    if (CUresult result = find_any_context(ctx, context))
       return result;
   if (!stack.empty())
     stack.pop_back();
@@ -311,16 +364,14 @@ CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
       return result;
   if (context == nullptr)
     return CUDA_ERROR_INVALID_CONTEXT;
-  if (context->destroyed)
-    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   *device = context->device->ordinal;
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetFlags(unsigned int *flags) {
-  ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  ContextPtr context = current_context();
+  if (context == nullptr)
+    return CUDA_ERROR_INVALID_CONTEXT;
   if (flags == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   *flags = context->primary ? context->flags | CU_CTX_MAP_HOST : context->flags;
@@ -333,7 +384,7 @@ CUresult cuCtxSetFlags(unsigned int flags) {
     return result;
   if (!good_flags(flags))
     return CUDA_ERROR_INVALID_VALUE;
-  context->flags = flags;
+  context->flags = (flags & ~static_cast<unsigned>(CU_CTX_MAP_HOST)) | (context->flags & CU_CTX_MAP_HOST);
   return CUDA_SUCCESS;
 }
 
@@ -342,7 +393,7 @@ CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
   if (ctxId == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   if (ctx != nullptr)
-    if (CUresult result = find_context(ctx, context))
+    if (CUresult result = find_any_context(ctx, context))
       return result;
   if (context == nullptr)
     return CUDA_ERROR_INVALID_CONTEXT;
@@ -393,15 +444,34 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   size_t *field = limit_of(*context, limit);
   if (field == nullptr)
     return is_limit(limit) ? CUDA_ERROR_UNSUPPORTED_LIMIT : CUDA_ERROR_INVALID_VALUE;
-  if (limit == CU_LIMIT_MAX_L2_FETCH_GRANULARITY && value > 128)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
+  switch (limit) {
+  case CU_LIMIT_STACK_SIZE:
+    if (value > most_stack)
+      return CUDA_ERROR_INVALID_VALUE;
+    value = round_up(value, 16);
+    break;
+  case CU_LIMIT_PRINTF_FIFO_SIZE:
+    value = round_up(std::max(value, size_t{512} << 10), 256);
+    break;
+  case CU_LIMIT_MALLOC_HEAP_SIZE:
     value = std::max(value, size_t{4} << 20);
-  if (limit == CU_LIMIT_PRINTF_FIFO_SIZE)
-    value = std::max(value, size_t{512} << 10);
-  if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE) {
-    constexpr size_t way = 3932160; /* it is set aside by ways of the cache */
-    value = std::min((value + way - 1) / way, size_t{10}) * way;
+    break;
+  case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+    value = std::max(value, size_t{32});
+    break;
+  case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+    if (value > 128)
+      return CUDA_ERROR_INVALID_VALUE;
+    break;
+  case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: {
+    CUdevice_attribute most = CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE;
+    if (value > static_cast<size_t>(device_attribute(most, *context->device)))
+      return CUDA_ERROR_INVALID_VALUE;
+    value = round_up(value, 3932160); /* it is set aside by ways of the cache */
+    break;
+  }
+  default:
+    break;
   }
   *field = value;
   return CUDA_SUCCESS;
@@ -416,6 +486,8 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
       return result;
   if (context == nullptr)
     return CUDA_ERROR_INVALID_CONTEXT;
+  if (context->destroyed)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   *version = api_version;
   return CUDA_SUCCESS;
 }

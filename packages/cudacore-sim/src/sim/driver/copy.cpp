@@ -40,13 +40,21 @@ CUresult check(const Context &context, const Side &side, const Shape &shape, boo
   return CUDA_SUCCESS;
 }
 
+/* Memory of a pool of the host, not of a node of it, is nothing that functions for device memory take. */
+AllocationPtr in_host_pool(const Side &side) {
+  AllocationPtr found = side.place == Place::device ? state().memory.find(side.address) : nullptr;
+  bool is_pooled = found != nullptr && found->pool != nullptr && !found->pool->is_managed();
+  return is_pooled && found->pool->properties.location.type == CU_MEM_LOCATION_TYPE_HOST ? found : nullptr;
+}
+
 /* Where a side is when the work runs. */
 class View {
 public:
   /* False: it is not there any more. Takes the state's lock. */
   bool open(Context &context, const Checked &what, bool write) {
     if (!what.known) {
-      spans.push_back({what.side.address, what.side.address + what.bytes, handle_of<std::byte *>(what.side.address)});
+      spans.push_back(
+          {what.side.address, what.side.address + what.bytes, handle_of<std::byte *>(what.side.address), nullptr});
       return true;
     }
     State &s = state();
@@ -60,7 +68,8 @@ public:
     }
     while (address < end) {
       AllocationPtr allocation = s.memory.find(address);
-      spans.push_back({address, allocation->end(), allocation->host + (address - allocation->base)});
+      spans.push_back(
+          {address, allocation->end(), allocation->host + (address - allocation->base), allocation->backing()});
       address = allocation->end();
     }
     return true;
@@ -77,6 +86,7 @@ private:
   struct Span {
     uint64_t begin, end;
     std::byte *host;
+    std::shared_ptr<const void> backing;
   };
   std::vector<Span> spans;
 };
@@ -138,6 +148,8 @@ std::shared_ptr<std::vector<std::byte>> read_now(Checked &from, const Shape &sha
 CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape, Return when) {
   if (shape.width == 0 || shape.height == 0 || shape.depth == 0)
     return CUDA_SUCCESS;
+  if (in_host_pool(to) != nullptr || in_host_pool(from) != nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   ContextPtr context = stream->context.lock();
   Checked target, source;
   if (CUresult result = check(*context, to, shape, true, target))
@@ -173,6 +185,8 @@ CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint3
     return CUDA_ERROR_INVALID_VALUE;
   ContextPtr context = stream->context.lock();
   Checked target;
+  if (AllocationPtr pooled = in_host_pool(to); pooled != nullptr && !may_access(*context, *pooled, true))
+    return CUDA_ERROR_INVALID_VALUE; /* a device that has access may fill it */
   if (CUresult result = check(*context, to, shape, true, target))
     return result;
   enqueue(stream, new_unit("fill", context, [context, target, shape, value, bytes] {

@@ -2,6 +2,8 @@
 /* cuMemcpy* of bytes in a row, and of boxes. */
 #include "copy.h"
 
+#include <algorithm>
+
 namespace sim {
 namespace {
 
@@ -73,7 +75,7 @@ template <class Parameters> CUresult box3(CUstream handle, const Parameters *p, 
   Side to{}, from{};
   if (CUresult result = find_stream(handle, stream))
     return result;
-  if (p == nullptr || p->srcLOD != 0 || p->dstLOD != 0)
+  if (p == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   Shape shape{p->WidthInBytes, p->Height, p->Depth};
   if (CUresult result = side_of(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, p->srcZ,
@@ -92,14 +94,14 @@ CUresult good_peers(CUcontext to, CUcontext from) {
   return find_context(from, context);
 }
 
-CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, size_t attributes, size_t *failed,
-               CUstream handle) {
+CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, size_t *failed, CUstream handle) {
   StreamPtr stream;
   if (failed != nullptr)
     *failed = SIZE_MAX;
   if (CUresult result = find_stream(handle, stream))
     return result;
-  if (to == nullptr || from == nullptr || sizes == nullptr || count == 0 || attributes > count || stream->legacy)
+  if (to == nullptr || from == nullptr || sizes == nullptr || stream->legacy ||
+      std::find(sizes, sizes + count, size_t{0}) != sizes + count)
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; i++)
     if (CUresult result = copy(stream, either(to[i]), either(from[i]), {sizes[i]}, Return::at_once)) {
@@ -181,9 +183,15 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) 
 CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
                             CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx,
                             CUstream hStream) {
-  if (attrs == nullptr || attrsIdxs == nullptr || numAttrs == 0)
+  if (attrs == nullptr || attrsIdxs == nullptr || numAttrs == 0 || numAttrs > count || attrsIdxs[0] != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  return batch(dsts, srcs, sizes, count, numAttrs, failIdx, hStream);
+  for (size_t i = 0; i < numAttrs; i++) {
+    bool in_order = attrsIdxs[i] < count && (i == 0 || attrsIdxs[i] > attrsIdxs[i - 1]);
+    if (!in_order || attrs[i].srcAccessOrder < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+        attrs[i].srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY)
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  return batch(dsts, srcs, sizes, count, failIdx, hStream);
 }
 
 CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,

@@ -260,9 +260,9 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev) {
+CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType, CUdevice dev) {
   Device *device = nullptr;
-  if (pi == nullptr || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+  if (pi == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_device(dev, device))
     return result;

@@ -48,10 +48,10 @@ CUresult free_after_work(const AllocationPtr &allocation) {
   return CUDA_SUCCESS;
 }
 
-/* A context that failed says so before anything else; without one there is nothing to say. */
+/* A context that failed, or is no more, says so before anything else; without one there is nothing to say. */
 CUresult current_error() {
   ContextPtr context = current_context();
-  return context != nullptr ? context->error : CUDA_SUCCESS;
+  return context != nullptr ? usable(context) : CUDA_SUCCESS;
 }
 
 AllocationPtr allocation_at(uint64_t base) {
@@ -77,18 +77,30 @@ std::byte *map_host_memory(uint64_t size) {
 
 void unmap_host_memory(std::byte *memory, uint64_t size) { munmap(memory, whole_pages(size)); }
 
+void hide_from_host(Allocation &mapping) {
+  if (mapping.on_host)
+    mmap(handle_of<void *>(mapping.base), mapping.size, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  mapping.on_host = false;
+}
+
 void release_memory(const AllocationPtr &allocation, const char *by) {
   State &s = state();
-  if (allocation->exported != nullptr && allocation->exported->withdraw())
+  bool is_kept = allocation->exported != nullptr && allocation->exported->withdraw(); /* what they see stays */
+  if (is_kept)
     report(std::string(by) + " frees memory that another process has open: " + s.memory.explain(allocation->base));
   s.memory.remove(allocation, by);
   switch (allocation->kind) {
   case Allocation::Kind::device:
     allocation->device->discharge(allocation->size);
-    s.arena.give_back(allocation->base, allocation->size);
+    if (!is_kept)
+      s.arena.give_back(allocation->base, allocation->size);
     break;
   case Allocation::Kind::pooled:
-    allocation->pool->give_back(*allocation);
+    if (allocation->pool->destroyed)
+      allocation->pool->trim(0);
+    if (!is_kept)
+      allocation->pool->give_back(*allocation);
     break;
   case Allocation::Kind::imported:
     s.arena.give_back(allocation->base, allocation->size);
@@ -97,8 +109,10 @@ void release_memory(const AllocationPtr &allocation, const char *by) {
   case Allocation::Kind::managed:
     unmap_host_memory(allocation->host, allocation->size);
     break;
-  case Allocation::Kind::registered:
   case Allocation::Kind::mapped:
+    hide_from_host(*allocation);
+    break;
+  case Allocation::Kind::registered:
     break;
   }
 }
@@ -109,10 +123,10 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
   ContextPtr context;
   if (CUresult result = need_context(context))
     return result;
-  if (free == nullptr || total == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *total = context->device->memory;
-  *free = context->device->memory - context->device->used;
+  if (total != nullptr)
+    *total = context->device->memory;
+  if (free != nullptr)
+    *free = context->device->memory - context->device->used;
   return CUDA_SUCCESS;
 }
 
@@ -150,7 +164,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
   if (dptr == 0)
     return CUDA_SUCCESS;
   AllocationPtr allocation = allocation_at(dptr);
-  if (allocation == nullptr || allocation->freed)
+  if (allocation == nullptr || allocation->freed || allocation->internal)
     return bad_free(dptr);
   if (ContextPtr context = allocation->context.lock())
     if (CUresult result = usable(context))
@@ -161,7 +175,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
     return free_after_work(allocation);
   case Allocation::Kind::pooled: {
     for (const ContextPtr &context : state().contexts.all())
-      if (context->device == allocation->device)
+      if (context->device == allocation->device || allocation->device == nullptr)
         if (CUresult result = synchronize(context))
           return result;
     if (allocation->freed || state().memory.find(dptr) != allocation)
@@ -176,8 +190,12 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
+  if (CUresult result = current_error())
+    return result;
   AllocationPtr allocation = state().memory.find(dptr);
-  if (allocation == nullptr || allocation->freed)
+  bool is_in_host_pool = allocation != nullptr && allocation->pool != nullptr && allocation->device == nullptr &&
+                         !allocation->pool->is_managed();
+  if (allocation == nullptr || allocation->freed || is_in_host_pool)
     return CUDA_ERROR_NOT_FOUND;
   if (pbase != nullptr)
     *pbase = allocation->base;
@@ -191,12 +209,16 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
   ContextPtr context;
   if (CUresult result = need_context(context))
     return result;
-  if (pp == nullptr || bytesize == 0 || (Flags & ~known) != 0)
+  if (pp == nullptr || (Flags & ~known) != 0)
     return CUDA_ERROR_INVALID_VALUE;
+  if (bytesize == 0) {
+    *pp = nullptr;
+    return CUDA_SUCCESS;
+  }
   AllocationPtr allocation;
-  /* With unified addressing all of it is mapped, whether it was asked for or not. */
-  CUresult result =
-      new_host_memory(context, Allocation::Kind::pinned, bytesize, Flags | CU_MEMHOSTALLOC_DEVICEMAP, allocation);
+  /* With unified addressing all of it is mapped and portable, whether it was asked for or not; the one is told. */
+  unsigned told = (Flags & ~static_cast<unsigned>(CU_MEMHOSTALLOC_PORTABLE)) | CU_MEMHOSTALLOC_DEVICEMAP;
+  CUresult result = new_host_memory(context, Allocation::Kind::pinned, bytesize, told, allocation);
   if (result == CUDA_SUCCESS)
     *pp = allocation->host;
   return result;
@@ -217,8 +239,8 @@ CUresult cuMemFreeHost(void *p) {
 }
 
 CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
-  constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
-                             CU_MEMHOSTREGISTER_READ_ONLY;
+  /* Not CU_MEMHOSTREGISTER_IOMEMORY: there is no memory of other devices here. */
+  constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
   ContextPtr context;
   if (CUresult result = need_context(context))
     return result;
@@ -240,21 +262,24 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   allocation->host = static_cast<std::byte *>(p);
   allocation->device = context->device;
   allocation->context = context;
-  allocation->flags = Flags | CU_MEMHOSTALLOC_DEVICEMAP;
+  allocation->flags = (Flags & CU_MEMHOSTREGISTER_PORTABLE) | CU_MEMHOSTREGISTER_DEVICEMAP;
   state().memory.add(allocation);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemHostUnregister(void *p) {
-  AllocationPtr allocation = allocation_at(value_of(p));
-  if (allocation == nullptr || allocation->kind != Allocation::Kind::registered)
-    return p == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  AllocationPtr allocation = state().memory.find(value_of(p));
+  if (p != nullptr && allocation == nullptr)
+    return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  if (p == nullptr || allocation->kind != Allocation::Kind::registered || allocation->base != value_of(p))
+    return CUDA_ERROR_INVALID_VALUE;
   return free_after_work(allocation);
 }
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
   AllocationPtr allocation = state().memory.find(value_of(p));
-  if (pdptr == nullptr || Flags != 0 || allocation == nullptr || !allocation->host_accessible())
+  if (pdptr == nullptr || Flags != 0 || allocation == nullptr || !allocation->host_accessible() ||
+      allocation->kind == Allocation::Kind::managed)
     return CUDA_ERROR_INVALID_VALUE;
   *pdptr = value_of(p);
   return CUDA_SUCCESS;
@@ -262,9 +287,12 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int 
 
 CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p) {
   AllocationPtr allocation = state().memory.find(value_of(p));
-  if (pFlags == nullptr || allocation == nullptr || allocation->kind != Allocation::Kind::pinned)
+  using Kind = Allocation::Kind;
+  if (pFlags == nullptr || allocation == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  *pFlags = allocation->flags;
+  if (allocation->kind != Kind::pinned && allocation->kind != Kind::registered && allocation->kind != Kind::managed)
+    return CUDA_ERROR_INVALID_VALUE;
+  *pFlags = allocation->kind == Kind::managed ? CU_MEMHOSTALLOC_DEVICEMAP : allocation->flags;
   return CUDA_SUCCESS;
 }
 

@@ -48,11 +48,6 @@ const char *base_name_of(Entry entry) {
   return names[index] != nullptr ? names[index] : names[index - 1];
 }
 
-CUresult unsupported(Entry entry) {
-  (void)entry; /* the log of calls has the name and the result */
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-
 } // namespace sim
 
 extern "C" {

@@ -14,6 +14,14 @@ CUresult find_event(CUevent handle, std::shared_ptr<Event> &out) {
   return context == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : usable(context);
 }
 
+/* The unit that stands for a record, to be submitted. */
+UnitPtr record(Event &event, const ContextPtr &context) {
+  event.recorded = new_unit("event record", context);
+  if (std::shared_ptr<SharedEvent> shared = event.shared)
+    event.recorded->finish = [shared, number = shared->submit()] { shared->complete(number); };
+  return event.recorded;
+}
+
 } // namespace
 
 UnitPtr latest_record(Event &event) {
@@ -60,6 +68,34 @@ CUresult cuEventDestroy_v2(CUevent hEvent) {
   return context != nullptr ? context->error : CUDA_SUCCESS;
 }
 
+CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
+  ContextPtr context;
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_context(hCtx, context))
+    return result;
+  if (CUresult result = find_event(hEvent, event))
+    return result;
+  if (context != event->context.lock())
+    return CUDA_ERROR_INVALID_HANDLE;
+  state().executor.submit(record(*event, context), outstanding(*context));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
+  ContextPtr context;
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_context(hCtx, context))
+    return result;
+  if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
+    return result;
+  if (UnitPtr recorded = latest_record(*event)) {
+    UnitPtr gate = new_unit("event wait of a context", context);
+    state().executor.submit(gate, {context->gate, recorded});
+    context->gate = gate;
+  }
+  return CUDA_SUCCESS;
+}
+
 CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
   StreamPtr stream;
   std::shared_ptr<Event> event;
@@ -71,11 +107,9 @@ CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int f
     return result;
   if (stream->context.lock() != event->context.lock())
     return CUDA_ERROR_INVALID_HANDLE;
-  UnitPtr unit = new_unit("event record", stream->context.lock());
-  if (std::shared_ptr<SharedEvent> shared = event->shared)
-    unit->finish = [shared, number = shared->submit()] { shared->complete(number); };
-  event->recorded = unit;
-  enqueue(stream, unit);
+  if (flags != 0) /* for captures alone */
+    return CUDA_ERROR_ILLEGAL_STATE;
+  enqueue(stream, record(*event, stream->context.lock()));
   return CUDA_SUCCESS;
 }
 
@@ -106,11 +140,11 @@ CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEn
     return result;
   if (CUresult result = find_event(hEnd, end))
     return result;
-  if (pMilliseconds == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
   if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 || start->recorded == nullptr ||
       end->recorded == nullptr || start->context.lock() != end->context.lock())
     return CUDA_ERROR_INVALID_HANDLE;
+  if (pMilliseconds == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   state().executor.poll();
   if (!start->recorded->done || !end->recorded->done)
     return CUDA_ERROR_NOT_READY;

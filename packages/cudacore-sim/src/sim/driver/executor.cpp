@@ -198,6 +198,13 @@ void Executor::wait_all(std::unique_lock<std::mutex> &lock) {
   waiters--;
 }
 
+void Executor::settle(std::unique_lock<std::mutex> &lock) {
+  waiters++;
+  work_there.notify_all();
+  progress.wait(lock, [&] { return ready.empty() && idle == workers; });
+  waiters--;
+}
+
 void Executor::poll() {
   if (config().shuffle)
     last_submission = 0;

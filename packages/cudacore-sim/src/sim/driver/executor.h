@@ -55,6 +55,9 @@ public:
   void wait(std::unique_lock<std::mutex> &lock, const UnitPtr &unit);
   void wait_all(std::unique_lock<std::mutex> &lock);
 
+  /* Gives the lock up until nothing runs or can run: what is left waits for values in memory. */
+  void settle(std::unique_lock<std::mutex> &lock);
+
   /* Tells that somebody looks whether work is done: in shuffle mode, work that is held back may then start. */
   void poll();
 

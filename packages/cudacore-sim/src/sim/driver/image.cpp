@@ -7,9 +7,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -138,6 +137,21 @@ bool is_mapped(uint64_t address, uint64_t bytes) {
   return true;
 }
 
+/* What an image is, by its first four bytes; of a shorter text no more than that is read. 0: none of these. */
+static uint32_t magic_of(const void *code) {
+  const auto *bytes = static_cast<const unsigned char *>(code);
+  uint64_t address = reinterpret_cast<uint64_t>(code);
+  uint32_t magic = 0;
+  for (size_t i = 0; i < sizeof magic; i++) {
+    if (((address + i) % page == 0 || i == 0) && !is_mapped(address + i, 1))
+      return 0;
+    if (bytes[i] == 0)
+      return 0;
+    magic |= uint32_t{bytes[i]} << 8 * i;
+  }
+  return magic;
+}
+
 std::shared_ptr<Image> Image::take(std::vector<char> bytes) {
   auto image = std::make_shared<Image>();
   image->bytes = std::move(bytes);
@@ -146,17 +160,15 @@ std::shared_ptr<Image> Image::take(std::vector<char> bytes) {
 
 std::shared_ptr<Image> Image::copy(const void *code) {
   FatWrapper wrapper{};
-  uint32_t magic = 0;
-  size_t size = 0;
-  if (is_mapped(reinterpret_cast<uint64_t>(code), sizeof wrapper))
+  if (magic_of(code) == wrapper_magic && is_mapped(reinterpret_cast<uint64_t>(code), sizeof wrapper)) {
     std::memcpy(&wrapper, code, sizeof wrapper);
-  if (wrapper.magic == wrapper_magic)
     code = wrapper.data;
+  }
   const char *data = static_cast<const char *>(code);
   uint64_t address = reinterpret_cast<uint64_t>(code);
+  uint32_t magic = magic_of(code);
+  size_t size = 0;
   FatHeader header{};
-  if (is_mapped(address, sizeof magic))
-    std::memcpy(&magic, code, sizeof magic);
   if (magic == fat_magic && is_mapped(address, sizeof header)) {
     std::memcpy(&header, code, sizeof header);
     size = header.bytes < largest ? header.header_bytes + header.bytes : 0;
@@ -177,6 +189,12 @@ CUresult Image::prepare() {
     std::vector<char>().swap(bytes);
   });
   return result;
+}
+
+bool Image::is_code() const {
+  uint32_t magic = 0;
+  return (read_at(bytes, 0, magic) && (magic == fat_magic || std::memcmp(&magic, "\177ELF", 4) == 0)) ||
+         starts_as_ptx({bytes.data(), bytes.size()});
 }
 
 CUresult Image::understand() {
@@ -224,10 +242,11 @@ CUresult Image::read_ptx(const char *text, size_t size) {
   }
   CompileResult compilation = compile(text, size);
   if (compilation.module == nullptr) {
-    messages = compilation.log;
+    messages = compilation.log.substr(0, compilation.log.find_last_not_of('\n') + 1);
     switch (compilation.failure) {
     case CompileResult::Failure::unsupported_instruction:
-      report("PTX with an instruction that the simulator does not have: " + messages);
+      /* Loading it again, as one does who wants the log, is no other mistake. */
+      report_once("PTX with an instruction that the simulator does not have: " + messages);
       return CUDA_ERROR_INVALID_PTX;
     case CompileResult::Failure::unsupported_version:
       return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
@@ -314,11 +333,16 @@ CUresult Image::read_fat_binary() {
 }
 
 bool read_file(const char *name, std::vector<char> &out) {
-  std::ifstream file(name, std::ios::binary);
-  if (!file)
+  std::FILE *file = std::fopen(name, "rbe");
+  if (file == nullptr)
     return false;
-  out.assign(std::istreambuf_iterator<char>(file), {});
-  return !file.bad();
+  out.clear();
+  char part[65536];
+  for (size_t got = 0; (got = std::fread(part, 1, sizeof part, file)) > 0;)
+    out.insert(out.end(), part, part + got);
+  bool complete = std::ferror(file) == 0; /* a folder can be opened, and not read */
+  std::fclose(file);
+  return complete;
 }
 
 bool unpack_lz4(const char *data, size_t size, std::vector<char> &out) {

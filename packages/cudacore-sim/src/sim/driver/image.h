@@ -22,6 +22,9 @@ public:
   static std::shared_ptr<Image> copy(const void *code);
   static std::shared_ptr<Image> take(std::vector<char> bytes);
 
+  /* Whether they begin as code does; what does not is refused without a look at the rest. */
+  bool is_code() const;
+
   /* Understands the bytes, once; long-running, so without the state's lock. */
   CUresult prepare();
 

@@ -45,8 +45,9 @@ std::unique_ptr<Export> Export::make(Arena &arena, Shared kind, const Device *de
 }
 
 Export::~Export() {
-  withdraw();
-  arena.give_back(address, sizeof(Record));
+  /* Another record in its place would seem to be held. */
+  if (!withdraw())
+    arena.give_back(address, sizeof(Record));
 }
 
 bool Export::withdraw() {

@@ -101,10 +101,11 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
   }
   if (--allocation->opens > 0)
     return CUDA_SUCCESS;
-  CUresult result = synchronize(allocation->context.lock());
+  for (const ContextPtr &user : state().contexts.all())
+    synchronize(user);
   if (state().memory.find(dptr) == allocation)
     release_memory(allocation, "cuIpcCloseMemHandle");
-  return result;
+  return usable(context);
 }
 
 } // namespace api

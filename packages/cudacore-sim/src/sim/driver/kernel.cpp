@@ -12,7 +12,10 @@ constexpr int most_ordinary_shared = 49152;
 CUresult read_attribute(const Callable &what, CUfunction_attribute attribute, const Device &device, int *out) {
   const KernelInfo &kernel = what.info();
   const KernelSettings &settings = *what.settings;
-  auto required = [&](size_t i) { return static_cast<int>(kernel.required_cluster[i]); };
+  auto cluster = [&](size_t i) {
+    int set = settings.get(attribute, 0);
+    return set != 0 ? set : static_cast<int>(kernel.required_cluster[i]);
+  };
   switch (static_cast<int>(attribute)) {
   case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
     *out = most_threads(kernel, device);
@@ -47,25 +50,23 @@ CUresult read_attribute(const Callable &what, CUfunction_attribute attribute, co
     *out = most_dynamic_shared(kernel, settings);
     break;
   case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-    *out = settings.carveout;
+    *out = settings.get(attribute, -1);
     break;
   case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
-    *out = kernel.explicit_cluster && required(0) == 0;
+    *out = kernel.explicit_cluster;
     break;
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
-    *out = settings.cluster[0] ? settings.cluster[0] : required(0);
+    *out = cluster(0);
     break;
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
-    *out = settings.cluster[1] ? settings.cluster[1] : required(1);
+    *out = cluster(1);
     break;
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-    *out = settings.cluster[2] ? settings.cluster[2] : required(2);
+    *out = cluster(2);
     break;
   case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-    *out = settings.non_portable_cluster;
-    break;
   case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    *out = settings.cluster_scheduling;
+    *out = settings.get(attribute, 0);
     break;
   default:
     return CUDA_ERROR_INVALID_VALUE;
@@ -75,31 +76,28 @@ CUresult read_attribute(const Callable &what, CUfunction_attribute attribute, co
 
 CUresult write_attribute(const Callable &what, CUfunction_attribute attribute, int value, const Device &device) {
   const KernelInfo &kernel = what.info();
-  KernelSettings &settings = *what.settings;
   int largest = device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device) -
                 static_cast<int>(kernel.static_shared_bytes);
-  auto set = [&](int &field, int lowest, int highest) {
+  auto set = [&](int lowest, int highest) {
     if (value < lowest || value > highest)
       return CUDA_ERROR_INVALID_VALUE;
-    field = value;
+    what.settings->values[attribute] = value;
     return CUDA_SUCCESS;
   };
   switch (static_cast<int>(attribute)) {
   case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-    return set(settings.dynamic_shared, 0, largest);
+    return set(0, largest);
   case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-    return set(settings.carveout, -1, 100);
+    return set(-1, 100);
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
-    return set(settings.cluster[0], 0, INT32_MAX);
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
-    return set(settings.cluster[1], 0, INT32_MAX);
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-    return set(settings.cluster[2], 0, INT32_MAX);
+    return set(0, INT32_MAX);
   case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-    settings.non_portable_cluster = value;
-    return CUDA_SUCCESS;
+    value = value != 0;
+    return set(0, 1);
   case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    return set(settings.cluster_scheduling, 0, 2);
+    return set(0, 2);
   default:
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -127,7 +125,8 @@ CUresult on_device(CUkernel handle, CUdevice ordinal, Callable &out, Device *&de
     return result;
   if (CUresult result = find_device(ordinal, device))
     return result;
-  out = {kernel->image, kernel->index, nullptr, &kernel->settings[ordinal], kernel};
+  std::shared_ptr<KernelSettings> settings = kernel->settings_on(*device);
+  out = {kernel->image, kernel->index, nullptr, settings.get(), settings};
   return CUDA_SUCCESS;
 }
 
@@ -135,42 +134,42 @@ CUresult on_device(CUkernel handle, CUdevice ordinal, Callable &out, Device *&de
 
 int most_threads(const KernelInfo &kernel, const Device &device) {
   int most = device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device);
-  for (const Dim3 &given : {kernel.max_threads, kernel.required_threads})
-    if (given[0] != 0) {
-      uint64_t threads = uint64_t{given[0]} * std::max(given[1], 1u) * std::max(given[2], 1u);
-      most = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(most), threads));
-    }
-  return most;
+  const Dim3 &given = kernel.max_threads;
+  uint64_t threads = uint64_t{given[0]} * std::max(given[1], 1u) * std::max(given[2], 1u);
+  return threads != 0 ? static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(most), threads)) : most;
 }
 
 /* PTX has no limit on registers; a compiler for the device would keep to the device's. */
 uint32_t register_count(const KernelInfo &kernel) { return std::clamp(kernel.registers, 4u, 255u); }
 
 int most_dynamic_shared(const KernelInfo &kernel, const KernelSettings &settings) {
-  if (settings.dynamic_shared >= 0)
-    return settings.dynamic_shared;
-  return std::max(most_ordinary_shared - static_cast<int>(kernel.static_shared_bytes), 0);
+  int ordinary = std::max(most_ordinary_shared - static_cast<int>(kernel.static_shared_bytes), 0);
+  return settings.get(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, ordinary);
+}
+
+uint64_t most_cluster_blocks(const KernelSettings &settings) {
+  return settings.get(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 0) != 0 ? 16 : 8;
 }
 
 namespace api {
 
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
   Callable what;
-  if (CUresult result = find_callable(hfunc, nullptr, what))
+  if (CUresult result = find_function(hfunc, what))
     return result;
   return pi == nullptr ? CUDA_ERROR_INVALID_VALUE : read_attribute(what, attrib, *what.context->device, pi);
 }
 
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   Callable what;
-  if (CUresult result = find_callable(hfunc, nullptr, what))
+  if (CUresult result = find_function(hfunc, what))
     return result;
   return write_attribute(what, attrib, value, *what.context->device);
 }
 
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   Callable what;
-  if (CUresult result = find_callable(hfunc, nullptr, what))
+  if (CUresult result = find_function(hfunc, what))
     return result;
   return config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_ERROR_INVALID_VALUE
                                                                                    : CUDA_SUCCESS;
@@ -178,7 +177,7 @@ CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
 
 CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
   Callable what;
-  if (CUresult result = find_callable(hfunc, nullptr, what))
+  if (CUresult result = find_function(hfunc, what))
     return result;
   return config < CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE || config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
              ? CUDA_ERROR_INVALID_VALUE
@@ -187,24 +186,26 @@ CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
 
 CUresult cuFuncGetName(const char **name, CUfunction hfunc) {
   Callable what;
-  if (CUresult result = find_callable(hfunc, nullptr, what))
-    return result;
-  if (name == nullptr)
+  if (name == nullptr || hfunc == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_function(hfunc, what))
+    return result;
   *name = what.info().name.c_str();
   return CUDA_SUCCESS;
 }
 
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
   Callable what;
-  if (CUresult result = find_callable(func, nullptr, what))
+  if (func == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_function(func, what))
     return result;
   return parameter_info(what.info(), paramIndex, paramOffset, paramSize);
 }
 
 CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount) {
   Callable what;
-  if (CUresult result = find_callable(func, nullptr, what))
+  if (CUresult result = find_function(func, what))
     return result;
   if (paramCount == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
@@ -214,7 +215,7 @@ CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount) {
 
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
   Callable what;
-  if (CUresult result = find_callable(function, nullptr, what))
+  if (CUresult result = find_function(function, what))
     return result;
   if (state == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
@@ -224,7 +225,7 @@ CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
 
 CUresult cuFuncLoad(CUfunction function) {
   Callable what;
-  return find_callable(function, nullptr, what);
+  return find_function(function, what);
 }
 
 CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
@@ -254,17 +255,22 @@ CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice d
 
 CUresult cuKernelGetName(const char **name, CUkernel hfunc) {
   std::shared_ptr<Kernel> kernel;
+  if (name == nullptr || hfunc == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_kernel(hfunc, kernel))
     return result;
-  if (name == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
   *name = info_of(*kernel).name.c_str();
   return CUDA_SUCCESS;
 }
 
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
   std::shared_ptr<Kernel> found;
+  if (kernel == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_kernel(kernel, found))
+    return result;
+  ContextPtr context; /* the driver loads the kernel for this */
+  if (CUresult result = need_context(context))
     return result;
   return parameter_info(info_of(*found), paramIndex, paramOffset, paramSize);
 }

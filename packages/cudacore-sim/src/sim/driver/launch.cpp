@@ -25,20 +25,21 @@ std::string text_of(const Dim3 &at) {
 
 CUresult check_cluster(const KernelInfo &kernel, const KernelSettings &settings, const Device &device,
                        Request &request) {
-  constexpr uint64_t portable = 8, most = 16;
-  Dim3 set{};
-  for (size_t i = 0; i < 3; i++)
-    set[i] = static_cast<uint32_t>(settings.cluster[i]);
+  auto size_of = [&](CUfunction_attribute axis) { return static_cast<uint32_t>(settings.get(axis, 0)); };
+  Dim3 set{size_of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH), size_of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
+           size_of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
   Dim3 required = kernel.required_cluster[0] != 0 ? kernel.required_cluster : set;
   if (required[0] != 0)
     for (uint32_t &size : required)
       size = std::max(size, 1u);
+  if (request.cluster[0] == 0 && required[0] == 0 && kernel.explicit_cluster)
+    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   if (request.cluster[0] == 0)
     request.cluster = required[0] != 0 ? required : Dim3{1, 1, 1};
   else if (required[0] != 0 && required != request.cluster)
     return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   uint64_t blocks = product(request.cluster);
-  if (blocks == 0 || blocks > most || (blocks > portable && settings.non_portable_cluster == 0))
+  if (blocks == 0 || blocks > most_cluster_blocks(settings))
     return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   if (blocks > 1 && device_attribute(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device) == 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -64,8 +65,8 @@ CUresult check_sizes(const Callable &what, const Device &device, Request &reques
   if (threads > static_cast<uint64_t>(most_threads(kernel, device)))
     return CUDA_ERROR_INVALID_VALUE;
   if (kernel.required_threads[0] != 0 &&
-      threads != product({kernel.required_threads[0], std::max(kernel.required_threads[1], 1u),
-                          std::max(kernel.required_threads[2], 1u)}))
+      request.block != Dim3{kernel.required_threads[0], std::max(kernel.required_threads[1], 1u),
+                            std::max(kernel.required_threads[2], 1u)})
     return CUDA_ERROR_INVALID_VALUE;
   if (request.dynamic_shared > static_cast<uint32_t>(most_dynamic_shared(kernel, *what.settings)))
     return CUDA_ERROR_INVALID_VALUE;
@@ -73,7 +74,7 @@ CUresult check_sizes(const Callable &what, const Device &device, Request &reques
     return result;
   uint64_t multiprocessors = static_cast<uint64_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
   if (request.cooperative) {
-    int blocks = active_blocks(kernel, device, static_cast<int>(threads), request.dynamic_shared);
+    int blocks = active_blocks(what, device, static_cast<int>(threads), request.dynamic_shared);
     if (product(request.grid) > static_cast<uint64_t>(blocks) * multiprocessors)
       return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
   }
@@ -107,9 +108,14 @@ CUresult read_arguments(const KernelInfo &kernel, void **parameters, void **extr
     else
       return CUDA_ERROR_INVALID_VALUE;
   }
-  if (block == nullptr || size < out.size())
+  if (block == nullptr || size == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  std::memcpy(out.data(), block, out.size());
+  if (size > out.size())
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (size < out.size())
+    report("kernel '" + kernel.name + "' is launched with " + std::to_string(size) + " of the " +
+           std::to_string(out.size()) + " bytes of its arguments");
+  std::memcpy(out.data(), block, size);
   return CUDA_SUCCESS;
 }
 
@@ -180,9 +186,10 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
     launch.memory = s.memory.map_for(*context);
   }
   launch.instance = &placement->instance;
-  launch.print = [](const std::string &text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+  launch.print = [](const std::string &text, bool is_error) {
+    FILE *out = is_error ? stderr : stdout;
+    std::fwrite(text.data(), 1, text.size(), out);
+    std::fflush(out);
   };
   Fault fault = run(launch);
   launch.memory = nullptr;
@@ -213,7 +220,9 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
   if (CUresult result = check_sizes(what, *context->device, request))
     return result;
   if (what.image->module() == nullptr) {
-    report("kernel '" + what.info().name + "' is in a cubin, which cannot run here: compile to PTX instead");
+    report("kernel '" + what.info().name +
+           "' is in a cubin, which cannot run here: compile to PTX instead, by compile(\"ptx\") in cudacore, nvcc -ptx "
+           "or nvrtcGetPTX");
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   std::shared_ptr<Placement> placement;
@@ -258,9 +267,16 @@ CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, Re
       break;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
       request.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
-      if (product(request.cluster) == 0)
+      if (product(request.cluster) == 0 && request.cluster != Dim3{0, 0, 0})
         return CUDA_ERROR_INVALID_CLUSTER_SIZE;
       break;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      if (value.clusterSchedulingPolicyPreference < CU_CLUSTER_SCHEDULING_POLICY_DEFAULT ||
+          value.clusterSchedulingPolicyPreference > CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING)
+        return CUDA_ERROR_INVALID_VALUE;
+      break;
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: /* of streams alone */
+      return CUDA_ERROR_INVALID_VALUE;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
       request.programmatic = value.programmaticStreamSerializationAllowed != 0;
       break;

@@ -37,21 +37,76 @@ CUresult add(CUlibrary *out, std::shared_ptr<Image> image) {
   return CUDA_SUCCESS;
 }
 
+bool are_options(unsigned count, const CUlibraryOption *options, void **values) {
+  for (unsigned i = 0; i < count; i++)
+    if (options == nullptr || values == nullptr || options[i] >= CU_LIBRARY_NUM_OPTIONS)
+      return false;
+  return true;
+}
+
 } // namespace
+
+int KernelSettings::get(CUfunction_attribute attribute, int otherwise) const {
+  auto found = values.find(attribute);
+  if (found != values.end())
+    return found->second;
+  return of_kernel != nullptr ? of_kernel->get(attribute, otherwise) : otherwise;
+}
+
+std::shared_ptr<KernelSettings> Kernel::settings_on(const Device &device) {
+  std::shared_ptr<KernelSettings> &found = settings[device.ordinal];
+  if (found == nullptr)
+    found = std::make_shared<KernelSettings>();
+  return found;
+}
+
+std::shared_ptr<Function> Kernel::function_in(const Context &context) const {
+  auto found = functions.find(context.id);
+  return found != functions.end() ? found->second.lock() : nullptr;
+}
+
+CUresult function_of(const std::shared_ptr<Kernel> &kernel, const ContextPtr &context, CUfunction *out) {
+  if (std::shared_ptr<Function> function = kernel->function_in(*context)) {
+    *out = handle_of<CUfunction>(function->handle);
+    return CUDA_SUCCESS;
+  }
+  std::shared_ptr<Placement> placement;
+  if (CUresult result = place(context, kernel->image, placement))
+    return result;
+  auto function = std::make_shared<Function>();
+  function->context = context;
+  function->kernel = kernel;
+  function->image = kernel->image;
+  function->index = kernel->index;
+  function->settings.of_kernel = kernel->settings_on(*context->device);
+  function->handle = state().functions.add(function);
+  kernel->functions[context->id] = function;
+  *out = handle_of<CUfunction>(function->handle);
+  return CUDA_SUCCESS;
+}
 
 namespace api {
 
-CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *, void **, unsigned int,
-                           CUlibraryOption *, void **, unsigned int) {
-  if (library == nullptr || code == nullptr)
+CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
+                           unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                           unsigned int numLibraryOptions) {
+  if (library == nullptr || code == nullptr || !are_options(numJitOptions, jitOptions, jitOptionsValues) ||
+      !are_options(numLibraryOptions, libraryOptions, libraryOptionValues))
     return CUDA_ERROR_INVALID_VALUE;
-  return add(library, Image::copy(code));
+  std::shared_ptr<Image> image = Image::copy(code);
+  if (image != nullptr && !image->is_code()) {
+    image->prepare(); /* which is when the log is written, but not when the error is returned */
+    write_log(image->log(), numJitOptions, jitOptions, jitOptionsValues);
+  }
+  return add(library, std::move(image));
 }
 
-CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *, void **, unsigned int,
-                               CUlibraryOption *, void **, unsigned int) {
+CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
+                               void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+                               void **libraryOptionValues, unsigned int numLibraryOptions) {
   std::vector<char> bytes;
-  if (library == nullptr || fileName == nullptr)
+  if (library == nullptr || fileName == nullptr || !are_options(numJitOptions, jitOptions, jitOptionsValues) ||
+      !are_options(numLibraryOptions, libraryOptions, libraryOptionValues))
     return CUDA_ERROR_INVALID_VALUE;
   if (!read_file(fileName, bytes))
     return CUDA_ERROR_FILE_NOT_FOUND;
@@ -184,31 +239,15 @@ CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
 }
 
 CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
-  State &s = state();
   std::shared_ptr<Kernel> found;
   ContextPtr context;
-  if (CUresult result = find_object(s.kernels, Kind::kernel, kernel, found))
+  if (CUresult result = find_object(state().kernels, Kind::kernel, kernel, found))
     return result;
   if (pFunc == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = need_context(context))
     return result;
-  for (const auto &function : s.functions.all())
-    if (function->kernel.lock() == found && function->context.lock() == context) {
-      *pFunc = handle_of<CUfunction>(function->handle);
-      return CUDA_SUCCESS;
-    }
-  std::shared_ptr<Placement> placement;
-  if (CUresult result = place(context, found->image, placement))
-    return result;
-  auto function = std::make_shared<Function>();
-  function->context = context;
-  function->kernel = found;
-  function->image = found->image;
-  function->index = found->index;
-  function->handle = s.functions.add(function);
-  *pFunc = handle_of<CUfunction>(function->handle);
-  return CUDA_SUCCESS;
+  return function_of(found, context, pFunc);
 }
 
 } // namespace api

@@ -31,12 +31,12 @@ namespace {
 
 constexpr uint64_t page = 4096;
 
-struct Range {
+struct Pages {
   AllocationPtr allocation;
   uint64_t begin, end; /* offsets of whole pages */
 };
 
-CUresult find_range(CUdeviceptr address, size_t bytes, Range &out) {
+CUresult find_range(CUdeviceptr address, size_t bytes, Pages &out) {
   AllocationPtr allocation = state().memory.find(address);
   bool is_managed = allocation != nullptr && !allocation->freed &&
                     (allocation->kind == Allocation::Kind::managed ||
@@ -52,17 +52,17 @@ CUresult find_range(CUdeviceptr address, size_t bytes, Range &out) {
   return CUDA_SUCCESS;
 }
 
-template <class Change> void change(const Range &range, Change change) {
-  Hints &hints = *range.allocation->hints;
-  hints.split(range.begin);
-  hints.split(range.end);
-  for (auto hint = hints.from.find(range.begin); hint != hints.from.end() && hint->first < range.end; ++hint)
+template <class Change> void change(const Pages &pages, Change change) {
+  Hints &hints = *pages.allocation->hints;
+  hints.split(pages.begin);
+  hints.split(pages.end);
+  for (auto hint = hints.from.find(pages.begin); hint != hints.from.end() && hint->first < pages.end; ++hint)
     change(hint->second);
 }
 
-template <class Look> void for_each_hint(const Range &range, Look look) {
-  const auto &from = range.allocation->hints->from;
-  for (auto hint = std::prev(from.upper_bound(range.begin)); hint != from.end() && hint->first < range.end; ++hint)
+template <class Look> void for_each_hint(const Pages &pages, Look look) {
+  const auto &from = pages.allocation->hints->from;
+  for (auto hint = std::prev(from.upper_bound(pages.begin)); hint != from.end() && hint->first < pages.end; ++hint)
     look(hint->second);
 }
 
@@ -101,11 +101,11 @@ int processor_of(const CUmemLocation &location) {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
 }
 
-/* The one location that all of a range has, or none. */
-CUmemLocation common_location(const Range &range, CUmemLocation Hint::*which) {
+/* The one location that all of the pages have, or none. */
+CUmemLocation common_location(const Pages &pages, CUmemLocation Hint::*which) {
   CUmemLocation common{};
   bool first = true;
-  for_each_hint(range, [&](const Hint &hint) {
+  for_each_hint(pages, [&](const Hint &hint) {
     const CUmemLocation &one = hint.*which;
     bool is_same = first || (one.type == common.type && one.id == common.id);
     common = is_same ? one : CUmemLocation{};
@@ -122,10 +122,10 @@ int processor_or_none(const CUmemLocation &location) {
   return location.type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID : processor_of(location);
 }
 
-void put_processors(const Range &range, int *out, size_t count) {
+void put_processors(const Pages &pages, int *out, size_t count) {
   std::set<int> all;
   bool first = true;
-  for_each_hint(range, [&](const Hint &hint) {
+  for_each_hint(pages, [&](const Hint &hint) {
     if (first)
       all = hint.processors;
     for (auto one = all.begin(); one != all.end();)
@@ -143,22 +143,22 @@ void put_processors(const Range &range, int *out, size_t count) {
     out[next++] = CU_DEVICE_INVALID;
 }
 
-CUresult read_attribute(void *data, size_t size, CUmem_range_attribute attribute, const Range &range) {
-  CUmemLocation preferred = common_location(range, &Hint::preferred);
-  CUmemLocation prefetched = common_location(range, &Hint::prefetched);
+CUresult read_attribute(void *data, size_t size, CUmem_range_attribute attribute, const Pages &pages) {
+  CUmemLocation preferred = common_location(pages, &Hint::preferred);
+  CUmemLocation prefetched = common_location(pages, &Hint::prefetched);
   int value = 0;
   if (data == nullptr || size == 0 || size % sizeof value != 0)
     return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
   case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
     value = 1;
-    for_each_hint(range, [&](const Hint &hint) { value &= hint.read_mostly; });
+    for_each_hint(pages, [&](const Hint &hint) { value &= hint.read_mostly; });
     break;
   case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
     value = processor_or_none(preferred);
     break;
   case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
-    put_processors(range, static_cast<int *>(data), size / sizeof value);
+    put_processors(pages, static_cast<int *>(data), size / sizeof value);
     return CUDA_SUCCESS;
   case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
     value = processor_or_none(prefetched);
@@ -184,7 +184,7 @@ CUresult read_attribute(void *data, size_t size, CUmem_range_attribute attribute
   return CUDA_SUCCESS;
 }
 
-CUresult find_ranges(const CUdeviceptr *addresses, const size_t *sizes, size_t count, std::vector<Range> &out) {
+CUresult find_ranges(const CUdeviceptr *addresses, const size_t *sizes, size_t count, std::vector<Pages> &out) {
   if (addresses == nullptr || sizes == nullptr || count == 0)
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; i++) {
@@ -205,7 +205,7 @@ CUresult find_batch_stream(CUstream handle, StreamPtr &out) {
 CUresult prefetch_batch(const CUdeviceptr *addresses, const size_t *sizes, size_t count, const CUmemLocation *locations,
                         const size_t *starts, size_t location_count, unsigned long long flags, CUstream handle) {
   StreamPtr stream;
-  std::vector<Range> ranges;
+  std::vector<Pages> ranges;
   if (CUresult result = find_batch_stream(handle, stream))
     return result;
   if (flags != 0 || locations == nullptr || starts == nullptr || location_count == 0 || location_count > count ||
@@ -233,28 +233,28 @@ CUresult prefetch_batch(const CUdeviceptr *addresses, const size_t *sizes, size_
 namespace api {
 
 CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
-  Range range;
+  Pages pages;
   if (check_location(location) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_range(devPtr, count, range))
+  if (CUresult result = find_range(devPtr, count, pages))
     return result;
   int processor = processor_of(location);
   switch (advice) {
   case CU_MEM_ADVISE_SET_READ_MOSTLY:
   case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
-    change(range, [&](Hint &hint) { hint.read_mostly = advice == CU_MEM_ADVISE_SET_READ_MOSTLY; });
+    change(pages, [&](Hint &hint) { hint.read_mostly = advice == CU_MEM_ADVISE_SET_READ_MOSTLY; });
     return CUDA_SUCCESS;
   case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
-    change(range, [&](Hint &hint) { hint.preferred = normal(location); });
+    change(pages, [&](Hint &hint) { hint.preferred = normal(location); });
     return CUDA_SUCCESS;
   case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
-    change(range, [&](Hint &hint) { hint.preferred = {}; });
+    change(pages, [&](Hint &hint) { hint.preferred = {}; });
     return CUDA_SUCCESS;
   case CU_MEM_ADVISE_SET_ACCESSED_BY:
-    change(range, [&](Hint &hint) { hint.processors.insert(processor); });
+    change(pages, [&](Hint &hint) { hint.processors.insert(processor); });
     return CUDA_SUCCESS;
   case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
-    change(range, [&](Hint &hint) { hint.processors.erase(processor); });
+    change(pages, [&](Hint &hint) { hint.processors.erase(processor); });
     return CUDA_SUCCESS;
   default:
     return CUDA_ERROR_INVALID_VALUE;
@@ -273,16 +273,16 @@ CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUde
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
                                CUstream hStream) {
   StreamPtr stream;
-  Range range;
+  Pages pages;
   if (CUresult result = find_stream(hStream, stream))
     return result;
   if (flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = check_location(location))
     return result;
-  if (CUresult result = find_range(devPtr, count, range))
+  if (CUresult result = find_range(devPtr, count, pages))
     return result;
-  change(range, [&](Hint &hint) { hint.prefetched = normal(location); });
+  change(pages, [&](Hint &hint) { hint.prefetched = normal(location); });
   enqueue(stream, new_unit("prefetch", stream->context.lock()));
   return CUDA_SUCCESS;
 }
@@ -307,7 +307,7 @@ CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, si
 CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags,
                                 CUstream hStream) {
   StreamPtr stream;
-  std::vector<Range> ranges;
+  std::vector<Pages> ranges;
   if (CUresult result = find_batch_stream(hStream, stream))
     return result;
   if (flags != 0)
@@ -320,21 +320,21 @@ CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
 
 CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr,
                                 size_t count) {
-  Range range;
-  if (CUresult result = find_range(devPtr, count, range))
+  Pages pages;
+  if (CUresult result = find_range(devPtr, count, pages))
     return result;
-  return read_attribute(data, dataSize, attribute, range);
+  return read_attribute(data, dataSize, attribute, pages);
 }
 
 CUresult cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes,
                                  size_t numAttributes, CUdeviceptr devPtr, size_t count) {
-  Range range;
+  Pages pages;
   if (data == nullptr || dataSizes == nullptr || attributes == nullptr || numAttributes == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_range(devPtr, count, range))
+  if (CUresult result = find_range(devPtr, count, pages))
     return result;
   for (size_t i = 0; i < numAttributes; i++)
-    if (CUresult result = read_attribute(data[i], dataSizes[i], attributes[i], range))
+    if (CUresult result = read_attribute(data[i], dataSizes[i], attributes[i], pages))
       return result;
   return CUDA_SUCCESS;
 }

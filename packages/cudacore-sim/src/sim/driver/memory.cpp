@@ -3,7 +3,7 @@
 #include "memory.h"
 
 #include "../control/report.h"
-#include "state.h"
+#include "ipc.h"
 
 #include <algorithm>
 
@@ -11,6 +11,7 @@ namespace sim {
 namespace {
 
 constexpr size_t history_length = 4096; /* freed allocations that reports can name */
+constexpr uint64_t near = 1 << 20;      /* an allocation that is farther off explains nothing */
 
 uint64_t distance(uint64_t address, uint64_t base, uint64_t size) {
   if (address < base)
@@ -54,6 +55,17 @@ const char *describe(const Allocation &allocation) {
   }
   return "memory";
 }
+
+std::shared_ptr<const void> Allocation::backing() const {
+  if (import != nullptr)
+    return import->file;
+  return pool != nullptr && pool->file != nullptr ? pool : nullptr;
+}
+
+/* Keeps what it shows, so that a kernel that uses memory after its free finds memory. */
+struct LastingMap : MemoryMap {
+  std::vector<std::shared_ptr<const void>> kept;
+};
 
 bool may_access(const Context &context, const Allocation &allocation, bool write) {
   int ordinal = context.device->ordinal;
@@ -133,12 +145,15 @@ bool Memory::accessible(const Context &context, uint64_t address, uint64_t size,
 std::shared_ptr<const MemoryMap> Memory::map_for(Context &context) {
   if (context.map != nullptr && context.map_version == version)
     return context.map;
-  auto map = std::make_shared<MemoryMap>();
+  auto map = std::make_shared<LastingMap>();
   map->ranges.reserve(allocations.size());
   for (const auto &[base, allocation] : allocations)
-    if (allocation->visible && may_access(context, *allocation, false))
+    if (allocation->visible && may_access(context, *allocation, false)) {
       map->ranges.push_back(
           {base, allocation->end(), allocation->host, may_access(context, *allocation, true), allocation->id});
+      if (auto backing = allocation->backing())
+        map->kept.push_back(std::move(backing));
+    }
   context.map = map;
   context.map_version = version;
   return map;
@@ -170,6 +185,8 @@ std::string Memory::explain(uint64_t address) const {
     return "a null pointer, or an offset from one";
   if (nearest == nullptr)
     return "there is no allocation";
+  if (distance(address, nearest->base, nearest->size) > near)
+    return "far from every allocation";
   return where_text(address, nearest->base, nearest->size) +
          block_text(describe(*nearest), nearest->id, nearest->base, nearest->size) + ", the nearest allocation";
 }

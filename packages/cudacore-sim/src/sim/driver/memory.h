@@ -73,19 +73,22 @@ struct Allocation {
   std::weak_ptr<Context> context; /* that it was made in; pooled and mapped memory has none */
   std::shared_ptr<Pool> pool;
   std::shared_ptr<Physical> physical; /* mapped */
+  uint64_t offset = 0;                /* mapped: in it */
+  bool on_host = false;               /* mapped: host code may use it at its address, too */
   std::shared_ptr<Export> exported;   /* known to other processes */
   std::shared_ptr<Import> import;     /* memory of another process: imported, or pooled in an imported pool */
   unsigned opens = 1;                 /* imported: by cuIpcOpenMemHandle */
   std::shared_ptr<Hints> hints;       /* managed */
   uint64_t id = 0;                    /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
   unsigned flags = 0;
-  bool sync_memops = false;
+  bool sync_memops = false;                 /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
   bool internal = false;                    /* a variable of a module: nobody frees it by its address */
   bool visible = true;                      /* to work that runs now; pooled memory: from its allocation to its free */
   bool freed = false;                       /* cuMemFreeAsync was called */
   std::vector<std::pair<int, bool>> access; /* mapped: device, and whether it may write; empty: nobody */
-  bool host_accessible() const { return reinterpret_cast<uint64_t>(host) == base; }
+  bool host_accessible() const { return on_host || reinterpret_cast<uint64_t>(host) == base; }
   uint64_t end() const { return base + size; }
+  std::shared_ptr<const void> backing() const; /* what is unmapped with the last of its memory; null: nothing is */
 };
 
 using AllocationPtr = std::shared_ptr<Allocation>;

@@ -13,23 +13,6 @@ CUresult find_module(CUmodule handle, std::shared_ptr<LoadedModule> &out) {
   return find_object(state().modules, Kind::module, handle, out);
 }
 
-/* Where the caller wants to know why code cannot be loaded. */
-void write_log(const std::string &log, unsigned count, const CUjit_option *options, void **values) {
-  char *buffer = nullptr;
-  size_t size = 0;
-  for (unsigned i = 0; options != nullptr && values != nullptr && i < count; i++) {
-    if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
-      buffer = static_cast<char *>(values[i]);
-    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
-      size = static_cast<unsigned>(value_of(values[i]));
-  }
-  if (buffer == nullptr || size == 0)
-    return;
-  size_t length = std::min(log.size(), size - 1);
-  std::memcpy(buffer, log.data(), length);
-  buffer[length] = '\0';
-}
-
 CUresult load(CUmodule *out, const std::shared_ptr<Image> &image, const ContextPtr &context) {
   std::shared_ptr<Placement> placement;
   if (image == nullptr)
@@ -48,7 +31,12 @@ CUresult load(CUmodule *out, const std::shared_ptr<Image> &image, const ContextP
   return CUDA_SUCCESS;
 }
 
-CUfunction function_of(const std::shared_ptr<LoadedModule> &module, size_t index) {
+CUresult function_at(const std::shared_ptr<LoadedModule> &module, size_t index, CUfunction *out) {
+  State &s = state();
+  if (module->of_library)
+    for (const auto &kernel : s.kernels.all())
+      if (kernel->image == module->image && kernel->index == index)
+        return function_of(kernel, module->context.lock(), out);
   uint64_t &handle = module->functions[index];
   if (handle == 0) {
     auto function = std::make_shared<Function>();
@@ -56,12 +44,41 @@ CUfunction function_of(const std::shared_ptr<LoadedModule> &module, size_t index
     function->module = module;
     function->image = module->image;
     function->index = index;
-    handle = function->handle = state().functions.add(function);
+    handle = function->handle = s.functions.add(function);
   }
-  return handle_of<CUfunction>(handle);
+  *out = handle_of<CUfunction>(handle);
+  return CUDA_SUCCESS;
 }
 
 } // namespace
+
+void write_log(const std::string &log, unsigned count, const CUjit_option *options, void **values) {
+  char *buffer = nullptr;
+  void **size = nullptr;
+  for (unsigned i = 0; i < count; i++) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
+      buffer = static_cast<char *>(values[i]);
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+      size = &values[i];
+    if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES)
+      values[i] = nullptr;
+  }
+  size_t room = size != nullptr ? static_cast<unsigned>(value_of(*size)) : 0, length = 0;
+  if (buffer != nullptr && room != 0) {
+    length = std::min(log.size(), room - 1);
+    std::memcpy(buffer, log.data(), length);
+    buffer[length] = '\0';
+  }
+  if (size != nullptr)
+    *size = handle_of<void *>(length);
+}
+
+bool are_options(unsigned count, const CUjit_option *options, void **values) {
+  for (unsigned i = 0; i < count; i++)
+    if (options == nullptr || values == nullptr || options[i] < 0 || options[i] >= CU_JIT_NUM_OPTIONS)
+      return false;
+  return true;
+}
 
 namespace api {
 
@@ -70,7 +87,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int nu
   ContextPtr context;
   if (CUresult result = need_context(context))
     return result;
-  if (module == nullptr || image == nullptr)
+  if (module == nullptr || image == nullptr || !are_options(numOptions, options, optionValues))
     return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Image> code = Image::copy(image);
   CUresult result = load(module, code, context);
@@ -91,7 +108,7 @@ CUresult cuModuleLoad(CUmodule *module, const char *fname) {
   std::vector<char> bytes;
   if (CUresult result = need_context(context))
     return result;
-  if (module == nullptr || fname == nullptr)
+  if (module == nullptr || fname == nullptr || *fname == '\0')
     return CUDA_ERROR_INVALID_VALUE;
   if (!read_file(fname, bytes))
     return CUDA_ERROR_FILE_NOT_FOUND;
@@ -128,12 +145,13 @@ CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
   size_t index = 0;
   if (CUresult result = find_module(hmod, module))
     return result;
-  if (hfunc == nullptr || name == nullptr)
+  if (hfunc == nullptr || name == nullptr || *name == '\0')
     return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = usable(module->context.lock()))
+    return result;
   if (CUresult result = find_kernel(*module->image, name, index))
     return result;
-  *hfunc = function_of(module, index);
-  return CUDA_SUCCESS;
+  return function_at(module, index, hfunc);
 }
 
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
@@ -153,7 +171,8 @@ CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunct
   if (functions == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < module->image->kernels().size() && i < numFunctions; i++)
-    functions[i] = function_of(module, i);
+    if (CUresult result = function_at(module, i, &functions[i]))
+      return result;
   return CUDA_SUCCESS;
 }
 
@@ -161,17 +180,17 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, c
   std::shared_ptr<LoadedModule> module;
   if (CUresult result = find_module(hmod, module))
     return result;
-  if (name == nullptr || (dptr == nullptr && bytes == nullptr))
+  if (name == nullptr || *name == '\0' || (dptr == nullptr && bytes == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
   return find_variable(module->context.lock(), module->image, name, dptr, bytes);
 }
 
 CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
   std::shared_ptr<Function> function;
+  if (hmod == nullptr || hfunc == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_object(state().functions, Kind::function, hfunc, function))
     return result;
-  if (hmod == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
   if (std::shared_ptr<LoadedModule> module = function->module.lock()) {
     *hmod = handle_of<CUmodule>(module->handle);
     return CUDA_SUCCESS;

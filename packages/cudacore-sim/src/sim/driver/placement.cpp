@@ -96,7 +96,8 @@ CUresult find_variable(const ContextPtr &context, const std::shared_ptr<Image> &
       *bytes = variable.size;
     return CUDA_SUCCESS;
   }
-  return CUDA_ERROR_NOT_FOUND;
+  size_t index = 0;
+  return find_kernel(*image, name, index) == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult find_kernel(const Image &image, const char *name, size_t &out) {
@@ -118,16 +119,26 @@ CUresult find_callable(CUfunction handle, ContextPtr context, Callable &out) {
     if (context == nullptr)
       if (CUresult result = need_context(context))
         return result;
-    out = {kernel->image, kernel->index, context, &kernel->settings[context->device->ordinal], kernel};
+    out = {kernel->image, kernel->index, context, nullptr, nullptr};
+    if (std::shared_ptr<Function> function = kernel->function_in(*context)) {
+      out.settings = &function->settings;
+      out.owner = function;
+    } else {
+      std::shared_ptr<KernelSettings> settings = kernel->settings_on(*context->device);
+      out.settings = settings.get();
+      out.owner = settings;
+    }
     return CUDA_SUCCESS;
   }
   std::shared_ptr<Function> function;
   if (CUresult result = find_object(s.functions, Kind::function, handle, function))
     return result;
   out = {function->image, function->index, function->context.lock(), &function->settings, function};
-  if (std::shared_ptr<Kernel> kernel = function->kernel.lock()) /* the settings are the kernel's on that device */
-    out.settings = &kernel->settings[out.context->device->ordinal];
   return usable(out.context);
+}
+
+CUresult find_function(CUfunction handle, Callable &out) {
+  return state().kernels.bears(value_of(handle)) ? CUDA_ERROR_INVALID_HANDLE : find_callable(handle, nullptr, out);
 }
 
 } // namespace sim

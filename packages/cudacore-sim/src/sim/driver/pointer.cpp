@@ -7,9 +7,18 @@
 namespace sim {
 namespace {
 
-constexpr uint64_t granule = 2 << 20;
+constexpr uint64_t granule = 2 << 20, chunk = 32 << 20;
 
 template <class T> void put(void *data, T value) { std::memcpy(data, &value, sizeof value); }
+
+/* Base and size of what the memory is a part of: small memory lies in blocks, and that of pools in their chunks. */
+std::pair<uint64_t, uint64_t> mapping_of(const Allocation &allocation) {
+  using AllocationKind = Allocation::Kind;
+  bool in_block = allocation.kind == AllocationKind::device || allocation.kind == AllocationKind::imported;
+  uint64_t base = in_block ? allocation.base / granule * granule : allocation.base;
+  uint64_t unit = allocation.pool != nullptr ? chunk : granule;
+  return {base, (allocation.end() - base + unit - 1) / unit * unit};
+}
 
 /* What memory can be handed to other processes with. */
 uint64_t handle_types(const Allocation &allocation) {
@@ -45,7 +54,7 @@ CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocat
     put<uint64_t>(data, 0);
     break;
   case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-    put<int>(data, !on_host);
+    put<int>(data, is_managed || allocation.sync_memops);
     break;
   case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     put(data, allocation.id);
@@ -81,10 +90,10 @@ CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocat
     put<void *>(data, allocation.pool ? handle_of<void *>(allocation.pool->handle) : nullptr);
     break;
   case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-    put(data, (allocation.size + granule - 1) / granule * granule);
+    put(data, mapping_of(allocation).second);
     break;
   case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-    put(data, allocation.base);
+    put(data, mapping_of(allocation).first);
     break;
   case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
     put(data, allocation.id);
@@ -104,6 +113,8 @@ void put_nothing(void *data, CUpointer_attribute attribute) {
   switch (static_cast<int>(attribute)) {
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
     put<int>(data, -2);
+    break;
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE: /* stays what it is */
     break;
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
   case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
@@ -139,7 +150,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
                                 CUdeviceptr ptr) {
   AllocationPtr allocation = live_at(ptr);
-  if (attributes == nullptr || data == nullptr)
+  if (numAttributes == 0 || attributes == nullptr || data == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < numAttributes; i++) {
     if (data[i] == nullptr || attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT ||
@@ -155,7 +166,10 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
   AllocationPtr allocation = live_at(ptr);
   if (value == nullptr || allocation == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
     return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS; /* operations on memory are synchronous enough either way */
+  int wanted = 0;
+  std::memcpy(&wanted, value, sizeof wanted);
+  allocation->sync_memops = wanted != 0; /* operations on memory are synchronous enough either way */
+  return CUDA_SUCCESS;
 }
 
 } // namespace api

@@ -18,9 +18,9 @@ CUresult find_accessor(const Pool &pool, const CUmemLocation &location, Device *
     return find_device(location.id, device);
   case CU_MEM_LOCATION_TYPE_HOST:
   case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-    return pool.is_shared_with_host() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return pool.is_shared_with_host() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
   default:
-    return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
 
@@ -120,8 +120,6 @@ bool Pool::take(uint64_t size, uint64_t &base, std::byte *&host) {
 }
 
 void Pool::give_back(const Allocation &allocation) {
-  if (destroyed)
-    trim(0);
   if (file != nullptr)
     file->give_back(file->offset(allocation.host), allocation.size);
   else if (imported == nullptr && is_shared_with_host())
@@ -153,6 +151,9 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
   auto created = std::make_shared<Pool>();
   if (CUresult result = check_pool_location(poolProps->location, poolProps->allocType, created->device))
     return result;
+  auto is_set = [](unsigned char byte) { return byte != 0; };
+  if (std::any_of(std::begin(poolProps->reserved), std::end(poolProps->reserved), is_set))
+    return CUDA_ERROR_INVALID_VALUE;
   created->properties = *poolProps;
   bool can_be_shared = !created->is_managed() && poolProps->location.type != CU_MEM_LOCATION_TYPE_HOST;
   switch (static_cast<int>(poolProps->handleTypes)) {
@@ -223,6 +224,8 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   AllocationPtr allocation = state().memory.find(dptr);
   bool can_be_freed = allocation != nullptr && allocation->base == dptr && !allocation->freed &&
                       (allocation->kind == Allocation::Kind::pooled || allocation->kind == Allocation::Kind::device);
+  if (allocation != nullptr && allocation->kind == Allocation::Kind::managed)
+    return CUDA_ERROR_NOT_SUPPORTED;
   if (!can_be_freed) {
     report("cuMemFreeAsync was given " + hex(dptr) +
            ", which is not the start of an allocation that it frees: " + state().memory.explain(dptr));
@@ -320,10 +323,10 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_
       break;
     case CU_MEM_ACCESS_FLAGS_PROT_NONE:
       if (has_it)
-        return device != nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+        return device != nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_NOT_SUPPORTED;
       break;
     case CU_MEM_ACCESS_FLAGS_PROT_READ:
-      return has_it && device != nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+      return CUDA_ERROR_NOT_SUPPORTED;
     default:
       return CUDA_ERROR_INVALID_VALUE;
     }
@@ -345,8 +348,8 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUme
     return result;
   if (flags == nullptr || location == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_accessor(*found, *location, device))
-    return result;
+  if (find_accessor(*found, *location, device) != CUDA_SUCCESS)
+    return CUDA_ERROR_INVALID_VALUE;
   bool has_it = device == found->device && !found->is_managed();
   bool is_granted = device != nullptr && found->access.count(device->ordinal) != 0;
   *flags = has_it || is_granted ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;

@@ -132,10 +132,8 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
 
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
   PoolPlace *place = nullptr;
-  if (pool == nullptr)
+  if (pool == nullptr || find_place(dev, place) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_place(dev, place))
-    return result;
   *pool = handle_to(place->current);
   return CUDA_SUCCESS;
 }
@@ -143,10 +141,8 @@ CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   PoolPlace *place = nullptr;
   std::shared_ptr<Pool> found;
-  if (CUresult result = find_place(dev, place))
-    return result;
-  if (CUresult result = find_pool(pool, found))
-    return result;
+  if (find_place(dev, place) != CUDA_SUCCESS || find_pool(pool, found) != CUDA_SUCCESS)
+    return CUDA_ERROR_INVALID_VALUE;
   if (found->imported != nullptr || found->device != place->initial->device)
     return CUDA_ERROR_INVALID_VALUE;
   place->current = found;

@@ -9,6 +9,7 @@
 #include "memory.h"
 
 #include <array>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,6 +33,7 @@ struct Stream {
   CUstreamAttrValue synchronization_policy{}, access_policy{}, memory_domain{}, memory_domain_map{};
   UnitPtr tail; /* what was submitted last */
   bool legacy = false;
+  Stream() { std::memset(&synchronization_policy, 0xFF, sizeof(int)); } /* before it is set */
   bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }
 };
 
@@ -89,6 +91,7 @@ struct Context : std::enable_shared_from_this<Context> {
   StreamPtr legacy;
   std::unordered_map<uint64_t, StreamPtr> per_thread; /* by thread */
   std::set<StreamPtr> streams;                        /* those that were created */
+  UnitPtr gate;                                       /* what all work from now on waits for */
   std::vector<UnitPtr> orphans;                       /* work of streams that were destroyed before it was done */
   std::set<uint64_t> peers;                           /* contexts whose memory this one may use */
   std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use here */
@@ -131,20 +134,24 @@ struct Placement {
   std::vector<AllocationPtr> variables; /* null: external, or of no size */
 };
 
-/* What cuFuncSetAttribute and cuKernelSetAttribute can set. */
+/* What cuKernelSetAttribute has set of a kernel on a device, or cuFuncSetAttribute of a function. */
 struct KernelSettings {
-  int dynamic_shared = -1; /* -1: what 48 KiB leave */
-  int carveout = -1;
-  int cluster[3] = {0, 0, 0};
-  int non_portable_cluster = 0, cluster_scheduling = 0;
+  std::map<int, int> values;                       /* by CUfunction_attribute */
+  std::shared_ptr<const KernelSettings> of_kernel; /* of a function: what holds for all that it does not set itself */
+  int get(CUfunction_attribute attribute, int otherwise) const;
 };
+
+struct Function;
 
 struct Kernel {
   uint64_t handle = 0;
   std::weak_ptr<Library> library;
   std::shared_ptr<Image> image;
-  size_t index = 0;                       /* in the image */
-  std::map<int, KernelSettings> settings; /* by device */
+  size_t index = 0; /* in the image */
+  std::shared_ptr<KernelSettings> settings_on(const Device &device);
+  std::shared_ptr<Function> function_in(const Context &context) const; /* null: it was not asked for yet */
+  std::map<int, std::shared_ptr<KernelSettings>> settings;             /* by device */
+  std::map<uint64_t, std::weak_ptr<Function>> functions;               /* by the context's identifier */
 };
 
 struct Function {
@@ -175,6 +182,8 @@ struct State {
   Executor executor;
   std::vector<std::unique_ptr<Device>> devices;
   Handles<Context> contexts{Kind::context};
+  std::unordered_map<uint64_t, ContextPtr>
+      ended_contexts; /* destroyed; they can be made current, and then fail calls */
   Handles<Stream> streams{Kind::stream};
   Handles<Event> events{Kind::event};
   Handles<Pool> pools{Kind::pool};
@@ -219,6 +228,7 @@ UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void
 
 CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationPtr &out);
 std::byte *map_host_memory(uint64_t size); /* null: there is none */
+void hide_from_host(Allocation &mapping);  /* that host code may use at a device address */
 void unmap_host_memory(std::byte *memory, uint64_t size);
 void release_memory(const AllocationPtr &allocation, const char *by);
 CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> &out);

@@ -11,7 +11,7 @@ namespace sim {
 namespace {
 
 constexpr int least_priority = 0, greatest_priority = -5;
-constexpr uint64_t per_thread_stream_id = 13;
+constexpr uint64_t per_thread_stream_id = 13; /* of the first thread */
 
 uint64_t this_thread() {
   static std::atomic<uint64_t> next{1};
@@ -24,7 +24,7 @@ StreamPtr per_thread_stream(const ContextPtr &context) {
   if (stream == nullptr) {
     stream = std::make_shared<Stream>();
     stream->context = context;
-    stream->id = per_thread_stream_id;
+    stream->id = context->per_thread.size() == 1 ? per_thread_stream_id : state().next_stream_id++;
   }
   return stream;
 }
@@ -115,6 +115,7 @@ void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> 
   std::vector<UnitPtr> dependencies = outstanding(stream);
   if (stream->blocking())
     dependencies.push_back(stream->context.lock()->legacy->tail);
+  dependencies.push_back(stream->context.lock()->gate);
   dependencies.insert(dependencies.end(), extra.begin(), extra.end());
   unit->priority = stream->priority;
   stream->tail = unit;
@@ -267,6 +268,8 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
     return result;
+  if (Flags != 0) /* for captures alone */
+    return CUDA_ERROR_ILLEGAL_STATE;
   if (UnitPtr recorded = latest_record(*event))
     enqueue(stream, new_unit("event wait", stream->context.lock()), {recorded});
   return CUDA_SUCCESS;
@@ -349,6 +352,9 @@ CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstr
   }
   CUstreamAttrValue *field = attribute_of(*stream, attr);
   if (field == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  bool is_policy = attr == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY;
+  if (is_policy && (value->syncPolicy < CU_SYNC_POLICY_AUTO || value->syncPolicy > CU_SYNC_POLICY_BLOCKING_SYNC))
     return CUDA_ERROR_INVALID_VALUE;
   std::memcpy(field, value, sizeof *field);
   return CUDA_SUCCESS;

@@ -4,6 +4,7 @@
 #include "ipc.h"
 
 #include <algorithm>
+#include <sys/mman.h>
 
 namespace sim {
 namespace {
@@ -13,19 +14,40 @@ constexpr uint64_t granularity = 2 << 20;
 CUresult check_properties(const CUmemAllocationProp *properties, Device *&device) {
   if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
+  device = nullptr;
   switch (static_cast<int>(properties->location.type)) {
   case CU_MEM_LOCATION_TYPE_DEVICE:
+    if (CUresult result = find_device(properties->location.id, device))
+      return result;
+    break;
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    if (properties->location.id != 0)
+      return CUDA_ERROR_INVALID_VALUE;
     break;
   case CU_MEM_LOCATION_TYPE_HOST:
-  case CU_MEM_LOCATION_TYPE_HOST_NUMA:
   case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-    return CUDA_ERROR_NOT_SUPPORTED;
+    break;
   default:
     return CUDA_ERROR_INVALID_VALUE;
   }
   if ((properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
     return CUDA_ERROR_NOT_SUPPORTED;
-  return find_device(properties->location.id, device);
+  return CUDA_SUCCESS;
+}
+
+bool is_host(const CUmemLocation &location) {
+  return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+         location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
+/* Lets host code use memory of the host at the address that it is mapped to. */
+CUresult show_to_host(Allocation &mapping) {
+  void *wanted = handle_of<void *>(mapping.base);
+  if (mmap(wanted, mapping.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+           mapping.physical->file->number(), static_cast<off_t>(Arena::file_header + mapping.offset)) == MAP_FAILED)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  mapping.on_host = true;
+  return CUDA_SUCCESS;
 }
 
 CUresult find_physical(CUmemGenericAllocationHandle handle, std::shared_ptr<Physical> &out) {
@@ -34,9 +56,9 @@ CUresult find_physical(CUmemGenericAllocationHandle handle, std::shared_ptr<Phys
              : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* What can be handed to other processes has a file of its own. */
+/* What can be handed to other processes, or to host code, has a file of its own. */
 bool back(Physical &physical) {
-  if (physical.properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE)
+  if (physical.properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE && physical.device != nullptr)
     return (physical.base = state().arena.take(physical.size)) != 0;
   if (physical.size > UINT64_MAX - Arena::file_header)
     return false;
@@ -77,17 +99,29 @@ bool is_reserved(uint64_t address, uint64_t size) {
   return size <= length && address - base <= length - size;
 }
 
+/* The mappings in a part of a reserved range, which may have holes, and may not cut a mapping. */
+bool whole_mappings(uint64_t address, uint64_t size, std::vector<AllocationPtr> &out) {
+  out.clear();
+  if (size == 0 || size % granularity != 0 || !is_reserved(address, size))
+    return false;
+  for (const AllocationPtr &mapping : state().memory.all())
+    if (mapping->base < address + size && address < mapping->end()) {
+      if (mapping->base < address || mapping->end() > address + size)
+        return false;
+      out.push_back(mapping);
+    }
+  return true;
+}
+
 } // namespace
 
 namespace api {
 
 CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *prop,
                                        CUmemAllocationGranularity_flags option) {
-  Device *device = nullptr;
-  if (out == nullptr || option < CU_MEM_ALLOC_GRANULARITY_MINIMUM || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+  if (out == nullptr || prop == nullptr || option < CU_MEM_ALLOC_GRANULARITY_MINIMUM ||
+      option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_properties(prop, device))
-    return result;
   *out = granularity;
   return CUDA_SUCCESS;
 }
@@ -130,7 +164,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = check_properties(prop, device))
     return result;
-  if (!device->charge(size))
+  if (device != nullptr && !device->charge(size))
     return CUDA_ERROR_OUT_OF_MEMORY;
   auto physical = std::make_shared<Physical>();
   physical->device = device;
@@ -158,8 +192,11 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
   std::shared_ptr<Physical> physical;
   if (CUresult result = find_physical(handle, physical))
     return result;
-  if (flags != 0 || size == 0 || size % granularity != 0 || offset % granularity != 0 || ptr % granularity != 0 ||
-      offset > physical->size || size > physical->size - offset || !is_reserved(ptr, size))
+  if (flags != 0 || size == 0 || ptr == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (offset != 0 || size != physical->size) /* it is mapped as a whole */
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (ptr % granularity != 0 || !is_reserved(ptr, size))
     return CUDA_ERROR_INVALID_VALUE;
   for (const AllocationPtr &other : s.memory.all())
     if (other->base < ptr + size && ptr < other->end())
@@ -168,6 +205,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
   mapping->kind = Allocation::Kind::mapped;
   mapping->base = ptr;
   mapping->size = size;
+  mapping->offset = offset;
   mapping->host = physical->host() + offset;
   mapping->device = physical->device;
   mapping->physical = physical;
@@ -177,13 +215,13 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   State &s = state();
-  std::vector<AllocationPtr> mappings = mappings_in(ptr, size);
-  if (mappings.empty())
+  std::vector<AllocationPtr> mappings;
+  if (!whole_mappings(ptr, size, mappings))
     return CUDA_ERROR_INVALID_VALUE;
   for (const ContextPtr &context : s.contexts.all())
     for (const UnitPtr &unit : outstanding(*context))
       s.executor.wait(Call::current().lock, unit);
-  if (mappings_in(ptr, size) != mappings)
+  if (!whole_mappings(ptr, size, mappings)) /* another thread may have been here meanwhile */
     return CUDA_ERROR_INVALID_VALUE;
   for (const AllocationPtr &mapping : mappings)
     release_memory(mapping, "cuMemUnmap");
@@ -196,13 +234,30 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; i++) {
     Device *device = nullptr;
-    if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+        desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
       return CUDA_ERROR_INVALID_VALUE;
-    if (CUresult result = find_device(desc[i].location.id, device))
-      return result;
+    if (is_host(desc[i].location)) {
+      for (const AllocationPtr &mapping : mappings)
+        if (mapping->device != nullptr)
+          return CUDA_ERROR_NOT_SUPPORTED;
+      if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
+        return CUDA_ERROR_NOT_SUPPORTED;
+      continue;
+    }
+    if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        find_device(desc[i].location.id, device) != CUDA_SUCCESS)
+      return CUDA_ERROR_INVALID_VALUE;
   }
   for (const AllocationPtr &mapping : mappings)
     for (size_t i = 0; i < count; i++) {
+      if (is_host(desc[i].location)) {
+        if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+          hide_from_host(*mapping);
+        else if (CUresult result = show_to_host(*mapping))
+          return result;
+        continue;
+      }
       auto &access = mapping->access;
       int ordinal = desc[i].location.id;
       auto is_same = [&](const auto &entry) { return entry.first == ordinal; };
@@ -216,9 +271,15 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
 
 CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
   AllocationPtr mapping = state().memory.find(ptr);
-  if (flags == nullptr || location == nullptr || mapping == nullptr || mapping->kind != Allocation::Kind::mapped)
+  Device *device = nullptr;
+  if (flags == nullptr || location == nullptr || mapping == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
+  if (location->type == CU_MEM_LOCATION_TYPE_DEVICE)
+    if (CUresult result = find_device(location->id, device))
+      return result;
   *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  if (is_host(*location) && mapping->host_accessible())
+    *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   for (const auto &[ordinal, writable] : mapping->access)
     if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && ordinal == location->id)
       *flags = writable ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;

@@ -192,9 +192,10 @@ private:
     return "[" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + "]";
   };
   w.grid->print(file + ":" + std::to_string(static_cast<uint32_t>(a[2])) + ": " + function +
-                ": block: " + triple(block[0], block[1], block[2]) +
-                ", thread: " + triple(w.thread[0][lane], w.thread[1][lane], w.thread[2][lane]) + " Assertion `" +
-                expression + "` failed.\n");
+                    ": block: " + triple(block[0], block[1], block[2]) +
+                    ", thread: " + triple(w.thread[0][lane], w.thread[1][lane], w.thread[2][lane]) + " Assertion `" +
+                    expression + "` failed.\n",
+                true);
   w.fault(FaultKind::assertion, ins, lane, "assertion `" + expression + "` failed");
 }
 

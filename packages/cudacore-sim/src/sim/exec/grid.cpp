@@ -41,13 +41,13 @@ void Grid::report(const Fault &fault) {
   stop.store(true, std::memory_order_relaxed);
 }
 
-void Grid::print(const std::string &text) {
+void Grid::print(const std::string &text, bool is_error) {
   std::lock_guard<std::mutex> hold(lock_);
   if (printed_ + text.size() > launch.printf_limit)
     return;
   printed_ += text.size();
   if (launch.print)
-    launch.print(text);
+    launch.print(text, is_error);
 }
 
 /* --- barriers of a block -------------------------------------------------------------------------------------------

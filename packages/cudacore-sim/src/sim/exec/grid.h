@@ -34,7 +34,7 @@ struct Grid {
   alignas(16) std::array<std::byte, 64> workspace{};
 
   void report(const Fault &fault);
-  void print(const std::string &text);
+  void print(const std::string &text, bool is_error = false);
   Fault result() {
     std::lock_guard<std::mutex> hold(lock_);
     return fault_;

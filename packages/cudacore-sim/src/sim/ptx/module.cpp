@@ -345,17 +345,19 @@ void ModuleBuilder::lay_out_shared(uint32_t function, exec::SharedLayout &layout
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());
   uint64_t end = 0, dynamic_alignment = 1;
+  /* Compilers pad for all dynamic variables of the module, also in kernels that use none. */
+  for (const exec::SharedVariable &variable : program.shared_variables)
+    if (variable.is_dynamic)
+      dynamic_alignment = std::max({dynamic_alignment, uint64_t{variable.alignment}, uint64_t{16}});
   for (uint32_t index : used) {
     const exec::SharedVariable &variable = program.shared_variables[index];
-    if (variable.is_dynamic) {
-      dynamic_alignment = std::max(dynamic_alignment, variable.alignment);
+    if (variable.is_dynamic)
       continue;
-    }
     end = aligned(end, variable.alignment);
     layout.offsets[index] = static_cast<uint32_t>(end);
     end += variable.size;
   }
-  layout.static_bytes = static_cast<uint32_t>(std::min<uint64_t>(end, max_shared_bytes));
+  layout.static_bytes = static_cast<uint32_t>(std::min<uint64_t>(aligned(end, dynamic_alignment), max_shared_bytes));
   layout.dynamic_offset = static_cast<uint32_t>(aligned(layout.static_bytes, dynamic_alignment));
   for (uint32_t index : used)
     if (program.shared_variables[index].is_dynamic)

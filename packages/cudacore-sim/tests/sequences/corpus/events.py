@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events: recorded, asked, waited for, and the time between them."""
+
+from __future__ import annotations
+
+from ctypes import c_float, c_void_p
+
+from recorder import Recorder, sequence
+
+NON_BLOCKING = 1
+BLOCKING_SYNC, DISABLE_TIMING, INTERPROCESS = 1, 2, 4
+
+
+@sequence
+def create_flags(cu: Recorder) -> None:
+    """The flags of an event; one between processes must not measure time."""
+    for flags in (0, 1, 2, 3, 4, 5, 6, 7, 8, 16, -1):
+        cu.call("cuEventCreate", c_void_p, flags)
+    cu.call("cuEventCreate", None, 0)
+
+
+@sequence
+def never_recorded(cu: Recorder) -> None:
+    """An event that was not recorded is done, and has no time."""
+    event, other, stream = cu.event(), cu.event(), cu.stream()
+    cu.call("cuEventQuery", event)
+    cu.call("cuEventSynchronize", event)
+    cu.call("cuStreamWaitEvent", stream, event, 0)
+    cu.call("cuEventElapsedTime_v2", c_float, event, other)
+    cu.prepare("cuEventRecord", event, stream)
+    cu.prepare("cuEventSynchronize", event)
+    cu.call("cuEventElapsedTime_v2", c_float, event, other)
+    cu.call("cuEventElapsedTime_v2", c_float, other, event)
+    cu.call("cuEventElapsedTime", c_float, other, event)
+
+
+@sequence
+def null(cu: Recorder) -> None:
+    """NULL is no event."""
+    event = cu.event()
+    cu.call("cuEventQuery", None)
+    cu.call("cuEventSynchronize", None)
+    cu.call("cuEventRecord", None, None)
+    cu.call("cuEventRecordWithFlags", None, None, 0)
+    cu.call("cuEventDestroy_v2", None)
+    cu.call("cuEventElapsedTime_v2", c_float, None, event)
+    cu.call("cuEventElapsedTime_v2", c_float, event, None)
+    cu.call("cuEventElapsedTime_v2", None, event, event)
+
+
+@sequence
+def recorded(cu: Recorder) -> None:
+    """An event is done when the work before it is, and not sooner."""
+    stream, event = cu.stream(NON_BLOCKING), cu.event()
+    gate = cu.gate(stream)
+    cu.call("cuEventRecord", event, stream)
+    cu.call("cuEventQuery", event)
+    gate.open()
+    cu.call("cuEventSynchronize", event)
+    cu.call("cuEventQuery", event)
+
+
+@sequence
+def recorded_again(cu: Recorder) -> None:
+    """An event stands for its last record; who waited before waits for what it was then."""
+    first, second, third = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING)
+    event = cu.event()
+    cu.call("cuEventRecord", event, first)
+    cu.call("cuEventSynchronize", event)
+    gate = cu.gate(second)
+    cu.call("cuEventRecord", event, second)
+    cu.call("cuEventQuery", event)
+    cu.call("cuStreamWaitEvent", third, event, 0)
+    cu.call("cuEventRecord", event, first)
+    cu.call("cuEventSynchronize", event)
+    cu.call("cuEventQuery", event)
+    cu.call("cuStreamQuery", third)
+    gate.open()
+    cu.call("cuStreamSynchronize", third)
+
+
+@sequence
+def elapsed_time(cu: Recorder) -> None:
+    """Time between two events is there once both are done, and is negative the other way round."""
+    stream, start, end = cu.stream(NON_BLOCKING), cu.event(), cu.event()
+    cu.call("cuEventRecord", start, stream)
+    gate = cu.gate(stream)
+    cu.call("cuEventRecord", end, stream)
+    cu.call("cuEventSynchronize", start)
+    cu.call("cuEventElapsedTime_v2", c_float, start, end)
+    gate.open()
+    cu.call("cuEventSynchronize", end)
+    cu.see("positive", cu.new("cuEventElapsedTime_v2", c_float, start, end) > 0)
+    cu.see("negative", cu.new("cuEventElapsedTime_v2", c_float, end, start) < 0)
+    cu.read("cuEventElapsedTime_v2", c_float, start, start)
+    cu.see("positive", cu.new("cuEventElapsedTime", c_float, start, end) > 0)
+
+
+@sequence
+def no_timing(cu: Recorder) -> None:
+    """There is no time between events of which one has none."""
+    start, end = cu.event(), cu.event(DISABLE_TIMING)
+    cu.call("cuEventRecord", start, None)
+    cu.call("cuEventRecord", end, None)
+    cu.call("cuCtxSynchronize")
+    cu.call("cuEventElapsedTime_v2", c_float, start, end)
+    cu.call("cuEventElapsedTime_v2", c_float, end, start)
+    cu.call("cuEventElapsedTime_v2", c_float, end, end)
+
+
+@sequence
+def record_flags(cu: Recorder) -> None:
+    """Flags of a record."""
+    stream, event = cu.stream(), cu.event()
+    for flags in (0, 1, 2, 3, -1):
+        cu.call("cuEventRecordWithFlags", event, stream, flags)
+    cu.call("cuEventSynchronize", event)
+
+
+@sequence
+def default_streams(cu: Recorder) -> None:
+    """An event is recorded in the default streams."""
+    event = cu.event()
+    for stream in (None, 1, 2):
+        cu.call("cuEventRecord", event, stream)
+        cu.call("cuEventSynchronize", event)
+        cu.call("cuEventQuery", event)
+
+
+@sequence
+def destroyed_before_it_is_done(cu: Recorder) -> None:
+    """An event that is destroyed too soon does not stop who waits for it."""
+    first, second, event = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.event()
+    gate = cu.gate(first)
+    cu.call("cuEventRecord", event, first)
+    cu.call("cuStreamWaitEvent", second, event, 0)
+    cu.call("cuEventDestroy_v2", event)
+    cu.call("cuStreamQuery", second)
+    gate.open()
+    cu.call("cuStreamSynchronize", second)
+
+
+@sequence
+def blocking_synchronisation(cu: Recorder) -> None:
+    """An event made for waiting asleep is waited for as any other."""
+    stream, event = cu.stream(), cu.event(BLOCKING_SYNC)
+    seen: list[str] = []
+    cu.prepare("cuLaunchHostFunc", stream, cu.host_function(lambda: seen.append("ran")), None)
+    cu.call("cuEventRecord", event, stream)
+    cu.call("cuEventSynchronize", event)
+    cu.see("seen", seen)
+
+
+@sequence
+def wait_in_its_own_stream(cu: Recorder) -> None:
+    """A stream that waits for its own event goes on."""
+    stream, event = cu.stream(), cu.event()
+    cu.call("cuStreamWaitEvent", stream, event, 0)
+    cu.call("cuEventRecord", event, stream)
+    cu.call("cuStreamWaitEvent", stream, event, 0)
+    cu.call("cuStreamSynchronize", stream)
+
+
+@sequence
+def waiting_of_the_legacy_stream(cu: Recorder) -> None:
+    """The legacy stream waits for an event, and what comes after it in blocking streams waits along."""
+    free, blocking, event = cu.stream(NON_BLOCKING), cu.stream(), cu.event()
+    gate = cu.gate(free)
+    cu.call("cuEventRecord", event, free)
+    cu.call("cuStreamWaitEvent", None, event, 0)
+    later = cu.event()
+    cu.call("cuEventRecord", later, blocking)
+    cu.call("cuEventQuery", later)
+    cu.call("cuStreamQuery", None)
+    gate.open()
+    cu.call("cuEventSynchronize", later)
+    cu.call("cuStreamSynchronize", None)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that fail: the error, what it does to other calls, and what it takes to go on."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from ctypes import c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
+
+from ptx import KERNELS
+from recorder import Recorder, sequence
+
+NOWHERE = 0x10  # an address that no process has
+
+FAULTS: dict[str, Callable[[Recorder, int], int]] = {
+    "stop": lambda cu, function: cu.launch(function),
+    "fail_assertion": lambda cu, function: cu.launch(function),
+    "store": lambda cu, function: cu.launch(function, c_uint64(NOWHERE), c_uint32(1)),
+}
+
+
+def fail(cu: Recorder, name: str = "store") -> None:
+    """Make a kernel fail, and wait for it."""
+    FAULTS[name](cu, cu.function(KERNELS, name))
+    cu.call("cuCtxSynchronize")
+
+
+@sequence
+def illegal_address(cu: Recorder) -> None:
+    """A write to nowhere."""
+    fail(cu)
+    cu.call("cuCtxSynchronize")
+
+
+@sequence
+def null_address(cu: Recorder) -> None:
+    """A write to NULL."""
+    cu.launch(cu.function(KERNELS, "store"), c_uint64(0), c_uint32(1))
+    cu.call("cuCtxSynchronize")
+
+
+@sequence
+def misaligned_address(cu: Recorder) -> None:
+    """A write to an address that is not a multiple of its size."""
+    address = cu.memory(64)
+    cu.launch(cu.function(KERNELS, "store"), c_uint64(address + 1), c_uint32(1))
+    cu.call("cuCtxSynchronize")
+    cu.call("cuMemFree_v2", address)
+
+
+@sequence
+def trap(cu: Recorder) -> None:
+    """A kernel that stops itself."""
+    fail(cu, "stop")
+    cu.call("cuStreamCreate", c_void_p, 0)
+
+
+@sequence
+def assertion(cu: Recorder) -> None:
+    """An assertion that fails."""
+    fail(cu, "fail_assertion")
+    cu.call("cuStreamCreate", c_void_p, 0)
+
+
+@sequence
+def freed_memory(cu: Recorder) -> None:
+    """A read of memory that was unmapped."""
+    address = cu.prepare("cuMemAddressReserve", c_uint64, 2 << 20, 0, 0, 0)
+    out = cu.memory(4)
+    cu.launch(cu.function(KERNELS, "load"), c_uint64(address), c_uint64(out))
+    cu.call("cuCtxSynchronize")
+
+
+@sequence
+def calls_after_a_fault(cu: Recorder) -> None:
+    """Which calls a context that has failed still answers."""
+    address, event, stream, kernel = cu.memory(64), cu.event(), cu.stream(), cu.kernel(KERNELS, "nothing")
+    function = cu.prepare("cuKernelGetFunction", c_void_p, kernel)
+    module = cu.prepare("cuModuleLoadData", c_void_p, KERNELS)
+    pinned = cu.prepare("cuMemHostAlloc", c_void_p, 64, 0)
+    context = cu.prepare("cuCtxGetCurrent", c_void_p)
+    fail(cu)
+    data = (ctypes.c_char * 64)()
+    cu.call("cuMemAlloc_v2", c_uint64, 64)
+    cu.call("cuMemcpyDtoH_v2", data, address, 64)
+    cu.call("cuMemsetD8_v2", address, 0, 64)
+    cu.call("cuMemsetD8Async", address, 0, 64, stream)
+    cu.call("cuMemAllocAsync", c_uint64, 64, stream)
+    cu.call("cuMemHostAlloc", c_void_p, 64, 0)
+    cu.call("cuMemGetInfo_v2", c_size_t, c_size_t)
+    cu.call("cuMemGetAddressRange_v2", c_uint64, c_size_t, address)
+    cu.call("cuPointerGetAttribute", c_int, 2, address)
+    cu.call("cuStreamCreate", c_void_p, 0)
+    cu.call("cuStreamQuery", stream)
+    cu.call("cuStreamSynchronize", stream)
+    cu.call("cuStreamGetFlags", stream, c_uint)
+    cu.call("cuStreamGetPriority", stream, c_int)
+    cu.call("cuStreamGetId", stream, c_uint64)
+    cu.call("cuStreamGetCtx", stream, c_void_p)
+    cu.call("cuStreamWaitEvent", stream, event, 0)
+    cu.call("cuLaunchHostFunc", stream, cu.host_function(lambda: None), None)
+    cu.call("cuEventCreate", c_void_p, 0)
+    cu.call("cuEventQuery", event)
+    cu.call("cuEventRecord", event, stream)
+    cu.call("cuEventSynchronize", event)
+    cu.call("cuEventElapsedTime_v2", c_float, event, event)
+    cu.launch(function)
+    cu.call("cuFuncGetAttribute", c_int, 0, function)
+    cu.call("cuKernelGetFunction", c_void_p, kernel)
+    cu.call("cuModuleGetFunction", c_void_p, module, b"store")
+    cu.call("cuModuleLoadData", c_void_p, KERNELS)
+    cu.call("cuLibraryLoadData", c_void_p, KERNELS, None, None, 0, None, None, 0)
+    cu.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", c_int, function, 32, 0)
+    cu.call("cuCtxGetCurrent", c_void_p)
+    cu.call("cuCtxGetDevice", c_int)
+    cu.call("cuCtxGetFlags", c_uint)
+    cu.call("cuCtxGetId", context, c_uint64)
+    cu.call("cuCtxGetLimit", c_size_t, 0)
+    cu.call("cuCtxSetLimit", 0, 2048)
+    cu.call("cuCtxGetApiVersion", context, c_uint)
+    cu.call("cuCtxSetCurrent", context)
+    cu.call("cuDeviceGetCount", c_int)
+    cu.call("cuDeviceGetAttribute", c_int, 1, 0)
+    cu.call("cuDevicePrimaryCtxGetState", 0, c_uint, c_int)
+    cu.call("cuDeviceGetDefaultMemPool", c_void_p, 0)
+    cu.call("cuMemFreeHost", pinned)
+    cu.call("cuMemFreeAsync", address, stream)
+    cu.call("cuMemFree_v2", address)
+    cu.call("cuEventDestroy_v2", event)
+    cu.call("cuStreamDestroy_v2", stream)
+    cu.call("cuModuleUnload", module)
+
+
+@sequence
+def other_contexts(cu: Recorder) -> None:
+    """What a fault in one context does to others of the process, that were there and that come."""
+    primary = cu.prepare("cuCtxGetCurrent", c_void_p)
+    bystander = cu.prepare("cuCtxCreate_v4", c_void_p, None, 0, 0)
+    cu.prepare("cuCtxSetCurrent", primary)
+    fail(cu)
+    cu.call("cuCtxSetCurrent", bystander)
+    cu.call("cuCtxSynchronize")
+    cu.call("cuStreamCreate", c_void_p, 0)
+    cu.call("cuMemAlloc_v2", c_uint64, 64)
+    cu.call("cuCtxDestroy_v2", bystander)
+    cu.call("cuCtxCreate_v4", c_void_p, None, 0, 0)
+    cu.call("cuDevicePrimaryCtxRetain", c_void_p, 0)
+
+
+@sequence
+def released_after_a_fault(cu: Recorder) -> None:
+    """Whether a primary context is of use again when it was released after a fault."""
+    fail(cu)
+    cu.call("cuDevicePrimaryCtxRelease_v2", 0)
+    cu.read("cuDevicePrimaryCtxGetState", 0, c_uint, c_int)
+    context = cu.new("cuDevicePrimaryCtxRetain", c_void_p, 0)
+    cu.call("cuCtxSetCurrent", context)
+    cu.call("cuStreamCreate", c_void_p, 0)
+    cu.call("cuCtxSynchronize")
+
+
+@sequence
+def reset_after_a_fault(cu: Recorder) -> None:
+    """Whether a primary context is of use again when it was reset after a fault."""
+    fail(cu, "stop")
+    cu.call("cuDevicePrimaryCtxReset_v2", 0)
+    cu.read("cuDevicePrimaryCtxGetState", 0, c_uint, c_int)
+    context = cu.new("cuDevicePrimaryCtxRetain", c_void_p, 0)
+    cu.call("cuCtxSetCurrent", context)
+    cu.call("cuStreamCreate", c_void_p, 0)
+
+
+@sequence
+def destroyed_after_a_fault(cu: Recorder) -> None:
+    """Whether a fault is over when its context, not the primary one, is destroyed."""
+    primary = cu.prepare("cuCtxGetCurrent", c_void_p)
+    context = cu.prepare("cuCtxCreate_v4", c_void_p, None, 0, 0)
+    fail(cu, "stop")
+    cu.call("cuCtxDestroy_v2", context)
+    cu.call("cuCtxSetCurrent", primary)
+    cu.call("cuStreamCreate", c_void_p, 0)
+    cu.call("cuCtxCreate_v4", c_void_p, None, 0, 0)
+
+
+@sequence
+def found_out_later(cu: Recorder) -> None:
+    """Each call that waits tells of a fault: the event of a stream, and its copies."""
+    event, stream = cu.event(), cu.stream()
+    cu.launch(cu.function(KERNELS, "stop"), stream=stream)
+    cu.attempt("cuEventRecord", event, stream)
+    cu.call("cuEventSynchronize", event)
+    cu.call("cuEventQuery", event)
+    cu.call("cuStreamQuery", stream)
+    cu.call("cuStreamSynchronize", stream)
+
+
+@sequence
+def host_functions(cu: Recorder) -> None:
+    """A host function does not run after a fault."""
+    stream = cu.stream()
+    seen: list[object] = []
+    cu.launch(cu.function(KERNELS, "stop"), stream=stream)
+    function = cu.host_function(lambda: seen.append("function"))
+    cu.attempt("cuLaunchHostFunc", stream, function, None)
+    cu.call("cuStreamSynchronize", stream)
+    cu.see("seen", seen)
+
+
+@sequence
+def refused_launches_leave_nothing(cu: Recorder) -> None:
+    """A launch that is refused, or code that does not load, is no error for what comes after it."""
+    function = cu.function(KERNELS, "nothing")
+    cu.launch(function, block=(2000, 1, 1))
+    cu.call("cuModuleLoadData", c_void_p, b"nonsense")
+    cu.call("cuMemFree_v2", 0x1234_5678_9000)
+    cu.call("cuCtxSynchronize")
+    cu.launch(function)
+    cu.call("cuCtxSynchronize")
+
+
+@sequence
+def printed_before(cu: Recorder) -> None:
+    """What was printed before a fault is written."""
+    printing, stop = cu.function(KERNELS, "print"), cu.function(KERNELS, "stop")
+
+    def part() -> None:
+        cu.launch(printing)
+        cu.call("cuCtxSynchronize")
+        cu.launch(stop)
+        cu.call("cuCtxSynchronize")
+
+    cu.see_printed(part)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking entry points up."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int, c_void_p
+
+from recorder import Recorder, bare
+
+
+def look_up(cu: Recorder, name: bytes, version: int, flags: int = 0, symbols: tuple[str, ...] = ()) -> int:
+    """Look an entry point up and see which symbol of the library it is."""
+    status = c_int(99)
+    address = int(cu.new("cuGetProcAddress_v2", name, c_void_p, version, flags, status))
+    known = [symbol for symbol in symbols if address and address == cu.address_of(symbol)]
+    found = " ".join(["found" if address else "none", *known])
+    cu.see(f"{name.decode()} {version}", f"status {status.value} {found}")
+    return address
+
+
+@bare
+def versions(cu: Recorder) -> None:
+    """Which function a name means depends on the version that is asked for."""
+    cu.prepare("cuInit", 0)
+    symbols: tuple[str, ...] = ("cuMemAlloc", "cuMemAlloc_v2")
+    for version in (2000, 3000, 3010, 3020, 4000, 12000, 13000):
+        look_up(cu, b"cuMemAlloc", version, 0, symbols)
+    symbols = ("cuCtxCreate", "cuCtxCreate_v2", "cuCtxCreate_v3", "cuCtxCreate_v4")
+    for version in (3000, 3020, 11030, 11040, 12040, 12050, 13000):
+        look_up(cu, b"cuCtxCreate", version, 0, symbols)
+    symbols = ("cuGetProcAddress", "cuGetProcAddress_v2")
+    for version in (11020, 11030, 11080, 12000, 13000):
+        look_up(cu, b"cuGetProcAddress", version, 0, symbols)
+
+
+@bare
+def newer_versions(cu: Recorder) -> None:
+    """A function that is newer than the version that is asked for is not given."""
+    cu.prepare("cuInit", 0)
+    look_up(cu, b"cuLibraryLoadData", 11080)
+    look_up(cu, b"cuLibraryLoadData", 12000)
+    look_up(cu, b"cuMemAllocAsync", 11010)
+    look_up(cu, b"cuMemAllocAsync", 11020)
+    look_up(cu, b"cuLaunchKernelEx", 11070)
+    look_up(cu, b"cuLaunchKernelEx", 11080)
+    look_up(cu, b"cuEventElapsedTime", 12070, 0, ("cuEventElapsedTime", "cuEventElapsedTime_v2"))
+    look_up(cu, b"cuEventElapsedTime", 12080, 0, ("cuEventElapsedTime", "cuEventElapsedTime_v2"))
+
+
+@bare
+def unknown(cu: Recorder) -> None:
+    """A name that there is not, and one that carries a version."""
+    cu.prepare("cuInit", 0)
+    look_up(cu, b"cuNothingAtAll", 13000)
+    look_up(cu, b"", 13000)
+    look_up(cu, b"cuMemAlloc_v2", 13000)
+    look_up(cu, b"cuMemAlloc_v2", 3000)
+    look_up(cu, b"CUMEMALLOC", 13000)
+    look_up(cu, b"cuMemAlloc", 0)
+    look_up(cu, b"cuMemAlloc", 99000)
+
+
+@bare
+def per_thread(cu: Recorder) -> None:
+    """A flag asks for the functions that use the per-thread stream."""
+    cu.prepare("cuInit", 0)
+    legacy = look_up(cu, b"cuMemcpyHtoDAsync", 13000, 1)
+    cu.see("the same without flags", legacy == look_up(cu, b"cuMemcpyHtoDAsync", 13000, 0))
+    own = look_up(cu, b"cuMemcpyHtoDAsync", 13000, 2, ("cuMemcpyHtoDAsync_v2_ptsz",))
+    cu.see("another", own != legacy)
+    cu.see("the same for what has no stream", look_up(cu, b"cuMemAlloc", 13000, 2) == look_up(cu, b"cuMemAlloc", 13000))
+    look_up(cu, b"cuMemcpy", 13000, 2, ("cuMemcpy_ptds", "cuMemcpy"))
+    for flags in (3, 4, -1):
+        look_up(cu, b"cuMemcpy", 13000, flags)
+
+
+@bare
+def without_status(cu: Recorder) -> None:
+    """NULL for a status, and the older function that has none."""
+    cu.prepare("cuInit", 0)
+    cu.call("cuGetProcAddress_v2", b"cuInit", c_void_p, 13000, 0, None)
+    cu.call("cuGetProcAddress_v2", b"cuNothing", c_void_p, 13000, 0, None)
+    cu.call("cuGetProcAddress", b"cuInit", c_void_p, 13000, 0)
+    cu.call("cuGetProcAddress", b"cuNothing", c_void_p, 13000, 0)
+
+
+@bare
+def before_init(cu: Recorder) -> None:
+    """Entry points are found before cuInit, and work."""
+    address = look_up(cu, b"cuDriverGetVersion", 13000)
+    version = c_int()
+    cu.see("code", ctypes.CFUNCTYPE(c_int, c_void_p)(address)(ctypes.addressof(version)))
+    look_up(cu, b"cuMemAlloc", 13000)
+    look_up(cu, b"cuNothing", 13000)

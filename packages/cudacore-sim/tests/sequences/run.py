@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run sequences, each in a process of its own, and write a line of JSON for each: what it is about, and its listing.
+
+    python run.py LIBRARY < NAMES
+    python run.py > NAMES
+
+The first runs those that standard input names, a line each; the second writes the names of all. This process never
+loads the driver, so that the ones it forks find it fresh.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+
+import corpus
+from recorder import SEQUENCES, PreparationError, Recorder
+
+TIME_LIMIT = 30  # seconds
+
+
+def run(library: str, name: str) -> list[str]:
+    """Run a sequence and return its listing; the last line says how it ended if it did not end well."""
+    receiver, sender = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(receiver)
+        _run_here(library, name, sender)
+    os.close(sender)
+    with os.fdopen(receiver, encoding="utf-8") as pipe:
+        lines = pipe.read().splitlines()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        lines.append(f"crashed: {signal.Signals(os.WTERMSIG(status)).name}")
+    return lines
+
+
+def _run_here(library: str, name: str, sender: int) -> None:
+    """Run a sequence in this process, and end it without the driver's clean-up, which a fault can make hang."""
+    signal.alarm(TIME_LIMIT)
+    os.dup2(2, 1)  # what kernels print is no part of the answer
+
+    def write(line: str) -> None:
+        os.write(sender, f"{line}\n".encode())
+
+    try:
+        SEQUENCES[name](Recorder(library, write))
+    except PreparationError as error:
+        write(f"cannot be prepared: {error}")
+    except BaseException:
+        write("broken: " + traceback.format_exc().strip().replace("\n", " | "))
+    finally:
+        os._exit(0)
+
+
+def main() -> None:
+    """Run what standard input names, or write all names."""
+    if len(sys.argv) == 1:
+        print(*SEQUENCES, sep="\n")
+        return
+    for line in sys.stdin:
+        name = line.strip()
+        about = (SEQUENCES[name].__doc__ or "").strip()
+        print(json.dumps({"about": about, "listing": run(sys.argv[1], name)}), flush=True)
+
+
+if __name__ == "__main__":
+    assert corpus.__all__
+    main()

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The structures of cuda.h that sequences pass."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_ushort, c_void_p
+from typing import Any
+
+DEVICE, HOST, HOST_NUMA = 1, 2, 3
+FROM_HOST, FROM_DEVICE, UNIFIED = 1, 2, 4
+
+
+class Location(ctypes.Structure):
+    """CUmemLocation."""
+
+    _fields_ = [("type", c_int), ("id", c_int)]
+
+
+class PoolProperties(ctypes.Structure):
+    """CUmemPoolProps."""
+
+    _fields_ = [
+        ("allocType", c_int),
+        ("handleTypes", c_int),
+        ("location", Location),
+        ("security", c_void_p),
+        ("maxSize", c_size_t),
+        ("usage", c_ushort),
+        ("reserved", c_ubyte * 54),
+    ]
+
+
+class AllocationProperties(ctypes.Structure):
+    """CUmemAllocationProp."""
+
+    _fields_ = [
+        ("type", c_int),
+        ("handleTypes", c_int),
+        ("location", Location),
+        ("security", c_void_p),
+        ("compression", c_ubyte),
+        ("rdma", c_ubyte),
+        ("usage", c_ushort),
+        ("reserved", c_ubyte * 4),
+    ]
+
+
+class Access(ctypes.Structure):
+    """CUmemAccessDesc."""
+
+    _fields_ = [("location", Location), ("flags", c_int)]
+
+
+class Copy2D(ctypes.Structure):
+    """CUDA_MEMCPY2D."""
+
+    _fields_ = [
+        (side + field, kind)
+        for side in ("src", "dst")
+        for field, kind in (
+            ("XInBytes", c_size_t),
+            ("Y", c_size_t),
+            ("MemoryType", c_int),
+            ("Host", c_void_p),
+            ("Device", c_uint64),
+            ("Array", c_void_p),
+            ("Pitch", c_size_t),
+        )
+    ] + [("WidthInBytes", c_size_t), ("Height", c_size_t)]
+
+
+class Copy3D(ctypes.Structure):
+    """CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER, which has contexts where the other has NULL."""
+
+    _fields_ = [
+        (side + field, kind)
+        for side in ("src", "dst")
+        for field, kind in (
+            ("XInBytes", c_size_t),
+            ("Y", c_size_t),
+            ("Z", c_size_t),
+            ("Level", c_size_t),
+            ("MemoryType", c_int),
+            ("Host", c_void_p),
+            ("Device", c_uint64),
+            ("Array", c_void_p),
+            ("Context", c_void_p),
+            ("Pitch", c_size_t),
+            ("Height", c_size_t),
+        )
+    ] + [("WidthInBytes", c_size_t), ("Height", c_size_t), ("Depth", c_size_t)]
+
+
+class LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute; the value is its first four words."""
+
+    _fields_ = [("id", c_int), ("pad", c_int), ("value", c_uint * 16)]
+
+
+class LaunchConfiguration(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = [
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("shared", c_uint),
+        ("stream", c_void_p),
+        ("attributes", c_void_p),
+        ("count", c_uint),
+    ]
+
+
+def device_pool(**fields: Any) -> PoolProperties:
+    """Describe a pool of device 0."""
+    return PoolProperties(**{"allocType": 1, "location": Location(DEVICE, 0), **fields})
+
+
+def device_allocation(**fields: Any) -> AllocationProperties:
+    """Describe physical memory of device 0."""
+    return AllocationProperties(**{"type": 1, "location": Location(DEVICE, 0), **fields})
+
+
+def launch_configuration(
+    *attributes: tuple[int, tuple[int, ...]],
+    grid: tuple[int, int, int] = (1, 1, 1),
+    block: tuple[int, int, int] = (1, 1, 1),
+    shared: int = 0,
+    stream: int = 0,
+) -> LaunchConfiguration:
+    """Describe a launch with attributes: pairs of the number and the words of the value."""
+    array = (LaunchAttribute * max(len(attributes), 1))()
+    for place, (number, words) in zip(array, attributes, strict=False):
+        place.id = number
+        place.value[: len(words)] = words
+    made = LaunchConfiguration(grid, block, shared, stream, ctypes.addressof(array), len(attributes))
+    made.kept = array
+    return made

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sequences of driver calls give what they gave on an H200: recording.json, which record.py writes."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cudacore_sim
+
+HERE = Path(__file__).parent
+RECORDING: dict[str, Any] = json.loads((HERE / "recording.json").read_text(encoding="utf-8"))
+SEQUENCES: dict[str, list[str]] = RECORDING["sequences"]
+
+
+class Runner:
+    """A process that runs sequences, each in a process of its own."""
+
+    def __init__(self, library: str, settings: dict[str, str]) -> None:
+        command = [sys.executable, str(HERE / "run.py"), library]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | settings
+        )
+
+    def run(self, name: str) -> tuple[str, list[str]]:
+        """Run a sequence; return what it is about, and its listing."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{name}\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        return answer["about"], answer["listing"]
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def runner(pytestconfig: pytest.Config) -> Iterator[Runner]:
+    """Give what runs sequences on the driver of ``--driver``, by default the simulator."""
+    if pytestconfig.getoption("driver", None) == "gpu":
+        runner = Runner("libcuda.so.1", {})
+    else:
+        version = RECORDING["driver_version"]
+        settings = {
+            "CUDACORE_SIM_DRIVER_VERSION": f"{version // 1000}.{version % 1000 // 10}",
+            "CUDACORE_SIM_DEVICES": "1",
+            "CUDACORE_SIM_REPORTS": "0",
+        }
+        runner = Runner(cudacore_sim.get_library(), settings)
+    yield runner
+    runner.close()
+
+
+def explain(name: str, about: str, expected: list[str], listing: list[str]) -> str:
+    """Show a sequence as its calls, with the first difference marked."""
+    same = 0
+    while same < min(len(expected), len(listing)) and expected[same] == listing[same]:
+        same += 1
+    lines = [f"{name}: {about}", *(f"      {line}" for line in listing[:same])]
+    lines += [f"  H200 {line}" for line in expected[same : same + 1] or ["(nothing more)"]]
+    lines += [f"  here {line}" for line in listing[same : same + 1] or ["(nothing more)"]]
+    changed = [line for line in difflib.ndiff(expected, listing) if line[0] in "+-"]
+    return "\n".join([*lines, f"{len(changed)} lines differ in all"])
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_sequence(runner: Runner, name: str) -> None:
+    """A program would get another error, or see another result, than on a GPU."""
+    about, listing = runner.run(name)
+    assert listing == SEQUENCES[name], explain(name, about, SEQUENCES[name], listing)
+
+
+def test_all_are_recorded() -> None:
+    """A sequence that was written would never be compared."""
+    listed = subprocess.run([sys.executable, str(HERE / "run.py")], stdout=subprocess.PIPE, text=True, check=True)
+    assert sorted(listed.stdout.split()) == sorted(SEQUENCES)
