@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that is done to this repository, by name: ``nox -l`` lists it, ``nox -s NAME`` does it.
 
-Needs Python 3.10 or later, gcc and g++, and PyPI. All sessions test the wheels that ``build`` makes; a package is only built
-again when its sources change. What belongs to ``-- ...`` after a session's name goes to the program that it runs.
+Needs Python 3.10 or later, gcc and g++, and PyPI. All sessions test the wheels that ``build`` makes; a package is only
+built again when its sources change. What belongs to ``-- ...`` after a session's name goes to the program that it runs.
 """
 
 from __future__ import annotations

@@ -167,6 +167,8 @@ def test_ptx_that_is_too_new(device: ch.Device, good: Callable[[], None]) -> Non
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNSUPPORTED_PTX_VERSION") as caught:
         make("ptx", PTX.replace(b".version 7.0", b".version 99.9")).get_kernel("nothing")
     assert caught.value.hint.startswith("The PTX is of version 99.9, which is newer than the driver, for CUDA 1")
+    # To compile a cubin instead is of no use where the driver is simulated.
+    assert caught.value.hint.endswith("where that is simulated, unset CUDACORE_SIM_DRIVER_VERSION")
     good()
 
 

@@ -93,6 +93,14 @@ def test_codes_have_cudas_names(answer: Callable[..., None]) -> None:
     assert caught.value.meaning == "out of memory"
 
 
+def test_the_hint_of_a_kernel_that_failed(answer: Callable[..., None]) -> None:
+    """A user of the simulated driver would be sent to a tool that needs a GPU, and miss the report that is there."""
+    answer(700)
+    with pytest.raises(ch.CUDAError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
+        call_driver("cuCall")
+    assert caught.value.hint.endswith("the simulated driver has named them on stderr")
+
+
 def test_an_impossible_code_is_reported_as_it_is(answer: Callable[..., None]) -> None:
     """A code of a newer driver would crash the report, or be taken for another."""
     answer(987654)

@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from typing import Any
@@ -104,7 +105,12 @@ def test_configuration(run_python: Python) -> None:
 def test_bad_configuration(run_python: Python) -> None:
     """A mistyped setting would be taken for another one in silence."""
     child = run_python("cu.cuInit(0)", DEVICES="many", MEMORY="12X", COMPUTE_CAPABILITY="hopper")
-    for line in ("DEVICES=many is ignored", "MEMORY=12X is ignored", "with K, M, G or T,", "COMPUTE_CAPABILITY=hopper is ignored"):
+    for line in (
+        "DEVICES=many is ignored",
+        "MEMORY=12X is ignored",
+        "with K, M, G or T,",
+        "COMPUTE_CAPABILITY=hopper is ignored",
+    ):
         assert line in child.stderr
 
 
@@ -120,7 +126,9 @@ def test_leaks_at_exit(run_python: Python) -> None:
     cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
     cu.cuStreamCreate(byref(stream), 0)
     """
-    assert "stream 0x" in run_python(code, LEAKS=1).stderr
+    first, *objects = run_python(code, LEAKS=1).stderr.splitlines()
+    assert first == "cudacore-sim: 2 objects are alive at exit:"
+    assert [line.split()[0] for line in objects] == ["context", "stream"]
     assert run_python(code).stderr == ""
 
 
@@ -197,12 +205,12 @@ def test_get_include() -> None:
 
 def test_a_failure_that_never_came(cuda: Any) -> None:
     """A test of a failure would pass where the call is not made any more."""
-    with pytest.raises(AssertionError, match="call 2 of cuStreamCreate was to fail, and this block made 1"):
-        with cudacore_sim.failing("cuStreamCreate", 2):
-            cuda.stream()
-    with pytest.raises(AssertionError, match="call 1 of cuMemAlloc was to fail, and this block made 0"):
-        with cudacore_sim.failing("cuMemAlloc", 0):
-            pass
+    told = "call 2 of cuStreamCreate was to fail, and this block made 1"
+    with pytest.raises(AssertionError, match=told), cudacore_sim.failing("cuStreamCreate", 2):
+        cuda.stream()
+    told = "call 1 of cuMemAlloc was to fail, and this block made 0"
+    with pytest.raises(AssertionError, match=told), cudacore_sim.failing("cuMemAlloc", 0):
+        pass
     with pytest.raises(KeyError), cudacore_sim.failing("cuMemAlloc"):
         raise KeyError
 
@@ -333,13 +341,70 @@ def test_a_context_with_something_in_it(run_python: Python, begin: str, end: str
 
 
 def test_an_empty_context(run_python: Python) -> None:
-    """The usual end of a program would be reported, or what a kernel's failure kept from being freed."""
-    clean = "cu.cuStreamDestroy_v2(stream), cu.cuMemFree_v2(memory)"
-    code = f"""
-    context, stream, memory = c_void_p(), c_void_p(), c_uint64()
-    cu.cuInit(0), {PRIMARY}, cu.cuStreamCreate(byref(stream), 0), cu.cuMemAlloc_v2(byref(memory), c_size_t(100))
-    {clean}
+    """The usual end of a program would be reported, or an end that the test's own controls bring about."""
+    clean = "cu.cuStreamDestroy_v2(stream), cu.cuEventDestroy_v2(event), cu.cuMemFree_v2(memory)"
+    release = "cu.cuDevicePrimaryCtxRelease_v2(0)"
+    code = END.format(begin=PRIMARY, end=f"{clean}\n{release}").replace("cu.cuEventCreate(byref(event), 0), ", "", 1)
+    assert run_python(code, LEAKS=1).stderr == ""
+    assert run_python(END.format(begin=PRIMARY, end="cudacore_sim.reset_device()"), LEAKS=1).stderr == ""
+
+
+def test_the_context_of_a_kernel_that_failed(run_python: Python) -> None:
+    """What could not be freed because a kernel had failed would be called forgotten."""
+    end = f"""
+    library, kernel = c_void_p(), c_void_p()
+    cu.cuLibraryLoadData(byref(library), {kernels.PTX!r}, None, None, 0, None, None, 0)
+    cu.cuLibraryGetKernel(byref(kernel), library, b"fail")
+    cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None)
+    print(cu.cuCtxSynchronize(), cu.cuMemFree_v2(memory))
     cu.cuDevicePrimaryCtxRelease_v2(0)
     """
-    assert run_python(code, LEAKS=1).stderr == ""
-    assert run_python(f"cu.cuInit(0), {PRIMARY.replace('context', 'c_void_p()')}\ncudacore_sim.reset_device()").stderr == ""
+    child = run_python(END.format(begin=PRIMARY, end=textwrap.dedent(end)))
+    assert child.stdout == "719 719\n"
+    assert "kernel 'fail'" in child.stderr
+    assert "destroys a context" not in child.stderr
+
+
+def test_unsupported_ptx(run_python: Python) -> None:
+    """The report would come twice where code is loaded again for its log, or be torn by a line that is empty."""
+    child = run_python(
+        """
+        PTX = b".version 8.0\\n.target sm_90\\n.address_size 64\\n.entry f() { wgmma.fence.sync.aligned; ret; }\\n"
+        context, module = c_void_p(), c_void_p()
+        cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
+        print([cu.cuModuleLoadData(byref(module), PTX) for _ in range(2)])
+        cudacore_sim.reset()
+        cu.cuModuleLoadData(byref(module), PTX)
+        print(len(cudacore_sim.reports()))
+        """
+    )
+    assert child.stdout == "[218, 218]\n1\n"
+    one, other = child.stderr.splitlines()
+    assert one == other
+    assert one.startswith("cudacore-sim: PTX with an instruction that the simulator does not have: line 4: ")
+
+
+def test_launching_a_cubin(cuda: Any) -> None:
+    """Who has compiled to a cubin, as one does for a GPU, would not be told what to do instead."""
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
+    _, program = nvrtc.nvrtcCreateProgram(b'extern "C" __global__ void nothing() {}', b"", 0, [], [])
+    nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=sm_90"])
+    code = bytes(nvrtc.nvrtcGetCUBINSize(program)[1])
+    nvrtc.nvrtcGetCUBIN(program, code)
+    library = ctypes.c_void_p(cuda.out("cuLibraryLoadData", code, None, None, 0, None, None, 0))
+    kernel = ctypes.c_void_p(cuda.out("cuLibraryGetKernel", library, b"nothing"))
+    assert cuda.code("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None) == 801
+    told = cudacore_sim.reports()[-1]
+    for word in ("kernel 'nothing' is in a cubin", 'compile("ptx")', "nvcc -ptx", "nvrtcGetPTX"):
+        assert word in told
+
+
+@pytest.mark.parametrize(
+    ("offset", "told"), [(100, "0 bytes past the end of the 100 bytes"), (1 << 36, "far from every allocation")]
+)
+def test_where_an_address_is(cuda: Any, offset: int, told: str) -> None:
+    """A wild address would be told from an allocation that it has nothing to do with."""
+    memory = cuda.malloc(100)
+    assert cuda.code("cuMemFree_v2", ctypes.c_uint64(memory.value + offset)) == 1
+    assert told in cudacore_sim.reports()[-1]
+    cuda.cuMemFree_v2(memory)

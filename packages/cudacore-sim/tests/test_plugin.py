@@ -181,7 +181,7 @@ def test_good(buffer):
 
 
 def test_a_kernel_that_fails(project: pytest.Pytester) -> None:
-    """The tests after it would fail, too, or what it could not free be a leak, or its report come twice or not at all."""
+    """The tests after it would fail, too, or what it could not free be a leak, or its report not come."""
     result = run(
         project,
         FAULT

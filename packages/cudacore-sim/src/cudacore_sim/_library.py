@@ -31,7 +31,7 @@ def get_library() -> str:
         # An editable install leaves it in the folder where it was built, which the package's loader knows.
         import importlib.resources
 
-        return str(importlib.resources.files("cudacore_sim").joinpath("lib", "libcuda.so.1"))
+        return str(importlib.resources.files("cudacore_sim") / "lib" / "libcuda.so.1")
     return os.path.abspath(given or installed)
 
 

@@ -5,7 +5,8 @@
     The simulator is this process's CUDA driver, also where there is a GPU. After each test it is checked that no more
     objects of the driver are alive than before, that nothing was misused, and that no kernel failed;
     ``@pytest.mark.leaks_ok("reason")`` and ``@pytest.mark.misuse_ok("reason")`` excuse a test. What a kernel that
-    failed leaves of its error is cleared, so that the next test begins as if nothing had been. Tests that are marked ``gpu`` are skipped.
+    failed leaves of its error is cleared, so that the next test begins as if nothing had been. Tests that are marked
+    ``gpu`` are skipped.
 ``--driver=gpu``
     The machine's own driver; the run fails at once where there is no device. Tests that are marked ``sim`` are skipped.
 
