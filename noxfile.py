@@ -28,6 +28,7 @@ WHEELS = BUILD / "wheels"
 PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-sim", "cudacore")
 HANDLES = ROOT / "packages" / "cudacore-handles"
 SIM = ROOT / "packages" / "cudacore-sim"
+ENGINE = BUILD / "sim" / "tests" / "engine" / "libengine.so"
 
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / "cudacore" / "pyproject.toml"))
@@ -64,15 +65,14 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
 
 def run_tests(session: nox.Session, cuda: str) -> None:
     """Run the tests on the simulated driver, or as ``-- ...`` says: ``-- --driver=gpu`` is the machine's own driver."""
-    install(session, "test", "meson", cuda=cuda)
+    install(session, "test", cuda=cuda)
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs)
         return
     # Tests that want two devices are skipped where there is one.
     session.run("python", "-m", "pytest", env={"CUDACORE_SIM_DEVICES": "2"})
     # The simulator's own tests destroy all that its process has made: they have one of their own.
-    engine = build_with_meson(session, "sim", SIM) / "tests" / "engine" / "libengine.so"
-    session.run("python", "-m", "pytest", "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(engine)})
+    session.run("python", "-m", "pytest", "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
 
 
 def build_with_meson(session: nox.Session, name: str, package: Path, *options: str) -> Path:
@@ -90,6 +90,13 @@ def build(session: nox.Session) -> None:
     """Build the wheels of all packages into build/wheels."""
     session.install("wheel")
     session.run("python", "ci/build_wheels.py", str(WHEELS), *PACKAGES)
+
+
+@nox.session(default=False)
+def engine(session: nox.Session) -> None:
+    """Build the simulator into build/sim, with its engine apart, which has tests of its own."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
+    build_with_meson(session, "sim", SIM)
 
 
 @nox.session(default=False)
@@ -113,14 +120,14 @@ def demo(session: nox.Session) -> None:
     session.run("python", "ci/demo.py", *session.posargs)
 
 
-@nox.session(requires=["build"])
+@nox.session(requires=["build", "engine"])
 @nox.parametrize("cuda", ["13.x", "12.9"])
 def tests(session: nox.Session, cuda: str) -> None:
     """Run the tests on the running Python, with the newest and the oldest CUDA; tests_all does the whole matrix."""
     run_tests(session, cuda)
 
 
-@nox.session(requires=["build"], python=PYTHONS, default=False)
+@nox.session(requires=["build", "engine"], python=PYTHONS, default=False)
 @nox.parametrize("cuda", list(CUDA))
 def tests_all(session: nox.Session, cuda: str) -> None:
     """Run the tests on every Python that is found, with every CUDA."""

@@ -203,3 +203,46 @@ def test_a_driver_that_is_too_old(run_python: Run, hidden: str, use: str, works:
             CUDACORE_SIM_DRIVER_VERSION="12.0",
         )
     )
+
+
+def test_the_simulated_driver_by_name(run_python: Run) -> None:
+    """``CUDACORE_DRIVER=sim`` would not find the installed simulator, or be another driver than cuda.bindings has."""
+    out = ok(
+        run_python(
+            """
+        import cudacore_handles as ch
+        from cuda.bindings import driver
+
+        device = ch.Device(0)
+        device.set_current()
+        stream = device.create_stream()
+        assert int(driver.cuStreamQuery(stream.handle)[0]) == 0
+        import cudacore_sim
+        print(cudacore_sim.is_loaded(), cudacore_sim.live()["stream"])
+        """,
+            CUDACORE_DRIVER="sim",
+        )
+    )
+    assert out == "True 1\n"
+
+
+def test_the_simulated_driver_where_there_is_none(run_python: Run) -> None:
+    """``CUDACORE_DRIVER=sim`` without the simulator would be an error that does not say what to install."""
+    out = ok(
+        run_python(
+            """
+        import importlib.util
+        importlib.util.find_spec = lambda name: None
+        import cudacore_handles as ch
+
+        try:
+            ch.Device()
+        except ch.CUDAError as error:
+            print(error)
+        """,
+            CUDACORE_DRIVER="sim",
+            CUDACORE_SIM_LIBRARY="",
+        )
+    )
+    assert out.startswith("dlopen: CCH_ENODRIVER (-3): CUDACORE_DRIVER is sim, and the simulated driver is not found")
+    assert "install cudacore-sim" in out
