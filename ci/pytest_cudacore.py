@@ -97,8 +97,8 @@ def live_objects() -> dict[str, int]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.when == "call":
-        item.stash[CALL_FAILED] = report.failed
+    if report.when in {"setup", "call"}:  # an expected failure's traceback keeps them, too
+        item.stash[CALL_FAILED] = report.failed or (report.skipped and hasattr(report, "wasxfail"))
     return report
 
 

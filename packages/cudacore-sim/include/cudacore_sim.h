@@ -70,6 +70,12 @@ typedef struct cudasim_launch {
 /** CUDASIM_VERSION of the library. */
 CUDASIM_EXPORT int cudasim_version(void);
 
+/**
+ * Writes a line for every environment variable whose value was of no use, and returns the length of the whole text.
+ * Such a variable is as if it were not set.
+ */
+CUDASIM_EXPORT size_t cudasim_ignored_settings(char *out, size_t size);
+
 /** Name of a kind, such as "stream"; NULL for no kind. */
 CUDASIM_EXPORT const char *cudasim_kind_name(int kind);
 

@@ -114,6 +114,27 @@ def test_bad_configuration(run_python: Python) -> None:
         assert line in child.stderr
 
 
+def test_ignored_settings(run_python: Python) -> None:
+    """Who cannot see stderr would not learn that a setting is of no use, or a good one be called useless."""
+    child = run_python(
+        "import cudacore_sim; print(*cudacore_sim.ignored_settings(), sep='\\n')",
+        SHUFFLE="x",
+        DRIVER_VERSION="9",
+        DEVICES=2,
+        LEAKS="yes",
+    )
+    assert child.stdout.splitlines() == [
+        "CUDACORE_SIM_DRIVER_VERSION=9 is ignored: a CUDA version such as 13000 or 13.0 is wanted",
+        f"CUDACORE_SIM_SHUFFLE=x is ignored: a number from 0 to {2**64 - 1} is wanted",
+        "CUDACORE_SIM_LEAKS=yes is ignored: a number from 0 to 1 is wanted",
+    ]
+
+
+def test_no_ignored_settings(driver: Any) -> None:
+    """A run without a mistake in its settings would be called one with."""
+    assert cudacore_sim.ignored_settings() == []
+
+
 def test_no_device(run_python: Python) -> None:
     """A machine without a device could not be simulated."""
     assert run_python("print(cu.cuInit(0))", DEVICES=0).stdout == "100\n"

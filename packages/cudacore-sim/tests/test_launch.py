@@ -98,6 +98,23 @@ def test_bad_launches(cuda: Any) -> None:
     assert cuda.code("cuLaunchCooperativeKernel", kernel(cuda, "empty"), 10**6, 1, 1, 64, 1, 1, 0, None, None) == 720
 
 
+def test_out_of_bounds_where_memory_was_freed(cuda: Any) -> None:
+    """The report would be about what was at these addresses before."""
+    freed = set()
+    for _ in range(10_000):  # until addresses are used again
+        memory = cuda.malloc(128)
+        freed.add(memory.value)
+        cuda.cuMemFree_v2(memory)
+        memory = cuda.malloc(40)
+        if memory.value in freed:
+            break
+        cuda.cuMemFree_v2(memory)
+    assert memory.value in freed
+    assert launch(cuda, kernel(cuda, "store"), memory, ctypes.c_uint32(1), block=(32, 1, 1)) == 0
+    assert cuda.code("cuCtxSynchronize") == ILLEGAL_ADDRESS
+    assert "0 bytes past the end of the 40 bytes of device" in cudacore_sim.reports()[-1]
+
+
 def test_out_of_bounds(cuda: Any) -> None:
     """A kernel could write beyond an allocation, or the report not say where and what."""
     memory = cuda.malloc(40)

@@ -87,6 +87,48 @@ def test_a_test_that_fails(project: pytest.Pytester) -> None:
     result.assert_outcomes(failed=1)
 
 
+def test_fixtures_that_fail(project: pytest.Pytester) -> None:
+    """A set-up that fails would be followed by an error about the objects that its traceback keeps."""
+    result = run(
+        project,
+        """
+@pytest.fixture
+def broken():
+    made = stream()
+    raise RuntimeError("no set-up")
+def test_broken(broken): pass
+""",
+        "--driver=sim",
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.no_fnmatch_line("*were not there before*")
+
+
+def test_a_failure_that_is_expected(project: pytest.Pytester) -> None:
+    """An expected failure would be counted twice, or what is left behind by one that did not come be passed over."""
+    result = run(
+        project,
+        """
+@pytest.mark.xfail(strict=True)
+def test_expected(): stream(); assert False
+@pytest.mark.xfail
+def test_better_than_expected(): stream()
+""",
+        "--driver=sim",
+    )
+    result.assert_outcomes(xfailed=2, xpassed=1)
+
+
+@pytest.mark.parametrize("setting", ["SHUFFLE=x", "COMPUTE_CAPABILITY=9", "MEMORY=1.5G", "DEVICES=abc"])
+def test_a_setting_of_no_use(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, setting: str) -> None:
+    """A run that is to shuffle, say, would pass without: pytest shows nothing of what stderr said."""
+    name, value = setting.split("=")
+    monkeypatch.setenv(f"CUDACORE_SIM_{name}", value)
+    result = run(project, "def test_nothing(): pass", "--driver=sim")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--driver=sim: CUDACORE_SIM_{setting} is ignored: * is wanted"])
+
+
 def test_markers_and_fixture(project: pytest.Pytester) -> None:
     """A test for a GPU would run without one, or the fixture not give the controls."""
     result = run(

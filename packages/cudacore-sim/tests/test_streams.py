@@ -10,6 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kernels import PTX
+
+import cudacore_sim
 
 NOT_READY = 600
 Run = Callable[[Callable[[], None], ctypes.c_void_p], None]
@@ -116,10 +119,86 @@ def test_a_destroyed_streams_work_goes_on(cuda: Any, run_in_stream: Run) -> None
     assert seen == [1]
 
 
+def test_the_legacy_stream_waits_for_a_destroyed_one(cuda: Any, run_in_stream: Run) -> None:
+    """The legacy default stream would forget a blocking stream that is destroyed, or wait for one of another kind."""
+    blocking, free, seen = cuda.stream(0), cuda.stream(1), []
+    gate, other = Gate(run_in_stream, blocking), Gate(run_in_stream, free)
+    cuda.cuStreamDestroy_v2(blocking)
+    cuda.cuStreamDestroy_v2(free)
+    assert cuda.code("cuStreamQuery", None) == NOT_READY
+    run_in_stream(lambda: seen.append(gate.open.is_set()), LEGACY)
+    gate.open.set()
+    cuda.cuStreamSynchronize(None)
+    assert seen == [True]
+    other.open.set()
+
+
+def test_callbacks_after_an_error(cuda: Any, run_in_stream: Run) -> None:
+    """A stream's callbacks would not be told that the work before them failed, or host functions run after it."""
+    stream, library, kernel = cuda.stream(1), ctypes.c_void_p(), ctypes.c_void_p()
+    cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0)
+    cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"fail")
+    told, ran = [], []
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(
+        lambda stream, status, data: told.append(status)
+    )
+    gate = Gate(run_in_stream, stream)
+    cuda.cuStreamAddCallback(stream, callback, None, 0)
+    cuda.cuLaunchKernel(kernel, *[1] * 6, 0, stream, None, None)
+    cuda.cuStreamAddCallback(stream, callback, None, 0)
+    run_in_stream(lambda: ran.append(1), stream)
+    gate.open.set()
+    error = cuda.code("cuStreamSynchronize", stream)
+    assert error != 0
+    assert (told, ran) == ([0, error], [])
+    cudacore_sim.clear_errors()
+
+
+SPINNING = b"""
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry wait(.param .u64 where)
+{
+  .reg .b64 %rd<2>; .reg .b32 %r<2>; .reg .pred %p<2>;
+  ld.param.u64 %rd1, [where];
+again:
+  ld.volatile.global.u32 %r1, [%rd1];
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 bra again;
+  ret;
+}
+"""
+
+
+def test_many_kernels_at_once(cuda: Any) -> None:
+    """Kernels of as many streams as a GPU runs at once would wait for ever for one that comes later."""
+    library, kernel, flag = ctypes.c_void_p(), ctypes.c_void_p(), cuda.malloc(4)
+    cuda.cuLibraryLoadData(ctypes.byref(library), SPINNING, None, None, 0, None, None, 0)
+    cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"wait")
+    cuda.cuMemsetD32_v2(flag, 0, ctypes.c_size_t(1))
+    cuda.cuCtxSynchronize()
+    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(flag))
+    for _ in range(40):
+        cuda.cuLaunchKernel(kernel, *[1] * 6, 0, cuda.stream(1), arguments, None)
+    setter = cuda.stream(1)
+    cuda.cuMemsetD32Async(flag, 1, ctypes.c_size_t(1), setter)
+    cuda.cuCtxSynchronize()
+
+
+def test_many_host_functions_at_once(cuda: Any, run_in_stream: Run) -> None:
+    """Host functions that wait would keep all other work from running."""
+    gates = [Gate(run_in_stream, cuda.stream(1)) for _ in range(150)]
+    last, seen = cuda.stream(1), []
+    run_in_stream(lambda: seen.append(1), last)
+    cuda.cuStreamSynchronize(last)
+    assert seen == [1]
+    for gate in gates:
+        gate.open.set()
+
+
 def test_cuda_calls_in_host_functions(cuda: Any, run_in_stream: Run) -> None:
     """A host function could call CUDA, which deadlocks on a GPU."""
-    import cudacore_sim
-
     codes: list[int] = []
     run_in_stream(lambda: codes.append(cuda.code("cuMemGetInfo_v2", None, None)), ctypes.c_void_p())
     cuda.cuCtxSynchronize()
@@ -162,3 +241,29 @@ def test_shuffling(run_python: Callable[..., subprocess.CompletedProcess[str]]) 
     assert orders[0]
     assert orders[0] == orders[1]
     assert len(set(orders)) == 3
+
+
+WAITING = """
+import threading
+cu.cuInit(0)
+context = c_void_p()
+cu.cuDevicePrimaryCtxRetain(byref(context), 0)
+cu.cuCtxSetCurrent(context)
+first, second = c_void_p(), c_void_p()
+cu.cuStreamCreate(byref(first), 1)
+cu.cuStreamCreate(byref(second), 1)
+one, other, met = threading.Event(), threading.Event(), []
+def meet(mine, its):
+    mine.set()
+    met.append(its.wait(20))
+meetings = [CFUNCTYPE(None, c_void_p)(lambda _, e=e: meet(*e)) for e in ((one, other), (other, one))]
+cu.cuLaunchHostFunc(first, meetings[0], None)
+cu.cuLaunchHostFunc(second, meetings[1], None)
+cu.cuCtxSynchronize()
+print(met)
+"""
+
+
+def test_shuffled_work_that_waits(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """Units that wait for one another would hang where orders are shuffled."""
+    assert run_python(WAITING, SHUFFLE=1).stdout == "[True, True]\n"

@@ -22,6 +22,7 @@ __all__ = [
     "fail",
     "failing",
     "hide",
+    "ignored_settings",
     "last_launch",
     "live",
     "log",
@@ -111,6 +112,7 @@ def _declare(library: ctypes.CDLL) -> None:
     size, number, text = ctypes.c_size_t, ctypes.c_uint64, ctypes.c_char_p
     signatures: dict[str, tuple[object, ...]] = {
         "cudasim_version": (ctypes.c_int,),
+        "cudasim_ignored_settings": (size, text, size),
         "cudasim_kind_name": (text, ctypes.c_int),
         "cudasim_live": (size, ctypes.c_int),
         "cudasim_describe_live": (size, ctypes.c_int, text, size),
@@ -161,6 +163,17 @@ def _kinds() -> Iterator[str]:
     while (name := _controls().cudasim_kind_name(number)) is not None:
         yield name.decode()
         number += 1
+
+
+def ignored_settings() -> list[str]:
+    """Say which environment variables of the simulator have values that it could not use, as stderr said at start.
+
+    Returns
+    -------
+    list of str
+        A line for each, with what was wanted. Such a variable is as if it were not set.
+    """
+    return _text(lambda out, size: _controls().cudasim_ignored_settings(out, size)).splitlines()
 
 
 def live() -> dict[str, int]:

@@ -63,6 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
             cudacore_sim.load()
         except cudacore_sim.SimulatorError as error:
             raise pytest.UsageError(f"--driver=sim: {error}") from error
+        # pytest swallows what stderr says, and a run that was to shuffle, say, would pass without having shuffled.
+        if ignored := cudacore_sim.ignored_settings():
+            raise pytest.UsageError("--driver=sim: " + "; ".join(ignored))
     elif choice == "gpu":
         reason = _why_no_gpu()
         if reason:
@@ -166,8 +169,8 @@ def _live() -> dict[str, int]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember whether the test itself failed."""
+    """Remember whether the test itself failed, in its fixtures or in its call, also where that was expected."""
     report = yield
-    if report.when == "call":
-        item.stash[FAILED] = report.failed
+    if report.when in {"setup", "call"}:
+        item.stash[FAILED] = report.failed or (report.skipped and hasattr(report, "wasxfail"))
     return report

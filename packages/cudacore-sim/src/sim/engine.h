@@ -101,6 +101,10 @@ struct MemoryMap {
   std::vector<Range> ranges;
 };
 
+/* What malloc() in kernels gives. It outlives launches: a context has one. */
+class Heap;
+std::shared_ptr<Heap> make_heap();
+
 struct Launch {
   const Instance *instance;
   size_t kernel; /* index in info().kernels */
@@ -111,10 +115,13 @@ struct Launch {
   std::shared_ptr<const MemoryMap> memory;
   uint32_t multiprocessors = 132; /* for %smid, %nsmid */
   uint64_t grid_id = 0;
-  uint64_t printf_limit = 1 << 20;                /* bytes of output kept before more is dropped */
+  std::shared_ptr<Heap> heap;      /* null: malloc() has no memory */
+  uint64_t heap_bytes = 8 << 20;   /* of a heap that nothing was taken from yet; others stay as they are */
+  uint64_t printf_limit = 1 << 20; /* bytes of output kept before more is dropped */
   /* The output of printf and, `is_error`, of failed assertions, in the order of a valid schedule. */
   std::function<void(const std::string &text, bool is_error)> print;
-  uint64_t instruction_limit = 0;                 /* a thread's; 0: none. A guard against endless loops in tests */
+  std::byte fill{0};              /* what shared memory is full of when a block begins */
+  uint64_t instruction_limit = 0; /* a thread's; 0: none. A guard against endless loops in tests */
 };
 
 enum class FaultKind {

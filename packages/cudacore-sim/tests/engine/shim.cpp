@@ -11,6 +11,7 @@ namespace {
 struct Compiled {
   sim::CompileResult result;
   sim::Instance instance;
+  std::shared_ptr<sim::Heap> heap = sim::make_heap();
 };
 
 struct FaultRecord {
@@ -125,6 +126,7 @@ void engine_run(void *handle, size_t kernel, const uint32_t *shape, uint32_t sha
     memory->ranges.push_back({ranges[0], ranges[1], reinterpret_cast<std::byte *>(ranges[2]), ranges[3] != 0, i});
   launch.memory = memory;
   launch.instruction_limit = instruction_limit;
+  launch.heap = compiled->heap;
   if (print)
     launch.print = [print](const std::string &text, bool) { print(text.data(), text.size()); };
   sim::Fault fault = sim::run(launch);

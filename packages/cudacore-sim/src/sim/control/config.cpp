@@ -14,8 +14,9 @@ const char *setting(const char *name) {
   return text != nullptr && *text != '\0' ? text : nullptr;
 }
 
-void ignore(const char *name, const char *text, const char *wanted) {
-  std::fprintf(stderr, "cudacore-sim: %s=%s is ignored: %s is wanted\n", name, text, wanted);
+void ignore(Config &config, const char *name, const char *text, const std::string &wanted) {
+  config.ignored.push_back(std::string(name) + "=" + text + " is ignored: " + wanted + " is wanted");
+  std::fprintf(stderr, "cudacore-sim: %s\n", config.ignored.back().c_str());
 }
 
 /* A whole number in base 10 or, after 0x, 16, with an optional binary unit. */
@@ -54,25 +55,23 @@ std::optional<uint64_t> parse_number(const char *text, bool unit) {
   return value << shift;
 }
 
-void read_number(const char *name, uint64_t lowest, uint64_t highest, bool unit, uint64_t &out) {
+/* Nothing where it is not set, or to no use. */
+std::optional<uint64_t> read_number(Config &config, const char *name, uint64_t lowest, uint64_t highest,
+                                    bool unit = false) {
   const char *text = setting(name);
   if (text == nullptr)
-    return;
+    return std::nullopt;
   std::optional<uint64_t> value = parse_number(text, unit);
-  if (!value || *value < lowest || *value > highest) {
-    char wanted[128];
-    std::snprintf(wanted, sizeof wanted, "a number from %llu to %llu%s", static_cast<unsigned long long>(lowest),
-                  static_cast<unsigned long long>(highest), unit ? ", of bytes or with K, M, G or T," : "");
-    ignore(name, text, wanted);
-    return;
-  }
-  out = *value;
+  if (value && *value >= lowest && *value <= highest)
+    return value;
+  ignore(config, name, text,
+         "a number from " + std::to_string(lowest) + " to " + std::to_string(highest) +
+             (unit ? ", of bytes or with K, M, G or T," : ""));
+  return std::nullopt;
 }
 
-void read_flag(const char *name, bool &out) {
-  uint64_t value = out;
-  read_number(name, 0, 1, false, value);
-  out = value != 0;
+bool read_flag(Config &config, const char *name, bool otherwise) {
+  return read_number(config, name, 0, 1).value_or(otherwise) != 0;
 }
 
 void read_capability(Config &config) {
@@ -82,7 +81,7 @@ void read_capability(Config &config) {
   if (text == nullptr)
     return;
   if (std::sscanf(text, "%d.%d%c", &major, &minor, &rest) != 2 || major < 5 || major > 99 || minor < 0 || minor > 9) {
-    ignore(name, text, "a compute capability such as 9.0");
+    ignore(config, name, text, "a compute capability such as 9.0");
     return;
   }
   config.compute_major = major;
@@ -101,7 +100,7 @@ void read_version(Config &config) {
   else if (std::sscanf(text, "%d%c", &version, &rest) != 1)
     version = 0;
   if (version < 11030 || version >= 100000) {
-    ignore(name, text, "a CUDA version such as 13000 or 13.0");
+    ignore(config, name, text, "a CUDA version such as 13000 or 13.0");
     return;
   }
   config.driver_version = version;
@@ -110,18 +109,13 @@ void read_version(Config &config) {
 
 Config read_config() {
   Config config;
-  uint64_t devices = 1;
-  read_number("CUDACORE_SIM_DEVICES", 0, 64, false, devices);
-  config.devices = static_cast<int>(devices);
-  read_number("CUDACORE_SIM_MEMORY", 64 << 20, uint64_t{1} << 42, true, config.memory);
-  read_number("CUDACORE_SIM_INSTRUCTION_LIMIT", 0, UINT64_MAX, false, config.instruction_limit);
+  config.devices = static_cast<int>(read_number(config, "CUDACORE_SIM_DEVICES", 0, 64).value_or(1));
+  config.memory = read_number(config, "CUDACORE_SIM_MEMORY", 64 << 20, uint64_t{1} << 42, true).value_or(config.memory);
+  config.instruction_limit = read_number(config, "CUDACORE_SIM_INSTRUCTION_LIMIT", 0, UINT64_MAX).value_or(0);
   read_capability(config);
   read_version(config);
-  if (setting("CUDACORE_SIM_SHUFFLE") != nullptr) {
-    uint64_t seed = 0;
-    read_number("CUDACORE_SIM_SHUFFLE", 0, UINT64_MAX, false, seed);
-    config.shuffle = seed;
-  }
+  config.fill = static_cast<uint8_t>(read_number(config, "CUDACORE_SIM_FILL", 0, UINT8_MAX).value_or(0));
+  config.shuffle = read_number(config, "CUDACORE_SIM_SHUFFLE", 0, UINT64_MAX);
   if (const char *name = setting("CUDACORE_SIM_NAME"))
     config.name = name;
   else if (config.compute_major == 9 && config.compute_minor == 0)
@@ -130,9 +124,9 @@ Config read_config() {
     config.name = "cudacore-sim sm_" + std::to_string(config.compute_major * 10 + config.compute_minor);
   if (const char *path = setting("CUDACORE_SIM_LOG"))
     config.log = path;
-  read_flag("CUDACORE_SIM_LEAKS", config.leaks);
-  read_flag("CUDACORE_SIM_REPORTS", config.reports);
-  read_flag("CUDACORE_SIM_REUSE", config.reuse_handles);
+  config.leaks = read_flag(config, "CUDACORE_SIM_LEAKS", config.leaks);
+  config.reports = read_flag(config, "CUDACORE_SIM_REPORTS", config.reports);
+  config.reuse_handles = read_flag(config, "CUDACORE_SIM_REUSE", config.reuse_handles);
   return config;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace sim {
 
@@ -22,6 +23,8 @@ struct Config {
   bool reports = true;                      /* CUDACORE_SIM_REPORTS=0: nothing on stderr */
   bool reuse_handles = false;               /* CUDACORE_SIM_REUSE=1: hand out the handle that was freed last */
   uint64_t instruction_limit = 0;           /* CUDACORE_SIM_INSTRUCTION_LIMIT: a thread's; 0 is none */
+  uint8_t fill = 0;                         /* CUDACORE_SIM_FILL: what new memory of devices and blocks is full of */
+  std::vector<std::string> ignored;         /* settings of no use, each with what was wanted */
 };
 
 const Config &config();

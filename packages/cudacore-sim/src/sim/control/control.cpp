@@ -132,6 +132,15 @@ size_t cudasim_describe_live(int kind, char *out, size_t size) {
   return text.size();
 }
 
+size_t cudasim_ignored_settings(char *out, size_t size) {
+  std::string text;
+  for (const std::string &ignored : config().ignored)
+    text += ignored + "\n";
+  if (out != nullptr && size > 0)
+    std::snprintf(out, size, "%s", text.c_str());
+  return text.size();
+}
+
 int cudasim_last_launch(cudasim_launch *out, char *name, size_t name_capacity, void *arguments,
                         size_t argument_capacity) {
   Access access;

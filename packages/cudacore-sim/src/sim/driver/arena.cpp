@@ -3,18 +3,20 @@
 #include "memory.h"
 #include "state.h"
 
+#include <algorithm>
 #include <sys/mman.h>
 
 namespace sim {
 namespace {
 
-constexpr uint64_t small_alignment = 512;
+constexpr uint64_t small_alignment = 512, page = 4096;
 
 /* Behind every allocation, so that running over its end meets nothing. */
 constexpr uint64_t gap = 256;
 
-/* As many allocations of one footprint are kept from being used again. */
-constexpr size_t quarantine = 256;
+/* What was freed last is kept from being used again: this many pieces, as reports can name, or this part of all. */
+constexpr size_t most_resting = 4096;
+constexpr uint64_t resting_part = 4;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr uint64_t most_addresses = uint64_t{1} << 38; /* sanitizers have the rest */
@@ -40,6 +42,7 @@ bool Arena::open(uint64_t wanted) {
     }
     first = round_up(reinterpret_cast<uint64_t>(addresses), large);
     length = wanted;
+    insert(0, length);
     return true;
   }
   return false;
@@ -50,42 +53,89 @@ bool Arena::open_file(uint64_t wanted) {
   for (; wanted >= large; wanted /= 2)
     if ((behind = SharedFile::create(wanted)) != nullptr) {
       length = wanted;
-      used = file_header;
+      insert(file_header, length - file_header);
       return true;
     }
   return false;
 }
 
-uint64_t Arena::footprint(uint64_t size) {
-  if (size + gap < large)
-    return round_up(size + gap, small_alignment);
-  /* Eight sizes between a power of two and the next, so that freed addresses fit what comes later. */
-  uint64_t needed = round_up(size + gap, large), step = large;
-  while (step * 16 <= needed)
-    step *= 2;
-  return round_up(needed, step);
+uint64_t Arena::footprint(uint64_t size) { return round_up(size + gap, size + gap < large ? small_alignment : large); }
+
+void Arena::insert(uint64_t start, uint64_t bytes) {
+  if (bytes == 0)
+    return;
+  vacant[start] = bytes;
+  vacant_by_size.insert({bytes, start});
+}
+
+void Arena::erase(std::map<uint64_t, uint64_t>::iterator range) {
+  vacant_by_size.erase({range->second, range->first});
+  vacant.erase(range);
+}
+
+/* Joins what is freed with what is vacant beside it. */
+void Arena::vacate(uint64_t start, uint64_t bytes) {
+  uint64_t from = start, to = start + bytes;
+  auto after = vacant.upper_bound(start);
+  if (after != vacant.begin()) {
+    auto before = std::prev(after);
+    if (before->first + before->second == start) {
+      from = before->first;
+      erase(before);
+    }
+  }
+  if (after != vacant.end() && after->first == to) {
+    to += after->second;
+    erase(after);
+  }
+  insert(from, to - from);
+  /* Pages that it shared with its neighbours may be vacant as a whole now. */
+  uint64_t low = std::max(from, start / page * page), high = std::min(to, round_up(start + bytes, page));
+  behind->punch(low, high - low);
+}
+
+/* The least vacant range that has room; of it the first part. */
+bool Arena::cut(uint64_t bytes, uint64_t &start) {
+  uint64_t alignment = bytes >= large ? large : small_alignment;
+  for (auto fitting = vacant_by_size.lower_bound({bytes, 0}); fitting != vacant_by_size.end(); ++fitting) {
+    auto [size, from] = *fitting;
+    start = round_up(from, alignment);
+    if (start - from > size - bytes)
+      continue;
+    erase(vacant.find(from));
+    insert(from, start - from);
+    insert(start + bytes, from + size - (start + bytes));
+    return true;
+  }
+  return false;
+}
+
+void Arena::end_rest() {
+  auto [start, bytes] = resting.front();
+  resting.pop_front();
+  resting_bytes -= bytes;
+  vacate(start, bytes);
 }
 
 uint64_t Arena::take(uint64_t size) {
   if (size > length)
     return 0;
-  uint64_t bytes = footprint(size);
-  std::deque<uint64_t> &freed = vacant[bytes];
-  uint64_t start = bytes >= large ? round_up(used, large) : used;
-  if (freed.size() > quarantine || (bytes > length - start && !freed.empty()) || start > length) {
-    uint64_t base = freed.front();
-    freed.pop_front();
-    return base;
+  uint64_t start = 0, bytes = footprint(size);
+  while (!cut(bytes, start)) {
+    if (resting.empty())
+      return 0;
+    end_rest();
   }
-  if (start > length || bytes > length - start)
-    return 0;
-  used = start + bytes;
   return first + start;
 }
 
 void Arena::give_back(uint64_t base, uint64_t size) {
+  uint64_t bytes = footprint(size);
   behind->punch(offset(base), size);
-  vacant[footprint(size)].push_back(base);
+  resting.push_back({offset(base), bytes});
+  resting_bytes += bytes;
+  while (resting.size() > most_resting || resting_bytes > length / resting_part)
+    end_rest();
 }
 
 std::byte *Physical::host() const { return file != nullptr ? file->at(Arena::file_header) : state().arena.host(base); }

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <bitset>
+#include <new>
 #include <pthread.h>
 
 namespace sim {
@@ -103,6 +104,10 @@ CUresult Call::done(CUresult result) {
     lock.unlock();
   note_call(entry, context, result, injected);
   return result;
+}
+
+CUresult code_of(const std::exception &error) {
+  return dynamic_cast<const std::bad_alloc *>(&error) != nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_UNKNOWN;
 }
 
 CUresult unsupported(Entry entry) {

@@ -4,6 +4,7 @@
 
 #include "api.h"
 
+#include <exception>
 #include <mutex>
 
 namespace sim {
@@ -37,10 +38,20 @@ private:
   bool quick = false; /* reads what never changes, before cuInit and in callbacks too, and takes no lock */
 };
 
+CUresult code_of(const std::exception &error);
+
+/* Only what derives from std::exception is caught: a thread that is cancelled unwinds, too, and must not be stopped. */
 template <class Body> CUresult enter(Entry entry, bool per_thread, Body body) {
   Call call(entry, per_thread);
-  CUresult result = call.refused();
-  return call.done(result == CUDA_SUCCESS ? body() : result);
+  CUresult result = CUDA_SUCCESS;
+  try {
+    result = call.refused();
+    if (result == CUDA_SUCCESS)
+      result = body();
+  } catch (const std::exception &error) {
+    result = code_of(error);
+  }
+  return call.done(result);
 }
 
 CUresult unsupported(Entry entry); /* what is not simulated answers, and says on stderr, once a function */

@@ -2,7 +2,17 @@
 /* Functions of the application that run in a stream's order. */
 #include "state.h"
 
-namespace sim::api {
+namespace sim {
+namespace {
+
+CUresult error_of(const Context &context) {
+  std::lock_guard<std::mutex> guard(state().mutex);
+  return context.error;
+}
+
+} // namespace
+
+namespace api {
 
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
   StreamPtr stream;
@@ -10,10 +20,12 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
     return result;
   if (fn == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  enqueue(stream, new_unit("host function", stream->context.lock(), [fn, userData] {
-            CallbackScope scope("a host function");
-            fn(userData);
-          }));
+  UnitPtr unit = new_unit("host function", stream->context.lock(), [fn, userData] {
+    CallbackScope scope("a host function");
+    fn(userData);
+  });
+  unit->of_application = true;
+  enqueue(stream, unit);
   return CUDA_SUCCESS;
 }
 
@@ -27,11 +39,17 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *
     return result;
   if (callback == nullptr || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  enqueue(stream, new_unit("stream callback", stream->context.lock(), [hStream, callback, userData] {
-            CallbackScope scope("a stream callback");
-            callback(hStream, CUDA_SUCCESS, userData);
-          }));
+  ContextPtr context = stream->context.lock();
+  UnitPtr unit = new_unit("stream callback", context, [hStream, callback, userData, context] {
+    CUresult error = error_of(*context);
+    CallbackScope scope("a stream callback");
+    callback(hStream, error, userData);
+  });
+  unit->of_application = true;
+  unit->runs_after_error = true; /* it is told of it */
+  enqueue(stream, unit);
   return CUDA_SUCCESS;
 }
 
-} // namespace sim::api
+} // namespace api
+} // namespace sim

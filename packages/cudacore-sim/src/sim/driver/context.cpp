@@ -43,6 +43,7 @@ size_t *limit_of(Context &context, CUlimit limit) {
 bool is_limit(CUlimit limit) { return limit >= 0 && limit <= 9; }
 
 CUresult retain_primary(Device &device) {
+  state().primary_ended.wait(Call::current().lock, [&] { return !device.primary_ending; });
   if (device.primary == nullptr) {
     if (device.error != CUDA_SUCCESS)
       return device.error;
@@ -104,6 +105,21 @@ void report_contents(const ContextPtr &context, const char *by) {
     report(std::string(by) + " destroys a context with what is alive in it: " + text);
 }
 
+/* The device's primary contexts have one handle, and so follow one another. */
+void end_primary(Device &device) {
+  struct Ending {
+    Device &device;
+    explicit Ending(Device &device) : device(device) { device.primary_ending = true; }
+    ~Ending() {
+      device.primary_ending = false;
+      state().primary_ended.notify_all();
+    }
+  } ending(device);
+  ContextPtr context = std::move(device.primary);
+  device.primary = nullptr;
+  destroy_context(context, Call::current().lock);
+}
+
 } // namespace
 
 /* All contexts of the device fail, and those that come. */
@@ -132,7 +148,7 @@ ContextPtr current_context() {
 }
 
 CUresult usable(const ContextPtr &context) {
-  if (context->destroyed)
+  if (context->ending)
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return context->error;
 }
@@ -177,8 +193,13 @@ ContextPtr new_context(Device &device, unsigned flags, bool primary) {
 /* Takes all that was made in it along, as the driver does. */
 void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lock) {
   State &s = state();
-  for (const UnitPtr &unit : outstanding(*context))
-    s.executor.wait(lock, unit);
+  auto is_done = [](const UnitPtr &unit) { return unit == nullptr || unit->done; };
+  context->ending = true;
+  /* A call of another thread that found the context usable may still add work. */
+  for (auto units = outstanding(*context); !std::all_of(units.begin(), units.end(), is_done);
+       units = outstanding(*context))
+    for (const UnitPtr &unit : units)
+      s.executor.wait(lock, unit);
   if (context->destroyed)
     return; /* by another thread, while the lock was given up */
   context->destroyed = true;
@@ -205,6 +226,8 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
       s.functions.remove(function->handle);
   context->placements.clear();
   context->map = nullptr;
+  if (s.contexts.find(context->handle) != context)
+    return; /* the next primary context has it already */
   s.ended_contexts[context->handle] = context;
   s.contexts.remove(context->handle, !context->primary);
 }
@@ -231,11 +254,8 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
     report("cuDevicePrimaryCtxRelease was called for a primary context that is not retained");
     return CUDA_ERROR_INVALID_CONTEXT;
   }
-  if (--device->primary_references == 0 && device->primary != nullptr) {
-    ContextPtr context = std::move(device->primary);
-    device->primary = nullptr;
-    destroy_context(context, Call::current().lock);
-  }
+  if (--device->primary_references == 0 && device->primary != nullptr)
+    end_primary(*device);
   return CUDA_SUCCESS;
 }
 
@@ -243,11 +263,8 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   Device *device = nullptr;
   if (CUresult result = find_device(dev, device))
     return result;
-  if (device->primary != nullptr) {
-    ContextPtr context = std::move(device->primary);
-    device->primary = nullptr;
-    destroy_context(context, Call::current().lock);
-  }
+  if (device->primary != nullptr)
+    end_primary(*device);
   return CUDA_SUCCESS;
 }
 
@@ -305,6 +322,8 @@ CUresult cuCtxDestroy_v2(CUcontext ctx) {
     report("cuCtxDestroy was given a primary context, which cuDevicePrimaryCtxRelease releases");
     return CUDA_ERROR_INVALID_CONTEXT;
   }
+  if (context->ending)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   destroy_context(context, Call::current().lock);
   std::vector<ContextPtr> &stack = context_stack();
   if (!stack.empty() && stack.back() == context)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and fills as units of work. */
 #include "copy.h"
-#include "image.h"
+#include "host_memory.h"
 
 #include "../control/report.h"
 
 #include <algorithm>
 #include <cstring>
+#include <sys/mman.h>
 
 namespace sim {
 namespace {
@@ -21,23 +22,37 @@ uint64_t extent(const Side &side, const Shape &shape) {
   return all;
 }
 
+constexpr uint64_t page = 4096;
+
+/* The driver stages this much of pageable memory, and waits for a copy of more. */
+constexpr uint64_t most_staged = 65536;
+
+/* A fill with zeros of at least this much gives whole pages back. */
+constexpr uint64_t least_given_back = 16 << 20;
+
 struct Checked {
   Side side;
   uint64_t bytes;
-  bool known; /* to CUDA: not pageable memory of the host */
+  bool known;          /* to CUDA: not pageable memory of the host */
+  bool staged = false; /* it is in memory of the driver's own */
 };
 
 CUresult check(const Context &context, const Side &side, const Shape &shape, bool write, Checked &out) {
   State &s = state();
-  out = {side, extent(side, shape), s.memory.find(side.address) != nullptr};
+  out = {side, extent(side, shape), s.memory.find(side.address) != nullptr, false};
   if (out.bytes == UINT64_MAX)
     return CUDA_ERROR_INVALID_VALUE;
   if (out.known)
     return s.memory.accessible(context, side.address, out.bytes, write, Memory::Check::copy) ? CUDA_SUCCESS
                                                                                              : CUDA_ERROR_INVALID_VALUE;
-  if (side.place == Place::device || s.arena.contains(side.address) || !is_mapped(side.address, out.bytes))
+  if (side.place == Place::device || s.arena.contains(side.address))
     return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS;
+  /* Of much of it only the ends are looked at now: the rest is when it is used, without the lock. */
+  bool is_usable_host = out.bytes <= most_staged
+                            ? is_usable(side.address, out.bytes, write)
+                            : is_mapped(side.address, out.bytes) && is_usable(side.address, 1, write) &&
+                                  is_usable(side.address + out.bytes - 1, 1, write);
+  return is_usable_host ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Memory of a pool of the host, not of a node of it, is nothing that functions for device memory take. */
@@ -47,14 +62,18 @@ AllocationPtr in_host_pool(const Side &side) {
   return is_pooled && found->pool->properties.location.type == CU_MEM_LOCATION_TYPE_HOST ? found : nullptr;
 }
 
+/* Host memory is looked at and used in pieces of this size. */
+constexpr uint64_t piece = 64 << 20;
+
 /* Where a side is when the work runs. */
 class View {
 public:
   /* False: it is not there any more. Takes the state's lock. */
-  bool open(Context &context, const Checked &what, bool write) {
+  bool open(Context &context, const Checked &what, bool writes) {
+    write = writes;
     if (!what.known) {
-      spans.push_back(
-          {what.side.address, what.side.address + what.bytes, handle_of<std::byte *>(what.side.address), nullptr});
+      spans.push_back({what.side.address, what.side.address + what.bytes, handle_of<std::byte *>(what.side.address),
+                       nullptr, !what.staged});
       return true;
     }
     State &s = state();
@@ -68,18 +87,32 @@ public:
     }
     while (address < end) {
       AllocationPtr allocation = s.memory.find(address);
-      spans.push_back(
-          {address, allocation->end(), allocation->host + (address - allocation->base), allocation->backing()});
+      spans.push_back({address, allocation->end(), allocation->host + (address - allocation->base),
+                       allocation->backing(), allocation->kind == Allocation::Kind::registered});
       address = allocation->end();
     }
     return true;
   }
 
-  /* The longest piece from an address on. */
-  std::byte *at(uint64_t address, uint64_t &run) const {
+  /* The longest piece from an address on, of at most `run` bytes. Null: it cannot be used. */
+  std::byte *at(uint64_t address, uint64_t &run) {
     auto span = std::find_if(spans.begin(), spans.end(), [&](const Span &s) { return address < s.end; });
-    run = span->end - address;
+    run = std::min(run, span->end - address);
+    if (span->is_applications) {
+      run = std::min(run, piece);
+      if (address < usable_from || address + run > usable_to) {
+        if (!is_usable(address, run, write))
+          return nullptr;
+        usable_from = address / page * page;
+        usable_to = (address + run + page - 1) / page * page;
+      }
+    }
     return span->host + (address - span->begin);
+  }
+
+  /* Whether it is on the device alone. */
+  static bool is_hidden(uint64_t address, const std::byte *host) {
+    return handle_of<const std::byte *>(address) != host;
   }
 
 private:
@@ -87,39 +120,59 @@ private:
     uint64_t begin, end;
     std::byte *host;
     std::shared_ptr<const void> backing;
+    bool is_applications; /* which may unmap or protect it */
   };
   std::vector<Span> spans;
+  bool write = false;
+  uint64_t usable_from = 0, usable_to = 0; /* what was looked at last */
 };
 
-template <class Row> void for_each_row(const Shape &shape, Row row) {
+/* Ends with the first row that fails. */
+template <class Row> bool for_each_row(const Shape &shape, Row row) {
   for (uint64_t z = 0; z < shape.depth; z++)
     for (uint64_t y = 0; y < shape.height; y++)
-      row(y, z);
+      if (!row(y, z))
+        return false;
+  return true;
 }
 
 uint64_t row_address(const Side &side, uint64_t y, uint64_t z) {
   return side.address + z * side.slice + y * side.pitch;
 }
 
-void copy_row(const View &to, uint64_t to_address, const View &from, uint64_t from_address, uint64_t bytes) {
+bool copy_row(View &to, uint64_t to_address, View &from, uint64_t from_address, uint64_t bytes) {
   while (bytes > 0) {
-    uint64_t to_run = 0, from_run = 0;
-    std::byte *target = to.at(to_address, to_run);
-    const std::byte *source = from.at(from_address, from_run);
-    uint64_t run = std::min({to_run, from_run, bytes});
+    uint64_t run = bytes;
+    std::byte *target = to.at(to_address, run);
+    const std::byte *source = from.at(from_address, run);
+    if (target == nullptr || source == nullptr)
+      return false;
     std::memmove(target, source, run);
     to_address += run;
     from_address += run;
     bytes -= run;
   }
+  return true;
 }
 
-void fill_row(const View &to, uint64_t address, uint64_t bytes, uint32_t value, unsigned unit) {
+/* Whole pages of a file read as zeros again once they are given back, and need no memory. */
+void clear(std::byte *target, uint64_t bytes) {
+  uint64_t begin = value_of(target), from = (begin + page - 1) / page * page, to = (begin + bytes) / page * page;
+  if (madvise(handle_of<void *>(from), to - from, MADV_REMOVE) != 0)
+    from = to = begin + bytes;
+  std::memset(target, 0, from - begin);
+  std::memset(handle_of<void *>(to), 0, begin + bytes - to);
+}
+
+bool fill_row(View &to, uint64_t address, uint64_t bytes, uint32_t value, unsigned unit) {
   while (bytes > 0) {
-    uint64_t run = 0;
+    uint64_t run = bytes;
     std::byte *target = to.at(address, run);
-    run = std::min(run, bytes);
-    if (unit == 1) {
+    if (target == nullptr)
+      return false;
+    if (value == 0 && run >= least_given_back && View::is_hidden(address, target)) {
+      clear(target, run);
+    } else if (unit == 1) {
       std::memset(target, static_cast<int>(value & 0xFF), run);
     } else {
       for (uint64_t i = 0; i < run; i += unit)
@@ -128,19 +181,42 @@ void fill_row(const View &to, uint64_t address, uint64_t bytes, uint32_t value, 
     address += run;
     bytes -= run;
   }
+  return true;
 }
 
-/* Pageable memory may change once the call has returned, so that what is copied is read before. */
+/* Pageable memory may change once the call has returned, so that what is copied is read before. Null: it cannot be. */
 std::shared_ptr<std::vector<std::byte>> read_now(Checked &from, const Shape &shape) {
   auto bytes = std::make_shared<std::vector<std::byte>>(shape.width * shape.height * shape.depth);
   std::byte *next = bytes->data();
-  for_each_row(shape, [&](uint64_t y, uint64_t z) {
-    std::memcpy(next, handle_of<const void *>(row_address(from.side, y, z)), shape.width);
+  bool is_read = for_each_row(shape, [&](uint64_t y, uint64_t z) {
+    uint64_t row = row_address(from.side, y, z);
+    if (from.bytes > most_staged && !is_usable(row, shape.width, false))
+      return false;
+    std::memcpy(next, handle_of<const void *>(row), shape.width);
     next += shape.width;
+    return true;
   });
+  if (!is_read)
+    return nullptr;
   from.side = {Place::host, value_of(bytes->data()), shape.width, shape.width * shape.height};
   from.bytes = bytes->size();
+  from.staged = true;
   return bytes;
+}
+
+/* Work has met memory that its owner has unmapped or protected. Takes the state's lock. */
+void fail_unusable(Context &context) {
+  std::lock_guard<std::mutex> guard(state().mutex);
+  report("a copy or fill uses registered host memory that was unmapped or protected");
+  context.fail(CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+/* The bytes that a copy moves; UINT64_MAX where that overflows. */
+uint64_t amount(const Shape &shape) {
+  uint64_t bytes = 0;
+  return __builtin_mul_overflow(shape.width, shape.height, &bytes) || __builtin_mul_overflow(bytes, shape.depth, &bytes)
+             ? UINT64_MAX
+             : bytes;
 }
 
 } // namespace
@@ -160,22 +236,30 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
     AllocationPtr allocation = side.known ? state().memory.find(side.side.address) : nullptr;
     return allocation == nullptr || allocation->host_accessible();
   };
-  bool wait = !target.known || (when == Return::when_synchronous && (on_host(target) || on_host(source)));
+  bool wait = !target.known || (!source.known && amount(shape) > most_staged) ||
+              (when == Return::when_synchronous && (on_host(target) || on_host(source)));
   std::shared_ptr<std::vector<std::byte>> kept;
-  if (!source.known && !wait)
-    kept = read_now(source, shape);
-  UnitPtr unit = new_unit("copy", context, [context, target, source, shape, kept] {
+  if (!source.known && !wait && (kept = read_now(source, shape)) == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto outcome = std::make_shared<CUresult>(CUDA_SUCCESS);
+  UnitPtr unit = new_unit("copy", context, [context, target, source, shape, kept, outcome] {
     View into, out_of;
-    if (into.open(*context, target, true) && out_of.open(*context, source, false))
-      for_each_row(shape, [&](uint64_t y, uint64_t z) {
-        copy_row(into, row_address(target.side, y, z), out_of, row_address(source.side, y, z), shape.width);
-      });
+    if (!into.open(*context, target, true) || !out_of.open(*context, source, false))
+      return;
+    bool is_copied = for_each_row(shape, [&](uint64_t y, uint64_t z) {
+      return copy_row(into, row_address(target.side, y, z), out_of, row_address(source.side, y, z), shape.width);
+    });
+    if (!is_copied && target.known && (source.known || source.staged))
+      fail_unusable(*context);
+    else if (!is_copied)
+      *outcome = CUDA_ERROR_INVALID_VALUE; /* the call waits for it */
   });
   enqueue(stream, unit);
   if (!wait)
     return CUDA_SUCCESS;
   state().executor.wait(Call::current().lock, unit);
-  return usable(context);
+  CUresult result = usable(context);
+  return result != CUDA_SUCCESS ? result : *outcome;
 }
 
 CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint32_t value, unsigned bytes) {
@@ -191,10 +275,13 @@ CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint3
     return result;
   enqueue(stream, new_unit("fill", context, [context, target, shape, value, bytes] {
             View into;
-            if (into.open(*context, target, true))
-              for_each_row(shape, [&](uint64_t y, uint64_t z) {
-                fill_row(into, row_address(target.side, y, z), shape.width, value, bytes);
-              });
+            if (!into.open(*context, target, true))
+              return;
+            bool is_filled = for_each_row(shape, [&](uint64_t y, uint64_t z) {
+              return fill_row(into, row_address(target.side, y, z), shape.width, value, bytes);
+            });
+            if (!is_filled)
+              fail_unusable(*context);
           }));
   return CUDA_SUCCESS;
 }

@@ -3,7 +3,10 @@
 #include "state.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <sstream>
 
 namespace sim {
 namespace {
@@ -54,13 +57,13 @@ bool attribute_of(CUdevice_attribute attribute, const Device &device, int &out) 
     out = hopper;
     return true;
   case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-    out = device.ordinal + 1;
+    out = device.number + 1;
     return true;
   case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
     out = 0;
     return true;
   case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
-    out = device.ordinal;
+    out = device.number;
     return true;
   /* Not simulated: graphics, fabric, multicast, remote direct access, memory of NUMA nodes. */
   case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
@@ -90,20 +93,82 @@ bool attribute_of(CUdevice_attribute attribute, const Device &device, int &out) 
   return false;
 }
 
-void device_uuid(int ordinal, char *out) {
+void device_uuid(int number, char *out) {
   std::memcpy(out, "cudacore-sim\0\0\0", 16);
-  out[15] = static_cast<char>(ordinal);
+  out[15] = static_cast<char>(number);
+}
+
+/* As nvidia-smi writes it. */
+std::string uuid_text(int number) {
+  char bytes[16], digits[3];
+  device_uuid(number, bytes);
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; i++) {
+    if (i == 4 || i == 6 || i == 8 || i == 10)
+      text += '-';
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(static_cast<unsigned char>(bytes[i])));
+    text += digits;
+  }
+  return text;
+}
+
+/* The device that an entry of CUDA_VISIBLE_DEVICES names, by its number or the beginning of its UUID; -1: none. */
+int named_device(const std::string &entry) {
+  if (entry.rfind("GPU-", 0) != 0) {
+    char *end = nullptr;
+    long number = std::strtol(entry.c_str(), &end, 10);
+    return end != entry.c_str() && number >= 0 && number < config().devices ? static_cast<int>(number) : -1;
+  }
+  int found = -1;
+  for (int number = 0; number < config().devices; number++)
+    if (uuid_text(number).rfind(entry, 0) == 0) {
+      if (found >= 0)
+        return -1; /* it could be either */
+      found = number;
+    }
+  return found;
+}
+
+/*
+ * The devices of this process, in its order: all, or what CUDA_VISIBLE_DEVICES lists, up to the first entry that names
+ * none. A list that begins with UUIDs goes on with them; one that repeats a device lists nothing.
+ */
+std::vector<int> visible_devices() {
+  std::vector<int> numbers;
+  const char *list = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (list == nullptr) {
+    numbers.resize(static_cast<size_t>(config().devices));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+  }
+  std::istringstream entries(list);
+  const bool by_uuid = std::strncmp(list, "GPU-", 4) == 0;
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    entry.erase(0, entry.find_first_not_of(" \t"));
+    entry.erase(entry.find_last_not_of(" \t") + 1);
+    int number = (entry.rfind("GPU-", 0) == 0) == by_uuid ? named_device(entry) : -1;
+    if (number < 0)
+      break;
+    if (std::find(numbers.begin(), numbers.end(), number) != numbers.end())
+      return {};
+    numbers.push_back(number);
+  }
+  return numbers;
 }
 
 CUresult start() {
   State &s = state();
+  std::vector<int> numbers = visible_devices();
+  if (numbers.empty())
+    return CUDA_ERROR_NO_DEVICE;
   /* Eight times the memory: addresses of what was freed are not used again for long. */
-  uint64_t memory = config().memory * static_cast<uint64_t>(std::max(config().devices, 1));
+  uint64_t memory = config().memory * numbers.size();
   if (!s.arena.open(memory > UINT64_MAX / 8 ? UINT64_MAX : memory * 8))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  for (int i = 0; i < config().devices; i++) {
+  for (int i = 0; i < static_cast<int>(numbers.size()); i++) {
     auto device = std::make_unique<Device>();
     device->ordinal = i;
+    device->number = numbers[static_cast<size_t>(i)];
     device->memory = config().memory;
     CUmemPoolProps properties{};
     properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -135,8 +200,6 @@ namespace api {
 CUresult cuInit(unsigned int Flags) {
   if (Flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (config().devices == 0)
-    return CUDA_ERROR_NO_DEVICE;
   return state().initialised ? CUDA_SUCCESS : start();
 }
 
@@ -182,7 +245,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_device(dev, device))
     return result;
-  device_uuid(dev, uuid->bytes);
+  device_uuid(device->number, uuid->bytes);
   return CUDA_SUCCESS;
 }
 
@@ -227,7 +290,7 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
   if (CUresult result = find_device(dev, device))
     return result;
   char text[16];
-  int length = std::snprintf(text, sizeof text, "0000:%02X:00.0", dev + 1);
+  int length = std::snprintf(text, sizeof text, "0000:%02X:00.0", device->number + 1);
   if (length >= len)
     return CUDA_ERROR_INVALID_VALUE;
   std::memcpy(pciBusId, text, static_cast<size_t>(length) + 1);
@@ -243,10 +306,12 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
     if (std::sscanf(pciBusId, "%x:%x.%x", &bus, &slot, &function) < 2)
       return CUDA_ERROR_INVALID_VALUE;
   }
-  if (domain != 0 || slot != 0 || bus == 0 || bus > state().devices.size())
-    return CUDA_ERROR_INVALID_DEVICE;
-  *dev = static_cast<CUdevice>(bus) - 1;
-  return CUDA_SUCCESS;
+  for (const std::unique_ptr<Device> &device : state().devices)
+    if (domain == 0 && slot == 0 && bus == static_cast<unsigned>(device->number) + 1) {
+      *dev = device->ordinal;
+      return CUDA_SUCCESS;
+    }
+  return CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {

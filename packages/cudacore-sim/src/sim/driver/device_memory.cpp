@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemAlloc, cuMemFree, host memory, managed memory. */
 #include "../control/report.h"
+#include "host_memory.h"
 #include "ipc.h"
 
 #include <cerrno>
@@ -137,10 +138,11 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
   if (dptr == nullptr || bytesize == 0)
     return CUDA_ERROR_INVALID_VALUE;
   AllocationPtr allocation;
-  CUresult result = new_device_memory(context, bytesize, allocation);
-  if (result == CUDA_SUCCESS)
-    *dptr = allocation->base;
-  return result;
+  if (CUresult result = new_device_memory(context, bytesize, allocation))
+    return result;
+  fill_new_memory(allocation->host, bytesize);
+  *dptr = allocation->base;
+  return CUDA_SUCCESS;
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
@@ -251,9 +253,8 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
     if (other->base < base + bytesize && base < other->end())
       return other->kind == Allocation::Kind::registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
                                                          : CUDA_ERROR_INVALID_VALUE;
-  /* Tells whether something is mapped in all of it. */
-  uint64_t start = base / page * page;
-  if (msync(handle_of<void *>(start), base + bytesize - start, MS_ASYNC) != 0)
+  /* All of it is brought in, as where it is pinned. */
+  if (!is_usable(base, bytesize, (Flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0))
     return CUDA_ERROR_INVALID_VALUE;
   auto allocation = std::make_shared<Allocation>();
   allocation->kind = Allocation::Kind::registered;

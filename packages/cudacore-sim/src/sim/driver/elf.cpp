@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a cubin says of its kernels and variables. */
+#include "host_memory.h"
 #include "image.h"
 
 #include <cstring>
@@ -127,7 +128,8 @@ size_t elf_size(const char *data, size_t readable) {
   /* A linker may put the tables before the sections' contents. */
   uint64_t end = sections > programs ? sections : programs;
   uint64_t first = header.e_shoff;
-  if (header.e_shnum == 0 || first > (uint64_t{1} << 31) || !is_mapped(reinterpret_cast<uint64_t>(data), sections))
+  if (header.e_shnum == 0 || first > (uint64_t{1} << 31) ||
+      !is_usable(reinterpret_cast<uint64_t>(data), sections, false))
     return 0;
   for (size_t i = 0; i < header.e_shnum; i++) {
     Elf64_Shdr section{};

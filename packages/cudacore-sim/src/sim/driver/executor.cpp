@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs units of work in an order that their dependencies allow. */
-#include "executor.h"
+#include "../control/report.h"
 #include "state.h"
 
 #include <algorithm>
@@ -8,19 +8,27 @@
 #include <ctime>
 #include <pthread.h>
 #include <signal.h>
-#include <system_error>
 #include <thread>
 
 namespace sim {
 namespace {
 
-/* Units that run at once; host functions may wait for one another, and kernels too. */
-constexpr size_t most_workers = 32;
+/* Units that run at once, as on a GPU, where kernels may wait for one another; functions of the application are not
+   counted. */
+constexpr size_t most_running = 128;
 
 /* With shuffling, how long work is held back while nobody waits for any, so that there is something to choose from. */
 constexpr uint64_t shuffle_hold_ns = 2'000'000;
 
+/* With shuffling one unit runs at a time, but one that takes this long may wait for what another does. */
+constexpr uint64_t shuffle_patience_ns = 500'000'000;
+
 constexpr int watch_interval_us = 100;
+
+void make_room(std::vector<UnitPtr> &units, size_t count) {
+  if (units.capacity() < count)
+    units.reserve(2 * count);
+}
 
 } // namespace
 
@@ -30,7 +38,16 @@ uint64_t monotonic_ns() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
+bool Unit::is_skipped() const {
+  return !work || context->destroyed || (context->error != CUDA_SUCCESS && !runs_after_error);
+}
+
 void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependencies) {
+  /* Where there is no memory for it, nothing has changed. */
+  make_room(ready, pending + 1);
+  for (const UnitPtr &dependency : dependencies)
+    if (dependency != nullptr && !dependency->done)
+      make_room(dependency->next, dependency->next.size() + 1);
   pending++;
   unit->order = ++submissions;
   for (const UnitPtr &dependency : dependencies) {
@@ -52,17 +69,30 @@ void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependenc
 }
 
 void Executor::make_ready(UnitPtr unit, std::vector<UnitPtr> &completed) {
-  if (!unit->work || unit->context->error != CUDA_SUCCESS) {
+  if (unit->is_skipped()) {
     completed.push_back(std::move(unit));
     return;
   }
   ready.push_back(std::move(unit));
-  bool more = idle < ready.size() && workers < (config().shuffle ? 1 : most_workers);
-  if (more && start_thread(&Executor::serve)) {
+  start_workers(completed);
+  work_there.notify_one();
+}
+
+/* As many as there is work for; with shuffling one that stands by is enough. */
+void Executor::start_workers(std::vector<UnitPtr> &completed) {
+  size_t wanted = config().shuffle ? std::min<size_t>(ready.size(), 1) : ready.size();
+  while (idle < wanted && workers - in_application < most_running && start_thread(&Executor::serve)) {
     workers++;
     idle++;
   }
-  work_there.notify_one();
+  if (workers > 0 || ready.empty())
+    return;
+  report("no thread can be started: the work that is queued cannot run");
+  for (UnitPtr &unit : ready) {
+    unit->context->fail(CUDA_ERROR_OPERATING_SYSTEM);
+    completed.push_back(std::move(unit));
+  }
+  ready.clear();
 }
 
 /* Iterates instead of recursing: a chain of units without work can be of any length. */
@@ -78,7 +108,11 @@ void Executor::complete(std::vector<UnitPtr> completed) {
     if (unit->finish) {
       std::function<void()> finish = std::move(unit->finish);
       unit->finish = nullptr;
-      finish();
+      try {
+        finish();
+      } catch (const std::exception &error) {
+        unit->context->fail(code_of(error));
+      }
     }
     std::vector<UnitPtr> next = std::move(unit->next);
     for (UnitPtr &follower : next)
@@ -89,8 +123,12 @@ void Executor::complete(std::vector<UnitPtr> completed) {
     progress.notify_all();
 }
 
-bool Executor::may_start(uint64_t now) const {
-  return !config().shuffle || waiters > 0 || now - last_submission > shuffle_hold_ns;
+bool Executor::may_start() const {
+  if (!config().shuffle)
+    return true;
+  uint64_t now = monotonic_ns();
+  bool running = idle < workers && now - last_start < shuffle_patience_ns;
+  return !running && (waiters > 0 || now - last_submission > shuffle_hold_ns);
 }
 
 UnitPtr Executor::pick() {
@@ -109,6 +147,8 @@ UnitPtr Executor::pick() {
   }
   UnitPtr unit = std::move(ready[index]);
   ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(index));
+  if (config().shuffle)
+    last_start = monotonic_ns();
   return unit;
 }
 
@@ -120,7 +160,7 @@ bool Executor::start_thread(void (Executor::*body)()) {
   pthread_sigmask(SIG_SETMASK, &all, &old);
   try {
     std::thread([this, body] { (this->*body)(); }).detach();
-  } catch (const std::system_error &) {
+  } catch (const std::exception &) {
     started = false; /* those that run have to do */
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
@@ -131,24 +171,44 @@ void Executor::serve() {
   pthread_setname_np(pthread_self(), "cudacore-sim");
   std::unique_lock<std::mutex> lock(state().mutex);
   for (;;) {
-    while (ready.empty() || !may_start(config().shuffle ? monotonic_ns() : 0)) {
+    while (ready.empty() || !may_start()) {
       if (ready.empty())
         work_there.wait(lock);
       else
         work_there.wait_for(lock, std::chrono::milliseconds(1));
     }
-    idle--;
-    UnitPtr unit = pick();
-    if (unit->context->error == CUDA_SUCCESS) {
+    run(lock, pick());
+  }
+}
+
+void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
+  std::vector<UnitPtr> completed{unit};
+  idle--;
+  in_application += unit->of_application;
+  start_workers(completed);
+  try {
+    if (!unit->is_skipped() && !(unit->of_application && application_ends)) {
       lock.unlock();
       unit->work();
       lock.lock();
     }
-    std::vector<UnitPtr> completed;
-    completed.push_back(std::move(unit));
+  } catch (const std::exception &error) {
+    lock.lock();
+    unit->context->fail(code_of(error));
+  } catch (...) {
+    /* The thread ends: Python before 3.14 does that to threads that enter it once it is being finalised, and soon after
+       it cannot be entered at all. */
+    lock.lock();
+    application_ends = true;
+    in_application -= unit->of_application;
+    workers--;
+    start_workers(completed);
     complete(std::move(completed));
-    idle++;
+    throw;
   }
+  in_application -= unit->of_application;
+  idle++;
+  complete(std::move(completed));
 }
 
 void Executor::complete_when(UnitPtr unit, std::function<bool()> condition) {

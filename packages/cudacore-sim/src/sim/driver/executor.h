@@ -27,11 +27,15 @@ struct Unit {
   std::function<void()> work;   /* on a worker, without the lock; empty: none. Not run once the context has failed */
   std::function<void()> finish; /* with the lock, when the work is done or was skipped */
 
+  bool of_application = false;   /* the work is a function of the application, which may wait for anything */
+  bool runs_after_error = false; /* the work is not skipped in a context that has failed */
+
   bool done = false;
   uint64_t finished = 0; /* nanoseconds of the monotonic clock */
 
 private:
   friend class Executor;
+  bool is_skipped() const;
   size_t waiting = 0;
   uint64_t order = 0;
   std::vector<std::shared_ptr<Unit>> next;
@@ -64,19 +68,22 @@ public:
 private:
   void make_ready(UnitPtr unit, std::vector<UnitPtr> &completed);
   void complete(std::vector<UnitPtr> completed);
+  void start_workers(std::vector<UnitPtr> &completed);
   bool start_thread(void (Executor::*body)());
   void serve();
+  void run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit);
   void watch();
-  bool may_start(uint64_t now) const;
+  bool may_start() const;
   UnitPtr pick();
 
   std::vector<UnitPtr> ready;
   std::vector<std::pair<UnitPtr, std::function<bool()>>> watched;
   std::condition_variable work_there, watch_there, progress;
-  size_t workers = 0, idle = 0, pending = 0, waiters = 0;
-  uint64_t submissions = 0, last_submission = 0;
+  size_t workers = 0, idle = 0, in_application = 0, pending = 0, waiters = 0;
+  uint64_t submissions = 0, last_submission = 0, last_start = 0;
   std::mt19937_64 random;
   bool seeded = false, watching = false;
+  bool application_ends = false; /* its functions are not called any more */
 };
 
 uint64_t monotonic_ns();

@@ -4,15 +4,13 @@
 
 #include "../control/config.h"
 #include "../control/report.h"
+#include "host_memory.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 namespace sim {
 namespace {
@@ -111,7 +109,7 @@ bool starts_as_ptx(std::string_view text) {
 bool text_length(const char *text, size_t &out) {
   for (size_t length = 0; length < largest;) {
     uint64_t here = reinterpret_cast<uint64_t>(text + length), to_page_end = page - here % page;
-    if (!is_mapped(here, 1))
+    if (!is_usable(here, 1, false))
       return false;
     if (const void *end = std::memchr(text + length, 0, to_page_end)) {
       out = static_cast<size_t>(static_cast<const char *>(end) - text);
@@ -124,26 +122,13 @@ bool text_length(const char *text, size_t &out) {
 
 } // namespace
 
-/* That all of it is mapped, and that both ends can be read, is what a few system calls can tell. */
-bool is_mapped(uint64_t address, uint64_t bytes) {
-  uint64_t start = address / page * page;
-  if (address == 0 || bytes == 0 || bytes > UINT64_MAX - address ||
-      msync(reinterpret_cast<void *>(start), address + bytes - start, MS_ASYNC) != 0)
-    return false;
-  static const int scratch = memfd_create("cudacore-sim-probe", MFD_CLOEXEC);
-  for (uint64_t end : {address, address + bytes - 1})
-    if (scratch >= 0 && syscall(SYS_pwrite64, scratch, end, size_t{1}, off_t{0}) != 1)
-      return false;
-  return true;
-}
-
 /* What an image is, by its first four bytes; of a shorter text no more than that is read. 0: none of these. */
 static uint32_t magic_of(const void *code) {
   const auto *bytes = static_cast<const unsigned char *>(code);
   uint64_t address = reinterpret_cast<uint64_t>(code);
   uint32_t magic = 0;
   for (size_t i = 0; i < sizeof magic; i++) {
-    if (((address + i) % page == 0 || i == 0) && !is_mapped(address + i, 1))
+    if (((address + i) % page == 0 || i == 0) && !is_usable(address + i, 1, false))
       return 0;
     if (bytes[i] == 0)
       return 0;
@@ -160,7 +145,7 @@ std::shared_ptr<Image> Image::take(std::vector<char> bytes) {
 
 std::shared_ptr<Image> Image::copy(const void *code) {
   FatWrapper wrapper{};
-  if (magic_of(code) == wrapper_magic && is_mapped(reinterpret_cast<uint64_t>(code), sizeof wrapper)) {
+  if (magic_of(code) == wrapper_magic && is_usable(reinterpret_cast<uint64_t>(code), sizeof wrapper, false)) {
     std::memcpy(&wrapper, code, sizeof wrapper);
     code = wrapper.data;
   }
@@ -169,16 +154,16 @@ std::shared_ptr<Image> Image::copy(const void *code) {
   uint32_t magic = magic_of(code);
   size_t size = 0;
   FatHeader header{};
-  if (magic == fat_magic && is_mapped(address, sizeof header)) {
+  if (magic == fat_magic && is_usable(address, sizeof header, false)) {
     std::memcpy(&header, code, sizeof header);
     size = header.bytes < largest ? header.header_bytes + header.bytes : 0;
   } else if (std::memcmp(&magic, "\177ELF", 4) == 0) {
-    size = is_mapped(address, 64) ? elf_size(data, 64) : 0;
+    size = is_usable(address, 64, false) ? elf_size(data, 64) : 0;
     size = std::max<size_t>(size, 4);
   } else if (!text_length(data, size)) {
     return nullptr;
   }
-  if (size > largest || !is_mapped(address, std::max<size_t>(size, 1)))
+  if (size > largest || !is_usable(address, std::max<size_t>(size, 1), false))
     size = 0; /* broken: understand() will say so */
   return take(std::vector<char>(data, data + size));
 }

@@ -53,9 +53,6 @@ private:
   int ptx = 0, binary = 0;
 };
 
-/* Whether a piece of host memory can be read, as far as can be told without touching it. */
-bool is_mapped(uint64_t address, uint64_t bytes);
-
 bool read_file(const char *name, std::vector<char> &out);
 
 /* What a cubin's sections say. False: it is none, or broken. */

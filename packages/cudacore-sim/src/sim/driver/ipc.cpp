@@ -22,7 +22,7 @@ uint64_t new_name() {
 
 void write(Record &record, Shared kind, const Device *device) {
   record.kind = kind;
-  record.device = device != nullptr ? device->ordinal : of_host;
+  record.device = device != nullptr ? device->number : of_host;
   __atomic_store_n(&record.name, new_name(), __ATOMIC_SEQ_CST);
 }
 
@@ -98,7 +98,12 @@ std::unique_ptr<SharedFile> import_descriptor(const void *descriptor, Shared kin
 
 CUresult device_of(const Record &record, Device *&out) {
   out = nullptr;
-  return record.device == of_host ? CUDA_SUCCESS : find_device(record.device, out);
+  if (record.device == of_host)
+    return CUDA_SUCCESS;
+  for (const std::unique_ptr<Device> &device : state().devices)
+    if (device->number == record.device)
+      out = device.get();
+  return out != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 } // namespace sim

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 namespace sim {
 namespace {
@@ -14,6 +15,7 @@ struct Request {
   Dim3 grid, block, cluster{0, 0, 0};
   uint32_t dynamic_shared = 0;
   bool cooperative = false, programmatic = false;
+  std::optional<int> priority;                /* in place of the stream's */
   std::vector<std::shared_ptr<Event>> events; /* to be recorded when the kernel is done */
 };
 
@@ -144,10 +146,15 @@ CUresult code_of(FaultKind kind) {
 std::string describe_fault(const Fault &fault) {
   std::string text =
       "kernel '" + fault.kernel + "', block " + text_of(fault.block) + ", thread " + text_of(fault.thread) + ": ";
+  const size_t start = text.size();
   switch (fault.kind) {
   case FaultKind::illegal_address:
   case FaultKind::misaligned_address:
   case FaultKind::invalid_address_space:
+    if (fault.access_bytes == 0) { /* an address given to free(), or a stack without an end */
+      text += fault.address != 0 ? "illegal address " + hex(fault.address) : "";
+      break;
+    }
     text += std::string(fault.kind == FaultKind::misaligned_address ? "misaligned " : "illegal ") +
             (fault.is_write ? "write of " : "read of ") + std::to_string(fault.access_bytes) + " bytes at " +
             hex(fault.address) + " in " + (fault.space.empty() ? "global" : fault.space) + " memory";
@@ -160,8 +167,7 @@ std::string describe_fault(const Fault &fault) {
   case FaultKind::trap:
     text += "trap";
     break;
-  case FaultKind::assertion:
-    text += "assertion failed";
+  case FaultKind::assertion: /* the detail says it */
     break;
   case FaultKind::hang:
     text += "no progress";
@@ -170,7 +176,7 @@ std::string describe_fault(const Fault &fault) {
     break;
   }
   if (!fault.detail.empty())
-    text += ": " + fault.detail;
+    text += (text.size() > start ? ": " : "") + fault.detail;
   if (!fault.source_file.empty())
     text += " [" + fault.source_file + ":" + std::to_string(fault.source_line) + "]";
   if (fault.ptx_line != 0)
@@ -213,6 +219,9 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
     return result;
   if (what.context != context)
     return CUDA_ERROR_INVALID_HANDLE;
+  for (const std::shared_ptr<Event> &event : request.events)
+    if (event->context.lock() != context)
+      return CUDA_ERROR_INVALID_HANDLE;
   auto launch = std::make_shared<Launch>();
   const Dim3 asked_cluster = request.cluster;
   if (CUresult result = read_arguments(what.info(), parameters, extra, launch->parameters))
@@ -249,18 +258,34 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
       static_cast<uint32_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, *context->device));
   launch->grid_id = s.next_grid_id++;
   launch->printf_limit = context->limits.printf_fifo;
+  launch->heap = context->heap;
+  launch->heap_bytes = context->limits.malloc_heap;
   launch->instruction_limit = config().instruction_limit;
+  launch->fill = std::byte{config().fill};
   UnitPtr unit = new_unit("kernel", context, [context, placement, launch] { run_kernel(context, placement, *launch); });
   enqueue(stream, unit);
+  if (request.priority)
+    unit->priority = std::clamp(*request.priority, greatest_priority, least_priority);
   for (const std::shared_ptr<Event> &event : request.events)
     event->recorded = unit;
+  return CUDA_SUCCESS;
+}
+
+/* Events that a launch records have no time, and are of this process. */
+CUresult add_event(CUevent handle, int flags, Request &request) {
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_object(state().events, Kind::event, handle, event))
+    return result;
+  if (flags != CU_EVENT_RECORD_DEFAULT || (event->flags & CU_EVENT_INTERPROCESS) != 0 ||
+      (event->flags & CU_EVENT_DISABLE_TIMING) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  request.events.push_back(std::move(event));
   return CUDA_SUCCESS;
 }
 
 CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, Request &request) {
   for (unsigned i = 0; i < count; i++) {
     const CUlaunchAttributeValue &value = attributes[i].value;
-    std::shared_ptr<Event> event;
     switch (static_cast<int>(attributes[i].id)) {
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
       request.cooperative = value.cooperative != 0;
@@ -280,11 +305,16 @@ CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, Re
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
       request.programmatic = value.programmaticStreamSerializationAllowed != 0;
       break;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+      request.priority = value.priority;
+      break;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
-    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-      if (CUresult result = find_object(state().events, Kind::event, value.programmaticEvent.event, event))
+      if (CUresult result = add_event(value.programmaticEvent.event, value.programmaticEvent.flags, request))
         return result;
-      request.events.push_back(event);
+      break;
+    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+      if (CUresult result = add_event(value.launchCompletionEvent.event, value.launchCompletionEvent.flags, request))
+        return result;
       break;
     default: /* says how to run it, not what it does */
       if (attributes[i].id >= CU_LAUNCH_ATTRIBUTE_MAX)

@@ -3,9 +3,11 @@
 #include "memory.h"
 
 #include "../control/report.h"
+#include "host_memory.h"
 #include "ipc.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace sim {
 namespace {
@@ -99,6 +101,8 @@ bool may_access(const Context &context, const Allocation &allocation, bool write
 void Memory::add(AllocationPtr allocation) {
   allocation->id = next_id++;
   uint64_t base = allocation->base;
+  if (allocation->kind == Allocation::Kind::registered)
+    registered.insert(allocation);
   allocations[base] = std::move(allocation);
   changed();
 }
@@ -108,6 +112,7 @@ void Memory::remove(const AllocationPtr &allocation, const char *by) {
   if (history.size() > history_length)
     history.pop_front();
   allocations.erase(allocation->base);
+  registered.erase(allocation);
   changed();
 }
 
@@ -142,7 +147,19 @@ bool Memory::accessible(const Context &context, uint64_t address, uint64_t size,
   return true;
 }
 
+/* Registered memory that its owner has unmapped is no memory any more. */
+void Memory::hide_unmapped() {
+  for (const AllocationPtr &allocation : registered)
+    if (allocation->visible && !is_mapped(allocation->base, allocation->size)) {
+      report("registered host memory was unmapped before cuMemHostUnregister: " +
+             block_text(describe(*allocation), allocation->id, allocation->base, allocation->size));
+      allocation->visible = false;
+      changed();
+    }
+}
+
 std::shared_ptr<const MemoryMap> Memory::map_for(Context &context) {
+  hide_unmapped();
   if (context.map != nullptr && context.map_version == version)
     return context.map;
   auto map = std::make_shared<LastingMap>();
@@ -160,9 +177,13 @@ std::shared_ptr<const MemoryMap> Memory::map_for(Context &context) {
 }
 
 std::string Memory::explain(uint64_t address) const {
+  auto is_used_again = [&](const Freed &entry) {
+    auto after = allocations.lower_bound(entry.base + entry.size);
+    return after != allocations.begin() && std::prev(after)->first + std::prev(after)->second->size > entry.base;
+  };
   const Freed *freed = nullptr;
   for (const Freed &entry : history)
-    if (distance(address, entry.base, entry.size) == 0)
+    if (distance(address, entry.base, entry.size) == 0 && !is_used_again(entry))
       freed = &entry; /* the latest */
   AllocationPtr nearest;
   auto after = allocations.upper_bound(address);
@@ -174,6 +195,8 @@ std::string Memory::explain(uint64_t address) const {
   if (nearest != nullptr && distance(address, nearest->base, nearest->size) == 0) {
     std::string text = where_text(address, nearest->base, nearest->size) +
                        block_text(describe(*nearest), nearest->id, nearest->base, nearest->size);
+    if (!nearest->visible && nearest->kind == Allocation::Kind::registered)
+      return text + ", which was unmapped before cuMemHostUnregister";
     if (nearest->freed || !nearest->visible)
       return text + ", which is not allocated at this point of its stream's order";
     return text + (nearest->device != nullptr ? " of device " + std::to_string(nearest->device->ordinal) : "");
@@ -215,6 +238,12 @@ CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationP
   out->context = context;
   state().memory.add(out);
   return CUDA_SUCCESS;
+}
+
+void fill_new_memory(std::byte *host, uint64_t size) {
+  constexpr uint64_t most = 64 << 20; /* of larger ones the program may mean to touch a part, and this commits all */
+  if (config().fill != 0 && size <= most)
+    std::memset(host, config().fill, size);
 }
 
 } // namespace sim

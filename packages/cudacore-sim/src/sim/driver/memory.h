@@ -9,8 +9,8 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace sim {
@@ -44,10 +44,18 @@ public:
 
 private:
   static uint64_t footprint(uint64_t size);
+  void insert(uint64_t start, uint64_t bytes);
+  void erase(std::map<uint64_t, uint64_t>::iterator range);
+  void vacate(uint64_t start, uint64_t bytes);
+  bool cut(uint64_t bytes, uint64_t &start);
+  void end_rest();
 
-  uint64_t first = 0, length = 0, used = 0;
+  /* Offsets from `first`. Of vacant ranges no two touch: what is freed is joined with its neighbours. */
+  uint64_t first = 0, length = 0, resting_bytes = 0;
   std::unique_ptr<SharedFile> behind;
-  std::unordered_map<uint64_t, std::deque<uint64_t>> vacant; /* by footprint, oldest first */
+  std::map<uint64_t, uint64_t> vacant;                    /* start: bytes */
+  std::set<std::pair<uint64_t, uint64_t>> vacant_by_size; /* the same: bytes, start */
+  std::deque<std::pair<uint64_t, uint64_t>> resting; /* freed, not yet to be used again: start, bytes; oldest first */
 };
 
 /* Physical memory of cuMemCreate, and what else can be mapped. */
@@ -124,7 +132,10 @@ private:
     uint64_t base, size, id;
     const char *kind, *by;
   };
+  void hide_unmapped();
+
   std::map<uint64_t, AllocationPtr> allocations;
+  std::set<AllocationPtr> registered; /* those of them that the application may unmap */
   std::deque<Freed> history;
   uint64_t version = 1;
 };

@@ -48,6 +48,7 @@ CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &po
     pool->trim(before);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  fill_new_memory(host, size);
   pool->used += size;
   pool->used_high = std::max(pool->used_high, pool->used);
   auto allocation = std::make_shared<Allocation>();
@@ -163,7 +164,8 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
     if (!can_be_shared)
       return CUDA_ERROR_INVALID_VALUE;
     created->file = std::make_unique<Arena>();
-    if (!created->file->open_file(created->device != nullptr ? created->device->memory : config().memory))
+    /* Twice the memory: what is in use can be in the way of what would fit. */
+    if (!created->file->open_file(2 * (created->device != nullptr ? created->device->memory : config().memory)))
       return CUDA_ERROR_OUT_OF_MEMORY;
     Header header{};
     header.pool = *poolProps;

@@ -9,6 +9,7 @@
 #include "memory.h"
 
 #include <array>
+#include <condition_variable>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -82,17 +83,20 @@ struct Limits {
 struct Context : std::enable_shared_from_this<Context> {
   uint64_t handle = 0;
   Device *device = nullptr;
-  bool primary = false, destroyed = false;
+  bool primary = false;
+  bool ending = false; /* takes no more work: it is destroyed when all is done */
+  bool destroyed = false;
   unsigned flags = 0;
   uint64_t id = 0;
   Limits limits;
+  std::shared_ptr<Heap> heap = make_heap();
   CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
   CUresult error = CUDA_SUCCESS; /* sticky */
   StreamPtr legacy;
   std::unordered_map<uint64_t, StreamPtr> per_thread; /* by thread */
   std::set<StreamPtr> streams;                        /* those that were created */
   UnitPtr gate;                                       /* what all work from now on waits for */
-  std::vector<UnitPtr> orphans;                       /* work of streams that were destroyed before it was done */
+  std::vector<UnitPtr> orphans, blocking_orphans;     /* last work of streams that were destroyed before it was done */
   std::set<uint64_t> peers;                           /* contexts whose memory this one may use */
   std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use here */
   std::shared_ptr<const MemoryMap> map;                           /* of memory at map_version */
@@ -104,9 +108,11 @@ using ContextPtr = std::shared_ptr<Context>;
 
 struct Device {
   int ordinal = 0;
+  int number = 0; /* among all, also those that CUDA_VISIBLE_DEVICES hides */
   uint64_t memory = 0, used = 0;
   ContextPtr primary;          /* while it is retained */
   uint64_t primary_handle = 0; /* the same for good; 0: there was none yet */
+  bool primary_ending = false; /* the next one waits for it */
   unsigned primary_references = 0, primary_flags = 0;
   PoolPlace pools;
   CUresult error = CUDA_SUCCESS; /* of a kernel that failed; new contexts meet it, too */
@@ -182,6 +188,7 @@ struct State {
   Executor executor;
   std::vector<std::unique_ptr<Device>> devices;
   Handles<Context> contexts{Kind::context};
+  std::condition_variable primary_ended;
   std::unordered_map<uint64_t, ContextPtr>
       ended_contexts; /* destroyed; they can be made current, and then fail calls */
   Handles<Stream> streams{Kind::stream};
@@ -214,6 +221,8 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
 
 /* ---- work */
 
+constexpr int least_priority = 0, greatest_priority = -5; /* of streams and launches */
+
 CUresult find_stream(CUstream handle, StreamPtr &out);
 void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> extra = {});
 std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* what a synchronisation with it waits for */
@@ -227,6 +236,8 @@ UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void
 /* ---- memory */
 
 CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationPtr &out);
+/* Makes it show when a program reads what it has not written, where CUDACORE_SIM_FILL asks for that. */
+void fill_new_memory(std::byte *host, uint64_t size);
 std::byte *map_host_memory(uint64_t size); /* null: there is none */
 void hide_from_host(Allocation &mapping);  /* that host code may use at a device address */
 void unmap_host_memory(std::byte *memory, uint64_t size);

@@ -10,7 +10,6 @@
 namespace sim {
 namespace {
 
-constexpr int least_priority = 0, greatest_priority = -5;
 constexpr uint64_t per_thread_stream_id = 13; /* of the first thread */
 
 uint64_t this_thread() {
@@ -38,6 +37,11 @@ std::vector<StreamPtr> blocking_streams(const Context &context) {
   for (const auto &entry : context.per_thread)
     found.push_back(entry.second);
   return found;
+}
+
+void forget_done(std::vector<UnitPtr> &units) {
+  auto is_done = [](const UnitPtr &unit) { return unit->done; };
+  units.erase(std::remove_if(units.begin(), units.end(), is_done), units.end());
 }
 
 bool is_default(CUstream handle) {
@@ -105,9 +109,11 @@ UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void
 std::vector<UnitPtr> outstanding(const StreamPtr &stream) {
   std::vector<UnitPtr> units{stream->tail};
   ContextPtr context = stream->context.lock();
-  if (stream->legacy && context != nullptr)
+  if (stream->legacy && context != nullptr) {
     for (const StreamPtr &other : blocking_streams(*context))
       units.push_back(other->tail);
+    units.insert(units.end(), context->blocking_orphans.begin(), context->blocking_orphans.end());
+  }
   return units;
 }
 
@@ -118,8 +124,8 @@ void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> 
   dependencies.push_back(stream->context.lock()->gate);
   dependencies.insert(dependencies.end(), extra.begin(), extra.end());
   unit->priority = stream->priority;
-  stream->tail = unit;
   state().executor.submit(unit, dependencies);
+  stream->tail = unit;
 }
 
 CUresult synchronize(const StreamPtr &stream) {
@@ -133,9 +139,10 @@ CUresult synchronize(const StreamPtr &stream) {
 }
 
 std::vector<UnitPtr> outstanding(Context &context) {
-  auto is_done = [](const UnitPtr &unit) { return unit->done; };
-  context.orphans.erase(std::remove_if(context.orphans.begin(), context.orphans.end(), is_done), context.orphans.end());
+  forget_done(context.orphans);
+  forget_done(context.blocking_orphans);
   std::vector<UnitPtr> units = context.orphans;
+  units.insert(units.end(), context.blocking_orphans.begin(), context.blocking_orphans.end());
   units.push_back(context.legacy->tail);
   for (const StreamPtr &stream : context.streams)
     units.push_back(stream->tail);
@@ -167,8 +174,10 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
     return result;
   ContextPtr context = stream->context.lock();
   /* Its work goes on, and is part of the context's. */
+  std::vector<UnitPtr> &orphans = stream->blocking() ? context->blocking_orphans : context->orphans;
+  forget_done(orphans);
   if (stream->tail != nullptr && !stream->tail->done)
-    context->orphans.push_back(stream->tail);
+    orphans.push_back(stream->tail);
   context->streams.erase(stream);
   state().streams.remove(stream->handle);
   return context->error;

@@ -218,10 +218,11 @@ void Warp::call_builtin(const Instruction &ins, uint32_t lanes, const Function &
     case Builtin::assert_fail:
       fail_assertion(*this, ins, lane, arguments);
     case Builtin::malloc:
-      result = heap_allocate(arguments[0]);
+      if (grid->launch.heap)
+        result = grid->launch.heap->allocate(arguments[0], grid->launch.heap_bytes);
       break;
     case Builtin::free:
-      if (arguments[0] && !heap_free(arguments[0]))
+      if (arguments[0] && (!grid->launch.heap || !grid->launch.heap->free(arguments[0])))
         access_fault(FaultKind::illegal_address, ins, lane, arguments[0], 0, false, "heap",
                      "free() of what malloc() did not give, or twice");
       break;

@@ -50,7 +50,7 @@ void call_indirect(Warp &w, const Instruction &ins, uint32_t lanes) {
 void leave(Warp &w, const Instruction &, uint32_t lanes) { w.leave(lanes); }
 void exit(Warp &w, const Instruction &, uint32_t lanes) { w.exit(lanes); }
 void trap(Warp &w, const Instruction &ins, uint32_t lanes) {
-  w.fault(FaultKind::trap, ins, static_cast<uint32_t>(__builtin_ctz(lanes)), "trap");
+  w.fault(FaultKind::trap, ins, static_cast<uint32_t>(__builtin_ctz(lanes)));
 }
 void sleep(Warp &w, const Instruction &, uint32_t) { w.yield(); }
 

@@ -143,7 +143,7 @@ void Unit::start(Grid &of, uint64_t number) {
     block.index = {cluster_index[0] * cluster[0] + rank % cluster[0],
                    cluster_index[1] * cluster[1] + rank / cluster[0] % cluster[1],
                    cluster_index[2] * cluster[2] + rank / cluster[0] / cluster[1]};
-    block.shared.assign(of.shared_bytes, std::byte{0});
+    block.shared.assign(of.shared_bytes, of.launch.fill);
     block.barriers.fill(Barrier{});
     if (block.warps.size() != of.warps) {
       block.warps.resize(of.warps);

@@ -1,80 +1,85 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/exec/heap.h"
 
-#include <cstdlib>
-#include <map>
-#include <atomic>
-#include <mutex>
+#include <algorithm>
+#include <sys/mman.h>
 
 #include "sim/exec/program.h"
 
-namespace sim::exec {
+namespace sim {
 
 namespace {
 constexpr uint64_t granule = 16;
-
-struct Heap {
-  std::mutex lock;
-  std::atomic<std::byte *> memory{nullptr};
-  std::map<uint64_t, uint64_t> free;  /* offset -> size, neighbours merged */
-  std::map<uint64_t, uint64_t> taken; /* likewise */
-};
-/* Never destroyed: threads of the engine may outlive static objects. */
-Heap &heap() {
-  static Heap &one = *new Heap;
-  return one;
-}
+constexpr uint64_t most_bytes = uint64_t{1} << 40; /* any size can be asked for; this is beyond every device's memory */
 } // namespace
 
-uint64_t heap_allocate(uint64_t bytes) {
-  if (bytes > heap_bytes)
+std::shared_ptr<Heap> make_heap() { return std::make_shared<Heap>(); }
+
+Heap::~Heap() {
+  if (std::byte *memory = memory_.load())
+    munmap(memory, size_);
+}
+
+/* Pages are committed where they are touched. */
+bool Heap::open(uint64_t limit) {
+  uint64_t size = std::min(limit, most_bytes) / granule * granule;
+  void *memory = size == 0
+                     ? MAP_FAILED
+                     : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    return false;
+  size_ = size;
+  free_[0] = size;
+  memory_.store(static_cast<std::byte *>(memory), std::memory_order_release);
+  return true;
+}
+
+uint64_t Heap::allocate(uint64_t bytes, uint64_t limit) {
+  std::lock_guard<std::mutex> hold(lock_);
+  if (!memory_.load(std::memory_order_relaxed) && !open(limit))
     return 0;
-  uint64_t size = bytes ? (bytes + granule - 1) & ~(granule - 1) : granule;
-  Heap &h = heap();
-  std::lock_guard<std::mutex> hold(h.lock);
-  if (!h.memory) {
-    h.memory = static_cast<std::byte *>(std::calloc(1, heap_bytes));
-    if (!h.memory)
-      return 0;
-    h.free[0] = heap_bytes;
-  }
-  for (auto piece = h.free.begin(); piece != h.free.end(); ++piece) {
+  if (bytes > size_)
+    return 0;
+  uint64_t size = std::max((bytes + granule - 1) / granule * granule, granule);
+  for (auto piece = free_.begin(); piece != free_.end(); ++piece) {
     auto [offset, available] = *piece;
     if (available < size)
       continue;
-    h.free.erase(piece);
+    free_.erase(piece);
     if (available > size)
-      h.free[offset + size] = available - size;
-    h.taken[offset] = size;
-    return window_base(Window::heap) + offset;
+      free_[offset + size] = available - size;
+    taken_[offset] = size;
+    return exec::window_base(exec::Window::heap) + offset;
   }
   return 0;
 }
 
-bool heap_free(uint64_t address) {
-  Heap &h = heap();
-  std::lock_guard<std::mutex> hold(h.lock);
-  auto found = h.taken.find(address - window_base(Window::heap));
-  if (found == h.taken.end())
+bool Heap::free(uint64_t address) {
+  std::lock_guard<std::mutex> hold(lock_);
+  auto found = taken_.find(address - exec::window_base(exec::Window::heap));
+  if (found == taken_.end())
     return false;
   auto [offset, size] = *found;
-  h.taken.erase(found);
-  auto next = h.free.lower_bound(offset);
-  if (next != h.free.end() && offset + size == next->first) {
+  taken_.erase(found);
+  auto next = free_.lower_bound(offset);
+  if (next != free_.end() && offset + size == next->first) {
     size += next->second;
-    next = h.free.erase(next);
+    next = free_.erase(next);
   }
-  if (next != h.free.begin()) {
+  if (next != free_.begin()) {
     auto before = std::prev(next);
     if (before->first + before->second == offset) {
       before->second += size;
       return true;
     }
   }
-  h.free[offset] = size;
+  free_[offset] = size;
   return true;
 }
 
-std::byte *heap_base() { return heap().memory; }
+std::byte *Heap::locate(uint64_t offset, uint64_t bytes) const {
+  std::byte *memory = memory_.load(std::memory_order_acquire);
+  return memory && offset < size_ && bytes <= size_ - offset ? memory + offset : nullptr;
+}
 
-} // namespace sim::exec
+} // namespace sim

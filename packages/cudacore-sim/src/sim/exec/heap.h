@@ -2,24 +2,44 @@
 #ifndef CUDACORE_SIM_EXEC_HEAP_H
 #define CUDACORE_SIM_EXEC_HEAP_H
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <mutex>
 
-/*
- * The device heap: what malloc() in kernels gives. It outlives launches, as on a GPU, and is one for the process, since
- * a launch does not say what context it belongs to.
- */
-namespace sim::exec {
+#include "sim/engine.h"
 
-constexpr uint64_t heap_bytes = 8u << 20; /* the default of CU_LIMIT_MALLOC_HEAP_SIZE */
+namespace sim {
 
-/* An address in the heap's window, or 0 when there is no room. Aligned to 16 bytes. */
-uint64_t heap_allocate(uint64_t bytes);
-/* False for what is no live allocation. */
-bool heap_free(uint64_t address);
-/* The host's memory of the heap's start; null before the first allocation. */
-std::byte *heap_base();
+/* The device heap of a context. Any thread. */
+class Heap {
+public:
+  Heap() = default;
+  Heap(const Heap &) = delete;
+  Heap &operator=(const Heap &) = delete;
+  ~Heap();
 
-} // namespace sim::exec
+  /*
+   * An address in the heap's window, aligned to 16 bytes, or 0 when there is no room. The first allocation makes the
+   * heap as large as `limit`, for good.
+   */
+  uint64_t allocate(uint64_t bytes, uint64_t limit);
+  /* False for what is no live allocation. */
+  bool free(uint64_t address);
+  /* The host's memory of what is in the heap, allocated or not; null for what is not. */
+  std::byte *locate(uint64_t offset, uint64_t bytes) const;
+
+private:
+  bool open(uint64_t limit);
+
+  std::mutex lock_;
+  std::atomic<std::byte *> memory_{nullptr}; /* set when the size is, and not changed again */
+  uint64_t size_ = 0;
+  std::map<uint64_t, uint64_t> free_;  /* offset -> size, neighbours merged */
+  std::map<uint64_t, uint64_t> taken_; /* likewise */
+};
+
+} // namespace sim
 
 #endif

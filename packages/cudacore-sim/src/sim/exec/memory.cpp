@@ -72,8 +72,8 @@ std::byte *locate_generic(Warp &w, const Instruction &ins, uint32_t lane, uint64
       return w.grid->workspace.data() + offset;
     break;
   case Window::heap:
-    if (heap_base() && offset + bytes <= heap_bytes)
-      return heap_base() + offset;
+    if (std::byte *at = w.grid->launch.heap ? w.grid->launch.heap->locate(offset, bytes) : nullptr)
+      return at;
     break;
   default:
     break;

@@ -92,12 +92,13 @@ public:
   }
 
   void run(Grid &grid) {
-    uint64_t helpers = std::min<uint64_t>(size(), grid.units - 1);
-    Job job{grid, helpers, 0, grid.resident_limit / (helpers + 1) + 1};
+    Job job{grid, 0, 0, 0};
     std::list<Job *>::iterator place;
     {
       std::lock_guard<std::mutex> hold(lock_);
       begin_threads();
+      job.wanted = std::min<uint64_t>(threads_, grid.units - 1);
+      job.resident_limit = grid.resident_limit / (job.wanted + 1) + 1;
       place = jobs_.insert(jobs_.end(), &job);
     }
     wake_.notify_all();
@@ -124,9 +125,14 @@ private:
     return pool;
   }
 
+  /* Where no more can be made, those that there are have to do: the thread that launches works in any case. */
   void begin_threads() {
-    for (; threads_ < size(); ++threads_)
-      std::thread([this] { help(); }).detach();
+    try {
+      for (; threads_ < size(); ++threads_)
+        std::thread([this] { help(); }).detach();
+    } catch (const std::exception &) {
+      return;
+    }
   }
 
   [[noreturn]] void help() {

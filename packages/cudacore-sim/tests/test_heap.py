@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The heap of kernels: malloc() and free() on the device."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+
+PTX = b"""
+.version 8.0
+.target sm_90
+.address_size 64
+.extern .func (.param .b64 r) malloc(.param .b64 a);
+.extern .func free(.param .b64 a);
+.visible .entry take(.param .u64 out, .param .u64 size)
+{
+  .reg .b64 %rd<6>; .reg .pred %p1;
+  .param .b64 a; .param .b64 r;
+  ld.param.u64 %rd1, [out];
+  ld.param.u64 %rd2, [size];
+  st.param.b64 [a], %rd2;
+  call.uni (r), malloc, (a);
+  ld.param.b64 %rd3, [r];
+  st.global.u64 [%rd1], %rd3;
+  setp.eq.u64 %p1, %rd3, 0;
+  @%p1 bra done;
+  add.u64 %rd4, %rd3, %rd2;
+  st.u64 [%rd3], %rd2;
+  st.u64 [%rd4+-8], %rd2;
+done:
+  ret;
+}
+.visible .entry give(.param .u64 address)
+{
+  .reg .b64 %rd<2>;
+  .param .b64 a;
+  ld.param.u64 %rd1, [address];
+  st.param.b64 [a], %rd1;
+  call.uni free, (a);
+  ret;
+}
+"""
+HEAP_SIZE = 2  # CU_LIMIT_MALLOC_HEAP_SIZE
+MIB = 1 << 20
+
+
+class Heap:
+    """malloc() and free() of the current context."""
+
+    def __init__(self, cuda: Any) -> None:
+        self.cuda = cuda
+        self.module = ctypes.c_void_p(cuda.out("cuModuleLoadData", PTX))
+        self.out = cuda.malloc(8)
+
+    def launch(self, name: bytes, *arguments: ctypes.c_uint64) -> None:
+        function = ctypes.c_void_p(self.cuda.out("cuModuleGetFunction", self.module, name))
+        pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(argument) for argument in arguments))
+        self.cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, pointers, None)
+        self.cuda.cuCtxSynchronize()
+
+    def malloc(self, size: int) -> int:
+        self.launch(b"take", self.out, ctypes.c_uint64(size))
+        address = ctypes.c_uint64()
+        self.cuda.cuMemcpyDtoH_v2(ctypes.byref(address), self.out, ctypes.c_size_t(8))
+        return address.value
+
+    def free(self, address: int) -> None:
+        self.launch(b"give", ctypes.c_uint64(address))
+
+
+def test_the_limit(cuda: Any) -> None:
+    """A program that has set the size of its heap would find another one."""
+    cuda.cuCtxSetLimit(HEAP_SIZE, ctypes.c_size_t(512 * MIB))
+    heap = Heap(cuda)
+    assert heap.malloc(600 * MIB) == 0
+    first = heap.malloc(300 * MIB)
+    assert first
+    assert heap.malloc(300 * MIB) == 0
+    heap.free(first)
+    assert heap.malloc(300 * MIB)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(8 * MIB, True), (8 * MIB + 1, False), (2**64 - 1, False)])
+def test_the_default(cuda: Any, size: int, fits: bool) -> None:
+    """A program that needs a larger heap than the default would pass here, and fail on a GPU."""
+    assert bool(Heap(cuda).malloc(size)) is fits
+
+
+def test_contexts_have_heaps_of_their_own(cuda: Any) -> None:
+    """What one context takes of its heap would be missing in another, or the limit of one be that of the other."""
+    heap = Heap(cuda)
+    assert heap.malloc(5 * MIB)
+    assert heap.malloc(5 * MIB) == 0
+    other = ctypes.c_void_p(cuda.out("cuCtxCreate_v2", 0, 0))
+    cuda.cuCtxSetLimit(HEAP_SIZE, ctypes.c_size_t(16 * MIB))
+    assert Heap(cuda).malloc(12 * MIB)
+    cuda.cuCtxDestroy_v2(other)
+    assert heap.malloc(5 * MIB) == 0
