@@ -712,9 +712,13 @@ def test_no_references_leak() -> None:
 
     measure()
     refs, blocks = measure()
-    again, blocks_again = measure()
-    assert again == refs
-    assert abs(blocks_again - blocks) < 50  # hundreds of calls of each kind in between
+    growth = []
+    for _ in range(3):  # what others keep for themselves grows now and then; a leak would each time
+        again, blocks_again = measure()
+        assert again == refs
+        growth.append(abs(blocks_again - blocks))
+        blocks = blocks_again
+    assert min(growth) < 50  # hundreds of calls of each kind in between
 
 
 def test_module_instances_are_independent_and_collectable() -> None:

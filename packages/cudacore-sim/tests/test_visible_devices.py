@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 NO_DEVICE = "100"
+INVALID_DEVICE = "101"
 UUID = "GPU-63756461-636f-7265-2d73-696d0000000"
 ASK = """
 import os
@@ -40,7 +41,7 @@ print(code, *found)
         ("", NO_DEVICE),
         ("-1", NO_DEVICE),
         ("3", NO_DEVICE),
-        ("1,1", NO_DEVICE),
+        ("1,1", INVALID_DEVICE),
         ("GPU-63756461", NO_DEVICE),
         ("GPU-0", NO_DEVICE),
         ("MIG-1", NO_DEVICE),

@@ -131,18 +131,16 @@ int named_device(const std::string &entry) {
 
 /*
  * The devices of this process, in its order: all, or what CUDA_VISIBLE_DEVICES lists, up to the first entry that names
- * none. A list that begins with UUIDs goes on with them; one that repeats a device lists nothing.
+ * none. A list that begins with UUIDs goes on with them; one that repeats a device is refused.
  */
-std::vector<int> visible_devices() {
-  std::vector<int> numbers;
+CUresult find_visible_devices(std::vector<int> &numbers) {
   const char *list = std::getenv("CUDA_VISIBLE_DEVICES");
   if (list == nullptr) {
     numbers.resize(static_cast<size_t>(config().devices));
     std::iota(numbers.begin(), numbers.end(), 0);
-    return numbers;
   }
-  std::istringstream entries(list);
-  const bool by_uuid = std::strncmp(list, "GPU-", 4) == 0;
+  std::istringstream entries(list != nullptr ? list : "");
+  const bool by_uuid = list != nullptr && std::strncmp(list, "GPU-", 4) == 0;
   for (std::string entry; std::getline(entries, entry, ',');) {
     entry.erase(0, entry.find_first_not_of(" \t"));
     entry.erase(entry.find_last_not_of(" \t") + 1);
@@ -150,17 +148,17 @@ std::vector<int> visible_devices() {
     if (number < 0)
       break;
     if (std::find(numbers.begin(), numbers.end(), number) != numbers.end())
-      return {};
+      return CUDA_ERROR_INVALID_DEVICE;
     numbers.push_back(number);
   }
-  return numbers;
+  return numbers.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
 CUresult start() {
   State &s = state();
-  std::vector<int> numbers = visible_devices();
-  if (numbers.empty())
-    return CUDA_ERROR_NO_DEVICE;
+  std::vector<int> numbers;
+  if (CUresult result = find_visible_devices(numbers))
+    return result;
   /* Eight times the memory: addresses of what was freed are not used again for long. */
   uint64_t memory = config().memory * numbers.size();
   if (!s.arena.open(memory > UINT64_MAX / 8 ? UINT64_MAX : memory * 8))
