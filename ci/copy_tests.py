@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-sim", "cudacore")
 IGNORE = shutil.ignore_patterns("__pycache__", "build")
 
 
@@ -21,9 +20,8 @@ def main() -> None:
         sys.exit(__doc__)
     target = Path(sys.argv[1])
     shutil.rmtree(target, ignore_errors=True)
-    for package in PACKAGES:
-        tests = Path("packages") / package / "tests"
-        shutil.copytree(ROOT / tests, target / tests, ignore=IGNORE)
+    for tests in sorted(ROOT.glob("packages/*/tests")):
+        shutil.copytree(tests, target / tests.relative_to(ROOT), ignore=IGNORE)
     shutil.copytree(ROOT / "ci", target / "ci", ignore=IGNORE)
     for name in ("README.md", "conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, target / name)

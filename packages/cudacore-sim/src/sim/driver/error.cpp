@@ -2,38 +2,38 @@
 /* Names and meanings of CUresult. */
 #include "api.h"
 
-namespace sim::api {
+namespace sim {
+namespace {
 
-CUresult cuGetErrorName(CUresult error, const char **pStr) {
-  if (pStr == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *pStr = nullptr;
+struct Text {
+  const char *name, *meaning; /* null: no such code */
+};
+
+Text text_of(CUresult error) {
   switch (static_cast<int>(error)) {
 #define SIM_ERROR(code, meaning)                                                                                       \
   case code:                                                                                                           \
-    *pStr = #code;                                                                                                     \
-    return CUDA_SUCCESS;
+    return {#code, meaning};
 #include "errors.inc"
 #undef SIM_ERROR
   default:
-    return CUDA_ERROR_INVALID_VALUE;
+    return {nullptr, nullptr};
   }
 }
 
-CUresult cuGetErrorString(CUresult error, const char **pStr) {
-  if (pStr == nullptr)
+CUresult give(const char *text, const char **out) {
+  if (out == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  *pStr = nullptr;
-  switch (static_cast<int>(error)) {
-#define SIM_ERROR(code, meaning)                                                                                       \
-  case code:                                                                                                           \
-    *pStr = meaning;                                                                                                   \
-    return CUDA_SUCCESS;
-#include "errors.inc"
-#undef SIM_ERROR
-  default:
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  *out = text;
+  return text != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-} // namespace sim::api
+} // namespace
+
+namespace api {
+
+CUresult cuGetErrorName(CUresult error, const char **pStr) { return give(text_of(error).name, pStr); }
+CUresult cuGetErrorString(CUresult error, const char **pStr) { return give(text_of(error).meaning, pStr); }
+
+} // namespace api
+} // namespace sim

@@ -80,6 +80,17 @@ CUstreamAttrValue *attribute_of(Stream &stream, CUstreamAttrID attribute) {
   }
 }
 
+/* Answers a question about a stream. */
+template <class T, class Answer> CUresult read(CUstream handle, T *out, Answer answer) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(handle, stream))
+    return result;
+  if (out == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *out = answer(*stream);
+  return CUDA_SUCCESS;
+}
+
 } // namespace
 
 CUresult find_stream(CUstream handle, StreamPtr &out) {
@@ -202,53 +213,23 @@ CUresult cuStreamQuery(CUstream hStream) {
 }
 
 CUresult cuStreamGetPriority(CUstream hStream, int *priority) {
-  StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (priority == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *priority = stream->priority;
-  return CUDA_SUCCESS;
+  return read(hStream, priority, [](const Stream &stream) { return stream.priority; });
 }
 
 CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
-  StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (flags == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *flags = stream->flags;
-  return CUDA_SUCCESS;
+  return read(hStream, flags, [](const Stream &stream) { return stream.flags; });
 }
 
 CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
-  StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (streamId == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *streamId = stream->id;
-  return CUDA_SUCCESS;
+  return read(hStream, streamId, [](const Stream &stream) { return stream.id; });
 }
 
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device) {
-  StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (device == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *device = stream->context.lock()->device->ordinal;
-  return CUDA_SUCCESS;
+  return read(hStream, device, [](const Stream &stream) { return stream.context.lock()->device->ordinal; });
 }
 
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
-  StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (pctx == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *pctx = handle_of<CUcontext>(stream->context.lock()->handle);
-  return CUDA_SUCCESS;
+  return read(hStream, pctx, [](const Stream &stream) { return handle_of<CUcontext>(stream.context.lock()->handle); });
 }
 
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
@@ -259,13 +240,7 @@ CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreen
 }
 
 CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
-  StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (phCtx == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *phCtx = nullptr;
-  return CUDA_SUCCESS;
+  return read(hStream, phCtx, [](const Stream &) { return nullptr; });
 }
 
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
@@ -285,13 +260,7 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 }
 
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
-  StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (captureStatus == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
+  return read(hStream, captureStatus, [](const Stream &) { return CU_STREAM_CAPTURE_STATUS_NONE; });
 }
 
 CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,

@@ -253,7 +253,7 @@ void extended(Warp &w, const Instruction &ins, uint32_t lanes) {
     if (P == Product::hi)
       left = MulHi::apply(left, get<T>(b, lane));
     using U = Unsigned<T>;
-    U x = static_cast<U>(left), y = get<U>(c, lane), carry = Use ? (w.carry >> lane) & 1 : Subtract;
+    U x = static_cast<U>(left), y = get<U>(c, lane), carry = Use ? (w.carries >> lane) & 1 : Subtract;
     if (Subtract)
       y = static_cast<U>(~y);
     U first = x + y;
@@ -262,7 +262,7 @@ void extended(Warp &w, const Instruction &ins, uint32_t lanes) {
     if (!Set)
       return;
     bool out = first < x || result < first;
-    w.carry = (w.carry & ~(1u << lane)) | (uint32_t{out} << lane);
+    w.carries = (w.carries & ~(1u << lane)) | (uint32_t{out} << lane);
   });
 }
 

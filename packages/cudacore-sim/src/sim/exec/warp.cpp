@@ -17,7 +17,7 @@ void Warp::start(Block &of, uint32_t warp_index, uint32_t lanes) {
   constants = grid->program.constants.data();
   alive = lanes == warp_size ? all_lanes : (1u << lanes) - 1;
   active = 0;
-  carry = 0;
+  carries = 0;
   stores = 0;
   range = Range{0, 0, nullptr, false, 0};
   cluster_arrived = 0;

@@ -102,7 +102,7 @@ public:
   uint32_t next = 0;                    /* where it goes on */
   uint32_t active = 0;                  /* the running group */
   uint32_t alive = 0;                   /* lanes that have not ended */
-  uint32_t carry = 0;                   /* CC.CF, a bit a lane */
+  uint32_t carries = 0;                 /* CC.CF, a bit a lane */
   uint64_t stores = 0;                  /* a sign of progress */
   Range range{0, 0, nullptr, false, 0}; /* the memory last touched: most accesses are near the last */
   std::array<std::array<uint32_t, warp_size>, 3> thread{}; /* %tid, by dimension */
