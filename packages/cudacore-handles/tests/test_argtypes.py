@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cudacore_handles import _argtypes, _launcher
+from cudacore_handles import _argtypes, _native
 
 ADDRESS = 0x7F12_3456_7800
 
 
 def one(value: Any, size: int) -> bytes:
-    return _launcher.pack(struct.pack("=II", 0, size), (value,))
+    return _native.pack(struct.pack("=II", 0, size), (value,))
 
 
 # ---- scalars
@@ -176,7 +176,7 @@ def test_subclass_of_a_pointer_type() -> None:
         def __dlpack__(self) -> None:
             raise AssertionError
 
-    _launcher.register(Buffer, _launcher.POINTER)
+    _native.register(Buffer, _native.POINTER)
     assert one(Special(ADDRESS), 8) == struct.pack("=Q", ADDRESS)
     with pytest.raises(ValueError, match="Special is closed"):
         one(Special(None), 8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extension module _dlpack: what it exports, how long that keeps memory alive, and what it reads."""
+"""The extension module _native: what it exports, how long that keeps memory alive, and what it reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cudacore_handles import Buffer, Device, LegacyPinnedMemoryResource, _dlpack, live_counts
+from cudacore_handles import Buffer, Device, LegacyPinnedMemoryResource, _native, live_counts
 from cudacore_handles._cffi import ffi, lib
 
 CPU, CUDA, CUDA_HOST, MANAGED = 1, 2, 3, 13
@@ -110,7 +110,7 @@ class Memory:
         return int(ffi.cast("uintptr_t", self._box))
 
     def export(self, versioned: bool, **flags: bool) -> object:
-        return _dlpack.make_capsule(self.box, self.ptr, self.size, CPU, 0, versioned, **flags)
+        return _native.make_capsule(self.box, self.ptr, self.size, CPU, 0, versioned, **flags)
 
     def close(self) -> None:
         self._box = None
@@ -133,7 +133,7 @@ def foreign(device: Device) -> Iterator[tuple[Memory, weakref.ref[Owner]]]:
 def test_unversioned_fields(foreign: tuple[Memory, Any]) -> None:
     """A consumer of DLPack 0.x would misread the memory if a field of the structure were off."""
     memory, _ = foreign
-    capsule = _dlpack.make_capsule(memory.box, 0x7000, 16, CUDA, 3, False)
+    capsule = _native.make_capsule(memory.box, 0x7000, 16, CUDA, 3, False)
     assert get_name(capsule) == b"dltensor"
     tensor = structure(capsule).tensor
     assert (tensor.data, tensor.device_type, tensor.device_id, tensor.byte_offset) == (0x7000, CUDA, 3, 0)
@@ -144,7 +144,7 @@ def test_unversioned_fields(foreign: tuple[Memory, Any]) -> None:
 def test_versioned_fields(foreign: tuple[Memory, Any]) -> None:
     """A consumer of DLPack 1.x would misread the memory if a field of the structure were off."""
     memory, _ = foreign
-    capsule = _dlpack.make_capsule(memory.box, 2**63 + 1, 16, MANAGED, 0, True)
+    capsule = _native.make_capsule(memory.box, 2**63 + 1, 16, MANAGED, 0, True)
     assert get_name(capsule) == b"dltensor_versioned"
     managed = structure(capsule)
     assert (managed.major, managed.minor, managed.flags) == (1, 0, 0)
@@ -163,7 +163,7 @@ def test_flags(foreign: tuple[Memory, Any], read_only: bool, copied: bool, flags
 
 def test_an_empty_tensor_has_no_address(foreign: tuple[Memory, Any]) -> None:
     """DLPack wants NULL for a tensor of size 0; consumers take other addresses for memory."""
-    capsule = _dlpack.make_capsule(foreign[0].box, 0x7000, 0, CPU, 0, True)
+    capsule = _native.make_capsule(foreign[0].box, 0x7000, 0, CPU, 0, True)
     assert structure(capsule).tensor.data is None
     assert structure(capsule).tensor.shape[0] == 0
 
@@ -318,7 +318,7 @@ def test_interpreter_exit_with_tensors_alive(run_on_driver: Callable[..., str]) 
     run_on_driver("""
         import ctypes, gc
         import numpy as np
-        from cudacore_handles import Buffer, _dlpack
+        from cudacore_handles import Buffer, _native
         from cudacore_handles._cffi import ffi
 
         memory = np.zeros(64, dtype=np.int8)
@@ -333,7 +333,7 @@ def test_interpreter_exit_with_tensors_alive(run_on_driver: Callable[..., str]) 
 
         def make():
             box = int(ffi.cast("uintptr_t", buffer._box))
-            return _dlpack.make_capsule(box, buffer.handle, 64, 1, 0, True)
+            return _native.make_capsule(box, buffer.handle, 64, 1, 0, True)
 
         capsule, array = make(), np.from_dlpack(Exporter())
         cycle = [make(), np.from_dlpack(Exporter())]
@@ -357,9 +357,9 @@ def test_read_capsule(max_version: tuple[int, int] | None) -> None:
     """A kernel would be given a wrong pointer for an array of another library."""
     array = np.arange(10, dtype=np.int32)[3:]
     capsule = array.__dlpack__(max_version=max_version)
-    assert _dlpack.read_capsule(capsule) == (array.ctypes.data, CPU, 0)
+    assert _native.read_capsule(capsule) == (array.ctypes.data, CPU, 0)
     structure(capsule).tensor.byte_offset = 8
-    assert _dlpack.read_capsule(capsule) == (array.ctypes.data + 8, CPU, 0)
+    assert _native.read_capsule(capsule) == (array.ctypes.data + 8, CPU, 0)
     structure(capsule).tensor.byte_offset = 0
     assert np.from_dlpack(Exporter(capsule)).tolist() == [3, 4, 5, 6, 7, 8, 9]
 
@@ -367,10 +367,10 @@ def test_read_capsule(max_version: tuple[int, int] | None) -> None:
 def test_read_capsule_of_a_device(foreign: tuple[Memory, Any]) -> None:
     """A pointer of one device would be taken for one of another."""
     box = foreign[0].box
-    assert _dlpack.read_capsule(_dlpack.make_capsule(box, 2**64 - 256, 16, CUDA_HOST, 0, False)) == (
+    assert _native.read_capsule(_native.make_capsule(box, 2**64 - 256, 16, CUDA_HOST, 0, False)) == (
         2**64 - 256, CUDA_HOST, 0,
     )  # fmt: skip
-    assert _dlpack.read_capsule(_dlpack.make_capsule(box, 0x7000, 16, CUDA, 5, True)) == (0x7000, CUDA, 5)
+    assert _native.read_capsule(_native.make_capsule(box, 0x7000, 16, CUDA, 5, True)) == (0x7000, CUDA, 5)
 
 
 @pytest.mark.parametrize("max_version", [None, (1, 0)])
@@ -379,7 +379,7 @@ def test_read_capsule_that_was_used(max_version: tuple[int, int] | None) -> None
     capsule = np.zeros(3).__dlpack__(max_version=max_version)
     np.from_dlpack(Exporter(capsule))
     with pytest.raises(ValueError, match='name is "used_dltensor'):
-        _dlpack.read_capsule(capsule)
+        _native.read_capsule(capsule)
 
 
 def test_read_capsule_of_something_else() -> None:
@@ -387,9 +387,9 @@ def test_read_capsule_of_something_else() -> None:
     import _datetime
 
     with pytest.raises(ValueError, match=r'name is "datetime\.datetime_CAPI"'):
-        _dlpack.read_capsule(_datetime.datetime_CAPI)
+        _native.read_capsule(_datetime.datetime_CAPI)
     with pytest.raises(TypeError, match=r"capsule is needed, not <class 'numpy.ndarray'>; call __dlpack__"):
-        _dlpack.read_capsule(np.zeros(3))
+        _native.read_capsule(np.zeros(3))
 
 
 def test_read_capsule_of_another_layout() -> None:
@@ -397,9 +397,9 @@ def test_read_capsule_of_another_layout() -> None:
     capsule = np.zeros(3).__dlpack__(max_version=(1, 0))
     structure(capsule).major = 2
     with pytest.raises(ValueError, match=r"DLPack 2\.\d+, whose layout is not known"):
-        _dlpack.read_capsule(capsule)
+        _native.read_capsule(capsule)
     structure(capsule).major = 1
-    _dlpack.read_capsule(capsule)
+    _native.read_capsule(capsule)
 
 
 @pytest.mark.parametrize(
@@ -420,4 +420,4 @@ def test_read_capsule_of_another_layout() -> None:
 def test_bad_arguments(args: tuple[Any, ...], error: type[Exception], message: str) -> None:
     """A bad argument would reach a consumer as a tensor; the box, which is none here, would be dereferenced."""
     with pytest.raises(error, match=message):
-        _dlpack.make_capsule(*args)
+        _native.make_capsule(*args)

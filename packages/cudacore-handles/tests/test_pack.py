@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudacore_handles import _argtypes, _launcher
+from cudacore_handles import _argtypes, _native
 
 INT_SIZES = (1, 2, 4, 8)
 SIGNED_FORMAT = {1: "b", 2: "h", 4: "i", 8: "q"}
@@ -41,7 +41,7 @@ def layout(*sizes: int, align: int = 16) -> bytes:
 
 
 def one(value: Any, size: int) -> bytes:
-    return _launcher.pack(layout(size), (value,))
+    return _native.pack(layout(size), (value,))
 
 
 class Address:
@@ -53,14 +53,14 @@ class Address:
         self._ptr = ptr
 
 
-_launcher.register(Address, _launcher.POINTER)
+_native.register(Address, _native.POINTER)
 
 
 @pytest.fixture
 def resolver() -> Iterator[Callable[..., None]]:
     """Set another resolver for the time of a test."""
-    yield _launcher.set_resolver
-    _launcher.set_resolver(_argtypes.resolve)
+    yield _native.set_resolver
+    _native.set_resolver(_argtypes.resolve)
 
 
 # ---- numbers
@@ -229,12 +229,12 @@ def test_block_is_what_a_compiler_lays_out(params: list[tuple[str, Any]]) -> Non
     where = b"".join(struct.pack("=II", *place) for place in places)
     values = tuple(v for _, v in params)
     expected = struct.pack(form, *(v._ptr if isinstance(v, Address) else v for v in values))
-    assert _launcher.pack(where, values) == expected
+    assert _native.pack(where, values) == expected
 
 
 def test_no_parameters() -> None:
     """A kernel without parameters could not be launched."""
-    assert _launcher.pack(b"", ()) == b""
+    assert _native.pack(b"", ()) == b""
 
 
 @pytest.mark.parametrize("count", [511, 512, 513, 8192])
@@ -242,8 +242,8 @@ def test_blocks_beyond_the_stack(count: int) -> None:
     """Large blocks would overrun the buffer on the stack."""
     values = tuple(range(count))
     expected = struct.pack(f"={count}Q", *values)
-    assert _launcher.pack(layout(*[8] * count), values) == expected
-    assert _launcher.pack(layout(8 * count), (expected,)) == expected
+    assert _native.pack(layout(*[8] * count), values) == expected
+    assert _native.pack(layout(8 * count), (expected,)) == expected
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_malformed_layout_is_an_error(where: bytes, message: str) -> None:
     """A malformed layout would write outside of the block."""
     values = (1,) * (len(where) // 8)
     with pytest.raises(ValueError, match=message):
-        _launcher.pack(where, values)
+        _native.pack(where, values)
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_wrong_count_names_the_parameters(sizes: tuple[int, ...], given_count: i
     where = b"".join(struct.pack("=II", 0, size) for size in sizes)
     where = where[:-8] + struct.pack("=II", 0, 8) if sizes else where  # a last parameter that gives a legal total
     with pytest.raises(TypeError, match=message):
-        _launcher.pack(where, (1,) * given_count)
+        _native.pack(where, (1,) * given_count)
 
 
 @pytest.mark.parametrize("value", ["text", [1], {}, object(), print, int, {1}])
@@ -289,18 +289,18 @@ def test_unpackable_value_is_named(value: Any) -> None:
     """A useless argument would be reported without its place or type."""
     name = type(value).__name__
     with pytest.raises(TypeError, match=rf"^argument 2: cannot pass a '{name}' to a kernel; pass an int, float"):
-        _launcher.pack(layout(8, 8, 8), (1, 2, value))
+        _native.pack(layout(8, 8, 8), (1, 2, value))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: _launcher.pack("x", ()), "layout must be bytes, not 'str'"),  # type: ignore[arg-type]
-        (lambda: _launcher.pack(b"", []), "args must be a tuple, not 'list'"),  # type: ignore[arg-type]
-        (lambda: _launcher.pack(b""), r"pack\(layout, args\) takes 2 arguments, but 1 was given"),  # type: ignore[call-arg]
-        (lambda: _launcher.register(1, 0), "cls must be a class, not a 'int'"),  # type: ignore[arg-type]
-        (lambda: _launcher.register(Address, "x"), "code must be an int or a callable, not 'str'"),  # type: ignore[arg-type]
-        (lambda: _launcher.set_resolver(1), "resolver must be callable or None, not 'int'"),  # type: ignore[arg-type]
+        (lambda: _native.pack("x", ()), "layout must be bytes, not 'str'"),  # type: ignore[arg-type]
+        (lambda: _native.pack(b"", []), "args must be a tuple, not 'list'"),  # type: ignore[arg-type]
+        (lambda: _native.pack(b""), r"pack\(layout, args\) takes 2 arguments, but 1 was given"),  # type: ignore[call-arg]
+        (lambda: _native.register(1, 0), "cls must be a class, not a 'int'"),  # type: ignore[arg-type]
+        (lambda: _native.register(Address, "x"), "code must be an int or a callable, not 'str'"),  # type: ignore[arg-type]
+        (lambda: _native.set_resolver(1), "resolver must be callable or None, not 'int'"),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_types_of_the_functions_own_arguments(call: Callable[[], None], message: str) -> None:
@@ -333,17 +333,17 @@ class Quantity:
 
 def quantity(code: int | Callable[[Any, int], Any], value: Any) -> Any:
     cls = type("Quantity", (Quantity,), {})
-    _launcher.register(cls, code)
+    _native.register(cls, code)
     return cls(value)
 
 
 @pytest.mark.parametrize(
     ("kind", "itemsize", "value", "form"),
     [
-        *((_launcher.SIGNED, n, -5, f) for n, f in SIGNED_FORMAT.items()),
-        *((_launcher.UNSIGNED, n, (1 << 8 * n) - 2, f) for n, f in UNSIGNED_FORMAT.items()),
-        *((_launcher.BOOL, n, True, f) for n, f in UNSIGNED_FORMAT.items()),
-        *((_launcher.FLOAT, n, -1.5, f) for n, f in FLOAT_FORMAT.items()),
+        *((_native.SIGNED, n, -5, f) for n, f in SIGNED_FORMAT.items()),
+        *((_native.UNSIGNED, n, (1 << 8 * n) - 2, f) for n, f in UNSIGNED_FORMAT.items()),
+        *((_native.BOOL, n, True, f) for n, f in UNSIGNED_FORMAT.items()),
+        *((_native.FLOAT, n, -1.5, f) for n, f in FLOAT_FORMAT.items()),
     ],
 )
 def test_codes(kind: int, itemsize: int, value: Any, form: str) -> None:
@@ -361,21 +361,21 @@ def test_codes(kind: int, itemsize: int, value: Any, form: str) -> None:
 @pytest.mark.parametrize(("itemsize", "form"), [(8, "=ff"), (16, "=dd")])
 def test_complex_code(itemsize: int, form: str) -> None:
     """A registered complex scalar would lose its imaginary part."""
-    assert one(quantity(_launcher.COMPLEX | itemsize << 8, 1.5 - 2j), itemsize) == struct.pack(form, 1.5, -2.0)
-    assert one(quantity(_launcher.COMPLEX, 1.5 - 2j), itemsize) == struct.pack(form, 1.5, -2.0)
+    assert one(quantity(_native.COMPLEX | itemsize << 8, 1.5 - 2j), itemsize) == struct.pack(form, 1.5, -2.0)
+    assert one(quantity(_native.COMPLEX, 1.5 - 2j), itemsize) == struct.pack(form, 1.5, -2.0)
     with pytest.raises(TypeError, match=rf"Quantity has {itemsize} bytes, but the parameter has 4"):
-        one(quantity(_launcher.COMPLEX | itemsize << 8, 1j), 4)
+        one(quantity(_native.COMPLEX | itemsize << 8, 1j), 4)
 
 
 def test_signedness_of_a_code_is_checked() -> None:
     """A scalar outside of its own type's range would be reinterpreted."""
     with pytest.raises(OverflowError, match=r"argument 0: 128 does not fit a parameter of 1 byte \(-128 to 127\)"):
-        one(quantity(_launcher.SIGNED | 1 << 8, 128), 1)
+        one(quantity(_native.SIGNED | 1 << 8, 128), 1)
     with pytest.raises(OverflowError, match=r"argument 0: -1 does not fit a parameter of 1 byte \(0 to 255\)"):
-        one(quantity(_launcher.UNSIGNED | 1 << 8, -1), 1)
+        one(quantity(_native.UNSIGNED | 1 << 8, -1), 1)
     with pytest.raises(OverflowError, match=r"9223372036854775808 does not fit a parameter of 8 bytes"):
-        one(quantity(_launcher.SIGNED | 8 << 8, 1 << 63), 8)
-    assert one(quantity(_launcher.UNSIGNED | 8 << 8, (1 << 64) - 1), 8) == b"\xff" * 8
+        one(quantity(_native.SIGNED | 8 << 8, 1 << 63), 8)
+    assert one(quantity(_native.UNSIGNED | 8 << 8, (1 << 64) - 1), 8) == b"\xff" * 8
 
 
 def test_pointer_code() -> None:
@@ -383,13 +383,13 @@ def test_pointer_code() -> None:
     assert one(Address(ADDRESS), 8) == struct.pack("=Q", ADDRESS)
     assert one(Address((1 << 64) - 1), 8) == b"\xff" * 8
     with pytest.raises(ValueError, match=r"^argument 1: .*Address is closed"):
-        _launcher.pack(layout(8, 8), (1, Address(None)))
+        _native.pack(layout(8, 8), (1, Address(None)))
     with pytest.raises(TypeError, match=r"Address has 8 bytes, but the parameter has 4"):
         one(Address(ADDRESS), 4)
     with pytest.raises(TypeError, match="has no integer address in _ptr"):
         one(Address("x"), 8)
     with pytest.raises(AttributeError, match="_ptr"):
-        one(quantity(_launcher.POINTER, 1), 8)
+        one(quantity(_native.POINTER, 1), 8)
 
 
 @pytest.mark.parametrize(
@@ -399,40 +399,40 @@ def test_pointer_code() -> None:
         6,
         255,
         1 << 64,
-        _launcher.SIGNED | 3 << 8,
-        _launcher.FLOAT | 1 << 8,
-        _launcher.BOOL | 16 << 8,
-        _launcher.COMPLEX | 4 << 8,
-        _launcher.POINTER | 4 << 8,
-        _launcher.SIGNED | 1 << 40,
+        _native.SIGNED | 3 << 8,
+        _native.FLOAT | 1 << 8,
+        _native.BOOL | 16 << 8,
+        _native.COMPLEX | 4 << 8,
+        _native.POINTER | 4 << 8,
+        _native.SIGNED | 1 << 40,
     ],
 )
 def test_invalid_code_is_an_error(code: int) -> None:
     """A wrong code would write beyond its parameter."""
     with pytest.raises(ValueError, match="code must be kind"):
-        _launcher.register(type("Wrong", (), {}), code)
+        _native.register(type("Wrong", (), {}), code)
 
 
 @pytest.mark.parametrize("cls", [int, bool, float, complex, type(None), bytes, bytearray, memoryview])
 def test_builtin_types_cannot_be_registered(cls: type) -> None:
     """One package could change what an int means for all kernels of the process."""
     with pytest.raises(ValueError, match="cannot be registered"):
-        _launcher.register(cls, _launcher.SIGNED)
-    assert _launcher.registered(cls) is None
+        _native.register(cls, _native.SIGNED)
+    assert _native.registered(cls) is None
 
 
 def test_registered_answers_what_was_registered() -> None:
     """A subclass of a buffer could not be told from a stranger."""
     cls = type("Thing", (), {})
-    assert _launcher.registered(cls) is None
-    _launcher.register(cls, _launcher.FLOAT | 4 << 8)
-    assert _launcher.registered(cls) == _launcher.FLOAT | 4 << 8
+    assert _native.registered(cls) is None
+    _native.register(cls, _native.FLOAT | 4 << 8)
+    assert _native.registered(cls) == _native.FLOAT | 4 << 8
 
     def converter(value: Any, size: int) -> int:
         return size
 
-    _launcher.register(cls, converter)
-    assert _launcher.registered(cls) is converter
+    _native.register(cls, converter)
+    assert _native.registered(cls) is converter
     assert one(cls(), 4) == (4).to_bytes(4, sys.byteorder)
 
 
@@ -463,7 +463,7 @@ def test_converter_errors_name_the_argument(error: type[Exception]) -> None:
         raise error("no good") from KeyError("cause")
 
     with pytest.raises(error, match=r"^argument 1: no good$") as caught:
-        _launcher.pack(layout(8, 4), (0, quantity(converter, 0)))
+        _native.pack(layout(8, 4), (0, quantity(converter, 0)))
     assert caught.traceback[-1].name == "converter"
     assert isinstance(caught.value.__cause__, KeyError)
 
@@ -533,8 +533,8 @@ def test_converter_that_replaces_itself() -> None:
             for i in range(500):  # the registry grows and moves meanwhile
                 cls = type(f"T{i}", (), {})
                 kept.append(cls)
-                _launcher.register(cls, _launcher.SIGNED)
-            _launcher.register(type(value), _launcher.SIGNED)
+                _native.register(cls, _native.SIGNED)
+            _native.register(type(value), _native.SIGNED)
             return 1
 
     kept: list[type] = []
@@ -542,7 +542,7 @@ def test_converter_that_replaces_itself() -> None:
     alive = weakref.ref(converter)
     value = quantity(converter, 2)
     del converter
-    assert _launcher.pack(layout(8, 8), (value, value)) == struct.pack("=2Q", 1, 2)
+    assert _native.pack(layout(8, 8), (value, value)) == struct.pack("=2Q", 1, 2)
     assert alive() is None
 
 
@@ -554,16 +554,16 @@ def test_values_that_live_only_in_the_tuple() -> None:
         return value.value
 
     cls = type("Only", (Quantity,), {})
-    _launcher.register(cls, converter)
-    assert _launcher.pack(layout(8, 8), (cls(1), cls(2))) == struct.pack("=2Q", 1, 2)
-    assert _launcher.pack(layout(8), (cls(3),)) == struct.pack("=Q", 3)
+    _native.register(cls, converter)
+    assert _native.pack(layout(8, 8), (cls(1), cls(2))) == struct.pack("=2Q", 1, 2)
+    assert _native.pack(layout(8), (cls(3),)) == struct.pack("=Q", 3)
 
 
 def test_converter_that_packs() -> None:
     """Packing within packing would share a buffer."""
     inner = layout(4, 4)
-    value = quantity(lambda value, size: _launcher.pack(inner, (1, 2)), 0)
-    assert _launcher.pack(layout(8, 8, 8), (7, value, 9)) == struct.pack("=QIIQ", 7, 1, 2, 9)
+    value = quantity(lambda value, size: _native.pack(inner, (1, 2)), 0)
+    assert _native.pack(layout(8, 8, 8), (7, value, 9)) == struct.pack("=QIIQ", 7, 1, 2, 9)
 
 
 def test_value_that_changes_its_class(resolver: Callable[..., None]) -> None:
@@ -580,12 +580,12 @@ def test_value_that_changes_its_class(resolver: Callable[..., None]) -> None:
         value.__class__ = After
         return 1
 
-    _launcher.register(Before, become)
+    _native.register(Before, become)
     value = Before()
-    assert _launcher.pack(layout(8, 8), (value, value)) == struct.pack("=2Q", 1, 5)
+    assert _native.pack(layout(8, 8), (value, value)) == struct.pack("=2Q", 1, 5)
 
     def resolve(cls: type, value: Any) -> bool:
-        _launcher.register(cls, _launcher.POINTER)
+        _native.register(cls, _native.POINTER)
         value.__class__ = After
         return True
 
@@ -602,13 +602,13 @@ def test_resolver_is_asked_once_for_a_type(resolver: Callable[..., None]) -> Non
 
     def resolve(cls: type, value: Any) -> bool:
         asked.append((cls, value))
-        _launcher.register(cls, _launcher.SIGNED)
+        _native.register(cls, _native.SIGNED)
         return True
 
     resolver(resolve)
     cls = type("Unknown", (Quantity,), {})
     first = cls(1)
-    assert _launcher.pack(layout(8, 8), (first, cls(2))) == struct.pack("=2Q", 1, 2)
+    assert _native.pack(layout(8, 8), (first, cls(2))) == struct.pack("=2Q", 1, 2)
     assert asked == [(cls, first)]
 
 
@@ -621,7 +621,7 @@ def test_resolver_that_does_not_help(resolver: Callable[..., None]) -> None:
             one(value, 8)
 
     def refuses_after_all(cls: type, value: Any) -> bool:
-        _launcher.register(cls, _launcher.POINTER)
+        _native.register(cls, _native.POINTER)
         return False
 
     resolver(refuses_after_all)
@@ -646,8 +646,8 @@ def test_registry_does_not_keep_types_alive() -> None:
     """Classes that a program makes as it runs would pile up, and a new class at an old address be packed as the old."""
     for i in range(300):
         cls = type("Passing", (), {"__slots__": ()})
-        assert _launcher.registered(cls) is None
-        _launcher.register(cls, _launcher.SIGNED if i % 2 else lambda value, size: 0)
+        assert _native.registered(cls) is None
+        _native.register(cls, _native.SIGNED if i % 2 else lambda value, size: 0)
         gone = weakref.ref(cls)
         del cls
         gc.collect(0)
@@ -667,16 +667,16 @@ def test_registry_under_random_use() -> None:
             del cls
         elif model and rng.random() < 0.3:
             cls = rng.choice(list(model))
-            model[cls] = rng.choice([_launcher.SIGNED, _launcher.FLOAT | 4 << 8])
-            _launcher.register(cls, model[cls])
+            model[cls] = rng.choice([_native.SIGNED, _native.FLOAT | 4 << 8])
+            _native.register(cls, model[cls])
         else:
             cls = type("Some", (), {"__slots__": ()})
-            model[cls] = _launcher.UNSIGNED | 8 << 8
-            _launcher.register(cls, model[cls])
+            model[cls] = _native.UNSIGNED | 8 << 8
+            _native.register(cls, model[cls])
         cls = object
         if step % 100 == 0:
             gc.collect()
-            assert {c: _launcher.registered(c) for c in model} == model
+            assert {c: _native.registered(c) for c in model} == model
     assert one(True, 4) == (1).to_bytes(4, sys.byteorder)
 
 
@@ -688,7 +688,7 @@ def test_no_references_leak() -> None:
     scalar = np.float32(1)
     raising = quantity(lambda value, size: 1 / 0, 0)
     converted = quantity(lambda value, size: number, 0)
-    indexed = quantity(_launcher.SIGNED, number)
+    indexed = quantity(_native.SIGNED, number)
     twofold = 1.5 + 2.5j
     where = layout(8, 8, 8, 4, 8, 8, 8)
     watched = [floats, number, address, address._ptr, scalar, raising, converted, indexed, twofold, where]
@@ -697,13 +697,13 @@ def test_no_references_leak() -> None:
     def work() -> None:
         args = (number, floats, address, scalar, converted, indexed, twofold)
         for _ in range(100):
-            _launcher.pack(where, args)
+            _native.pack(where, args)
             bad: Any
             for bad in ([], 1 << 64, raising, Address(None), b"", 1e300j, None, np.int64(1)):
                 with pytest.raises((TypeError, OverflowError, ZeroDivisionError, ValueError)):
-                    _launcher.pack(where, (number, floats, address, bad, converted, indexed, twofold))
+                    _native.pack(where, (number, floats, address, bad, converted, indexed, twofold))
             with pytest.raises(TypeError):
-                _launcher.pack(where, ())
+                _native.pack(where, ())
 
     def measure() -> tuple[list[int], int]:
         work()
@@ -723,12 +723,12 @@ def test_no_references_leak() -> None:
 
 def test_module_instances_are_independent_and_collectable() -> None:
     """Two interpreters would share a registry, or an unloaded module keep its registry alive."""
-    spec = importlib.util.find_spec("cudacore_handles._launcher")
+    spec = importlib.util.find_spec("cudacore_handles._native")
     assert spec is not None
     assert spec.loader is not None
     other = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(other)
-    assert other is not _launcher
+    assert other is not _native
     with pytest.raises(TypeError, match="cannot pass"):
         other.pack(layout(8), (Address(1),))
 
@@ -750,16 +750,16 @@ def test_exit_with_registered_types() -> None:
     """The interpreter would crash or complain at exit."""
     code = """if True:
         import struct
-        from cudacore_handles import _argtypes, _launcher
+        from cudacore_handles import _argtypes, _native
         class Late:
-            def __init__(self): self.pack, self.where = _launcher.pack, struct.pack("=2I", 0, 8)
+            def __init__(self): self.pack, self.where = _native.pack, struct.pack("=2I", 0, 8)
             def __index__(self): return 1
             def __del__(self): self.pack(self.where, (self,))
         late = Late()
         late.cycle = late
         Late.keep = late
-        _launcher.pack(late.where, (late,))
-        _launcher.register(type("Other", (), {}), lambda value, size: late)
+        _native.pack(late.where, (late,))
+        _native.register(type("Other", (), {}), lambda value, size: late)
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -776,11 +776,11 @@ def test_threads() -> None:
             where = layout(8, 4, 8, 8)
             for i in range(300):
                 cls = type("Local", (Quantity,), {})
-                _launcher.register(cls, lambda value, size: _launcher.pack(layout(8), (value.value,)))
+                _native.register(cls, lambda value, size: _native.pack(layout(8), (value.value,)))
                 value = seed * 1000 + i
                 expected = struct.pack("@QfxxxxQQ", value, 0.5, value + 1, value + 2)
                 args = (cls(value), np.float32(0.5), value + 1, Address(value + 2))
-                assert _launcher.pack(where, args) == expected
+                assert _native.pack(where, args) == expected
         except BaseException as error:
             failures.append(error)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How values of other libraries become kernel arguments.
 
-`_launcher` packs what Python itself has (int, float, bool, complex, None, bytes-likes) and types that were registered
+`_native` packs what Python itself has (int, float, bool, complex, None, bytes-likes) and types that were registered
 with it. It asks `resolve` about any other type, once: the type is then registered, so that later values of it never
 come here. Types are recognised by the names of their base classes and by their protocols, and nothing is imported for
 that: NumPy, ctypes, CuPy or PyTorch are only known to programs that use them.
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from cudacore_handles import _launcher
+from cudacore_handles import _native
 from cudacore_handles._cffi import lib
 from cudacore_handles._errors import check
 
@@ -26,11 +26,11 @@ _ON_DEVICE = "copy it to the device and pass the array that is there"
 
 # NumPy scalars by dtype.kind: how they are packed, and the item sizes that CUDA C++ has as well.
 _NUMPY_KINDS: dict[str, tuple[int, tuple[int, ...]]] = {
-    "b": (_launcher.BOOL, (1,)),
-    "i": (_launcher.SIGNED, (1, 2, 4, 8)),
-    "u": (_launcher.UNSIGNED, (1, 2, 4, 8)),
-    "f": (_launcher.FLOAT, (2, 4, 8)),
-    "c": (_launcher.COMPLEX, (8, 16)),
+    "b": (_native.BOOL, (1,)),
+    "i": (_native.SIGNED, (1, 2, 4, 8)),
+    "u": (_native.UNSIGNED, (1, 2, 4, 8)),
+    "f": (_native.FLOAT, (2, 4, 8)),
+    "c": (_native.COMPLEX, (8, 16)),
 }
 
 # ctypes' format characters of numbers and addresses. Not: long double, strings, Python objects.
@@ -44,7 +44,7 @@ _DLPACK_CUDA_MANAGED = 13
 
 
 def resolve(cls: type, value: Any) -> bool:
-    """Register with `_launcher` how values of a type are packed.
+    """Register with `_native` how values of a type are packed.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def resolve(cls: type, value: Any) -> bool:
     code = _code(cls, value)
     if code is None:
         return False
-    _launcher.register(cls, code)
+    _native.register(cls, code)
     return True
 
 
@@ -72,18 +72,18 @@ def _code(cls: type, value: Any) -> _Code | None:
         return _numpy_code(value.dtype)
     if "_ctypes._CData" in bases:
         return _ctypes_code(cls, bases)
-    for python_type, code in ((int, _launcher.SIGNED), (float, _launcher.FLOAT), (complex, _launcher.COMPLEX)):
+    for python_type, code in ((int, _native.SIGNED), (float, _native.FLOAT), (complex, _native.COMPLEX)):
         if issubclass(cls, python_type):
             return code
-    if any(_is_pointer_code(_launcher.registered(base)) for base in cls.__mro__):
-        return _launcher.POINTER
+    if any(_is_pointer_code(_native.registered(base)) for base in cls.__mro__):
+        return _native.POINTER
     if hasattr(cls, "__int__") and any(base.startswith("cuda.bindings.") for base in bases):
         return _handle
     # Arrays before __index__: theirs reads a single element, from the device at that.
     if _is_array(value):
         return _array
     if hasattr(cls, "__index__"):
-        return _launcher.SIGNED
+        return _native.SIGNED
     return None
 
 
@@ -109,7 +109,7 @@ def _ctypes_code(cls: type, bases: set[str]) -> _Code | None:
 
 
 def _is_pointer_code(code: _Code | None) -> bool:
-    return isinstance(code, int) and code & 0xFF == _launcher.POINTER
+    return isinstance(code, int) and code & 0xFF == _native.POINTER
 
 
 def _is_array(value: Any) -> bool:
@@ -175,14 +175,14 @@ def _dlpack_address(value: Any, device_type: int) -> int:
     The capsule is not consumed: dropping it, here, runs its deleter. The array itself stays alive, as the caller's
     argument. Nothing is synchronized (stream -1): the order of the array's work and the launch is the caller's.
     """
-    from cudacore_handles import _dlpack
+    from cudacore_handles import _native
 
     stream = None if device_type == _DLPACK_CUDA_HOST else -1
     try:
         capsule = value.__dlpack__(stream=stream, max_version=(1, 0))
     except TypeError:  # a producer from before DLPack 1.0
         capsule = value.__dlpack__(stream=stream)
-    return _dlpack.read_capsule(capsule)[0]
+    return _native.read_capsule(capsule)[0]
 
 
 def _host_data(value: Any, size: int) -> bytes:
@@ -211,4 +211,4 @@ def _name(value: Any) -> str:
     return f"{cls.__module__.partition('.')[0]}.{cls.__name__}".removeprefix("builtins.")
 
 
-_launcher.set_resolver(resolve)
+_native.set_resolver(resolve)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cudacore_handles import _launcher, _owners
+from cudacore_handles import _native, _owners
 from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import call_driver, closed, raise_status
@@ -102,7 +102,7 @@ class Buffer:
         copy : bool, optional
             True is an error: the memory is never copied.
         """
-        from cudacore_handles import _dlpack
+        from cudacore_handles import _native
 
         device = self.__dlpack_device__()
         if copy:
@@ -113,7 +113,7 @@ class Buffer:
             raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
         versioned = max_version is not None and max_version[0] >= 1
         box = int(ffi.cast("uintptr_t", self._box))
-        return _dlpack.make_capsule(box, self.handle, self._size, *device, versioned)
+        return _native.make_capsule(box, self.handle, self._size, *device, versioned)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and ordinal of the memory."""
@@ -358,7 +358,7 @@ class Buffer:
         return self._owner
 
 
-_launcher.register(Buffer, _launcher.POINTER)
+_native.register(Buffer, _native.POINTER)
 
 
 def check_size(size: object, *, least: int = 1) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cudacore_handles._kernel_attributes import KernelAttributes, KernelOccupancy
     from cudacore_handles._launch_config import LaunchConfig
-    from cudacore_handles._launcher import PreparedLaunch
+    from cudacore_handles._native import PreparedLaunch
     from cudacore_handles._object_code import ObjectCode
     from cudacore_handles._stream import IsStreamType, Stream
 

@@ -11,7 +11,7 @@ from cudacore_handles._device import Device
 from cudacore_handles._errors import CUDAError, last_error
 from cudacore_handles._kernel import Kernel
 from cudacore_handles._launch_config import LaunchConfig
-from cudacore_handles._launcher import PreparedLaunch, launch, pack, set_faces
+from cudacore_handles._native import PreparedLaunch, launch, pack, set_faces
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 
 __all__ = ["PreparedLaunch", "launch", "prepare"]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the values of each type are packed: a table of the types that the module was told about. */
-#include "launcher.h"
+#include "native.h"
 
 static size_t home_slot(const state *st, const void *type) {
   /* Fibonacci hashing: the multiplier spreads neighbouring addresses over the high half, which is folded down. */

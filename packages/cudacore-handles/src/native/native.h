@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_LAUNCHER_H
-#define CUDACORE_LAUNCHER_H
+#ifndef CUDACORE_NATIVE_H
+#define CUDACORE_NATIVE_H
 
 /*
- * The extension module cudacore_handles._launcher: pack.c turns Python values into a kernel's argument block, types.c
+ * The extension module cudacore_handles._native: pack.c turns Python values into a kernel's argument block, types.c
  * knows how the values of a type are packed, launch.c gives blocks to the handle library, module.c is the module.
  *
  * Launching is the hottest code of the package and packs every argument, so it is the one place that talks to
@@ -127,5 +127,12 @@ PyObject *set_faces(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
 int add_prepared_type(PyObject *module);
 
 extern const char launch_doc[], set_faces_doc[];
+
+/* ---- dlpack.c ---- */
+
+PyObject *make_capsule(PyObject *module, PyObject *arguments, PyObject *keywords);
+PyObject *read_capsule(PyObject *module, PyObject *capsule);
+
+extern const char make_capsule_doc[], read_capsule_doc[];
 
 #endif

@@ -7,7 +7,7 @@
  * reference then holds the box while the GIL is released. Objects of other classes than the faces themselves go the
  * slow way, through Python.
  */
-#include "launcher.h"
+#include "native.h"
 
 #include <cudacore/cudacore.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The module object: its state, its functions, its end. */
-#include "launcher.h"
+#include "native.h"
 
 enum { TABLE_START = 64 }; /* slots of a new table of types; a power of two */
 
@@ -96,6 +96,8 @@ static PyMethodDef methods[] = {
     {"register", FASTCALL(types_register), METH_FASTCALL, register_doc},
     {"registered", types_registered, METH_O, registered_doc},
     {"set_resolver", types_set_resolver, METH_O, set_resolver_doc},
+    {"make_capsule", FASTCALL(make_capsule), METH_VARARGS | METH_KEYWORDS, make_capsule_doc},
+    {"read_capsule", read_capsule, METH_O, read_capsule_doc},
     {"_forget", types_forget, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -104,8 +106,8 @@ static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    .m_name = "cudacore_handles._launcher",
-    .m_doc = "Packs arguments and launches kernels.",
+    .m_name = "cudacore_handles._native",
+    .m_doc = "What is called most, and what talks to CPython directly.",
     .m_size = sizeof(state),
     .m_methods = methods,
     .m_slots = slots,
@@ -114,4 +116,4 @@ static struct PyModuleDef definition = {
     .m_free = release,
 };
 
-PyMODINIT_FUNC PyInit__launcher(void) { return PyModuleDef_Init(&definition); }
+PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The extension module cudacore_handles._dlpack: lends allocations to other libraries as DLPack tensors, and looks
- * into the tensors of others.
+ * Lends allocations to other libraries as DLPack tensors, and looks into the tensors of others.
  *
  * A tensor can outlive the Python object that it was made from, and the interpreter. Its deleter may run on any
  * thread, with the GIL or without. So a tensor holds a reference to its cch_deviceptr and nothing of Python, and its
  * deleter is plain C.
- *
- * Limited API of Python 3.10: one binary for every later version.
  */
-
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "native.h"
 
 #include <cudacore/deviceptr.h>
 #include <cudacore/process.h>
@@ -184,14 +179,14 @@ static int to_address(PyObject *value, void *out) {
   return 1;
 }
 
-PyDoc_STRVAR(
-    make_capsule_doc,
+const char make_capsule_doc[] =
     "make_capsule($module, /, box, ptr, size, device_type, device_id, versioned, read_only=False, copied=False)\n"
     "--\n"
     "\n"
-    "Return a DLPack capsule of size bytes at ptr, which keeps the cch_deviceptr at the address box.");
+    "Return a DLPack capsule of size bytes at ptr, which keeps the cch_deviceptr at the address box.";
 
-static PyObject *make_capsule(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
+PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs) {
+  (void)module;
   char *keywords[] = {"box", "ptr", "size", "device_type", "device_id", "versioned", "read_only", "copied", NULL};
   void *box = NULL, *data = NULL;
   Py_ssize_t size;
@@ -223,14 +218,14 @@ static PyObject *make_capsule(PyObject *Py_UNUSED(module), PyObject *args, PyObj
   return capsule;
 }
 
-PyDoc_STRVAR(
-    read_capsule_doc,
+const char read_capsule_doc[] =
     "read_capsule($module, capsule, /)\n"
     "--\n"
     "\n"
-    "Return (address of the first element, device type, device id) of a DLPack capsule without taking its tensor.");
+    "Return (address of the first element, device type, device id) of a DLPack capsule without taking its tensor.";
 
-static PyObject *read_capsule(PyObject *Py_UNUSED(module), PyObject *capsule) {
+PyObject *read_capsule(PyObject *module, PyObject *capsule) {
+  (void)module;
   if (!PyCapsule_CheckExact(capsule))
     return PyErr_Format(PyExc_TypeError, "a DLPack capsule is needed, not %R; call __dlpack__() of the object first",
                         (PyObject *)Py_TYPE(capsule));
@@ -256,21 +251,3 @@ static PyObject *read_capsule(PyObject *Py_UNUSED(module), PyObject *capsule) {
   unsigned long long address = (uintptr_t)tensor->data + tensor->byte_offset;
   return Py_BuildValue("(Kii)", address, (int)tensor->device.type, (int)tensor->device.id);
 }
-
-static PyMethodDef methods[] = {
-    {"make_capsule", (PyCFunction)(void (*)(void))make_capsule, METH_VARARGS | METH_KEYWORDS, make_capsule_doc},
-    {"read_capsule", read_capsule, METH_O, read_capsule_doc},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyModuleDef_Slot slots[] = {{0, NULL}};
-
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "cudacore_handles._dlpack",
-    .m_doc = "Lends allocations as DLPack tensors.",
-    .m_methods = methods,
-    .m_slots = slots,
-};
-
-PyMODINIT_FUNC PyInit__dlpack(void) { return PyModuleDef_Init(&definition); }

@@ -10,7 +10,7 @@
  * a call that the call could free: the arguments belong to their caller, an entry of the registry is copied out (its
  * converter with a reference of its own), and a block is used only when all values have been converted.
  */
-#include "launcher.h"
+#include "native.h"
 
 #include <cudacore/kernel.h>
 

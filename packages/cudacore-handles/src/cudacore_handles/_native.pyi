@@ -38,3 +38,14 @@ def set_faces(
     /,
 ) -> None: ...
 def set_resolver(resolver: Callable[[type, Any], bool] | None, /) -> None: ...
+def make_capsule(
+    box: int,
+    ptr: int,
+    size: int,
+    device_type: int,
+    device_id: int,
+    versioned: bool,
+    read_only: bool = False,
+    copied: bool = False,
+) -> object: ...
+def read_capsule(capsule: object, /) -> tuple[int, int, int]: ...
