@@ -104,6 +104,16 @@ static const cch_api table = {
     .nvvm_program_ref = cch_nvvm_program_ref,
     .nvvm_program_unref = cch_nvvm_program_unref,
     .nvvm_program_raw = cch_nvvm_program_raw,
+    .ref = cch_ref,
+    .unref = cch_unref,
+    .kind_of = cch_kind_of,
+    .is_valid = cch_is_valid,
+    .bundle_create = cch_bundle_create,
+    .bundle_add = cch_bundle_add,
+    .bundle_add_object = cch_bundle_add_object,
+    .bundle_count = cch_bundle_count,
+    .bundle_ref = cch_bundle_ref,
+    .bundle_unref = cch_bundle_unref,
 };
 
 const cch_api *cch_get_api(unsigned abi_version, size_t struct_size) {

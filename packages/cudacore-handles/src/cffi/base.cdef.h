@@ -21,6 +21,7 @@ typedef struct cch_library cch_library;
 typedef struct cch_kernel cch_kernel;
 typedef struct cch_nvrtc_program cch_nvrtc_program;
 typedef struct cch_nvvm_program cch_nvvm_program;
+typedef struct cch_bundle cch_bundle;
 typedef enum cch_kind {
   CCH_KIND_CONTEXT = 0,
   CCH_KIND_STREAM = 1,
@@ -31,9 +32,14 @@ typedef enum cch_kind {
   CCH_KIND_KERNEL = 6,
   CCH_KIND_NVRTC_PROGRAM = 7,
   CCH_KIND_NVVM_PROGRAM = 8,
-  CCH_KIND_COUNT = 9
+  CCH_KIND_BUNDLE = 9,
+  CCH_KIND_COUNT = 10
 } cch_kind;
 typedef void (*cch_release_fn)(void *owner);
 uint32_t cch_version(void);
 const char *cch_library_path(void);
 size_t cch_live_count(int kind);
+void *cch_ref(void *box);
+void cch_unref(void *box);
+int cch_kind_of(const void *box);
+int cch_is_valid(const void *box);

@@ -5,7 +5,18 @@ from __future__ import annotations
 
 from cudacore_handles._cffi import lib
 
-_KINDS = ("context", "stream", "event", "pool", "deviceptr", "library", "kernel", "nvrtc_program", "nvvm_program")
+_KINDS = (
+    "context",
+    "stream",
+    "event",
+    "pool",
+    "deviceptr",
+    "library",
+    "kernel",
+    "nvrtc_program",
+    "nvvm_program",
+    "bundle",
+)
 
 
 def live_counts() -> dict[str, int]:
