@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
 from cudacore_handles._errors import call_driver, check, raise_status
+from cudacore_handles._signature import ParamKind, kinds_of
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -20,11 +22,38 @@ if TYPE_CHECKING:
     from cudacore_handles._stream import IsStreamType, Stream
 
 
-class ParamInfo(NamedTuple):
-    """Where one parameter lies in a kernel's argument block: bytes."""
-
+class _Place(NamedTuple):
     offset: int
     size: int
+
+
+class ParamInfo(_Place):
+    """Describe one parameter of a kernel: a tuple of its offset and its size, with its kind.
+
+    Parameters
+    ----------
+    offset, size : int
+        Where it lies in the kernel's argument block: bytes.
+    kind : ParamKind, optional
+        What it takes, as far as that is known. Default unknown.
+    """
+
+    kind: ParamKind = ParamKind.UNKNOWN
+    """ParamKind: What it takes, as far as that is known."""
+
+    def __new__(cls, offset: int, size: int, kind: ParamKind = ParamKind.UNKNOWN) -> ParamInfo:
+        self = super().__new__(cls, offset, size)
+        self.kind = kind
+        return self
+
+    def __repr__(self) -> str:
+        return f"ParamInfo(offset={self.offset}, size={self.size}, kind={str(self.kind)!r})"
+
+
+# The numbers of the kinds: param_kind in native.h.
+_KINDS = (ParamKind.UNKNOWN, ParamKind.INT, ParamKind.UINT, ParamKind.BITS, ParamKind.BOOL, ParamKind.FLOAT,
+          ParamKind.BFLOAT, ParamKind.POINTER, ParamKind.ADDRESS, ParamKind.BYTES)  # fmt: skip
+_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 
 
 class Kernel:
@@ -36,10 +65,11 @@ class Kernel:
 
     # What the launcher reads: _address, of the box; _layout, of the argument block, asked of the driver at the first
     # launch; _shared_allowed, the dynamic shared memory in bytes that was seen to, on _shared_device.
-    __slots__ = ("__weakref__", "_address", "_box", "_layout", "_name", "_shared_allowed", "_shared_device")
+    __slots__ = ("__weakref__", "_address", "_box", "_known", "_layout", "_name", "_shared_allowed", "_shared_device")
     _address: int
     _box: Any
-    _layout: bytes | None
+    _known: tuple[str | None, str | None]  # its lowered name, and its signature (see _signature.py)
+    _layout: bytes | None  # offset, size and kind of each parameter
     _name: str | None
     _shared_allowed: int
     _shared_device: int
@@ -62,11 +92,14 @@ class Kernel:
         return f"<Kernel {self._name or hex(self._raw())}>"
 
     @classmethod
-    def _init(cls, box: Any, name: str | None = None) -> Kernel:
+    def _init(
+        cls, box: Any, name: str | None = None, *, symbol: str | None = None, signature: str | None = None
+    ) -> Kernel:
         """Take over one reference to a ``cch_kernel``."""
         self = cls.__new__(cls)
         self._box = ffi.gc(box, lib.cch_kernel_unref)
         self._address = lib.cudacore_address(box)
+        self._known = (symbol, signature)
         self._layout = None
         self._name = name
         self._shared_allowed = 0
@@ -122,7 +155,10 @@ class Kernel:
         status = lib.cch_kernel_params(out, count, self._box, context)
         if status:
             raise_status(status)
-        self._layout = bytes(ffi.buffer(out[0], count[0] * ffi.sizeof("cch_param")))
+        params = out[0][0 : count[0]]
+        kinds = kinds_of(*self._known, [p.size for p in params])
+        numbers = [n for p, kind in zip(params, kinds, strict=True) for n in (p.offset, p.size, _NUMBERS[kind])]
+        self._layout = struct.pack(f"={len(numbers)}I", *numbers)
         return self._layout
 
     def _allow_shared(self, nbytes: int, stream: Stream) -> None:
@@ -170,10 +206,13 @@ class Kernel:
 
     @property
     def arguments_info(self) -> list[ParamInfo]:
-        """list of ParamInfo: Offset and size of each parameter in bytes (cuKernelGetParamInfo)."""
+        """list of ParamInfo: Offset, size and kind of each parameter (cuKernelGetParamInfo).
+
+        Offsets and sizes are in bytes. Kinds are known of PTX, of what :class:`~cudacore_compile.Program` made, and of
+        kernels whose C++ name says them; of other ``extern "C"`` kernels they are unknown.
+        """
         layout = self._ask_layout(Device()._context_box()) if self._layout is None else self._layout
-        numbers = memoryview(layout).cast("I").tolist()
-        return [ParamInfo(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
+        return [ParamInfo(offset, size, _KINDS[kind]) for offset, size, kind in struct.iter_unpack("=3I", layout)]
 
     @property
     def handle(self) -> driver.CUkernel:

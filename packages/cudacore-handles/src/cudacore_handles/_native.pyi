@@ -6,7 +6,7 @@ from cudacore_handles._kernel import Kernel
 from cudacore_handles._launch_config import LaunchConfig
 from cudacore_handles._stream import IsStreamType, Stream
 
-_Code = int | Callable[[Any, int], bytes | int]
+_Code = int | Callable[[Any, int], bytes | int] | tuple[tuple[str, ...], tuple[str, ...] | None] | object
 
 SIGNED: int
 UNSIGNED: int
@@ -14,6 +14,8 @@ FLOAT: int
 COMPLEX: int
 BOOL: int
 POINTER: int
+ARRAY: int
+HAS_VALUE: int
 
 class PreparedLaunch:
     def __new__(
@@ -26,9 +28,15 @@ class PreparedLaunch:
     def block(self) -> memoryview: ...
 
 def launch(stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, /, *kernel_args: Any) -> None: ...
-def pack(layout: bytes, args: tuple[Any, ...], /) -> bytes: ...
+def pack(layout: bytes, args: tuple[Any, ...], device: int = -1, /) -> bytes: ...
 def register(cls: type, code: _Code, /) -> None: ...
 def registered(cls: type, /) -> _Code | None: ...
+def is_exchange_api(object: object, /) -> bool: ...
+def set_array_functions(
+    read_array: Callable[[Any, int], bytes | tuple[int, int, object]],
+    check_device: Callable[[Any, int, int], None],
+    /,
+) -> None: ...
 def set_faces(
     stream: type,
     config: type,

@@ -65,6 +65,21 @@ static int device_of(const cch_stream *stream) {
   return cch_current_device(&device) == 0 ? device : -1;
 }
 
+/* The device that a launch's arrays must be reachable from, see device_to_check(). */
+static int launch_device(const state *st, PyObject *stream) {
+  void *box = address_of(st, stream);
+  PyErr_Clear(); /* what is wrong with the stream is said later */
+  return box ? device_to_check(box) : -1;
+}
+
+/* Gives back what arguments point into, with the exception kept that may be set. */
+static void let_go(owners *keep) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  owners_release(keep);
+  PyErr_Restore(type, value, traceback);
+}
+
 /*
  * Whether the shared memory that the configuration asks for was seen to, on the device of the last launch that
  * needed it (Kernel._allow_shared); -1 with an exception.
@@ -154,6 +169,8 @@ PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
   unsigned char stack[SCRATCH_SIZE], *block = stack;
   layout params;
   target t;
+  owners keep;
+  owners_init(&keep);
   if (read_layout(params_bytes, &params) < 0)
     goto done;
   if (params.total > sizeof stack) {
@@ -163,7 +180,8 @@ PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
       goto done;
     }
   }
-  if (pack_values(st, &params, (values){arguments + 3, NULL, count - 3}, block) < 0)
+  int device = launch_device(st, stream);
+  if (pack_values(st, &params, (values){arguments + 3, NULL, count - 3}, block, &keep, device) < 0)
     goto done;
   int ready = target_take(st, stream, config, kernel, &t);
   if (ready < 0)
@@ -194,6 +212,7 @@ done:
   if (block != stack)
     PyMem_Free(block);
   Py_DECREF(params_bytes);
+  let_go(&keep);
   return result;
 }
 
@@ -268,8 +287,12 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   if (!self->lock)
     goto failed;
   /* Nobody else has the new block: it may be written while Python code runs. */
-  if (pack_values(st, &self->params, (values){NULL, args, PyTuple_Size(args)},
-                  (unsigned char *)PyByteArray_AsString(self->block)) < 0)
+  owners keep;
+  owners_init(&keep);
+  int status = pack_values(st, &self->params, (values){NULL, args, PyTuple_Size(args)},
+                           (unsigned char *)PyByteArray_AsString(self->block), &keep, launch_device(st, stream));
+  let_go(&keep);
+  if (status < 0)
     goto failed;
   Py_INCREF(args);
   self->args = args;
@@ -306,7 +329,10 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
   if (count == 0) {
     memcpy(block, PyByteArray_AsString(self->block), size);
   } else {
-    status = pack_values(st, &self->params, (values){NULL, arguments, count}, block);
+    owners keep;
+    owners_init(&keep);
+    status = pack_values(st, &self->params, (values){NULL, arguments, count}, block, &keep, -1);
+    let_go(&keep);
     if (status == 0) {
       memcpy(PyByteArray_AsString(self->block), block, size);
       PyObject *old = self->args;
@@ -354,10 +380,12 @@ static int prepared_set_item(PyObject *object, PyObject *key, PyObject *value) {
   unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&self->params, stack);
   if (!block)
     return -1;
-  int status = pack_parameter(PyType_GetModuleState(Py_TYPE(object)), &self->params, index, value, block);
+  owners keep;
+  owners_init(&keep);
+  int status = pack_parameter(PyType_GetModuleState(Py_TYPE(object)), &self->params, index, value, block, &keep, -1);
+  let_go(&keep);
   if (status == 0) {
-    cch_param p;
-    memcpy(&p, self->params.data + (size_t)index * sizeof p, sizeof p);
+    param p = param_at(&self->params, index);
     memcpy(PyByteArray_AsString(self->block) + p.offset, block + p.offset, p.size);
     status = keep_argument(self, index, value);
   }

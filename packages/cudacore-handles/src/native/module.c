@@ -21,18 +21,23 @@ static int execute(PyObject *module) {
   for (size_t i = 0; i < sizeof builtins / sizeof *builtins; ++i)
     if (types_store(st, (type_entry){.type = builtins[i].type, .kind = builtins[i].kind}) < 0)
       return -1;
-  const char *const names[KIND_PUBLIC_COUNT] = {"SIGNED", "UNSIGNED", "FLOAT", "COMPLEX", "BOOL", "POINTER"};
+  const char *const names[KIND_PUBLIC_COUNT] = {"SIGNED", "UNSIGNED", "FLOAT", "COMPLEX", "BOOL", "POINTER", "ARRAY"};
   for (int i = 0; i < KIND_PUBLIC_COUNT; ++i)
     if (PyModule_AddIntConstant(module, names[i], i) < 0)
       return -1;
+  if (PyModule_AddIntConstant(module, "HAS_VALUE", CODE_HAS_VALUE) < 0)
+    return -1;
   st->ptr_name = PyUnicode_InternFromString("_ptr");
+  st->value_name = PyUnicode_InternFromString("value");
+  st->interface_name = PyUnicode_InternFromString("__cuda_array_interface__");
+  st->data_name = PyUnicode_InternFromString("data");
   st->address_name = PyUnicode_InternFromString("_address");
   st->layout_name = PyUnicode_InternFromString("_layout");
   st->shared_allowed_name = PyUnicode_InternFromString("_shared_allowed");
   st->shared_device_name = PyUnicode_InternFromString("_shared_device");
   st->forget = PyObject_GetAttrString(module, "_forget");
-  if (!st->ptr_name || !st->address_name || !st->layout_name || !st->shared_allowed_name || !st->shared_device_name ||
-      !st->forget)
+  if (!st->ptr_name || !st->value_name || !st->interface_name || !st->data_name || !st->address_name ||
+      !st->layout_name || !st->shared_allowed_name || !st->shared_device_name || !st->forget)
     return -1;
   return add_prepared_type(module);
 }
@@ -41,10 +46,12 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   const state *st = PyModule_GetState(module);
   for (size_t i = 0; st->table && i <= st->mask; ++i) {
     Py_VISIT(st->table[i].weak);
-    Py_VISIT(st->table[i].converter);
+    Py_VISIT(st->table[i].given);
   }
   Py_VISIT(st->resolver);
   Py_VISIT(st->forget);
+  Py_VISIT(st->read_array);
+  Py_VISIT(st->check_device);
   Py_VISIT(st->faces.stream);
   Py_VISIT(st->faces.config);
   Py_VISIT(st->faces.kernel);
@@ -62,10 +69,12 @@ static int clear(PyObject *module) {
     if (old.type)
       --st->used;
     Py_XDECREF(old.weak);
-    Py_XDECREF(old.converter);
+    Py_XDECREF(old.given);
   }
   Py_CLEAR(st->resolver);
   Py_CLEAR(st->forget);
+  Py_CLEAR(st->read_array);
+  Py_CLEAR(st->check_device);
   Py_CLEAR(st->faces.stream);
   Py_CLEAR(st->faces.config);
   Py_CLEAR(st->faces.kernel);
@@ -79,6 +88,9 @@ static void release(void *module) {
   state *st = PyModule_GetState(module);
   /* Names are part of no cycle, and needed as long as anything can be packed. */
   Py_CLEAR(st->ptr_name);
+  Py_CLEAR(st->value_name);
+  Py_CLEAR(st->interface_name);
+  Py_CLEAR(st->data_name);
   Py_CLEAR(st->address_name);
   Py_CLEAR(st->layout_name);
   Py_CLEAR(st->shared_allowed_name);
@@ -95,6 +107,8 @@ static PyMethodDef methods[] = {
     {"set_faces", FASTCALL(set_faces), METH_FASTCALL, set_faces_doc},
     {"register", FASTCALL(types_register), METH_FASTCALL, register_doc},
     {"registered", types_registered, METH_O, registered_doc},
+    {"is_exchange_api", types_is_exchange_api, METH_O, is_exchange_api_doc},
+    {"set_array_functions", FASTCALL(set_array_functions), METH_FASTCALL, set_array_functions_doc},
     {"set_resolver", types_set_resolver, METH_O, set_resolver_doc},
     {"make_capsule", FASTCALL(make_capsule), METH_VARARGS | METH_KEYWORDS, make_capsule_doc},
     {"read_capsule", read_capsule, METH_O, read_capsule_doc},
