@@ -202,9 +202,9 @@ def checked() -> Iterator[list[tuple[int, int]]]:
     def check_device(value: object, address: int, device: int) -> None:
         asked.append((address, device))
 
-    _native.set_array_functions(_argtypes._read_array, check_device)
+    _native.set_face("check_device", check_device)
     yield asked
-    _native.set_array_functions(_argtypes._read_array, _argtypes._check_device)
+    _native.set_face("check_device", _argtypes._check_device)
 
 
 class CudaArray:
@@ -241,12 +241,12 @@ def test_array_of_another_device() -> None:
     def check_device(value: object, address: int, device: int) -> None:
         raise MismatchError(address, device)
 
-    _native.set_array_functions(_argtypes._read_array, check_device)
+    _native.set_face("check_device", check_device)
     try:
         with pytest.raises(MismatchError) as caught:
             one(CudaArray(ADDRESS), 8, device=1)
     finally:
-        _native.set_array_functions(_argtypes._read_array, _argtypes._check_device)
+        _native.set_face("check_device", _argtypes._check_device)
     assert caught.value.args == (ADDRESS, 1)
 
 

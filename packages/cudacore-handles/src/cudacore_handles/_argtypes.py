@@ -272,4 +272,5 @@ def _name(value: Any) -> str:
 
 
 _native.set_resolver(resolve)
-_native.set_array_functions(_read_array, _check_device)
+_native.set_face("read_array", _read_array)
+_native.set_face("check_device", _check_device)

@@ -9,17 +9,12 @@
 
 #include <stdatomic.h>
 
-int device_to_check(const cch_stream *stream) {
+int device_to_check(int device) {
   static atomic_int known; /* the number of devices, which stays what it is */
-  int count = atomic_load_explicit(&known, memory_order_relaxed), device = -1;
+  int count = atomic_load_explicit(&known, memory_order_relaxed);
   if (count == 0 && cch_device_count(&count) == 0)
     atomic_store_explicit(&known, count, memory_order_relaxed);
-  if (count < 2)
-    return -1;
-  const cch_context *context = cch_stream_context(stream);
-  if (context)
-    return cch_context_device(context);
-  return cch_current_device(&device) == 0 ? device : -1;
+  return count > 1 ? device : -1;
 }
 
 int check_takes_address(const destination *to, PyObject *value) {
@@ -85,11 +80,10 @@ static int keep(const destination *to, PyObject *object, PyObject *more) {
 static int store_checked(const destination *to, PyObject *value, uint64_t address, int device) {
   store(to, address);
   /* An empty array has no address, and no memory that could be anywhere. */
-  if (to->device < 0 || device == DEVICE_ANY || device == to->device || address == 0)
+  if (device == to->device || device == DEVICE_ANY || to->device < 0 || address == 0)
     return 0;
-  if (!to->st->check_device)
-    return 0;
-  PyObject *result = PyObject_CallFunction(to->st->check_device, "OKi", value, (unsigned long long)address, to->device);
+  PyObject *result =
+      PyObject_CallFunction(to->st->faces.check_device, "OKi", value, (unsigned long long)address, to->device);
   Py_XDECREF(result);
   return result ? 0 : -1;
 }
@@ -111,7 +105,17 @@ static int read_address(PyObject *number, PyObject *value, uint64_t *out) {
 
 /* ---- buffers ---- */
 
-int pack_buffer(const destination *to, PyObject *value) {
+/* The device whose memory a box has, as far as the box knows. */
+static int device_of_memory(const cch_deviceptr *box) {
+  const cch_pool *pool = cch_deviceptr_pool(box);
+  if (pool)
+    return cch_pool_device(pool); /* -1 of a pool of host memory: DEVICE_ANY */
+  const cch_context *context = cch_deviceptr_context(box);
+  return context ? cch_context_device(context) : DEVICE_UNKNOWN;
+}
+
+/* An object of another class that was registered for its attribute `_ptr`. */
+static int pack_foreign_buffer(const destination *to, PyObject *value) {
   PyObject *address = PyObject_GetAttr(value, to->st->ptr_name);
   if (!address)
     return -1;
@@ -130,13 +134,27 @@ int pack_buffer(const destination *to, PyObject *value) {
   return 0;
 }
 
+int pack_buffer(const destination *to, PyObject *value) {
+  if (!PyType_IsSubtype(Py_TYPE(value), to->st->buffer_type))
+    return pack_foreign_buffer(to, value);
+  cch_deviceptr *box = handle_hold(value);
+  if (!box)
+    return -1;
+  int device = device_of_memory(box);
+  Py_INCREF(value);
+  if (owners_add(to->keep, to->index, box, value) < 0)
+    return -1;
+  return store_checked(to, value, ((handle *)value)->raw, device);
+}
+
 /* ---- arrays ---- */
 
-/* Asks Python: the array can be on the host and passed by value, or be a DLPack producer without the C interface. */
+/*
+ * Asks Python: the array can be on the host and passed by value, or be a DLPack producer without the C interface. What
+ * comes back is bytes, or the address, the device (-1: any, -2: unknown), and an object to keep.
+ */
 static int pack_with_python(const destination *to, PyObject *value) {
-  if (!to->st->read_array)
-    return raise_about(PyExc_TypeError, "'%U' cannot be read as an array", value, 0, 0);
-  PyObject *result = PyObject_CallFunction(to->st->read_array, "OI", value, to->size);
+  PyObject *result = PyObject_CallFunction(to->st->faces.read_array, "OI", value, to->size);
   if (!result)
     return -1;
   int status = -1;
@@ -209,7 +227,7 @@ static int pack_by_paths(const destination *to, PyObject *value, PyObject *paths
   int status = number ? read_address(number, value, &address) : -1;
   Py_XDECREF(number);
   PyObject *names = PyTuple_GetItem(paths, 1);
-  if (status == 0 && to->device >= 0 && names != Py_None) {
+  if (status == 0 && names != Py_None && to->device >= 0) {
     number = follow(value, names);
     device = number ? (int)PyLong_AsLong(number) : -1;
     Py_XDECREF(number);
@@ -257,25 +275,4 @@ int pack_array(const destination *to, PyObject *value, const type_entry *how) {
     return -1;
   PyErr_Clear();
   return pack_with_python(to, value);
-}
-
-const char set_array_functions_doc[] = "set_array_functions(read_array, check_device, /)\n--\n\n"
-                                       "Set what is called for arrays that C does not read: read_array(value, size) "
-                                       "returns bytes, to be passed by value, or\n"
-                                       "the address, the device (-1: any, -2: unknown) and an object to keep; "
-                                       "check_device(value, address, device) raises\n"
-                                       "for memory that the device cannot reach.";
-
-PyObject *set_array_functions(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  if (check_argument_count("set_array_functions(read_array, check_device)", count, 2) < 0)
-    return NULL;
-  state *st = PyModule_GetState(module);
-  PyObject *old[] = {st->read_array, st->check_device};
-  Py_INCREF(arguments[0]);
-  Py_INCREF(arguments[1]);
-  st->read_array = arguments[0];
-  st->check_device = arguments[1];
-  Py_XDECREF(old[0]);
-  Py_XDECREF(old[1]);
-  Py_RETURN_NONE;
 }

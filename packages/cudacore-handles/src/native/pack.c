@@ -105,12 +105,13 @@ static void raise_wrong_count(const layout *params, Py_ssize_t given) {
 }
 
 /* Puts the argument's number in front of the message of the exception that its conversion raised. */
-void name_argument(Py_ssize_t index) {
+void name_argument(const state *st, Py_ssize_t index) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  /* Subclasses have constructors and messages of their own: they, and all else, pass unchanged. */
-  if (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_OverflowError) {
+  /* Other classes have constructors and messages of their own: they pass unchanged. */
+  if (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_OverflowError ||
+      type == st->faces.closed_error) {
     PyObject *message = PyUnicode_FromFormat("argument %zd: %S", index, value);
     PyObject *args = message ? PyTuple_Pack(1, message) : NULL;
     if (!args || PyObject_SetAttrString(value, "args", args) < 0)
@@ -342,7 +343,7 @@ int pack_values(const state *st, const layout *params, values given, unsigned ch
     end = (uint64_t)p.offset + p.size;
     const destination to = {st, out + p.offset, p.size, p.kind, i, keep, device};
     if (pack_value(&to, value_at(&given, i)) < 0) {
-      name_argument(i);
+      name_argument(st, i);
       return -1;
     }
   }
@@ -360,7 +361,7 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
   const destination to = {st, out + p.offset, p.size, p.kind, index, keep, device};
   if (pack_value(&to, value) == 0)
     return 0;
-  name_argument(index);
+  name_argument(st, index);
   return -1;
 }
 
@@ -368,14 +369,6 @@ const char pack_doc[] = "pack(layout, args, device=-1, /)\n--\n\n"
                         "Return the argument block of a launch: each value of the tuple at its parameter's place, "
                         "padding zero. Memory is\n"
                         "checked for the device, -1: not at all.";
-
-int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected) {
-  if (given == expected)
-    return 0;
-  PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, but %zd %s given", signature, expected, given,
-               given == 1 ? "was" : "were");
-  return -1;
-}
 
 PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   layout params;

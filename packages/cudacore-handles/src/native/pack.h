@@ -14,7 +14,7 @@ typedef struct destination {
   uint32_t kind; /* param_kind */
   Py_ssize_t index;
   owners *keep;
-  int device; /* of the launch; -1: nothing is checked */
+  int device; /* of the launch; -1: not known */
 } destination;
 
 /* "a signed integer", ...: what a parameter takes. */
