@@ -139,6 +139,7 @@ typedef struct cch_api {
   size_t (*bundle_count)(const cch_bundle *bundle);
   cch_bundle *(*bundle_ref)(cch_bundle *bundle);
   void (*bundle_unref)(cch_bundle *bundle);
+  void (*error_restore)(const cch_error *error);
 } cch_api;
 
 /**
