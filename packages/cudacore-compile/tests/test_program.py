@@ -382,7 +382,7 @@ def test_close() -> None:
     assert program.is_closed
     program.close()
     for use in (lambda: program.compile("ptx"), lambda: program.handle):
-        with pytest.raises(ValueError, match="this Program is closed"):
+        with pytest.raises(ValueError, match="Program has been closed"):
             use()
     assert program.backend is CompilerBackendType.NVRTC
     assert code.code

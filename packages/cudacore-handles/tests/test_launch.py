@@ -235,7 +235,7 @@ def test_closed_objects(device: ch.Device, code: ch.ObjectCode, stream: ch.Strea
         ch.launch(stream, ONE_BLOCK, kernel, buffer, 1)
     closed = device.create_stream()
     closed.close()
-    with pytest.raises(ValueError, match="this Stream is closed"):
+    with pytest.raises(ValueError, match="Stream has been closed"):
         ch.launch(closed, ONE_BLOCK, kernel, pinned(4), 1)
     ch.launch(stream, ONE_BLOCK, kernel, pinned(4), 1)
     stream.sync()

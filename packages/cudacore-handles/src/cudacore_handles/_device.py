@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +12,7 @@ from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import Context, borrowed_context, current_context_box
 from cudacore_handles._errors import CUDAError, call_driver, check, closed, raise_last, raise_status
 from cudacore_handles._event import DEFAULT_FLAGS, Event, EventOptions
+from cudacore_handles._not_yet import NotYet
 from cudacore_handles._stream import IsStreamType, Stream, StreamOptions, default_stream
 
 if TYPE_CHECKING:
@@ -79,6 +81,14 @@ class Device:
     _memory_resource: MemoryResource | None
     _properties: DeviceProperties | None
 
+    create_context = NotYet()
+    create_mipmapped_array = NotYet()
+    create_opaque_array = NotYet()
+    create_surface_object = NotYet()
+    create_texture_object = NotYet()
+    resources = NotYet()
+    to_system_device = NotYet()
+
     def __new__(cls, device_id: Device | int | None = None) -> Device:
         if device_id is None:
             current: int = _current_device()
@@ -145,9 +155,10 @@ class Device:
         if obj is None:
             return Stream._create(self._context_box(), options)
         if options is not None:
-            raise TypeError("options are for a new stream: give either obj or options")
+            raise ValueError("obj and options cannot be both specified: options are for a new stream")
         if not hasattr(obj, "__cuda_stream__"):
-            raise TypeError(f"obj must have __cuda_stream__; {type(obj).__name__} has not")
+            hint = f"; write options={type(obj).__name__}(...)" if isinstance(obj, (StreamOptions, Mapping)) else ""
+            raise TypeError(f"obj must have __cuda_stream__; {type(obj).__name__} has not{hint}")
         stream = Stream._from_protocol(obj)
         context = lib.cch_stream_context(stream._box)
         if context and lib.cch_context_device(context) != self._id:
@@ -189,8 +200,10 @@ class Device:
         check(lib.cch_context_synchronize(self._context_box()))
 
     def can_access_peer(self, peer: Device | int) -> bool:
-        """Return whether kernels of this device can use memory of another (cuDeviceCanAccessPeer)."""
-        return bool(call_driver("cuDeviceCanAccessPeer", self._id, Device(peer)._id))
+        """Return whether kernels of this device can use memory of `peer`, or of itself (cuDeviceCanAccessPeer)."""
+        other = Device(peer)._id
+        # The driver says no of a device and itself.
+        return other == self._id or bool(call_driver("cuDeviceCanAccessPeer", self._id, other))
 
     def create_graph_builder(self) -> Any:
         """Create a graph builder that captures a stream of its own. Needs the package ``cudacore-graph``."""
@@ -341,8 +354,9 @@ def _find(device_id: object) -> Device:
     ordinal = device_id.__index__()
     count = _count()
     if not 0 <= ordinal < count:
-        devices = f"{count} devices, 0 to {count - 1}" if count > 1 else f"{count} device"
-        raise ValueError(f"device_id is {ordinal}, and this machine has {devices}")
+        bounds = ">= 0" if ordinal < 0 else f"within [0, {count})"
+        devices = f"{count} device" + "s" * (count != 1)
+        raise ValueError(f"device_id must be {bounds}, got {ordinal}: this machine has {devices}")
     with _devices_lock:
         device = _devices.get(ordinal)
         if device is None:
