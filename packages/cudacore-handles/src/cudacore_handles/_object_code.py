@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import CUDAError, UnsupportedCodeError, call_driver, check, last_error
 from cudacore_handles._kernel import Kernel
+from cudacore_handles._names import shorten, symbol_name
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -23,7 +24,6 @@ _INVALID_PTX = 218  # CUDA_ERROR_INVALID_PTX
 _UNSUPPORTED_PTX_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 _JIT_ERROR_LOG_BUFFER = 5  # CU_JIT_ERROR_LOG_BUFFER
 _JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6  # CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
-_MOST_CHARACTERS = 80  # of a name or a path in a repr
 _MOST_NAMES = 20  # symbols that an error message lists
 
 SymbolMapping = Mapping[str, str | bytes] | Mapping[bytes, str | bytes]
@@ -57,8 +57,8 @@ class ObjectCode:
 
     def __repr__(self) -> str:
         handle = 0 if self._box is None else self._raw()
-        name = f" name={_shorten(repr(self._name))}" if self._name else ""
-        code = f"path={_shorten(repr(self._code))}" if isinstance(self._code, str) else f"bytes={len(self._code)}"
+        name = f" name={shorten(repr(self._name))}" if self._name else ""
+        code = f"path={shorten(repr(self._code))}" if isinstance(self._code, str) else f"bytes={len(self._code)}"
         return f"<ObjectCode handle={handle:#x} code_type={self._code_type!r}{name} {code}>"
 
     @classmethod
@@ -79,13 +79,13 @@ class ObjectCode:
             except TypeError:
                 raise TypeError(f"module must be bytes or a path, not {type(code).__name__}") from None
             if "\0" in code:
-                raise ValueError(f"module has a NUL character, and no path can: {_shorten(repr(code))}")
+                raise ValueError(f"module has a NUL character, and no path can: {shorten(repr(code))}")
         if not isinstance(name, str):
             raise TypeError(f"name must be a str, not {type(name).__name__}")
         if symbol_mapping is not None and not isinstance(symbol_mapping, Mapping):
             raise TypeError(f"symbol_mapping must be a dict of str to str, not {type(symbol_mapping).__name__}")
         names = {
-            _symbol("a name in symbol_mapping", key): _symbol("a lowered name in symbol_mapping", value)
+            symbol_name("a name in symbol_mapping", key): symbol_name("a lowered name in symbol_mapping", value)
             for key, value in (symbol_mapping or {}).items()
         }
         self = cls.__new__(cls)
@@ -158,7 +158,7 @@ class ObjectCode:
         CUDAError
             When the code has no such kernel (the error lists those that it has), or cannot be loaded.
         """
-        name = _symbol("name", name)
+        name = symbol_name("name", name)
         symbol = self._symbol_mapping.get(name, name)
         library = self._box or self._load()
         out = ffi.new("cch_kernel **")
@@ -262,25 +262,6 @@ class ObjectCode:
         return driver.CUlibrary(self._raw())
 
 
-def _symbol(what: str, name: object) -> str:
-    """Check a symbol's name."""
-    if isinstance(name, bytes):
-        try:
-            name = name.decode()
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{what} is not UTF-8: {error}") from None
-    elif not isinstance(name, str):
-        raise TypeError(f"{what} must be a str or bytes, not {type(name).__name__}")
-    if "\0" in name:
-        raise ValueError(f"{what} has a NUL character, which would end it: {_shorten(repr(name))}")
-    return name
-
-
-def _shorten(text: str) -> str:
-    """Leave out the middle of long text."""
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:60]}...{text[-17:]}"
-
-
 def _rebuild(code: bytes | str, code_type: str, name: str, symbol_mapping: dict[str, str]) -> ObjectCode:
     """Unpickle."""
     return ObjectCode._init(code, code_type, name=name, symbol_mapping=symbol_mapping)
@@ -320,7 +301,7 @@ def _newer_ptx(image: bytes) -> str:
 def _driver_log(ptx: bytes) -> str:
     """Compile PTX once more for the log that loading a library does not give (cuModuleLoadDataEx)."""
     load, unload = ffi.new("void **"), ffi.new("void **")
-    if lib.cch_driver_symbol(load, b"cuModuleLoadDataEx", 2010) or lib.cch_driver_symbol(
+    if lib.cch_driversymbol_name(load, b"cuModuleLoadDataEx", 2010) or lib.cch_driversymbol_name(
         unload, b"cuModuleUnload", 2000
     ):
         return ""
