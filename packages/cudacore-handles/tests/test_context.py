@@ -56,7 +56,7 @@ def test_closed(device: ch.Device) -> None:
     assert repr(context) == "<Context closed>"
     assert context != other
     for use in (lambda: context.device, context.create_stream):
-        with pytest.raises(ValueError, match="this Context is closed"):
+        with pytest.raises(ValueError, match="Context has been closed"):
             use()
     assert not other.is_closed
     assert device.create_stream().context == other

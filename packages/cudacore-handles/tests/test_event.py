@@ -116,7 +116,7 @@ def test_closed(device: ch.Device, stream: ch.Stream) -> None:
         lambda: stream.wait(event),
     ]
     for use in uses:
-        with pytest.raises(ValueError, match="this Event is closed; make a new one"):
+        with pytest.raises(ValueError, match="Event has been closed; make a new one"):
             use()
     other.sync()
 
