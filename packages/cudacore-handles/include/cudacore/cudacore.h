@@ -10,14 +10,19 @@
 #include <cudacore/base.h>
 #include <cudacore/error.h>
 #include <cudacore/driver.h>
+#include <cudacore/device.h>
 #include <cudacore/process.h>
 #include <cudacore/context.h>
 #include <cudacore/stream.h>
 #include <cudacore/event.h>
 #include <cudacore/pool.h>
+#include <cudacore/pool_attributes.h>
 #include <cudacore/deviceptr.h>
+#include <cudacore/pointer.h>
 #include <cudacore/library.h>
 #include <cudacore/kernel.h>
+#include <cudacore/kernel_attributes.h>
+#include <cudacore/occupancy.h>
 #include <cudacore/program.h>
 #include <cudacore/api.h>
 
