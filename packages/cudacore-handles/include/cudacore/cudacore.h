@@ -24,6 +24,7 @@
 #include <cudacore/kernel_attributes.h>
 #include <cudacore/occupancy.h>
 #include <cudacore/program.h>
+#include <cudacore/bundle.h>
 #include <cudacore/api.h>
 
 #endif

@@ -57,6 +57,14 @@ class CUDAError(RuntimeError):
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
+class ClosedError(RuntimeError, ValueError):
+    """Report the use of a closed object."""
+
+
+class UnsupportedCodeError(RuntimeError, ValueError):
+    """Report code of a type that the driver does not load, or that the compilers do not take or make."""
+
+
 def _rebuild(cls: type[CUDAError], args: tuple[Any, ...], attributes: dict[str, Any]) -> CUDAError:
     error = cls.__new__(cls, *args)
     error.args = args
@@ -165,9 +173,9 @@ def _missing(function: str) -> CUDAError:
     return CUDAError(function, lib.CCH_ENOSYMBOL, "CCH_ENOSYMBOL", meaning, hint="Update the driver")
 
 
-def closed(obj: object) -> ValueError:
+def closed(obj: object) -> ClosedError:
     """Make the exception for the use of a closed object."""
-    return ValueError(f"this {type(obj).__name__} is closed; make a new one")
+    return ClosedError(f"this {type(obj).__name__} is closed; make a new one")
 
 
 def _text(chars: Any) -> str:
