@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
-from cudacore_handles._errors import call_driver, check, raise_status
+from cudacore_handles._errors import check, raise_status
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -132,19 +132,16 @@ class Kernel:
         """
         if nbytes == 0:
             return
-        from cuda.bindings import driver
-
         device = stream.device
         attributes = self.attributes[device]
         if nbytes > attributes.max_dynamic_shared_size_bytes:
-            most = device.properties.max_shared_memory_per_block_optin - attributes.shared_size_bytes
+            most = attributes._most_dynamic_shared()
             if nbytes > most:
                 raise ValueError(
                     f"LaunchConfig.shmem_size is {nbytes}; {self!r} can have at most {most} bytes of dynamic shared "
                     f"memory on {device.name}"
                 )
-            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            call_driver("cuKernelSetAttribute", attribute, nbytes, self.handle, device.device_id)
+            attributes._allow_dynamic_shared(nbytes)
         # Another thread that launches on another device at this moment comes back here: nothing worse.
         self._shared_device = device.device_id
         self._shared_allowed = nbytes
