@@ -80,8 +80,7 @@ CLUSTER_PTX = b"""
 class NoDriver:
     """A kernel that must not be used: the arguments are wrong."""
 
-    @property
-    def _box(self) -> Any:
+    def _reference(self) -> int:
         raise AssertionError("the driver would be called")
 
 

@@ -96,13 +96,14 @@ class Pool:
 def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
     pool = Pool()
     monkeypatch.setattr(_peer_access, "lib", pool)
+    monkeypatch.setattr(_peer_access, "hold", lambda face: face)
     monkeypatch.setattr(_device, "Device", FakeDevice)
     return pool
 
 
 @pytest.fixture
 def peers(pool: Pool) -> PeerAccessibleBySetProxy:
-    return PeerAccessibleBySetProxy._init(SimpleNamespace(_box="pool", device_id=0))
+    return PeerAccessibleBySetProxy._init(SimpleNamespace(_pool="pool", is_closed=False, device_id=0))
 
 
 def ordinals(peers: Any) -> list[int]:

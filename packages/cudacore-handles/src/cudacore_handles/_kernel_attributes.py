@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cudacore_handles._attribute import Attribute
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import check
+from cudacore_handles._handle import hold
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -84,7 +85,7 @@ class KernelAttributes:
         value = self._known.get(key)
         if value is None:
             out = ffi.new("int *")
-            check(lib.cch_kernel_attribute(out, self._kernel._box, attribute.number, device_id))
+            check(lib.cch_kernel_attribute(out, hold(self._kernel), attribute.number, device_id))
             value = int(out[0])
             if attribute.constant:
                 self._known[key] = value
@@ -102,7 +103,7 @@ class KernelAttributes:
         with _allowing:
             if nbytes <= self.max_dynamic_shared_size_bytes:
                 return False
-            check(lib.cch_kernel_set_attribute(self._kernel._box, setting.number, nbytes, self._device_id))
+            check(lib.cch_kernel_set_attribute(hold(self._kernel), setting.number, nbytes, self._device_id))
             return True
 
     max_threads_per_block = Attribute(0, int, "Maximum number of threads per block of a launch.")
@@ -186,7 +187,7 @@ class KernelOccupancy:
         shared = _whole("dynamic_shared_memory_size", dynamic_shared_memory_size, 0, _SIZE_MAX)
         self._allow([shared])
         out = ffi.new("int *")
-        check(lib.cch_occupancy_max_active_blocks(out, self._kernel._box, threads, shared, ffi.NULL))
+        check(lib.cch_occupancy_max_active_blocks(out, hold(self._kernel), threads, shared, ffi.NULL))
         return int(out[0])
 
     def max_potential_block_size(
@@ -214,7 +215,7 @@ class KernelOccupancy:
         out = ffi.new("int[2]")
 
         def ask(shared_of: Any, shared: int) -> None:
-            kernel = self._kernel._box
+            kernel = hold(self._kernel)
             check(lib.cch_occupancy_max_potential_block_size(out, out + 1, kernel, shared_of, shared, limit, ffi.NULL))
 
         function: Any = _c_function(dynamic_shared_memory_needed)
@@ -263,7 +264,7 @@ class KernelOccupancy:
                 f"{self._kernel!r} can be resident on a multiprocessor"
             )
         out = ffi.new("size_t *")
-        check(lib.cch_occupancy_available_shared_bytes(out, self._kernel._box, blocks, threads, ffi.NULL))
+        check(lib.cch_occupancy_available_shared_bytes(out, hold(self._kernel), blocks, threads, ffi.NULL))
         return int(out[0])
 
     def max_potential_cluster_size(self, config: LaunchConfig, *, stream: Stream) -> int:
@@ -312,7 +313,7 @@ class KernelOccupancy:
         accepted = Stream_accept(stream)
         self._allow([config.shmem_size], accepted.device.device_id)
         out = ffi.new("int *")
-        check(question(out, accepted._box, native, self._kernel._box))
+        check(question(out, hold(accepted), native, hold(self._kernel)))
         return int(out[0])
 
     def _allow(self, sizes: Iterable[int], device_id: int | None = None) -> bool:

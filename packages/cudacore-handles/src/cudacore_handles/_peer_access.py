@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import check, closed
+from cudacore_handles._handle import hold
 
 if TYPE_CHECKING:
     from cudacore_handles._device import Device
@@ -131,10 +132,9 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
         return bool(out[0] != _NO_ACCESS)
 
     def _pool(self) -> Any:
-        pool = self._resource._box
-        if pool is None:
+        if self._resource.is_closed:
             raise closed(self._resource)
-        return pool
+        return hold(self._resource._pool)
 
     def _change(self, *, gained: set[int], lost: set[int]) -> None:
         from cudacore_handles._device import Device

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles._attribute import Attribute
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check, closed
+from cudacore_handles._errors import check
+from cudacore_handles._handle import hold
 
 if TYPE_CHECKING:
     from cudacore_handles._memory import DeviceMemoryResource
@@ -33,9 +34,7 @@ class _MemPoolAttributes:
     @classmethod
     def _init(cls, resource: DeviceMemoryResource) -> _MemPoolAttributes:
         self = cls.__new__(cls)
-        self._box = resource._box
-        if self._box is None:
-            raise closed(resource)
+        self._box = hold(resource._pool)
         return self
 
     def _read(self, attribute: Attribute[Any]) -> int:

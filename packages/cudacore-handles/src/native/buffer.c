@@ -194,7 +194,7 @@ static PyObject *address(PyObject *object, void *closure) {
   return PyLong_FromSize_t(self->box != NULL ? self->raw : 0);
 }
 
-static int traverse(PyObject *object, visitproc visit, void *argument) {
+static int traverse(PyObject *object, visitproc visit, void *arg) {
   const buffer *self = (const buffer *)object;
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->mr);

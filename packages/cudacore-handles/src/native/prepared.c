@@ -42,12 +42,12 @@ static void kept_unref(kept *self) {
 }
 
 /* Raises for an argument that was closed since it was packed. */
-static int check_open(kept *self) {
+static int check_open(const state *st, kept *self) {
   owned *items = owners_items(&self->owners);
   for (Py_ssize_t i = 0; i < self->owners.count; i++)
     if (items[i].box != NULL && items[i].object != NULL && ((handle *)items[i].object)->box == NULL) {
       handle_hold(items[i].object); /* which raises */
-      name_argument(items[i].index);
+      name_argument(st, items[i].index);
       return -1;
     }
   return 0;
@@ -133,7 +133,7 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
   kept *held = NULL, *old = NULL;
   Py_ssize_t count = PyTuple_Size(arguments);
   if (count == 0) {
-    if (check_open(self->kept) < 0)
+    if (check_open(st, self->kept) < 0)
       goto done;
     memcpy(block, PyByteArray_AsString(self->block), size);
     held = self->kept;
