@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cudacore_handles import _native
 from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import call_driver, closed, raise_status
+from cudacore_handles._errors import check, closed, raise_status
 from cudacore_handles._handle import address, adopt, hold
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept, default_stream
 
@@ -309,20 +309,16 @@ def _fill_byte(value: object) -> int:
 
 
 def _pointer_attributes(ptr: int) -> _Attributes:
-    from cuda.bindings import driver
-
-    kind = driver.CUpointer_attribute
-    wanted = (kind.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, kind.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-              kind.CU_POINTER_ATTRIBUTE_IS_MANAGED)  # fmt: skip
-    memory_type, ordinal, managed = call_driver("cuPointerGetAttributes", len(wanted), list(wanted), ptr)
-    memory_type = int(memory_type)
+    out = ffi.new("int[3]")
+    check(lib.cch_pointer_attributes(out, out + 1, out + 2, ptr))
+    memory_type, ordinal, managed = out
     if memory_type == 0:  # CUDA does not know it: ordinary host memory
         return _Attributes(-1, False, True, False)
     if managed:
-        return _Attributes(int(ordinal), True, True, True)
+        return _Attributes(ordinal, True, True, True)
     if memory_type == _MEMORY_TYPE_HOST:
         return _Attributes(-1, True, True, False)
-    return _Attributes(int(ordinal), True, False, False)
+    return _Attributes(ordinal, True, False, False)
 
 
 def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:

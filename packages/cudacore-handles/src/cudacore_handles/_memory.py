@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from cuda.bindings import driver
 
-    from cudacore_handles._pool_attributes import PeerAccessibleBySetProxy, _MemPoolAttributes
+    from cudacore_handles._peer_access import PeerAccessibleBySetProxy
+    from cudacore_handles._pool_attributes import _MemPoolAttributes
 
 _MEMHOSTALLOC_PORTABLE = 1  # pinned for every context
 _LOCATION_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
@@ -137,19 +138,9 @@ class DeviceMemoryResource(MemoryResource):
 
     def _keep_freed_memory(self) -> None:
         """Have the pool keep what is freed, unless somebody has set how much it keeps."""
-        from cuda.bindings import driver
-
-        attribute = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        # The device's resource is made at its first use, which may be in a capture: asking for a pool's attributes
-        # there would invalidate the capture, if it were not for the relaxed mode.
-        relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        mode = call_driver("cuThreadExchangeStreamCaptureMode", relaxed)
-        try:
-            if self.attributes.release_threshold == 0:
-                most = driver.cuuint64_t(2**64 - 1)
-                call_driver("cuMemPoolSetAttribute", self.handle, attribute, most)
-        finally:
-            call_driver("cuThreadExchangeStreamCaptureMode", mode)
+        attributes = self.attributes
+        if attributes.release_threshold == 0:
+            attributes._set_release_threshold(2**64 - 1)
 
     @property
     def attributes(self) -> _MemPoolAttributes:
@@ -163,7 +154,7 @@ class DeviceMemoryResource(MemoryResource):
     @property
     def peer_accessible_by(self) -> PeerAccessibleBySetProxy:
         """Set of the other devices whose kernels can use the memory; can be assigned (cuMemPoolSetAccess)."""
-        from cudacore_handles._pool_attributes import PeerAccessibleBySetProxy
+        from cudacore_handles._peer_access import PeerAccessibleBySetProxy
 
         if self.is_closed:
             raise closed(self)
