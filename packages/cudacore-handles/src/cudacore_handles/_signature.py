@@ -445,6 +445,10 @@ class _Name:
             while not self._take("E"):
                 pack.append(self._template_argument())
             return _Pack(pack)
+        if self._take("X"):  # an expression: only the value of a template parameter, which is no candidate
+            self._match(_TEMPLATE_PARAMETER)
+            self._expect("E")
+            return _VOID
         if self._take("L"):
             if self._peek() == "_":
                 self._fail()  # another function, or a variable
