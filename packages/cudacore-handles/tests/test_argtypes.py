@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import cudacore_handles as ch
 from cudacore_handles import _argtypes, _native
 
 INT, UINT, FLOAT, POINTER = 1, 2, 5, 7  # param_kind of native.h
@@ -653,10 +652,11 @@ def test_pytorch() -> None:
         assert one(tensor[2:], 8, POINTER) == struct.pack("=Q", tensor.data_ptr() + 8)
 
 
-def test_cupy(device: ch.Device) -> None:
+def test_cupy() -> None:
     """CuPy's arrays would be asked for an interface, or with other addresses than theirs."""
     cupy = pytest.importorskip("cupy", reason="needs CuPy")
-    array = cupy.ndarray(8, dtype=cupy.float32)
-    assert one(array, 8, device=0) == struct.pack("=Q", array.data.ptr)
-    assert one(array[2:], 8, POINTER, device=0) == struct.pack("=Q", array.data.ptr + 8)
+    memory = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(ADDRESS, 64, None, device_id=0), 0)
+    array = cupy.ndarray(8, dtype=cupy.float32, memptr=memory)
+    assert one(array, 8, device=0) == struct.pack("=Q", ADDRESS)
+    assert one(array[2:], 8, POINTER, device=0) == struct.pack("=Q", ADDRESS + 8)
     assert isinstance(_native.registered(type(array)), tuple)
