@@ -330,6 +330,9 @@ int add_prepared_type(PyObject *module, state *st);
 
 PyObject *make_capsule(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *read_capsule(PyObject *module, PyObject *capsule);
-extern const char make_capsule_doc[], read_capsule_doc[];
+PyObject *tensor_memory(PyObject *module, PyObject *capsule);
+/* DLPack's codes of devices, as constants of the module. */
+int add_dlpack_constants(PyObject *module);
+extern const char make_capsule_doc[], read_capsule_doc[], tensor_memory_doc[];
 
 #endif
