@@ -8,8 +8,10 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import CUDAError, UnsupportedCodeError, call_driver, check, last_error
+from cudacore_handles._handle import adopt
 from cudacore_handles._kernel import Kernel
 
 if TYPE_CHECKING:
@@ -56,6 +58,10 @@ class ObjectCode:
         size = self._code if isinstance(self._code, str) else f"{len(self._code)} bytes"
         name = f" {self._name!r}" if self._name else ""
         return f"<ObjectCode{name}: {self._code_type}, {size}>"
+
+    def __cudacore_handle__(self) -> object:
+        """Return the library for extension modules, loaded: a capsule with a reference of its own."""
+        return adopt(_native.Handle, lib.cch_library_ref(self._box or self._load())).__cudacore_handle__()
 
     @classmethod
     def _init(

@@ -118,6 +118,8 @@ static int execute(PyObject *module) {
   if (add_handle_type(module, st) < 0 || add_event_type(module, st) < 0 || add_stream_type(module, st) < 0 ||
       add_buffer_type(module, st) < 0 || add_launch_types(module, st) < 0 || add_prepared_type(module, st) < 0)
     return -1;
+  if (add_api_capsule(module) < 0)
+    return -1;
   return add_owner_functions(module);
 }
 
@@ -192,6 +194,7 @@ static PyMethodDef methods[] = {
     {"set_resolver", types_set_resolver, METH_O, set_resolver_doc},
     {"make_capsule", FASTCALL(make_capsule), METH_VARARGS | METH_KEYWORDS, make_capsule_doc},
     {"read_capsule", read_capsule, METH_O, read_capsule_doc},
+    {"open_handle_capsule", open_handle_capsule, METH_O, open_handle_capsule_doc},
     {"_forget", types_forget, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -7,6 +7,7 @@
  * the work, and what must talk to CPython directly.
  *
  *   handle.c    the base class of all faces: one reference to a box
+ *   capsule.c   capsules with handles, for other extension modules
  *   runtime.c   Python objects that boxes own, and where they are released
  *   event.c, stream.c, buffer.c    the hot halves of those faces
  *   types.c, pack.c                Python values into a kernel's argument block
@@ -79,7 +80,7 @@ typedef struct type_entry {
   X(event)             /* the class Event */                                                                           \
   X(new_event)         /* (stream, options) -> a new Event in a stream's context */                                    \
   X(buffer)            /* the class Buffer */                                                                          \
-  X(free_memory)       /* (memory resource, address, size, address of the stream's box or 0) */                                          \
+  X(free_memory)       /* (memory resource, address, size, address of the stream's box or 0) */                        \
   X(config)            /* the class LaunchConfig */                                                                    \
   X(kernel)            /* the class Kernel */                                                                          \
   X(launch_checked)    /* launches what the fast path cannot, or says what is wrong with it */                         \
@@ -141,6 +142,9 @@ PyObject *handle_make(const state *st, PyTypeObject *type, void *box);
 /* A new reference to the box of a face, which the caller knows to be a handle; NULL with an exception when closed. */
 void *handle_hold(PyObject *face);
 
+/* Gives back a box's reference where it may be the last: the driver may be entered, and wait. NULL does nothing. */
+void box_let_go(void *box);
+
 /* Closes a face: nothing when it is closed. Runs Python code: owners are released. */
 void handle_close(handle *self);
 
@@ -150,12 +154,22 @@ void handle_dealloc(PyObject *object);
 /* Whether an object is a face, of any kind. */
 bool is_handle(const state *st, PyObject *object);
 
+/* ---- capsule.c: handles for other extension modules ---- */
+
+/* __cudacore_handle__() of a face. */
+PyObject *handle_capsule(PyObject *face, PyObject *nothing);
+PyObject *open_handle_capsule(PyObject *module, PyObject *capsule);
+extern const char open_handle_capsule_doc[];
+
+/* Adds the capsule of the library's function table. */
+int add_api_capsule(PyObject *module);
+
 /* ---- runtime.c: Python objects that boxes own ---- */
 
 /*
- * An owner: a Python object that a box keeps alive, or a memory resource that frees a box's memory. It is released by the
- * interpreter that it is of, never by the thread on which its box happens to die: that one queues it and goes on, so
- * nothing ever waits for the GIL in a destructor, and what is of an interpreter that has ended is left alone.
+ * An owner: a Python object that a box keeps alive, or a memory resource that frees a box's memory. It is released by
+ * the interpreter that it is of, never by the thread on which its box happens to die: that one queues it and goes on,
+ * so nothing ever waits for the GIL in a destructor, and what is of an interpreter that has ended is left alone.
  */
 runtime *runtime_of_interpreter(void); /* a new reference; NULL with an exception */
 void runtime_unref(runtime *rt);
@@ -227,7 +241,8 @@ typedef struct owned {
 
 enum { OWNERS_INLINE = 16 };
 
-/* Zero-initialise, or owners_init(); grows on the heap beyond the room inside. Movable as long as `items` is not read. */
+/* Zero-initialise, or owners_init(); grows on the heap beyond the room inside. Movable as long as `items` is not read.
+ */
 typedef struct owners {
   Py_ssize_t count, room; /* room: of the heap's array; 0 while the one inside is used */
   owned *heap;
