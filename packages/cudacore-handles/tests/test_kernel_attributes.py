@@ -238,8 +238,8 @@ def test_attributes_on_a_device(limited: Kernel, device: Device) -> None:
         (None, TypeError, "not None; without an index the current device"),
         ("0", TypeError, "not str"),
         (1.0, TypeError, "not float"),
-        (-1, ValueError, "device_id is -1"),
-        (4096, ValueError, "device_id is 4096"),
+        (-1, ValueError, "device_id must be .*, got -1"),
+        (4096, ValueError, "device_id must be .*, got 4096"),
     ],
 )
 def test_attributes_on_no_device(limited: Kernel, index: Any, error: type[Exception], message: str) -> None:

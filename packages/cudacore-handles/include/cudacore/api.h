@@ -144,6 +144,7 @@ typedef struct cch_api {
   size_t (*bundle_count)(const cch_bundle *bundle);
   cch_bundle *(*bundle_ref)(cch_bundle *bundle);
   void (*bundle_unref)(cch_bundle *bundle);
+  void (*error_restore)(const cch_error *error);
   int (*device_name)(char *out, size_t size, int device);
   int (*device_uuid)(unsigned char *out, int device);
   int (*device_pci_bus_id)(char *out, size_t size, int device);

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +14,7 @@ from cudacore_handles._context import Context, current_context
 from cudacore_handles._errors import check
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._handle import adopt, hold
+from cudacore_handles._not_yet import NotYet
 from cudacore_handles._stream import IsStreamType, Stream, StreamOptions, default_stream
 
 if TYPE_CHECKING:
@@ -68,6 +70,14 @@ class Device:
     _primary: Context | None  # retained at first use
     _memory_resource: MemoryResource | None
     _properties: DeviceProperties | None
+
+    create_context = NotYet()
+    create_mipmapped_array = NotYet()
+    create_opaque_array = NotYet()
+    create_surface_object = NotYet()
+    create_texture_object = NotYet()
+    resources = NotYet()
+    to_system_device = NotYet()
 
     def __new__(cls, device_id: Device | int | None = None) -> Device:
         if device_id is None:
@@ -132,9 +142,10 @@ class Device:
         if obj is None:
             return Stream._create(self._target(), options)
         if options is not None:
-            raise TypeError("options are for a new stream: give either obj or options")
+            raise ValueError("obj and options cannot be both specified: options are for a new stream")
         if not hasattr(obj, "__cuda_stream__"):
-            raise TypeError(f"obj must have __cuda_stream__; {type(obj).__name__} has not")
+            hint = f"; write options={type(obj).__name__}(...)" if isinstance(obj, (StreamOptions, Mapping)) else ""
+            raise TypeError(f"obj must have __cuda_stream__; {type(obj).__name__} has not{hint}")
         stream = Stream._from_protocol(obj)
         box = hold(stream)
         context = lib.cch_stream_context(box)
@@ -313,8 +324,9 @@ def _find(device_id: object) -> Device:
     ordinal = device_id.__index__()
     count = _count()
     if not 0 <= ordinal < count:
-        devices = f"{count} devices, 0 to {count - 1}" if count > 1 else f"{count} device"
-        raise ValueError(f"device_id is {ordinal}, and this machine has {devices}")
+        bounds = ">= 0" if ordinal < 0 else f"within [0, {count})"
+        devices = f"{count} device" + "s" * (count != 1)
+        raise ValueError(f"device_id must be {bounds}, got {ordinal}: this machine has {devices}")
     with _devices_lock:
         device = _devices.get(ordinal)
         if device is None:

@@ -9,7 +9,7 @@ from cudacore_handles import _native
 from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
-from cudacore_handles._errors import check, raise_status
+from cudacore_handles._errors import CUDAError, call_driver, check, raise_status
 from cudacore_handles._handle import adopt, hold
 
 if TYPE_CHECKING:
@@ -68,15 +68,24 @@ class Kernel(_native.KernelHandle):
         mod : ObjectCode, optional
             The code that it is of, kept loaded. Default: the code that the driver says it is of, if it was loaded
             here; otherwise the caller sees to it that the kernel outlives the object.
+
+        Raises
+        ------
+        TypeError, ValueError
+            When an argument is of a wrong type, the address is NULL, or the kernel is of other code than `mod`.
         """
         from cudacore_handles._object_code import ObjectCode
 
-        raw = ffi.cast("CUkernel", as_address(handle, "handle must be an int, the kernel's address"))
+        address = as_address(handle, "handle must be an int, the kernel's address")
+        if address == 0:
+            raise ValueError("handle must be an int, the kernel's address; 0 is none")
+        raw = ffi.cast("CUkernel", address)
         library = ffi.NULL
         if mod is not None:
             if not isinstance(mod, ObjectCode):
                 raise TypeError(f"mod must be an ObjectCode, not {type(mod).__name__}")
             library = mod._box or mod._load()
+            _check_library(address, mod)
         out = ffi.new("cch_kernel **")
         check(lib.cch_kernel_wrap(out, raw, library, ffi.NULL, ffi.NULL))
         return Kernel._init(out[0])
@@ -160,3 +169,20 @@ class Kernel(_native.KernelHandle):
         from cuda.bindings import driver
 
         return driver.CUkernel(self._raw)
+
+
+def _check_library(kernel: int, mod: ObjectCode) -> None:
+    """Raise when a kernel is of other code than a caller says (cuKernelGetLibrary)."""
+    from cuda.bindings import driver
+
+    try:
+        theirs = int(call_driver("cuKernelGetLibrary", driver.CUkernel(kernel)))
+    except CUDAError as error:
+        if error.code != lib.CCH_ENOSYMBOL:  # a driver before 12.5 cannot say
+            raise
+        return
+    ours = int(mod.handle)
+    if theirs != ours:
+        raise ValueError(
+            f"handle is {kernel:#x}, a kernel of the library {theirs:#x}; mod, {mod!r}, is the library {ours:#x}"
+        )

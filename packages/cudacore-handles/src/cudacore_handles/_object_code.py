@@ -13,6 +13,7 @@ from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import CUDAError, UnsupportedCodeError, call_driver, check, last_error
 from cudacore_handles._handle import adopt
 from cudacore_handles._kernel import Kernel
+from cudacore_handles._names import shorten, symbol_name
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -26,6 +27,8 @@ _UNSUPPORTED_PTX_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 _JIT_ERROR_LOG_BUFFER = 5  # CU_JIT_ERROR_LOG_BUFFER
 _JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6  # CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
 _MOST_NAMES = 20  # symbols that an error message lists
+
+SymbolMapping = Mapping[str, str | bytes] | Mapping[bytes, str | bytes]
 
 # Of two threads that load the same code at once, one wins, and the other's copy goes. Never held around a CUDA call.
 _load_lock = threading.Lock()
@@ -48,16 +51,17 @@ class ObjectCode:
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
-            "ObjectCode cannot be instantiated directly; use Program.compile() or ObjectCode.from_cubin() ..."
+            "ObjectCode objects cannot be instantiated directly; use Program.compile() or ObjectCode.from_cubin() ..."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._code, self._code_type, self._name, self._symbol_mapping)
 
     def __repr__(self) -> str:
-        size = self._code if isinstance(self._code, str) else f"{len(self._code)} bytes"
-        name = f" {self._name!r}" if self._name else ""
-        return f"<ObjectCode{name}: {self._code_type}, {size}>"
+        handle = 0 if self._box is None else self._raw()
+        name = f" name={shorten(repr(self._name))}" if self._name else ""
+        code = f"path={shorten(repr(self._code))}" if isinstance(self._code, str) else f"bytes={len(self._code)}"
+        return f"<ObjectCode handle={handle:#x} code_type={self._code_type!r}{name} {code}>"
 
     def __cudacore_handle__(self) -> object:
         """Return the library for extension modules, loaded: a capsule with a reference of its own."""
@@ -70,7 +74,7 @@ class ObjectCode:
         code_type: str,
         *,
         name: str = "",
-        symbol_mapping: Mapping[str, str] | None = None,
+        symbol_mapping: SymbolMapping | None = None,
     ) -> ObjectCode:
         """Make an ObjectCode of code in memory, or in a file when `code` is a path."""
         if isinstance(code, (bytearray, memoryview)):
@@ -80,24 +84,27 @@ class ObjectCode:
                 code = os.fspath(code)
             except TypeError:
                 raise TypeError(f"module must be bytes or a path, not {type(code).__name__}") from None
+            if "\0" in code:
+                raise ValueError(f"module has a NUL character, and no path can: {shorten(repr(code))}")
         if not isinstance(name, str):
             raise TypeError(f"name must be a str, not {type(name).__name__}")
         if symbol_mapping is not None and not isinstance(symbol_mapping, Mapping):
             raise TypeError(f"symbol_mapping must be a dict of str to str, not {type(symbol_mapping).__name__}")
-        for pair in (symbol_mapping or {}).items():
-            if not all(isinstance(item, str) for item in pair):
-                raise TypeError(f"symbol_mapping must be a dict of str to str; it has {pair!r}")
+        names = {
+            symbol_name("a name in symbol_mapping", key): symbol_name("a lowered name in symbol_mapping", value)
+            for key, value in (symbol_mapping or {}).items()
+        }
         self = cls.__new__(cls)
         self._box = None
         self._code = code
         self._code_type = code_type
         self._name = name
-        self._symbol_mapping = dict(symbol_mapping or {})
+        self._symbol_mapping = names
         return self
 
     @staticmethod
     def from_cubin(
-        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: dict[str, str] | None = None
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
     ) -> ObjectCode:
         """Make an ObjectCode of a cubin: machine code for one architecture.
 
@@ -108,40 +115,38 @@ class ObjectCode:
         name : str, optional
             What to call it. Default none.
         symbol_mapping : dict, optional
-            Lowered (mangled) names by the names to ask for kernels with.
+            Lowered (mangled) names by the names to ask for kernels with, each a str or its UTF-8 bytes.
         """
         return ObjectCode._init(module, "cubin", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
     def from_ptx(
-        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: dict[str, str] | None = None
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
     ) -> ObjectCode:
         """Make an ObjectCode of PTX, which the driver compiles when it is loaded; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "ptx", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
     def from_ltoir(
-        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: dict[str, str] | None = None
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
     ) -> ObjectCode:
         """Make an ObjectCode of LTO-IR, which must be linked before it is loaded; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "ltoir", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
     def from_fatbin(
-        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: dict[str, str] | None = None
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
     ) -> ObjectCode:
         """Make an ObjectCode of a fat binary: code for several architectures; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "fatbin", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
-    def from_object(module: bytes | str, *, name: str = "", symbol_mapping: dict[str, str] | None = None) -> ObjectCode:
+    def from_object(module: bytes | str, *, name: str = "", symbol_mapping: SymbolMapping | None = None) -> ObjectCode:
         """Make an ObjectCode of a host object with device code, which must be linked; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "object", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
-    def from_library(
-        module: bytes | str, *, name: str = "", symbol_mapping: dict[str, str] | None = None
-    ) -> ObjectCode:
+    def from_library(module: bytes | str, *, name: str = "", symbol_mapping: SymbolMapping | None = None) -> ObjectCode:
         """Make an ObjectCode of a host library with device code, which must be linked; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "library", name=name, symbol_mapping=symbol_mapping)
 
@@ -159,10 +164,7 @@ class ObjectCode:
         CUDAError
             When the code has no such kernel (the error lists those that it has), or cannot be loaded.
         """
-        if isinstance(name, bytes):
-            name = name.decode()
-        elif not isinstance(name, str):
-            raise TypeError(f"name must be a str or bytes, not {type(name).__name__}")
+        name = symbol_name("name", name)
         symbol = self._symbol_mapping.get(name, name)
         library = self._box or self._load()
         out = ffi.new("cch_kernel **")
@@ -179,7 +181,7 @@ class ObjectCode:
         """Load the code into the driver, once."""
         if self._code_type not in _LOADABLE:
             raise UnsupportedCodeError(
-                f"{self._code_type} code cannot be loaded: link it to a cubin first. "
+                f'Unsupported code type "{self._code_type}": it cannot be loaded; link it to a cubin first. '
                 f"The driver loads {', '.join(_LOADABLE)}"
             )
         image = self._read()
@@ -192,6 +194,9 @@ class ObjectCode:
             if self._box is None:
                 self._box = box
             return self._box
+
+    def _raw(self) -> int:
+        return int(ffi.cast("uintptr_t", lib.cch_library_raw(self._box)))
 
     def _read(self) -> bytes:
         if isinstance(self._code, bytes):
@@ -258,7 +263,9 @@ class ObjectCode:
         """cuda.bindings.driver.CUlibrary: The loaded library for ``cuda.bindings``."""
         from cuda.bindings import driver
 
-        return driver.CUlibrary(int(ffi.cast("uintptr_t", lib.cch_library_raw(self._box or self._load()))))
+        if self._box is None:
+            self._load()
+        return driver.CUlibrary(self._raw())
 
 
 def _rebuild(code: bytes | str, code_type: str, name: str, symbol_mapping: dict[str, str]) -> ObjectCode:
@@ -300,7 +307,7 @@ def _newer_ptx(image: bytes) -> str:
 def _driver_log(ptx: bytes) -> str:
     """Compile PTX once more for the log that loading a library does not give (cuModuleLoadDataEx)."""
     load, unload = ffi.new("void **"), ffi.new("void **")
-    if lib.cch_driver_symbol(load, b"cuModuleLoadDataEx", 2010) or lib.cch_driver_symbol(
+    if lib.cch_driversymbol_name(load, b"cuModuleLoadDataEx", 2010) or lib.cch_driversymbol_name(
         unload, b"cuModuleUnload", 2000
     ):
         return ""

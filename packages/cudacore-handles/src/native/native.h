@@ -328,7 +328,7 @@ int add_launch_types(PyObject *module, state *st);
 int target_take(const state *st, PyObject *const *given, target *out);
 /* NULL with an exception: explains why a launch was refused. */
 PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel);
-/* Ordinal of the device that a stream's work runs on, or -1 when nothing is current for a default stream. */
+/* Ordinal of the device that a stream's work runs on; -1 for a default stream, which is the current device's. */
 int device_of_stream(cch_stream *stream);
 void target_drop(target *t);
 
