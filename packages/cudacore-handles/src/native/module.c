@@ -118,7 +118,9 @@ static int execute(PyObject *module) {
   if (add_handle_type(module, st) < 0 || add_event_type(module, st) < 0 || add_stream_type(module, st) < 0 ||
       add_buffer_type(module, st) < 0 || add_launch_types(module, st) < 0 || add_prepared_type(module, st) < 0)
     return -1;
-  return add_owner_functions(module) < 0 || add_dlpack_constants(module) < 0 ? -1 : 0;
+  if (add_api_capsule(module) < 0 || add_owner_functions(module) < 0)
+    return -1;
+  return add_dlpack_constants(module);
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg) {
@@ -193,6 +195,7 @@ static PyMethodDef methods[] = {
     {"make_capsule", FASTCALL(make_capsule), METH_VARARGS | METH_KEYWORDS, make_capsule_doc},
     {"read_capsule", read_capsule, METH_O, read_capsule_doc},
     {"tensor_memory", tensor_memory, METH_O, tensor_memory_doc},
+    {"open_handle_capsule", open_handle_capsule, METH_O, open_handle_capsule_doc},
     {"_forget", types_forget, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
