@@ -8,8 +8,10 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import CUDAError, UnsupportedCodeError, call_driver, check, last_error
+from cudacore_handles._handle import adopt
 from cudacore_handles._kernel import Kernel
 from cudacore_handles._names import shorten, symbol_name
 from cudacore_handles._signature import ptx_signatures
@@ -62,6 +64,10 @@ class ObjectCode:
         name = f" name={shorten(repr(self._name))}" if self._name else ""
         code = f"path={shorten(repr(self._code))}" if isinstance(self._code, str) else f"bytes={len(self._code)}"
         return f"<ObjectCode handle={handle:#x} code_type={self._code_type!r}{name} {code}>"
+
+    def __cudacore_handle__(self) -> object:
+        """Return the library for extension modules, loaded: a capsule with a reference of its own."""
+        return adopt(_native.Handle, lib.cch_library_ref(self._box or self._load())).__cudacore_handle__()
 
     @classmethod
     def _init(

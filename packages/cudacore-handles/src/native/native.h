@@ -7,6 +7,7 @@
  * the work, and what must talk to CPython directly.
  *
  *   handle.c    the base class of all faces: one reference to a box
+ *   capsule.c   capsules with handles, for other extension modules
  *   runtime.c   Python objects that boxes own, and where they are released
  *   event.c, stream.c, buffer.c    the hot halves of those faces
  *   types.c, pack.c                Python values into a kernel's argument block
@@ -155,6 +156,9 @@ PyObject *handle_make(const state *st, PyTypeObject *type, void *box);
 /* A new reference to the box of a face, which the caller knows to be a handle; NULL with an exception when closed. */
 void *handle_hold(PyObject *face);
 
+/* Gives back a box's reference where it may be the last: the driver may be entered, and wait. NULL does nothing. */
+void box_let_go(void *box);
+
 /* Closes a face: nothing when it is closed. Runs Python code: owners are released. */
 void handle_close(handle *self);
 
@@ -163,6 +167,16 @@ void handle_dealloc(PyObject *object);
 
 /* Whether an object is a face, of any kind. */
 bool is_handle(const state *st, PyObject *object);
+
+/* ---- capsule.c: handles for other extension modules ---- */
+
+/* __cudacore_handle__() of a face. */
+PyObject *handle_capsule(PyObject *face, PyObject *nothing);
+PyObject *open_handle_capsule(PyObject *module, PyObject *capsule);
+extern const char open_handle_capsule_doc[];
+
+/* Adds the capsule of the library's function table. */
+int add_api_capsule(PyObject *module);
 
 /* ---- runtime.c: Python objects that boxes own ---- */
 
@@ -378,6 +392,9 @@ int add_prepared_type(PyObject *module, state *st);
 
 PyObject *make_capsule(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *read_capsule(PyObject *module, PyObject *capsule);
-extern const char make_capsule_doc[], read_capsule_doc[];
+PyObject *tensor_memory(PyObject *module, PyObject *capsule);
+/* DLPack's codes of devices, as constants of the module. */
+int add_dlpack_constants(PyObject *module);
+extern const char make_capsule_doc[], read_capsule_doc[], tensor_memory_doc[];
 
 #endif
