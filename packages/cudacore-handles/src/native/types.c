@@ -156,7 +156,7 @@ static int read_given(PyObject *given, type_entry *out) {
 }
 
 const char is_exchange_api_doc[] =
-    "is_exchange_api(object, /)\n--\n\n"
+    "is_exchange_api(capsule, /)\n--\n\n"
     "Return whether an object is a capsule with an exchange API of DLPack that can be used.";
 
 PyObject *types_is_exchange_api(PyObject *module, PyObject *object) {
