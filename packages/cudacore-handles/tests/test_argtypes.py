@@ -4,7 +4,9 @@ from __future__ import annotations
 import array
 import ctypes
 import enum
+import gc
 import struct
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -565,7 +567,46 @@ def test_numba_arrays(checked: list[tuple[int, int]]) -> None:
     assert one(cls(), 8, device=0) == bytes(8)
 
 
-@pytest.mark.parametrize("paths", [(), (("a",),), (("a",), "b"), (("a", 1), None), (("a", "b", "c"), None), ((), None), (("a",), ("b",), None)])
+def test_paths_through_properties_of_c_types() -> None:
+    """A property that is remembered would be asked of an object of another type, or kept when nobody has it."""
+
+    class Memory(ctypes.c_char * 7):  # type: ignore[misc]
+        nbytes = 7
+
+    def work() -> None:
+        class Array(np.ndarray):
+            pass
+
+        _native.register(Array, (("base", "nbytes"), None))
+        of_array, of_view = np.zeros(3).view(Array), np.asarray(memoryview(bytes(11))).view(Array)
+        other = Array((7,), np.uint8, Memory())
+        assert [type(value.base) for value in (of_array, other)] == [np.ndarray, Memory]
+        for _ in range(3):
+            assert one(of_array, 8) == struct.pack("=Q", 24)
+            assert one(other, 8) == struct.pack("=Q", 7)
+            assert one(of_view, 8) == struct.pack("=Q", 11)
+
+    def references() -> list[int]:
+        gc.collect()
+        return [sys.getrefcount(item) for item in (np.ndarray.base, np.ndarray.nbytes)]
+
+    work()
+    before = references()
+    work()
+    assert references() == before
+
+    class Empty(np.ndarray):
+        pass
+
+    _native.register(Empty, (("base", "nbytes"), None))
+    with pytest.raises(AttributeError, match="nbytes"):
+        one(np.ndarray.__new__(Empty, 1), 8)  # its base is None
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [(), (("a",),), (("a",), "b"), (("a", 1), None), (("a", "b", "c"), None), ((), None), (("a",), ("b",), None)],
+)
 def test_malformed_paths(paths: Any) -> None:
     """A wrong registration from within the package would crash at the first launch."""
     with pytest.raises(ValueError, match="code must have the names of the attributes"):

@@ -207,14 +207,47 @@ static int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from
   return store_checked(to, value, (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset, device);
 }
 
-/* Follows one attribute, or two; NULL with an exception. */
-static PyObject *follow(PyObject *object, PyObject *first, PyObject *second) {
-  PyObject *next = PyObject_GetAttr(object, first);
-  if (!next || !second)
-    return next;
-  PyObject *last = PyObject_GetAttr(next, second);
-  Py_DECREF(next);
-  return last;
+/* Remembers in the registry what the attributes of an array are found by. */
+static void learn(const state *st, PyObject *array, int step, PyObject *object) {
+  attribute *known = &types_find(st, Py_TYPE(array))->to_address[step];
+  PyTypeObject *type = Py_TYPE(object);
+  if (!known->name || known->type == type ||
+      (getattrofunc)PyType_GetSlot(type, Py_tp_getattro) != PyObject_GenericGetAttr)
+    return;
+  known->type = type; /* whatever it is: it is not asked about again and again */
+  known->get = NULL;
+  PyObject *old = known->property, *property = PyObject_GetAttr((PyObject *)type, known->name);
+  known = &types_find(st, Py_TYPE(array))->to_address[step]; /* Python code may have run */
+  if (property && known->type == type && known->property == old && Py_IS_TYPE(property, &PyGetSetDescr_Type)) {
+    known->get = (descrgetfunc)PyType_GetSlot(Py_TYPE(property), Py_tp_descr_get);
+    known->property = property;
+    property = old;
+  }
+  PyErr_Clear();
+  Py_XDECREF(property);
+}
+
+static PyObject *get(const state *st, PyObject *array, int step, PyObject *object, const attribute *known) {
+  PyObject *result;
+  if (known->type == Py_TYPE(object) && known->get) {
+    Py_INCREF(known->property); /* the type may be registered anew meanwhile */
+    result = known->get(known->property, object, (PyObject *)Py_TYPE(object));
+    Py_DECREF(known->property);
+  } else {
+    result = PyObject_GetAttr(object, known->name);
+    if (result && known->type != Py_TYPE(object))
+      learn(st, array, step, object);
+  }
+  return result;
+}
+
+static PyObject *address_by_path(const state *st, PyObject *array, const type_entry *how) {
+  PyObject *first = get(st, array, 0, array, &how->to_address[0]);
+  if (!first || !how->to_address[1].name)
+    return first;
+  PyObject *second = get(st, array, 1, first, &how->to_address[1]);
+  Py_DECREF(first);
+  return second;
 }
 
 /* The device of an array, by the second path that its type was registered with; -1 with an exception. */
@@ -222,7 +255,13 @@ static int device_by_path(PyObject *value, PyObject *path, int *out) {
   *out = DEVICE_UNKNOWN;
   if (path == Py_None)
     return 0;
-  PyObject *number = follow(value, PyTuple_GetItem(path, 0), PyTuple_Size(path) > 1 ? PyTuple_GetItem(path, 1) : NULL);
+  Py_INCREF(value);
+  PyObject *number = value;
+  for (Py_ssize_t i = 0; number && i < PyTuple_Size(path); i++) {
+    PyObject *next = PyObject_GetAttr(number, PyTuple_GetItem(path, i));
+    Py_DECREF(number);
+    number = next;
+  }
   *out = number ? (int)PyLong_AsLong(number) : -1;
   Py_XDECREF(number);
   return PyErr_Occurred() ? -1 : 0;
@@ -231,7 +270,7 @@ static int device_by_path(PyObject *value, PyObject *path, int *out) {
 static int pack_by_paths(const destination *to, PyObject *value, const type_entry *how) {
   uint64_t address = 0;
   int device = DEVICE_UNKNOWN;
-  PyObject *number = follow(value, how->names[0], how->names[1]);
+  PyObject *number = address_by_path(to->st, value, how);
   int status = number ? read_address(number, value, &address) : -1;
   Py_XDECREF(number);
   if (status == 0 && to->device >= 0)

@@ -133,6 +133,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   for (size_t i = 0; st->table && i <= st->mask; ++i) {
     Py_VISIT(st->table[i].weak);
     Py_VISIT(st->table[i].given);
+    Py_VISIT(st->table[i].to_address[0].property);
+    Py_VISIT(st->table[i].to_address[1].property);
   }
   Py_VISIT(st->resolver);
   Py_VISIT(st->forget);
@@ -153,8 +155,7 @@ static int clear(PyObject *module) {
     st->table[i] = (type_entry){0};
     if (old.type)
       --st->used;
-    Py_XDECREF(old.weak);
-    Py_XDECREF(old.given);
+    types_drop(&old);
   }
   Py_CLEAR(st->resolver);
   Py_CLEAR(st->forget);

@@ -68,6 +68,17 @@ typedef enum kind {
 #define CODE_HAS_VALUE 0x10000
 
 /*
+ * One attribute that leads to an array's address. Where it is a property that a C type computes, which instances cannot
+ * hide, the property is remembered with the type of the objects that have it: looking it up costs more than calling it.
+ */
+typedef struct attribute {
+  PyObject *name;     /* borrowed from the entry's `given` */
+  const void *type;   /* of objects whose property is known; only compared */
+  PyObject *property; /* a getset_descriptor */
+  descrgetfunc get;
+} attribute;
+
+/*
  * One registered type. The registry does not keep types alive: `weak` is a weak reference whose callback drops the
  * entry before the type's address can be reused. Built-in types are immortal and have none.
  */
@@ -76,7 +87,7 @@ typedef struct type_entry {
   PyObject *weak;
   PyObject *given;                          /* a converter, a capsule with an exchange API, or paths */
   dl_tensor_from_object tensor_from_object; /* of KIND_EXCHANGE */
-  PyObject *names[2];                       /* of KIND_PATHS, to the address; borrowed from `given`, NULL: no more */
+  attribute to_address[2];                  /* of KIND_PATHS; name NULL: no more */
   kind kind;
   uint32_t itemsize; /* what the parameter must have; 0: any size that suits the kind */
   bool has_value;
@@ -236,6 +247,8 @@ extern const char allocate_doc[], copy_doc[], fill_doc[];
 int types_reserve(state *st, size_t slots);
 /* Stores a new entry or replaces a type's old one. Takes over the references of `item`, also on failure. */
 int types_store(state *st, type_entry item);
+/* Gives back the references of an entry that is in no table any more. Runs Python code. */
+void types_drop(type_entry *entry);
 /* The slot of a type, or the free slot where it belongs. */
 type_entry *types_find(const state *st, const void *type);
 

@@ -32,10 +32,16 @@ int types_reserve(state *st, size_t slots) {
   return 0;
 }
 
+void types_drop(type_entry *entry) {
+  Py_XDECREF(entry->weak);
+  Py_XDECREF(entry->to_address[0].property);
+  Py_XDECREF(entry->to_address[1].property);
+  Py_XDECREF(entry->given);
+}
+
 int types_store(state *st, type_entry item) {
   if (2 * (st->used + 1) > st->mask + 1 && types_reserve(st, 2 * (st->mask + 1)) < 0) {
-    Py_XDECREF(item.weak);
-    Py_XDECREF(item.given);
+    types_drop(&item);
     return -1;
   }
   type_entry *slot = types_find(st, item.type);
@@ -43,8 +49,7 @@ int types_store(state *st, type_entry item) {
   *slot = item;
   if (!old.type)
     ++st->used;
-  Py_XDECREF(old.weak);
-  Py_XDECREF(old.given);
+  types_drop(&old);
   return 0;
 }
 
@@ -60,8 +65,7 @@ static void remove_slot(state *st, size_t hole) {
   }
   st->table[hole] = (type_entry){0};
   --st->used;
-  Py_XDECREF(old.weak);
-  Py_XDECREF(old.given);
+  types_drop(&old);
 }
 
 /* ---- telling the module about types ---- */
@@ -120,7 +124,7 @@ static bool read_exchange_api(PyObject *capsule, type_entry *out) {
 }
 
 static bool is_path(PyObject *names) {
-  const Py_ssize_t most = sizeof((type_entry *)NULL)->names / sizeof(PyObject *);
+  const Py_ssize_t most = sizeof((type_entry *)NULL)->to_address / sizeof(attribute);
   if (!PyTuple_Check(names) || PyTuple_Size(names) == 0 || PyTuple_Size(names) > most)
     return false;
   for (Py_ssize_t i = 0; i < PyTuple_Size(names); i++)
@@ -143,7 +147,7 @@ static int read_given(PyObject *given, type_entry *out) {
         (PyTuple_GetItem(given, 1) == Py_None || is_path(PyTuple_GetItem(given, 1)))) {
       PyObject *address = PyTuple_GetItem(given, 0);
       for (Py_ssize_t i = 0; i < PyTuple_Size(address); i++)
-        out->names[i] = PyTuple_GetItem(address, i);
+        out->to_address[i].name = PyTuple_GetItem(address, i);
       return 0;
     }
     PyErr_Format(
