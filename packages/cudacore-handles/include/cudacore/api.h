@@ -139,6 +139,12 @@ typedef struct cch_api {
   size_t (*bundle_count)(const cch_bundle *bundle);
   cch_bundle *(*bundle_ref)(cch_bundle *bundle);
   void (*bundle_unref)(cch_bundle *bundle);
+  void (*error_get)(cch_error_record *out);
+  int (*event_wrap_in)(cch_event **out, CUevent raw, cch_context *context, void *owner, cch_release_fn release);
+  void (*pool_location)(int *type, int *id, const cch_pool *pool);
+  int (*pool_alloc_type)(const cch_pool *pool);
+  cch_stream *(*deviceptr_stream_ref)(cch_deviceptr *ptr);
+  const void *(*deviceptr_backing)(const cch_deviceptr *ptr);
 } cch_api;
 
 /**
