@@ -173,18 +173,23 @@ int cch__registry_claim(void **out, void *opaque, const void *value, size_t size
   registry *r = &registries[box->kind];
   key k = value_key(value, size);
   int status = 0;
+  bool settled = false;
   pthread_mutex_lock(&r->lock);
   while ((found = *entry_of(r, k)) != NULL && (found->claimed || !cch__box_try_ref(found))) {
-    if (found->claimed || !atomic_load_explicit(&found->queued, memory_order_relaxed)) {
-      pthread_cond_wait(&r->changed, &r->lock); /* a thread makes or destroys it */
+    bool queued = atomic_load_explicit(&found->queued, memory_order_relaxed);
+    if (found->claimed || (settled && !queued)) {
+      pthread_cond_wait(&r->changed, &r->lock); /* another thread makes or destroys it */
       continue;
     }
-    /* It is dead and queued: whoever needs the value destroys it, or learns that it cannot be. */
+    /* It is dead, and perhaps nobody's but ours to destroy: queued, or what this very thread is about to. */
     found->refused_by = 0;
     pthread_mutex_unlock(&r->lock);
-    bool settled = cch__reclaim_settle();
+    bool can = cch__reclaim_settle();
+    settled = true;
     pthread_mutex_lock(&r->lock);
-    if (!settled || ((found = *entry_of(r, k)) != NULL && found->refused_by == cch__thread())) {
+    found = *entry_of(r, k);
+    if (found != NULL && atomic_load_explicit(&found->queued, memory_order_relaxed) &&
+        (!can || found->refused_by == cch__thread())) {
       status = cch__fail_driver(CUDA_ERROR_NOT_PERMITTED, operation);
       break;
     }
