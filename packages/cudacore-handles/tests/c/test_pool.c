@@ -40,7 +40,7 @@ static void config_says_its_size(void) {
   FAILS(CCH_EINVAL, cch_pool_create(&pool, NULL));
   struct {
     cch_pool_config now;
-    int later;
+    uint64_t later;
   } larger = {config(0), 1};
   larger.now.size = sizeof larger;
   FAILS(CCH_EINVAL, cch_pool_create(&pool, &larger.now)); /* it asks for what nobody here knows */
