@@ -53,6 +53,12 @@ void cch_error_get(cch_error_record *out) {
   out->size = size;
 }
 
+void cch_error_restore(const cch_error *error) {
+  last_error = (cch_error_record){.domain = error->domain, .code = error->code};
+  memcpy(last_error.operation, error->operation, sizeof last_error.operation);
+  memcpy(last_error.message, error->message, sizeof last_error.message);
+}
+
 void cch_error_clear(void) { memset(&last_error, 0, sizeof last_error); }
 
 static cch_error_record *fill(int domain, int code, const char *operation) {

@@ -26,6 +26,10 @@ typedef enum cch_status {
   CCH_EGONE = -8      /**< the resource was destroyed by its owner: cch_is_valid() */
 } cch_status;
 
+/** Answers of the driver that callers tell apart from failures, with CUDA's numbers. */
+#define CCH_NOT_READY 600       /**< CUDA_ERROR_NOT_READY: the work is not done yet */
+#define CCH_INVALID_CONTEXT 201 /**< CUDA_ERROR_INVALID_CONTEXT: no context is current */
+
 /** Whose code a cch_error holds. */
 typedef enum cch_domain {
   CCH_DOMAIN_NONE = 0,
@@ -60,6 +64,10 @@ CCH_EXPORT void cch_error_get(cch_error_record *out);
 
 /** Forgets the calling thread's last failure. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_error_clear(void);
+
+/** Puts back a record that cch_error_last() gave, on the same thread: for those who run other code before the failure
+ * that it is of has been looked at. Destructor-safe. @since 0.1 */
+CCH_EXPORT void cch_error_restore(const cch_error *error);
 
 /** Name of a code: "CCH_ENOMEM", or the driver's own, such as "CUDA_ERROR_INVALID_VALUE". Never NULL. @since 0.1 */
 CCH_EXPORT const char *cch_error_name(int code);

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._context import Context, borrowed_context, current_context_box
-from cudacore_handles._errors import CUDAError, call_driver, check, closed, raise_last, raise_status
-from cudacore_handles._event import DEFAULT_FLAGS, Event, EventOptions
+from cudacore_handles._context import Context, current_context
+from cudacore_handles._errors import check
+from cudacore_handles._event import Event, EventOptions
+from cudacore_handles._handle import adopt, hold
+from cudacore_handles._not_yet import NotYet
 from cudacore_handles._stream import IsStreamType, Stream, StreamOptions, default_stream
 
 if TYPE_CHECKING:
@@ -18,10 +22,7 @@ if TYPE_CHECKING:
     from cudacore_handles._device_properties import DeviceProperties
     from cudacore_handles._memory import MemoryResource
 
-_INVALID_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
-_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75
-_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
-_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115
+_TEXT_SIZE = 256  # more than the name of any device
 
 
 class ComputeCapability(NamedTuple):
@@ -29,15 +30,6 @@ class ComputeCapability(NamedTuple):
 
     major: int
     minor: int
-
-
-# What hot methods call, looked up once.
-_current_device = lib.cudacore_current_device
-_event_create = lib.cudacore_event_create
-_event_unref = lib.cch_event_unref
-_gc = ffi.gc
-_new = object.__new__
-_set_current = lib.cch_context_set_current
 
 
 class _Thread(threading.local):
@@ -73,16 +65,23 @@ class Device:
         When there is no device of that ordinal.
     """
 
-    __slots__ = ("__weakref__", "_box", "_id", "_memory_resource", "_properties")
+    __slots__ = ("__weakref__", "_id", "_memory_resource", "_primary", "_properties")
     _id: int
-    _box: Any  # the primary context, retained at first use; None before
+    _primary: Context | None  # retained at first use
     _memory_resource: MemoryResource | None
     _properties: DeviceProperties | None
 
+    create_context = NotYet()
+    create_mipmapped_array = NotYet()
+    create_opaque_array = NotYet()
+    create_surface_object = NotYet()
+    create_texture_object = NotYet()
+    resources = NotYet()
+    to_system_device = NotYet()
+
     def __new__(cls, device_id: Device | int | None = None) -> Device:
         if device_id is None:
-            current: int = _current_device()
-            device_id = current if current >= 0 else _first_device()
+            device_id = max(_native.current_device(), 0)
         elif type(device_id) is not int:
             return _find(device_id)
         try:
@@ -127,9 +126,7 @@ class Device:
             return self._set_context(ctx)
         if _thread_contexts_used:
             _thread.contexts.pop(self._id, None)
-        status = _set_current(self._box or self._retain())
-        if status:
-            raise_status(status)
+        _native.set_current(self._primary or self._retain())
         return None
 
     def create_stream(self, obj: IsStreamType | None = None, options: StreamOptions | None = None) -> Stream:
@@ -143,13 +140,15 @@ class Device:
             Options of a new stream; an error together with `obj`.
         """
         if obj is None:
-            return Stream._create(self._context_box(), options)
+            return Stream._create(self._target(), options)
         if options is not None:
-            raise TypeError("options are for a new stream: give either obj or options")
+            raise ValueError("obj and options cannot be both specified: options are for a new stream")
         if not hasattr(obj, "__cuda_stream__"):
-            raise TypeError(f"obj must have __cuda_stream__; {type(obj).__name__} has not")
+            hint = f"; write options={type(obj).__name__}(...)" if isinstance(obj, (StreamOptions, Mapping)) else ""
+            raise TypeError(f"obj must have __cuda_stream__; {type(obj).__name__} has not{hint}")
         stream = Stream._from_protocol(obj)
-        context = lib.cch_stream_context(stream._box)
+        box = hold(stream)
+        context = lib.cch_stream_context(box)
         if context and lib.cch_context_device(context) != self._id:
             raise ValueError(f"obj is a stream of device {lib.cch_context_device(context)}, not of device {self._id}")
         return stream
@@ -162,15 +161,7 @@ class Device:
         options : EventOptions, optional
             How it behaves. Default: no timing, no blocking.
         """
-        # Without detours where there is nothing to choose from: events are made often.
-        if options is None and not _thread_contexts_used and self._box is not None:
-            box = _event_create(self._box, DEFAULT_FLAGS)
-            if box:
-                event = _new(Event)
-                event._box = _gc(box, _event_unref)
-                return event
-            raise_last()
-        return Event._create(self._context_box(), options)
+        return Event._create(self._target(), options)
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
         """Allocate memory from the device's :attr:`memory_resource`.
@@ -186,50 +177,56 @@ class Device:
 
     def sync(self) -> None:
         """Wait until all work on the device's context is done (cuCtxSynchronize)."""
-        check(lib.cch_context_synchronize(self._context_box()))
+        check(lib.cch_context_synchronize(hold(self._target())))
 
     def can_access_peer(self, peer: Device | int) -> bool:
-        """Return whether kernels of this device can use memory of another (cuDeviceCanAccessPeer)."""
-        return bool(call_driver("cuDeviceCanAccessPeer", self._id, Device(peer)._id))
+        """Return whether kernels of this device can use memory of another (cuDeviceCanAccessPeer).
+
+        They can use the device's own.
+        """
+        other = Device(peer)._id
+        out = ffi.new("int *")
+        check(lib.cch_device_can_access_peer(out, self._id, other))
+        return other == self._id or bool(out[0])
 
     def create_graph_builder(self) -> Any:
         """Create a graph builder that captures a stream of its own. Needs the package ``cudacore-graph``."""
         return graph_module().GraphBuilder._init(stream=self.create_stream())
 
-    def _retain(self) -> Any:
+    def _retain(self) -> Context:
         out = ffi.new("cch_context **")
         check(lib.cch_context_primary(out, self._id))
-        self._box = ffi.gc(out[0], lib.cch_context_unref)
-        return self._box
+        self._primary = context = adopt(Context, out[0])
+        return context
 
-    def _context_box(self) -> Any:
-        """The context that the device's methods act on."""
+    def _target(self) -> Context:
+        """The context that the device's methods act on; not to be closed."""
         if _thread_contexts_used:
             context = _thread.contexts.get(self._id)
-            if context is not None and context._box is not None:
-                return context._box
-        return self._box or self._retain()
+            if context is not None and not context.is_closed:
+                return context
+        return self._primary or self._retain()
 
     def _set_context(self, ctx: Context) -> Context | None:
         global _thread_contexts_used
         if not isinstance(ctx, Context):
             raise TypeError(f"ctx must be a Context, not {type(ctx).__name__}")
-        if ctx._box is None:
-            raise closed(ctx)
-        if lib.cch_context_device(ctx._box) != self._id:
-            raise ValueError(f"ctx is a context of device {lib.cch_context_device(ctx._box)}, not of device {self._id}")
-        previous = current_context_box()
-        check(lib.cch_context_set_current(ctx._box))
+        box = hold(ctx)
+        if lib.cch_context_device(box) != self._id:
+            raise ValueError(f"ctx is a context of device {lib.cch_context_device(box)}, not of device {self._id}")
+        previous = current_context()
+        _native.set_current(ctx)
         _thread.contexts.pop(self._id, None)
-        if not lib.cch_context_is_primary(ctx._box):
+        if not lib.cch_context_is_primary(box):
             _thread_contexts_used = True
             _thread.contexts[self._id] = ctx
-        return borrowed_context(previous) if previous is not None else None
+        return previous
 
-    def _attribute(self, attribute: int) -> int:
-        out = ffi.new("int *")
-        check(lib.cch_device_attribute(out, attribute, self._id))
-        return int(out[0])
+    def _text(self, function: Any) -> str:
+        """Ask a function of the library that writes text."""
+        out = ffi.new("char[]", _TEXT_SIZE)
+        check(function(out, _TEXT_SIZE, self._id))
+        return str(ffi.string(out).decode())
 
     @property
     def device_id(self) -> int:
@@ -239,24 +236,20 @@ class Device:
     @property
     def name(self) -> str:
         """str: The device's name, such as ``"NVIDIA H200"`` (cuDeviceGetName)."""
-        name: bytes = call_driver("cuDeviceGetName", 256, self._id)
-        return name.split(b"\0", 1)[0].decode()
+        return self._text(lib.cch_device_name)
 
     @property
     def uuid(self) -> str:
         """str: The device's UUID, in the form 8-4-4-4-12 (cuDeviceGetUuid)."""
-        from cuda.bindings import driver
-
-        # The older function gives a MIG instance the UUID of its GPU; the newer took its place in CUDA 13.
-        function = "cuDeviceGetUuid_v2" if hasattr(driver, "cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
-        digits = bytes(call_driver(function, self._id).bytes).hex()
+        out = ffi.new("unsigned char[16]")
+        check(lib.cch_device_uuid(out, self._id))
+        digits = bytes(out).hex()
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
     @property
     def pci_bus_id(self) -> str:
         """str: PCI address, ``domain:bus:device.function`` (cuDeviceGetPCIBusId)."""
-        bus_id: bytes = call_driver("cuDeviceGetPCIBusId", 32, self._id)
-        return bus_id.split(b"\0", 1)[0].decode()
+        return self._text(lib.cch_device_pci_bus_id)
 
     @property
     def properties(self) -> DeviceProperties:
@@ -270,9 +263,8 @@ class Device:
     @property
     def compute_capability(self) -> ComputeCapability:
         """ComputeCapability: Version of its architecture, such as ``(9, 0)``."""
-        return ComputeCapability(
-            self._attribute(_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR), self._attribute(_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
-        )
+        properties = self.properties
+        return ComputeCapability(properties.compute_capability_major, properties.compute_capability_minor)
 
     @property
     def arch(self) -> str:
@@ -283,7 +275,8 @@ class Device:
     @property
     def context(self) -> Context:
         """Context: The context that the device's methods act on: the primary one, unless another was set."""
-        return borrowed_context(self._context_box())
+        # Each caller gets an object of its own to close.
+        return Context._adopt(self._target()._reference())
 
     @property
     def memory_resource(self) -> MemoryResource:
@@ -294,7 +287,7 @@ class Device:
         if self._memory_resource is None:
             from cudacore_handles._memory import DeviceMemoryResource, _SynchronousMemoryResource
 
-            pools = self._attribute(_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)
+            pools = self.properties.memory_pools_supported
             self._memory_resource = DeviceMemoryResource(self) if pools else _SynchronousMemoryResource(self._id)
         return self._memory_resource
 
@@ -316,16 +309,6 @@ class Device:
 _thread_contexts_used = False
 
 
-def _first_device() -> int:
-    """What Device() means where it has failed to ask for the current device: 0 if there just is none."""
-    try:
-        raise_last()
-    except CUDAError as error:
-        if error.code != _INVALID_CONTEXT:
-            raise
-    return 0
-
-
 def _count() -> int:
     out = ffi.new("int *")
     check(lib.cch_device_count(out))
@@ -341,14 +324,15 @@ def _find(device_id: object) -> Device:
     ordinal = device_id.__index__()
     count = _count()
     if not 0 <= ordinal < count:
-        devices = f"{count} devices, 0 to {count - 1}" if count > 1 else f"{count} device"
-        raise ValueError(f"device_id is {ordinal}, and this machine has {devices}")
+        bounds = ">= 0" if ordinal < 0 else f"within [0, {count})"
+        devices = f"{count} device" + "s" * (count != 1)
+        raise ValueError(f"device_id must be {bounds}, got {ordinal}: this machine has {devices}")
     with _devices_lock:
         device = _devices.get(ordinal)
         if device is None:
             device = object.__new__(Device)
             device._id = ordinal
-            device._box = None
+            device._primary = None
             device._memory_resource = None
             device._properties = None
             _devices[ordinal] = device

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cudacore_handles import _native
 from cudacore_handles._buffer import Buffer, check_size
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._context import current_context_box
+from cudacore_handles._context import current_context
 from cudacore_handles._device import Device
-from cudacore_handles._errors import call_driver, check, closed, raise_last
+from cudacore_handles._errors import CUDAError, call_driver, check, closed
+from cudacore_handles._handle import address, adopt, hold
+from cudacore_handles._options import as_options
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 
 if TYPE_CHECKING:
@@ -19,16 +22,12 @@ if TYPE_CHECKING:
 
     from cuda.bindings import driver
 
-    from cudacore_handles._pool_attributes import PeerAccessibleBySetProxy, _MemPoolAttributes
+    from cudacore_handles._peer_access import PeerAccessibleBySetProxy
+    from cudacore_handles._pool_attributes import _MemPoolAttributes
 
 _MEMHOSTALLOC_PORTABLE = 1  # pinned for every context
 _LOCATION_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
-# What hot methods call, looked up once.
-_allocate = lib.cudacore_allocate
-_gc = ffi.gc
-_new = object.__new__
-_unref = lib.cch_deviceptr_unref
-_address = lib.cch_deviceptr_raw
+_MOST_BYTES = 2**63
 
 
 class MemoryResource:
@@ -95,10 +94,13 @@ class DeviceMemoryResource(MemoryResource):
         memory for reuse, unless somebody set its release threshold already.
     """
 
-    _box: Any
+    _pool: _native.Handle
 
-    def __init__(self, device_id: Device | int, options: DeviceMemoryResourceOptions | None = None) -> None:
-        self._box = None
+    def __init__(
+        self,
+        device_id: Device | int,
+        options: DeviceMemoryResourceOptions | Mapping[str, Any] | None = None,
+    ) -> None:
         self._device_id = Device(device_id).device_id
         self._is_handle_owned = options is not None
         out = ffi.new("cch_pool **")
@@ -107,11 +109,28 @@ class DeviceMemoryResource(MemoryResource):
         else:
             config = _pool_config(options, self._device_id)
             check(lib.cch_pool_create(out, config))
-        self._box = ffi.gc(out[0], lib.cch_pool_unref)
+        self._pool = adopt(_native.Handle, out[0])
         self._keep_freed_memory()
 
+    @classmethod
+    def _init(cls, pool: _native.Handle) -> DeviceMemoryResource:
+        """Make one of a pool that somebody else made."""
+        self = cls.__new__(cls)
+        self._pool = pool
+        self._device_id = lib.cch_pool_device(hold(pool))
+        self._is_handle_owned = False
+        if self._device_id < 0:
+            raise TypeError("the pool is of host memory; a DeviceMemoryResource is made of a device's")
+        return self
+
+    def __cudacore_handle__(self) -> object:
+        """Return the pool for extension modules: a capsule with a reference of its own."""
+        if self.is_closed:
+            raise closed(self)
+        return self._pool.__cudacore_handle__()
+
     def __repr__(self) -> str:
-        state = " closed" if self._box is None else f" of device {self._device_id}"
+        state = " closed" if self.is_closed else f" of device {self._device_id}"
         return f"<DeviceMemoryResource{state}>"
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
@@ -120,27 +139,26 @@ class DeviceMemoryResource(MemoryResource):
         Parameters
         ----------
         size : int
-            Bytes, at least 1.
+            Bytes; a buffer of 0 bytes has no memory.
         stream : Stream
             The stream that the allocation, and later the free, is ordered on.
+
+        Raises
+        ------
+        CUDAError
+            When the device, or the pool, has no such memory left.
         """
-        if type(size) is not int:
+        if type(size) is not int or not 0 < size < _MOST_BYTES:
             size = check_size(size)
+        if self.is_closed:
+            raise closed(self)
+        if size == 0:
+            return empty_buffer(self, stream)
         try:
-            box = _allocate(self._box, size, stream._box)  # type: ignore[union-attr]
-        except (TypeError, AttributeError, OverflowError):
-            box = self._allocate_checked(size, stream)
-        if not box:
-            check_size(size)
-            raise_last()
-        # Buffer._init(), without the call.
-        buffer = _new(Buffer)
-        buffer._box = _gc(box, _unref)
-        buffer._ptr = _address(box)
-        buffer._size = size
-        buffer._mr = self
-        buffer._owner = buffer._attributes = None
-        return buffer
+            return _native.allocate(Buffer, self._pool, size, stream, self)
+        except CUDAError as error:
+            error.hint = error.hint or f"{size:,} bytes were asked of device {self._device_id}"
+            raise
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Free memory that was allocated from a pool by other means (cuMemFreeAsync)."""
@@ -149,47 +167,29 @@ class DeviceMemoryResource(MemoryResource):
 
     def close(self) -> None:
         """Give up the pool. Calling it again does nothing; it goes when its last buffer does (cuMemPoolDestroy)."""
-        self._box = None
-
-    def _allocate_checked(self, size: object, stream: object) -> Any:
-        """What :meth:`allocate` does with arguments that need a second look."""
-        if self._box is None:
-            raise closed(self)
-        nbytes = check_size(size)
-        accepted = Stream_accept(stream, allow_stream_protocol=True)
-        return _allocate(self._box, nbytes, accepted._box)
+        self._pool.close()
 
     def _keep_freed_memory(self) -> None:
         """Have the pool keep what is freed, unless somebody has set how much it keeps."""
-        from cuda.bindings import driver
-
-        attribute = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        # The device's resource is made at its first use, which may be in a capture: asking for a pool's attributes
-        # there would invalidate the capture, if it were not for the relaxed mode.
-        relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        mode = call_driver("cuThreadExchangeStreamCaptureMode", relaxed)
-        try:
-            if self.attributes.release_threshold == 0:
-                most = driver.cuuint64_t(2**64 - 1)
-                call_driver("cuMemPoolSetAttribute", self.handle, attribute, most)
-        finally:
-            call_driver("cuThreadExchangeStreamCaptureMode", mode)
+        attributes = self.attributes
+        if attributes.release_threshold == 0:
+            attributes._set_release_threshold(2**64 - 1)
 
     @property
     def attributes(self) -> _MemPoolAttributes:
         """Attributes of the pool (cuMemPoolGetAttribute)."""
         from cudacore_handles._pool_attributes import _MemPoolAttributes
 
-        if self._box is None:
+        if self.is_closed:
             raise closed(self)
         return _MemPoolAttributes._init(self)
 
     @property
     def peer_accessible_by(self) -> PeerAccessibleBySetProxy:
         """Set of the other devices whose kernels can use the memory; can be assigned (cuMemPoolSetAccess)."""
-        from cudacore_handles._pool_attributes import PeerAccessibleBySetProxy
+        from cudacore_handles._peer_access import PeerAccessibleBySetProxy
 
-        if self._box is None:
+        if self.is_closed:
             raise closed(self)
         return PeerAccessibleBySetProxy._init(self)
 
@@ -205,16 +205,16 @@ class DeviceMemoryResource(MemoryResource):
     @property
     def handle(self) -> driver.CUmemoryPool:
         """cuda.bindings.driver.CUmemoryPool: The pool for ``cuda.bindings``."""
-        if self._box is None:
+        if self.is_closed:
             raise closed(self)
         from cuda.bindings import driver
 
-        return driver.CUmemoryPool(int(ffi.cast("uintptr_t", lib.cch_pool_raw(self._box))))
+        return driver.CUmemoryPool(self._pool._raw)
 
     @property
     def is_closed(self) -> bool:
         """bool: Whether :meth:`close` was called."""
-        return self._box is None
+        return self._pool.is_closed
 
     @property
     def is_handle_owned(self) -> bool:
@@ -256,18 +256,19 @@ class LegacyPinnedMemoryResource(MemoryResource):
         Parameters
         ----------
         size : int
-            Bytes, at least 1.
+            Bytes; a buffer of 0 bytes has no memory.
         stream : Stream, optional
             A stream to wait for before the memory is freed. Default None.
         """
-        context = current_context_box()
-        if context is None:
-            context = Device()._context_box()
+        context = current_context() or Device().context
         out = ffi.new("cch_deviceptr **")
         nbytes = check_size(size)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        check(lib.cch_deviceptr_alloc_host(out, context, nbytes, _MEMHOSTALLOC_PORTABLE))
-        buffer = Buffer._init(out[0], lib.cch_deviceptr_raw(out[0]), nbytes, self)
+        if nbytes == 0:
+            return empty_buffer(self, stream)
+        status = lib.cch_deviceptr_alloc_host(out, hold(context), nbytes, _MEMHOSTALLOC_PORTABLE)
+        check(status, hint=f"{nbytes:,} bytes of page-locked host memory were asked for")
+        buffer = Buffer._adopt_memory(address(out[0]), self, None)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
         return buffer
@@ -305,8 +306,11 @@ class _SynchronousMemoryResource(MemoryResource):
         out = ffi.new("cch_deviceptr **")
         nbytes = check_size(size)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        check(lib.cch_deviceptr_alloc(out, Device(self._device_id)._context_box(), nbytes))
-        buffer = Buffer._init(out[0], lib.cch_deviceptr_raw(out[0]), nbytes, self)
+        if nbytes == 0:
+            return empty_buffer(self, stream)
+        status = lib.cch_deviceptr_alloc(out, hold(Device(self._device_id)._target()), nbytes)
+        check(status, hint=f"{nbytes:,} bytes were asked of device {self._device_id}")
+        buffer = Buffer._adopt_memory(address(out[0]), self, None)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
         return buffer
@@ -333,9 +337,17 @@ class _SynchronousMemoryResource(MemoryResource):
         return self._device_id
 
 
-def _pool_config(options: DeviceMemoryResourceOptions, device_id: int) -> Any:
-    if not isinstance(options, DeviceMemoryResourceOptions):
-        raise TypeError(f"options must be a DeviceMemoryResourceOptions, not {type(options).__name__}")
+def empty_buffer(mr: MemoryResource, stream: Stream | IsStreamType | None) -> Buffer:
+    """Return a buffer of 0 bytes, which has no memory."""
+    if stream is not None:
+        Stream_accept(stream, allow_stream_protocol=True)
+    out = ffi.new("cch_deviceptr **")
+    check(lib.cch_deviceptr_wrap(out, 0, 0, ffi.NULL, ffi.NULL, ffi.NULL))
+    return Buffer._adopt_memory(address(out[0]), mr, None)
+
+
+def _pool_config(given: DeviceMemoryResourceOptions | Mapping[str, Any], device_id: int) -> Any:
+    options = as_options(DeviceMemoryResourceOptions, given)
     if options.ipc_enabled:
         raise NotImplementedError(
             "DeviceMemoryResourceOptions.ipc_enabled: memory shared between processes is not supported yet"
@@ -344,5 +356,5 @@ def _pool_config(options: DeviceMemoryResourceOptions, device_id: int) -> Any:
     config.size = ffi.sizeof("cch_pool_config")
     config.location_type = _LOCATION_DEVICE
     config.location_id = device_id
-    config.max_size = check_size(options.max_size, least=0)
+    config.max_size = check_size(options.max_size)
     return config

@@ -26,7 +26,7 @@ PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_ssize_t 
   return handle_make(st, (PyTypeObject *)arguments[0], event);
 }
 
-static PyObject *sync(PyObject *self, PyObject *nothing) {
+static PyObject *synchronize(PyObject *self, PyObject *nothing) {
   (void)nothing;
   cch_event *event = handle_hold(self);
   if (event == NULL)
@@ -91,7 +91,7 @@ static PyObject *subtract(PyObject *left, PyObject *right) {
 }
 
 static PyMethodDef methods[] = {
-    {"sync", sync, METH_NOARGS,
+    {"sync", synchronize, METH_NOARGS,
      "sync($self, /)\n--\n\n"
      "Wait until the work recorded in the event is done (cuEventSynchronize).\n"
      "\n"

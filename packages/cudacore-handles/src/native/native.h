@@ -3,32 +3,49 @@
 #define CUDACORE_NATIVE_H
 
 /*
- * The extension module cudacore_handles._native: pack.c turns Python values into a kernel's argument block, types.c
- * knows how the values of a type are packed, launch.c gives blocks to the handle library, module.c is the module.
+ * The extension module cudacore_handles._native: what is called so often that the way through cffi would cost more than
+ * the work, and what must talk to CPython directly.
  *
- * Launching is the hottest code of the package and packs every argument, so it is the one place that talks to
- * CPython directly. Limited API of Python 3.10: one binary for every later version.
+ *   handle.c    the base class of all faces: one reference to a box
+ *   capsule.c   capsules with handles, for other extension modules
+ *   runtime.c   Python objects that boxes own, and where they are released
+ *   event.c, stream.c, buffer.c    the hot halves of those faces
+ *   types.c, pack.c                Python values into a kernel's argument block
+ *   numbers.c, arrays.c            the values of each sort
+ *   owners.c    what the packed values point into
+ *   launch.c, prepared.c           launches, with the hot half of Kernel and LaunchConfig
+ *   dlpack.c    DLPack tensors
+ *   module.c    the module object
+ *
+ * The C library's calls release the GIL, so anybody may close anything meanwhile. The rule is: a box is read from its
+ * face and referenced (handle_hold) without running Python code in between; the reference then holds it.
+ *
+ * Limited API of Python 3.10: one binary for every later version.
  */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <structmember.h>
 
+#include "dlpack.h"
+
+#include <cudacore/cudacore.h>
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
   BLOCK_MAX = 65536,  /* bytes of the largest argument block; CUDA's own limit is below */
   SCRATCH_SIZE = 4096 /* blocks up to this size are packed on the stack (kernels of CUDA 12 end there) */
 };
 
-/* The parameters of a kernel: the bytes of an array of cch_param, from a bytes object. */
-typedef struct layout {
-  const char *data;
-  Py_ssize_t count;
-  uint64_t total; /* end of the last parameter */
-} layout;
+#define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
 
-/* How the values of a type are packed. The first six are public, as module constants. */
+/* ---- the module's state ---- */
+
+/* How the values of a type are packed. The first ones are public, as module constants. */
 typedef enum kind {
   KIND_SIGNED,
   KIND_UNSIGNED,
@@ -36,13 +53,19 @@ typedef enum kind {
   KIND_COMPLEX,
   KIND_BOOL,
   KIND_POINTER,
+  KIND_ARRAY, /* __cuda_array_interface__, or what the array functions make of it */
   KIND_PUBLIC_COUNT,
   KIND_CONVERTER = KIND_PUBLIC_COUNT,
+  KIND_EXCHANGE, /* DLPack's C exchange API */
+  KIND_PATHS,    /* attributes that have the address and the device */
   KIND_NONE,
   KIND_BYTES,
   KIND_BYTEARRAY,
   KIND_MEMORYVIEW,
 } kind;
+
+/* Flag of a code: a value's `value` is packed in its place. */
+#define CODE_HAS_VALUE 0x10000
 
 /*
  * One registered type. The registry does not keep types alive: `weak` is a weak reference whose callback drops the
@@ -51,17 +74,39 @@ typedef enum kind {
 typedef struct type_entry {
   const void *type; /* the key, borrowed; NULL: a free slot */
   PyObject *weak;
-  PyObject *converter; /* of KIND_CONVERTER */
+  PyObject *given;                          /* a converter, a capsule with an exchange API, or paths */
+  dl_tensor_from_object tensor_from_object; /* of KIND_EXCHANGE */
   kind kind;
   uint32_t itemsize; /* what the parameter must have; 0: any size that suits the kind */
+  bool has_value;
 } type_entry;
 
-/* What launch.c is told about the Python faces, by set_faces(). */
+/* What the Python half of the package tells this one, by set_face(): classes, and functions for what is not hot. */
+#define FACES(X)                                                                                                       \
+  X(closed)            /* (face) -> the exception for the use of a closed object */                                    \
+  X(closed_error)      /* its class */                                                                                 \
+  X(raise_status)      /* (status): raises for a failed call of the library */                                         \
+  X(raise_not_elapsed) /* (end, start, status): the same for a time that cannot be had */                              \
+  X(stream)            /* the class Stream */                                                                          \
+  X(accept_stream)     /* (object) -> the Stream that it stands for */                                                 \
+  X(event)             /* the class Event */                                                                           \
+  X(new_event)         /* (stream, options) -> a new Event in a stream's context */                                    \
+  X(buffer)            /* the class Buffer */                                                                          \
+  X(free_memory)       /* (memory resource, address, size, address of the stream's box or 0) */                        \
+  X(config)            /* the class LaunchConfig */                                                                    \
+  X(kernel)            /* the class Kernel */                                                                          \
+  X(launch_checked)    /* launches what the fast path cannot, or says what is wrong with it */                         \
+  X(explain)           /* (status, config, kernel): raises for a launch that was refused */                            \
+  X(read_array)        /* (array, size) -> what arrays.c cannot read itself, see there */                              \
+  X(check_device)      /* (value, address, device): raises for memory that the device cannot reach */
+
 typedef struct faces {
-  PyObject *stream, *config, *kernel; /* the classes */
-  PyObject *launch_checked;           /* launches what the fast path cannot, or says what is wrong with it */
-  PyObject *explain;                  /* raises for a launch that was refused */
+#define FACE(name) PyObject *name;
+  FACES(FACE)
+#undef FACE
 } faces;
+
+typedef struct runtime runtime;
 
 typedef struct state {
   type_entry *table; /* how types are packed: open addressing, linear probing, at most half full */
@@ -70,9 +115,119 @@ typedef struct state {
   PyObject *resolver;
   PyObject *forget; /* the module's _forget, the callback of the weak references */
   faces faces;
-  /* Names of attributes, interned. */
-  PyObject *ptr_name, *address_name, *layout_name, *shared_allowed_name, *shared_device_name;
+  runtime *runtime;
+  PyTypeObject *handle_type, *event_type, *stream_type, *buffer_type, *kernel_type, *config_type;
+  PyObject *ptr_name, *value_name, *interface_name, *data_name; /* of attributes, interned */
 } state;
+
+PyObject *set_face(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char set_face_doc[];
+
+/* Raises for a failed call of the library on this thread just now; returns NULL. */
+PyObject *raise_status(const state *st, int status);
+
+/* Makes a type of a specification and adds it to the module; NULL with an exception. The reference is the caller's. */
+PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base);
+
+/* Checks the number of arguments of a function of the module; -1 with an exception. */
+int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected);
+
+/*
+ * Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function into `out`, by their names; those that are not given
+ * stay as they are. The first `positional` names can be given by position. -1 with an exception.
+ */
+int sort_arguments(const char *function, const char *const *names, Py_ssize_t wanted, Py_ssize_t positional,
+                   PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **out);
+
+/* ---- handle.c: the base class of all faces ---- */
+
+typedef struct handle {
+  PyObject_HEAD const state *st; /* NULL in an object that nothing here has made */
+  void *box;                     /* one reference; NULL once closed */
+  uintptr_t raw;                 /* the CUDA handle or address, which outlives closing: objects keep their hash */
+  int kind;                      /* cch_kind of the box */
+} handle;
+
+int add_handle_type(PyObject *module, state *st);
+
+/* A new face that takes over one reference to a box, also on failure: NULL with an exception. */
+PyObject *handle_make(const state *st, PyTypeObject *type, void *box);
+
+/* A new reference to the box of a face, which the caller knows to be a handle; NULL with an exception when closed. */
+void *handle_hold(PyObject *face);
+
+/* Gives back a box's reference where it may be the last: the driver may be entered, and wait. NULL does nothing. */
+void box_let_go(void *box);
+
+/* Closes a face: nothing when it is closed. Runs Python code: owners are released. */
+void handle_close(handle *self);
+
+/* What every deallocator of a face ends with. */
+void handle_dealloc(PyObject *object);
+
+/* Whether an object is a face, of any kind. */
+bool is_handle(const state *st, PyObject *object);
+
+/* ---- capsule.c: handles for other extension modules ---- */
+
+/* __cudacore_handle__() of a face. */
+PyObject *handle_capsule(PyObject *face, PyObject *nothing);
+PyObject *open_handle_capsule(PyObject *module, PyObject *capsule);
+extern const char open_handle_capsule_doc[];
+
+/* Adds the capsule of the library's function table. */
+int add_api_capsule(PyObject *module);
+
+/* ---- runtime.c: Python objects that boxes own ---- */
+
+/*
+ * An owner: a Python object that a box keeps alive, or a memory resource that frees a box's memory. It is released by
+ * the interpreter that it is of, never by the thread on which its box happens to die: that one queues it and goes on,
+ * so nothing ever waits for the GIL in a destructor, and what is of an interpreter that has ended is left alone.
+ */
+runtime *runtime_of_interpreter(void); /* a new reference; NULL with an exception */
+void runtime_unref(runtime *rt);
+
+PyObject *own(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *disown(PyObject *module, PyObject *address);
+int add_owner_functions(PyObject *module);
+extern const char own_doc[], disown_doc[];
+
+/* Releases what is queued for this interpreter. Runs Python code; keeps the exception that is set. */
+void owners_drain_now(const state *st);
+bool owners_waiting(const state *st);
+static inline void owners_drain(const state *st) {
+  if (owners_waiting(st))
+    owners_drain_now(st);
+}
+
+/* ---- event.c, stream.c, buffer.c ---- */
+
+int add_event_type(PyObject *module, state *st);
+PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char create_event_doc[];
+
+int add_stream_type(PyObject *module, state *st);
+PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *set_current(PyObject *module, PyObject *context);
+PyObject *current_device(PyObject *module, PyObject *nothing);
+extern const char create_stream_doc[], set_current_doc[], current_device_doc[];
+
+/* A new reference to the stream that an argument is or stands for; NULL with an exception. Runs Python code. */
+cch_stream *stream_accept(const state *st, PyObject *argument);
+
+typedef struct buffer {
+  handle base;
+  Py_ssize_t size;
+  PyObject *mr, *owner; /* NULL: none */
+  PyObject *known;      /* what is known of the memory, once it was asked for */
+} buffer;
+
+int add_buffer_type(PyObject *module, state *st);
+PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char allocate_doc[], copy_doc[], fill_doc[];
 
 /* ---- types.c ---- */
 
@@ -83,28 +238,91 @@ int types_store(state *st, type_entry item);
 /* The slot of a type, or the free slot where it belongs. */
 type_entry *types_find(const state *st, const void *type);
 
-/* Functions of the module. */
 PyObject *types_register(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *types_registered(PyObject *module, PyObject *type);
+PyObject *types_is_exchange_api(PyObject *module, PyObject *object);
 PyObject *types_forget(PyObject *module, PyObject *weak);
 PyObject *types_set_resolver(PyObject *module, PyObject *resolver);
+extern const char register_doc[], registered_doc[], is_exchange_api_doc[], set_resolver_doc[];
 
-extern const char register_doc[], registered_doc[], set_resolver_doc[];
+/* ---- owners.c: what packed arguments point into ---- */
+
+/* One argument's: a reference to a box, to a Python object, or to both. */
+typedef struct owned {
+  Py_ssize_t index; /* of the argument */
+  void *box;
+  PyObject *object; /* of a face, the face: it tells whether it was closed */
+} owned;
+
+enum { OWNERS_INLINE = 16 };
+
+/* Zero-initialise, or owners_init(); grows on the heap beyond the room inside. Movable as long as `items` is not read.
+ */
+typedef struct owners {
+  Py_ssize_t count, room; /* room: of the heap's array; 0 while the one inside is used */
+  owned *heap;
+  owned inside[OWNERS_INLINE];
+} owners;
+
+static inline void owners_init(owners *self) {
+  self->count = self->room = 0;
+  self->heap = NULL;
+}
+static inline owned *owners_items(owners *self) { return self->heap ? self->heap : self->inside; }
+
+/* Takes over both references, also on failure: -1 with an exception. */
+int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object);
+/* Gives all back, and is empty then. Runs Python code, and lets go of the GIL where there are boxes. */
+void owners_release(owners *self);
 
 /* ---- pack.c ---- */
+
+/* What a parameter takes, as far as that is known. Numbers are those of _kernel.py. */
+typedef enum param_kind {
+  PARAM_UNKNOWN,
+  PARAM_INT,
+  PARAM_UINT,
+  PARAM_BITS, /* an integer whose sign is not known */
+  PARAM_BOOL,
+  PARAM_FLOAT,
+  PARAM_BFLOAT,
+  PARAM_POINTER,
+  PARAM_ADDRESS, /* a pointer, or an integer of 8 bytes */
+  PARAM_BYTES,
+  PARAM_KIND_COUNT
+} param_kind;
+
+/* One parameter of a kernel. */
+typedef struct param {
+  uint32_t offset, size;
+  uint32_t kind; /* param_kind */
+} param;
+
+/* The parameters of a kernel: an array of param, in a bytes object. */
+typedef struct layout {
+  const char *data;
+  Py_ssize_t count;
+  uint64_t total; /* end of the last parameter */
+  bool addresses; /* all are of 8 bytes, one behind the other, and take any address */
+} layout;
+
+static inline param param_at(const layout *params, Py_ssize_t index) {
+  param p;
+  memcpy(&p, params->data + (size_t)index * sizeof p, sizeof p);
+  return p;
+}
 
 /* Raises an exception whose format has %U for the name of the value's type, and then two sizes; returns -1. */
 int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssize_t given, uint32_t size);
 
-/* Checks the number of arguments of a function of the module; -1 with an exception. */
-int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected);
+/* Puts an argument's number in front of the message of the exception that is set. */
+void name_argument(const state *st, Py_ssize_t index);
 
 /* pack(layout, args), a function of the module. */
 PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-
 extern const char pack_doc[];
 
-/* Reads a bytes object; it must outlive the layout. -1 with an exception. */
+/* Checks a bytes object, which must outlive the layout. Not for every launch. -1 with an exception. */
 int read_layout(PyObject *object, layout *out);
 
 /* The arguments of a call: a C array, or, where `array` is NULL, a tuple (the limited API hides a tuple's array). */
@@ -114,25 +332,69 @@ typedef struct values {
   Py_ssize_t count;
 } values;
 
-/* Packs all values into `out`, which has room for the whole block; -1 with an exception. Runs Python code. */
-int pack_values(const state *st, const layout *params, values given, unsigned char *out);
+/*
+ * Packs all values into `out`, which has room for the whole block, and adds to `keep` what they point into; -1 with an
+ * exception, `keep` having what was added so far. `device` is the ordinal of the launch's device, that
+ * memory is checked for; -1: it is not. Runs Python code.
+ */
+int pack_values(const state *st, const layout *params, values given, unsigned char *out, owners *keep, int device);
 
-/* Packs one value over its parameter in `out`; -1 with an exception. Runs Python code. */
-int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyObject *value, unsigned char *out);
+/* Packs one value over its parameter in `out`, as pack_values() does. */
+int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyObject *value, unsigned char *out,
+                   owners *keep, int device);
+
+/* ---- arrays.c ---- */
+
+/* The device of a launch as pack_values() takes it: -1 where there is only one, and nothing to check. */
+int device_to_check(int device);
 
 /* ---- launch.c ---- */
 
-PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *set_faces(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-int add_prepared_type(PyObject *module);
+typedef struct kernel {
+  handle base;
+  PyObject *name;         /* NULL: not known */
+  PyObject *layout_bytes; /* what params reads; NULL until the driver was asked */
+  layout params;
+  /* The dynamic shared memory in bytes that was seen to, on which device (Kernel._allow_shared). */
+  unsigned shared_allowed;
+  int shared_device;
+} kernel;
 
-extern const char launch_doc[], set_faces_doc[];
+typedef struct config {
+  PyObject_HEAD cch_launch_config config;
+} config;
+
+/* What a launch needs besides its arguments: references of our own, and a copy. */
+typedef struct target {
+  cch_stream *stream;
+  cch_kernel *kernel;
+  cch_launch_config config;
+} target;
+
+int add_launch_types(PyObject *module, state *st);
+/* Takes a stream, a configuration and a kernel that has its layout, in this order; -1 with an exception. */
+int target_take(const state *st, PyObject *const *given, target *out);
+/* NULL with an exception: explains why a launch was refused. */
+PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel);
+/* Ordinal of the device that a stream's work runs on; -1 for a default stream, which is the current device's. */
+int device_of_stream(cch_stream *stream);
+void target_drop(target *t);
+
+PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+PyObject *launch_now(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char launch_doc[], launch_now_doc[];
+
+/* ---- prepared.c ---- */
+
+int add_prepared_type(PyObject *module, state *st);
 
 /* ---- dlpack.c ---- */
 
 PyObject *make_capsule(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *read_capsule(PyObject *module, PyObject *capsule);
-
-extern const char make_capsule_doc[], read_capsule_doc[];
+PyObject *tensor_memory(PyObject *module, PyObject *capsule);
+/* DLPack's codes of devices, as constants of the module. */
+int add_dlpack_constants(PyObject *module);
+extern const char make_capsule_doc[], read_capsule_doc[], tensor_memory_doc[];
 
 #endif

@@ -7,6 +7,7 @@
 #include "native.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 
 typedef struct owner {
   struct owner *next;
@@ -35,7 +36,7 @@ static runtime *runtime_ref(runtime *rt) {
 
 void runtime_unref(runtime *rt) {
   if (rt != NULL && atomic_fetch_sub_explicit(&rt->references, 1, memory_order_acq_rel) == 1)
-    PyMem_RawFree(rt);
+    free(rt);
 }
 
 /* The interpreter's dictionary is the last that goes, after all that runs Python code. */
@@ -57,7 +58,7 @@ runtime *runtime_of_interpreter(void) {
     runtime *known = PyCapsule_GetPointer(capsule, runtime_name);
     return known != NULL ? runtime_ref(known) : NULL;
   }
-  runtime *rt = PyMem_RawCalloc(1, sizeof *rt);
+  runtime *rt = calloc(1, sizeof *rt);
   if (rt == NULL) {
     PyErr_NoMemory();
     return NULL;
@@ -79,8 +80,8 @@ runtime *runtime_of_interpreter(void) {
   return rt;
 }
 
-static owner *owner_make(const state *st, PyObject *object) {
-  owner *self = PyMem_RawCalloc(1, sizeof *self);
+static owner *owner_make(const state *st, PyObject *object, bool frees) {
+  owner *self = calloc(1, sizeof *self);
   if (self == NULL) {
     PyErr_NoMemory();
     return NULL;
@@ -88,13 +89,14 @@ static owner *owner_make(const state *st, PyObject *object) {
   self->runtime = runtime_ref(st->runtime);
   Py_INCREF(object);
   self->object = object;
+  self->frees = frees;
   return self;
 }
 
 static void discard(owner *self) {
   cch_unref(self->stream);
   runtime_unref(self->runtime);
-  PyMem_RawFree(self);
+  free(self);
 }
 
 static void owner_discard(owner *self) {
@@ -102,8 +104,21 @@ static void owner_discard(owner *self) {
   discard(self);
 }
 
+/* Whether Python code must not be run any more: sys itself is emptied towards the end. */
+static bool is_finalizing(void) {
+  PyObject *function = PySys_GetObject("is_finalizing"); /* borrowed */
+  PyObject *answer = function != NULL ? PyObject_CallNoArgs(function) : NULL;
+  bool finalizing = answer != Py_False;
+  if (answer == NULL)
+    PyErr_Clear();
+  Py_XDECREF(answer);
+  return finalizing;
+}
+
 /* Releases all that is queued, oldest first. `free_memory` may be NULL, in the last moments of an interpreter. */
 static void drain(runtime *rt, PyObject *free_memory) {
+  if (is_finalizing())
+    return; /* what is queued is left alone */
   owner *queued = atomic_exchange_explicit(&rt->queue, NULL, memory_order_acquire), *ordered = NULL;
   while (queued != NULL) {
     owner *next = queued->next;
@@ -111,6 +126,9 @@ static void drain(runtime *rt, PyObject *free_memory) {
     ordered = queued;
     queued = next;
   }
+  /* This can be a garbage collection between a failing call and the look at its error. */
+  cch_error error;
+  cch_error_last(&error);
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   Py_XINCREF(free_memory);
@@ -132,11 +150,11 @@ static void drain(runtime *rt, PyObject *free_memory) {
   }
   Py_XDECREF(free_memory);
   PyErr_Restore(type, value, traceback);
+  cch_error_restore(&error);
 }
 
 bool owners_waiting(const state *st) {
-  return st != NULL && st->runtime != NULL &&
-         atomic_load_explicit(&st->runtime->queue, memory_order_relaxed) != NULL;
+  return st != NULL && st->runtime != NULL && atomic_load_explicit(&st->runtime->queue, memory_order_relaxed) != NULL;
 }
 
 void owners_drain_now(const state *st) { drain(st->runtime, st->faces.free_memory); }
@@ -178,7 +196,6 @@ static void owner_release(void *self) { queue(self); }
 
 static void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *stream) {
   owner *self = opaque;
-  self->frees = true;
   self->ptr = ptr;
   self->size = size;
   self->stream = cch_stream_ref(stream);
@@ -187,11 +204,15 @@ static void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *s
 
 /* ---- what Python code gives to the C library ---- */
 
-const char own_doc[] = "own(object, /)\n--\n\n"
-                       "Return the address of a new owner that keeps an object: for RELEASE or FREE, or for disown().";
+const char own_doc[] =
+    "own(object, frees=False, /)\n--\n\n"
+    "Return the address of a new owner, for RELEASE or FREE, or for disown(): it keeps an object, or,\n"
+    "where the object is a memory resource that frees, has it free the memory of the box.";
 
-PyObject *own(PyObject *module, PyObject *object) {
-  owner *self = owner_make(PyModule_GetState(module), object);
+PyObject *own(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (count != 1 && count != 2)
+    return PyErr_Format(PyExc_TypeError, "own(object, frees=False) takes 1 or 2 arguments, not %zd", count);
+  owner *self = owner_make(PyModule_GetState(module), arguments[0], count == 2 && arguments[1] == Py_True);
   return self != NULL ? PyLong_FromVoidPtr(self) : NULL;
 }
 
@@ -208,12 +229,12 @@ PyObject *disown(PyObject *module, PyObject *address) {
 
 /* RELEASE and FREE: the addresses of the functions that boxes are given with owners. */
 int add_owner_functions(PyObject *module) {
-  PyObject *release = PyLong_FromSize_t((uintptr_t)owner_release), *free = PyLong_FromSize_t((uintptr_t)owner_free);
-  int status = release != NULL && free != NULL && PyModule_AddObjectRef(module, "RELEASE", release) == 0 &&
-                       PyModule_AddObjectRef(module, "FREE", free) == 0
+  PyObject *release = PyLong_FromSize_t((uintptr_t)owner_release), *frees = PyLong_FromSize_t((uintptr_t)owner_free);
+  int status = release != NULL && frees != NULL && PyModule_AddObjectRef(module, "RELEASE", release) == 0 &&
+                       PyModule_AddObjectRef(module, "FREE", frees) == 0
                    ? 0
                    : -1;
   Py_XDECREF(release);
-  Py_XDECREF(free);
+  Py_XDECREF(frees);
   return status;
 }

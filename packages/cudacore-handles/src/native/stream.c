@@ -3,7 +3,7 @@
 #include "native.h"
 
 cch_stream *stream_accept(const state *st, PyObject *argument) {
-  if ((PyObject *)Py_TYPE(argument) == st->faces.stream)
+  if (PyType_IsSubtype(Py_TYPE(argument), st->stream_type))
     return handle_hold(argument);
   PyObject *stream = PyObject_CallFunctionObjArgs(st->faces.accept_stream, argument, NULL);
   if (stream == NULL)
@@ -63,7 +63,7 @@ PyObject *current_device(PyObject *module, PyObject *nothing) {
   return PyLong_FromLong(device);
 }
 
-static PyObject *sync(PyObject *self, PyObject *nothing) {
+static PyObject *synchronize(PyObject *self, PyObject *nothing) {
   (void)nothing;
   cch_stream *stream = handle_hold(self);
   if (stream == NULL)
@@ -149,8 +149,23 @@ static PyObject *wait(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
   Py_RETURN_NONE;
 }
 
+static PyObject *close_method(PyObject *object, PyObject *nothing) {
+  (void)nothing;
+  handle *self = (handle *)object;
+  /* The default streams are everybody's, and there for ever. */
+  if (self->raw != CCH_STREAM_LEGACY && self->raw != CCH_STREAM_PER_THREAD)
+    handle_close(self);
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
-    {"sync", sync, METH_NOARGS,
+    {"close", close_method, METH_NOARGS,
+     "close($self, /)\n--\n\n"
+     "Give up the stream. Calling it again does nothing, nor does closing a default stream.\n"
+     "\n"
+     "Work that is queued still runs; the stream itself goes when nothing uses it any more, such as a buffer that\n"
+     "will be freed on it."},
+    {"sync", synchronize, METH_NOARGS,
      "sync($self, /)\n--\n\n"
      "Wait until all work of the stream is done (cuStreamSynchronize).\n"
      "\n"

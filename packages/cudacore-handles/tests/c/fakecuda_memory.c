@@ -12,9 +12,9 @@
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
   ENTER(cuMemPoolCreate);
-  if ((props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED && (int)props->allocType != 2) ||
-      /* managed */ props->location.type < CU_MEM_LOCATION_TYPE_DEVICE ||
-      props->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA)
+  const int managed = 2; /* a name that only CUDA 13 has */
+  if ((props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED && (int)props->allocType != managed) ||
+      props->location.type < CU_MEM_LOCATION_TYPE_DEVICE || props->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA)
     return leave(CUDA_ERROR_INVALID_VALUE);
   bool on_device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   if (on_device)
@@ -344,11 +344,10 @@ CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr dst, unsigned value, size_t count,
   return leave(fill(dst, value, 4, count, stream));
 }
 
-CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdeviceptr ptr) {
-  ENTER(cuPointerGetAttribute);
+CUresult pointer_attribute(void *out, CUpointer_attribute attribute, CUdeviceptr ptr) {
   const object *memory = allocation_of(ptr);
   if (!memory)
-    return leave(CUDA_ERROR_INVALID_VALUE);
+    return CUDA_ERROR_INVALID_VALUE;
   const object *pool = memory->u.memory.pool, *context = memory->context;
   bool host = memory->u.memory.origin == HOST_MEMORY || (pool && pool->u.pool.device < 0);
   switch (attribute) {
@@ -358,12 +357,14 @@ CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute attribute,
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     *(unsigned *)out = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
     break;
-  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: /* no device has access to another's memory here */
+    if (!host && depth && stack[depth - 1]->u.ctx.device != (context ? context->u.ctx.device : pool->u.pool.device))
+      return CUDA_ERROR_INVALID_VALUE;
     *(CUdeviceptr *)out = ptr;
     break;
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
     if (!host)
-      return leave(CUDA_ERROR_INVALID_VALUE);
+      return CUDA_ERROR_INVALID_VALUE;
     *(void **)out = (void *)(uintptr_t)ptr;
     break;
   case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -382,7 +383,12 @@ CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute attribute,
     *(CUmemoryPool *)out = (CUmemoryPool)pool;
     break;
   default:
-    return leave(CUDA_ERROR_NOT_SUPPORTED);
+    return CUDA_ERROR_NOT_SUPPORTED;
   }
-  return leave(CUDA_SUCCESS);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  ENTER(cuPointerGetAttribute);
+  return leave(pointer_attribute(out, attribute, ptr));
 }
