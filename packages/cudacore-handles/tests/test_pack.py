@@ -297,7 +297,10 @@ def test_unpackable_value_is_named(value: Any) -> None:
         (lambda: _native.pack(b"", []), "args must be a tuple, not 'list'"),  # type: ignore[arg-type]
         (lambda: _native.pack(b""), r"pack\(layout, args\) takes 2 arguments, but 1 was given"),  # type: ignore[call-arg]
         (lambda: _native.register(1, 0), "cls must be a class, not a 'int'"),  # type: ignore[arg-type]
-        (lambda: _native.register(Address, "x"), "code must be an int, a callable, paths or an exchange API, not 'str'"),  # type: ignore[arg-type]
+        (
+            lambda: _native.register(Address, "x"),
+            "code must be an int, a callable, paths or an exchange API, not 'str'",
+        ),  # type: ignore[arg-type]
         (lambda: _native.set_resolver(1), "resolver must be callable or None, not 'int'"),  # type: ignore[arg-type]
     ],
 )
