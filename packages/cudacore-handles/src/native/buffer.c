@@ -151,6 +151,7 @@ static PyObject *close_method(PyObject *object, PyObject *const *arguments, Py_s
     return NULL;
   handle_close(&self->base);
   Py_CLEAR(self->owner);
+  Py_CLEAR(self->mr);
   Py_RETURN_NONE;
 }
 
@@ -191,6 +192,12 @@ static PyObject *address(PyObject *object, void *closure) {
   (void)closure;
   const handle *self = (const handle *)object;
   return PyLong_FromSize_t(self->box != NULL ? self->raw : 0);
+}
+
+static PyObject *size(PyObject *object, void *closure) {
+  (void)closure;
+  const buffer *self = (const buffer *)object;
+  return PyLong_FromSsize_t(self->base.box != NULL ? self->size : 0);
 }
 
 static int traverse(PyObject *object, visitproc visit, void *arg) {
@@ -237,7 +244,6 @@ static PyMethodDef methods[] = {
 };
 
 static PyMemberDef members[] = {
-    {"size", T_PYSSIZET, offsetof(buffer, size), READONLY, "int: Bytes."},
     {"_mr", T_OBJECT, offsetof(buffer, mr), READONLY, NULL},
     {"_owner", T_OBJECT, offsetof(buffer, owner), READONLY, NULL},
     {"_known", T_OBJECT, offsetof(buffer, known), 0, NULL},
@@ -245,6 +251,7 @@ static PyMemberDef members[] = {
 };
 
 static PyGetSetDef properties[] = {
+    {"size", size, NULL, "int: Bytes; 0 when closed.", NULL},
     {"handle", address, NULL, "int: The memory's address; 0 when closed.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
