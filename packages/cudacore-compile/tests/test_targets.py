@@ -8,6 +8,7 @@ import pytest
 
 from cudacore_compile import SUPPORTED_TARGETS, Program, ProgramOptions
 from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
+from cudacore_handles import UnsupportedCodeError
 
 TABLE = re.escape("this release compiles 'c++' to 'ptx', 'cubin', 'ltoir'")
 
@@ -20,7 +21,7 @@ def test_table_is_what_works() -> None:
             assert program.compile(target).code_type == target
         else:
             what = rf"target_type '{target}' for code_type 'c\+\+'"
-            with pytest.raises(ValueError, match=f"^unsupported {what}: {TABLE}$"):
+            with pytest.raises(UnsupportedCodeError, match=f"^unsupported {what}: {TABLE}$"):
                 program.compile(target)
 
 
@@ -34,7 +35,7 @@ def test_table_takes_strings_and_cannot_be_changed() -> None:
 @pytest.mark.parametrize("code_type", ["ptx", "nvvm", SourceCodeType.PTX, "fortran", ""])
 def test_code_types_that_are_not_there(code_type: str) -> None:
     """A type of source code that nothing compiles would get as far as the compiler."""
-    with pytest.raises(ValueError, match=rf"^unsupported code_type '{code_type}': {TABLE}$"):
+    with pytest.raises(UnsupportedCodeError, match=rf"^unsupported code_type '{code_type}': {TABLE}$"):
         Program("__device__ int x;", code_type)
 
 

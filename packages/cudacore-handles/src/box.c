@@ -78,6 +78,16 @@ void cch_unref_deferred(void *opaque) {
     cch__reclaim_push(box);
 }
 
+void *cch_ref(void *box) { return cch__box_ref(box); }
+
+void cch_unref(void *box) { cch__box_unref(box); }
+
+int cch_kind_of(const void *box) { return box != NULL ? ((const cch__box *)box)->kind : -1; }
+
+int cch_is_valid(const void *box) {
+  return box != NULL && !atomic_load_explicit(&((const cch__box *)box)->gone, memory_order_acquire);
+}
+
 void cch__release_owner(void *owner, cch_release_fn release) {
   if (release == NULL || cch__exiting())
     return;
@@ -121,6 +131,9 @@ void cch__box_destroy(cch__box *box) {
     break;
   case CCH_KIND_NVVM_PROGRAM:
     cch__nvvm_program_destroy((cch_nvvm_program *)box);
+    break;
+  case CCH_KIND_BUNDLE:
+    cch__bundle_destroy((cch_bundle *)box);
     break;
   case CCH_KIND_COUNT:
     break;

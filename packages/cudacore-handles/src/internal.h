@@ -139,6 +139,7 @@ static inline int cch__checked(int result, const char *operation) {
 typedef struct cch__box {
   atomic_size_t references;
   uint8_t kind;
+  atomic_bool gone;        /* the resource was destroyed by its owner */
   bool owned;              /* the resource is destroyed with the box */
   bool registered;         /* guarded by the registry's lock */
   const void *key;         /* raw handle under which it is registered */
@@ -216,6 +217,19 @@ struct cch_nvvm_program {
   int (*destroy)(nvvmProgram *);
 };
 
+/* A box where `release` is NULL, a foreign object where it is not. */
+typedef struct cch__owner {
+  void *object;
+  cch_release_fn release;
+} cch__owner;
+
+struct cch_bundle {
+  cch__box box;
+  size_t count, capacity;
+  cch__owner *owners; /* `first`, until more are added than there was room for */
+  cch__owner first[];
+};
+
 /* A zeroed box of a kind with one reference, counted as live; NULL when memory ran out (recorded). */
 void *cch__box_new(cch_kind kind, size_t size, const char *operation);
 /* Undo cch__box_new for a box whose resource was never made; its owner stays the caller's. */
@@ -245,6 +259,7 @@ void cch__library_destroy(cch_library *library);
 void cch__kernel_destroy(cch_kernel *kernel);
 void cch__nvrtc_program_destroy(cch_nvrtc_program *program);
 void cch__nvvm_program_destroy(cch_nvvm_program *program);
+void cch__bundle_destroy(cch_bundle *bundle);
 
 /* ---- registries --------------------------------------------------------------------------------------------- */
 

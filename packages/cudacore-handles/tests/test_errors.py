@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import cudacore_handles as ch
-from cudacore_handles._errors import call_driver, check
+from cudacore_handles._errors import call_driver, check, closed
 
 FULL = {"hint": "Do this", "log": "line 1\nline 2"}
 
@@ -55,6 +55,24 @@ def test_pickle_and_copy(error: ch.CUDAError, duplicate: Callable[[Any], Any]) -
     assert type(twin) is type(error)
     assert str(twin) == str(error)
     assert vars(twin) == vars(error)
+
+
+# ---- errors that are no failures of CUDA
+
+
+@pytest.mark.parametrize("cls", [ch.ClosedError, ch.UnsupportedCodeError])
+def test_both_classes_that_programs_catch(cls: type[Exception]) -> None:
+    """Programs that catch what cuda.core raises, now one and now the other, would not catch ours."""
+    assert issubclass(cls, RuntimeError)
+    assert issubclass(cls, ValueError)
+    assert not issubclass(cls, (TypeError, ch.CUDAError))
+
+
+def test_closed_names_the_class() -> None:
+    """A user would not know which of several objects is closed."""
+    error = closed(ch.LaunchConfig(grid=1, block=1))
+    assert type(error) is ch.ClosedError
+    assert str(error) == "this LaunchConfig is closed; make a new one"
 
 
 # ---- the two functions that raise it

@@ -108,7 +108,7 @@ def test_code_that_must_be_linked(kind: str) -> None:
     """Code that the driver cannot load would be given to it."""
     code = make(kind, b"code")
     for use in (lambda: code.get_kernel("k"), lambda: code.handle):
-        with pytest.raises(ValueError, match=f"{kind} code cannot be loaded: link it to a cubin first"):
+        with pytest.raises(ch.UnsupportedCodeError, match=f"{kind} code cannot be loaded: link it to a cubin first"):
             use()
 
 

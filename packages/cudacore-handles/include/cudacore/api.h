@@ -19,6 +19,7 @@
 #include <cudacore/library.h>
 #include <cudacore/kernel.h>
 #include <cudacore/program.h>
+#include <cudacore/bundle.h>
 
 CCH_BEGIN_DECLS
 
@@ -128,6 +129,16 @@ typedef struct cch_api {
   cch_nvvm_program *(*nvvm_program_ref)(cch_nvvm_program *program);
   void (*nvvm_program_unref)(cch_nvvm_program *program);
   nvvmProgram (*nvvm_program_raw)(const cch_nvvm_program *program);
+  void *(*ref)(void *box);
+  void (*unref)(void *box);
+  int (*kind_of)(const void *box);
+  int (*is_valid)(const void *box);
+  int (*bundle_create)(cch_bundle **out, size_t capacity);
+  int (*bundle_add)(cch_bundle *bundle, void *box);
+  int (*bundle_add_object)(cch_bundle *bundle, void *object, cch_release_fn release);
+  size_t (*bundle_count)(const cch_bundle *bundle);
+  cch_bundle *(*bundle_ref)(cch_bundle *bundle);
+  void (*bundle_unref)(cch_bundle *bundle);
 } cch_api;
 
 /**

@@ -79,6 +79,7 @@ typedef struct cch_library cch_library;
 typedef struct cch_kernel cch_kernel;
 typedef struct cch_nvrtc_program cch_nvrtc_program;
 typedef struct cch_nvvm_program cch_nvvm_program;
+typedef struct cch_bundle cch_bundle;
 
 /** The kinds of box. Numbers are stable; new kinds are appended. */
 typedef enum cch_kind {
@@ -91,7 +92,8 @@ typedef enum cch_kind {
   CCH_KIND_KERNEL = 6,
   CCH_KIND_NVRTC_PROGRAM = 7,
   CCH_KIND_NVVM_PROGRAM = 8,
-  CCH_KIND_COUNT = 9
+  CCH_KIND_BUNDLE = 9,
+  CCH_KIND_COUNT = 10
 } cch_kind;
 
 /**
@@ -111,6 +113,26 @@ CCH_EXPORT const char *cch_library_path(void);
  * the default streams do not count. 0 for an unknown kind. Destructor-safe. @since 0.1
  */
 CCH_EXPORT size_t cch_live_count(int kind);
+
+/*
+ * For those who hold boxes of several kinds. `box` is any box of this library, or NULL.
+ */
+
+/** Takes one more reference, as the kind's own `_ref` does, and returns its argument. @since 0.1 */
+CCH_EXPORT void *cch_ref(void *box);
+
+/** Gives a reference back, as the kind's own `_unref` does. @since 0.1 */
+CCH_EXPORT void cch_unref(void *box);
+
+/** The cch_kind of a box; -1 for NULL. Destructor-safe. @since 0.1 */
+CCH_EXPORT int cch_kind_of(const void *box);
+
+/**
+ * 1 while the resource behind a box exists. A reference keeps what the library itself destroys; but what CUDA destroys
+ * with its owner (a child graph with its parent) leaves a box that is no longer valid: its `_raw` is the zero handle,
+ * and what is called with it fails with CCH_EGONE. 0 for NULL. Destructor-safe. @since 0.1
+ */
+CCH_EXPORT int cch_is_valid(const void *box);
 
 CCH_END_DECLS
 

@@ -19,6 +19,7 @@
 #include <cudacore/library.h>
 #include <cudacore/kernel.h>
 #include <cudacore/program.h>
+#include <cudacore/bundle.h>
 #include <cudacore/api.h>
 
 #endif

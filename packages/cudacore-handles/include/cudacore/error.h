@@ -25,6 +25,10 @@ typedef enum cch_status {
   CCH_EMISMATCH = -7  /**< objects of different contexts, or arguments of the wrong total size */
 } cch_status;
 
+/** Answers of the driver that callers tell apart from failures, with CUDA's numbers. */
+#define CCH_NOT_READY 600       /**< CUDA_ERROR_NOT_READY: the work is not done yet */
+#define CCH_INVALID_CONTEXT 201 /**< CUDA_ERROR_INVALID_CONTEXT: no context is current */
+
 /** Whose code a cch_error holds. */
 typedef enum cch_domain {
   CCH_DOMAIN_NONE = 0,

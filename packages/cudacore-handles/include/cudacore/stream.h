@@ -13,6 +13,10 @@
 
 CCH_BEGIN_DECLS
 
+/** The handles of the default streams, as numbers: CU_STREAM_LEGACY and CU_STREAM_PER_THREAD. */
+#define CCH_STREAM_LEGACY 1u
+#define CCH_STREAM_PER_THREAD 2u
+
 /** cch_stream_create flag: no implicit ordering with the legacy default stream (CU_STREAM_NON_BLOCKING). */
 #define CCH_STREAM_NON_BLOCKING 1u
 

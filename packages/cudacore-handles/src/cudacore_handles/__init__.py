@@ -11,7 +11,7 @@ from cudacore_handles._cffi import lib as _lib
 from cudacore_handles._context import Context
 from cudacore_handles._device import ComputeCapability, Device
 from cudacore_handles._device_properties import DeviceProperties
-from cudacore_handles._errors import CUDAError
+from cudacore_handles._errors import ClosedError, CUDAError, UnsupportedCodeError
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._kernel import Kernel, ParamInfo
 from cudacore_handles._launch import PreparedLaunch, launch
@@ -42,6 +42,7 @@ __all__ = [
     "PER_THREAD_DEFAULT_STREAM",
     "Buffer",
     "CUDAError",
+    "ClosedError",
     "ComputeCapability",
     "Context",
     "Device",
@@ -60,6 +61,7 @@ __all__ = [
     "PreparedLaunch",
     "Stream",
     "StreamOptions",
+    "UnsupportedCodeError",
     "default_stream",
     "get_include",
     "get_library",

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cudacore_handles import _native, _owners
+from cudacore_handles import _native
 from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import call_driver, closed, raise_status
+from cudacore_handles._handle import address, adopt, hold
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept, default_stream
 
 if TYPE_CHECKING:
@@ -17,13 +18,7 @@ if TYPE_CHECKING:
 _DL_CPU, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 1, 2, 3, 13
 _MEMORY_TYPE_HOST = 1  # CU_MEMORYTYPE_HOST
 
-# What hot methods call, looked up once.
-_gc = ffi.gc
-_new = object.__new__
-_copy_bytes = lib.cch_deviceptr_copy
-_fill_bytes = lib.cch_deviceptr_fill
-_set_stream = lib.cch_deviceptr_set_stream
-_unref = lib.cch_deviceptr_unref
+_FREE = ffi.cast("cch_free_fn", _native.FREE)
 
 
 class _Attributes(NamedTuple):
@@ -35,7 +30,7 @@ class _Attributes(NamedTuple):
     is_managed: bool
 
 
-class Buffer:
+class Buffer(_native.BufferHandle):
     """Hold a piece of memory that a device can use.
 
     Buffers are made by :meth:`Device.allocate`, :meth:`MemoryResource.allocate` and :meth:`from_handle`. The memory is
@@ -44,14 +39,7 @@ class Buffer:
     host can reach it (Python 3.12 and later; :meth:`__buffer__` works everywhere).
     """
 
-    # _ptr is what kernel arguments are packed from: the address, or None once closed.
-    __slots__ = ("__weakref__", "_attributes", "_box", "_mr", "_owner", "_ptr", "_size")
-    _box: Any
-    _ptr: int | None
-    _size: int
-    _mr: MemoryResource | None
-    _owner: object
-    _attributes: _Attributes | None
+    __slots__ = ("__weakref__",)
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError("Buffer cannot be instantiated directly; use Device.allocate() or Buffer.from_handle()")
@@ -62,18 +50,10 @@ class Buffer:
     def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
         self.close()
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Buffer):
-            return NotImplemented
-        return self is other or (self._ptr is not None and (self._ptr, self._size) == (other._ptr, other._size))
-
-    def __hash__(self) -> int:
-        return hash((Buffer, self._ptr, self._size))
-
     def __repr__(self) -> str:
-        if self._ptr is None:
+        if self.is_closed:
             return "<Buffer closed>"
-        return f"<Buffer of {self._size} bytes at {self._ptr:#x}>"
+        return f"<Buffer of {self.size} bytes at {self._raw:#x}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Buffer cannot be pickled: sharing memory between processes is not supported yet")
@@ -102,8 +82,7 @@ class Buffer:
         copy : bool, optional
             True is an error: the memory is never copied.
         """
-        from cudacore_handles import _native
-
+        box = hold(self)
         device = self.__dlpack_device__()
         if copy:
             raise BufferError("copy=True: a Buffer exports its own memory and does not copy it; use copy_to() first")
@@ -112,12 +91,11 @@ class Buffer:
         if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
             raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
         versioned = max_version is not None and max_version[0] >= 1
-        box = int(ffi.cast("uintptr_t", self._box))
-        return _native.make_capsule(box, self.handle, self._size, *device, versioned)
+        return _native.make_capsule(address(box), self._raw, self.size, *device, versioned)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and ordinal of the memory."""
-        attributes = self._known()
+        attributes = self._attributes()
         if attributes.is_managed:
             return (_DL_CUDA_MANAGED, 0)
         if attributes.is_device_accessible:
@@ -129,26 +107,14 @@ class Buffer:
 
         The view keeps the memory alive, whatever becomes of this object. It does not wait for work on any stream.
         """
-        if not self._known().is_host_accessible:
+        if not self._attributes().is_host_accessible:
             raise BufferError(
                 "the host cannot reach this memory; copy it to a LegacyPinnedMemoryResource's buffer first"
             )
-        box = self._box
+        box = hold(self)
         # The cast pointer's destructor holds the box, and the view holds the cast pointer.
-        pointer = ffi.gc(ffi.cast("char *", self._ptr), lambda _: box)
-        return memoryview(ffi.buffer(pointer, self._size))
-
-    @classmethod
-    def _init(cls, box: Any, ptr: int, size: int, mr: MemoryResource | None, owner: object = None) -> Buffer:
-        """Take over one reference to a ``cch_deviceptr``."""
-        self = _new(cls)
-        self._box = _gc(box, _unref)
-        self._ptr = ptr
-        self._size = size
-        self._mr = mr
-        self._owner = owner
-        self._attributes = None
-        return self
+        pointer = ffi.gc(ffi.cast("char *", self._raw), lambda _: box)
+        return memoryview(ffi.buffer(pointer, self.size))
 
     @staticmethod
     def from_handle(
@@ -174,7 +140,7 @@ class Buffer:
         stream : Stream, optional
             The stream that `mr` is given. Default: the one given to :meth:`close`, or the default stream.
         """
-        address = 0 if ptr is None else as_address(ptr, "ptr must be an int, the memory's address")
+        where = 0 if ptr is None else as_address(ptr, "ptr must be an int, the memory's address")
         nbytes = check_size(size, least=0)
         if mr is not None and owner is not None:
             raise ValueError("give either mr, who frees the memory, or owner, who keeps it: not both")
@@ -184,50 +150,19 @@ class Buffer:
             if not isinstance(mr, MemoryResource):
                 raise TypeError(f"mr must be a MemoryResource, not {type(mr).__name__}")
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        free = _deallocate_with(mr) if mr is not None else _keep_until_free(owner)
         out = ffi.new("cch_deviceptr **")
-        handle = _owners.keep(free)
-        status = lib.cch_deviceptr_wrap(out, address, nbytes, ffi.NULL, handle, lib.cudacore_free)
+        keeper = mr if mr is not None else owner
+        kept = _native.own(keeper, mr is not None) if keeper is not None else 0
+        free = _FREE if kept else ffi.NULL
+        status = lib.cch_deviceptr_wrap(out, where, nbytes, ffi.NULL, ffi.cast("void *", kept), free)
         if status:
-            _owners.drop(handle)
+            if kept:
+                _native.disown(kept)
             raise_status(status)
-        buffer = Buffer._init(out[0], address, nbytes, mr, owner)
+        buffer = Buffer._adopt_memory(address(out[0]), mr, owner)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
         return buffer
-
-    def close(self, stream: Stream | IsStreamType | None = None) -> None:
-        """Free the memory, or give up this object's hold on it. Calling it again does nothing.
-
-        Parameters
-        ----------
-        stream : Stream, optional
-            The stream to order the free on (cuMemFreeAsync). Default: the stream of the allocation.
-        """
-        box = self._box
-        if box is None:
-            return
-        # The first test is set_deallocation_stream() for the usual stream, without the call.
-        if stream is not None and (type(stream) is not Stream or _set_stream(box, stream._box or ffi.NULL)):
-            self.set_deallocation_stream(stream)
-        self._ptr = None
-        self._owner = None
-        self._box = None
-
-    def set_deallocation_stream(self, stream: Stream | IsStreamType) -> None:
-        """Choose the stream that the free will be ordered on.
-
-        The caller sees to it that this stream comes after the work that uses the memory.
-        """
-        try:
-            status = _set_stream(self._box, stream._box)  # type: ignore[union-attr]
-        except (TypeError, AttributeError):
-            if self._box is None:
-                raise closed(self) from None
-            accepted = Stream_accept(stream, allow_stream_protocol=True)
-            status = _set_stream(self._box, accepted._box)
-        if status:
-            raise_status(status)
 
     def copy_to(self, dst: Buffer | None = None, *, stream: Stream | IsStreamType, options: None = None) -> Buffer:
         """Copy this buffer's bytes to another (cuMemcpyAsync).
@@ -247,12 +182,13 @@ class Buffer:
             `dst`, or the new buffer.
         """
         if dst is None:
-            if self._box is None:
+            if self.is_closed:
                 raise closed(self)
             if self._mr is None:
                 raise ValueError("dst is missing, and this buffer has no memory_resource to make one from")
-            dst = self._mr.allocate(self._size, stream=stream)
-        _copy(dst, self, stream, options)
+            dst = self._mr.allocate(self.size, stream=stream)
+        _check_options(options)
+        _native.copy(dst, self, stream)
         return dst
 
     def copy_from(self, src: Buffer, *, stream: Stream | IsStreamType, options: None = None) -> None:
@@ -267,7 +203,8 @@ class Buffer:
         options : None
             Copy options are not supported in this release.
         """
-        _copy(self, src, stream, options)
+        _check_options(options)
+        _native.copy(self, src, stream)
 
     def fill(self, value: Any, *, stream: Stream | IsStreamType) -> None:
         """Fill the buffer with a repeated value (cuMemsetD8Async and its kin).
@@ -282,65 +219,40 @@ class Buffer:
         if type(value) is int and 0 <= value < 256:
             width = 1
         else:
-            value, width = _fill_pattern(value, self._size)
-        try:
-            status = _fill_bytes(self._box, value, width, stream._box)  # type: ignore[union-attr]
-        except (TypeError, AttributeError):
-            if self._box is None:
-                raise closed(self) from None
-            accepted = Stream_accept(stream, allow_stream_protocol=True)
-            status = _fill_bytes(self._box, value, width, accepted._box)
-        if status:
-            raise_status(status)
+            value, width = _fill_pattern(value, self.size)
+        _native.fill(self, value, width, stream)
 
-    def _known(self) -> _Attributes:
+    def _attributes(self) -> _Attributes:
         """What the memory resource says of the memory, or else the driver (cuPointerGetAttribute)."""
-        if self._ptr is None:
+        if self.is_closed:
             raise closed(self)
-        if self._attributes is None:
+        if self._known is None:
             mr = self._mr
             if mr is not None:
-                self._attributes = _Attributes(
-                    mr.device_id, mr.is_device_accessible, mr.is_host_accessible, mr.is_managed
-                )
+                self._known = _Attributes(mr.device_id, mr.is_device_accessible, mr.is_host_accessible, mr.is_managed)
             else:
-                self._attributes = _pointer_attributes(self._ptr)
-        return self._attributes
-
-    @property
-    def handle(self) -> int:
-        """int: The memory's address; 0 when closed."""
-        return self._ptr or 0
-
-    @property
-    def size(self) -> int:
-        """int: Bytes."""
-        return self._size
-
-    @property
-    def is_closed(self) -> bool:
-        """bool: Whether :meth:`close` was called."""
-        return self._box is None
+                self._known = _pointer_attributes(self._raw)
+        return self._known
 
     @property
     def device_id(self) -> int:
         """int: Ordinal of the device whose memory it is; -1 for host memory."""
-        return self._known().device_id
+        return self._attributes().device_id
 
     @property
     def is_device_accessible(self) -> bool:
         """bool: Whether kernels can use the memory."""
-        return self._known().is_device_accessible
+        return self._attributes().is_device_accessible
 
     @property
     def is_host_accessible(self) -> bool:
         """bool: Whether the host can use the memory."""
-        return self._known().is_host_accessible
+        return self._attributes().is_host_accessible
 
     @property
     def is_managed(self) -> bool:
         """bool: Whether it is managed memory, which moves between host and devices by itself."""
-        return self._known().is_managed
+        return self._attributes().is_managed
 
     @property
     def is_mapped(self) -> bool:
@@ -358,9 +270,6 @@ class Buffer:
         return self._owner
 
 
-_native.register(Buffer, _native.POINTER)
-
-
 def check_size(size: object, *, least: int = 1) -> int:
     """Return a number of bytes as an int, or say what is wrong with it."""
     if isinstance(size, bool) or not hasattr(size, "__index__"):
@@ -371,24 +280,9 @@ def check_size(size: object, *, least: int = 1) -> int:
     return value
 
 
-def _copy(dst: Buffer, src: Buffer, stream: Stream | IsStreamType, options: object) -> None:
+def _check_options(options: object) -> None:
     if options is not None:
         raise NotImplementedError("options: copy options are not supported yet; leave them out")
-    try:
-        size = dst._size
-        if size != src._size:
-            raise ValueError(f"the buffers differ in size: src has {src._size} bytes, dst has {size}")
-        status = _copy_bytes(dst._box, src._box, size, stream._box)  # type: ignore[union-attr]
-    except (TypeError, AttributeError):
-        for name, buffer in (("dst", dst), ("src", src)):
-            if not isinstance(buffer, Buffer):
-                raise TypeError(f"{name} must be a Buffer, not {type(buffer).__name__}") from None
-            if buffer._box is None:
-                raise closed(buffer) from None
-        accepted = Stream_accept(stream, allow_stream_protocol=True)
-        status = _copy_bytes(dst._box, src._box, size, accepted._box)
-    if status:
-        raise_status(status)
 
 
 def _fill_pattern(value: object, size: int) -> tuple[int, int]:
@@ -431,21 +325,12 @@ def _pointer_attributes(ptr: int) -> _Attributes:
     return _Attributes(int(ordinal), True, False, False)
 
 
-def _deallocate_with(mr: MemoryResource) -> Any:
-    """What the box calls when memory of a Python memory resource is no longer used."""
-
-    def free(ptr: int, size: int, stream: Any) -> None:
-        ordered_on = Stream._init(lib.cch_stream_ref(stream)) if stream else default_stream()
-        mr.deallocate(ptr, size, stream=ordered_on)
-
-    return free
+def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:
+    """Have a memory resource free memory that is no longer used; `stream` is the address of a box, or 0."""
+    ordered_on = adopt(Stream, lib.cch_stream_ref(ffi.cast("cch_stream *", stream))) if stream else default_stream()
+    mr.deallocate(ptr, size, stream=ordered_on)
 
 
-def _keep_until_free(owner: object) -> Any:
-    """What the box calls when it lets go of foreign memory: the owner goes with the function."""
-
-    def free(ptr: int, size: int, stream: Any) -> None:
-        del ptr, size, stream
-
-    free.owner = owner  # type: ignore[attr-defined]
-    return free
+_native.register(Buffer, _native.POINTER)
+_native.set_face("buffer", Buffer)
+_native.set_face("free_memory", _free_memory)

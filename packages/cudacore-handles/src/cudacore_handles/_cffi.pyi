@@ -1,4 +1,4 @@
-# cffi's module: its contents follow src/cffi/*.cdef.h, which the C compiler checks against the headers.
+# cffi's module: its contents are the public headers', the callbacks and the shims of src/cffi.
 from typing import Any
 
 ffi: Any

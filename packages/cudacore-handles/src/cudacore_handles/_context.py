@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check, closed
+from cudacore_handles._errors import check
+from cudacore_handles._handle import adopt, hold
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from cudacore_handles._stream import Stream, StreamOptions
 
 
-class Context:
+class Context(_native.Handle):
     """Hold a CUDA context.
 
     Contexts are not made directly: :attr:`Device.context` gives a device's, :attr:`Stream.context` a stream's.
@@ -23,19 +25,10 @@ class Context:
     CUDA context.
     """
 
-    __slots__ = ("__weakref__", "_box")
-    _box: Any
+    __slots__ = ("__weakref__",)
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError("Context cannot be instantiated directly; use Device(...).context or Stream.context")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Context):
-            return NotImplemented
-        return self is other or (not self.is_closed and self._raw() == other._raw())
-
-    def __hash__(self) -> int:
-        return hash((Context, self._raw()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Context cannot be pickled: pickle the Device")
@@ -43,52 +36,29 @@ class Context:
     def __repr__(self) -> str:
         if self.is_closed:
             return "<Context closed>"
-        return f"<Context {self._raw():#x} of device {lib.cch_context_device(self._box)}>"
-
-    @classmethod
-    def _init(cls, box: Any) -> Context:
-        """Take over one reference to a ``cch_context``."""
-        self = cls.__new__(cls)
-        self._box = ffi.gc(box, lib.cch_context_unref)
-        return self
-
-    def _raw(self) -> int:
-        return int(ffi.cast("uintptr_t", lib.cch_context_raw(self._box or ffi.NULL)))
+        return f"<Context {self._raw:#x} of device {lib.cch_context_device(hold(self))}>"
 
     def create_stream(self, options: StreamOptions | None = None) -> Stream:
         """Create a stream in this context; see :meth:`Device.create_stream`."""
         from cudacore_handles._stream import Stream
 
-        if self._box is None:
-            raise closed(self)
-        return Stream._create(self._box, options)
-
-    def close(self) -> None:
-        """Give up this object's hold on the context. Calling it again does nothing."""
-        self._box = None
+        return Stream._create(self, options)
 
     @property
     def device(self) -> Device:
         """Device: The device that the context is on."""
         from cudacore_handles._device import Device
 
-        if self._box is None:
-            raise closed(self)
-        return Device(lib.cch_context_device(self._box))
+        return Device(lib.cch_context_device(hold(self)))
 
     @property
     def handle(self) -> driver.CUcontext | None:
         """cuda.bindings.driver.CUcontext | None: The context for ``cuda.bindings``; None when closed."""
-        if self._box is None:
+        if self.is_closed:
             return None
         from cuda.bindings import driver
 
-        return driver.CUcontext(self._raw())
-
-    @property
-    def is_closed(self) -> bool:
-        """bool: Whether :meth:`close` was called."""
-        return self._box is None
+        return driver.CUcontext(self._raw)
 
     @property
     def is_green(self) -> bool:
@@ -96,13 +66,13 @@ class Context:
         return False
 
 
-def borrowed_context(box: Any) -> Context:
-    """Return the face of a ``cch_context`` that another box holds."""
-    return Context._init(lib.cch_context_ref(box))
+def context_of(box: Any) -> Context:
+    """Return the face of a ``cch_context`` that another box, which the caller holds, has."""
+    return adopt(Context, lib.cch_context_ref(box))
 
 
-def current_context_box() -> Any:
-    """Return the calling thread's current context as a garbage-collected box, or None."""
+def current_context() -> Context | None:
+    """Return the calling thread's current context (cuCtxGetCurrent)."""
     out = ffi.new("cch_context **")
     check(lib.cch_context_current(out))
-    return ffi.gc(out[0], lib.cch_context_unref) if out[0] else None
+    return adopt(Context, out[0]) if out[0] else None

@@ -7,10 +7,12 @@ import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._context import Context, borrowed_context, current_context_box
-from cudacore_handles._errors import CUDAError, call_driver, check, closed, raise_last, raise_status
-from cudacore_handles._event import DEFAULT_FLAGS, Event, EventOptions
+from cudacore_handles._context import Context, current_context
+from cudacore_handles._errors import call_driver, check, closed
+from cudacore_handles._event import Event, EventOptions
+from cudacore_handles._handle import adopt, hold
 from cudacore_handles._stream import IsStreamType, Stream, StreamOptions, default_stream
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from cudacore_handles._device_properties import DeviceProperties
     from cudacore_handles._memory import MemoryResource
 
-_INVALID_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 _ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75
 _ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
 _ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115
@@ -29,15 +30,6 @@ class ComputeCapability(NamedTuple):
 
     major: int
     minor: int
-
-
-# What hot methods call, looked up once.
-_current_device = lib.cudacore_current_device
-_event_create = lib.cudacore_event_create
-_event_unref = lib.cch_event_unref
-_gc = ffi.gc
-_new = object.__new__
-_set_current = lib.cch_context_set_current
 
 
 class _Thread(threading.local):
@@ -73,16 +65,15 @@ class Device:
         When there is no device of that ordinal.
     """
 
-    __slots__ = ("__weakref__", "_box", "_id", "_memory_resource", "_properties")
+    __slots__ = ("__weakref__", "_id", "_memory_resource", "_primary", "_properties")
     _id: int
-    _box: Any  # the primary context, retained at first use; None before
+    _primary: Context | None  # retained at first use
     _memory_resource: MemoryResource | None
     _properties: DeviceProperties | None
 
     def __new__(cls, device_id: Device | int | None = None) -> Device:
         if device_id is None:
-            current: int = _current_device()
-            device_id = current if current >= 0 else _first_device()
+            device_id = max(_native.current_device(), 0)
         elif type(device_id) is not int:
             return _find(device_id)
         try:
@@ -127,9 +118,7 @@ class Device:
             return self._set_context(ctx)
         if _thread_contexts_used:
             _thread.contexts.pop(self._id, None)
-        status = _set_current(self._box or self._retain())
-        if status:
-            raise_status(status)
+        _native.set_current(self._primary or self._retain())
         return None
 
     def create_stream(self, obj: IsStreamType | None = None, options: StreamOptions | None = None) -> Stream:
@@ -143,13 +132,14 @@ class Device:
             Options of a new stream; an error together with `obj`.
         """
         if obj is None:
-            return Stream._create(self._context_box(), options)
+            return Stream._create(self._target(), options)
         if options is not None:
             raise TypeError("options are for a new stream: give either obj or options")
         if not hasattr(obj, "__cuda_stream__"):
             raise TypeError(f"obj must have __cuda_stream__; {type(obj).__name__} has not")
         stream = Stream._from_protocol(obj)
-        context = lib.cch_stream_context(stream._box)
+        box = hold(stream)
+        context = lib.cch_stream_context(box)
         if context and lib.cch_context_device(context) != self._id:
             raise ValueError(f"obj is a stream of device {lib.cch_context_device(context)}, not of device {self._id}")
         return stream
@@ -162,15 +152,7 @@ class Device:
         options : EventOptions, optional
             How it behaves. Default: no timing, no blocking.
         """
-        # Without detours where there is nothing to choose from: events are made often.
-        if options is None and not _thread_contexts_used and self._box is not None:
-            box = _event_create(self._box, DEFAULT_FLAGS)
-            if box:
-                event = _new(Event)
-                event._box = _gc(box, _event_unref)
-                return event
-            raise_last()
-        return Event._create(self._context_box(), options)
+        return Event._create(self._target(), options)
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
         """Allocate memory from the device's :attr:`memory_resource`.
@@ -186,7 +168,7 @@ class Device:
 
     def sync(self) -> None:
         """Wait until all work on the device's context is done (cuCtxSynchronize)."""
-        check(lib.cch_context_synchronize(self._context_box()))
+        check(lib.cch_context_synchronize(hold(self._target())))
 
     def can_access_peer(self, peer: Device | int) -> bool:
         """Return whether kernels of this device can use memory of another (cuDeviceCanAccessPeer)."""
@@ -196,35 +178,34 @@ class Device:
         """Create a graph builder that captures a stream of its own. Needs the package ``cudacore-graph``."""
         return graph_module().GraphBuilder._init(stream=self.create_stream())
 
-    def _retain(self) -> Any:
+    def _retain(self) -> Context:
         out = ffi.new("cch_context **")
         check(lib.cch_context_primary(out, self._id))
-        self._box = ffi.gc(out[0], lib.cch_context_unref)
-        return self._box
+        self._primary = context = adopt(Context, out[0])
+        return context
 
-    def _context_box(self) -> Any:
-        """The context that the device's methods act on."""
+    def _target(self) -> Context:
+        """The context that the device's methods act on; not to be closed."""
         if _thread_contexts_used:
             context = _thread.contexts.get(self._id)
-            if context is not None and context._box is not None:
-                return context._box
-        return self._box or self._retain()
+            if context is not None and not context.is_closed:
+                return context
+        return self._primary or self._retain()
 
     def _set_context(self, ctx: Context) -> Context | None:
         global _thread_contexts_used
         if not isinstance(ctx, Context):
             raise TypeError(f"ctx must be a Context, not {type(ctx).__name__}")
-        if ctx._box is None:
-            raise closed(ctx)
-        if lib.cch_context_device(ctx._box) != self._id:
-            raise ValueError(f"ctx is a context of device {lib.cch_context_device(ctx._box)}, not of device {self._id}")
-        previous = current_context_box()
-        check(lib.cch_context_set_current(ctx._box))
+        box = hold(ctx)
+        if lib.cch_context_device(box) != self._id:
+            raise ValueError(f"ctx is a context of device {lib.cch_context_device(box)}, not of device {self._id}")
+        previous = current_context()
+        _native.set_current(ctx)
         _thread.contexts.pop(self._id, None)
-        if not lib.cch_context_is_primary(ctx._box):
+        if not lib.cch_context_is_primary(box):
             _thread_contexts_used = True
             _thread.contexts[self._id] = ctx
-        return borrowed_context(previous) if previous is not None else None
+        return previous
 
     def _attribute(self, attribute: int) -> int:
         out = ffi.new("int *")
@@ -283,7 +264,8 @@ class Device:
     @property
     def context(self) -> Context:
         """Context: The context that the device's methods act on: the primary one, unless another was set."""
-        return borrowed_context(self._context_box())
+        # Each caller gets an object of its own to close.
+        return Context._adopt(self._target()._reference())
 
     @property
     def memory_resource(self) -> MemoryResource:
@@ -316,16 +298,6 @@ class Device:
 _thread_contexts_used = False
 
 
-def _first_device() -> int:
-    """What Device() means where it has failed to ask for the current device: 0 if there just is none."""
-    try:
-        raise_last()
-    except CUDAError as error:
-        if error.code != _INVALID_CONTEXT:
-            raise
-    return 0
-
-
 def _count() -> int:
     out = ffi.new("int *")
     check(lib.cch_device_count(out))
@@ -348,7 +320,7 @@ def _find(device_id: object) -> Device:
         if device is None:
             device = object.__new__(Device)
             device._id = ordinal
-            device._box = None
+            device._primary = None
             device._memory_resource = None
             device._properties = None
             _devices[ordinal] = device

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
-
-_NOT_READY = 600  # CUDA_ERROR_NOT_READY
 
 
 class CUDAError(RuntimeError):
@@ -57,6 +56,14 @@ class CUDAError(RuntimeError):
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
+class ClosedError(RuntimeError, ValueError):
+    """Report the use of a closed object."""
+
+
+class UnsupportedCodeError(RuntimeError, ValueError):
+    """Report code of a type that the driver does not load, or that the compilers do not take or make."""
+
+
 def _rebuild(cls: type[CUDAError], args: tuple[Any, ...], attributes: dict[str, Any]) -> CUDAError:
     error = cls.__new__(cls, *args)
     error.args = args
@@ -98,11 +105,6 @@ def raise_status(status: int) -> NoReturn:
     raise last_error(status)
 
 
-def raise_last() -> NoReturn:
-    """Raise :class:`CUDAError` for the call that failed on this thread just now, and returned no code."""
-    raise last_error()
-
-
 def last_error(status: int | None = None) -> CUDAError:
     """Make the exception for the call that failed on this thread just now.
 
@@ -111,7 +113,7 @@ def last_error(status: int | None = None) -> CUDAError:
     status : int, optional
         The code that it returned. Default: the code that the library has recorded.
     """
-    if status == _NOT_READY:  # an answer, which the library does not record
+    if status == lib.CCH_NOT_READY:  # an answer, which the library does not record
         return CUDAError("query", status, "CUDA_ERROR_NOT_READY", "the work has not been completed yet")
     error = ffi.new("cch_error *")
     lib.cch_error_last(error)
@@ -165,10 +167,15 @@ def _missing(function: str) -> CUDAError:
     return CUDAError(function, lib.CCH_ENOSYMBOL, "CCH_ENOSYMBOL", meaning, hint="Update the driver")
 
 
-def closed(obj: object) -> ValueError:
+def closed(obj: object) -> ClosedError:
     """Make the exception for the use of a closed object."""
-    return ValueError(f"this {type(obj).__name__} is closed; make a new one")
+    return ClosedError(f"this {type(obj).__name__} is closed; make a new one")
 
 
 def _text(chars: Any) -> str:
     return ffi.string(chars).decode("utf-8", "replace")
+
+
+_native.set_face("closed", closed)
+_native.set_face("closed_error", ClosedError)
+_native.set_face("raise_status", raise_status)

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cudacore_handles import _native
 from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
 from cudacore_handles._errors import call_driver, check, raise_status
+from cudacore_handles._handle import adopt, hold
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
 
+    from cudacore_handles._context import Context
     from cudacore_handles._kernel_attributes import KernelAttributes, KernelOccupancy
     from cudacore_handles._launch_config import LaunchConfig
     from cudacore_handles._native import PreparedLaunch
@@ -27,50 +30,31 @@ class ParamInfo(NamedTuple):
     size: int
 
 
-class Kernel:
+class Kernel(_native.KernelHandle):
     """Hold a kernel; it keeps the code that it is of loaded.
 
     Kernels come from :meth:`ObjectCode.get_kernel`; :meth:`from_handle` borrows one. Two kernels are equal when they
     are the same CUDA kernel.
     """
 
-    # What the launcher reads: _address, of the box; _layout, of the argument block, asked of the driver at the first
-    # launch; _shared_allowed, the dynamic shared memory in bytes that was seen to, on _shared_device.
-    __slots__ = ("__weakref__", "_address", "_box", "_layout", "_name", "_shared_allowed", "_shared_device")
-    _address: int
-    _box: Any
-    _layout: bytes | None
-    _name: str | None
-    _shared_allowed: int
-    _shared_device: int
+    __slots__ = ("__weakref__",)
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
             "Kernel cannot be instantiated directly; use ObjectCode.get_kernel() or Kernel.from_handle()"
         )
 
-    def __eq__(self, other: object) -> bool:
-        return self._raw() == other._raw() if isinstance(other, Kernel) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((Kernel, self._raw()))
-
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Kernel cannot be pickled: pickle the ObjectCode, and get the kernel from it")
 
     def __repr__(self) -> str:
-        return f"<Kernel {self._name or hex(self._raw())}>"
+        return f"<Kernel {self._name or hex(self._raw)}>"
 
     @classmethod
     def _init(cls, box: Any, name: str | None = None) -> Kernel:
         """Take over one reference to a ``cch_kernel``."""
-        self = cls.__new__(cls)
-        self._box = ffi.gc(box, lib.cch_kernel_unref)
-        self._address = lib.cudacore_address(box)
-        self._layout = None
+        self = adopt(cls, box)
         self._name = name
-        self._shared_allowed = 0
-        self._shared_device = -1
         return self
 
     @staticmethod
@@ -113,17 +97,15 @@ class Kernel:
 
         return prepare(stream, config, self, kernel_args)
 
-    def _raw(self) -> int:
-        return int(ffi.cast("uintptr_t", lib.cch_kernel_raw(self._box)))
-
-    def _ask_layout(self, context: Any) -> bytes:
-        """Ask the driver in a context, which may be NULL for the current one."""
+    def _ask_layout(self, context: Context) -> bytes:
+        """Ask the driver, in a context."""
         out, count = ffi.new("const cch_param **"), ffi.new("size_t *")
-        status = lib.cch_kernel_params(out, count, self._box, context)
+        kernel = hold(self)
+        status = lib.cch_kernel_params(out, count, kernel, hold(context))
         if status:
             raise_status(status)
-        self._layout = bytes(ffi.buffer(out[0], count[0] * ffi.sizeof("cch_param")))
-        return self._layout
+        layout = self._layout = bytes(ffi.buffer(out[0], count[0] * ffi.sizeof("cch_param")))
+        return layout
 
     def _allow_shared(self, nbytes: int, stream: Stream) -> None:
         """See to it that launches on the stream's device may have so much dynamic shared memory.
@@ -171,7 +153,7 @@ class Kernel:
     @property
     def arguments_info(self) -> list[ParamInfo]:
         """list of ParamInfo: Offset and size of each parameter in bytes (cuKernelGetParamInfo)."""
-        layout = self._ask_layout(Device()._context_box()) if self._layout is None else self._layout
+        layout = self._ask_layout(Device().context) if self._layout is None else self._layout
         numbers = memoryview(layout).cast("I").tolist()
         return [ParamInfo(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
 
@@ -180,4 +162,4 @@ class Kernel:
         """cuda.bindings.driver.CUkernel: The kernel for ``cuda.bindings``."""
         from cuda.bindings import driver
 
-        return driver.CUkernel(self._raw())
+        return driver.CUkernel(self._raw)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from cudacore_handles import _argtypes  # noqa: F401  (tells the launcher about types)
-from cudacore_handles._cffi import lib
+from cudacore_handles import _argtypes  # noqa: F401  (tells the packer about types)
+from cudacore_handles import _native
 from cudacore_handles._device import Device
 from cudacore_handles._errors import CUDAError, last_error
 from cudacore_handles._kernel import Kernel
 from cudacore_handles._launch_config import LaunchConfig
-from cudacore_handles._native import PreparedLaunch, launch, pack, set_faces
+from cudacore_handles._native import PreparedLaunch, launch
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 
 __all__ = ["PreparedLaunch", "launch", "prepare"]
@@ -24,11 +24,11 @@ def prepare(
     stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]
 ) -> PreparedLaunch:
     """Check a launch once, for many; see :meth:`Kernel.prepare`."""
-    accepted, _ = _check(stream, config, kernel)
+    accepted = _check(stream, config, kernel)
     return PreparedLaunch(accepted, config, kernel, kernel_args)
 
 
-def _check(stream: object, config: object, kernel: object) -> tuple[Stream, bytes]:
+def _check(stream: object, config: object, kernel: object) -> Stream:
     """Check a launch's own arguments, and see to what the kernel needs: its layout, and leave for shared memory."""
     accepted = Stream_accept(stream, allow_stream_protocol=True)
     if not isinstance(config, LaunchConfig):
@@ -36,17 +36,15 @@ def _check(stream: object, config: object, kernel: object) -> tuple[Stream, byte
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a Kernel, not {type(kernel).__name__}; ObjectCode.get_kernel() gives one")
     kernel._allow_shared(config.shmem_size, accepted)
-    layout = kernel._layout
-    return accepted, kernel._ask_layout(lib.cch_stream_context(accepted._box)) if layout is None else layout
+    if kernel._layout is None:
+        kernel._ask_layout(accepted.context)
+    return accepted
 
 
 def _launch_checked(stream: object, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]) -> None:
     """Launch what the launcher could not, or say what is wrong with it."""
-    accepted, layout = _check(stream, config, kernel)
-    block = pack(layout, kernel_args)
-    status = lib.cch_launch(accepted._box, config._c, kernel._box, block, len(block))
-    if status:
-        _explain(status, config, kernel)
+    accepted = _check(stream, config, kernel)
+    _native.launch_now(accepted, config, kernel, kernel_args)
 
 
 def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:
@@ -68,4 +66,7 @@ def _broken_limit(config: LaunchConfig, kernel: Kernel) -> str:
     return f"{config!r} is not possible for {kernel!r} on this device"
 
 
-set_faces(Stream, LaunchConfig, Kernel, _launch_checked, _explain)
+_native.set_face("config", LaunchConfig)
+_native.set_face("kernel", Kernel)
+_native.set_face("launch_checked", _launch_checked)
+_native.set_face("explain", _explain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
 
 # Limits of every CUDA device there is; a kernel or a device may take less.
@@ -13,7 +14,7 @@ _BLOCK_LIMITS = (1024, 1024, 64)
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 
 
-class LaunchConfig:
+class LaunchConfig(_native.Config):
     """Say with how many threads a kernel is launched, and how.
 
     Parameters
@@ -37,10 +38,7 @@ class LaunchConfig:
         When an argument is of a wrong type, or outside what any CUDA device takes.
     """
 
-    # _address, of the C structure, is what the launcher reads.
-    __slots__ = ("_address", "_block", "_c", "_cluster", "_grid")
-    _address: int
-    _c: Any
+    __slots__ = ("_block", "_cluster", "_grid")
     _grid: tuple[int, ...]
     _cluster: tuple[int, ...] | None
     _block: tuple[int, ...]
@@ -74,8 +72,7 @@ class LaunchConfig:
         c.flags = (lib.CCH_LAUNCH_COOPERATIVE if is_cooperative else 0) | (
             lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION if programmatic_stream_serialization else 0
         )
-        self._c = c
-        self._address = lib.cudacore_address(c)
+        self._store(bytes(ffi.buffer(c)))
 
     def __repr__(self) -> str:
         cluster = f"cluster={self._cluster}, " if self._cluster else ""
@@ -122,17 +119,17 @@ class LaunchConfig:
     @property
     def shmem_size(self) -> int:
         """int: Dynamic shared memory a block, in bytes."""
-        return int(self._c.shared_bytes)
+        return self._shared_bytes
 
     @property
     def is_cooperative(self) -> bool:
         """bool: Whether all blocks are resident at once."""
-        return bool(self._c.flags & lib.CCH_LAUNCH_COOPERATIVE)
+        return bool(self._flags & lib.CCH_LAUNCH_COOPERATIVE)
 
     @property
     def programmatic_stream_serialization(self) -> bool:
         """bool: Whether the kernel may begin before the one ahead of it has ended."""
-        return bool(self._c.flags & lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
+        return bool(self._flags & lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
 
 
 def _dimensions(name: str, value: object, limits: tuple[int, int, int]) -> tuple[int, int, int]:

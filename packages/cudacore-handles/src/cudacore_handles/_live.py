@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
-from cudacore_handles._cffi import lib
+from cudacore_handles._cffi import ffi, lib
 
-_KINDS = ("context", "stream", "event", "pool", "deviceptr", "library", "kernel", "nvrtc_program", "nvvm_program")
+_KINDS = {
+    name.removeprefix("CCH_KIND_").lower(): number
+    for name, number in ffi.typeof("cch_kind").relements.items()
+    if name != "CCH_KIND_COUNT"
+}
 
 
 def live_counts() -> dict[str, int]:
     """Return the number of live handles by kind, in this process: what a leak check compares."""
-    return {kind: int(lib.cch_live_count(getattr(lib, f"CCH_KIND_{kind.upper()}"))) for kind in _KINDS}
+    return {kind: int(lib.cch_live_count(number)) for kind, number in _KINDS.items()}

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cudacore_handles import _native
 from cudacore_handles._buffer import Buffer, check_size
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._context import current_context_box
+from cudacore_handles._context import current_context
 from cudacore_handles._device import Device
-from cudacore_handles._errors import call_driver, check, closed, raise_last
+from cudacore_handles._errors import call_driver, check, closed
+from cudacore_handles._handle import address, adopt, hold
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 
 if TYPE_CHECKING:
@@ -23,12 +25,7 @@ if TYPE_CHECKING:
 
 _MEMHOSTALLOC_PORTABLE = 1  # pinned for every context
 _LOCATION_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
-# What hot methods call, looked up once.
-_allocate = lib.cudacore_allocate
-_gc = ffi.gc
-_new = object.__new__
-_unref = lib.cch_deviceptr_unref
-_address = lib.cch_deviceptr_raw
+_MOST_BYTES = 2**63
 
 
 class MemoryResource:
@@ -95,10 +92,9 @@ class DeviceMemoryResource(MemoryResource):
         memory for reuse, unless somebody set its release threshold already.
     """
 
-    _box: Any
+    _pool: _native.Handle
 
     def __init__(self, device_id: Device | int, options: DeviceMemoryResourceOptions | None = None) -> None:
-        self._box = None
         self._device_id = Device(device_id).device_id
         self._is_handle_owned = options is not None
         out = ffi.new("cch_pool **")
@@ -107,11 +103,11 @@ class DeviceMemoryResource(MemoryResource):
         else:
             config = _pool_config(options, self._device_id)
             check(lib.cch_pool_create(out, config))
-        self._box = ffi.gc(out[0], lib.cch_pool_unref)
+        self._pool = adopt(_native.Handle, out[0])
         self._keep_freed_memory()
 
     def __repr__(self) -> str:
-        state = " closed" if self._box is None else f" of device {self._device_id}"
+        state = " closed" if self.is_closed else f" of device {self._device_id}"
         return f"<DeviceMemoryResource{state}>"
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
@@ -124,23 +120,11 @@ class DeviceMemoryResource(MemoryResource):
         stream : Stream
             The stream that the allocation, and later the free, is ordered on.
         """
-        if type(size) is not int:
+        if type(size) is not int or not 0 < size < _MOST_BYTES:
             size = check_size(size)
-        try:
-            box = _allocate(self._box, size, stream._box)  # type: ignore[union-attr]
-        except (TypeError, AttributeError, OverflowError):
-            box = self._allocate_checked(size, stream)
-        if not box:
-            check_size(size)
-            raise_last()
-        # Buffer._init(), without the call.
-        buffer = _new(Buffer)
-        buffer._box = _gc(box, _unref)
-        buffer._ptr = _address(box)
-        buffer._size = size
-        buffer._mr = self
-        buffer._owner = buffer._attributes = None
-        return buffer
+        if self.is_closed:
+            raise closed(self)
+        return _native.allocate(Buffer, self._pool, size, stream, self)
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Free memory that was allocated from a pool by other means (cuMemFreeAsync)."""
@@ -149,15 +133,7 @@ class DeviceMemoryResource(MemoryResource):
 
     def close(self) -> None:
         """Give up the pool. Calling it again does nothing; it goes when its last buffer does (cuMemPoolDestroy)."""
-        self._box = None
-
-    def _allocate_checked(self, size: object, stream: object) -> Any:
-        """What :meth:`allocate` does with arguments that need a second look."""
-        if self._box is None:
-            raise closed(self)
-        nbytes = check_size(size)
-        accepted = Stream_accept(stream, allow_stream_protocol=True)
-        return _allocate(self._box, nbytes, accepted._box)
+        self._pool.close()
 
     def _keep_freed_memory(self) -> None:
         """Have the pool keep what is freed, unless somebody has set how much it keeps."""
@@ -180,7 +156,7 @@ class DeviceMemoryResource(MemoryResource):
         """Attributes of the pool (cuMemPoolGetAttribute)."""
         from cudacore_handles._pool_attributes import _MemPoolAttributes
 
-        if self._box is None:
+        if self.is_closed:
             raise closed(self)
         return _MemPoolAttributes._init(self)
 
@@ -189,7 +165,7 @@ class DeviceMemoryResource(MemoryResource):
         """Set of the other devices whose kernels can use the memory; can be assigned (cuMemPoolSetAccess)."""
         from cudacore_handles._pool_attributes import PeerAccessibleBySetProxy
 
-        if self._box is None:
+        if self.is_closed:
             raise closed(self)
         return PeerAccessibleBySetProxy._init(self)
 
@@ -205,16 +181,16 @@ class DeviceMemoryResource(MemoryResource):
     @property
     def handle(self) -> driver.CUmemoryPool:
         """cuda.bindings.driver.CUmemoryPool: The pool for ``cuda.bindings``."""
-        if self._box is None:
+        if self.is_closed:
             raise closed(self)
         from cuda.bindings import driver
 
-        return driver.CUmemoryPool(int(ffi.cast("uintptr_t", lib.cch_pool_raw(self._box))))
+        return driver.CUmemoryPool(self._pool._raw)
 
     @property
     def is_closed(self) -> bool:
         """bool: Whether :meth:`close` was called."""
-        return self._box is None
+        return self._pool.is_closed
 
     @property
     def is_handle_owned(self) -> bool:
@@ -260,14 +236,12 @@ class LegacyPinnedMemoryResource(MemoryResource):
         stream : Stream, optional
             A stream to wait for before the memory is freed. Default None.
         """
-        context = current_context_box()
-        if context is None:
-            context = Device()._context_box()
+        context = current_context() or Device().context
         out = ffi.new("cch_deviceptr **")
         nbytes = check_size(size)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        check(lib.cch_deviceptr_alloc_host(out, context, nbytes, _MEMHOSTALLOC_PORTABLE))
-        buffer = Buffer._init(out[0], lib.cch_deviceptr_raw(out[0]), nbytes, self)
+        check(lib.cch_deviceptr_alloc_host(out, hold(context), nbytes, _MEMHOSTALLOC_PORTABLE))
+        buffer = Buffer._adopt_memory(address(out[0]), self, None)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
         return buffer
@@ -305,8 +279,8 @@ class _SynchronousMemoryResource(MemoryResource):
         out = ffi.new("cch_deviceptr **")
         nbytes = check_size(size)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        check(lib.cch_deviceptr_alloc(out, Device(self._device_id)._context_box(), nbytes))
-        buffer = Buffer._init(out[0], lib.cch_deviceptr_raw(out[0]), nbytes, self)
+        check(lib.cch_deviceptr_alloc(out, hold(Device(self._device_id).context), nbytes))
+        buffer = Buffer._adopt_memory(address(out[0]), self, None)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
         return buffer

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import CUDAError, call_driver, check, last_error
+from cudacore_handles._errors import CUDAError, UnsupportedCodeError, call_driver, check, last_error
 from cudacore_handles._kernel import Kernel
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class ObjectCode:
     def _load(self) -> Any:
         """Load the code into the driver, once."""
         if self._code_type not in _LOADABLE:
-            raise ValueError(
+            raise UnsupportedCodeError(
                 f"{self._code_type} code cannot be loaded: link it to a cubin first. "
                 f"The driver loads {', '.join(_LOADABLE)}"
             )

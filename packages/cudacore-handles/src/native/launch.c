@@ -1,88 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch() and PreparedLaunch.
+ * launch(), and the hot halves of Kernel and LaunchConfig.
  *
- * The faces keep the address of their box in `_address` (None once closed). An address is read and referenced
- * without running Python code in between, so that no other thread can close the object at that moment; the
- * reference then holds the box while the GIL is released. Objects of other classes than the faces themselves go the
- * slow way, through Python.
+ * A launch holds the stream, the kernel and what its arguments point into from the moment that they are read until the
+ * driver has taken the work. Objects of other classes than the faces themselves go the slow way, through Python.
  */
 #include "native.h"
 
-#include <cudacore/cudacore.h>
-
 #include <string.h>
 
-/* What a launch needs besides its arguments: references of our own, and a copy. */
-typedef struct target {
-  cch_stream *stream;
-  cch_kernel *kernel;
-  cch_launch_config config;
-} target;
-
-/* The address in a face's `_address`, or NULL: with an exception, or without one when the object is closed. */
-static void *address_of(const state *st, PyObject *face) {
-  PyObject *number = PyObject_GetAttr(face, st->address_name);
-  if (!number)
-    return NULL;
-  void *address = number == Py_None ? NULL : PyLong_AsVoidPtr(number);
-  Py_DECREF(number);
-  return address;
-}
-
-/* 1 when all is there, 0 when something is closed, -1 with an exception. The caller has checked the classes. */
-static int target_take(const state *st, PyObject *stream, PyObject *config, PyObject *kernel, target *out) {
-  void *s = address_of(st, stream), *c = s ? address_of(st, config) : NULL, *k = c ? address_of(st, kernel) : NULL;
-  if (!k)
-    return PyErr_Occurred() ? -1 : 0;
-  out->stream = cch_stream_ref(s);
-  out->kernel = cch_kernel_ref(k);
-  memcpy(&out->config, c, sizeof out->config);
-  return 1;
-}
-
-static void target_drop(target *t) {
-  cch_kernel_unref(t->kernel);
-  cch_stream_unref(t->stream);
-}
-
-/* An attribute of a kernel that is an int; -1 with an exception. */
-static long number_of(PyObject *kernel, PyObject *name) {
-  PyObject *object = PyObject_GetAttr(kernel, name);
-  if (!object)
-    return -1;
-  long number = PyLong_AsLong(object);
-  Py_DECREF(object);
-  return number;
-}
-
-/* Ordinal of the device that a stream's work runs on, or -1 when nothing is current for a default stream. */
-static int device_of(const cch_stream *stream) {
+int device_of_stream(cch_stream *stream) {
   const cch_context *context = cch_stream_context(stream);
   int device = -1;
-  if (context)
+  if (context != NULL)
     return cch_context_device(context);
   return cch_current_device(&device) == 0 ? device : -1;
 }
 
-/*
- * Whether the shared memory that the configuration asks for was seen to, on the device of the last launch that
- * needed it (Kernel._allow_shared); -1 with an exception.
- */
-static int shared_allowed(const state *st, const target *t, PyObject *kernel) {
-  if (t->config.shared_bytes == 0)
-    return 1;
-  long allowed = number_of(kernel, st->shared_allowed_name);
-  long device = allowed == -1 ? -1 : number_of(kernel, st->shared_device_name);
-  if (PyErr_Occurred())
-    return -1;
-  return allowed >= (long)t->config.shared_bytes && device == device_of(t->stream);
+void target_drop(target *t) {
+  cch_kernel_unref(t->kernel);
+  cch_stream_unref(t->stream);
 }
 
-static PyObject *explain(const state *st, int status, PyObject *config, PyObject *kernel) {
+PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel) {
   PyObject *result = PyObject_CallFunction(st->faces.explain, "iOO", status, config, kernel);
   Py_XDECREF(result); /* it raises */
   return NULL;
+}
+
+/* Packs and launches; `face` has its layout, and `t` is taken over. */
+static PyObject *launch_target(const state *st, target *t, int device, PyObject *config, PyObject *face, values given) {
+  kernel *self = (kernel *)face;
+  PyObject *result = NULL, *layout_bytes = self->layout_bytes;
+  Py_INCREF(layout_bytes);
+  layout params = self->params;
+  unsigned char stack[SCRATCH_SIZE], *block = stack;
+  owners keep;
+  owners_init(&keep);
+  int status = -1;
+  if (params.total > sizeof stack)
+    block = PyMem_Malloc((size_t)params.total);
+  bool packed = false;
+  if (block == NULL)
+    PyErr_NoMemory();
+  else
+    packed = pack_values(st, &params, given, block, &keep, device) == 0;
+  Py_BEGIN_ALLOW_THREADS;
+  if (packed)
+    status = cch_launch(t->stream, &t->config, t->kernel, block, (size_t)params.total);
+  target_drop(t);
+  Py_END_ALLOW_THREADS;
+  if (packed && status == 0) {
+    Py_INCREF(Py_None);
+    result = Py_None;
+  } else if (packed) {
+    explain_launch(st, status, config, face); /* before anything else on this thread can fail */
+  }
+  if (keep.count != 0) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    owners_release(&keep);
+    PyErr_Restore(type, value, traceback);
+  }
+  owners_drain(st);
+  if (block != stack)
+    PyMem_Free(block);
+  Py_DECREF(layout_bytes);
+  return result;
 }
 
 static PyObject *launch_slowly(const state *st, PyObject *const *arguments, Py_ssize_t count) {
@@ -131,325 +115,186 @@ const char launch_doc[] =
     "CUDAError\n"
     "    When the driver refuses the launch, or work that ran earlier has failed.\n";
 
-PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  static const char *const names[] = {"stream", "config", "kernel"};
   const state *st = PyModule_GetState(module);
+  PyObject *sorted[3] = {NULL, NULL, NULL};
+  if (keywords != NULL && PyTuple_Size(keywords) != 0) {
+    /* Arguments of the kernel come by position, behind the first three: with keywords there are none. */
+    if (sort_arguments("launch", names, 3, 3, arguments, count, keywords, sorted) < 0)
+      return NULL;
+    arguments = sorted;
+    count = (sorted[0] != NULL) + (sorted[1] != NULL) + (sorted[2] != NULL);
+  }
   if (count < 3)
     return PyErr_Format(PyExc_TypeError,
                         "launch() takes a stream, a config, a kernel and its arguments, but %zd %s given", count,
                         count == 1 ? "was" : "were");
-  PyObject *stream = arguments[0], *config = arguments[1], *kernel = arguments[2];
-  if ((PyObject *)Py_TYPE(stream) != st->faces.stream || (PyObject *)Py_TYPE(config) != st->faces.config ||
-      (PyObject *)Py_TYPE(kernel) != st->faces.kernel)
+  PyObject *stream = arguments[0], *settings = arguments[1], *face = arguments[2];
+  if (!PyType_IsSubtype(Py_TYPE(stream), st->stream_type) || (PyObject *)Py_TYPE(settings) != st->faces.config ||
+      (PyObject *)Py_TYPE(face) != st->faces.kernel || ((kernel *)face)->layout_bytes == NULL)
     return launch_slowly(st, arguments, count);
-
-  PyObject *params_bytes = PyObject_GetAttr(kernel, st->layout_name);
-  if (!params_bytes)
-    return NULL;
-  if (params_bytes == Py_None) { /* the first launch: the driver has not been asked yet */
-    Py_DECREF(params_bytes);
-    return launch_slowly(st, arguments, count);
-  }
-
-  PyObject *result = NULL;
-  unsigned char stack[SCRATCH_SIZE], *block = stack;
-  layout params;
   target t;
-  if (read_layout(params_bytes, &params) < 0)
-    goto done;
-  if (params.total > sizeof stack) {
-    block = PyMem_Malloc((size_t)params.total);
-    if (!block) {
-      PyErr_NoMemory();
-      goto done;
-    }
+  t.stream = handle_hold(stream);
+  if (t.stream == NULL)
+    return NULL;
+  int device = device_of_stream(t.stream);
+  t.config = ((config *)settings)->config;
+  const kernel *self = (kernel *)face;
+  bool allowed = t.config.shared_bytes == 0 ||
+                 (self->shared_allowed >= t.config.shared_bytes && self->shared_device == device);
+  t.kernel = allowed ? handle_hold(face) : NULL;
+  if (t.kernel == NULL) {
+    cch_stream_unref(t.stream);
+    return allowed ? NULL : launch_slowly(st, arguments, count);
   }
-  if (pack_values(st, &params, (values){arguments + 3, NULL, count - 3}, block) < 0)
-    goto done;
-  int ready = target_take(st, stream, config, kernel, &t);
-  if (ready < 0)
-    goto done;
-  int allowed = ready ? shared_allowed(st, &t, kernel) : 1;
-  if (ready && allowed < 0) {
-    target_drop(&t);
-    goto done;
-  }
-  if (!ready || !allowed) {
-    if (ready)
-      target_drop(&t);
-    result = launch_slowly(st, arguments, count);
-    goto done;
-  }
-  int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_launch(t.stream, &t.config, t.kernel, block, (size_t)params.total);
-  target_drop(&t);
-  Py_END_ALLOW_THREADS;
-  if (status == 0) {
-    Py_INCREF(Py_None);
-    result = Py_None;
-  } else {
-    result = explain(st, status, config, kernel);
-  }
-done:
-  if (block != stack)
-    PyMem_Free(block);
-  Py_DECREF(params_bytes);
-  return result;
+  return launch_target(st, &t, device, settings, face, (values){arguments + 3, NULL, count - 3});
 }
 
-const char set_faces_doc[] =
-    "set_faces(stream, config, kernel, launch_checked, explain, /)\n--\n\n"
-    "Tell the module the classes of the faces, and what to call for the launches that it does not do itself.";
+const char launch_now_doc[] = "launch_now(stream, config, kernel, args, /)\n--\n\n"
+                              "Launch what was checked: faces or objects of their subclasses, and a kernel that has "
+                              "its layout.";
 
-PyObject *set_faces(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  state *st = PyModule_GetState(module);
-  PyObject **const slots[] = {&st->faces.stream, &st->faces.config, &st->faces.kernel, &st->faces.launch_checked,
-                              &st->faces.explain};
-  const Py_ssize_t wanted = sizeof slots / sizeof *slots;
-  if (count != wanted)
-    return PyErr_Format(PyExc_TypeError, "set_faces() takes %zd arguments, but %zd were given", wanted, count);
-  for (Py_ssize_t i = 0; i < wanted; i++) {
-    PyObject *old = *slots[i];
-    Py_INCREF(arguments[i]);
-    *slots[i] = arguments[i];
-    Py_XDECREF(old);
-  }
-  Py_RETURN_NONE;
+PyObject *launch_now(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("launch_now(stream, config, kernel, args)", count, 4) < 0)
+    return NULL;
+  target t;
+  if (target_take(st, arguments, &t) < 0)
+    return NULL;
+  values given = {NULL, arguments[3], PyTuple_Size(arguments[3])};
+  return launch_target(st, &t, device_of_stream(t.stream), arguments[1], arguments[2], given);
 }
 
-/* ---- PreparedLaunch ---- */
-
-typedef struct prepared {
-  PyObject_HEAD target target;
-  layout params;
-  PyObject *params_bytes; /* what params reads */
-  PyObject *config, *kernel;
-  PyObject *block; /* bytearray */
-  PyObject *lock;  /* a view of it, which nobody else has: a bytearray with a view keeps its size */
-  PyObject *args;  /* the arguments that the block points into: a tuple, or a list once one was replaced */
-} prepared;
-
-static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
-  static char *names[] = {"stream", "config", "kernel", "kernel_args", NULL};
-  PyObject *stream, *config, *kernel, *args;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO!:PreparedLaunch", names, &stream, &config, &kernel,
-                                   &PyTuple_Type, &args))
-    return NULL;
-  const state *st = PyType_GetModuleState(type);
-  PyObject *const given[] = {stream, config, kernel}, *const wanted[] = {st->faces.stream, st->faces.config,
-                                                                         st->faces.kernel};
-  for (int i = 0; i < 3; i++) {
-    int is = PyObject_IsInstance(given[i], wanted[i]);
-    if (is <= 0) {
-      if (is == 0)
-        PyErr_Format(PyExc_TypeError, "%s must be a %R, not %R", names[i], wanted[i], Py_TYPE(given[i]));
-      return NULL;
-    }
-  }
-  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-  prepared *self = (prepared *)allocate(type, 0);
-  if (!self)
-    return NULL;
-  self->params_bytes = PyObject_GetAttr(kernel, st->layout_name);
-  if (!self->params_bytes || read_layout(self->params_bytes, &self->params) < 0)
-    goto failed;
-  int ready = target_take(st, stream, config, kernel, &self->target);
-  if (ready <= 0) {
-    if (ready == 0)
-      PyErr_SetString(PyExc_ValueError, "the stream is closed; make a new one");
-    goto failed;
-  }
-  Py_INCREF(config);
-  self->config = config;
-  Py_INCREF(kernel);
-  self->kernel = kernel;
-  self->block = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)self->params.total);
-  self->lock = self->block ? PyMemoryView_FromObject(self->block) : NULL;
-  if (!self->lock)
-    goto failed;
-  /* Nobody else has the new block: it may be written while Python code runs. */
-  if (pack_values(st, &self->params, (values){NULL, args, PyTuple_Size(args)},
-                  (unsigned char *)PyByteArray_AsString(self->block)) < 0)
-    goto failed;
-  Py_INCREF(args);
-  self->args = args;
-  return (PyObject *)self;
-failed:
-  Py_DECREF(self);
-  return NULL;
-}
-
-/* Room for a block: on the caller's stack where it fits. */
-static unsigned char *scratch_for(const layout *params, unsigned char *stack) {
-  if (params->total <= SCRATCH_SIZE)
-    return stack;
-  unsigned char *heap = PyMem_Malloc((size_t)params->total);
-  if (!heap)
-    PyErr_NoMemory();
-  return heap;
-}
-
-static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *keywords) {
-  prepared *self = (prepared *)object;
-  const state *st = PyType_GetModuleState(Py_TYPE(object));
-  if (keywords && PyDict_Size(keywords)) {
-    PyErr_SetString(PyExc_TypeError, "a prepared launch takes no keyword arguments");
-    return NULL;
-  }
-  /* A copy is launched, so that the block can be written while the GIL is released. */
-  size_t size = (size_t)self->params.total;
-  unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&self->params, stack);
-  if (!block)
-    return NULL;
-  int status = 0;
-  Py_ssize_t count = PyTuple_Size(arguments);
-  if (count == 0) {
-    memcpy(block, PyByteArray_AsString(self->block), size);
-  } else {
-    status = pack_values(st, &self->params, (values){NULL, arguments, count}, block);
-    if (status == 0) {
-      memcpy(PyByteArray_AsString(self->block), block, size);
-      PyObject *old = self->args;
-      Py_INCREF(arguments);
-      self->args = arguments;
-      Py_DECREF(old);
-    }
-  }
-  if (status == 0) {
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_launch(self->target.stream, &self->target.config, self->target.kernel, block, size);
-    Py_END_ALLOW_THREADS;
-    if (status != 0)
-      explain(st, status, self->config, self->kernel);
-  }
-  if (block != stack)
-    PyMem_Free(block);
-  if (status != 0)
-    return NULL;
-  Py_RETURN_NONE;
-}
-
-/* Keeps the new argument and lets go of the old: in a list, so that replacing many does not copy all each time. */
-static int keep_argument(prepared *self, Py_ssize_t index, PyObject *value) {
-  if (!PyList_Check(self->args)) {
-    PyObject *list = PySequence_List(self->args);
-    if (!list)
+int target_take(const state *st, PyObject *const *given, target *out) {
+  static const char *const names[] = {"stream", "config", "kernel"};
+  PyTypeObject *const wanted[] = {st->stream_type, st->config_type, st->kernel_type};
+  for (int i = 0; i < 3; i++)
+    if (!PyType_IsSubtype(Py_TYPE(given[i]), wanted[i])) {
+      PyErr_Format(PyExc_TypeError, "%s must be a %R, not %R", names[i], wanted[i], Py_TYPE(given[i]));
       return -1;
-    Py_DECREF(self->args);
-    self->args = list;
-  }
-  Py_INCREF(value);
-  return PyList_SetItem(self->args, index, value);
-}
-
-static int prepared_set_item(PyObject *object, PyObject *key, PyObject *value) {
-  prepared *self = (prepared *)object;
-  if (!value) {
-    PyErr_SetString(PyExc_TypeError, "an argument can be replaced, but not deleted");
+    }
+  if (((kernel *)given[2])->layout_bytes == NULL) {
+    PyErr_SetString(PyExc_ValueError, "the kernel's layout is not known yet; ask for its arguments_info first");
     return -1;
   }
-  Py_ssize_t index = PyNumber_AsSsize_t(key, PyExc_IndexError);
-  if (index == -1 && PyErr_Occurred())
+  out->stream = handle_hold(given[0]);
+  out->kernel = out->stream != NULL ? handle_hold(given[2]) : NULL;
+  if (out->kernel == NULL) {
+    cch_stream_unref(out->stream);
     return -1;
-  unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&self->params, stack);
-  if (!block)
-    return -1;
-  int status = pack_parameter(PyType_GetModuleState(Py_TYPE(object)), &self->params, index, value, block);
-  if (status == 0) {
-    cch_param p;
-    memcpy(&p, self->params.data + (size_t)index * sizeof p, sizeof p);
-    memcpy(PyByteArray_AsString(self->block) + p.offset, block + p.offset, p.size);
-    status = keep_argument(self, index, value);
   }
-  if (block != stack)
-    PyMem_Free(block);
-  return status;
-}
-
-static Py_ssize_t prepared_length(PyObject *self) { return ((prepared *)self)->params.count; }
-
-static PyObject *prepared_repr(PyObject *object) {
-  const prepared *self = (prepared *)object;
-  return PyUnicode_FromFormat("<PreparedLaunch of %R with %R>", self->kernel, self->config);
-}
-
-static PyObject *prepared_block(PyObject *self, void *closure) {
-  (void)closure;
-  return PyMemoryView_FromObject(((prepared *)self)->block);
-}
-
-static int prepared_traverse(PyObject *object, visitproc visit, void *arg) {
-  const prepared *self = (prepared *)object;
-  Py_VISIT(Py_TYPE(object));
-  Py_VISIT(self->config);
-  Py_VISIT(self->kernel);
-  Py_VISIT(self->args);
+  out->config = ((config *)given[1])->config;
   return 0;
 }
 
-/* No tp_clear: a cycle always runs through `args`, a tuple or list, or through an object in it, which the collector
-   can clear; so this one's own fields stay whole as long as it can be called. */
+/* ---- the hot half of Kernel ---- */
 
-static void prepared_dealloc(PyObject *object) {
-  prepared *self = (prepared *)object;
-  PyTypeObject *type = Py_TYPE(object);
-  PyObject_GC_UnTrack(object);
-  target target = self->target;
-  Py_BEGIN_ALLOW_THREADS;
-  target_drop(&target);
-  Py_END_ALLOW_THREADS;
-  Py_XDECREF(self->args);
-  Py_XDECREF(self->lock);
-  Py_XDECREF(self->block);
-  Py_XDECREF(self->kernel);
-  Py_XDECREF(self->config);
-  Py_XDECREF(self->params_bytes);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(object);
-  Py_DECREF(type);
+static PyObject *get_layout(PyObject *object, void *closure) {
+  (void)closure;
+  PyObject *layout_bytes = ((kernel *)object)->layout_bytes;
+  if (layout_bytes == NULL)
+    Py_RETURN_NONE;
+  Py_INCREF(layout_bytes);
+  return layout_bytes;
 }
 
-PyDoc_STRVAR(prepared_doc,
-             "PreparedLaunch(stream, config, kernel, kernel_args)\n--\n\n"
-             "Launch one kernel again and again, for hot loops; made by :meth:`Kernel.prepare`.\n"
-             "\n"
-             "A call with arguments launches with new values; a call without launches with the values that it has.\n"
-             "``prepared[i] = value`` replaces one argument, and :attr:`block` is the packed argument block itself,\n"
-             "for those who write many at once.");
+static int set_layout(PyObject *object, PyObject *value, void *closure) {
+  (void)closure;
+  kernel *self = (kernel *)object;
+  layout params;
+  if (value == NULL || value == Py_None) {
+    PyErr_SetString(PyExc_TypeError, "a layout is bytes, and stays");
+    return -1;
+  }
+  if (read_layout(value, &params) < 0)
+    return -1;
+  PyObject *old = self->layout_bytes;
+  Py_INCREF(value);
+  self->layout_bytes = value;
+  self->params = params;
+  Py_XDECREF(old);
+  return 0;
+}
 
-PyDoc_STRVAR(prepared_block_doc,
-             "memoryview: The packed arguments, writable; :attr:`Kernel.arguments_info` says where each one lies.\n"
-             "\n"
-             "Objects whose addresses are written here must be kept alive by the caller.");
+static void kernel_dealloc(PyObject *object) {
+  kernel *self = (kernel *)object;
+  Py_CLEAR(self->name);
+  Py_CLEAR(self->layout_bytes);
+  handle_dealloc(object);
+}
 
-static PyGetSetDef prepared_properties[] = {{"block", prepared_block, NULL, prepared_block_doc, NULL},
-                                            {NULL, NULL, NULL, NULL, NULL}};
+static PyMemberDef kernel_members[] = {
+    {"_name", T_OBJECT, offsetof(kernel, name), 0, NULL},
+    {"_shared_allowed", T_UINT, offsetof(kernel, shared_allowed), 0, NULL},
+    {"_shared_device", T_INT, offsetof(kernel, shared_device), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
 
-static PyType_Slot prepared_slots[] = {
-    {Py_tp_doc, (void *)prepared_doc},
-    {Py_tp_new, (void *)prepared_new},
-    {Py_tp_call, (void *)prepared_call},
-    {Py_tp_repr, (void *)prepared_repr},
-    {Py_tp_traverse, (void *)prepared_traverse},
-    {Py_tp_dealloc, (void *)prepared_dealloc},
-    {Py_tp_getset, prepared_properties},
-    {Py_mp_length, (void *)prepared_length},
-    {Py_mp_ass_subscript, (void *)prepared_set_item},
+static PyGetSetDef kernel_properties[] = {
+    {"_layout", get_layout, set_layout, "The argument block, asked of the driver at the first launch.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot kernel_slots[] = {
+    {Py_tp_doc, "The hot half of Kernel."},
+    {Py_tp_dealloc, (void *)kernel_dealloc},
+    {Py_tp_members, kernel_members},
+    {Py_tp_getset, kernel_properties},
     {0, NULL},
 };
 
-static PyType_Spec prepared_spec = {
-    .name = "cudacore_handles.PreparedLaunch",
-    .basicsize = sizeof(prepared),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .slots = prepared_slots,
+static PyType_Spec kernel_spec = {
+    .name = "cudacore_handles._native.KernelHandle",
+    .basicsize = sizeof(kernel),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = kernel_slots,
 };
 
-int add_prepared_type(PyObject *module) {
-  PyObject *type = PyType_FromModuleAndSpec(module, &prepared_spec, NULL);
-  if (!type)
-    return -1;
-  int status = PyModule_AddObjectRef(module, "PreparedLaunch", type);
+/* ---- the hot half of LaunchConfig ---- */
+
+static PyObject *config_store(PyObject *self, PyObject *bytes) {
+  if (!PyBytes_Check(bytes) || PyBytes_Size(bytes) != (Py_ssize_t)sizeof(cch_launch_config))
+    return PyErr_Format(PyExc_TypeError, "a cch_launch_config of %zu bytes is needed", sizeof(cch_launch_config));
+  memcpy(&((config *)self)->config, PyBytes_AsString(bytes), sizeof(cch_launch_config));
+  Py_RETURN_NONE;
+}
+
+static void config_dealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(self);
   Py_DECREF(type);
-  return status;
+}
+
+static PyMethodDef config_methods[] = {
+    {"_store", config_store, METH_O, "_store($self, config, /)\n--\n\nTake over a cch_launch_config, from its bytes."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef config_members[] = {
+    {"_shared_bytes", T_UINT, offsetof(config, config.shared_bytes), READONLY, NULL},
+    {"_flags", T_UINT, offsetof(config, config.flags), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot config_slots[] = {
+    {Py_tp_doc, "The C half of LaunchConfig."},
+    {Py_tp_dealloc, (void *)config_dealloc},
+    {Py_tp_methods, config_methods},
+    {Py_tp_members, config_members},
+    {0, NULL},
+};
+
+static PyType_Spec config_spec = {
+    .name = "cudacore_handles._native.Config",
+    .basicsize = sizeof(config),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = config_slots,
+};
+
+int add_launch_types(PyObject *module, state *st) {
+  st->kernel_type = add_type(module, &kernel_spec, st->handle_type);
+  st->config_type = st->kernel_type != NULL ? add_type(module, &config_spec, NULL) : NULL;
+  return st->config_type != NULL ? 0 : -1;
 }

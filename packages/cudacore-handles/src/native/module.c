@@ -2,9 +2,94 @@
 /* The module object: its state, its functions, its end. */
 #include "native.h"
 
+#include <string.h>
+
 enum { TABLE_START = 64 }; /* slots of a new table of types; a power of two */
 
-/* ---- the module ---- */
+static const struct {
+  const char *name;
+  size_t offset; /* in faces */
+} face_names[] = {
+#define FACE(name) {#name, offsetof(faces, name)},
+    FACES(FACE)
+#undef FACE
+};
+
+enum { FACE_COUNT = sizeof face_names / sizeof *face_names };
+
+static PyObject **face_at(state *st, size_t i) { return (PyObject **)((char *)&st->faces + face_names[i].offset); }
+
+const char set_face_doc[] = "set_face(name, object, /)\n--\n\n"
+                            "Tell the module of a class or function of the package's Python half.";
+
+PyObject *set_face(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (check_argument_count("set_face(name, object)", count, 2) < 0)
+    return NULL;
+  for (size_t i = 0; i < FACE_COUNT; i++)
+    if (PyUnicode_Check(arguments[0]) && PyUnicode_CompareWithASCIIString(arguments[0], face_names[i].name) == 0) {
+      PyObject **slot = face_at(PyModule_GetState(module), i), *old = *slot;
+      Py_INCREF(arguments[1]);
+      *slot = arguments[1];
+      Py_XDECREF(old);
+      Py_RETURN_NONE;
+    }
+  return PyErr_Format(PyExc_ValueError, "%R is no face that this module knows", arguments[0]);
+}
+
+PyObject *raise_status(const state *st, int status) {
+  PyObject *result = PyObject_CallFunction(st->faces.raise_status, "i", status);
+  Py_XDECREF(result); /* it raises */
+  return NULL;
+}
+
+PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base) {
+  PyObject *bases = base != NULL ? PyTuple_Pack(1, base) : NULL;
+  if (base != NULL && bases == NULL)
+    return NULL;
+  PyObject *type = PyType_FromModuleAndSpec(module, spec, bases);
+  Py_XDECREF(bases);
+  if (type == NULL || PyModule_AddObjectRef(module, strrchr(spec->name, '.') + 1, type) < 0) {
+    Py_XDECREF(type);
+    return NULL;
+  }
+  return (PyTypeObject *)type;
+}
+
+int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected) {
+  if (given == expected)
+    return 0;
+  PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, but %zd %s given", signature, expected, given,
+               given == 1 ? "was" : "were");
+  return -1;
+}
+
+int sort_arguments(const char *function, const char *const *names, Py_ssize_t wanted, Py_ssize_t positional,
+                   PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **out) {
+  if (count > positional) {
+    PyErr_Format(PyExc_TypeError, "%s() takes at most %zd positional argument%s, but %zd were given", function,
+                 positional, positional == 1 ? "" : "s", count);
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < count; i++)
+    out[i] = arguments[i];
+  Py_ssize_t named = keywords != NULL ? PyTuple_Size(keywords) : 0;
+  for (Py_ssize_t k = 0; k < named; k++) {
+    PyObject *name = PyTuple_GetItem(keywords, k);
+    Py_ssize_t i = 0;
+    while (i < wanted && PyUnicode_CompareWithASCIIString(name, names[i]) != 0)
+      i++;
+    if (i == wanted) {
+      PyErr_Format(PyExc_TypeError, "%s() has no argument %R", function, name);
+      return -1;
+    }
+    if (i < count) {
+      PyErr_Format(PyExc_TypeError, "%s() got %R by position and by name", function, name);
+      return -1;
+    }
+    out[i] = arguments[count + k];
+  }
+  return 0;
+}
 
 static int execute(PyObject *module) {
   state *st = PyModule_GetState(module);
@@ -26,30 +111,30 @@ static int execute(PyObject *module) {
     if (PyModule_AddIntConstant(module, names[i], i) < 0)
       return -1;
   st->ptr_name = PyUnicode_InternFromString("_ptr");
-  st->address_name = PyUnicode_InternFromString("_address");
-  st->layout_name = PyUnicode_InternFromString("_layout");
-  st->shared_allowed_name = PyUnicode_InternFromString("_shared_allowed");
-  st->shared_device_name = PyUnicode_InternFromString("_shared_device");
   st->forget = PyObject_GetAttrString(module, "_forget");
-  if (!st->ptr_name || !st->address_name || !st->layout_name || !st->shared_allowed_name || !st->shared_device_name ||
-      !st->forget)
+  st->runtime = runtime_of_interpreter();
+  if (!st->ptr_name || !st->forget || !st->runtime)
     return -1;
-  return add_prepared_type(module);
+  if (add_handle_type(module, st) < 0 || add_event_type(module, st) < 0 || add_stream_type(module, st) < 0 ||
+      add_buffer_type(module, st) < 0 || add_launch_types(module, st) < 0 || add_prepared_type(module, st) < 0)
+    return -1;
+  return add_owner_functions(module);
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg) {
-  const state *st = PyModule_GetState(module);
+  state *st = PyModule_GetState(module);
   for (size_t i = 0; st->table && i <= st->mask; ++i) {
     Py_VISIT(st->table[i].weak);
     Py_VISIT(st->table[i].converter);
   }
   Py_VISIT(st->resolver);
   Py_VISIT(st->forget);
-  Py_VISIT(st->faces.stream);
-  Py_VISIT(st->faces.config);
-  Py_VISIT(st->faces.kernel);
-  Py_VISIT(st->faces.launch_checked);
-  Py_VISIT(st->faces.explain);
+  for (size_t i = 0; i < FACE_COUNT; i++)
+    Py_VISIT(*face_at(st, i));
+  PyTypeObject *const types[] = {st->handle_type, st->event_type,  st->stream_type,
+                                 st->buffer_type, st->kernel_type, st->config_type};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    Py_VISIT(types[i]);
   return 0;
 }
 
@@ -66,33 +151,42 @@ static int clear(PyObject *module) {
   }
   Py_CLEAR(st->resolver);
   Py_CLEAR(st->forget);
-  Py_CLEAR(st->faces.stream);
-  Py_CLEAR(st->faces.config);
-  Py_CLEAR(st->faces.kernel);
-  Py_CLEAR(st->faces.launch_checked);
-  Py_CLEAR(st->faces.explain);
+  for (size_t i = 0; i < FACE_COUNT; i++)
+    Py_CLEAR(*face_at(st, i));
   return 0;
 }
 
 static void release(void *module) {
   clear(module);
   state *st = PyModule_GetState(module);
-  /* Names are part of no cycle, and needed as long as anything can be packed. */
+  /* What is needed as long as there are objects of the types: they keep the module. */
   Py_CLEAR(st->ptr_name);
-  Py_CLEAR(st->address_name);
-  Py_CLEAR(st->layout_name);
-  Py_CLEAR(st->shared_allowed_name);
-  Py_CLEAR(st->shared_device_name);
+  Py_CLEAR(st->config_type);
+  Py_CLEAR(st->kernel_type);
+  Py_CLEAR(st->buffer_type);
+  Py_CLEAR(st->stream_type);
+  Py_CLEAR(st->event_type);
+  Py_CLEAR(st->handle_type);
+  runtime_unref(st->runtime);
+  st->runtime = NULL;
   PyMem_Free(st->table);
   st->table = NULL;
 }
 
-#define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
-
 static PyMethodDef methods[] = {
     {"pack", FASTCALL(pack), METH_FASTCALL, pack_doc},
-    {"launch", FASTCALL(launch), METH_FASTCALL, launch_doc},
-    {"set_faces", FASTCALL(set_faces), METH_FASTCALL, set_faces_doc},
+    {"launch", FASTCALL(launch), METH_FASTCALL | METH_KEYWORDS, launch_doc},
+    {"launch_now", FASTCALL(launch_now), METH_FASTCALL, launch_now_doc},
+    {"set_face", FASTCALL(set_face), METH_FASTCALL, set_face_doc},
+    {"own", FASTCALL(own), METH_FASTCALL, own_doc},
+    {"disown", disown, METH_O, disown_doc},
+    {"create_event", FASTCALL(create_event), METH_FASTCALL, create_event_doc},
+    {"create_stream", FASTCALL(create_stream), METH_FASTCALL, create_stream_doc},
+    {"set_current", set_current, METH_O, set_current_doc},
+    {"current_device", current_device, METH_NOARGS, current_device_doc},
+    {"allocate", FASTCALL(allocate), METH_FASTCALL, allocate_doc},
+    {"copy", FASTCALL(copy), METH_FASTCALL, copy_doc},
+    {"fill", FASTCALL(fill), METH_FASTCALL, fill_doc},
     {"register", FASTCALL(types_register), METH_FASTCALL, register_doc},
     {"registered", types_registered, METH_O, registered_doc},
     {"set_resolver", types_set_resolver, METH_O, set_resolver_doc},

@@ -3,16 +3,31 @@
 #define CUDACORE_NATIVE_H
 
 /*
- * The extension module cudacore_handles._native: pack.c turns Python values into a kernel's argument block, types.c
- * knows how the values of a type are packed, launch.c gives blocks to the handle library, module.c is the module.
+ * The extension module cudacore_handles._native: what is called so often that the way through cffi would cost more than
+ * the work, and what must talk to CPython directly.
  *
- * Launching is the hottest code of the package and packs every argument, so it is the one place that talks to
- * CPython directly. Limited API of Python 3.10: one binary for every later version.
+ *   handle.c    the base class of all faces: one reference to a box
+ *   runtime.c   Python objects that boxes own, and where they are released
+ *   event.c, stream.c, buffer.c    the hot halves of those faces
+ *   types.c, pack.c                Python values into a kernel's argument block
+ *   owners.c    what the packed values point into
+ *   launch.c, prepared.c           launches, with the hot half of Kernel and LaunchConfig
+ *   dlpack.c    DLPack tensors
+ *   module.c    the module object
+ *
+ * The C library's calls release the GIL, so anybody may close anything meanwhile. The rule is: a box is read from its
+ * face and referenced (handle_hold) without running Python code in between; the reference then holds it.
+ *
+ * Limited API of Python 3.10: one binary for every later version.
  */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <structmember.h>
 
+#include <cudacore/cudacore.h>
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,12 +36,9 @@ enum {
   SCRATCH_SIZE = 4096 /* blocks up to this size are packed on the stack (kernels of CUDA 12 end there) */
 };
 
-/* The parameters of a kernel: the bytes of an array of cch_param, from a bytes object. */
-typedef struct layout {
-  const char *data;
-  Py_ssize_t count;
-  uint64_t total; /* end of the last parameter */
-} layout;
+#define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
+
+/* ---- the module's state ---- */
 
 /* How the values of a type are packed. The first six are public, as module constants. */
 typedef enum kind {
@@ -56,12 +68,30 @@ typedef struct type_entry {
   uint32_t itemsize; /* what the parameter must have; 0: any size that suits the kind */
 } type_entry;
 
-/* What launch.c is told about the Python faces, by set_faces(). */
+/* What the Python half of the package tells this one, by set_face(): classes, and functions for what is not hot. */
+#define FACES(X)                                                                                                       \
+  X(closed)            /* (face) -> the exception for the use of a closed object */                                    \
+  X(closed_error)      /* its class */                                                                                 \
+  X(raise_status)      /* (status): raises for a failed call of the library */                                         \
+  X(raise_not_elapsed) /* (end, start, status): the same for a time that cannot be had */                              \
+  X(stream)            /* the class Stream */                                                                          \
+  X(accept_stream)     /* (object) -> the Stream that it stands for */                                                 \
+  X(event)             /* the class Event */                                                                           \
+  X(new_event)         /* (stream, options) -> a new Event in a stream's context */                                    \
+  X(buffer)            /* the class Buffer */                                                                          \
+  X(free_memory)       /* (memory resource, address, size, address of the stream's box or 0) */                                          \
+  X(config)            /* the class LaunchConfig */                                                                    \
+  X(kernel)            /* the class Kernel */                                                                          \
+  X(launch_checked)    /* launches what the fast path cannot, or says what is wrong with it */                         \
+  X(explain)           /* (status, config, kernel): raises for a launch that was refused */
+
 typedef struct faces {
-  PyObject *stream, *config, *kernel; /* the classes */
-  PyObject *launch_checked;           /* launches what the fast path cannot, or says what is wrong with it */
-  PyObject *explain;                  /* raises for a launch that was refused */
+#define FACE(name) PyObject *name;
+  FACES(FACE)
+#undef FACE
 } faces;
+
+typedef struct runtime runtime;
 
 typedef struct state {
   type_entry *table; /* how types are packed: open addressing, linear probing, at most half full */
@@ -70,9 +100,106 @@ typedef struct state {
   PyObject *resolver;
   PyObject *forget; /* the module's _forget, the callback of the weak references */
   faces faces;
-  /* Names of attributes, interned. */
-  PyObject *ptr_name, *address_name, *layout_name, *shared_allowed_name, *shared_device_name;
+  runtime *runtime;
+  PyTypeObject *handle_type, *event_type, *stream_type, *buffer_type, *kernel_type, *config_type;
+  PyObject *ptr_name; /* "_ptr", interned */
 } state;
+
+PyObject *set_face(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char set_face_doc[];
+
+/* Raises for a failed call of the library on this thread just now; returns NULL. */
+PyObject *raise_status(const state *st, int status);
+
+/* Makes a type of a specification and adds it to the module; NULL with an exception. The reference is the caller's. */
+PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base);
+
+/* Checks the number of arguments of a function of the module; -1 with an exception. */
+int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected);
+
+/*
+ * Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function into `out`, by their names; those that are not given
+ * stay as they are. The first `positional` names can be given by position. -1 with an exception.
+ */
+int sort_arguments(const char *function, const char *const *names, Py_ssize_t wanted, Py_ssize_t positional,
+                   PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **out);
+
+/* ---- handle.c: the base class of all faces ---- */
+
+typedef struct handle {
+  PyObject_HEAD const state *st; /* NULL in an object that nothing here has made */
+  void *box;                     /* one reference; NULL once closed */
+  uintptr_t raw;                 /* the CUDA handle or address, which outlives closing: objects keep their hash */
+  int kind;                      /* cch_kind of the box */
+} handle;
+
+int add_handle_type(PyObject *module, state *st);
+
+/* A new face that takes over one reference to a box, also on failure: NULL with an exception. */
+PyObject *handle_make(const state *st, PyTypeObject *type, void *box);
+
+/* A new reference to the box of a face, which the caller knows to be a handle; NULL with an exception when closed. */
+void *handle_hold(PyObject *face);
+
+/* Closes a face: nothing when it is closed. Runs Python code: owners are released. */
+void handle_close(handle *self);
+
+/* What every deallocator of a face ends with. */
+void handle_dealloc(PyObject *object);
+
+/* Whether an object is a face, of any kind. */
+bool is_handle(const state *st, PyObject *object);
+
+/* ---- runtime.c: Python objects that boxes own ---- */
+
+/*
+ * An owner: a Python object that a box keeps alive, or a memory resource that frees a box's memory. It is released by the
+ * interpreter that it is of, never by the thread on which its box happens to die: that one queues it and goes on, so
+ * nothing ever waits for the GIL in a destructor, and what is of an interpreter that has ended is left alone.
+ */
+runtime *runtime_of_interpreter(void); /* a new reference; NULL with an exception */
+void runtime_unref(runtime *rt);
+
+PyObject *own(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *disown(PyObject *module, PyObject *address);
+int add_owner_functions(PyObject *module);
+extern const char own_doc[], disown_doc[];
+
+/* Releases what is queued for this interpreter. Runs Python code; keeps the exception that is set. */
+void owners_drain_now(const state *st);
+bool owners_waiting(const state *st);
+static inline void owners_drain(const state *st) {
+  if (owners_waiting(st))
+    owners_drain_now(st);
+}
+
+/* ---- event.c, stream.c, buffer.c ---- */
+
+int add_event_type(PyObject *module, state *st);
+PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char create_event_doc[];
+
+int add_stream_type(PyObject *module, state *st);
+PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *set_current(PyObject *module, PyObject *context);
+PyObject *current_device(PyObject *module, PyObject *nothing);
+extern const char create_stream_doc[], set_current_doc[], current_device_doc[];
+
+/* A new reference to the stream that an argument is or stands for; NULL with an exception. Runs Python code. */
+cch_stream *stream_accept(const state *st, PyObject *argument);
+
+typedef struct buffer {
+  handle base;
+  Py_ssize_t size;
+  PyObject *mr, *owner; /* NULL: none */
+  PyObject *known;      /* what is known of the memory, once it was asked for */
+} buffer;
+
+int add_buffer_type(PyObject *module, state *st);
+PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char allocate_doc[], copy_doc[], fill_doc[];
 
 /* ---- types.c ---- */
 
@@ -83,25 +210,58 @@ int types_store(state *st, type_entry item);
 /* The slot of a type, or the free slot where it belongs. */
 type_entry *types_find(const state *st, const void *type);
 
-/* Functions of the module. */
 PyObject *types_register(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *types_registered(PyObject *module, PyObject *type);
 PyObject *types_forget(PyObject *module, PyObject *weak);
 PyObject *types_set_resolver(PyObject *module, PyObject *resolver);
-
 extern const char register_doc[], registered_doc[], set_resolver_doc[];
 
+/* ---- owners.c: what packed arguments point into ---- */
+
+/* One argument's: a reference to a box, to a Python object, or to both. */
+typedef struct owned {
+  Py_ssize_t index; /* of the argument */
+  void *box;
+  PyObject *object; /* of a face, the face: it tells whether it was closed */
+} owned;
+
+enum { OWNERS_INLINE = 16 };
+
+/* Zero-initialise, or owners_init(); grows on the heap beyond the room inside. Movable as long as `items` is not read. */
+typedef struct owners {
+  Py_ssize_t count, room; /* room: of the heap's array; 0 while the one inside is used */
+  owned *heap;
+  owned inside[OWNERS_INLINE];
+} owners;
+
+static inline void owners_init(owners *self) {
+  self->count = self->room = 0;
+  self->heap = NULL;
+}
+static inline owned *owners_items(owners *self) { return self->heap ? self->heap : self->inside; }
+
+/* Takes over both references, also on failure: -1 with an exception. */
+int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object);
+/* Gives all back, and is empty then. Runs Python code, and lets go of the GIL where there are boxes. */
+void owners_release(owners *self);
+
 /* ---- pack.c ---- */
+
+/* The parameters of a kernel: the bytes of an array of cch_param, from a bytes object. */
+typedef struct layout {
+  const char *data;
+  Py_ssize_t count;
+  uint64_t total; /* end of the last parameter */
+} layout;
 
 /* Raises an exception whose format has %U for the name of the value's type, and then two sizes; returns -1. */
 int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssize_t given, uint32_t size);
 
-/* Checks the number of arguments of a function of the module; -1 with an exception. */
-int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected);
+/* Puts an argument's number in front of the message of the exception that is set. */
+void name_argument(const state *st, Py_ssize_t index);
 
 /* pack(layout, args), a function of the module. */
 PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-
 extern const char pack_doc[];
 
 /* Reads a bytes object; it must outlive the layout. -1 with an exception. */
@@ -114,25 +274,61 @@ typedef struct values {
   Py_ssize_t count;
 } values;
 
-/* Packs all values into `out`, which has room for the whole block; -1 with an exception. Runs Python code. */
-int pack_values(const state *st, const layout *params, values given, unsigned char *out);
+/*
+ * Packs all values into `out`, which has room for the whole block, and adds to `keep` what they point into; -1 with an
+ * exception, `keep` having what was added so far. `device` is the ordinal of the launch's device, -1 when it is not
+ * known. Runs Python code.
+ */
+int pack_values(const state *st, const layout *params, values given, unsigned char *out, owners *keep, int device);
 
-/* Packs one value over its parameter in `out`; -1 with an exception. Runs Python code. */
-int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyObject *value, unsigned char *out);
+/* Packs one value over its parameter in `out`, as pack_values() does. */
+int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyObject *value, unsigned char *out,
+                   owners *keep, int device);
 
 /* ---- launch.c ---- */
 
-PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *set_faces(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-int add_prepared_type(PyObject *module);
+typedef struct kernel {
+  handle base;
+  PyObject *name;         /* NULL: not known */
+  PyObject *layout_bytes; /* what params reads; NULL until the driver was asked */
+  layout params;
+  /* The dynamic shared memory in bytes that was seen to, on which device (Kernel._allow_shared). */
+  unsigned shared_allowed;
+  int shared_device;
+} kernel;
 
-extern const char launch_doc[], set_faces_doc[];
+typedef struct config {
+  PyObject_HEAD cch_launch_config config;
+} config;
+
+/* What a launch needs besides its arguments: references of our own, and a copy. */
+typedef struct target {
+  cch_stream *stream;
+  cch_kernel *kernel;
+  cch_launch_config config;
+} target;
+
+int add_launch_types(PyObject *module, state *st);
+/* Takes a stream, a configuration and a kernel that has its layout, in this order; -1 with an exception. */
+int target_take(const state *st, PyObject *const *given, target *out);
+/* NULL with an exception: explains why a launch was refused. */
+PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel);
+/* Ordinal of the device that a stream's work runs on, or -1 when nothing is current for a default stream. */
+int device_of_stream(cch_stream *stream);
+void target_drop(target *t);
+
+PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+PyObject *launch_now(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char launch_doc[], launch_now_doc[];
+
+/* ---- prepared.c ---- */
+
+int add_prepared_type(PyObject *module, state *st);
 
 /* ---- dlpack.c ---- */
 
 PyObject *make_capsule(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *read_capsule(PyObject *module, PyObject *capsule);
-
 extern const char make_capsule_doc[], read_capsule_doc[];
 
 #endif

@@ -123,12 +123,13 @@ static void raise_wrong_count(const layout *params, Py_ssize_t given) {
 }
 
 /* Puts the argument's number in front of the message of the exception that its conversion raised. */
-static void name_argument(Py_ssize_t index) {
+void name_argument(const state *st, Py_ssize_t index) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  /* Subclasses have constructors and messages of their own: they, and all else, pass unchanged. */
-  if (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_OverflowError) {
+  /* Other classes have constructors and messages of their own: they pass unchanged. */
+  if (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_OverflowError ||
+      type == st->faces.closed_error) {
     PyObject *message = PyUnicode_FromFormat("argument %zd: %S", index, value);
     PyObject *args = message ? PyTuple_Pack(1, message) : NULL;
     if (!args || PyObject_SetAttrString(value, "args", args) < 0)
@@ -273,9 +274,28 @@ static int pack_complex_like(unsigned char *out, uint32_t size, PyObject *value)
   return store_float(out, half, real) < 0 ? -1 : store_float(out + half, half, imaginary);
 }
 
-static int pack_pointer(const state *st, unsigned char *out, uint32_t size, PyObject *value) {
+/* What a value is packed for: the argument's number, and where to put what it points into. */
+typedef struct destination {
+  Py_ssize_t index;
+  owners *keep;
+  int device; /* of the launch; -1: not known */
+} destination;
+
+/* A buffer: its address, and a reference to its box taken at the same moment. */
+static int pack_buffer(unsigned char *out, PyObject *value, const destination *to) {
+  void *box = handle_hold(value);
+  if (box == NULL)
+    return -1;
+  store_integer(out, 8, ((handle *)value)->raw);
+  Py_INCREF(value);
+  return owners_add(to->keep, to->index, box, value);
+}
+
+static int pack_pointer(const state *st, unsigned char *out, uint32_t size, PyObject *value, const destination *to) {
   if (size != 8)
     return raise_size_mismatch(value, 8, size);
+  if (PyType_IsSubtype(Py_TYPE(value), st->buffer_type))
+    return pack_buffer(out, value, to);
   PyObject *address = PyObject_GetAttr(value, st->ptr_name);
   if (!address)
     return -1;
@@ -344,7 +364,7 @@ static int look_up(const state *st, PyObject *value, type_entry *how) {
   return 0;
 }
 
-static int pack_value(const state *st, unsigned char *out, uint32_t size, PyObject *value) {
+static int pack_value(const state *st, unsigned char *out, uint32_t size, PyObject *value, const destination *to) {
   if (PyLong_CheckExact(value))
     return pack_int(out, size, value, 1, 1);
   if (PyFloat_CheckExact(value))
@@ -367,7 +387,7 @@ static int pack_value(const state *st, unsigned char *out, uint32_t size, PyObje
     return truth < 0 ? -1 : pack_int(out, size, truth ? Py_True : Py_False, 1, 1);
   }
   case KIND_POINTER:
-    return pack_pointer(st, out, size, value);
+    return pack_pointer(st, out, size, value, to);
   case KIND_CONVERTER:
     return pack_converted(out, size, value, how.converter);
   case KIND_NONE:
@@ -445,7 +465,7 @@ static Py_ssize_t pack_pointers(const values *given, unsigned char *out) {
   return i;
 }
 
-int pack_values(const state *st, const layout *params, values given, unsigned char *out) {
+int pack_values(const state *st, const layout *params, values given, unsigned char *out, owners *keep, int device) {
   if (given.count != params->count) {
     raise_wrong_count(params, given.count);
     return -1;
@@ -461,15 +481,16 @@ int pack_values(const state *st, const layout *params, values given, unsigned ch
       memset(out + end, 0, p.offset - end);
     end = (uint64_t)p.offset + p.size;
     PyObject *value = value_at(&given, i);
-    if (pack_value(st, out + p.offset, p.size, value) < 0) {
-      name_argument(i);
+    if (pack_value(st, out + p.offset, p.size, value, &(destination){i, keep, device}) < 0) {
+      name_argument(st, i);
       return -1;
     }
   }
   return 0;
 }
 
-int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyObject *value, unsigned char *out) {
+int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyObject *value, unsigned char *out,
+                   owners *keep, int device) {
   if (index < 0 || index >= params->count) {
     PyErr_Format(PyExc_IndexError, "argument %zd is out of range: the kernel takes %zd argument%s", index,
                  params->count, plural((uint64_t)params->count));
@@ -478,23 +499,15 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
   cch_param p = param_at(params, index);
   if ((uint64_t)p.offset + p.size > params->total)
     return raise_bad_layout(index);
-  if (pack_value(st, out + p.offset, p.size, value) == 0)
+  if (pack_value(st, out + p.offset, p.size, value, &(destination){index, keep, device}) == 0)
     return 0;
-  name_argument(index);
+  name_argument(st, index);
   return -1;
 }
 
 const char pack_doc[] = "pack(layout, args, /)\n--\n\n"
                         "Return the argument block of a launch: each value of the tuple at its parameter's place, "
                         "padding zero.";
-
-int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected) {
-  if (given == expected)
-    return 0;
-  PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, but %zd %s given", signature, expected, given,
-               given == 1 ? "was" : "were");
-  return -1;
-}
 
 PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   layout params;
@@ -509,10 +522,15 @@ PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (!block)
     return NULL;
   unsigned char *out = (unsigned char *)PyBytes_AsString(block);
-  if (pack_values(PyModule_GetState(module), &params, (values){NULL, arguments[1], PyTuple_Size(arguments[1])}, out) <
-      0) {
-    Py_DECREF(block);
-    return NULL;
-  }
+  owners keep;
+  owners_init(&keep);
+  int status = pack_values(PyModule_GetState(module), &params,
+                           (values){NULL, arguments[1], PyTuple_Size(arguments[1])}, out, &keep, -1);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  owners_release(&keep);
+  PyErr_Restore(type, value, traceback);
+  if (status < 0)
+    Py_CLEAR(block);
   return block;
 }

@@ -103,8 +103,8 @@ void check_open(void) {
 }
 
 void check_clean(const char *file, int line) {
-  static const char *const kinds[] = {"context", "stream", "event",         "pool",        "deviceptr",
-                                      "library", "kernel", "NVRTC program", "NVVM program"};
+  static const char *const kinds[] = {"context", "stream", "event",         "pool",         "deviceptr",
+                                      "library", "kernel", "NVRTC program", "NVVM program", "bundle"};
   static const char *const resources[] = {"context", "stream", "event", "pool", "allocation", "library", "kernel"};
   char violation[256];
   fake_last_violation(violation, sizeof violation);

@@ -29,31 +29,9 @@ static void entries_are_the_functions(void) {
 #undef ENTRY
 }
 
-/* A function is exported and not in the table. */
-static void table_is_complete(void) {
-  static const char *const exported[] = {
-#define EXPORT(name) #name,
-#include "api_entries.h"
-#undef EXPORT
-  };
-  static const char *const entries[] = {
-#define ENTRY(name) "cch_" #name,
-#include "api_entries.h"
-#undef ENTRY
-  };
-  for (size_t i = 0; i < sizeof exported / sizeof *exported; i++) {
-    bool found = strcmp(exported[i], "cch_get_api") == 0;
-    for (size_t j = 0; j < sizeof entries / sizeof *entries && !found; j++)
-      found = strcmp(exported[i], entries[j]) == 0;
-    if (!found)
-      check_fail(__FILE__, __LINE__, "%s is declared, and not in the table", exported[i]);
-  }
-}
-
 int main(void) {
   check_open();
   RUN(table_is_sized_and_versioned);
   RUN(entries_are_the_functions);
-  RUN(table_is_complete);
   return 0;
 }

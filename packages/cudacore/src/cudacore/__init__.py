@@ -15,6 +15,7 @@ from cudacore_handles import (
     LEGACY_DEFAULT_STREAM,
     PER_THREAD_DEFAULT_STREAM,
     Buffer,
+    ClosedError,
     Context,
     CUDAError,
     Device,
@@ -29,6 +30,7 @@ from cudacore_handles import (
     ObjectCode,
     Stream,
     StreamOptions,
+    UnsupportedCodeError,
     launch,
 )
 
@@ -37,6 +39,7 @@ __all__ = [
     "PER_THREAD_DEFAULT_STREAM",
     "Buffer",
     "CUDAError",
+    "ClosedError",
     "Context",
     "Device",
     "DeviceMemoryResource",
@@ -53,6 +56,7 @@ __all__ = [
     "ProgramOptions",
     "Stream",
     "StreamOptions",
+    "UnsupportedCodeError",
     "launch",
     "typing",
 ]

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_BUNDLE_H
+#define CUDACORE_BUNDLE_H
+
+/**
+ * @file bundle.h
+ * Bundles: one reference to many owners. What a piece of work touches (the boxes behind its arguments, foreign objects)
+ * is kept by one bundle, which whoever holds the work holds: a launch, a prepared launch, a graph node.
+ *
+ * A bundle is filled by one thread, *caller serialises*, and immutable once it is shared.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** Makes an empty bundle with room for `capacity` owners; it grows where there are more. No driver is needed.
+ * @since 0.1 */
+CCH_EXPORT int cch_bundle_create(cch_bundle **out, size_t capacity);
+
+/** Adds a box of any kind, of which it takes a reference. CCH_EINVAL for NULL and for the bundle itself.
+ * Caller serialises. @since 0.1 */
+CCH_EXPORT int cch_bundle_add(cch_bundle *bundle, void *box);
+
+/**
+ * Takes over a foreign object, which is given to `release` when the bundle dies. On failure `object` stays the
+ * caller's. Caller serialises. @since 0.1
+ */
+CCH_EXPORT int cch_bundle_add_object(cch_bundle *bundle, void *object, cch_release_fn release);
+
+/** Number of owners. @since 0.1 */
+CCH_EXPORT size_t cch_bundle_count(const cch_bundle *bundle);
+
+CCH_EXPORT cch_bundle *cch_bundle_ref(cch_bundle *bundle);
+CCH_EXPORT void cch_bundle_unref(cch_bundle *bundle);
+
+CCH_END_DECLS
+
+#endif

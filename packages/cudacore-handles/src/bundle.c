@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+cch_bundle *cch_bundle_ref(cch_bundle *bundle) { return cch__box_ref(bundle); }
+void cch_bundle_unref(cch_bundle *bundle) { cch__box_unref(bundle); }
+
+int cch_bundle_create(cch_bundle **out, size_t capacity) {
+  if (capacity > (SIZE_MAX - sizeof(cch_bundle)) / sizeof(cch__owner))
+    return cch__fail_nomem(__func__);
+  cch_bundle *bundle = cch__box_new(CCH_KIND_BUNDLE, sizeof *bundle + capacity * sizeof *bundle->first, __func__);
+  if (bundle == NULL)
+    return CCH_ENOMEM;
+  bundle->owners = bundle->first;
+  bundle->capacity = capacity;
+  *out = bundle;
+  return 0;
+}
+
+static int add(cch_bundle *bundle, void *object, cch_release_fn release, const char *operation) {
+  if (bundle->count == bundle->capacity) {
+    size_t capacity = bundle->capacity < 4 ? 8 : bundle->capacity * 2;
+    cch__owner *owners = calloc(capacity, sizeof *owners);
+    if (owners == NULL)
+      return cch__fail_nomem(operation);
+    if (bundle->count > 0)
+      memcpy(owners, bundle->owners, bundle->count * sizeof *owners);
+    if (bundle->owners != bundle->first)
+      free(bundle->owners);
+    bundle->owners = owners;
+    bundle->capacity = capacity;
+  }
+  bundle->owners[bundle->count++] = (cch__owner){object, release};
+  return 0;
+}
+
+int cch_bundle_add(cch_bundle *bundle, void *box) {
+  if (box == NULL || box == bundle)
+    return cch__fail(CCH_EINVAL, __func__, box == NULL ? "the box is NULL" : "a bundle cannot own itself");
+  int status = add(bundle, box, NULL, __func__);
+  if (status == 0)
+    cch__box_ref(box);
+  return status;
+}
+
+int cch_bundle_add_object(cch_bundle *bundle, void *object, cch_release_fn release) {
+  if (release == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "the release function is NULL: nobody could give the object back");
+  return add(bundle, object, release, __func__);
+}
+
+size_t cch_bundle_count(const cch_bundle *bundle) { return bundle->count; }
+
+void cch__bundle_destroy(cch_bundle *bundle) {
+  for (size_t i = 0; i < bundle->count; i++) {
+    if (bundle->owners[i].release == NULL)
+      cch__box_unref(bundle->owners[i].object);
+    else
+      cch__release_owner(bundle->owners[i].object, bundle->owners[i].release);
+  }
+  if (bundle->owners != bundle->first)
+    free(bundle->owners);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The hot half of Buffer: allocating from a pool, closing, copying, filling. */
+#include "native.h"
+
+static PyObject *make(const state *st, PyTypeObject *type, cch_deviceptr *box, PyObject *mr, PyObject *owner) {
+  buffer *self = (buffer *)handle_make(st, type, box);
+  if (self == NULL)
+    return NULL;
+  self->size = (Py_ssize_t)cch_deviceptr_size(box);
+  if (mr != Py_None) {
+    Py_INCREF(mr);
+    self->mr = mr;
+  }
+  if (owner != Py_None) {
+    Py_INCREF(owner);
+    self->owner = owner;
+  }
+  return (PyObject *)self;
+}
+
+const char allocate_doc[] =
+    "allocate(cls, pool, size, stream, memory_resource, /)\n--\n\n"
+    "Return a new buffer of a class, from the pool of a face (cuMemAllocFromPoolAsync).";
+
+PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("allocate(cls, pool, size, stream, memory_resource)", count, 5) < 0)
+    return NULL;
+  size_t size = PyLong_AsSize_t(arguments[2]);
+  if (size == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+  cch_stream *stream = stream_accept(st, arguments[3]);
+  if (stream == NULL)
+    return NULL;
+  cch_pool *pool = handle_hold(arguments[1]);
+  cch_deviceptr *box = NULL;
+  int status = 0;
+  Py_BEGIN_ALLOW_THREADS;
+  if (pool != NULL)
+    status = cch_deviceptr_alloc_async(&box, pool, size, stream);
+  cch_pool_unref(pool);
+  cch_stream_unref(stream);
+  Py_END_ALLOW_THREADS;
+  if (pool == NULL)
+    return NULL;
+  if (status != 0)
+    return raise_status(st, status);
+  owners_drain(st);
+  return make(st, (PyTypeObject *)arguments[0], box, arguments[4], Py_None);
+}
+
+/* A held destination, source or filled buffer, whose class is checked; NULL with an exception. */
+static cch_deviceptr *hold_buffer(const state *st, PyObject *face, const char *name) {
+  if (PyType_IsSubtype(Py_TYPE(face), st->buffer_type))
+    return handle_hold(face);
+  PyErr_Format(PyExc_TypeError, "%s must be a Buffer, not %R", name, Py_TYPE(face));
+  return NULL;
+}
+
+const char copy_doc[] = "copy(dst, src, stream, /)\n--\n\n"
+                        "Copy between buffers of one size (cuMemcpyAsync).";
+
+PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("copy(dst, src, stream)", count, 3) < 0)
+    return NULL;
+  cch_stream *stream = stream_accept(st, arguments[2]);
+  cch_deviceptr *dst = stream != NULL ? hold_buffer(st, arguments[0], "dst") : NULL;
+  cch_deviceptr *src = dst != NULL ? hold_buffer(st, arguments[1], "src") : NULL;
+  size_t size = src != NULL ? cch_deviceptr_size(src) : 0, room = src != NULL ? cch_deviceptr_size(dst) : 0;
+  if (size != room)
+    PyErr_Format(PyExc_ValueError, "the buffers differ in size: src has %zu bytes, dst has %zu", size, room);
+  int status = 0;
+  Py_BEGIN_ALLOW_THREADS;
+  if (src != NULL && size == room)
+    status = cch_deviceptr_copy(dst, src, size, stream);
+  cch_deviceptr_unref(src);
+  cch_deviceptr_unref(dst);
+  cch_stream_unref(stream);
+  Py_END_ALLOW_THREADS;
+  if (src == NULL || size != room)
+    return NULL;
+  if (status != 0)
+    return raise_status(st, status);
+  Py_RETURN_NONE;
+}
+
+const char fill_doc[] = "fill(buffer, value, width, stream, /)\n--\n\n"
+                        "Fill a buffer with a value of 1, 2 or 4 bytes (cuMemsetD8Async and its kin).";
+
+PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("fill(buffer, value, width, stream)", count, 4) < 0)
+    return NULL;
+  unsigned long value = PyLong_AsUnsignedLong(arguments[1]), width = PyLong_AsUnsignedLong(arguments[2]);
+  if (PyErr_Occurred())
+    return NULL;
+  cch_stream *stream = stream_accept(st, arguments[3]);
+  cch_deviceptr *dst = stream != NULL ? hold_buffer(st, arguments[0], "buffer") : NULL;
+  int status = 0;
+  Py_BEGIN_ALLOW_THREADS;
+  if (dst != NULL)
+    status = cch_deviceptr_fill(dst, (uint32_t)value, (unsigned)width, stream);
+  cch_deviceptr_unref(dst);
+  cch_stream_unref(stream);
+  Py_END_ALLOW_THREADS;
+  if (dst == NULL)
+    return NULL;
+  if (status != 0)
+    return raise_status(st, status);
+  Py_RETURN_NONE;
+}
+
+/* ---- the type ---- */
+
+/* Orders the free on a stream; -1 with an exception. */
+static int set_stream(buffer *self, PyObject *argument) {
+  const state *st = self->base.st;
+  cch_deviceptr *box = handle_hold((PyObject *)self);
+  cch_stream *stream = box != NULL ? stream_accept(st, argument) : NULL;
+  int status = 0;
+  if (stream != NULL) /* nothing that waits, unless the old stream's last reference goes with it */
+    status = cch_deviceptr_set_stream(box, stream);
+  Py_BEGIN_ALLOW_THREADS;
+  cch_stream_unref(stream);
+  cch_deviceptr_unref(box);
+  Py_END_ALLOW_THREADS;
+  if (stream == NULL)
+    return -1;
+  if (status != 0) {
+    raise_status(st, status);
+    return -1;
+  }
+  return 0;
+}
+
+static PyObject *set_deallocation_stream(PyObject *self, PyObject *stream) {
+  if (set_stream((buffer *)self, stream) < 0)
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *close_method(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  static const char *const names[] = {"stream"};
+  buffer *self = (buffer *)object;
+  PyObject *stream = Py_None;
+  if (sort_arguments("close", names, 1, 1, arguments, count, keywords, &stream) < 0)
+    return NULL;
+  if (self->base.box == NULL)
+    Py_RETURN_NONE;
+  if (stream != Py_None && set_stream(self, stream) < 0)
+    return NULL;
+  handle_close(&self->base);
+  Py_CLEAR(self->owner);
+  Py_RETURN_NONE;
+}
+
+static PyObject *adopt(PyObject *cls, PyObject *const *arguments, Py_ssize_t count) {
+  if (check_argument_count("_adopt_memory(address, memory_resource, owner)", count, 3) < 0)
+    return NULL;
+  PyObject *face = PyObject_CallMethod(cls, "_adopt", "O", arguments[0]);
+  if (face == NULL)
+    return NULL;
+  buffer *self = (buffer *)face;
+  self->size = (Py_ssize_t)cch_deviceptr_size(self->base.box);
+  PyObject **const slots[] = {&self->mr, &self->owner};
+  for (int i = 0; i < 2; i++)
+    if (arguments[i + 1] != Py_None) {
+      Py_INCREF(arguments[i + 1]);
+      *slots[i] = arguments[i + 1];
+    }
+  return face;
+}
+
+static PyObject *compare(PyObject *a, PyObject *b, int operation) {
+  const buffer *self = (const buffer *)a, *other = (const buffer *)b;
+  if ((operation != Py_EQ && operation != Py_NE) || self->base.st == NULL ||
+      !PyType_IsSubtype(Py_TYPE(b), self->base.st->buffer_type))
+    Py_RETURN_NOTIMPLEMENTED;
+  int equal = a == b || (self->base.raw == other->base.raw && self->size == other->size && self->base.box != NULL &&
+                         other->base.box != NULL);
+  return PyBool_FromLong(equal == (operation == Py_EQ));
+}
+
+static Py_hash_t hash(PyObject *object) {
+  const buffer *self = (const buffer *)object;
+  Py_hash_t value = (Py_hash_t)(self->base.raw ^ (uintptr_t)self->size * (uintptr_t)0x9E3779B97F4A7C15u);
+  return value == -1 ? -2 : value;
+}
+
+static PyObject *address(PyObject *object, void *closure) {
+  (void)closure;
+  const handle *self = (const handle *)object;
+  return PyLong_FromSize_t(self->box != NULL ? self->raw : 0);
+}
+
+static int traverse(PyObject *object, visitproc visit, void *arg) {
+  const buffer *self = (const buffer *)object;
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->mr);
+  Py_VISIT(self->owner);
+  Py_VISIT(self->known);
+  return 0;
+}
+
+static int clear(PyObject *object) {
+  buffer *self = (buffer *)object;
+  Py_CLEAR(self->mr);
+  Py_CLEAR(self->owner);
+  Py_CLEAR(self->known);
+  return 0;
+}
+
+static void dealloc(PyObject *object) {
+  PyObject_GC_UnTrack(object);
+  clear(object);
+  handle_dealloc(object);
+}
+
+static PyMethodDef methods[] = {
+    {"close", FASTCALL(close_method), METH_FASTCALL | METH_KEYWORDS,
+     "close($self, /, stream=None)\n--\n\n"
+     "Free the memory, or give up this object's hold on it. Calling it again does nothing.\n"
+     "\n"
+     "Parameters\n"
+     "----------\n"
+     "stream : Stream, optional\n"
+     "    The stream to order the free on (cuMemFreeAsync). Default: the stream of the allocation."},
+    {"set_deallocation_stream", set_deallocation_stream, METH_O,
+     "set_deallocation_stream($self, stream, /)\n--\n\n"
+     "Choose the stream that the free will be ordered on.\n"
+     "\n"
+     "The caller sees to it that this stream comes after the work that uses the memory."},
+    {"_adopt_memory", FASTCALL(adopt), METH_FASTCALL | METH_CLASS,
+     "_adopt_memory($type, address, memory_resource, owner, /)\n--\n\n"
+     "Return a new buffer that takes over one reference to the cch_deviceptr at the address."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"size", T_PYSSIZET, offsetof(buffer, size), READONLY, "int: Bytes."},
+    {"_mr", T_OBJECT, offsetof(buffer, mr), READONLY, NULL},
+    {"_owner", T_OBJECT, offsetof(buffer, owner), READONLY, NULL},
+    {"_known", T_OBJECT, offsetof(buffer, known), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"handle", address, NULL, "int: The memory's address; 0 when closed.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "The hot half of Buffer."},
+    {Py_tp_dealloc, (void *)dealloc},
+    {Py_tp_traverse, (void *)traverse},
+    {Py_tp_clear, (void *)clear},
+    {Py_tp_hash, (void *)hash},
+    {Py_tp_richcompare, (void *)compare},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_getset, properties},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "cudacore_handles._native.BufferHandle",
+    .basicsize = sizeof(buffer),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};
+
+int add_buffer_type(PyObject *module, state *st) {
+  st->buffer_type = add_type(module, &spec, st->handle_type);
+  return st->buffer_type != NULL ? 0 : -1;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The hot half of Stream: creating, waiting, recording; and what makes contexts current. */
+#include "native.h"
+
+cch_stream *stream_accept(const state *st, PyObject *argument) {
+  if (PyType_IsSubtype(Py_TYPE(argument), st->stream_type))
+    return handle_hold(argument);
+  PyObject *stream = PyObject_CallFunctionObjArgs(st->faces.accept_stream, argument, NULL);
+  if (stream == NULL)
+    return NULL;
+  cch_stream *box = handle_hold(stream);
+  Py_DECREF(stream);
+  return box;
+}
+
+const char create_stream_doc[] = "create_stream(cls, context, flags, priority, /)\n--\n\n"
+                                 "Return a new stream of a class, in the context of a face "
+                                 "(cuStreamCreateWithPriority).";
+
+PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("create_stream(cls, context, flags, priority)", count, 4) < 0)
+    return NULL;
+  unsigned long flags = PyLong_AsUnsignedLong(arguments[2]);
+  long priority = PyLong_AsLong(arguments[3]);
+  if (PyErr_Occurred())
+    return NULL;
+  cch_context *context = handle_hold(arguments[1]);
+  if (context == NULL)
+    return NULL;
+  cch_stream *stream = NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_stream_create(&stream, context, (unsigned)flags, (int)priority);
+  cch_context_unref(context);
+  Py_END_ALLOW_THREADS;
+  if (status != 0)
+    return raise_status(st, status);
+  return handle_make(st, (PyTypeObject *)arguments[0], stream);
+}
+
+const char set_current_doc[] = "set_current(context, /)\n--\n\nMake a context current (cuCtxSetCurrent).";
+
+PyObject *set_current(PyObject *module, PyObject *face) {
+  cch_context *context = handle_hold(face);
+  if (context == NULL)
+    return NULL;
+  int status = cch_context_set_current(context); /* of this thread alone: it waits for nothing */
+  cch_context_unref(context);
+  if (status != 0)
+    return raise_status(PyModule_GetState(module), status);
+  Py_RETURN_NONE;
+}
+
+const char current_device_doc[] = "current_device()\n--\n\n"
+                                  "Return the ordinal of the current device (cuCtxGetDevice), -1 when there is none.";
+
+PyObject *current_device(PyObject *module, PyObject *nothing) {
+  (void)nothing;
+  int device = -1, status = cch_current_device(&device);
+  if (status != 0 && status != CCH_INVALID_CONTEXT)
+    return raise_status(PyModule_GetState(module), status);
+  return PyLong_FromLong(device);
+}
+
+static PyObject *synchronize(PyObject *self, PyObject *nothing) {
+  (void)nothing;
+  cch_stream *stream = handle_hold(self);
+  if (stream == NULL)
+    return NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_stream_synchronize(stream);
+  cch_stream_unref(stream);
+  Py_END_ALLOW_THREADS;
+  if (status != 0)
+    return raise_status(((handle *)self)->st, status);
+  owners_drain(((handle *)self)->st);
+  Py_RETURN_NONE;
+}
+
+static PyObject *record(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  static const char *const names[] = {"event", "options"};
+  PyObject *given[] = {Py_None, Py_None};
+  if (sort_arguments("record", names, 2, 2, arguments, count, keywords, given) < 0)
+    return NULL;
+  cch_stream *stream = handle_hold(self);
+  if (stream == NULL)
+    return NULL;
+  const state *st = ((handle *)self)->st;
+  PyObject *face = NULL;
+  cch_event *event = NULL;
+  if (given[0] == Py_None) {
+    face = PyObject_CallFunctionObjArgs(st->faces.new_event, self, given[1], NULL);
+  } else if (given[1] != Py_None) {
+    PyErr_SetString(PyExc_TypeError, "options are for a new event: give either event or options");
+  } else if (!PyType_IsSubtype(Py_TYPE(given[0]), st->event_type)) {
+    raise_about(PyExc_TypeError, "event must be an Event, not '%U'", given[0], 0, 0);
+  } else {
+    Py_INCREF(given[0]);
+    face = given[0];
+  }
+  if (face != NULL)
+    event = handle_hold(face);
+  int status = 0;
+  Py_BEGIN_ALLOW_THREADS;
+  if (event != NULL)
+    status = cch_event_record(event, stream);
+  cch_event_unref(event);
+  cch_stream_unref(stream);
+  Py_END_ALLOW_THREADS;
+  if (event == NULL || status != 0) {
+    Py_XDECREF(face);
+    return event == NULL ? NULL : raise_status(st, status);
+  }
+  return face;
+}
+
+static PyObject *wait(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  static const char *const names[] = {"event_or_stream"};
+  PyObject *other = NULL;
+  if (sort_arguments("wait", names, 1, 1, arguments, count, keywords, &other) < 0)
+    return NULL;
+  if (other == NULL) {
+    PyErr_SetString(PyExc_TypeError, "wait() needs event_or_stream: an Event, or a Stream");
+    return NULL;
+  }
+  cch_stream *stream = handle_hold(self);
+  if (stream == NULL)
+    return NULL;
+  const state *st = ((handle *)self)->st;
+  bool is_event = PyType_IsSubtype(Py_TYPE(other), st->event_type) != 0;
+  cch_event *event = is_event ? handle_hold(other) : NULL;
+  cch_stream *ahead = is_event ? NULL : stream_accept(st, other);
+  int status = 0;
+  Py_BEGIN_ALLOW_THREADS;
+  if (event != NULL)
+    status = cch_stream_wait_event(stream, event);
+  else if (ahead != NULL)
+    status = cch_stream_wait_stream(stream, ahead);
+  cch_event_unref(event);
+  cch_stream_unref(ahead);
+  cch_stream_unref(stream);
+  Py_END_ALLOW_THREADS;
+  if (event == NULL && ahead == NULL)
+    return NULL;
+  if (status != 0)
+    return raise_status(st, status);
+  Py_RETURN_NONE;
+}
+
+static PyObject *close_method(PyObject *object, PyObject *nothing) {
+  (void)nothing;
+  handle *self = (handle *)object;
+  /* The default streams are everybody's, and there for ever. */
+  if (self->raw != CCH_STREAM_LEGACY && self->raw != CCH_STREAM_PER_THREAD)
+    handle_close(self);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"close", close_method, METH_NOARGS,
+     "close($self, /)\n--\n\n"
+     "Give up the stream. Calling it again does nothing, nor does closing a default stream.\n"
+     "\n"
+     "Work that is queued still runs; the stream itself goes when nothing uses it any more, such as a buffer that\n"
+     "will be freed on it."},
+    {"sync", synchronize, METH_NOARGS,
+     "sync($self, /)\n--\n\n"
+     "Wait until all work of the stream is done (cuStreamSynchronize).\n"
+     "\n"
+     "Raises\n"
+     "------\n"
+     "CUDAError\n"
+     "    Also when work that ran earlier has failed."},
+    {"record", FASTCALL(record), METH_FASTCALL | METH_KEYWORDS,
+     "record($self, /, event=None, options=None)\n--\n\n"
+     "Record the work that the stream has now in an event (cuEventRecord).\n"
+     "\n"
+     "Parameters\n"
+     "----------\n"
+     "event : Event, optional\n"
+     "    The event to record in. Default: a new one.\n"
+     "options : EventOptions, optional\n"
+     "    Options of a new event; an error together with `event`.\n"
+     "\n"
+     "Returns\n"
+     "-------\n"
+     "Event\n"
+     "    The event."},
+    {"wait", FASTCALL(wait), METH_FASTCALL | METH_KEYWORDS,
+     "wait($self, /, event_or_stream)\n--\n\n"
+     "Make later work of this stream wait, without blocking the host.\n"
+     "\n"
+     "Parameters\n"
+     "----------\n"
+     "event_or_stream : Event or Stream\n"
+     "    The event to wait for (cuStreamWaitEvent), or the stream whose present work to wait for."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "The hot half of Stream."},
+    {Py_tp_dealloc, (void *)handle_dealloc},
+    {Py_tp_methods, methods},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "cudacore_handles._native.StreamHandle",
+    .basicsize = sizeof(handle),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = slots,
+};
+
+int add_stream_type(PyObject *module, state *st) {
+  st->stream_type = add_type(module, &spec, st->handle_type);
+  return st->stream_type != NULL ? 0 : -1;
+}

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the public headers, and write what would otherwise repeat them.
+
+``read_headers.py HEADERS_FOLDER OUT_CDEF OUT_VERSION_MAP OUT_TABLE`` writes the declarations that cffi takes, the
+linker's version map, and the initializer of the function table. It fails where the table in api.h and the exported
+functions are not the same.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pycparser import c_ast
+from pycparser.c_generator import CGenerator
+from pycparser.c_parser import CParser
+
+PREFIX = "cch_"
+TABLE = "cch_api"
+# It gives the table, so that nobody can call it through the table.
+NOT_IN_TABLE = {"cch_get_api"}
+# What the C library's headers would have said.
+STANDARD = "typedef int size_t, int32_t, uint32_t, int64_t, uint64_t, uintptr_t, uint8_t;\n"
+
+
+@dataclass
+class Interface:
+    """What the headers declare; declarations in the order of the headers, each with its header's name."""
+
+    #: The headers without comments and preprocessor lines, by name, in the order of their inclusion.
+    sources: dict[str, str] = field(default_factory=dict)
+    #: Names of the macros that are numbers.
+    macros: list[str] = field(default_factory=list)
+    #: Exported functions: name, prototype.
+    functions: dict[str, str] = field(default_factory=dict)
+    #: Types of functions: name, prototype of a pointer.
+    callbacks: dict[str, str] = field(default_factory=dict)
+    #: Structures that are not opaque: name, names of the fields.
+    structs: dict[str, list[str]] = field(default_factory=dict)
+    #: Enumerations: name, names of the constants.
+    enums: dict[str, list[str]] = field(default_factory=dict)
+
+
+def read(folder: Path) -> Interface:
+    """Read the headers that cudacore.h of a folder includes, and the headers that they include."""
+    found = Interface()
+    exported = set(_read_texts(folder, "cudacore.h", found))
+    forgotten = {path.name for path in folder.glob("*.h")} - set(found.sources)
+    if forgotten:
+        raise SystemExit(f"cudacore.h does not include {', '.join(sorted(forgotten))}")
+    text = STANDARD + "".join(found.sources.values())
+    generator = CGenerator()
+    for node in CParser().parse(text).ext:
+        if isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.FuncDecl):
+            found.functions[node.name] = generator.visit(node)
+        elif isinstance(node, c_ast.Typedef) and isinstance(node.type, c_ast.PtrDecl):
+            if isinstance(node.type.type, c_ast.FuncDecl):
+                found.callbacks[node.name] = generator.visit(node).removeprefix("typedef ")
+        elif isinstance(node, c_ast.Typedef) and isinstance(node.type, c_ast.TypeDecl):
+            shape = node.type.type
+            if isinstance(shape, c_ast.Struct) and shape.decls:
+                found.structs[node.name] = [declaration.name for declaration in shape.decls]
+            elif isinstance(shape, c_ast.Enum):
+                found.enums[node.name] = [enumerator.name for enumerator in shape.values.enumerators]
+    for what, names in (
+        ("declared without CCH_EXPORT", set(found.functions) - exported),
+        ("exported and no function that can be read", exported - set(found.functions)),
+    ):
+        if names:
+            raise SystemExit(f"the headers' functions are {what}: {', '.join(sorted(names))}")
+    return found
+
+
+def _read_texts(folder: Path, name: str, found: Interface) -> Iterator[str]:
+    """Read a header behind those that it includes; yield the functions that it exports."""
+    if name in found.sources:
+        return
+    text = re.sub(r"/\*.*?\*/", " ", (folder / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+    for included in re.findall(r"^#include <cudacore/(\w+\.h)>", text, flags=re.MULTILINE):
+        yield from _read_texts(folder, included, found)
+    found.macros += re.findall(r"^#define (CCH_\w+) +[(\d]", text, flags=re.MULTILINE)
+    text = re.sub(r"^[ \t]*#(?:.*\\\n)*.*$", "", text, flags=re.MULTILINE)
+    yield from re.findall(r"\bCCH_EXPORT\b[^;(]*?(\w+)\s*\(", text)
+    found.sources[name] = re.sub(r"\bCCH_(?:EXPORT|BEGIN_DECLS|END_DECLS)\b", "", text)
+
+
+def table_entries(found: Interface) -> list[str]:
+    """Return the functions of the table, without their prefix, in its order; fail where they are not all."""
+    entries = found.structs[TABLE][1:]  # the first is the table's size
+    functions = {name.removeprefix(PREFIX) for name in set(found.functions) - NOT_IN_TABLE}
+    for problem, names in (
+        (f"exported and not in {TABLE} (append them to it, in api.h)", functions - set(entries)),
+        (f"in {TABLE} and not exported", set(entries) - functions),
+        (f"in {TABLE} more than once", {name for name in entries if entries.count(name) > 1}),
+    ):
+        if names:
+            raise SystemExit(f"{problem}: {', '.join(PREFIX + name for name in sorted(names))}")
+    return entries
+
+
+def cdef(found: Interface) -> str:
+    """Return the declarations for cffi: all but the table, whose functions Python calls by name."""
+    sources = (source for name, source in found.sources.items() if name != "api.h")
+    lines = [f"#define {name} ..." for name in found.macros]
+    lines += [line for source in sources for line in source.splitlines() if line.strip()]
+    return "\n".join(lines) + "\n"
+
+
+def main(folder: str, out_cdef: str, out_map: str, out_table: str) -> None:
+    """Write the three files."""
+    found = read(Path(folder))
+    entries = table_entries(found)
+    Path(out_cdef).write_text(cdef(found), encoding="utf-8")
+    symbols = "".join(f"    {name};\n" for name in found.functions)
+    Path(out_map).write_text(f"CCH_1 {{\n  global:\n{symbols}  local:\n    *;\n}};\n", encoding="utf-8")
+    rows = "".join(f".{name} = {PREFIX}{name},\n" for name in entries)
+    Path(out_table).write_text(rows, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

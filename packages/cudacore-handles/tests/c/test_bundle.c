@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bundles of owners, and the verbs that take any box. */
+#include "check.h"
+
+#include <stdatomic.h>
+
+static cch_context *context;
+
+static void open(void) { OK(cch_context_primary(&context, 0)); }
+
+static void close(void) { cch_context_unref(context); }
+
+static cch_event *event(void) {
+  cch_event *made;
+  OK(cch_event_create(&made, context, 0));
+  return made;
+}
+
+static int released;
+static void release(void *object) { released += *(int *)object; }
+
+/* What a bundle owns dies before it, or never. */
+static void owners_live_as_long_as_the_bundle(void) {
+  int one = 1, ten = 10;
+  cch_bundle *bundle;
+  open();
+  OK(cch_bundle_create(&bundle, 2));
+  cch_event *first = event();
+  OK(cch_bundle_add(bundle, first));
+  OK(cch_bundle_add(bundle, first)); /* twice counts twice */
+  cch_event_unref(first);
+  for (int i = 0; i < 100; i++) { /* far beyond its first room */
+    cch_event *more = event();
+    OK(cch_bundle_add(bundle, more));
+    cch_event_unref(more);
+  }
+  released = 0;
+  OK(cch_bundle_add_object(bundle, &one, release));
+  OK(cch_bundle_add_object(bundle, &ten, release));
+  CHECK_EQ(cch_bundle_count(bundle), 104);
+  CHECK_EQ(cch_live_count(CCH_KIND_BUNDLE), 1);
+  CHECK(cch_bundle_ref(bundle) == bundle);
+  cch_bundle_unref(bundle);
+  CHECK_EQ(fake_live(FAKE_EVENT), 101);
+  CHECK_EQ(released, 0);
+  cch_bundle_unref(bundle);
+  CHECK_EQ(fake_live(FAKE_EVENT), 0);
+  CHECK_EQ(released, 11);
+  close();
+}
+
+/* A bundle that is refused an owner keeps it all the same. */
+static void refused_owners_stay_the_callers(void) {
+  int one = 1;
+  cch_bundle *bundle = NULL;
+  FAILS(CCH_ENOMEM, cch_bundle_create(&bundle, SIZE_MAX / 2));
+  CHECK(bundle == NULL);
+  OK(cch_bundle_create(&bundle, 0));
+  released = 0;
+  FAILS(CCH_EINVAL, cch_bundle_add(bundle, NULL));
+  FAILS(CCH_EINVAL, cch_bundle_add(bundle, bundle));
+  FAILS(CCH_EINVAL, cch_bundle_add_object(bundle, &one, NULL));
+  CHECK_EQ(cch_bundle_count(bundle), 0);
+  cch_bundle_unref(bundle);
+  CHECK_EQ(released, 0);
+}
+
+/* A holder of boxes of all kinds cannot count their references, or is told another kind. */
+static void verbs_take_any_box(void) {
+  cch_stream *legacy = cch_stream_legacy();
+  cch_bundle *bundle;
+  open();
+  OK(cch_bundle_create(&bundle, 0));
+  cch_event *made = event();
+  CHECK_EQ(cch_kind_of(context), CCH_KIND_CONTEXT);
+  CHECK_EQ(cch_kind_of(legacy), CCH_KIND_STREAM);
+  CHECK_EQ(cch_kind_of(made), CCH_KIND_EVENT);
+  CHECK_EQ(cch_kind_of(bundle), CCH_KIND_BUNDLE);
+  CHECK_EQ(cch_kind_of(NULL), -1);
+  CHECK(cch_is_valid(made) == 1 && cch_is_valid(legacy) == 1 && cch_is_valid(NULL) == 0);
+  CHECK(cch_ref(made) == made && cch_ref(NULL) == NULL);
+  cch_unref(made);
+  CHECK_EQ(fake_live(FAKE_EVENT), 1);
+  cch_unref(made);
+  CHECK_EQ(fake_live(FAKE_EVENT), 0);
+  cch_unref(NULL);
+  cch_unref(bundle);
+  cch_unref(legacy);
+  close();
+}
+
+int main(void) {
+  check_open();
+  RUN(owners_live_as_long_as_the_bundle);
+  RUN(refused_owners_stay_the_callers);
+  RUN(verbs_take_any_box);
+  return 0;
+}
