@@ -683,7 +683,8 @@ def play(
         host_memory = world.host_memory
         del world, workers
         device.sync()
-        gc.collect()
+        while gc.collect():  # what garbage held may be garbage only now
+            device.sync()
         if host_memory.blocks:
             found.add(f"a memory resource in Python was not asked to free {len(host_memory.blocks)} blocks")
         if Owner.alive:
