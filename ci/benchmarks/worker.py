@@ -49,7 +49,7 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
 
     options = core.ProgramOptions(arch=f"sm_{device.arch}", std="c++17")
     module = core.Program(KERNELS, "c++", options).compile(TARGET)
-    stream = device.create_stream()
+    stream, *_ = streams = [device.create_stream() for _ in range(1 + THREADS)]
     buffer = device.allocate(4096, stream=stream)
     pointer = int(buffer.handle)
     timing = core.EventOptions(timing_enabled=True)
@@ -66,7 +66,7 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
         "f32": np.float32(1),
         "i32": np.int32(2),
         "late": stream.record(options=timing),
-        "launch_from_threads": launcher_from_threads(core, device, config, names["k1"], pointer),
+        "launch_from_threads": launcher_from_threads(core, streams[1:], config, names["k1"], pointer),
         "one": (1,),
         "options": options,
         "other": device.allocate(4096, stream=stream),
@@ -77,6 +77,7 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
         "pointers17": (pointer,) * 17,
         "pointers257": (pointer,) * 257,
         "stream": stream,
+        "streams": streams,
         "u64": np.uint64(7),
     }
     stream.sync()
@@ -84,13 +85,13 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
 
 
 def launcher_from_threads(
-    core: types.ModuleType, device: Any, config: Any, kernel: Any, pointer: int
+    core: types.ModuleType, streams: list[Any], config: Any, kernel: Any, pointer: int
 ) -> Callable[[], None]:
-    """Return a function that launches from threads at once, each on a stream of its own."""
-    launch, streams = core.launch, [device.create_stream() for _ in range(THREADS)]
+    """Return a function that launches from threads at once, one a stream."""
+    launch = core.launch
 
     def work(stream: Any) -> None:
-        device.set_current()
+        core.Device(0).set_current()  # an object of the thread's own: the baseline's cannot be shared
         for _ in range(LAUNCHES):
             launch(stream, config, kernel, pointer)
 
@@ -101,7 +102,7 @@ def launcher_from_threads(
         for worker in workers:
             worker.join(HANGS)
             if worker.is_alive():
-                raise DeadlockError(f"{THREADS} threads have not finished after {HANGS:.0f} s")
+                raise DeadlockError(f"{len(streams)} threads have not finished after {HANGS:.0f} s")
 
     return launch_from_threads
 
@@ -116,6 +117,7 @@ def arrays_of(library: str, names: dict[str, Any]) -> dict[str, Any]:
     if library == "torch":
         arrays = tuple(module.zeros(16, dtype=module.int32, device="cuda:0") for _ in range(8))
         return {"torch2": arrays[:2], "torch8": arrays}
+    module.cuda.ExternalStream(int(names["stream"].handle)).use()
     arrays = tuple(module.zeros(16, dtype=module.int32) for _ in range(8))
     with tempfile.NamedTemporaryFile(suffix=f".{TARGET}") as file:
         file.write(names["code"])
@@ -131,7 +133,8 @@ def measure(row: Row, names: dict[str, Any]) -> float:
     for number in (row.number // 10 + 1, *[row.number] * row.repeat):
         times.append(timer.timeit(number) / number / row.per)
         if row.drain:
-            names["device"].sync()
+            for stream in names["streams"]:
+                stream.sync()
     return statistics.median(times[1:]) * 1e9
 
 
