@@ -234,7 +234,7 @@ def stress(session: nox.Session) -> None:
         }
         command = (*wrapper.split(), "python", str(HANDLES / "tests" / "stress.py"))
         for reuse in ("0", "1"):  # whether the driver gives an address to another object at once
-            arguments = session.posargs or ("--seconds", "60")
+            arguments = session.posargs or ("--seconds", "30")
             session.run(*command, *arguments, env=env | {"CUDACORE_SIM_REUSE": reuse}, external=bool(wrapper))
 
 
@@ -292,5 +292,5 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none", default=False)
 def gpu(session: nox.Session) -> None:
-    """Run all tests on a real GPU from prebuilt wheels: ``-- FOLDER``, or $CUDACORE_WHEELS. Uses no network."""
+    """Test on a real GPU from prebuilt wheels: ``-- FOLDER``, or $CUDACORE_WHEELS; ci/gpu.sh says what else it does."""
     session.run("sh", "ci/gpu.sh", *session.posargs, env={"PYTHON": sys.executable})
