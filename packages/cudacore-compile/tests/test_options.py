@@ -276,7 +276,7 @@ def test_backends() -> None:
         options.as_bytes("clang")
     with pytest.raises(TypeError, match="backend must be a str"):
         options.as_bytes(None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="unsupported target_type 'fatbin'"):
+    with pytest.raises(ValueError, match='Unsupported target_type="fatbin"'):
         options.as_bytes("nvrtc", "fatbin")
 
 
@@ -294,6 +294,7 @@ def test_name(build: Build) -> None:
     assert build(UNUSED_VARIABLE, name="dir/my program.cu").log.startswith("dir/my program.cu(1): warning #177-D")
     assert build(UNUSED_VARIABLE, name="gr\xfc\xdfe \udcff.cu").log.startswith("gr\xfc\xdfe \ufffd.cu(1): warning")
     assert build(UNUSED_VARIABLE, name=None).log.startswith("default_program(1): warning")
+    assert ProgramOptions(name=None).name == "default_program"
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "compute_80", "sm_90a"])

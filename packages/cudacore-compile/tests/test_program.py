@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import copy
 import gc
 import io
+import pickle
 import subprocess
 import threading
 import time
@@ -79,10 +81,40 @@ def test_bad_source(code: Any, error: type[Exception], match: str) -> None:
         Program(code, "c++", SM_90)
 
 
-def test_bad_options() -> None:
+def test_options_as_a_dict() -> None:
+    """Options that a program keeps as a dict would not be taken, or taken unchecked."""
+    given = {"arch": "sm_90", "lineinfo": True}
+    code = Program(KERNEL, "c++", given).compile("ptx").code
+    assert code == Program(KERNEL, "c++", ProgramOptions(arch="sm_90", lineinfo=True)).compile("ptx").code
+    assert given == {"arch": "sm_90", "lineinfo": True}
+    with pytest.raises(ValueError, match=r"ProgramOptions\.arch='hopper'"):
+        Program(KERNEL, "c++", {"arch": "hopper"})
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ("sm_90", "The Program options must be provided as an object of type ProgramOptions or as a dict of its"),
+        ({"fast_math": True}, "ProgramOptions got an unexpected keyword argument 'fast_math' in options; it has"),
+    ],
+)
+def test_bad_options(options: Any, match: str) -> None:
     """Something else would be taken for options."""
-    with pytest.raises(TypeError, match="options must be a ProgramOptions, not dict"):
-        Program(KERNEL, "c++", {"arch": "sm_90"})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=match):
+        Program(KERNEL, "c++", options)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"extra_sources": [("a", b"source")]}, "^extra_sources is not supported by the NVRTC backend"),
+        ({"use_libdevice": True}, "use_libdevice is for NVVM programs"),
+    ],
+)
+def test_options_of_other_languages(options: dict[str, Any], match: str) -> None:
+    """Options that this program cannot have would be refused only when it is compiled."""
+    with pytest.raises(ValueError, match=match):
+        Program(KERNEL, "c++", ProgramOptions(**options))
 
 
 def test_headers() -> None:
@@ -165,7 +197,7 @@ def test_wrong_name_expressions() -> None:
     ("names", "error", "match"),
     [
         ("f<int>", TypeError, r"must be a list or tuple, not str; write \['f<int>'\]"),
-        (None, TypeError, "name_expressions must be a list or tuple, not NoneType"),
+        (3, TypeError, "name_expressions must be a list or tuple, not int"),
         ([1], TypeError, "items of name_expressions must be str or bytes, not int"),
         ([" "], ValueError, "a name expression is empty"),
         (["f\0"], ValueError, "a name expression has a NUL character"),
@@ -177,6 +209,15 @@ def test_bad_name_expressions(names: Any, error: type[Exception], match: str) ->
     program = Program(TEMPLATES, "c++", SM_90)
     with pytest.raises(error, match=match):
         program.compile("ptx", names)
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [(None, []), ((), []), ({"f<int>"}, ["f<int>"]), ({"f<int>": 1}, ["f<int>"]), (iter(["f<int>"]), ["f<int>"])],
+)
+def test_kinds_of_name_expressions(names: Any, found: list[str]) -> None:
+    """No names at all, or names in another collection than a list, would be an error or get lost."""
+    assert list(Program(TEMPLATES, "c++", SM_90).compile("ptx", names).symbol_mapping) == found
 
 
 def test_logs_of_success() -> None:
@@ -256,7 +297,7 @@ def test_program_is_usable_after_error() -> None:
     program = Program(TEMPLATES, "c++", SM_90)
     with pytest.raises(NVRTCError):
         program.compile("ptx", ["nonsense"])
-    with pytest.raises(ValueError, match="unsupported target_type 'fatbin'"):
+    with pytest.raises(ValueError, match='Unsupported target_type="fatbin"'):
         program.compile("fatbin")
     assert program.compile("ptx", ["f<int>"]).code
 
@@ -382,7 +423,7 @@ def test_close() -> None:
     assert program.is_closed
     program.close()
     for use in (lambda: program.compile("ptx"), lambda: program.handle):
-        with pytest.raises(ValueError, match="this Program is closed"):
+        with pytest.raises(ValueError, match="Program has been closed"):
             use()
     assert program.backend is CompilerBackendType.NVRTC
     assert code.code
@@ -393,7 +434,9 @@ def test_close_without_compilation() -> None:
     program = Program(KERNEL, "c++", SM_90)
     program.close()
     assert program.is_closed
-    assert repr(program) == f"<Program 'default_program' c++, arch sm_90, {len(KERNEL)} bytes closed>"
+    assert repr(program) == (
+        f"<Program backend='NVRTC' name='default_program' arch='sm_90' bytes={len(KERNEL)} closed>"
+    )
 
 
 def test_error_does_not_keep_the_program() -> None:
@@ -453,9 +496,16 @@ def test_weak_reference() -> None:
 
 def test_repr() -> None:
     """A program would not say what it is."""
-    assert repr(Program(KERNEL, "c++")) == (
-        f"<Program 'default_program' c++, arch of the current device, {len(KERNEL)} bytes>"
-    )
+    assert repr(Program(KERNEL, "c++")) == f"<Program backend='NVRTC' name='default_program' bytes={len(KERNEL)}>"
+    assert len(repr(Program(KERNEL, "c++", ProgramOptions(name="n" * 500)))) < 160
+
+
+def test_no_copies() -> None:
+    """A copy would share the program of the compiler, which compiles each one once."""
+    program = Program(KERNEL, "c++", SM_90)
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="a Program cannot be pickled or copied"):
+            make(program)
 
 
 # ---- threads

@@ -20,8 +20,8 @@ def test_table_is_what_works() -> None:
         if target in SUPPORTED_TARGETS[SourceCodeType.CXX]:
             assert program.compile(target).code_type == target
         else:
-            what = rf"target_type '{target}' for code_type 'c\+\+'"
-            with pytest.raises(UnsupportedCodeError, match=f"^unsupported {what}: {TABLE}$"):
+            what = rf"target_type=\"{target}\" for code_type='c\+\+'"
+            with pytest.raises(UnsupportedCodeError, match=f"^Unsupported {what}: {TABLE}$"):
                 program.compile(target)
 
 
@@ -35,7 +35,7 @@ def test_table_takes_strings_and_cannot_be_changed() -> None:
 @pytest.mark.parametrize("code_type", ["ptx", "nvvm", SourceCodeType.PTX, "fortran", ""])
 def test_code_types_that_are_not_there(code_type: str) -> None:
     """A type of source code that nothing compiles would get as far as the compiler."""
-    with pytest.raises(UnsupportedCodeError, match=rf"^unsupported code_type '{code_type}': {TABLE}$"):
+    with pytest.raises(UnsupportedCodeError, match=rf"^Unsupported code_type='{code_type}': {TABLE}$"):
         Program("__device__ int x;", code_type)
 
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 cch__driver_table cch__driver;
 atomic_int cch__state;
@@ -60,7 +61,7 @@ static int load(void) {
   const char *name = variable("CUDACORE_DRIVER");
   if (name == NULL)
     name = "libcuda.so.1";
-  if (strcmp(name, "sim") == 0 && (name = variable("CUDACORE_SIM_LIBRARY")) == NULL)
+  if (strcasecmp(name, "sim") == 0 && (name = variable("CUDACORE_SIM_LIBRARY")) == NULL)
     return cch__fail(CCH_ENODRIVER, "dlopen",
                      "CUDACORE_DRIVER is sim, and the simulated driver is not found: install cudacore-sim, or have "
                      "CUDACORE_SIM_LIBRARY name its libcuda.so.1");
@@ -153,18 +154,4 @@ int cch_driver_symbol(void **out, const char *name, int version) {
   }
   *out = entry;
   return 0;
-}
-
-int cch_device_count(int *out) {
-  int status = cch__ready();
-  return status != 0 ? status : CCH__CALL(cuDeviceGetCount, (out));
-}
-
-int cch_device_attribute(int *out, int attribute, int device) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  CUdevice raw;
-  status = CCH__CALL(cuDeviceGet, (&raw, device));
-  return status != 0 ? status : CCH__CALL(cuDeviceGetAttribute, (out, (CUdevice_attribute)attribute, raw));
 }

@@ -109,7 +109,7 @@ def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
         buffer.__buffer__,
     ]
     for use in uses:
-        with pytest.raises(ValueError, match="this Buffer is closed; make a new one"):
+        with pytest.raises(ValueError, match="Buffer has been closed; make a new one"):
             use()
     other.fill(1, stream=stream)
 
@@ -175,7 +175,7 @@ def test_bad_copies(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned, method
         copy(pinned(64), stream=stream, options={})
     closed = ch.Device().create_stream()
     closed.close()
-    with pytest.raises(ValueError, match="this Stream is closed"):
+    with pytest.raises(ValueError, match="Stream has been closed"):
         copy(pinned(64), stream=closed)
     assert content(buffer, stream) == bytes(range(64))
 

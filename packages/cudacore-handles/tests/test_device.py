@@ -47,9 +47,9 @@ def test_all_devices(device: ch.Device) -> None:
 @pytest.mark.parametrize(
     ("ordinal", "error", "message"),
     [
-        (-1, ValueError, "device_id is -1, and this machine has [0-9]+ device"),
-        (1000, ValueError, "device_id is 1000, and this machine has [0-9]+ device"),
-        (2**40, ValueError, "device_id is 1099511627776, and"),
+        (-1, ValueError, "device_id must be >= 0, got -1: this machine has [0-9]+ device"),
+        (1000, ValueError, r"device_id must be within \[0, [0-9]+\), got 1000: this machine has [0-9]+ device"),
+        (2**40, ValueError, "got 1099511627776: this"),
         ("0", TypeError, "device_id must be an int or a Device, not str"),
         (0.0, TypeError, "device_id must be an int or a Device, not float"),
         (False, TypeError, "device_id must be an int or a Device, not bool"),
@@ -113,9 +113,32 @@ def test_properties(device: ch.Device) -> None:
     assert device.properties.warp_size == 32
 
 
+def test_a_device_reaches_itself(device: ch.Device) -> None:
+    """A program that asks about every pair of devices would take copies on one device for impossible."""
+    assert device.can_access_peer(device) is True
+    assert device.can_access_peer(device.device_id) is True
+
+
 def test_peer_access(device: ch.Device, other_device: ch.Device) -> None:
     """Whether devices reach each other's memory would be wrong for a Device or an ordinal."""
     assert device.can_access_peer(1) is device.can_access_peer(other_device)
+
+
+def test_a_device_can_access_itself(device: ch.Device) -> None:
+    """A program that asks for each pair of devices would take a device's own memory for unreachable."""
+    assert device.can_access_peer(device) is True
+    assert device.can_access_peer(device.device_id) is True
+
+
+@pytest.mark.parametrize(
+    "name", ["to_system_device", "create_context", "resources", "create_texture_object", "create_opaque_array"]
+)
+def test_what_is_not_there_yet(device: ch.Device, name: str) -> None:
+    """What cuda.core has and we have not would be taken for misspelt, or for there."""
+    for owner in (device, ch.Device):
+        assert not hasattr(owner, name)
+        with pytest.raises(AttributeError, match=rf"^Device does not have '{name}' yet \(cuda.core 1.2 has it\)$"):
+            getattr(owner, name)
 
 
 # ---- the current context
@@ -157,7 +180,7 @@ def test_set_current_with_a_wrong_context(device: ch.Device, other_device: ch.De
         device.set_current(1)  # type: ignore[arg-type]
     context = device.context
     context.close()
-    with pytest.raises(ValueError, match="this Context is closed"):
+    with pytest.raises(ValueError, match="Context has been closed"):
         device.set_current(context)
     assert ch.Device() is device
 
@@ -256,10 +279,14 @@ def test_create_stream_with_a_foreign_stream(device: ch.Device, other_device: ch
     assert other_device.create_stream(theirs) == theirs
     with pytest.raises(ValueError, match="obj is a stream of device 1, not of device 0"):
         device.create_stream(theirs)
-    with pytest.raises(TypeError, match="give either obj or options"):
+    with pytest.raises(ValueError, match="obj and options cannot be both specified"):
         other_device.create_stream(theirs, ch.StreamOptions())
-    with pytest.raises(TypeError, match="obj must have __cuda_stream__; int has not"):
+    with pytest.raises(TypeError, match=r"obj must have __cuda_stream__; int has not$"):
         device.create_stream(1)  # type: ignore[arg-type]
+    for options in (ch.StreamOptions(), {"priority": 0}):
+        name = type(options).__name__
+        with pytest.raises(TypeError, match=rf"obj must .*; {name} has not; write options={name}\(\.\.\.\)"):
+            device.create_stream(options)  # type: ignore[arg-type]
 
 
 def test_work_is_waited_for(device: ch.Device, stream: ch.Stream) -> None:

@@ -72,7 +72,7 @@ def test_closed_names_the_class() -> None:
     """A user would not know which of several objects is closed."""
     error = closed(ch.LaunchConfig(grid=1, block=1))
     assert type(error) is ch.ClosedError
-    assert str(error) == "this LaunchConfig is closed; make a new one"
+    assert str(error) == "LaunchConfig has been closed; make a new one"
 
 
 # ---- the two functions that raise it

@@ -129,6 +129,18 @@ def test_from_handle(device: ch.Device, stream: ch.Stream, keep: str) -> None:
     assert ch.live_counts() == before
 
 
+def test_from_handle_with_other_code(device: ch.Device) -> None:
+    """A kernel would keep other code loaded than its own, and dangle when its own goes."""
+    code, other = ch.ObjectCode.from_ptx(PTX), ch.ObjectCode.from_ptx(PTX, name="other")
+    handle = int(code.get_kernel("nothing").handle)
+    theirs, ours = int(code.handle), int(other.handle)
+    before = ch.live_counts()
+    message = f"handle is {handle:#x}, a kernel of the library {theirs:#x}; mod, .*'other'.*, is the library {ours:#x}"
+    with pytest.raises(ValueError, match=message):
+        ch.Kernel.from_handle(handle, other)
+    assert ch.live_counts() == before
+
+
 def test_a_foreign_kernel(device: ch.Device, stream: ch.Stream) -> None:
     """A kernel that cuda.bindings loaded could not be launched, or would be unloaded by us."""
     from cuda.bindings import driver
@@ -160,9 +172,9 @@ def test_bad_owner(kernel: ch.Kernel) -> None:
     """A kernel would be bound to what is no code, or be NULL."""
     with pytest.raises(TypeError, match="mod must be an ObjectCode, not str"):
         ch.Kernel.from_handle(int(kernel.handle), "mod")  # type: ignore[arg-type]
-    with pytest.raises(ch.CUDAError, match="the kernel is NULL"):
+    with pytest.raises(ValueError, match="handle must be an int, the kernel's address; 0 is none"):
         ch.Kernel.from_handle(0)
-    with pytest.raises(ValueError, match="ltoir code cannot be loaded"):
+    with pytest.raises(ValueError, match='Unsupported code type "ltoir": it cannot be loaded'):
         ch.Kernel.from_handle(int(kernel.handle), ch.ObjectCode.from_ltoir(b"code"))
 
 

@@ -231,11 +231,11 @@ def test_closed_objects(device: ch.Device, code: ch.ObjectCode, stream: ch.Strea
     """A kernel would be given memory that was freed, or be launched on a stream that is gone."""
     kernel, buffer = code.get_kernel("add"), pinned(4)
     buffer.close()
-    with pytest.raises(ValueError, match=r"argument 0: .*Buffer is closed"):
+    with pytest.raises(ValueError, match=r"argument 0: .*Buffer has been closed"):
         ch.launch(stream, ONE_BLOCK, kernel, buffer, 1)
     closed = device.create_stream()
     closed.close()
-    with pytest.raises(ValueError, match="this Stream is closed"):
+    with pytest.raises(ValueError, match="Stream has been closed"):
         ch.launch(closed, ONE_BLOCK, kernel, pinned(4), 1)
     ch.launch(stream, ONE_BLOCK, kernel, pinned(4), 1)
     stream.sync()

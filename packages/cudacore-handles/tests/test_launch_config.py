@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import struct
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -55,25 +57,39 @@ def test_limits_are_allowed(limits: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({}, TypeError, "grid is missing"),
-        ({"grid": 1}, TypeError, "block is missing"),
-        ({"block": 1}, TypeError, "grid is missing"),
-        ({"grid": 0, "block": 1}, ValueError, "grid is 0; its x must be from 1 to 2147483647"),
-        ({"grid": -1, "block": 1}, ValueError, "grid is -1; its x"),
-        ({"grid": 2**31, "block": 1}, ValueError, "grid is 2147483648; its x"),
-        ({"grid": (1, 65536), "block": 1}, ValueError, "its y must be from 1 to 65535"),
-        ({"grid": (1, 1, 65536), "block": 1}, ValueError, "its z must be from 1 to 65535"),
-        ({"grid": (1, 1, 1, 1), "block": 1}, ValueError, "grid has 4 dimensions; give one to three"),
-        ({"grid": (), "block": 1}, ValueError, "grid has 0 dimensions"),
-        ({"grid": 1.0, "block": 1}, TypeError, "grid must be an int or a tuple of ints; its x is 1.0, a float"),
-        ({"grid": "1", "block": 1}, TypeError, "grid must be an int .* a str"),
-        ({"grid": True, "block": 1}, TypeError, "grid must be an int .* a bool"),
+        ({}, TypeError, "LaunchConfig.grid must be an int, or a tuple with up to 3 ints, and is missing"),
+        ({"grid": 1}, TypeError, "LaunchConfig.block must be .* is missing"),
+        ({"block": 1}, TypeError, "LaunchConfig.grid must be an int, or a tuple with up to 3 ints, and is missing"),
+        ({"grid": 0, "block": 1}, ValueError, "LaunchConfig.grid value must be >= 1 and <= 2147483647 in x .got 0"),
+        ({"grid": -1, "block": 1}, ValueError, "in x .got -1"),
+        ({"grid": 2**31, "block": 1}, ValueError, "in x .got 2147483648"),
+        ({"grid": (1, 65536), "block": 1}, ValueError, ">= 1 and <= 65535 in y"),
+        ({"grid": (1, 1, 65536), "block": 1}, ValueError, ">= 1 and <= 65535 in z"),
+        (
+            {"grid": (1, 1, 1, 1), "block": 1},
+            ValueError,
+            "grid must be an int, or a .* .got 4 dimensions",
+        ),
+        ({"grid": (), "block": 1}, ValueError, "got 0 dimensions"),
+        (
+            {"grid": 1.0, "block": 1},
+            TypeError,
+            "^LaunchConfig.grid must be an int, .* .its x is 1.0, a float",
+        ),
+        ({"grid": "1", "block": 1}, TypeError, "grid must be an int, .* a str"),
+        ({"grid": True, "block": 1}, TypeError, "grid must be an int, .* a bool"),
         ({"grid": (1, None), "block": 1}, TypeError, "its y is None"),
-        ({"grid": 1, "block": 0}, ValueError, "block is 0; its x must be from 1 to 1024"),
-        ({"grid": 1, "block": 1025}, ValueError, "block is 1025; its x"),
-        ({"grid": 1, "block": (1, 1, 65)}, ValueError, "its z must be from 1 to 64"),
+        ({"grid": np.array([1, 2]), "block": 1}, TypeError, "its x is array.*, a ndarray"),
+        (
+            {"grid": 1, "cluster": 32},
+            TypeError,
+            "block is missing: 32 became cluster.* LaunchConfig.grid=1, bl",
+        ),
+        ({"grid": 1, "block": 0}, ValueError, "LaunchConfig.block value must be >= 1 and <= 1024 in x .got 0"),
+        ({"grid": 1, "block": 1025}, ValueError, "block value must be .* .got 1025"),
+        ({"grid": 1, "block": (1, 1, 65)}, ValueError, ">= 1 and <= 64 in z"),
         ({"grid": 1, "block": (32, 33)}, ValueError, r"block is \(32, 33\): 1056 threads; a block has at most 1024"),
-        ({"grid": 1, "block": 1, "cluster": 0}, ValueError, "cluster is 0"),
+        ({"grid": 1, "block": 1, "cluster": 0}, ValueError, "LaunchConfig.cluster value must be >= 1"),
         ({"grid": 1, "block": 1, "cluster": "2"}, TypeError, "cluster must be an int"),
         ({"grid": 2**30, "block": 1, "cluster": 4}, ValueError, "grid is 1073741824 clusters of 4 blocks"),
         ({"grid": (1, 65535), "block": 1, "cluster": (1, 2)}, ValueError, "clusters of"),
@@ -129,6 +145,16 @@ def test_equality_hash_repr_pickle(config: LaunchConfig) -> None:
         assert hash(twin) == hash(config)
     assert [other for other in VARIANTS if other == config] == [config]
     assert config != "LaunchConfig"
+
+
+def test_weak_references() -> None:
+    """A cache of what is made for a config could not forget it together with the config."""
+    config = LaunchConfig(grid=1, block=1)
+    made = weakref.WeakKeyDictionary({config: "made"})
+    assert made[LaunchConfig(grid=1, block=1)] == "made"
+    del config
+    gc.collect()
+    assert not made
 
 
 @pytest.mark.parametrize(

@@ -177,11 +177,12 @@ def test_errors_in_an_owners_clean_up(run: Callable[[str], str]) -> None:
     """What fails while an owner cleans up would be reported as nothing, or change what the program is told."""
     run("""
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import check
 
 class Failing(ch.MemoryResource):
     def deallocate(self, ptr, size, *, stream):
         try:
-            ch.Kernel.from_handle(0)
+            check(lib.cch_kernel_wrap(ffi.new("cch_kernel **"), ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL))
         except ch.CUDAError as error:
             seen.append(str(error))
 

@@ -205,7 +205,8 @@ def test_a_driver_that_is_too_old(run_python: Run, hidden: str, use: str, works:
     )
 
 
-def test_the_simulated_driver_by_name(run_python: Run) -> None:
+@pytest.mark.parametrize("name", ["sim", "SIM", "Sim"])
+def test_the_simulated_driver_by_name(run_python: Run, name: str) -> None:
     """``CUDACORE_DRIVER=sim`` would not find the installed simulator, or be another driver than cuda.bindings has."""
     out = ok(
         run_python(
@@ -220,7 +221,7 @@ def test_the_simulated_driver_by_name(run_python: Run) -> None:
         import cudacore_sim
         print(cudacore_sim.is_loaded(), cudacore_sim.live()["stream"])
         """,
-            CUDACORE_DRIVER="sim",
+            CUDACORE_DRIVER=name,
         )
     )
     assert out == "True 1\n"

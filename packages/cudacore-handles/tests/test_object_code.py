@@ -29,12 +29,13 @@ def test_properties(kind: str, tmp_path: Path) -> None:
     code = make(kind, b"code", name="n", symbol_mapping={"f<int>": "_Z1fIiEvv"})
     assert (code.code, code.code_type, code.name) == (b"code", kind, "n")
     assert code.symbol_mapping == {"f<int>": "_Z1fIiEvv"}
-    assert repr(code) == f"<ObjectCode 'n': {kind}, 4 bytes>"
+    assert repr(code) == f"<ObjectCode handle=0x0 code_type='{kind}' name='n' bytes=4>"
     bare = make(kind, b"code")
     assert (bare.name, bare.symbol_mapping) == ("", {})
     for path in (tmp_path / "k", str(tmp_path / "k")):
         assert make(kind, path).code == str(tmp_path / "k")
-        assert repr(make(kind, path)) == f"<ObjectCode: {kind}, {tmp_path / 'k'}>"
+        shown = repr(make(kind, path))
+        assert shown.startswith(f"<ObjectCode handle=0x0 code_type='{kind}' path='{str(tmp_path)[:40]}")
 
 
 @pytest.mark.parametrize("module", [bytearray(b"code"), memoryview(b"code")])
@@ -65,8 +66,8 @@ def test_the_symbol_mapping_is_a_copy() -> None:
         ((b"",), {"name": b"n"}, "name must be a str, not bytes"),
         ((b"",), {"name": None}, "name must be a str, not NoneType"),
         ((b"",), {"symbol_mapping": [("a", "b")]}, "symbol_mapping must be a dict of str to str, not list"),
-        ((b"",), {"symbol_mapping": {1: "b"}}, "symbol_mapping must be a dict of str to str"),
-        ((b"",), {"symbol_mapping": {"a": b"b"}}, "symbol_mapping must be a dict of str to str"),
+        ((b"",), {"symbol_mapping": {1: "b"}}, "a name in symbol_mapping must be a str or bytes, not int"),
+        ((b"",), {"symbol_mapping": {"a": None}}, "a lowered name in symbol_mapping must be .* not NoneType"),
     ],
 )
 def test_bad_arguments(arguments: Any, options: Any, message: str) -> None:
@@ -76,9 +77,45 @@ def test_bad_arguments(arguments: Any, options: Any, message: str) -> None:
             make(kind, *arguments, **options)
 
 
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda: make("ptx", "a\0b"), r"module has a NUL character, and no path can: 'a\\x00b'"),
+        (lambda: make("ptx", PTX, symbol_mapping={"a\0b": "c"}), "a name in symbol_mapping has a NUL"),
+        (lambda: make("ptx", PTX, symbol_mapping={"a": b"b\0"}), "a lowered name in symbol_mapping has a NUL"),
+        (lambda: make("ptx", PTX, symbol_mapping={b"\xff": "b"}), "a name in symbol_mapping is not UTF-8"),
+        (lambda: make("ptx", PTX).get_kernel("nothing\0x"), r"name has a NUL character, which would end it"),
+        (lambda: make("ptx", PTX).get_kernel(b"nothing\0x"), r"name has a NUL character.*'nothing\\x00x'"),
+        (lambda: make("ptx", PTX).get_kernel(b"\xff"), "name is not UTF-8"),
+    ],
+)
+def test_bad_names(use: Any, message: str) -> None:
+    """A name would end at its NUL in the driver, and be another one's."""
+    with pytest.raises(ValueError, match=message):
+        use()
+
+
+@pytest.mark.parametrize("given", [{"a": "nothing"}, {"a": b"nothing"}, {b"a": b"nothing"}, {b"a": "nothing"}])
+def test_symbol_mapping_in_bytes(device: ch.Device, given: Any) -> None:
+    """The mangled names of cuda.core's programs, which are bytes, would not be taken."""
+    code = make("ptx", PTX, symbol_mapping=given)
+    assert code.symbol_mapping == {"a": "nothing"}
+    assert code.get_kernel("a") == code.get_kernel(b"a") == code.get_kernel("nothing")
+
+
+def test_short_repr() -> None:
+    """A long name or path would fill a screen."""
+    for code in (make("cubin", bytes(5000), name="n" * 500), make("cubin", "/" + "p" * 500)):
+        assert len(repr(code)) < 160
+        assert "..." in repr(code)
+
+
 def test_cannot_be_made_directly() -> None:
     """An object without code would exist."""
-    with pytest.raises(RuntimeError, match=r"use Program\.compile\(\) or ObjectCode\.from_cubin"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"^ObjectCode objects cannot be instantiated directly; use Program\.compile\(\)",
+    ):
         ch.ObjectCode()
 
 
@@ -108,7 +145,7 @@ def test_code_that_must_be_linked(kind: str) -> None:
     """Code that the driver cannot load would be given to it."""
     code = make(kind, b"code")
     for use in (lambda: code.get_kernel("k"), lambda: code.handle):
-        with pytest.raises(ch.UnsupportedCodeError, match=f"{kind} code cannot be loaded: link it to a cubin first"):
+        with pytest.raises(ch.UnsupportedCodeError, match=f'Unsupported code type "{kind}": it cannot be loaded; link'):
             use()
 
 

@@ -130,7 +130,7 @@ def test_closed(device: ch.Device) -> None:
         lambda: device.create_stream(stream),
     ]
     for use in uses:
-        with pytest.raises(ValueError, match="this Stream is closed; make a new one"):
+        with pytest.raises(ValueError, match="Stream has been closed; make a new one"):
             use()
     twin.sync()
     assert reference() is stream

@@ -31,7 +31,7 @@ def public_names(module: types.ModuleType) -> set[str]:
         name
         for name, value in vars(module).items()
         if not name.startswith("_")
-        and name != "annotations"
+        and name not in {"annotations", "TYPE_CHECKING"}
         and not (isinstance(value, types.ModuleType) and not value.__name__.startswith(package + "."))
     }
 
@@ -64,6 +64,7 @@ def test_import_loads_no_driver() -> None:
 @pytest.mark.parametrize("module", [cudacore, cudacore.typing], ids=lambda module: module.__name__)
 def test_all_is_what_is_there(module: types.ModuleType) -> None:
     """``__all__`` would promise a name that does not exist, or hide one that does."""
+    assert all(hasattr(module, name) for name in module.__all__)  # what is made when it is asked for is made now
     assert set(module.__all__) == public_names(module)
     assert sorted(set(module.__all__)) == sorted(module.__all__)
 
@@ -120,6 +121,24 @@ def test_typing_name_of_later_release() -> None:
     """A missing name of ``cudacore.typing`` would not say that it is not there yet."""
     with pytest.raises(AttributeError, match=r"cudacore\.typing 0\.1 does not have 'GraphMemoryType' yet"):
         cudacore.typing.GraphMemoryType  # noqa: B018
+
+
+def test_device_pointer_type() -> None:
+    """Annotations and isinstance checks of programs would fail, or importing them cost cuda.bindings."""
+    result = run_python(
+        """
+        import sys
+        import cudacore.typing
+        assert "cuda.bindings" not in sys.modules
+        from cudacore.typing import DevicePointerType
+        from cuda.bindings.driver import CUdeviceptr
+        for pointer in (CUdeviceptr(16), 16, None):
+            assert isinstance(pointer, DevicePointerType)
+        assert not isinstance("16", DevicePointerType)
+        assert cudacore.typing.DevicePointerType is DevicePointerType
+        """
+    )
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_sibling_of_another_minor_version() -> None:

@@ -101,7 +101,7 @@ class NVRTC:
         Raises
         ------
         NVRTCError
-            With the log and the command line.
+            With the log and the command line; what to do about it is the caller's to say.
         """
         restrict = b"--restrict" in flags
         if restrict:
@@ -112,7 +112,7 @@ class NVRTC:
         (status,) = self._bindings.nvrtcCompileProgram(program, len(flags), flags)
         log = self._log(program)
         if status:
-            self._fail("nvrtcCompileProgram", status, log=log, names=names, flags=flags, program_name=program_name)
+            self._fail("nvrtcCompileProgram", status, log=log, flags=flags, program_name=program_name)
         lowered = {name: self._call("nvrtcGetLoweredName", program, name.encode()).decode() for name in names}
         pch_status = None
         if creates_pch:
@@ -152,13 +152,10 @@ class NVRTC:
         status: nvrtc.nvrtcResult,
         *,
         log: str = "",
-        names: Sequence[str] = (),
         flags: Sequence[bytes] = (),
         program_name: bytes = b"",
     ) -> NoReturn:
         import shlex
-
-        from cudacore_compile._hints import explain
 
         words = [word.decode("utf-8", "replace") for word in (b"nvrtc", *flags, program_name)]
         raise NVRTCError(
@@ -166,12 +163,11 @@ class NVRTC:
             int(status),
             status.name,
             _MEANINGS.get(status.name, "the compiler failed"),
-            hint=explain(status.name, log, names, self.version_text, self._architectures),
             log=log,
             command=shlex.join(words) if flags else "",
         )
 
-    def _architectures(self) -> Sequence[int]:
+    def architectures(self) -> Sequence[int]:
         """Return the numbers of the architectures that this NVRTC compiles for."""
         architectures: list[int] = self._call("nvrtcGetSupportedArchs")
         return architectures

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NoReturn
 
+from cudacore_compile._nvrtc import load
 from cudacore_compile._targets import check_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import CUDAError, Device
@@ -210,6 +211,8 @@ class ProgramOptions:
     numba_debug: bool | None = None
 
     def __post_init__(self) -> None:
+        if self.name is None:
+            self.name = "default_program"
         self._flags()
 
     def __repr__(self) -> str:
@@ -247,10 +250,7 @@ class ProgramOptions:
         _check_backend(backend)
         target = None if target_type is None else check_target(SourceCodeType.CXX, target_type)
         flags = self._flags()
-        if self.extra_sources:
-            raise ValueError("ProgramOptions.extra_sources is for NVVM programs; C++ programs include what they need")
-        if self.use_libdevice:
-            raise ValueError("ProgramOptions.use_libdevice is for NVVM programs; C++ programs always have libdevice")
+        self._check_language()
         if target is ObjectCodeFormatType.LTOIR:
             if not self.link_time_optimization:
                 flags.append(_LTO)
@@ -261,6 +261,16 @@ class ProgramOptions:
         if self.use_bundled_headers:
             flags.append(f"{_BUNDLED_HEADERS}={_headers_directory()}")
         return [encode(flag) for flag in (self._arch_flag(target), *flags)]
+
+    def _check_language(self) -> None:
+        """Raise for options that are for NVVM programs only."""
+        if self.extra_sources:
+            raise ValueError(
+                "extra_sources is not supported by the NVRTC backend: ProgramOptions.extra_sources is for NVVM "
+                "programs; C++ programs include what they need"
+            )
+        if self.use_libdevice:
+            raise ValueError("ProgramOptions.use_libdevice is for NVVM programs; C++ programs always have libdevice")
 
     def _check_trace_file(self) -> None:
         """Raise when the file that `fdevice_time_trace` names cannot be written: NVRTC would abort the process."""
@@ -345,8 +355,6 @@ def _current_arch() -> str:
 
 def _headers_directory() -> str:
     """Return where the bundled headers of the loaded NVRTC go: processes with different versions do not meet."""
-    from cudacore_compile._nvrtc import load
-
     cache = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(cache):  # as the specification wants it
         cache = os.path.join(os.path.expanduser("~"), ".cache")

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cudacore_compile import _nvrtc
 from cudacore_compile._errors import NVRTCError
+from cudacore_compile._hints import explain
 from cudacore_compile._options import ProgramOptions, encode
 from cudacore_compile._targets import check_code_type, check_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
 from cudacore_handles import ObjectCode
 from cudacore_handles._errors import closed
+from cudacore_handles._names import shorten
+from cudacore_handles._options import as_options
 from cudacore_handles._program import nvrtc_program_raw
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ class Program:
         The source code.
     code_type : SourceCodeType or str
         Its type: ``"c++"``. See :data:`SUPPORTED_TARGETS`.
-    options : ProgramOptions, optional
+    options : ProgramOptions or dict of its fields, optional
         How to compile it. Default ``ProgramOptions()``.
     headers : mapping of str to str or bytes, optional
         Contents of files that the program can include without their being there, by the names that it includes them
@@ -55,15 +58,13 @@ class Program:
         self,
         code: str | bytes | bytearray,
         code_type: SourceCodeType | str,
-        options: ProgramOptions | None = None,
+        options: ProgramOptions | Mapping[str, Any] | None = None,
         *,
         headers: Mapping[str, str | bytes] | None = None,
     ) -> None:
         check_code_type(code_type)
-        if options is None:
-            options = ProgramOptions()
-        elif not isinstance(options, ProgramOptions):
-            raise TypeError(f"options must be a ProgramOptions, not {type(options).__name__}")
+        options = as_options(ProgramOptions, options)
+        options._check_language()
         self._code = _source("code", code)
         if not self._code:
             raise ValueError("code must not be empty")
@@ -75,15 +76,21 @@ class Program:
         self._closed = False
         self._pch_status: PCHStatusType | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Program cannot be pickled or copied: make another of the same source")
+
     def __repr__(self) -> str:
+        arch = "" if self._options.arch is None else f" arch={str(self._options.arch)!r}"
         state = " closed" if self._closed else ""
-        arch = self._options.arch or "of the current device"
-        return f"<Program {self._name!r} c++, arch {arch}, {len(self._code)} bytes{state}>"
+        return (
+            f"<Program backend={str(self.backend)!r} name={shorten(repr(self._name))}{arch} "
+            f"bytes={len(self._code)}{state}>"
+        )
 
     def compile(
         self,
         target_type: ObjectCodeFormatType | str,
-        name_expressions: Sequence[str | bytes] = (),
+        name_expressions: Iterable[str | bytes] | None = (),
         logs: Any = None,
         *,
         cache: Any = None,
@@ -94,7 +101,7 @@ class Program:
         ----------
         target_type : ObjectCodeFormatType or str
             The format to compile to: ``"ptx"``, ``"cubin"`` or ``"ltoir"``.
-        name_expressions : list or tuple of str or bytes, optional
+        name_expressions : iterable of str or bytes, optional
             Names of kernels and addresses of variables as C++ writes them: ``"f<int>"``, ``"&n::v"``. Templates that
             are named so are instantiated, and the kernels can be asked for by these names
             (:attr:`~cudacore_handles.ObjectCode.symbol_mapping` has the mangled ones). Default none.
@@ -146,6 +153,7 @@ class Program:
             log = result.log
         except NVRTCError as error:
             log = error.log
+            error.hint = explain(error.code_name, log, names, compiler.version_text, compiler.architectures)
             raise
         finally:
             del box  # lest the traceback of a failure keep the NVRTC program
@@ -248,9 +256,14 @@ def _header_files(headers: Mapping[str, str | bytes] | None) -> dict[bytes, byte
 
 def _names(expressions: object) -> list[str]:
     """Return name expressions as str, each once."""
-    if not isinstance(expressions, (list, tuple)):
-        hint = f"; write [{expressions!r}]" if isinstance(expressions, (str, bytes)) else ""
-        raise TypeError(f"name_expressions must be a list or tuple, not {type(expressions).__name__}{hint}")
+    if expressions is None:
+        return []
+    if isinstance(expressions, (str, bytes)):
+        raise TypeError(
+            f"name_expressions must be a list or tuple, not {type(expressions).__name__}; write [{expressions!r}]"
+        )
+    if not isinstance(expressions, Iterable):
+        raise TypeError(f"name_expressions must be a list or tuple, not {type(expressions).__name__}")
     names: dict[str, None] = {}
     for expression in expressions:
         if not isinstance(expression, (str, bytes)):

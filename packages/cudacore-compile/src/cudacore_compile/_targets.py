@@ -23,7 +23,7 @@ def check_code_type(code_type: SourceCodeType | str) -> SourceCodeType:
     """Return the type of source code that a user named, or raise when nothing compiles it."""
     found = _member(SourceCodeType, "code_type", code_type)
     if found is None or found not in SUPPORTED_TARGETS:
-        raise UnsupportedCodeError(_unsupported(f"code_type {_quote(code_type)}"))
+        raise UnsupportedCodeError(_unsupported(f"code_type={_quote(code_type)}"))
     return found
 
 
@@ -31,7 +31,7 @@ def check_target(code_type: SourceCodeType, target_type: ObjectCodeFormatType | 
     """Return the format that a user named, or raise when source code of that type cannot be compiled to it."""
     found = _member(ObjectCodeFormatType, "target_type", target_type)
     if found is None or found not in SUPPORTED_TARGETS[code_type]:
-        raise UnsupportedCodeError(_unsupported(f"target_type {_quote(target_type)} for code_type {_quote(code_type)}"))
+        raise UnsupportedCodeError(_unsupported(f'target_type="{target_type}" for code_type={_quote(code_type)}'))
     return found
 
 
@@ -53,4 +53,4 @@ def _unsupported(what: str) -> str:
     table = "; ".join(
         f"{_quote(code_type)} to {', '.join(map(_quote, targets))}" for code_type, targets in SUPPORTED_TARGETS.items()
     )
-    return f"unsupported {what}: this release compiles {table}"
+    return f"Unsupported {what}: this release compiles {table}"

@@ -169,7 +169,7 @@ def _missing(function: str) -> CUDAError:
 
 def closed(obj: object) -> ClosedError:
     """Make the exception for the use of a closed object."""
-    return ClosedError(f"this {type(obj).__name__} is closed; make a new one")
+    return ClosedError(f"{type(obj).__name__} has been closed; make a new one")
 
 
 def _text(chars: Any) -> str:

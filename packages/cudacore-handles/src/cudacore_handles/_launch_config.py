@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from cudacore_handles import _native
@@ -38,7 +39,7 @@ class LaunchConfig(_native.Config):
         When an argument is of a wrong type, or outside what any CUDA device takes.
     """
 
-    __slots__ = ("_block", "_cluster", "_grid")
+    __slots__ = ("__weakref__", "_block", "_cluster", "_grid")
     _grid: tuple[int, ...]
     _cluster: tuple[int, ...] | None
     _block: tuple[int, ...]
@@ -55,17 +56,24 @@ class LaunchConfig(_native.Config):
         c = ffi.new("cch_launch_config *")
         c.size = ffi.sizeof("cch_launch_config")
         self._grid = _dimensions("grid", grid, _GRID_LIMITS)
+        if block is None and cluster is not None:
+            raise TypeError(
+                f"LaunchConfig.block is missing: {cluster!r} became cluster, which comes before it; "
+                f"write LaunchConfig(grid={grid!r}, block={cluster!r})"
+            )
         self._block = _dimensions("block", block, _BLOCK_LIMITS)
         x, y, z = self._block
         if x * y * z > _MOST_THREADS:
-            raise ValueError(f"block is {block}: {x * y * z} threads; a block has at most {_MOST_THREADS}")
+            raise ValueError(f"LaunchConfig.block is {block}: {x * y * z} threads; a block has at most {_MOST_THREADS}")
         self._cluster = None
         if cluster is not None:
             self._cluster = _dimensions("cluster", cluster, _GRID_LIMITS)
             c.cluster = self._cluster
         blocks = tuple(g * n for g, n in zip(self._grid, self._cluster or (1, 1, 1), strict=True))
         if any(b > limit for b, limit in zip(blocks, _GRID_LIMITS, strict=True)):
-            raise ValueError(f"grid is {grid} clusters of {cluster} blocks: more than {_GRID_LIMITS} blocks")
+            raise ValueError(
+                f"LaunchConfig.grid is {grid} clusters of {cluster} blocks: more than {_GRID_LIMITS} blocks"
+            )
         c.grid = blocks
         c.block = self._block
         c.shared_bytes = _shared("shmem_size", shmem_size)
@@ -75,10 +83,9 @@ class LaunchConfig(_native.Config):
         self._store(bytes(ffi.buffer(c)))
 
     def __repr__(self) -> str:
-        cluster = f"cluster={self._cluster}, " if self._cluster else ""
         return (
-            f"LaunchConfig(grid={self._grid}, {cluster}block={self._block}, shmem_size={self.shmem_size}, "
-            f"is_cooperative={self.is_cooperative}, "
+            f"LaunchConfig(grid={self._grid}, cluster={self._cluster}, block={self._block}, "
+            f"shmem_size={self.shmem_size}, is_cooperative={self.is_cooperative}, "
             f"programmatic_stream_serialization={self.programmatic_stream_serialization})"
         )
 
@@ -134,18 +141,22 @@ class LaunchConfig(_native.Config):
 
 def _dimensions(name: str, value: object, limits: tuple[int, int, int]) -> tuple[int, int, int]:
     """Return three positive integers, the missing ones 1."""
+    expected = f"LaunchConfig.{name} must be an int, or a tuple with up to 3 ints"
     if value is None:
-        raise TypeError(f"{name} is missing: give an int, or a tuple of one to three ints")
+        raise TypeError(f"{expected}, and is missing")
     given = value if isinstance(value, (tuple, list)) else (value,)
     if not 1 <= len(given) <= 3:
-        raise ValueError(f"{name} has {len(given)} dimensions; give one to three")
+        raise ValueError(f"{expected} (got {len(given)} dimensions)")
     whole = []
     for axis, n, limit in zip("xyz", given, limits, strict=False):
-        if isinstance(n, bool) or not hasattr(n, "__index__"):
-            raise TypeError(f"{name} must be an int or a tuple of ints; its {axis} is {n!r}, a {type(n).__name__}")
-        number: int = n.__index__()
+        try:
+            number = operator.index(n)
+        except TypeError:
+            number = None
+        if number is None or isinstance(n, bool):
+            raise TypeError(f"{expected} (its {axis} is {n!r}, a {type(n).__name__})")
         if not 1 <= number <= limit:
-            raise ValueError(f"{name} is {value}; its {axis} must be from 1 to {limit}")
+            raise ValueError(f"LaunchConfig.{name} value must be >= 1 and <= {limit} in {axis} (got {number})")
         whole.append(number)
     x, y, z = (*whole, 1, 1)[:3]
     return x, y, z
@@ -155,8 +166,8 @@ def _shared(name: str, value: object) -> int:
     if value is None:
         return 0
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an int, a number of bytes, not {type(value).__name__}")
+        raise TypeError(f"LaunchConfig.{name} must be an int, a number of bytes, not {type(value).__name__}")
     number: int = value.__index__()
     if not 0 <= number < 2**31:
-        raise ValueError(f"{name} is {number}; it must be from 0 to 2**31 - 1 bytes")
+        raise ValueError(f"LaunchConfig.{name} is {number}; it must be from 0 to 2**31 - 1 bytes")
     return number

@@ -8,9 +8,13 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import CUDAError, UnsupportedCodeError, call_driver, check, last_error
+from cudacore_handles._handle import adopt
 from cudacore_handles._kernel import Kernel
+from cudacore_handles._names import shorten, symbol_name
+from cudacore_handles._signature import ptx_signatures
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -25,6 +29,8 @@ _JIT_ERROR_LOG_BUFFER = 5  # CU_JIT_ERROR_LOG_BUFFER
 _JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6  # CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
 _MOST_NAMES = 20  # symbols that an error message lists
 
+SymbolMapping = Mapping[str, str | bytes] | Mapping[bytes, str | bytes]
+
 # Of two threads that load the same code at once, one wins, and the other's copy goes. Never held around a CUDA call.
 _load_lock = threading.Lock()
 
@@ -37,25 +43,31 @@ class ObjectCode:
     without a GPU.
     """
 
-    __slots__ = ("__weakref__", "_box", "_code", "_code_type", "_name", "_symbol_mapping")
+    __slots__ = ("__weakref__", "_box", "_code", "_code_type", "_name", "_signatures", "_symbol_mapping")
     _box: Any  # None until loaded
     _code: bytes | str
     _code_type: str
     _name: str
+    _signatures: dict[str, str] | None  # of kernels, by lowered names (see _signature.py); None: not looked for yet
     _symbol_mapping: dict[str, str]
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
-            "ObjectCode cannot be instantiated directly; use Program.compile() or ObjectCode.from_cubin() ..."
+            "ObjectCode objects cannot be instantiated directly; use Program.compile() or ObjectCode.from_cubin() ..."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._code, self._code_type, self._name, self._symbol_mapping)
+        return _rebuild, (self._code, self._code_type, self._name, self._symbol_mapping, self._signatures)
 
     def __repr__(self) -> str:
-        size = self._code if isinstance(self._code, str) else f"{len(self._code)} bytes"
-        name = f" {self._name!r}" if self._name else ""
-        return f"<ObjectCode{name}: {self._code_type}, {size}>"
+        handle = 0 if self._box is None else self._raw()
+        name = f" name={shorten(repr(self._name))}" if self._name else ""
+        code = f"path={shorten(repr(self._code))}" if isinstance(self._code, str) else f"bytes={len(self._code)}"
+        return f"<ObjectCode handle={handle:#x} code_type={self._code_type!r}{name} {code}>"
+
+    def __cudacore_handle__(self) -> object:
+        """Return the library for extension modules, loaded: a capsule with a reference of its own."""
+        return adopt(_native.Handle, lib.cch_library_ref(self._box or self._load())).__cudacore_handle__()
 
     @classmethod
     def _init(
@@ -64,9 +76,13 @@ class ObjectCode:
         code_type: str,
         *,
         name: str = "",
-        symbol_mapping: Mapping[str, str] | None = None,
+        symbol_mapping: SymbolMapping | None = None,
+        signatures: dict[str, str] | None = None,
     ) -> ObjectCode:
-        """Make an ObjectCode of code in memory, or in a file when `code` is a path."""
+        """Make an ObjectCode of code in memory, or in a file when `code` is a path.
+
+        `signatures` are those of its kernels where the compiler knows them (:func:`._signature.ptx_signatures`).
+        """
         if isinstance(code, (bytearray, memoryview)):
             code = bytes(code)
         elif not isinstance(code, bytes):
@@ -74,24 +90,28 @@ class ObjectCode:
                 code = os.fspath(code)
             except TypeError:
                 raise TypeError(f"module must be bytes or a path, not {type(code).__name__}") from None
+            if "\0" in code:
+                raise ValueError(f"module has a NUL character, and no path can: {shorten(repr(code))}")
         if not isinstance(name, str):
             raise TypeError(f"name must be a str, not {type(name).__name__}")
         if symbol_mapping is not None and not isinstance(symbol_mapping, Mapping):
             raise TypeError(f"symbol_mapping must be a dict of str to str, not {type(symbol_mapping).__name__}")
-        for pair in (symbol_mapping or {}).items():
-            if not all(isinstance(item, str) for item in pair):
-                raise TypeError(f"symbol_mapping must be a dict of str to str; it has {pair!r}")
+        names = {
+            symbol_name("a name in symbol_mapping", key): symbol_name("a lowered name in symbol_mapping", value)
+            for key, value in (symbol_mapping or {}).items()
+        }
         self = cls.__new__(cls)
         self._box = None
         self._code = code
         self._code_type = code_type
         self._name = name
-        self._symbol_mapping = dict(symbol_mapping or {})
+        self._signatures = signatures
+        self._symbol_mapping = names
         return self
 
     @staticmethod
     def from_cubin(
-        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: dict[str, str] | None = None
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
     ) -> ObjectCode:
         """Make an ObjectCode of a cubin: machine code for one architecture.
 
@@ -102,40 +122,38 @@ class ObjectCode:
         name : str, optional
             What to call it. Default none.
         symbol_mapping : dict, optional
-            Lowered (mangled) names by the names to ask for kernels with.
+            Lowered (mangled) names by the names to ask for kernels with, each a str or its UTF-8 bytes.
         """
         return ObjectCode._init(module, "cubin", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
     def from_ptx(
-        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: dict[str, str] | None = None
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
     ) -> ObjectCode:
         """Make an ObjectCode of PTX, which the driver compiles when it is loaded; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "ptx", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
     def from_ltoir(
-        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: dict[str, str] | None = None
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
     ) -> ObjectCode:
         """Make an ObjectCode of LTO-IR, which must be linked before it is loaded; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "ltoir", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
     def from_fatbin(
-        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: dict[str, str] | None = None
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
     ) -> ObjectCode:
         """Make an ObjectCode of a fat binary: code for several architectures; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "fatbin", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
-    def from_object(module: bytes | str, *, name: str = "", symbol_mapping: dict[str, str] | None = None) -> ObjectCode:
+    def from_object(module: bytes | str, *, name: str = "", symbol_mapping: SymbolMapping | None = None) -> ObjectCode:
         """Make an ObjectCode of a host object with device code, which must be linked; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "object", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
-    def from_library(
-        module: bytes | str, *, name: str = "", symbol_mapping: dict[str, str] | None = None
-    ) -> ObjectCode:
+    def from_library(module: bytes | str, *, name: str = "", symbol_mapping: SymbolMapping | None = None) -> ObjectCode:
         """Make an ObjectCode of a host library with device code, which must be linked; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "library", name=name, symbol_mapping=symbol_mapping)
 
@@ -153,17 +171,14 @@ class ObjectCode:
         CUDAError
             When the code has no such kernel (the error lists those that it has), or cannot be loaded.
         """
-        if isinstance(name, bytes):
-            name = name.decode()
-        elif not isinstance(name, str):
-            raise TypeError(f"name must be a str or bytes, not {type(name).__name__}")
+        name = symbol_name("name", name)
         symbol = self._symbol_mapping.get(name, name)
         library = self._box or self._load()
         out = ffi.new("cch_kernel **")
         status = lib.cch_kernel_get(out, library, symbol.encode())
         if status:
             self._raise_not_loaded(status, name)
-        return Kernel._init(out[0], name)
+        return Kernel._init(out[0], name, symbol=symbol, signature=self._signature(symbol))
 
     def get_module(self) -> driver.CUmodule:
         """Return the code as a module of the current context, for ``cuda.bindings`` (cuLibraryGetModule)."""
@@ -173,7 +188,7 @@ class ObjectCode:
         """Load the code into the driver, once."""
         if self._code_type not in _LOADABLE:
             raise UnsupportedCodeError(
-                f"{self._code_type} code cannot be loaded: link it to a cubin first. "
+                f'Unsupported code type "{self._code_type}": it cannot be loaded; link it to a cubin first. '
                 f"The driver loads {', '.join(_LOADABLE)}"
             )
         image = self._read()
@@ -186,6 +201,16 @@ class ObjectCode:
             if self._box is None:
                 self._box = box
             return self._box
+
+    def _signature(self, symbol: str) -> str | None:
+        """Return what is known of a kernel's parameters, from the code itself where that is PTX."""
+        if self._signatures is None:
+            is_ptx = self._code_type == "ptx"
+            self._signatures = ptx_signatures(self._read().decode("utf-8", "replace")) if is_ptx else {}
+        return self._signatures.get(symbol)
+
+    def _raw(self) -> int:
+        return int(ffi.cast("uintptr_t", lib.cch_library_raw(self._box)))
 
     def _read(self) -> bytes:
         if isinstance(self._code, bytes):
@@ -252,12 +277,20 @@ class ObjectCode:
         """cuda.bindings.driver.CUlibrary: The loaded library for ``cuda.bindings``."""
         from cuda.bindings import driver
 
-        return driver.CUlibrary(int(ffi.cast("uintptr_t", lib.cch_library_raw(self._box or self._load()))))
+        if self._box is None:
+            self._load()
+        return driver.CUlibrary(self._raw())
 
 
-def _rebuild(code: bytes | str, code_type: str, name: str, symbol_mapping: dict[str, str]) -> ObjectCode:
+def _rebuild(
+    code: bytes | str,
+    code_type: str,
+    name: str,
+    symbol_mapping: dict[str, str],
+    signatures: dict[str, str] | None = None,
+) -> ObjectCode:
     """Unpickle."""
-    return ObjectCode._init(code, code_type, name=name, symbol_mapping=symbol_mapping)
+    return ObjectCode._init(code, code_type, name=name, symbol_mapping=symbol_mapping, signatures=signatures)
 
 
 def _kernel_names(library: driver.CUlibrary) -> list[str]:
@@ -294,7 +327,7 @@ def _newer_ptx(image: bytes) -> str:
 def _driver_log(ptx: bytes) -> str:
     """Compile PTX once more for the log that loading a library does not give (cuModuleLoadDataEx)."""
     load, unload = ffi.new("void **"), ffi.new("void **")
-    if lib.cch_driver_symbol(load, b"cuModuleLoadDataEx", 2010) or lib.cch_driver_symbol(
+    if lib.cch_driversymbol_name(load, b"cuModuleLoadDataEx", 2010) or lib.cch_driversymbol_name(
         unload, b"cuModuleUnload", 2000
     ):
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``CUDACORE_DRIVER=sim``: tells the C library where the wheel cudacore-sim has its driver."""
+"""``CUDACORE_DRIVER=sim``, in any case: tells the C library where the wheel cudacore-sim has its driver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def find_simulated_driver() -> None:
 
     Child processes inherit it. Where the simulator is not installed, the first call that needs a driver says so.
     """
-    if os.environ.get("CUDACORE_DRIVER") != "sim" or os.environ.get("CUDACORE_SIM_LIBRARY"):
+    if os.environ.get("CUDACORE_DRIVER", "").lower() != "sim" or os.environ.get("CUDACORE_SIM_LIBRARY"):
         return
     if importlib.util.find_spec("cudacore_sim"):
         import cudacore_sim

@@ -6,78 +6,14 @@
  * thread, with the GIL or without. So a tensor holds a reference to its cch_deviceptr and nothing of Python, and its
  * deleter is plain C.
  */
+#include "dlpack.h"
 #include "native.h"
 
 #include <cudacore/deviceptr.h>
 #include <cudacore/process.h>
 
-#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-/* ---- DLPack's structures, by its specification (versions 1.x, and the unversioned structure of 0.x) ---- */
-
-enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_CUDA_MANAGED = 13 };
-enum { DL_INT = 0 };
-enum { DL_READ_ONLY = 1, DL_IS_COPIED = 2 };
-
-/* What is exported is the same in all of 1.x: minor versions add codes that it does not use. */
-enum { DL_MAJOR = 1, DL_MINOR = 0 };
-
-typedef struct dl_device {
-  int32_t type;
-  int32_t id;
-} dl_device;
-
-typedef struct dl_data_type {
-  uint8_t code;
-  uint8_t bits;
-  uint16_t lanes;
-} dl_data_type;
-
-typedef struct dl_tensor {
-  void *data;
-  dl_device device;
-  int32_t ndim;
-  dl_data_type dtype;
-  int64_t *shape;
-  int64_t *strides; /* in elements */
-  uint64_t byte_offset;
-} dl_tensor;
-
-typedef struct dl_managed_tensor {
-  dl_tensor tensor;
-  void *manager_ctx;
-  void (*deleter)(struct dl_managed_tensor *self);
-} dl_managed_tensor;
-
-typedef struct dl_managed_tensor_versioned {
-  struct {
-    uint32_t major;
-    uint32_t minor;
-  } version;
-  void *manager_ctx;
-  void (*deleter)(struct dl_managed_tensor_versioned *self);
-  uint64_t flags;
-  dl_tensor tensor;
-} dl_managed_tensor_versioned;
-
-static_assert(sizeof(dl_device) == 8 && sizeof(dl_data_type) == 4, "layout of DLDevice, DLDataType");
-static_assert(offsetof(dl_tensor, device) == sizeof(void *), "layout of DLTensor: device");
-static_assert(offsetof(dl_tensor, ndim) == sizeof(void *) + 8, "layout of DLTensor: ndim");
-static_assert(offsetof(dl_tensor, dtype) == sizeof(void *) + 12, "layout of DLTensor: dtype");
-static_assert(offsetof(dl_tensor, shape) == sizeof(void *) + 16, "layout of DLTensor: shape");
-static_assert(offsetof(dl_tensor, strides) == 2 * sizeof(void *) + 16, "layout of DLTensor: strides");
-static_assert(offsetof(dl_tensor, byte_offset) == 3 * sizeof(void *) + 16, "layout of DLTensor: byte_offset");
-static_assert(sizeof(dl_tensor) == 3 * sizeof(void *) + 24, "layout of DLTensor");
-static_assert(offsetof(dl_managed_tensor, manager_ctx) == sizeof(dl_tensor), "layout of DLManagedTensor");
-static_assert(sizeof(dl_managed_tensor) == sizeof(dl_tensor) + 2 * sizeof(void *), "layout of DLManagedTensor");
-static_assert(offsetof(dl_managed_tensor_versioned, manager_ctx) == 8,
-              "layout of DLManagedTensorVersioned: manager_ctx");
-static_assert(offsetof(dl_managed_tensor_versioned, flags) == 8 + 2 * sizeof(void *),
-              "layout of DLManagedTensorVersioned: flags");
-static_assert(offsetof(dl_managed_tensor_versioned, tensor) == 16 + 2 * sizeof(void *),
-              "layout of DLManagedTensorVersioned: tensor");
 
 static const char unversioned_name[] = "dltensor";
 static const char versioned_name[] = "dltensor_versioned";
@@ -218,6 +154,40 @@ PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs) {
   return capsule;
 }
 
+/* The tensor of a capsule that nobody has taken yet, borrowed; -1 with an exception. */
+static int look_into(PyObject *capsule, const dl_tensor **out, uint64_t *flags) {
+  if (!PyCapsule_CheckExact(capsule)) {
+    PyErr_Format(PyExc_TypeError, "a DLPack capsule is needed, not %R; call __dlpack__() of the object first",
+                 (PyObject *)Py_TYPE(capsule));
+    return -1;
+  }
+  const char *name = untaken_name(capsule);
+  if (name == NULL) {
+    const char *other = PyCapsule_GetName(capsule);
+    PyErr_Format(PyExc_ValueError,
+                 "the capsule's name is \"%s\"; one of a DLPack tensor that can still be taken is "
+                 "\"%s\" or \"%s\"",
+                 other ? other : "", unversioned_name, versioned_name);
+    return -1;
+  }
+  void *managed = PyCapsule_GetPointer(capsule, name);
+  *out = &((dl_managed_tensor *)managed)->tensor;
+  *flags = 0;
+  if (name == versioned_name) {
+    const dl_managed_tensor_versioned *versioned = managed;
+    if (versioned->version.major != DL_MAJOR) {
+      PyErr_Format(PyExc_ValueError,
+                   "the capsule holds a tensor of DLPack %u.%u, whose layout is not known here; "
+                   "ask for max_version=(%d, %d)",
+                   (unsigned)versioned->version.major, (unsigned)versioned->version.minor, DL_MAJOR, DL_MINOR);
+      return -1;
+    }
+    *out = &versioned->tensor;
+    *flags = versioned->flags;
+  }
+  return 0;
+}
+
 const char read_capsule_doc[] =
     "read_capsule($module, capsule, /)\n"
     "--\n"
@@ -226,28 +196,49 @@ const char read_capsule_doc[] =
 
 PyObject *read_capsule(PyObject *module, PyObject *capsule) {
   (void)module;
-  if (!PyCapsule_CheckExact(capsule))
-    return PyErr_Format(PyExc_TypeError, "a DLPack capsule is needed, not %R; call __dlpack__() of the object first",
-                        (PyObject *)Py_TYPE(capsule));
-  const char *name = untaken_name(capsule);
-  if (name == NULL) {
-    const char *other = PyCapsule_GetName(capsule);
-    return PyErr_Format(PyExc_ValueError,
-                        "the capsule's name is \"%s\"; one of a DLPack tensor that can still be taken is "
-                        "\"%s\" or \"%s\"",
-                        other ? other : "", unversioned_name, versioned_name);
-  }
-  void *managed = PyCapsule_GetPointer(capsule, name);
-  const dl_tensor *tensor = &((dl_managed_tensor *)managed)->tensor;
-  if (name == versioned_name) {
-    const dl_managed_tensor_versioned *versioned = managed;
-    if (versioned->version.major != DL_MAJOR)
-      return PyErr_Format(PyExc_ValueError,
-                          "the capsule holds a tensor of DLPack %u.%u, whose layout is not known here; "
-                          "ask for max_version=(%d, %d)",
-                          (unsigned)versioned->version.major, (unsigned)versioned->version.minor, DL_MAJOR, DL_MINOR);
-    tensor = &versioned->tensor;
-  }
+  const dl_tensor *tensor;
+  uint64_t flags;
+  if (look_into(capsule, &tensor, &flags) < 0)
+    return NULL;
   unsigned long long address = (uintptr_t)tensor->data + tensor->byte_offset;
   return Py_BuildValue("(Kii)", address, (int)tensor->device.type, (int)tensor->device.id);
+}
+
+const char tensor_memory_doc[] =
+    "tensor_memory($module, capsule, /)\n"
+    "--\n"
+    "\n"
+    "Return (address of the first element, bytes, device type, read-only) of a DLPack capsule without taking its\n"
+    "tensor; -1 bytes where the elements do not lie one behind the other.";
+
+PyObject *tensor_memory(PyObject *module, PyObject *capsule) {
+  (void)module;
+  const dl_tensor *tensor;
+  uint64_t flags;
+  if (look_into(capsule, &tensor, &flags) < 0)
+    return NULL;
+  int64_t bytes = (int64_t)(((size_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8), stride = 1;
+  bool contiguous = true;
+  for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
+    /* Sizes were checked by whoever allocated the memory: their product cannot overflow. */
+    if (tensor->strides != NULL && tensor->shape[i] != 1 && tensor->strides[i] != stride)
+      contiguous = false;
+    stride *= tensor->shape[i];
+  }
+  bytes = stride == 0 ? 0 : contiguous ? bytes * stride : -1;
+  unsigned long long address = (uintptr_t)tensor->data + tensor->byte_offset;
+  return Py_BuildValue("(KLiO)", address, (long long)bytes, (int)tensor->device.type,
+                       flags & DL_READ_ONLY ? Py_True : Py_False);
+}
+
+int add_dlpack_constants(PyObject *module) {
+  const struct {
+    const char *name;
+    int value;
+  } constants[] = {
+      {"DL_CPU", DL_CPU}, {"DL_CUDA", DL_CUDA}, {"DL_CUDA_HOST", DL_CUDA_HOST}, {"DL_CUDA_MANAGED", DL_CUDA_MANAGED}};
+  for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+    if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0)
+      return -1;
+  return 0;
 }

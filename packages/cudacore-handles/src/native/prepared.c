@@ -71,7 +71,7 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   }
   self->st = st;
   self->target = t;
-  self->device = device_of_stream(t.stream);
+  self->device = device_to_check(device_of_stream(t.stream));
   self->layout_bytes = ((kernel *)given[2])->layout_bytes;
   Py_INCREF(self->layout_bytes);
   self->params = ((kernel *)given[2])->params;
@@ -83,9 +83,9 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   self->lock = self->block ? PyMemoryView_FromObject(self->block) : NULL;
   self->kept = self->lock ? kept_new() : NULL;
   /* Nobody else has the new block: it may be written while Python code runs. */
-  if (self->kept == NULL || pack_values(st, &self->params, (values){NULL, args, PyTuple_Size(args)},
-                                        (unsigned char *)PyByteArray_AsString(self->block), &self->kept->owners,
-                                        self->device) < 0) {
+  if (self->kept == NULL ||
+      pack_values(st, &self->params, (values){NULL, args, PyTuple_Size(args)},
+                  (unsigned char *)PyByteArray_AsString(self->block), &self->kept->owners, self->device) < 0) {
     Py_DECREF(self);
     return NULL;
   }
@@ -105,8 +105,8 @@ static unsigned char *scratch_for(const layout *params, unsigned char *stack) {
 /* The new values of a call, packed into `block`, with what they point into; NULL with an exception. */
 static kept *pack_call(prepared *self, PyObject *arguments, Py_ssize_t count, unsigned char *block) {
   kept *fresh = kept_new();
-  if (fresh != NULL && pack_values(self->st, &self->params, (values){NULL, arguments, count}, block, &fresh->owners,
-                                   self->device) < 0) {
+  if (fresh != NULL &&
+      pack_values(self->st, &self->params, (values){NULL, arguments, count}, block, &fresh->owners, self->device) < 0) {
     kept_unref(fresh);
     return NULL;
   }
@@ -218,8 +218,7 @@ static int prepared_set_item(PyObject *object, PyObject *key, PyObject *value) {
   owners_init(&added);
   int status = pack_parameter(self->st, &self->params, index, value, block, &added, self->device);
   if (status == 0) {
-    cch_param p;
-    memcpy(&p, self->params.data + (size_t)index * sizeof p, sizeof p);
+    param p = param_at(&self->params, index);
     /* Numbers in the place of numbers change nothing that is kept. */
     if (added.count != 0 || self->kept->owners.count != 0)
       status = replace_owners(self, index, &added);

@@ -3,12 +3,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cudacore import _later
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
 from cudacore_handles import IsStreamType
 
-__all__ = ["CompilerBackendType", "IsStreamType", "ObjectCodeFormatType", "PCHStatusType", "SourceCodeType"]
+if TYPE_CHECKING:
+    from cuda.bindings import driver
+
+    DevicePointerType = driver.CUdeviceptr | int | None
+
+__all__ = [
+    "CompilerBackendType",
+    "DevicePointerType",
+    "IsStreamType",
+    "ObjectCodeFormatType",
+    "PCHStatusType",
+    "SourceCodeType",
+]
 
 
 def __getattr__(name: str) -> object:
+    if name == "DevicePointerType":  # made when it is asked for: importing cudacore imports nothing of cuda.bindings
+        from cuda.bindings import driver
+
+        globals()[name] = driver.CUdeviceptr | int | None
+        return globals()[name]
     raise AttributeError(_later.message(__name__, name), name=name)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names that callers give, and names in messages."""
+
+from __future__ import annotations
+
+_MOST_CHARACTERS = 80
+
+
+def symbol_name(what: str, name: object) -> str:
+    """Return the name of a symbol as a str, or raise for what cannot be one.
+
+    Parameters
+    ----------
+    what : str
+        What the name is for, for the error.
+    name : str or bytes
+        What a caller gave.
+    """
+    if isinstance(name, bytes):
+        try:
+            name = name.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{what} is not UTF-8: {error}") from None
+    elif not isinstance(name, str):
+        raise TypeError(f"{what} must be a str or bytes, not {type(name).__name__}")
+    if "\0" in name:
+        raise ValueError(f"{what} has a NUL character, which would end it: {shorten(repr(name))}")
+    return name
+
+
+def shorten(text: str) -> str:
+    """Leave out the middle of long text."""
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:60]}...{text[-17:]}"
