@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import Context, current_context
-from cudacore_handles._errors import call_driver, check, closed
+from cudacore_handles._errors import call_driver, check
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._not_yet import NotYet

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from cudacore_handles import _argtypes  # noqa: F401  (tells the packer about types)
-from cudacore_handles import _native
+from cudacore_handles import (
+    _argtypes,  # noqa: F401  (tells the packer about types)
+    _native,
+)
 from cudacore_handles._device import Device
 from cudacore_handles._errors import CUDAError, last_error
 from cudacore_handles._kernel import Kernel
