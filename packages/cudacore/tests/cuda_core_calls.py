@@ -102,7 +102,7 @@ def names(core: Any, folder: str) -> dict[str, Any]:
     path = pathlib.Path(folder, "k.ptx")
     path.write_bytes(PTX)
 
-    class Resource(core.MemoryResource):  # type: ignore[misc,name-defined]
+    class Resource(core.MemoryResource):  # type: ignore[misc]
         is_device_accessible = is_host_accessible = True
         device_id = -1
 
