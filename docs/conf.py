@@ -9,7 +9,7 @@ from sphinx.application import Sphinx
 import cudacore
 import cudacore_handles
 from cudacore_handles._kernel_attributes import KernelAttributes, KernelOccupancy
-from cudacore_handles._pool_attributes import PeerAccessibleBySetProxy
+from cudacore_handles._peer_access import PeerAccessibleBySetProxy
 
 # Users get objects of these classes and never name them: they are documented beside those that have names.
 for returned in (KernelAttributes, KernelOccupancy, PeerAccessibleBySetProxy):

@@ -155,17 +155,3 @@ int cch_driver_symbol(void **out, const char *name, int version) {
   *out = entry;
   return 0;
 }
-
-int cch_device_count(int *out) {
-  int status = cch__ready();
-  return status != 0 ? status : CCH__CALL(cuDeviceGetCount, (out));
-}
-
-int cch_device_attribute(int *out, int attribute, int device) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  CUdevice raw;
-  status = CCH__CALL(cuDeviceGet, (&raw, device));
-  return status != 0 ? status : CCH__CALL(cuDeviceGetAttribute, (out, (CUdevice_attribute)attribute, raw));
-}

@@ -36,6 +36,8 @@ static cch_error *record(void) { return destructors ? &destructor_error : &last_
 
 void cch_error_last(cch_error *out) { *out = last_error; }
 
+void cch_error_restore(const cch_error *error) { last_error = *error; }
+
 void cch_error_clear(void) { memset(&last_error, 0, sizeof last_error); }
 
 static cch_error *fill(int domain, int code, const char *operation) {

@@ -23,6 +23,10 @@
   X(cuDeviceGetCount, 2000)                                                                                            \
   X(cuDeviceGet, 2000)                                                                                                 \
   X(cuDeviceGetAttribute, 2000)                                                                                        \
+  X(cuDeviceGetName, 2000)                                                                                             \
+  X(cuDeviceGetUuid, 11040)                                                                                            \
+  X(cuDeviceGetPCIBusId, 4010)                                                                                         \
+  X(cuDeviceCanAccessPeer, 4000)                                                                                       \
   X(cuDevicePrimaryCtxRetain, 7000)                                                                                    \
   X(cuDevicePrimaryCtxRelease, 11000)                                                                                  \
   X(cuCtxGetCurrent, 4000)                                                                                             \
@@ -47,6 +51,11 @@
   X(cuMemPoolCreate, 11020)                                                                                            \
   X(cuMemPoolDestroy, 11020)                                                                                           \
   X(cuDeviceGetMemPool, 11020)                                                                                         \
+  X(cuMemPoolGetAttribute, 11020)                                                                                      \
+  X(cuMemPoolSetAttribute, 11020)                                                                                      \
+  X(cuMemPoolGetAccess, 11020)                                                                                         \
+  X(cuMemPoolSetAccess, 11020)                                                                                         \
+  X(cuThreadExchangeStreamCaptureMode, 10010)                                                                          \
   X(cuMemAllocFromPoolAsync, 11020)                                                                                    \
   X(cuMemFreeAsync, 11020)                                                                                             \
   X(cuMemAlloc, 3020)                                                                                                  \
@@ -58,14 +67,23 @@
   X(cuMemsetD16Async, 3020)                                                                                            \
   X(cuMemsetD32Async, 3020)                                                                                            \
   X(cuPointerGetAttribute, 4000)                                                                                       \
+  X(cuPointerGetAttributes, 7000)                                                                                      \
   X(cuLibraryLoadData, 12000)                                                                                          \
   X(cuLibraryUnload, 12000)                                                                                            \
   X(cuLibraryGetKernel, 12000)                                                                                         \
   X(cuKernelGetLibrary, 12050)                                                                                         \
   X(cuKernelGetParamInfo, 12040)                                                                                       \
+  X(cuKernelGetAttribute, 12000)                                                                                       \
+  X(cuKernelSetAttribute, 12000)                                                                                       \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050)                                                                 \
+  X(cuOccupancyMaxPotentialBlockSize, 6050)                                                                            \
+  X(cuOccupancyAvailableDynamicSMemPerBlock, 10020)                                                                    \
+  X(cuOccupancyMaxPotentialClusterSize, 11070)                                                                         \
+  X(cuOccupancyMaxActiveClusters, 11070)                                                                               \
   X(cuLaunchKernelEx, 11060)
 
 /* cuda.h renames some functions to versioned ones by macros; the table is keyed by the plain names. */
+#undef cuDeviceGetUuid
 #undef cuDevicePrimaryCtxRelease
 #undef cuStreamDestroy
 #undef cuEventDestroy

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "internal.h"
+#include "launch_config.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 CCH__DEFINE_VERBS(cch_kernel, CUkernel)
 
@@ -116,42 +115,12 @@ int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, 
 
 static int launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params,
                   void **extra) {
-  if (config->size < sizeof *config)
-    return cch__fail(CCH_EINVAL, "cch_launch", "the config's size is not that of a cch_launch_config");
-  CUlaunchAttribute attributes[3];
-  CUlaunchConfig launch;
-  memset(&launch, 0, sizeof launch);
-  launch.gridDimX = config->grid[0];
-  launch.gridDimY = config->grid[1];
-  launch.gridDimZ = config->grid[2];
-  launch.blockDimX = config->block[0];
-  launch.blockDimY = config->block[1];
-  launch.blockDimZ = config->block[2];
-  launch.sharedMemBytes = config->shared_bytes;
-  launch.hStream = stream->raw;
-  launch.attrs = attributes;
-  if (config->cluster[0] != 0) {
-    CUlaunchAttribute *attribute = &attributes[launch.numAttrs++];
-    memset(attribute, 0, sizeof *attribute);
-    attribute->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    attribute->value.clusterDim.x = config->cluster[0];
-    attribute->value.clusterDim.y = config->cluster[1];
-    attribute->value.clusterDim.z = config->cluster[2];
-  }
-  if (config->flags & CCH_LAUNCH_COOPERATIVE) {
-    CUlaunchAttribute *attribute = &attributes[launch.numAttrs++];
-    memset(attribute, 0, sizeof *attribute);
-    attribute->id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-    attribute->value.cooperative = 1;
-  }
-  if (config->flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION) {
-    CUlaunchAttribute *attribute = &attributes[launch.numAttrs++];
-    memset(attribute, 0, sizeof *attribute);
-    attribute->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    attribute->value.programmaticStreamSerializationAllowed = 1;
-  }
+  cch__native_launch native;
+  int status = cch__native_launch_fill(&native, config, stream, "cch_launch");
+  if (status != 0)
+    return status;
   /* The driver takes a CUkernel for a CUfunction and loads it in the current context when it is first needed. */
-  return CCH__CALL(cuLaunchKernelEx, (&launch, (CUfunction)kernel->raw, params, extra));
+  return CCH__CALL(cuLaunchKernelEx, (&native.config, (CUfunction)kernel->raw, params, extra));
 }
 
 /* Launches what is packed in one block; the right context is current. */

@@ -81,7 +81,7 @@ def test_stream_outlives_its_python_object(build: Build, run_on_driver: Callable
         f"""
         import ctypes
         import cudacore_handles as ch
-        from cudacore_handles._cffi import ffi
+        from cudacore_handles._handle import address, hold
 
         shared = ctypes.CDLL({str(library)!r})
         shared.shared_take.argtypes = (ctypes.c_void_p,)
@@ -90,7 +90,7 @@ def test_stream_outlives_its_python_object(build: Build, run_on_driver: Callable
         before = ch.live_counts()
 
         stream = device.create_stream()
-        assert shared.shared_take(int(ffi.cast("uintptr_t", stream._box))) == 0
+        assert shared.shared_take(address(hold(stream))) == 0
         stream.close()
         del stream
         assert ch.live_counts()["stream"] == before["stream"] + 1
@@ -109,14 +109,14 @@ def test_stream_outlives_its_c_holder(build: Build, run_on_driver: Callable[...,
         f"""
         import ctypes
         import cudacore_handles as ch
-        from cudacore_handles._cffi import ffi
+        from cudacore_handles._handle import address, hold
 
         shared = ctypes.CDLL({str(library)!r})
         shared.shared_take.argtypes = (ctypes.c_void_p,)
         device = ch.Device(0)
         device.set_current()
         stream = device.create_stream()
-        assert shared.shared_take(int(ffi.cast("uintptr_t", stream._box))) == 0
+        assert shared.shared_take(address(hold(stream))) == 0
         assert shared.shared_use() == 0
         shared.shared_give_back()
         stream.sync()

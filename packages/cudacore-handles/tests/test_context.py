@@ -102,7 +102,7 @@ def test_the_primary_context_lives_as_long_as_an_object_of_it(run_on_sim: Any) -
         made.append(ch.LEGACY_DEFAULT_STREAM.record())
         made.append(device.allocate(64, stream=ch.LEGACY_DEFAULT_STREAM))
         # The device's own hold, which otherwise lasts as long as the process.
-        device._box = device._memory_resource = None
+        device._primary = device._memory_resource = None
         while made:
             gc.collect()
             assert sim.live()["context"] == 1, made

@@ -113,6 +113,12 @@ def test_properties(device: ch.Device) -> None:
     assert device.properties.warp_size == 32
 
 
+def test_a_device_reaches_itself(device: ch.Device) -> None:
+    """A program that asks about every pair of devices would take copies on one device for impossible."""
+    assert device.can_access_peer(device) is True
+    assert device.can_access_peer(device.device_id) is True
+
+
 def test_peer_access(device: ch.Device, other_device: ch.Device) -> None:
     """Whether devices reach each other's memory would be wrong for a Device or an ordinal."""
     assert device.can_access_peer(1) is device.can_access_peer(other_device)

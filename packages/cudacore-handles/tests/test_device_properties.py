@@ -10,7 +10,7 @@ import pytest
 from cuda.bindings import driver
 
 from cudacore_handles import CUDAError, Device, DeviceProperties, _device_properties
-from cudacore_handles._device_properties import Attribute
+from cudacore_handles._attribute import Attribute
 
 TABLE = {name: value for name, value in vars(DeviceProperties).items() if isinstance(value, Attribute)}
 NEWEST = 147  # the newest attribute that has a property

@@ -256,7 +256,7 @@ def test_only_events_are_subtracted(device: ch.Device, stream: ch.Stream) -> Non
     event = stream.record(options=TIMED)
     with pytest.raises(TypeError):
         event - 1  # type: ignore[operator]
-    with pytest.raises(TypeError, match="cannot subtract an Event from a int"):
+    with pytest.raises(TypeError, match="unsupported operand"):
         1 - event  # type: ignore[operator]
-    with pytest.raises(TypeError, match="elapsed = end - start"):
-        event -= event  # type: ignore[assignment]
+    with pytest.raises(TypeError, match="unsupported operand"):
+        event -= 1  # type: ignore[operator, assignment]

@@ -4,16 +4,27 @@
 from __future__ import annotations
 
 import gc
+import threading
+import time
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cuda.bindings import driver
 
-from cudacore_handles import LEGACY_DEFAULT_STREAM, CUDAError, Device, Kernel, LaunchConfig, ObjectCode
-from cudacore_handles._cffi import ffi
-from cudacore_handles._device_properties import Attribute
+from cudacore_handles import (
+    LEGACY_DEFAULT_STREAM,
+    CUDAError,
+    Device,
+    Kernel,
+    LaunchConfig,
+    ObjectCode,
+    _kernel_attributes,
+)
+from cudacore_handles._attribute import Attribute
+from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._kernel_attributes import (
     KernelAttributes,
     KernelOccupancy,
@@ -69,8 +80,7 @@ CLUSTER_PTX = b"""
 class NoDriver:
     """A kernel that must not be used: the arguments are wrong."""
 
-    @property
-    def handle(self) -> Any:
+    def _reference(self) -> int:
         raise AssertionError("the driver would be called")
 
 
@@ -159,26 +169,21 @@ def test_bad_input(call: Callable[[KernelOccupancy], object], error: type[Except
 def test_launch_config() -> None:
     """The driver would be asked about another launch."""
     config = LaunchConfig(grid=(6, 5, 4), block=(32, 3, 2), shmem_size=1000)
-    native = _launch_config(config, LEGACY_DEFAULT_STREAM)
-    assert (native.gridDimX, native.gridDimY, native.gridDimZ) == (6, 5, 4)
-    assert (native.blockDimX, native.blockDimY, native.blockDimZ) == (32, 3, 2)
-    assert native.sharedMemBytes == 1000
-    assert int(native.hStream) == int(LEGACY_DEFAULT_STREAM.handle)
-    assert (native.numAttrs, native.attrs) == (0, [])
+    native = _launch_config(config)
+    assert list(native.grid) == [6, 5, 4]
+    assert list(native.block) == [32, 3, 2]
+    assert list(native.cluster) == [0, 0, 0]
+    assert (native.shared_bytes, native.flags) == (1000, 0)
+    assert native.size == ffi.sizeof("cch_launch_config")
 
 
 def test_launch_config_with_clusters() -> None:
-    """The driver counts blocks where LaunchConfig counts clusters; the cluster itself would get lost."""
+    """The library counts blocks where LaunchConfig counts clusters; the cluster itself would get lost."""
     config = LaunchConfig(grid=(6, 5, 4), cluster=(2, 3, 1), block=32, is_cooperative=True)
-    native = _launch_config(config, LEGACY_DEFAULT_STREAM)
-    assert (native.gridDimX, native.gridDimY, native.gridDimZ) == (12, 15, 4)
-    assert native.numAttrs == 2
-    cluster, cooperative = native.attrs
-    assert cluster.id == driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-    dimensions = cluster.value.clusterDim
-    assert (dimensions.x, dimensions.y, dimensions.z) == (2, 3, 1)
-    assert cooperative.id == driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
-    assert cooperative.value.cooperative == 1
+    native = _launch_config(config)
+    assert list(native.grid) == [12, 15, 4]
+    assert list(native.cluster) == [2, 3, 1]
+    assert native.flags == lib.CCH_LAUNCH_COOPERATIVE
 
 
 def test_a_failed_function_is_not_called_again() -> None:
@@ -190,7 +195,7 @@ def test_a_failed_function_is_not_called_again() -> None:
         return 64 // (block_size - 32)
 
     shared_memory = _SharedMemoryNeeded(needed)
-    ask = ffi.cast("size_t(*)(int)", shared_memory.address)
+    ask = shared_memory.callback
     assert ask(64) == 2
     shared_memory.raise_failure()
     assert [ask(32), ask(64)] == [0, 0]
@@ -268,7 +273,10 @@ def test_constants_are_asked_once(limited: Kernel, monkeypatch: pytest.MonkeyPat
     def fail(*args: object) -> object:
         raise AssertionError("the driver is asked again")
 
-    monkeypatch.setattr(driver, "cuKernelGetAttribute", fail)
+    known = SimpleNamespace(cch_kernel_attribute=fail, cch_current_device=lib.cch_current_device)
+    monkeypatch.setattr(_kernel_attributes, "lib", known)
+    with pytest.raises(AssertionError, match="asked again"):
+        _ = attributes.max_dynamic_shared_size_bytes
     assert (attributes.num_regs, on_device.num_regs) == (registers, registers)
 
 
@@ -315,7 +323,7 @@ def test_max_potential_block_size(empty: Kernel, limited: Kernel, device: Device
     assert limited.occupancy.max_potential_block_size(0, 0).max_block_size == 256
 
 
-@pytest.mark.parametrize("language", ["Python", "C"])
+@pytest.mark.parametrize("language", ["Python", "C", "C of cuda.core"])
 def test_max_potential_block_size_by_function(empty: Kernel, device: Device, language: str) -> None:
     """A function from block size to shared memory would be ignored, or called with something else."""
     too_much, asked = device.properties.max_shared_memory_per_multiprocessor, []
@@ -325,9 +333,12 @@ def test_max_potential_block_size_by_function(empty: Kernel, device: Device, lan
         return too_much if block_size > 64 else 0
 
     function: Any = needed
+    in_c = ffi.callback("size_t(int)", needed)
+    address = int(ffi.cast("uintptr_t", in_c))
     if language == "C":
-        in_c = ffi.callback("size_t(int)", needed)
-        function = driver.CUoccupancyB2DSize(int(ffi.cast("uintptr_t", in_c)))
+        function = driver.CUoccupancyB2DSize(address)
+    elif language == "C of cuda.core":  # which crashed: eight bytes of the function's code were taken for its address
+        function = driver.CUoccupancyB2DSize(_ptr=address)
     assert 0 < empty.occupancy.max_potential_block_size(function, 0).max_block_size <= 64
     assert asked
     assert all(0 < size <= device.properties.max_threads_per_block for size in asked)
@@ -352,6 +363,30 @@ def test_more_shared_memory_than_every_kernel_has(limited: Kernel, device: Devic
     if properties.cluster_launch:
         config = LaunchConfig(grid=8, block=32, shmem_size=most)
         assert kernels[2].occupancy.max_potential_cluster_size(config, stream=stream) > 0
+
+
+def test_threads_do_not_take_away_what_another_allowed(
+    limited: Kernel, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that needs less would undo what another has just allowed, between its look and its launch."""
+    most = limited.attributes[device]._most_dynamic_shared()
+    looked = threading.Event()
+
+    def look(out: Any, *args: object) -> int:
+        status = int(lib.cch_kernel_attribute(out, *args))
+        if threading.current_thread().name == "less":
+            looked.set()
+            time.sleep(0.2)
+        return status
+
+    functions = SimpleNamespace(cch_kernel_attribute=look, cch_kernel_set_attribute=lib.cch_kernel_set_attribute)
+    monkeypatch.setattr(_kernel_attributes, "lib", functions)
+    less = threading.Thread(name="less", target=lambda: limited.attributes[device]._allow_dynamic_shared(most - 1000))
+    less.start()
+    assert looked.wait(60)
+    limited.attributes[device]._allow_dynamic_shared(most)
+    less.join(60)
+    assert limited.attributes[device].max_dynamic_shared_size_bytes == most
 
 
 @pytest.mark.parametrize(

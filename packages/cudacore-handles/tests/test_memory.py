@@ -324,4 +324,4 @@ def test_an_error_in_deallocate_is_printed(run_python: Any) -> None:
     assert (result.returncode, result.stdout) == (0, "still here\n")
     assert result.stderr.count("Traceback (most recent call last)") == 1
     assert result.stderr.count("LookupError: lost") == 1
-    assert result.stderr.startswith("Exception ignored from cffi callback")
+    assert result.stderr.startswith("Exception ignored in: <__main__.Failing object")

@@ -10,14 +10,19 @@
 
 #include <cudacore/error.h>
 #include <cudacore/driver.h>
+#include <cudacore/device.h>
 #include <cudacore/process.h>
 #include <cudacore/context.h>
 #include <cudacore/stream.h>
 #include <cudacore/event.h>
 #include <cudacore/pool.h>
+#include <cudacore/pool_attributes.h>
 #include <cudacore/deviceptr.h>
+#include <cudacore/pointer.h>
 #include <cudacore/library.h>
 #include <cudacore/kernel.h>
+#include <cudacore/kernel_attributes.h>
+#include <cudacore/occupancy.h>
 #include <cudacore/program.h>
 #include <cudacore/bundle.h>
 
@@ -139,6 +144,29 @@ typedef struct cch_api {
   size_t (*bundle_count)(const cch_bundle *bundle);
   cch_bundle *(*bundle_ref)(cch_bundle *bundle);
   void (*bundle_unref)(cch_bundle *bundle);
+  void (*error_restore)(const cch_error *error);
+  int (*device_name)(char *out, size_t size, int device);
+  int (*device_uuid)(unsigned char *out, int device);
+  int (*device_pci_bus_id)(char *out, size_t size, int device);
+  int (*device_can_access_peer)(int *out, int device, int peer);
+  int (*pointer_attributes)(int *memory_type, int *device, int *is_managed, CUdeviceptr ptr);
+  int (*kernel_attribute)(int *out, cch_kernel *kernel, int attribute, int device);
+  int (*kernel_set_attribute)(cch_kernel *kernel, int attribute, int value, int device);
+  int (*occupancy_max_active_blocks)(int *out, cch_kernel *kernel, int block_size, size_t shared_bytes,
+                                     cch_context *context);
+  int (*occupancy_max_potential_block_size)(int *grid_size, int *block_size, cch_kernel *kernel,
+                                            cch_shared_bytes_fn shared_bytes_of, size_t shared_bytes, int limit,
+                                            cch_context *context);
+  int (*occupancy_available_shared_bytes)(size_t *out, cch_kernel *kernel, int blocks, int block_size,
+                                          cch_context *context);
+  int (*occupancy_max_potential_cluster_size)(int *out, cch_stream *stream, const cch_launch_config *config,
+                                              cch_kernel *kernel);
+  int (*occupancy_max_active_clusters)(int *out, cch_stream *stream, const cch_launch_config *config,
+                                       cch_kernel *kernel);
+  int (*pool_attribute)(uint64_t *out, cch_pool *pool, int attribute);
+  int (*pool_set_attribute)(cch_pool *pool, int attribute, uint64_t value);
+  int (*pool_access)(int *out, cch_pool *pool, int device);
+  int (*pool_set_access)(cch_pool *pool, const int *devices, const int *access, size_t count);
 } cch_api;
 
 /**

@@ -12,7 +12,7 @@
  * every driver from CUDA 12 on; one that is missing is CCH_ENOSYMBOL at the call that needs it and nowhere else.
  */
 
-#include <cudacore/base.h>
+#include <cudacore/device.h>
 
 CCH_BEGIN_DECLS
 
@@ -33,12 +33,6 @@ CCH_EXPORT int cch_driver_version(int *out);
  * as 12000. The pointer lives as long as the process. CCH_ENOSYMBOL when the driver lacks it. @since 0.1
  */
 CCH_EXPORT int cch_driver_symbol(void **out, const char *name, int version);
-
-/** Number of devices (cuDeviceGetCount). @since 0.1 */
-CCH_EXPORT int cch_device_count(int *out);
-
-/** One CUdevice_attribute of a device (cuDeviceGetAttribute). @since 0.1 */
-CCH_EXPORT int cch_device_attribute(int *out, int attribute, int device);
 
 CCH_END_DECLS
 

@@ -51,6 +51,10 @@ CCH_EXPORT void cch_error_last(cch_error *out);
 /** Forgets the calling thread's last failure. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_error_clear(void);
 
+/** Puts back a record that cch_error_last() gave, on the same thread: for those who run other code before the failure
+ * that it is of has been looked at. Destructor-safe. @since 0.1 */
+CCH_EXPORT void cch_error_restore(const cch_error *error);
+
 /** Name of a code: "CCH_ENOMEM", or the driver's own, such as "CUDA_ERROR_INVALID_VALUE". Never NULL. @since 0.1 */
 CCH_EXPORT const char *cch_error_name(int code);
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cudacore_handles import _native
 from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import call_driver, closed, raise_status
+from cudacore_handles._errors import check, closed, raise_status
 from cudacore_handles._handle import address, adopt, hold
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept, default_stream
 
 if TYPE_CHECKING:
     from cudacore_handles._memory import MemoryResource
 
-_DL_CPU, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 1, 2, 3, 13
 _MEMORY_TYPE_HOST = 1  # CU_MEMORYTYPE_HOST
 
 _FREE = ffi.cast("cch_free_fn", _native.FREE)
@@ -53,7 +52,18 @@ class Buffer(_native.BufferHandle):
     def __repr__(self) -> str:
         if self.is_closed:
             return "<Buffer closed>"
-        return f"<Buffer of {self.size} bytes at {self._raw:#x}>"
+        return f"<Buffer ptr={self._raw:#x} size={self.size}>"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return a NumPy array of bytes, where the host can reach the memory; without it, NumPy would make an object."""
+        import numpy as np
+
+        if not self.is_host_accessible:
+            raise TypeError(
+                "a Buffer of device memory is no NumPy array: buffer.copy_to(array, stream=stream) copies it to one"
+            )
+        array = np.frombuffer(self.__buffer__(), np.uint8)
+        return np.array(array, dtype=dtype, copy=copy)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Buffer cannot be pickled: sharing memory between processes is not supported yet")
@@ -95,19 +105,20 @@ class Buffer(_native.BufferHandle):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and ordinal of the memory."""
-        attributes = self._attributes()
-        if attributes.is_managed:
-            return (_DL_CUDA_MANAGED, 0)
-        if attributes.is_device_accessible:
-            return (_DL_CUDA_HOST, 0) if attributes.is_host_accessible else (_DL_CUDA, attributes.device_id)
-        return (_DL_CPU, 0)
+        if self.is_managed:
+            return (_native.DL_CUDA_MANAGED, 0)
+        if self.is_device_accessible:
+            return (_native.DL_CUDA_HOST, 0) if self.is_host_accessible else (_native.DL_CUDA, self.device_id)
+        if self.is_host_accessible:
+            return (_native.DL_CPU, 0)
+        raise BufferError("neither the host nor a device can reach this memory, says its memory resource")
 
     def __buffer__(self, flags: int = 0, /) -> memoryview:
         """Return the memory as a writable view of bytes, where the host can reach it.
 
         The view keeps the memory alive, whatever becomes of this object. It does not wait for work on any stream.
         """
-        if not self._attributes().is_host_accessible:
+        if not self.is_host_accessible:
             raise BufferError(
                 "the host cannot reach this memory; copy it to a LegacyPinnedMemoryResource's buffer first"
             )
@@ -141,7 +152,7 @@ class Buffer(_native.BufferHandle):
             The stream that `mr` is given. Default: the one given to :meth:`close`, or the default stream.
         """
         where = 0 if ptr is None else as_address(ptr, "ptr must be an int, the memory's address")
-        nbytes = check_size(size, least=0)
+        nbytes = check_size(size)
         if mr is not None and owner is not None:
             raise ValueError("give either mr, who frees the memory, or owner, who keeps it: not both")
         if mr is not None:
@@ -164,13 +175,18 @@ class Buffer(_native.BufferHandle):
             buffer.set_deallocation_stream(accepted)
         return buffer
 
-    def copy_to(self, dst: Buffer | None = None, *, stream: Stream | IsStreamType, options: None = None) -> Buffer:
-        """Copy this buffer's bytes to another (cuMemcpyAsync).
+    def copy_to(self, dst: Any = None, *, stream: Stream | IsStreamType, options: None = None) -> Any:
+        """Copy this buffer's bytes (cuMemcpyAsync).
+
+        Between buffers the copy is ordered on the stream, and the host goes on. A copy to an array in host memory
+        (NumPy's, or what has the buffer protocol, ``__array_interface__`` or DLPack) is done when this returns: the
+        host waits for the stream. A copy to an array of another library in device memory is ordered on the stream, behind
+        the producer's own work where DLPack tells of it; the array must live until it is done.
 
         Parameters
         ----------
-        dst : Buffer, optional
-            A buffer of the same size. Default: a new one from the same memory resource.
+        dst : Buffer or array, optional
+            Where to copy to: as many bytes, one behind the other. Default: a new buffer from the same memory resource.
         stream : Stream
             The stream that the copy is ordered on.
         options : None
@@ -178,81 +194,92 @@ class Buffer(_native.BufferHandle):
 
         Returns
         -------
-        Buffer
+        Buffer or array
             `dst`, or the new buffer.
         """
+        _check_options(options)
         if dst is None:
+            mr = self._mr
             if self.is_closed:
                 raise closed(self)
-            if self._mr is None:
+            if mr is None:
                 raise ValueError("dst is missing, and this buffer has no memory_resource to make one from")
-            dst = self._mr.allocate(self.size, stream=stream)
-        _check_options(options)
-        _native.copy(dst, self, stream)
+            dst = mr.allocate(self.size, stream=stream)
+        if isinstance(dst, Buffer):
+            _native.copy(dst, self, stream)
+        else:
+            _copy_array(self, dst, "dst", stream)
         return dst
 
-    def copy_from(self, src: Buffer, *, stream: Stream | IsStreamType, options: None = None) -> None:
-        """Copy another buffer's bytes to this one, which has the same size (cuMemcpyAsync).
+    def copy_from(self, src: Any, *, stream: Stream | IsStreamType, options: None = None) -> None:
+        """Copy bytes to this buffer (cuMemcpyAsync).
+
+        Between buffers the copy is ordered on the stream, and the host goes on. An array in host memory (see
+        :meth:`copy_to`) may be used again when this returns: the host waits for the stream.
 
         Parameters
         ----------
-        src : Buffer
-            A buffer of the same size.
+        src : Buffer or array
+            Where to copy from: as many bytes, one behind the other.
         stream : Stream
             The stream that the copy is ordered on.
         options : None
             Copy options are not supported in this release.
         """
         _check_options(options)
-        _native.copy(self, src, stream)
+        if isinstance(src, Buffer):
+            _native.copy(self, src, stream)
+        else:
+            _copy_array(self, src, "src", stream)
 
     def fill(self, value: Any, *, stream: Stream | IsStreamType) -> None:
         """Fill the buffer with a repeated value (cuMemsetD8Async and its kin).
 
         Parameters
         ----------
-        value : int or bytes-like
-            A byte, 0 to 255, or an object of 1, 2 or 4 bytes; the buffer's size is a multiple of that.
+        value : int, scalar, bytes-like or array
+            A byte, 0 to 255; or what has 1, 2 or 4 bytes in host memory, such as ``np.float32(1.5)``; the buffer's size
+            is a multiple of that.
         stream : Stream
             The stream that the fill is ordered on.
         """
         if type(value) is int and 0 <= value < 256:
             width = 1
         else:
-            value, width = _fill_pattern(value, self.size)
+            value, width = _fill_pattern(value, self.size, stream)
         _native.fill(self, value, width, stream)
 
-    def _attributes(self) -> _Attributes:
-        """What the memory resource says of the memory, or else the driver (cuPointerGetAttribute)."""
+    def _driver_attributes(self) -> _Attributes:
+        """What the driver says of memory that has no memory resource (cuPointerGetAttributes)."""
         if self.is_closed:
             raise closed(self)
         if self._known is None:
-            mr = self._mr
-            if mr is not None:
-                self._known = _Attributes(mr.device_id, mr.is_device_accessible, mr.is_host_accessible, mr.is_managed)
-            else:
-                self._known = _pointer_attributes(self._raw)
+            self._known = _pointer_attributes(self._raw)
         return self._known
 
     @property
     def device_id(self) -> int:
         """int: Ordinal of the device whose memory it is; -1 for host memory."""
-        return self._attributes().device_id
+        mr = self._mr
+        return mr.device_id if mr is not None else self._driver_attributes().device_id
 
     @property
     def is_device_accessible(self) -> bool:
         """bool: Whether kernels can use the memory."""
-        return self._attributes().is_device_accessible
+        mr = self._mr
+        return mr.is_device_accessible if mr is not None else self._driver_attributes().is_device_accessible
 
     @property
     def is_host_accessible(self) -> bool:
         """bool: Whether the host can use the memory."""
-        return self._attributes().is_host_accessible
+        mr = self._mr
+        return mr.is_host_accessible if mr is not None else self._driver_attributes().is_host_accessible
 
     @property
     def is_managed(self) -> bool:
         """bool: Whether it is managed memory, which moves between host and devices by itself."""
-        return self._attributes().is_managed
+        mr = self._mr
+        return mr.is_managed if mr is not None else self._driver_attributes().is_managed
 
     @property
     def is_mapped(self) -> bool:
@@ -270,13 +297,13 @@ class Buffer(_native.BufferHandle):
         return self._owner
 
 
-def check_size(size: object, *, least: int = 1) -> int:
+def check_size(size: object) -> int:
     """Return a number of bytes as an int, or say what is wrong with it."""
     if isinstance(size, bool) or not hasattr(size, "__index__"):
         raise TypeError(f"size must be an int, the number of bytes, not {type(size).__name__}")
     value: int = size.__index__()
-    if not least <= value < 2**63:
-        raise ValueError(f"size is {value}; it must be at least {least} and at most 2**63 - 1 bytes")
+    if not 0 <= value < 2**63:
+        raise ValueError(f"size is {value}; it must be from 0 to 2**63 - 1 bytes")
     return value
 
 
@@ -285,18 +312,61 @@ def _check_options(options: object) -> None:
         raise NotImplementedError("options: copy options are not supported yet; leave them out")
 
 
-def _fill_pattern(value: object, size: int) -> tuple[int, int]:
+def _copy_array(buffer: Buffer, array: Any, name: str, stream: Stream | IsStreamType) -> None:
+    """Copy between a buffer and an array of another library."""
+    from cudacore_handles._arrays import memory_of
+
+    if buffer.is_closed:
+        raise closed(buffer)
+    accepted = Stream_accept(stream, allow_stream_protocol=True)
+    to_array = name == "dst"
+    memory = memory_of(array, name, accepted, writable=to_array)
+    if memory.nbytes != buffer.size:
+        raise ValueError(f"{name} has {memory.nbytes} bytes, and the buffer {buffer.size}; they must be the same")
+    if not memory.nbytes:
+        return
+    if memory.on_host and _is_capturing(accepted):
+        raise ValueError(
+            f"{name} is in host memory, whose copy is waited for, and the stream is being captured: copy a Buffer of "
+            "LegacyPinnedMemoryResource, which the graph can keep"
+        )
+    other = Buffer.from_handle(memory.address, memory.nbytes)
+    _native.copy(*((other, buffer) if to_array else (buffer, other)), accepted)
+    if memory.on_host:
+        accepted.sync()
+    del memory  # it was kept until here
+
+
+def _is_capturing(stream: Stream) -> bool:
+    out = ffi.new("int *")
+    check(lib.cch_stream_is_capturing(out, hold(stream)))
+    return bool(out[0])
+
+
+def _fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tuple[int, int]:
     """Return the pattern of a fill as an integer, and its bytes."""
     try:
         # First, because NumPy's integers are numbers too, of a definite size.
         pattern = bytes(memoryview(value))  # type: ignore[arg-type]
     except TypeError:
-        return _fill_byte(value), 1
+        if not hasattr(value, "__dlpack__"):
+            return _fill_byte(value), 1
+        pattern = _host_bytes(value, stream)
     if len(pattern) not in (1, 2, 4):
         raise ValueError(f"value has {len(pattern)} bytes; a fill takes 1, 2 or 4")
     if size % len(pattern):
         raise ValueError(f"the buffer's {size} bytes are no multiple of the value's {len(pattern)}")
     return int.from_bytes(pattern, "little"), len(pattern)
+
+
+def _host_bytes(value: object, stream: Stream | IsStreamType) -> bytes:
+    """Return the bytes of a DLPack object in host memory."""
+    from cudacore_handles._arrays import memory_of
+
+    memory = memory_of(value, "value", Stream_accept(stream, allow_stream_protocol=True))
+    if not memory.on_host:
+        raise TypeError("value is in device memory; a fill's value is the host's: copy it there first")
+    return bytes(ffi.buffer(ffi.cast("char *", memory.address), memory.nbytes))
 
 
 def _fill_byte(value: object) -> int:
@@ -309,20 +379,16 @@ def _fill_byte(value: object) -> int:
 
 
 def _pointer_attributes(ptr: int) -> _Attributes:
-    from cuda.bindings import driver
-
-    kind = driver.CUpointer_attribute
-    wanted = (kind.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, kind.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-              kind.CU_POINTER_ATTRIBUTE_IS_MANAGED)  # fmt: skip
-    memory_type, ordinal, managed = call_driver("cuPointerGetAttributes", len(wanted), list(wanted), ptr)
-    memory_type = int(memory_type)
+    out = ffi.new("int[3]")
+    check(lib.cch_pointer_attributes(out, out + 1, out + 2, ptr))
+    memory_type, ordinal, managed = out
     if memory_type == 0:  # CUDA does not know it: ordinary host memory
         return _Attributes(-1, False, True, False)
     if managed:
-        return _Attributes(int(ordinal), True, True, True)
+        return _Attributes(ordinal, True, True, True)
     if memory_type == _MEMORY_TYPE_HOST:
         return _Attributes(-1, True, True, False)
-    return _Attributes(int(ordinal), True, False, False)
+    return _Attributes(ordinal, True, False, False)
 
 
 def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:

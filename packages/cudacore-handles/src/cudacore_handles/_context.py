@@ -36,7 +36,7 @@ class Context(_native.Handle):
     def __repr__(self) -> str:
         if self.is_closed:
             return "<Context closed>"
-        return f"<Context {self._raw:#x} of device {lib.cch_context_device(hold(self))}>"
+        return f"<Context handle={self._raw:#x} device={lib.cch_context_device(hold(self))}>"
 
     def create_stream(self, options: StreamOptions | None = None) -> Stream:
         """Create a stream in this context; see :meth:`Device.create_stream`."""

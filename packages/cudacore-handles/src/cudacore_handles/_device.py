@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import Context, current_context
-from cudacore_handles._errors import call_driver, check
+from cudacore_handles._errors import check
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._not_yet import NotYet
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from cudacore_handles._device_properties import DeviceProperties
     from cudacore_handles._memory import MemoryResource
 
-_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75
-_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
-_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115
+_TEXT_SIZE = 256  # more than the name of any device
 
 
 class ComputeCapability(NamedTuple):
@@ -182,10 +180,14 @@ class Device:
         check(lib.cch_context_synchronize(hold(self._target())))
 
     def can_access_peer(self, peer: Device | int) -> bool:
-        """Return whether kernels of this device can use memory of `peer`, or of itself (cuDeviceCanAccessPeer)."""
+        """Return whether kernels of this device can use memory of another (cuDeviceCanAccessPeer).
+
+        They can use the device's own.
+        """
         other = Device(peer)._id
-        # The driver says no of a device and itself.
-        return other == self._id or bool(call_driver("cuDeviceCanAccessPeer", self._id, other))
+        out = ffi.new("int *")
+        check(lib.cch_device_can_access_peer(out, self._id, other))
+        return other == self._id or bool(out[0])
 
     def create_graph_builder(self) -> Any:
         """Create a graph builder that captures a stream of its own. Needs the package ``cudacore-graph``."""
@@ -220,10 +222,11 @@ class Device:
             _thread.contexts[self._id] = ctx
         return previous
 
-    def _attribute(self, attribute: int) -> int:
-        out = ffi.new("int *")
-        check(lib.cch_device_attribute(out, attribute, self._id))
-        return int(out[0])
+    def _text(self, function: Any) -> str:
+        """Ask a function of the library that writes text."""
+        out = ffi.new("char[]", _TEXT_SIZE)
+        check(function(out, _TEXT_SIZE, self._id))
+        return str(ffi.string(out).decode())
 
     @property
     def device_id(self) -> int:
@@ -233,24 +236,20 @@ class Device:
     @property
     def name(self) -> str:
         """str: The device's name, such as ``"NVIDIA H200"`` (cuDeviceGetName)."""
-        name: bytes = call_driver("cuDeviceGetName", 256, self._id)
-        return name.split(b"\0", 1)[0].decode()
+        return self._text(lib.cch_device_name)
 
     @property
     def uuid(self) -> str:
         """str: The device's UUID, in the form 8-4-4-4-12 (cuDeviceGetUuid)."""
-        from cuda.bindings import driver
-
-        # The older function gives a MIG instance the UUID of its GPU; the newer took its place in CUDA 13.
-        function = "cuDeviceGetUuid_v2" if hasattr(driver, "cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
-        digits = bytes(call_driver(function, self._id).bytes).hex()
+        out = ffi.new("unsigned char[16]")
+        check(lib.cch_device_uuid(out, self._id))
+        digits = bytes(out).hex()
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
     @property
     def pci_bus_id(self) -> str:
         """str: PCI address, ``domain:bus:device.function`` (cuDeviceGetPCIBusId)."""
-        bus_id: bytes = call_driver("cuDeviceGetPCIBusId", 32, self._id)
-        return bus_id.split(b"\0", 1)[0].decode()
+        return self._text(lib.cch_device_pci_bus_id)
 
     @property
     def properties(self) -> DeviceProperties:
@@ -264,9 +263,8 @@ class Device:
     @property
     def compute_capability(self) -> ComputeCapability:
         """ComputeCapability: Version of its architecture, such as ``(9, 0)``."""
-        return ComputeCapability(
-            self._attribute(_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR), self._attribute(_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
-        )
+        properties = self.properties
+        return ComputeCapability(properties.compute_capability_major, properties.compute_capability_minor)
 
     @property
     def arch(self) -> str:
@@ -289,7 +287,7 @@ class Device:
         if self._memory_resource is None:
             from cudacore_handles._memory import DeviceMemoryResource, _SynchronousMemoryResource
 
-            pools = self._attribute(_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)
+            pools = self.properties.memory_pools_supported
             self._memory_resource = DeviceMemoryResource(self) if pools else _SynchronousMemoryResource(self._id)
         return self._memory_resource
 

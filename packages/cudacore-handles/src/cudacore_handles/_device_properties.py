@@ -1,61 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of devices, and the descriptor by which attributes that the driver numbers become properties."""
+"""Properties of devices."""
 
 from __future__ import annotations
 
-from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
+from typing import Any
 
+from cudacore_handles._attribute import Attribute
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import check
 
-T = TypeVar("T", bound=int)
-
 _INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
-
-
-class HasAttributes(Protocol):
-    """Something whose attributes the driver knows by number."""
-
-    def _read(self, attribute: Attribute[Any], /) -> int: ...
-
-
-class Attribute(Generic[T]):
-    """Describe a read-only property whose value the driver has under a number.
-
-    Parameters
-    ----------
-    number : int
-        The number, of the CUDA enumeration that belongs to the class.
-    kind : type
-        What the value is to users: int or bool.
-    doc : str
-        What it means, with its unit.
-    constant : bool, optional
-        Whether the value never changes. Default True.
-    """
-
-    name: str
-
-    def __init__(self, number: int, kind: type[T], doc: str, *, constant: bool = True) -> None:
-        self.number = number
-        self.kind = kind
-        self.constant = constant
-        self.__doc__ = f"{kind.__name__}: {doc}"
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Attribute[T]: ...
-    @overload
-    def __get__(self, instance: HasAttributes, owner: type) -> T: ...
-    def __get__(self, instance: HasAttributes | None, owner: type) -> Attribute[T] | T:
-        if instance is None:
-            return self
-        return self.kind(instance._read(self))
-
-    def __set__(self, instance: HasAttributes, value: object) -> NoReturn:
-        raise AttributeError(f"{self.name} is read-only")
 
 
 class DeviceProperties:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,6 +12,7 @@ from cudacore_handles._cffi import lib
 from cudacore_handles._context import Context, context_of
 from cudacore_handles._errors import last_error
 from cudacore_handles._handle import hold
+from cudacore_handles._options import as_options
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -65,16 +67,11 @@ class Event(_native.EventHandle):
         raise TypeError("an Event cannot be pickled: events between processes are not supported yet")
 
     def __repr__(self) -> str:
-        return "<Event closed>" if self.is_closed else f"<Event {self._raw:#x}>"
+        return "<Event closed>" if self.is_closed else f"<Event handle={self._raw:#x}>"
 
     @classmethod
-    def _create(cls, context: Context, options: EventOptions | None) -> Event:
-        if options is None:
-            flags = DEFAULT_FLAGS
-        elif isinstance(options, EventOptions):
-            flags = options._flags()
-        else:
-            raise TypeError(f"options must be an EventOptions, not {type(options).__name__}")
+    def _create(cls, context: Context, options: EventOptions | Mapping[str, Any] | None) -> Event:
+        flags = DEFAULT_FLAGS if options is None else as_options(EventOptions, options)._flags()
         return _native.create_event(cls, context, flags)
 
     def _flags(self) -> int:

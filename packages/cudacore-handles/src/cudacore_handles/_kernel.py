@@ -123,19 +123,16 @@ class Kernel(_native.KernelHandle):
         """
         if nbytes == 0:
             return
-        from cuda.bindings import driver
-
         device = stream.device
         attributes = self.attributes[device]
         if nbytes > attributes.max_dynamic_shared_size_bytes:
-            most = device.properties.max_shared_memory_per_block_optin - attributes.shared_size_bytes
+            most = attributes._most_dynamic_shared()
             if nbytes > most:
                 raise ValueError(
                     f"LaunchConfig.shmem_size is {nbytes}; {self!r} can have at most {most} bytes of dynamic shared "
                     f"memory on {device.name}"
                 )
-            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            call_driver("cuKernelSetAttribute", attribute, nbytes, self.handle, device.device_id)
+            attributes._allow_dynamic_shared(nbytes)
         # Another thread that launches on another device at this moment comes back here: nothing worse.
         self._shared_device = device.device_id
         self._shared_allowed = nbytes

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cudacore_handles._attribute import Attribute
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._device_properties import Attribute
-from cudacore_handles._errors import call_driver, check
+from cudacore_handles._errors import check
+from cudacore_handles._handle import hold
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
     from cudacore_handles._kernel import Kernel
     from cudacore_handles._launch_config import LaunchConfig
     from cudacore_handles._stream import Stream
+
+# Between the look at what launches may have and its change another thread must not change it. A garbage collection in
+# between may come here again.
+_allowing = threading.RLock()
 
 _INT_MAX = 2**31 - 1
 _SIZE_MAX = 2**63 - 1
@@ -77,13 +84,27 @@ class KernelAttributes:
         key = (device_id, attribute.number)
         value = self._known.get(key)
         if value is None:
-            from cuda.bindings import driver
-
-            wanted = driver.CUfunction_attribute(attribute.number)
-            value = int(call_driver("cuKernelGetAttribute", wanted, self._kernel.handle, driver.CUdevice(device_id)))
+            out = ffi.new("int *")
+            check(lib.cch_kernel_attribute(out, hold(self._kernel), attribute.number, device_id))
+            value = int(out[0])
             if attribute.constant:
                 self._known[key] = value
         return value
+
+    def _most_dynamic_shared(self) -> int:
+        """Return how much dynamic shared memory the device, which was given, has for a block."""
+        from cudacore_handles._device import Device
+
+        return Device(self._device_id).properties.max_shared_memory_per_block_optin - self.shared_size_bytes
+
+    def _allow_dynamic_shared(self, nbytes: int) -> bool:
+        """Let launches on the device, which was given, have so much; return whether that changed anything."""
+        setting = KernelAttributes.max_dynamic_shared_size_bytes
+        with _allowing:
+            if nbytes <= self.max_dynamic_shared_size_bytes:
+                return False
+            check(lib.cch_kernel_set_attribute(hold(self._kernel), setting.number, nbytes, self._device_id))
+            return True
 
     max_threads_per_block = Attribute(0, int, "Maximum number of threads per block of a launch.")
     shared_size_bytes = Attribute(1, int, "Static shared memory per block, in bytes.")
@@ -122,10 +143,10 @@ class MaxPotentialBlockSizeOccupancyResult(NamedTuple):
 
 
 class KernelOccupancy:
-    """Tell how many blocks of a kernel fit on the current device.
+    """Tell how many blocks of a kernel fit on a device.
 
-    :attr:`Kernel.occupancy` gives it. Every method needs a current context, which says what device is meant, and raises
-    :class:`CUDAError` without one.
+    :attr:`Kernel.occupancy` gives it. The device is the stream's where a method takes a stream, and the current one
+    otherwise: without a current context :class:`CUDAError` is raised.
 
     A method that is told how much dynamic shared memory a launch would have says what :func:`launch` can do with it:
     as that does, it raises the kernel's :attr:`~KernelAttributes.max_dynamic_shared_size_bytes` where that is less and
@@ -165,7 +186,9 @@ class KernelOccupancy:
         threads = _whole("block_size", block_size, 1, _INT_MAX)
         shared = _whole("dynamic_shared_memory_size", dynamic_shared_memory_size, 0, _SIZE_MAX)
         self._allow([shared])
-        return int(self._ask("cuOccupancyMaxActiveBlocksPerMultiprocessor", threads, shared))
+        out = ffi.new("int *")
+        check(lib.cch_occupancy_max_active_blocks(out, hold(self._kernel), threads, shared, ffi.NULL))
+        return int(out[0])
 
     def max_potential_block_size(
         self,
@@ -178,7 +201,8 @@ class KernelOccupancy:
         ----------
         dynamic_shared_memory_needed : int or callable or cuda.bindings.driver.CUoccupancyB2DSize
             Dynamic shared memory per block, in bytes; or how it follows from the number of threads per block: a Python
-            function, or the address of a C function ``size_t needed(int block_size)``.
+            function, or the address of a C function ``size_t needed(int block_size)``, as
+            ``CUoccupancyB2DSize(address)`` or, as ``cuda.core`` has it, ``CUoccupancyB2DSize(_ptr=address)``.
         block_size_limit : int
             Maximum number of threads per block; 0 for what the kernel and the device allow.
 
@@ -187,27 +211,26 @@ class KernelOccupancy:
         MaxPotentialBlockSizeOccupancyResult
             The block size, and how many blocks of it fill the device; zeros when not even one block fits.
         """
-        from cuda.bindings import driver
-
         limit = _whole("block_size_limit", block_size_limit, 0, _INT_MAX)
-        operation = "cuOccupancyMaxPotentialBlockSize"
-        function: Any = dynamic_shared_memory_needed
-        if isinstance(function, driver.CUoccupancyB2DSize):
-            function = ffi.cast("size_t(*)(int)", int(function)) if int(function) else 0
+        out = ffi.new("int[2]")
+
+        def ask(shared_of: Any, shared: int) -> None:
+            kernel = hold(self._kernel)
+            check(lib.cch_occupancy_max_potential_block_size(out, out + 1, kernel, shared_of, shared, limit, ffi.NULL))
+
+        function: Any = _c_function(dynamic_shared_memory_needed)
         if callable(function):
             needed = _SharedMemoryNeeded(function)
-            address = driver.CUoccupancyB2DSize(needed.address)
-            result = self._ask(operation, address, 0, limit)
+            ask(needed.callback, 0)
             needed.raise_failure()
             if self._allow(needed.results):
-                result = self._ask(operation, address, 0, limit)
+                ask(needed.callback, 0)
                 needed.raise_failure()
         else:
             shared = _whole("dynamic_shared_memory_needed", function, 0, _SIZE_MAX)
             self._allow([shared])
-            result = self._ask(operation, driver.CUoccupancyB2DSize(0), shared, limit)
-        min_grid_size, max_block_size = result
-        return MaxPotentialBlockSizeOccupancyResult(int(min_grid_size), int(max_block_size))
+            ask(ffi.NULL, shared)
+        return MaxPotentialBlockSizeOccupancyResult(*out)
 
     def available_dynamic_shared_memory_per_block(self, num_blocks_per_multiprocessor: int, block_size: int) -> int:
         """Return how much dynamic shared memory a block can have (cuOccupancyAvailableDynamicSMemPerBlock).
@@ -240,7 +263,9 @@ class KernelOccupancy:
                 f"num_blocks_per_multiprocessor is {blocks}, and at most {most} blocks of {threads} threads of "
                 f"{self._kernel!r} can be resident on a multiprocessor"
             )
-        return int(self._ask("cuOccupancyAvailableDynamicSMemPerBlock", blocks, threads))
+        out = ffi.new("size_t *")
+        check(lib.cch_occupancy_available_shared_bytes(out, hold(self._kernel), blocks, threads, ffi.NULL))
+        return int(out[0])
 
     def max_potential_cluster_size(self, config: LaunchConfig, *, stream: Stream) -> int:
         """Return the largest cluster that the kernel can be launched with (cuOccupancyMaxPotentialClusterSize).
@@ -257,9 +282,7 @@ class KernelOccupancy:
         int
             Blocks per cluster; 0 when not even one block fits.
         """
-        native = _launch_config(config, stream)
-        self._allow([config.shmem_size])
-        return int(self._ask("cuOccupancyMaxPotentialClusterSize", native))
+        return self._ask_about_launch(lib.cch_occupancy_max_potential_cluster_size, config, stream)
 
     def max_active_clusters(self, config: LaunchConfig, *, stream: Stream) -> int:
         """Return how many clusters can be resident on the device at once (cuOccupancyMaxActiveClusters).
@@ -281,34 +304,23 @@ class KernelOccupancy:
         CUDAError
             When the kernel cannot be launched with such clusters.
         """
-        native = _launch_config(config, stream)
-        self._allow([config.shmem_size])
-        return int(self._ask("cuOccupancyMaxActiveClusters", native))
+        return self._ask_about_launch(lib.cch_occupancy_max_active_clusters, config, stream)
 
-    def _ask(self, operation: str, *args: object) -> Any:
-        from cuda.bindings import driver
+    def _ask_about_launch(self, question: Any, config: LaunchConfig, stream: Stream) -> int:
+        from cudacore_handles._stream import Stream_accept
 
-        _current_device()
-        # The driver takes a kernel for a function, and the current context for the function's.
-        function = driver.CUfunction(int(self._kernel.handle))
-        return call_driver(operation, function, *args)
+        native = _launch_config(config)
+        accepted = Stream_accept(stream)
+        self._allow([config.shmem_size], accepted.device.device_id)
+        out = ffi.new("int *")
+        check(question(out, hold(accepted), native, hold(self._kernel)))
+        return int(out[0])
 
-    def _allow(self, sizes: Iterable[int]) -> bool:
+    def _allow(self, sizes: Iterable[int], device_id: int | None = None) -> bool:
         """Let launches have those sizes of dynamic shared memory that fit; return whether that changed anything."""
-        from cuda.bindings import driver
-
-        from cudacore_handles._device import Device
-
-        device = Device(_current_device())
-        attributes = self._kernel.attributes[device]
-        most = device.properties.max_shared_memory_per_block_optin - attributes.shared_size_bytes
-        wanted = max((size for size in sizes if size <= most), default=0)
-        if wanted <= attributes.max_dynamic_shared_size_bytes:
-            return False
-        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        ordinal = driver.CUdevice(device.device_id)
-        call_driver("cuKernelSetAttribute", attribute, wanted, self._kernel.handle, ordinal)
-        return True
+        attributes = self._kernel.attributes[_current_device() if device_id is None else device_id]
+        most = attributes._most_dynamic_shared()
+        return attributes._allow_dynamic_shared(max((size for size in sizes if size <= most), default=0))
 
 
 class _SharedMemoryNeeded:
@@ -318,7 +330,7 @@ class _SharedMemoryNeeded:
         self._function = function
         self._failure: BaseException | None = None
         self.results: set[int] = set()
-        self._callback = ffi.callback("size_t(int)", self._call)
+        self.callback = ffi.callback("cch_shared_bytes_fn", self._call)
 
     def _call(self, block_size: int) -> int:
         # The driver cannot be told of a failure: it gets an answer for every block size, and the caller the exception.
@@ -336,9 +348,17 @@ class _SharedMemoryNeeded:
         if self._failure is not None:
             raise self._failure
 
-    @property
-    def address(self) -> int:
-        return int(ffi.cast("uintptr_t", self._callback))
+
+def _c_function(needed: object) -> object:
+    """Return the C function that a ``CUoccupancyB2DSize`` of ``cuda.bindings`` stands for; anything else as it is."""
+    module = sys.modules.get("cuda.bindings.driver")  # which whoever has such an object has imported
+    if module is None or not isinstance(needed, module.CUoccupancyB2DSize):
+        return needed
+    # It has the function's address inside, or, made with `_ptr`, is said to lie there.
+    address, begin = needed.getPtr(), id(needed)
+    if begin <= address < begin + type(needed).__basicsize__:
+        address = int(needed)
+    return ffi.cast("cch_shared_bytes_fn", address) if address else 0
 
 
 def _current_device() -> int:
@@ -357,33 +377,18 @@ def _whole(name: str, value: object, least: int, most: int) -> int:
     return number
 
 
-def _launch_config(config: LaunchConfig, stream: Stream) -> driver.CUlaunchConfig:
-    """Say a launch as the driver takes it."""
-    from cuda.bindings import driver
-
+def _launch_config(config: LaunchConfig) -> Any:
+    """Say a launch as the library takes it."""
     from cudacore_handles._launch_config import LaunchConfig
-    from cudacore_handles._stream import Stream_accept
 
     if not isinstance(config, LaunchConfig):
         raise TypeError(f"config must be a LaunchConfig, not {type(config).__name__}")
-    native = driver.CUlaunchConfig()
-    native.hStream = Stream_accept(stream).handle
-    # The driver counts blocks, and LaunchConfig clusters where there are any.
-    cluster = config.cluster or (1, 1, 1)
-    native.gridDimX, native.gridDimY, native.gridDimZ = (n * m for n, m in zip(config.grid, cluster, strict=True))
-    native.blockDimX, native.blockDimY, native.blockDimZ = config.block
-    native.sharedMemBytes = config.shmem_size
-    attributes = []
-    if config.cluster:
-        attribute = driver.CUlaunchAttribute()
-        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = cluster
-        attributes.append(attribute)
-    if config.is_cooperative:
-        attribute = driver.CUlaunchAttribute()
-        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
-        attribute.value.cooperative = 1
-        attributes.append(attribute)
-    native.attrs = attributes
-    native.numAttrs = len(attributes)
+    native = ffi.new("cch_launch_config *")
+    native.size = ffi.sizeof("cch_launch_config")
+    # The library counts blocks, and LaunchConfig clusters where there are any.
+    native.grid = [n * m for n, m in zip(config.grid, config.cluster or (1, 1, 1), strict=True)]
+    native.block = config.block
+    native.cluster = config.cluster or (0, 0, 0)
+    native.shared_bytes = config.shmem_size
+    native.flags = lib.CCH_LAUNCH_COOPERATIVE if config.is_cooperative else 0
     return native

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,9 @@ from cudacore_handles._buffer import Buffer, check_size
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import current_context
 from cudacore_handles._device import Device
-from cudacore_handles._errors import call_driver, check, closed
+from cudacore_handles._errors import CUDAError, call_driver, check, closed
 from cudacore_handles._handle import address, adopt, hold
+from cudacore_handles._options import as_options
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     from cuda.bindings import driver
 
-    from cudacore_handles._pool_attributes import PeerAccessibleBySetProxy, _MemPoolAttributes
+    from cudacore_handles._peer_access import PeerAccessibleBySetProxy
+    from cudacore_handles._pool_attributes import _MemPoolAttributes
 
 _MEMHOSTALLOC_PORTABLE = 1  # pinned for every context
 _LOCATION_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
@@ -94,7 +96,11 @@ class DeviceMemoryResource(MemoryResource):
 
     _pool: _native.Handle
 
-    def __init__(self, device_id: Device | int, options: DeviceMemoryResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        device_id: Device | int,
+        options: DeviceMemoryResourceOptions | Mapping[str, Any] | None = None,
+    ) -> None:
         self._device_id = Device(device_id).device_id
         self._is_handle_owned = options is not None
         out = ffi.new("cch_pool **")
@@ -116,15 +122,26 @@ class DeviceMemoryResource(MemoryResource):
         Parameters
         ----------
         size : int
-            Bytes, at least 1.
+            Bytes; a buffer of 0 bytes has no memory.
         stream : Stream
             The stream that the allocation, and later the free, is ordered on.
+
+        Raises
+        ------
+        CUDAError
+            When the device, or the pool, has no such memory left.
         """
         if type(size) is not int or not 0 < size < _MOST_BYTES:
             size = check_size(size)
         if self.is_closed:
             raise closed(self)
-        return _native.allocate(Buffer, self._pool, size, stream, self)
+        if size == 0:
+            return empty_buffer(self, stream)
+        try:
+            return _native.allocate(Buffer, self._pool, size, stream, self)
+        except CUDAError as error:
+            error.hint = error.hint or f"{size:,} bytes were asked of device {self._device_id}"
+            raise
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Free memory that was allocated from a pool by other means (cuMemFreeAsync)."""
@@ -137,19 +154,9 @@ class DeviceMemoryResource(MemoryResource):
 
     def _keep_freed_memory(self) -> None:
         """Have the pool keep what is freed, unless somebody has set how much it keeps."""
-        from cuda.bindings import driver
-
-        attribute = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        # The device's resource is made at its first use, which may be in a capture: asking for a pool's attributes
-        # there would invalidate the capture, if it were not for the relaxed mode.
-        relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        mode = call_driver("cuThreadExchangeStreamCaptureMode", relaxed)
-        try:
-            if self.attributes.release_threshold == 0:
-                most = driver.cuuint64_t(2**64 - 1)
-                call_driver("cuMemPoolSetAttribute", self.handle, attribute, most)
-        finally:
-            call_driver("cuThreadExchangeStreamCaptureMode", mode)
+        attributes = self.attributes
+        if attributes.release_threshold == 0:
+            attributes._set_release_threshold(2**64 - 1)
 
     @property
     def attributes(self) -> _MemPoolAttributes:
@@ -163,7 +170,7 @@ class DeviceMemoryResource(MemoryResource):
     @property
     def peer_accessible_by(self) -> PeerAccessibleBySetProxy:
         """Set of the other devices whose kernels can use the memory; can be assigned (cuMemPoolSetAccess)."""
-        from cudacore_handles._pool_attributes import PeerAccessibleBySetProxy
+        from cudacore_handles._peer_access import PeerAccessibleBySetProxy
 
         if self.is_closed:
             raise closed(self)
@@ -232,7 +239,7 @@ class LegacyPinnedMemoryResource(MemoryResource):
         Parameters
         ----------
         size : int
-            Bytes, at least 1.
+            Bytes; a buffer of 0 bytes has no memory.
         stream : Stream, optional
             A stream to wait for before the memory is freed. Default None.
         """
@@ -240,7 +247,10 @@ class LegacyPinnedMemoryResource(MemoryResource):
         out = ffi.new("cch_deviceptr **")
         nbytes = check_size(size)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        check(lib.cch_deviceptr_alloc_host(out, hold(context), nbytes, _MEMHOSTALLOC_PORTABLE))
+        if nbytes == 0:
+            return empty_buffer(self, stream)
+        status = lib.cch_deviceptr_alloc_host(out, hold(context), nbytes, _MEMHOSTALLOC_PORTABLE)
+        check(status, hint=f"{nbytes:,} bytes of page-locked host memory were asked for")
         buffer = Buffer._adopt_memory(address(out[0]), self, None)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
@@ -279,7 +289,10 @@ class _SynchronousMemoryResource(MemoryResource):
         out = ffi.new("cch_deviceptr **")
         nbytes = check_size(size)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        check(lib.cch_deviceptr_alloc(out, hold(Device(self._device_id).context), nbytes))
+        if nbytes == 0:
+            return empty_buffer(self, stream)
+        status = lib.cch_deviceptr_alloc(out, hold(Device(self._device_id)._target()), nbytes)
+        check(status, hint=f"{nbytes:,} bytes were asked of device {self._device_id}")
         buffer = Buffer._adopt_memory(address(out[0]), self, None)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
@@ -307,9 +320,17 @@ class _SynchronousMemoryResource(MemoryResource):
         return self._device_id
 
 
-def _pool_config(options: DeviceMemoryResourceOptions, device_id: int) -> Any:
-    if not isinstance(options, DeviceMemoryResourceOptions):
-        raise TypeError(f"options must be a DeviceMemoryResourceOptions, not {type(options).__name__}")
+def empty_buffer(mr: MemoryResource, stream: Stream | IsStreamType | None) -> Buffer:
+    """Return a buffer of 0 bytes, which has no memory."""
+    if stream is not None:
+        Stream_accept(stream, allow_stream_protocol=True)
+    out = ffi.new("cch_deviceptr **")
+    check(lib.cch_deviceptr_wrap(out, 0, 0, ffi.NULL, ffi.NULL, ffi.NULL))
+    return Buffer._adopt_memory(address(out[0]), mr, None)
+
+
+def _pool_config(given: DeviceMemoryResourceOptions | Mapping[str, Any], device_id: int) -> Any:
+    options = as_options(DeviceMemoryResourceOptions, given)
     if options.ipc_enabled:
         raise NotImplementedError(
             "DeviceMemoryResourceOptions.ipc_enabled: memory shared between processes is not supported yet"
@@ -318,5 +339,5 @@ def _pool_config(options: DeviceMemoryResourceOptions, device_id: int) -> Any:
     config.size = ffi.sizeof("cch_pool_config")
     config.location_type = _LOCATION_DEVICE
     config.location_id = device_id
-    config.max_size = check_size(options.max_size, least=0)
+    config.max_size = check_size(options.max_size)
     return config

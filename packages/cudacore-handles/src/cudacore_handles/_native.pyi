@@ -23,6 +23,10 @@ COMPLEX: int
 BOOL: int
 POINTER: int
 
+DL_CPU: int
+DL_CUDA: int
+DL_CUDA_HOST: int
+DL_CUDA_MANAGED: int
 RELEASE: int
 FREE: int
 
@@ -117,3 +121,4 @@ def make_capsule(
     copied: bool = False,
 ) -> object: ...
 def read_capsule(capsule: object, /) -> tuple[int, int, int]: ...
+def tensor_memory(capsule: object, /) -> tuple[int, int, int, bool]: ...

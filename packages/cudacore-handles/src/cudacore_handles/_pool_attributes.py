@@ -1,49 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a memory pool holds, and which devices can use it."""
+"""What a memory pool does and holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableSet, Set
 from typing import TYPE_CHECKING, Any
 
+from cudacore_handles._attribute import Attribute
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._device_properties import Attribute
-from cudacore_handles._errors import call_driver, check
+from cudacore_handles._errors import check
+from cudacore_handles._handle import hold
 
 if TYPE_CHECKING:
-    from cuda.bindings import driver
-
-    from cudacore_handles._device import Device
     from cudacore_handles._memory import DeviceMemoryResource
 
 
 class _MemPoolAttributes:
     """Tell what a memory pool does and holds (cuMemPoolGetAttribute).
 
-    :attr:`DeviceMemoryResource.attributes` gives it. Every property is asked of the driver when it is read, which is
-    not allowed while a stream is captured in the driver's global or thread-local mode.
+    :attr:`DeviceMemoryResource.attributes` gives it. Every property is asked of the driver when it is read. It keeps
+    the pool, and answers also when the resource has been closed.
     """
 
-    __slots__ = ("_resource",)
-    _resource: DeviceMemoryResource
+    __slots__ = ("_box",)
+    _box: Any
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError("_MemPoolAttributes cannot be instantiated directly; use the memory resource's attributes")
 
     def __repr__(self) -> str:
-        return f"<attributes of {self._resource!r}>"
+        values = (f"{name}={getattr(self, name)}" for name in sorted(_NAMES))
+        return f"{type(self).__name__}({', '.join(values)})"
 
     @classmethod
     def _init(cls, resource: DeviceMemoryResource) -> _MemPoolAttributes:
         self = cls.__new__(cls)
-        self._resource = resource
+        self._box = hold(resource._pool)
         return self
 
     def _read(self, attribute: Attribute[Any]) -> int:
-        from cuda.bindings import driver
+        out = ffi.new("uint64_t *")
+        check(lib.cch_pool_attribute(out, self._box, attribute.number))
+        return int(out[0])
 
-        wanted = driver.CUmemPool_attribute(attribute.number)
-        return int(call_driver("cuMemPoolGetAttribute", self._resource.handle, wanted))
+    def _set_release_threshold(self, nbytes: int) -> None:
+        check(lib.cch_pool_set_attribute(self._box, _MemPoolAttributes.release_threshold.number, nbytes))
 
     reuse_follow_event_dependencies = Attribute(
         1, bool, "Whether memory that another stream freed is reused where events order the two streams."
@@ -63,163 +63,4 @@ class _MemPoolAttributes:
     used_mem_high = Attribute(8, int, "The most memory that has been in use since this was last reset, in bytes.")
 
 
-class PeerAccessibleBySetProxy(MutableSet["Device"]):
-    """Hold the other devices whose kernels can use the memory of a pool (cuMemPoolGetAccess, cuMemPoolSetAccess).
-
-    :attr:`DeviceMemoryResource.peer_accessible_by` gives it. It is a set of :class:`Device` that takes ordinals too,
-    and always what the driver says at the moment. A change has effect at once, also for memory that is allocated
-    already; each method makes its change in one call of the driver, for all devices or for none. The pool's own
-    device always has access: it is not in the set, and adding or discarding it does nothing.
-
-    Raises
-    ------
-    TypeError, ValueError
-        When something else than a device is added, or a device that cannot reach the pool's memory
-        (cuDeviceCanAccessPeer).
-    """
-
-    __slots__ = ("_resource",)
-    _resource: DeviceMemoryResource
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "PeerAccessibleBySetProxy cannot be instantiated directly; use DeviceMemoryResource.peer_accessible_by"
-        )
-
-    def __contains__(self, value: object) -> bool:
-        try:
-            ordinal = _ordinal(value)
-        except (TypeError, ValueError):
-            return False
-        return ordinal != self._resource.device_id and self._has_access(ordinal)
-
-    def __iter__(self) -> Iterator[Device]:
-        from cudacore_handles._device import Device
-
-        return iter([Device(ordinal) for ordinal in sorted(self._ordinals())])
-
-    def __len__(self) -> int:
-        return len(self._ordinals())
-
-    def __ior__(self, other: Set[Any]) -> PeerAccessibleBySetProxy:  # type: ignore[misc]
-        self.update(other)
-        return self
-
-    def __iand__(self, other: Set[Any]) -> PeerAccessibleBySetProxy:
-        self.intersection_update(other)
-        return self
-
-    def __isub__(self, other: Set[Any]) -> PeerAccessibleBySetProxy:
-        self.difference_update(other)
-        return self
-
-    def __ixor__(self, other: Set[Any]) -> PeerAccessibleBySetProxy:  # type: ignore[misc]
-        self.symmetric_difference_update(other)
-        return self
-
-    def __repr__(self) -> str:
-        return f"PeerAccessibleBySetProxy({{{', '.join(map(repr, self))}}})"
-
-    @classmethod
-    def _init(cls, resource: DeviceMemoryResource) -> PeerAccessibleBySetProxy:
-        self = cls.__new__(cls)
-        self._resource = resource
-        return self
-
-    @classmethod
-    def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
-        # What the binary operators of Set make: an ordinary set.
-        return set(it)
-
-    def add(self, value: Device | int) -> None:
-        """Give a device access."""
-        self._change(gained={_ordinal(value)} - self._ordinals(), lost=set())
-
-    def discard(self, value: Device | int) -> None:
-        """Take a device's access away, if it has access."""
-        self._change(gained=set(), lost={_ordinal(value)} & self._ordinals())
-
-    def clear(self) -> None:
-        """Take the access of all other devices away."""
-        self._replace(())
-
-    def update(self, *others: Iterable[Device | int]) -> None:
-        """Give access to the devices in `others`."""
-        self._change(gained=_union(others) - self._ordinals(), lost=set())
-
-    def difference_update(self, *others: Iterable[Device | int]) -> None:
-        """Take access away from the devices in `others`."""
-        self._change(gained=set(), lost=_union(others) & self._ordinals())
-
-    def intersection_update(self, *others: Iterable[Device | int]) -> None:
-        """Take access away from the devices that are not in all of `others`."""
-        current = self._ordinals()
-        self._change(gained=set(), lost=current - current.intersection(*map(_ordinals, others)))
-
-    def symmetric_difference_update(self, other: Iterable[Device | int]) -> None:
-        """Take access away from the devices in `other` that have it, and give it to the others in it."""
-        given, current = _ordinals(other), self._ordinals()
-        self._change(gained=given - current, lost=given & current)
-
-    def _replace(self, devices: Iterable[Device | int]) -> None:
-        """Give access to these devices and to no others."""
-        wanted, current = _ordinals(devices), self._ordinals()
-        self._change(gained=wanted - current, lost=current - wanted)
-
-    def _ordinals(self) -> set[int]:
-        out = ffi.new("int *")
-        check(lib.cch_device_count(out))
-        return {i for i in range(out[0]) if i != self._resource.device_id and self._has_access(i)}
-
-    def _has_access(self, ordinal: int) -> bool:
-        return int(call_driver("cuMemPoolGetAccess", self._resource.handle, _location(ordinal))) != 0
-
-    def _change(self, *, gained: set[int], lost: set[int]) -> None:
-        from cuda.bindings import driver
-
-        from cudacore_handles._device import Device
-
-        own = self._resource.device_id
-        flags = driver.CUmemAccess_flags
-        descriptors = []
-        for ordinal in sorted((gained | lost) - {own}):
-            if ordinal in gained and not Device(ordinal).can_access_peer(own):
-                raise ValueError(
-                    f"device {ordinal} cannot reach the memory of device {own}: "
-                    f"Device({ordinal}).can_access_peer({own}) is False"
-                )
-            descriptor = driver.CUmemAccessDesc()
-            descriptor.location = _location(ordinal)
-            descriptor.flags = (
-                flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE if ordinal in gained else flags.CU_MEM_ACCESS_FLAGS_PROT_NONE
-            )
-            descriptors.append(descriptor)
-        if descriptors:
-            call_driver("cuMemPoolSetAccess", self._resource.handle, descriptors, len(descriptors))
-
-
-def _location(ordinal: int) -> driver.CUmemLocation:
-    from cuda.bindings import driver
-
-    location = driver.CUmemLocation()
-    location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-    location.id = ordinal
-    return location
-
-
-def _ordinal(device: object) -> int:
-    from cudacore_handles._device import Device
-
-    if device is None:
-        raise TypeError("a Device or an int is needed, not None")
-    return Device(device).device_id  # type: ignore[arg-type]
-
-
-def _ordinals(devices: Iterable[object]) -> set[int]:
-    if not isinstance(devices, Iterable) or isinstance(devices, (str, bytes)):
-        raise TypeError(f"an iterable of Device or int is needed, not {type(devices).__name__}")
-    return {_ordinal(device) for device in devices}
-
-
-def _union(others: tuple[Iterable[object], ...]) -> set[int]:
-    return set().union(*map(_ordinals, others))
+_NAMES = [name for name, value in vars(_MemPoolAttributes).items() if isinstance(value, Attribute)]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -13,6 +15,7 @@ from cudacore_handles._context import Context, context_of, current_context
 from cudacore_handles._errors import CUDAError, check, closed, raise_status
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._handle import adopt, hold
+from cudacore_handles._options import as_options
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -71,14 +74,17 @@ class Stream(_native.StreamHandle):
         raise TypeError("a Stream cannot be pickled: make one in each process with Device.create_stream()")
 
     def __repr__(self) -> str:
-        return "<Stream closed>" if self.is_closed else f"<Stream {self._raw:#x}>"
+        if self.is_closed:
+            return "<Stream closed>"
+        stream = hold(self)
+        context = int(ffi.cast("uintptr_t", lib.cch_context_raw(lib.cch_stream_context(stream))))
+        return f"<Stream handle={self._raw:#x} context={context:#x}>"
 
     @classmethod
-    def _create(cls, context: Context, options: StreamOptions | None) -> Stream:
+    def _create(cls, context: Context, options: StreamOptions | Mapping[str, Any] | None) -> Stream:
         flags, priority = lib.CCH_STREAM_NON_BLOCKING, 0
         if options is not None:
-            if not isinstance(options, StreamOptions):
-                raise TypeError(f"options must be a StreamOptions, not {type(options).__name__}")
+            options = as_options(StreamOptions, options)
             flags = lib.CCH_STREAM_NON_BLOCKING if options.nonblocking else 0
             if options.priority is not None:
                 priority = _check_priority(options.priority, context)
@@ -105,11 +111,13 @@ class Stream(_native.StreamHandle):
     def _from_protocol(obj: IsStreamType) -> Stream:
         """Borrow a foreign stream and keep the object that offers it as long as the stream is in use."""
         name = f"{type(obj).__name__}.__cuda_stream__"
-        if not callable(obj.__cuda_stream__):
-            raise TypeError(f"{name} must be a method")
-        offered = obj.__cuda_stream__()
+        offered: object = obj.__cuda_stream__
+        if callable(offered):
+            offered = offered()
+        else:
+            warnings.warn(f"{name} is an attribute; the protocol wants a method", DeprecationWarning, stacklevel=4)
         try:
-            version, handle = offered
+            version, handle = offered  # type: ignore[misc]
         except (TypeError, ValueError):
             raise TypeError(f"{name}() must return two ints, (version, address), not {offered!r}") from None
         if version != 0:

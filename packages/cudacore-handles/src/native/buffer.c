@@ -18,9 +18,8 @@ static PyObject *make(const state *st, PyTypeObject *type, cch_deviceptr *box, P
   return (PyObject *)self;
 }
 
-const char allocate_doc[] =
-    "allocate(cls, pool, size, stream, memory_resource, /)\n--\n\n"
-    "Return a new buffer of a class, from the pool of a face (cuMemAllocFromPoolAsync).";
+const char allocate_doc[] = "allocate(cls, pool, size, stream, memory_resource, /)\n--\n\n"
+                            "Return a new buffer of a class, from the pool of a face (cuMemAllocFromPoolAsync).";
 
 PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
@@ -49,11 +48,11 @@ PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
   return make(st, (PyTypeObject *)arguments[0], box, arguments[4], Py_None);
 }
 
-/* A held destination, source or filled buffer, whose class is checked; NULL with an exception. */
-static cch_deviceptr *hold_buffer(const state *st, PyObject *face, const char *name) {
+/* A held buffer, whose class is checked; NULL with an exception, `what` having %U for the name of its class. */
+static cch_deviceptr *hold_buffer(const state *st, PyObject *face, const char *what) {
   if (PyType_IsSubtype(Py_TYPE(face), st->buffer_type))
     return handle_hold(face);
-  PyErr_Format(PyExc_TypeError, "%s must be a Buffer, not %R", name, Py_TYPE(face));
+  raise_about(PyExc_TypeError, what, face, 0, 0);
   return NULL;
 }
 
@@ -65,8 +64,8 @@ PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("copy(dst, src, stream)", count, 3) < 0)
     return NULL;
   cch_stream *stream = stream_accept(st, arguments[2]);
-  cch_deviceptr *dst = stream != NULL ? hold_buffer(st, arguments[0], "dst") : NULL;
-  cch_deviceptr *src = dst != NULL ? hold_buffer(st, arguments[1], "src") : NULL;
+  cch_deviceptr *dst = stream != NULL ? hold_buffer(st, arguments[0], "dst must be a Buffer, not %U") : NULL;
+  cch_deviceptr *src = dst != NULL ? hold_buffer(st, arguments[1], "src must be a Buffer, not %U") : NULL;
   size_t size = src != NULL ? cch_deviceptr_size(src) : 0, room = src != NULL ? cch_deviceptr_size(dst) : 0;
   if (size != room)
     PyErr_Format(PyExc_ValueError, "the buffers differ in size: src has %zu bytes, dst has %zu", size, room);
@@ -96,7 +95,7 @@ PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (PyErr_Occurred())
     return NULL;
   cch_stream *stream = stream_accept(st, arguments[3]);
-  cch_deviceptr *dst = stream != NULL ? hold_buffer(st, arguments[0], "buffer") : NULL;
+  cch_deviceptr *dst = stream != NULL ? hold_buffer(st, arguments[0], "a Buffer is needed, not %U") : NULL;
   int status = 0;
   Py_BEGIN_ALLOW_THREADS;
   if (dst != NULL)
@@ -152,6 +151,7 @@ static PyObject *close_method(PyObject *object, PyObject *const *arguments, Py_s
     return NULL;
   handle_close(&self->base);
   Py_CLEAR(self->owner);
+  Py_CLEAR(self->mr);
   Py_RETURN_NONE;
 }
 
@@ -192,6 +192,12 @@ static PyObject *address(PyObject *object, void *closure) {
   (void)closure;
   const handle *self = (const handle *)object;
   return PyLong_FromSize_t(self->box != NULL ? self->raw : 0);
+}
+
+static PyObject *size(PyObject *object, void *closure) {
+  (void)closure;
+  const buffer *self = (const buffer *)object;
+  return PyLong_FromSsize_t(self->base.box != NULL ? self->size : 0);
 }
 
 static int traverse(PyObject *object, visitproc visit, void *arg) {
@@ -238,7 +244,6 @@ static PyMethodDef methods[] = {
 };
 
 static PyMemberDef members[] = {
-    {"size", T_PYSSIZET, offsetof(buffer, size), READONLY, "int: Bytes."},
     {"_mr", T_OBJECT, offsetof(buffer, mr), READONLY, NULL},
     {"_owner", T_OBJECT, offsetof(buffer, owner), READONLY, NULL},
     {"_known", T_OBJECT, offsetof(buffer, known), 0, NULL},
@@ -246,6 +251,7 @@ static PyMemberDef members[] = {
 };
 
 static PyGetSetDef properties[] = {
+    {"size", size, NULL, "int: Bytes; 0 when closed.", NULL},
     {"handle", address, NULL, "int: The memory's address; 0 when closed.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

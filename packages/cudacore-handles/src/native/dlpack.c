@@ -218,6 +218,40 @@ PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs) {
   return capsule;
 }
 
+/* The tensor of a capsule that nobody has taken yet, borrowed; -1 with an exception. */
+static int look_into(PyObject *capsule, const dl_tensor **out, uint64_t *flags) {
+  if (!PyCapsule_CheckExact(capsule)) {
+    PyErr_Format(PyExc_TypeError, "a DLPack capsule is needed, not %R; call __dlpack__() of the object first",
+                 (PyObject *)Py_TYPE(capsule));
+    return -1;
+  }
+  const char *name = untaken_name(capsule);
+  if (name == NULL) {
+    const char *other = PyCapsule_GetName(capsule);
+    PyErr_Format(PyExc_ValueError,
+                 "the capsule's name is \"%s\"; one of a DLPack tensor that can still be taken is "
+                 "\"%s\" or \"%s\"",
+                 other ? other : "", unversioned_name, versioned_name);
+    return -1;
+  }
+  void *managed = PyCapsule_GetPointer(capsule, name);
+  *out = &((dl_managed_tensor *)managed)->tensor;
+  *flags = 0;
+  if (name == versioned_name) {
+    const dl_managed_tensor_versioned *versioned = managed;
+    if (versioned->version.major != DL_MAJOR) {
+      PyErr_Format(PyExc_ValueError,
+                   "the capsule holds a tensor of DLPack %u.%u, whose layout is not known here; "
+                   "ask for max_version=(%d, %d)",
+                   (unsigned)versioned->version.major, (unsigned)versioned->version.minor, DL_MAJOR, DL_MINOR);
+      return -1;
+    }
+    *out = &versioned->tensor;
+    *flags = versioned->flags;
+  }
+  return 0;
+}
+
 const char read_capsule_doc[] =
     "read_capsule($module, capsule, /)\n"
     "--\n"
@@ -226,28 +260,49 @@ const char read_capsule_doc[] =
 
 PyObject *read_capsule(PyObject *module, PyObject *capsule) {
   (void)module;
-  if (!PyCapsule_CheckExact(capsule))
-    return PyErr_Format(PyExc_TypeError, "a DLPack capsule is needed, not %R; call __dlpack__() of the object first",
-                        (PyObject *)Py_TYPE(capsule));
-  const char *name = untaken_name(capsule);
-  if (name == NULL) {
-    const char *other = PyCapsule_GetName(capsule);
-    return PyErr_Format(PyExc_ValueError,
-                        "the capsule's name is \"%s\"; one of a DLPack tensor that can still be taken is "
-                        "\"%s\" or \"%s\"",
-                        other ? other : "", unversioned_name, versioned_name);
-  }
-  void *managed = PyCapsule_GetPointer(capsule, name);
-  const dl_tensor *tensor = &((dl_managed_tensor *)managed)->tensor;
-  if (name == versioned_name) {
-    const dl_managed_tensor_versioned *versioned = managed;
-    if (versioned->version.major != DL_MAJOR)
-      return PyErr_Format(PyExc_ValueError,
-                          "the capsule holds a tensor of DLPack %u.%u, whose layout is not known here; "
-                          "ask for max_version=(%d, %d)",
-                          (unsigned)versioned->version.major, (unsigned)versioned->version.minor, DL_MAJOR, DL_MINOR);
-    tensor = &versioned->tensor;
-  }
+  const dl_tensor *tensor;
+  uint64_t flags;
+  if (look_into(capsule, &tensor, &flags) < 0)
+    return NULL;
   unsigned long long address = (uintptr_t)tensor->data + tensor->byte_offset;
   return Py_BuildValue("(Kii)", address, (int)tensor->device.type, (int)tensor->device.id);
+}
+
+const char tensor_memory_doc[] =
+    "tensor_memory($module, capsule, /)\n"
+    "--\n"
+    "\n"
+    "Return (address of the first element, bytes, device type, read-only) of a DLPack capsule without taking its\n"
+    "tensor; -1 bytes where the elements do not lie one behind the other.";
+
+PyObject *tensor_memory(PyObject *module, PyObject *capsule) {
+  (void)module;
+  const dl_tensor *tensor;
+  uint64_t flags;
+  if (look_into(capsule, &tensor, &flags) < 0)
+    return NULL;
+  int64_t bytes = (int64_t)(((size_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8), stride = 1;
+  bool contiguous = true;
+  for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
+    /* Sizes were checked by whoever allocated the memory: their product cannot overflow. */
+    if (tensor->strides != NULL && tensor->shape[i] != 1 && tensor->strides[i] != stride)
+      contiguous = false;
+    stride *= tensor->shape[i];
+  }
+  bytes = stride == 0 ? 0 : contiguous ? bytes * stride : -1;
+  unsigned long long address = (uintptr_t)tensor->data + tensor->byte_offset;
+  return Py_BuildValue("(KLiO)", address, (long long)bytes, (int)tensor->device.type,
+                       flags & DL_READ_ONLY ? Py_True : Py_False);
+}
+
+int add_dlpack_constants(PyObject *module) {
+  const struct {
+    const char *name;
+    int value;
+  } constants[] = {
+      {"DL_CPU", DL_CPU}, {"DL_CUDA", DL_CUDA}, {"DL_CUDA_HOST", DL_CUDA_HOST}, {"DL_CUDA_MANAGED", DL_CUDA_MANAGED}};
+  for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+    if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0)
+      return -1;
+  return 0;
 }

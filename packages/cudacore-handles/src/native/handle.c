@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The base class of all faces. A face owns one reference to a box, until it is closed or dies; what it does with the box
- * beyond that is in the classes built on it.
+ * The base class of all faces. A face owns one reference to a box, until it is closed or dies; what it does with the
+ * box beyond that is in the classes built on it.
  */
 #include "native.h"
 
@@ -93,9 +93,7 @@ void handle_dealloc(PyObject *object) {
   Py_DECREF(type);
 }
 
-bool is_handle(const state *st, PyObject *object) {
-  return PyType_IsSubtype(Py_TYPE(object), st->handle_type) != 0;
-}
+bool is_handle(const state *st, PyObject *object) { return PyType_IsSubtype(Py_TYPE(object), st->handle_type) != 0; }
 
 static PyObject *close_method(PyObject *self, PyObject *nothing) {
   (void)nothing;

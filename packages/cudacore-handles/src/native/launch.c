@@ -11,10 +11,7 @@
 
 int device_of_stream(cch_stream *stream) {
   const cch_context *context = cch_stream_context(stream);
-  int device = -1;
-  if (context != NULL)
-    return cch_context_device(context);
-  return cch_current_device(&device) == 0 ? device : -1;
+  return context != NULL ? cch_context_device(context) : -1;
 }
 
 void target_drop(target *t) {
@@ -115,6 +112,13 @@ const char launch_doc[] =
     "CUDAError\n"
     "    When the driver refuses the launch, or work that ran earlier has failed.\n";
 
+/* Whether so much dynamic shared memory was seen to, on the launch's device. */
+static bool shared_allowed(const kernel *self, unsigned bytes, int device) {
+  if (device < 0 && cch_current_device(&device) != 0)
+    return false;
+  return self->shared_allowed >= bytes && self->shared_device == device;
+}
+
 PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
   static const char *const names[] = {"stream", "config", "kernel"};
   const state *st = PyModule_GetState(module);
@@ -140,9 +144,7 @@ PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
     return NULL;
   int device = device_of_stream(t.stream);
   t.config = ((config *)settings)->config;
-  const kernel *self = (kernel *)face;
-  bool allowed = t.config.shared_bytes == 0 ||
-                 (self->shared_allowed >= t.config.shared_bytes && self->shared_device == device);
+  bool allowed = t.config.shared_bytes == 0 || shared_allowed((kernel *)face, t.config.shared_bytes, device);
   t.kernel = allowed ? handle_hold(face) : NULL;
   if (t.kernel == NULL) {
     cch_stream_unref(t.stream);

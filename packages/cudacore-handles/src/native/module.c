@@ -118,7 +118,7 @@ static int execute(PyObject *module) {
   if (add_handle_type(module, st) < 0 || add_event_type(module, st) < 0 || add_stream_type(module, st) < 0 ||
       add_buffer_type(module, st) < 0 || add_launch_types(module, st) < 0 || add_prepared_type(module, st) < 0)
     return -1;
-  return add_owner_functions(module);
+  return add_owner_functions(module) < 0 || add_dlpack_constants(module) < 0 ? -1 : 0;
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg) {
@@ -192,6 +192,7 @@ static PyMethodDef methods[] = {
     {"set_resolver", types_set_resolver, METH_O, set_resolver_doc},
     {"make_capsule", FASTCALL(make_capsule), METH_VARARGS | METH_KEYWORDS, make_capsule_doc},
     {"read_capsule", read_capsule, METH_O, read_capsule_doc},
+    {"tensor_memory", tensor_memory, METH_O, tensor_memory_doc},
     {"_forget", types_forget, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -79,7 +79,7 @@ typedef struct type_entry {
   X(event)             /* the class Event */                                                                           \
   X(new_event)         /* (stream, options) -> a new Event in a stream's context */                                    \
   X(buffer)            /* the class Buffer */                                                                          \
-  X(free_memory)       /* (memory resource, address, size, address of the stream's box or 0) */                                          \
+  X(free_memory)       /* (memory resource, address, size, address of the stream's box or 0) */                        \
   X(config)            /* the class LaunchConfig */                                                                    \
   X(kernel)            /* the class Kernel */                                                                          \
   X(launch_checked)    /* launches what the fast path cannot, or says what is wrong with it */                         \
@@ -153,9 +153,9 @@ bool is_handle(const state *st, PyObject *object);
 /* ---- runtime.c: Python objects that boxes own ---- */
 
 /*
- * An owner: a Python object that a box keeps alive, or a memory resource that frees a box's memory. It is released by the
- * interpreter that it is of, never by the thread on which its box happens to die: that one queues it and goes on, so
- * nothing ever waits for the GIL in a destructor, and what is of an interpreter that has ended is left alone.
+ * An owner: a Python object that a box keeps alive, or a memory resource that frees a box's memory. It is released by
+ * the interpreter that it is of, never by the thread on which its box happens to die: that one queues it and goes on,
+ * so nothing ever waits for the GIL in a destructor, and what is of an interpreter that has ended is left alone.
  */
 runtime *runtime_of_interpreter(void); /* a new reference; NULL with an exception */
 void runtime_unref(runtime *rt);
@@ -227,7 +227,8 @@ typedef struct owned {
 
 enum { OWNERS_INLINE = 16 };
 
-/* Zero-initialise, or owners_init(); grows on the heap beyond the room inside. Movable as long as `items` is not read. */
+/* Zero-initialise, or owners_init(); grows on the heap beyond the room inside. Movable as long as `items` is not read.
+ */
 typedef struct owners {
   Py_ssize_t count, room; /* room: of the heap's array; 0 while the one inside is used */
   owned *heap;
@@ -313,7 +314,7 @@ int add_launch_types(PyObject *module, state *st);
 int target_take(const state *st, PyObject *const *given, target *out);
 /* NULL with an exception: explains why a launch was refused. */
 PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel);
-/* Ordinal of the device that a stream's work runs on, or -1 when nothing is current for a default stream. */
+/* Ordinal of the device that a stream's work runs on; -1 for a default stream, which is the current device's. */
 int device_of_stream(cch_stream *stream);
 void target_drop(target *t);
 
@@ -329,6 +330,9 @@ int add_prepared_type(PyObject *module, state *st);
 
 PyObject *make_capsule(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *read_capsule(PyObject *module, PyObject *capsule);
-extern const char make_capsule_doc[], read_capsule_doc[];
+PyObject *tensor_memory(PyObject *module, PyObject *capsule);
+/* DLPack's codes of devices, as constants of the module. */
+int add_dlpack_constants(PyObject *module);
+extern const char make_capsule_doc[], read_capsule_doc[], tensor_memory_doc[];
 
 #endif

@@ -524,8 +524,8 @@ PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   unsigned char *out = (unsigned char *)PyBytes_AsString(block);
   owners keep;
   owners_init(&keep);
-  int status = pack_values(PyModule_GetState(module), &params,
-                           (values){NULL, arguments[1], PyTuple_Size(arguments[1])}, out, &keep, -1);
+  int status = pack_values(PyModule_GetState(module), &params, (values){NULL, arguments[1], PyTuple_Size(arguments[1])},
+                           out, &keep, -1);
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   owners_release(&keep);

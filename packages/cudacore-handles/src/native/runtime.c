@@ -104,8 +104,21 @@ static void owner_discard(owner *self) {
   discard(self);
 }
 
+/* Whether Python code must not be run any more: sys itself is emptied towards the end. */
+static bool is_finalizing(void) {
+  PyObject *function = PySys_GetObject("is_finalizing"); /* borrowed */
+  PyObject *answer = function != NULL ? PyObject_CallNoArgs(function) : NULL;
+  bool finalizing = answer != Py_False;
+  if (answer == NULL)
+    PyErr_Clear();
+  Py_XDECREF(answer);
+  return finalizing;
+}
+
 /* Releases all that is queued, oldest first. `free_memory` may be NULL, in the last moments of an interpreter. */
 static void drain(runtime *rt, PyObject *free_memory) {
+  if (is_finalizing())
+    return; /* what is queued is left alone */
   owner *queued = atomic_exchange_explicit(&rt->queue, NULL, memory_order_acquire), *ordered = NULL;
   while (queued != NULL) {
     owner *next = queued->next;
@@ -113,6 +126,9 @@ static void drain(runtime *rt, PyObject *free_memory) {
     ordered = queued;
     queued = next;
   }
+  /* This can be a garbage collection between a failing call and the look at its error. */
+  cch_error error;
+  cch_error_last(&error);
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   Py_XINCREF(free_memory);
@@ -134,11 +150,11 @@ static void drain(runtime *rt, PyObject *free_memory) {
   }
   Py_XDECREF(free_memory);
   PyErr_Restore(type, value, traceback);
+  cch_error_restore(&error);
 }
 
 bool owners_waiting(const state *st) {
-  return st != NULL && st->runtime != NULL &&
-         atomic_load_explicit(&st->runtime->queue, memory_order_relaxed) != NULL;
+  return st != NULL && st->runtime != NULL && atomic_load_explicit(&st->runtime->queue, memory_order_relaxed) != NULL;
 }
 
 void owners_drain_now(const state *st) { drain(st->runtime, st->faces.free_memory); }
@@ -188,9 +204,10 @@ static void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *s
 
 /* ---- what Python code gives to the C library ---- */
 
-const char own_doc[] = "own(object, frees=False, /)\n--\n\n"
-                       "Return the address of a new owner, for RELEASE or FREE, or for disown(): it keeps an object, or,\n"
-                       "where the object is a memory resource that frees, has it free the memory of the box.";
+const char own_doc[] =
+    "own(object, frees=False, /)\n--\n\n"
+    "Return the address of a new owner, for RELEASE or FREE, or for disown(): it keeps an object, or,\n"
+    "where the object is a memory resource that frees, has it free the memory of the box.";
 
 PyObject *own(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (count != 1 && count != 2)

@@ -44,6 +44,10 @@
   X(cuDeviceGetCount, 2000, cuDeviceGetCount, 0)                                                                       \
   X(cuDeviceGet, 2000, cuDeviceGet, 0)                                                                                 \
   X(cuDeviceGetAttribute, 2000, cuDeviceGetAttribute, 0)                                                               \
+  X(cuDeviceGetName, 2000, cuDeviceGetName, 0)                                                                         \
+  X(cuDeviceGetUuid, 11040, cuDeviceGetUuid_v2, 0)                                                                     \
+  X(cuDeviceGetPCIBusId, 4010, cuDeviceGetPCIBusId, 0)                                                                 \
+  X(cuDeviceCanAccessPeer, 4000, cuDeviceCanAccessPeer, 0)                                                             \
   X(cuDevicePrimaryCtxRetain, 7000, cuDevicePrimaryCtxRetain, 0)                                                       \
   X(cuDevicePrimaryCtxRelease, 11000, cuDevicePrimaryCtxRelease_v2, 0)                                                 \
   X(cuCtxGetCurrent, 4000, cuCtxGetCurrent, 0)                                                                         \
@@ -75,6 +79,8 @@
   X(cuMemPoolSetAttribute, 11020, cuMemPoolSetAttribute, 0)                                                            \
   X(cuThreadExchangeStreamCaptureMode, 10010, cuThreadExchangeStreamCaptureMode, 0)                                    \
   X(cuMemPoolGetAttribute, 11020, cuMemPoolGetAttribute, 0)                                                            \
+  X(cuMemPoolGetAccess, 11020, cuMemPoolGetAccess, 0)                                                                  \
+  X(cuMemPoolSetAccess, 11020, cuMemPoolSetAccess, 0)                                                                  \
   X(cuMemAllocFromPoolAsync, 11020, cuMemAllocFromPoolAsync, 0)                                                        \
   X(cuMemFreeAsync, 11020, cuMemFreeAsync, 0)                                                                          \
   X(cuMemAlloc, 3020, cuMemAlloc_v2, 0)                                                                                \
@@ -86,6 +92,7 @@
   X(cuMemsetD16Async, 3020, cuMemsetD16Async, 0)                                                                       \
   X(cuMemsetD32Async, 3020, cuMemsetD32Async, 0)                                                                       \
   X(cuPointerGetAttribute, 4000, cuPointerGetAttribute, 0)                                                             \
+  X(cuPointerGetAttributes, 7000, cuPointerGetAttributes, 0)                                                           \
   X(cuLibraryLoadData, 12000, cuLibraryLoadData, 0)                                                                    \
   X(cuLibraryUnload, 12000, cuLibraryUnload, 0)                                                                        \
   X(cuLibraryGetKernel, 12000, cuLibraryGetKernel, 0)                                                                  \
@@ -94,6 +101,13 @@
   X(cuKernelGetLibrary, 12050, cuKernelGetLibrary, 0)                                                                  \
   X(cuKernelGetName, 12030, cuKernelGetName, 0)                                                                        \
   X(cuKernelGetParamInfo, 12040, cuKernelGetParamInfo, 0)                                                              \
+  X(cuKernelGetAttribute, 12000, cuKernelGetAttribute, 0)                                                              \
+  X(cuKernelSetAttribute, 12000, cuKernelSetAttribute, 0)                                                              \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, cuOccupancyMaxActiveBlocksPerMultiprocessor, 0)                 \
+  X(cuOccupancyMaxPotentialBlockSize, 6050, cuOccupancyMaxPotentialBlockSize, 0)                                       \
+  X(cuOccupancyAvailableDynamicSMemPerBlock, 10020, cuOccupancyAvailableDynamicSMemPerBlock, 0)                        \
+  X(cuOccupancyMaxPotentialClusterSize, 11070, cuOccupancyMaxPotentialClusterSize, 0)                                  \
+  X(cuOccupancyMaxActiveClusters, 11070, cuOccupancyMaxActiveClusters, 0)                                              \
   X(cuLaunchKernelEx, 11060, cuLaunchKernelEx, 0)
 
 /* cuda.h's macro gives only the newer of these its name. */
@@ -136,6 +150,7 @@ struct object {
       CUmemPoolProps props;
       cuuint64_t attributes[16];
       size_t used, used_high, allocations;
+      CUmemAccess_flags access[DEVICES];
     } pool;
     struct {
       enum { POOL_MEMORY, DEVICE_MEMORY, HOST_MEMORY } origin;
@@ -152,6 +167,7 @@ struct object {
       object *library;
       char *name;
       struct signature *signature;
+      int shared_limits[DEVICES]; /* that were set; 0: as it came */
     } kernel;
   } u;
 };
@@ -243,6 +259,7 @@ CUresult find_object(object **out, fake_kind kind, const void *handle);
 CUresult current_context(object **out);
 CUresult check_context(object *context);
 CUresult check_device(CUdevice device);
+CUresult pointer_attribute(void *out, CUpointer_attribute attribute, CUdeviceptr ptr);
 /* A stream and its context; the default streams mean the current one, and *out is NULL for them. */
 CUresult find_stream(object **out, object **context, CUstream handle);
 

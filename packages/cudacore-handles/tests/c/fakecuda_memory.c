@@ -320,11 +320,10 @@ CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr dst, unsigned value, size_t count,
   return leave(fill(dst, value, 4, count, stream));
 }
 
-CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdeviceptr ptr) {
-  ENTER(cuPointerGetAttribute);
+CUresult pointer_attribute(void *out, CUpointer_attribute attribute, CUdeviceptr ptr) {
   const object *memory = allocation_of(ptr);
   if (!memory)
-    return leave(CUDA_ERROR_INVALID_VALUE);
+    return CUDA_ERROR_INVALID_VALUE;
   const object *pool = memory->u.memory.pool, *context = memory->context;
   bool host = memory->u.memory.origin == HOST_MEMORY || (pool && pool->u.pool.device < 0);
   switch (attribute) {
@@ -339,7 +338,7 @@ CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute attribute,
     break;
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
     if (!host)
-      return leave(CUDA_ERROR_INVALID_VALUE);
+      return CUDA_ERROR_INVALID_VALUE;
     *(void **)out = (void *)(uintptr_t)ptr;
     break;
   case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -358,7 +357,12 @@ CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute attribute,
     *(CUmemoryPool *)out = (CUmemoryPool)pool;
     break;
   default:
-    return leave(CUDA_ERROR_NOT_SUPPORTED);
+    return CUDA_ERROR_NOT_SUPPORTED;
   }
-  return leave(CUDA_SUCCESS);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  ENTER(cuPointerGetAttribute);
+  return leave(pointer_attribute(out, attribute, ptr));
 }

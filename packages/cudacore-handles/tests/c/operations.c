@@ -87,6 +87,7 @@ static void *launch_params[] = {launch_arguments, launch_arguments, launch_argum
 
 GIVES(driver_version, int, cch_driver_version(&out))
 GIVES(device_count, int, cch_device_count(&out))
+GIVES(device_can_access_peer, int, cch_device_can_access_peer(&out, 1, 0))
 GIVES(device_attribute, int, cch_device_attribute(&out, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0))
 MAKES(context_primary, cch_context, cch_context_primary(&out, 0))
 MAKES(context_primary_of_another_device, cch_context, cch_context_primary(&out, 1))
@@ -115,6 +116,10 @@ DOES(event_synchronize, cch_event_synchronize(w->end))
 GIVES(event_elapsed, float, cch_event_elapsed(&out, w->start, w->end))
 MAKES(pool_create, cch_pool, cch_pool_create(&out, &pool_config))
 MAKES(pool_current, cch_pool, cch_pool_current(&out, 1))
+GIVES(pool_attribute, uint64_t, cch_pool_attribute(&out, w->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD))
+DOES(pool_set_attribute, cch_pool_set_attribute(w->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 4096))
+GIVES(pool_access, int, cch_pool_access(&out, w->pool, 1))
+DOES(pool_set_access, cch_pool_set_access(w->pool, &(int){1}, &(int){3}, 1))
 MAKES(pool_wrap, cch_pool, cch_pool_wrap(&out, w->foreign_pool, 0, NULL, NULL))
 MAKES(deviceptr_alloc_async, cch_deviceptr, cch_deviceptr_alloc_async(&out, w->pool, 64, w->stream))
 MAKES(deviceptr_alloc, cch_deviceptr, cch_deviceptr_alloc(&out, w->context, 64))
@@ -127,6 +132,7 @@ DOES(deviceptr_fill_1, cch_deviceptr_fill(w->ptr, 1, 1, w->stream))
 DOES(deviceptr_fill_2, cch_deviceptr_fill(w->ptr, 1, 2, w->stream))
 DOES(deviceptr_fill_4, cch_deviceptr_fill(w->ptr, 1, 4, w->stream))
 DOES(pointer_check, cch_pointer_check(cch_deviceptr_raw(w->pinned)))
+GIVES(pointer_attributes, int, cch_pointer_attributes(&out, &(int){0}, &(int){0}, cch_deviceptr_raw(w->pinned)))
 MAKES(library_load, cch_library, cch_library_load(&out, check_ptx, strlen(check_ptx)))
 MAKES(library_wrap, cch_library, cch_library_wrap(&out, w->foreign_library, NULL, NULL))
 MAKES(kernel_get, cch_kernel, cch_kernel_get(&out, w->library, "mixed"))
@@ -141,6 +147,17 @@ static int kernel_params(world *w, void **made) {
   return status;
 }
 
+GIVES(kernel_attribute, int, cch_kernel_attribute(&out, w->kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1))
+DOES(kernel_set_attribute,
+     cch_kernel_set_attribute(w->kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 50000, 1))
+GIVES(occupancy_max_active_blocks, int, cch_occupancy_max_active_blocks(&out, w->kernel, 128, 0, w->context))
+GIVES(occupancy_max_potential_block_size, int,
+      cch_occupancy_max_potential_block_size(&out, &(int){0}, w->kernel, NULL, 0, 0, w->context))
+GIVES(occupancy_available_shared_bytes, size_t,
+      cch_occupancy_available_shared_bytes(&out, w->kernel, 1, 128, w->context))
+GIVES(occupancy_max_potential_cluster_size, int,
+      cch_occupancy_max_potential_cluster_size(&out, w->stream, &launch_config, w->kernel))
+GIVES(occupancy_max_active_clusters, int, cch_occupancy_max_active_clusters(&out, w->stream, &launch_config, w->kernel))
 DOES(launch, cch_launch(w->stream, &launch_config, w->kernel, launch_arguments, sizeof launch_arguments))
 DOES(launch_by_pointers, cch_launch_params(w->stream, &launch_config, w->kernel, launch_params))
 
@@ -150,6 +167,7 @@ const operation operations[] = {
     DONE(driver_version, 0),
     DONE(device_count, 0),
     DONE(device_attribute, 0),
+    DONE(device_can_access_peer, 0),
     MADE(context_primary, 0),
     MADE(context_primary_of_another_device, 0),
     MADE(context_wrap, 0),
@@ -178,6 +196,10 @@ const operation operations[] = {
     MADE(pool_create, 0),
     MADE(pool_current, 0),
     MADE(pool_wrap, 0),
+    DONE(pool_attribute, 0),
+    DONE(pool_set_attribute, 0),
+    DONE(pool_access, 0),
+    DONE(pool_set_access, 0),
     MADE(deviceptr_alloc_async, 0),
     MADE(deviceptr_alloc, 0),
     MADE(deviceptr_alloc_host, 0),
@@ -189,11 +211,19 @@ const operation operations[] = {
     DONE(deviceptr_fill_2, 0),
     DONE(deviceptr_fill_4, 0),
     DONE(pointer_check, OPERATION_NEEDS_CURRENT),
+    DONE(pointer_attributes, 0),
     MADE(library_load, 0),
     MADE(library_wrap, 0),
     MADE(kernel_get, 0),
     MADE(kernel_wrap, 0),
     DONE(kernel_params, 0),
+    DONE(kernel_attribute, 0),
+    DONE(kernel_set_attribute, 0),
+    DONE(occupancy_max_active_blocks, 0),
+    DONE(occupancy_max_potential_block_size, 0),
+    DONE(occupancy_available_shared_bytes, 0),
+    DONE(occupancy_max_potential_cluster_size, 0),
+    DONE(occupancy_max_active_clusters, 0),
     DONE(launch, 0),
     DONE(launch_by_pointers, 0),
 };

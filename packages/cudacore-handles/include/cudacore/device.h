@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_DEVICE_H
+#define CUDACORE_DEVICE_H
+
+/**
+ * @file device.h
+ * Devices, by ordinal. None of these functions needs a context, and none makes one.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** Number of devices (cuDeviceGetCount). @since 0.1 */
+CCH_EXPORT int cch_device_count(int *out);
+
+/** A CUdevice_attribute of a device, by ordinal (cuDeviceGetAttribute). @since 0.1 */
+CCH_EXPORT int cch_device_attribute(int *out, int attribute, int device);
+
+/** A device's name (cuDeviceGetName): up to `size` bytes with the NUL at their end. @since 0.1 */
+CCH_EXPORT int cch_device_name(char *out, size_t size, int device);
+
+/** A device's UUID, that of the instance where the device is a MIG instance (cuDeviceGetUuid): 16 bytes. @since 0.1 */
+CCH_EXPORT int cch_device_uuid(unsigned char *out, int device);
+
+/**
+ * A device's PCI address as `domain:bus:device.function` (cuDeviceGetPCIBusId): up to `size` bytes with the NUL at
+ * their end; 13 is enough. @since 0.1
+ */
+CCH_EXPORT int cch_device_pci_bus_id(char *out, size_t size, int device);
+
+/** 1 where kernels of a device can use the memory of another, else 0 (cuDeviceCanAccessPeer). @since 0.1 */
+CCH_EXPORT int cch_device_can_access_peer(int *out, int device, int peer);
+
+CCH_END_DECLS
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_KERNEL_ATTRIBUTES_H
+#define CUDACORE_KERNEL_ATTRIBUTES_H
+
+/**
+ * @file kernel_attributes.h
+ * What a kernel needs, and may have, on a device.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/**
+ * A CUfunction_attribute of a kernel on a device, by ordinal, whatever context is current (cuKernelGetAttribute).
+ * CUDA_ERROR_INVALID_DEVICE_FUNCTION or CUDA_ERROR_NO_BINARY_FOR_GPU when it has no code for the device. @since 0.1
+ */
+CCH_EXPORT int cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device);
+
+/**
+ * Sets a CUfunction_attribute of a kernel on a device, for all who have the kernel (cuKernelSetAttribute). *Caller
+ * serialises* calls for one kernel and attribute, or does not mind which comes last. @since 0.1
+ */
+CCH_EXPORT int cch_kernel_set_attribute(cch_kernel *kernel, int attribute, int value, int device);
+
+CCH_END_DECLS
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_OCCUPANCY_H
+#define CUDACORE_OCCUPANCY_H
+
+/**
+ * @file occupancy.h
+ * How much of a kernel fits on a device at once. The device is that of `context`, which NULL leaves to the calling
+ * thread's current one, or that of the stream.
+ *
+ * Where dynamic shared memory is given, a kernel's maximum of it is taken as it is: what is more does not fit. See
+ * CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES and cch_kernel_set_attribute().
+ */
+
+#include <cudacore/kernel.h>
+
+CCH_BEGIN_DECLS
+
+/**
+ * Bytes of dynamic shared memory that a block of so many threads needs. Called by the driver, on the calling thread;
+ * it must not call CUDA. CUDA's CUoccupancyB2DSize.
+ */
+typedef size_t (*cch_shared_bytes_fn)(int block_size);
+
+/**
+ * Blocks of `block_size` threads and `shared_bytes` of dynamic shared memory that a multiprocessor can hold, 0 when not
+ * even one fits (cuOccupancyMaxActiveBlocksPerMultiprocessor). @since 0.1
+ */
+CCH_EXPORT int cch_occupancy_max_active_blocks(int *out, cch_kernel *kernel, int block_size, size_t shared_bytes,
+                                               cch_context *context);
+
+/**
+ * A block size that fills the device, and how many blocks of it do (cuOccupancyMaxPotentialBlockSize). A block needs
+ * what `shared_bytes_of` says, or `shared_bytes` where that is NULL. `limit` is the most threads a block, 0 for what
+ * kernel and device allow. @since 0.1
+ */
+CCH_EXPORT int cch_occupancy_max_potential_block_size(int *grid_size, int *block_size, cch_kernel *kernel,
+                                                      cch_shared_bytes_fn shared_bytes_of, size_t shared_bytes,
+                                                      int limit, cch_context *context);
+
+/**
+ * Dynamic shared memory that each of `blocks` blocks of `block_size` threads on a multiprocessor can have, in bytes
+ * (cuOccupancyAvailableDynamicSMemPerBlock). @since 0.1
+ */
+CCH_EXPORT int cch_occupancy_available_shared_bytes(size_t *out, cch_kernel *kernel, int blocks, int block_size,
+                                                    cch_context *context);
+
+/**
+ * Most blocks a cluster that a kernel can be launched with on a stream; the config's own clusters do not count
+ * (cuOccupancyMaxPotentialClusterSize). @since 0.1
+ */
+CCH_EXPORT int cch_occupancy_max_potential_cluster_size(int *out, cch_stream *stream, const cch_launch_config *config,
+                                                        cch_kernel *kernel);
+
+/** Clusters of a launch on a stream that the device can hold at once (cuOccupancyMaxActiveClusters). @since 0.1 */
+CCH_EXPORT int cch_occupancy_max_active_clusters(int *out, cch_stream *stream, const cch_launch_config *config,
+                                                 cch_kernel *kernel);
+
+CCH_END_DECLS
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_POOL_ATTRIBUTES_H
+#define CUDACORE_POOL_ATTRIBUTES_H
+
+/**
+ * @file pool_attributes.h
+ * What a memory pool does and holds, and which devices can use its memory. These functions may be called while streams
+ * are captured, in any mode: they neither take part in the capture nor invalidate it.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** A CUmemPool_attribute of a pool: a number of bytes, or 1 or 0 (cuMemPoolGetAttribute). @since 0.1 */
+CCH_EXPORT int cch_pool_attribute(uint64_t *out, cch_pool *pool, int attribute);
+
+/** Sets a CUmemPool_attribute; usage and reserved maxima can only be set to 0 (cuMemPoolSetAttribute). @since 0.1 */
+CCH_EXPORT int cch_pool_set_attribute(cch_pool *pool, int attribute, uint64_t value);
+
+/** What a device may do with the pool's memory: CUmemAccess_flags, 0 for nothing (cuMemPoolGetAccess). @since 0.1 */
+CCH_EXPORT int cch_pool_access(int *out, cch_pool *pool, int device);
+
+/**
+ * Says what `count` devices may do with the pool's memory from now on, also with what is allocated already
+ * (cuMemPoolSetAccess): `access` has CUmemAccess_flags for each, 3 to read and write, 0 for nothing. @since 0.1
+ */
+CCH_EXPORT int cch_pool_set_access(cch_pool *pool, const int *devices, const int *access, size_t count);
+
+CCH_END_DECLS
+
+#endif

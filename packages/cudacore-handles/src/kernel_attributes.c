@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "internal.h"
+
+int cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device) {
+  CUdevice raw;
+  int status = cch__ready();
+  if (status == 0)
+    status = CCH__CALL(cuDeviceGet, (&raw, device));
+  return status != 0 ? status
+                     : CCH__CALL(cuKernelGetAttribute, (out, (CUfunction_attribute)attribute, kernel->raw, raw));
+}
+
+int cch_kernel_set_attribute(cch_kernel *kernel, int attribute, int value, int device) {
+  CUdevice raw;
+  int status = cch__ready();
+  if (status == 0)
+    status = CCH__CALL(cuDeviceGet, (&raw, device));
+  return status != 0 ? status
+                     : CCH__CALL(cuKernelSetAttribute, ((CUfunction_attribute)attribute, value, kernel->raw, raw));
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch_config.h"
+
+#include <string.h>
+
+static CUlaunchAttributeValue *add(CUlaunchConfig *launch, CUlaunchAttributeID id) {
+  CUlaunchAttribute *attribute = &launch->attrs[launch->numAttrs++];
+  memset(attribute, 0, sizeof *attribute);
+  attribute->id = id;
+  return &attribute->value;
+}
+
+int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *config, const cch_stream *stream,
+                            const char *operation) {
+  if (config->size < sizeof *config)
+    return cch__fail(CCH_EINVAL, operation, "the config's size is not that of a cch_launch_config");
+  CUlaunchConfig *launch = &out->config;
+  memset(launch, 0, sizeof *launch);
+  launch->gridDimX = config->grid[0];
+  launch->gridDimY = config->grid[1];
+  launch->gridDimZ = config->grid[2];
+  launch->blockDimX = config->block[0];
+  launch->blockDimY = config->block[1];
+  launch->blockDimZ = config->block[2];
+  launch->sharedMemBytes = config->shared_bytes;
+  launch->hStream = stream->raw;
+  launch->attrs = out->attributes;
+  if (config->cluster[0] != 0) {
+    CUlaunchAttributeValue *value = add(launch, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+    value->clusterDim.x = config->cluster[0];
+    value->clusterDim.y = config->cluster[1];
+    value->clusterDim.z = config->cluster[2];
+  }
+  if (config->flags & CCH_LAUNCH_COOPERATIVE)
+    add(launch, CU_LAUNCH_ATTRIBUTE_COOPERATIVE)->cooperative = 1;
+  if (config->flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
+    add(launch, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)->programmaticStreamSerializationAllowed = 1;
+  return 0;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What devices, kernels, pools and addresses are asked. */
+#include "check.h"
+
+static cch_context *first, *second;
+static cch_library *library;
+static cch_kernel *kernel;
+
+static void open(void) {
+  OK(cch_context_primary(&first, 0));
+  OK(cch_context_primary(&second, 1));
+  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+  OK(cch_kernel_get(&kernel, library, "add"));
+}
+
+static void close(void) {
+  cch_kernel_unref(kernel);
+  cch_library_unref(library);
+  cch_context_unref(second);
+  cch_context_unref(first);
+}
+
+/* Another device is described, or what is written passes the end of what the caller has. */
+static void devices_are_described(void) {
+  char text[32];
+  unsigned char uuid[17];
+  int can;
+  OK(cch_device_name(text, sizeof text, 1));
+  CHECK_STR(text, "Double 1");
+  memset(text, '#', sizeof text);
+  OK(cch_device_name(text, 4, 1));
+  CHECK(memcmp(text, "Dou\0#", 5) == 0);
+  OK(cch_device_pci_bus_id(text, sizeof text, 1));
+  CHECK_STR(text, "0000:02:00.0");
+  uuid[16] = '#';
+  OK(cch_device_uuid(uuid, 1));
+  CHECK_EQ(uuid[0], 0xef);
+  CHECK_EQ(uuid[15], 0xfe);
+  CHECK_EQ(uuid[16], '#');
+  OK(cch_device_can_access_peer(&can, 1, 0));
+  CHECK_EQ(can, 1);
+  OK(cch_device_can_access_peer(&can, 0, 1));
+  CHECK_EQ(can, 0);
+}
+
+/* A device that is not there is described. */
+static void missing_devices_are_refused(void) {
+  char text[32];
+  unsigned char uuid[16];
+  int out = 7;
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_name(text, sizeof text, 9));
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_uuid(uuid, 9));
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_pci_bus_id(text, sizeof text, 9));
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_can_access_peer(&out, 0, 9));
+  CHECK_EQ(out, 7);
+}
+
+/* What is set for one device is another's too, or a context is needed. */
+static void kernel_attributes_are_of_a_device(void) {
+  const int limit = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+  int out;
+  open();
+  OK(cch_kernel_set_attribute(kernel, limit, 100000, 1));
+  OK(cch_kernel_attribute(&out, kernel, limit, 1));
+  CHECK_EQ(out, 100000);
+  OK(cch_kernel_attribute(&out, kernel, limit, 0));
+  CHECK_EQ(out, 49152);
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_kernel_set_attribute(kernel, limit, 1000000, 1));
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_kernel_attribute(&out, kernel, limit, 9));
+  CHECK_EQ(out, 49152);
+  close();
+}
+
+/* The current context's device is asked instead of the stated context's, or it stays current. */
+static void occupancy_is_of_a_context(void) {
+  int out;
+  open();
+  OK(cch_kernel_set_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000, 1));
+  FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_occupancy_max_active_blocks(&out, kernel, 256, 0, NULL));
+  fake_reset();
+  OK(cch_context_set_current(first));
+  OK(cch_occupancy_max_active_blocks(&out, kernel, 256, 0, NULL));
+  CHECK_EQ(out, 8);
+  OK(cch_occupancy_max_active_blocks(&out, kernel, 256, 100000, NULL));
+  CHECK_EQ(out, 0);
+  OK(cch_occupancy_max_active_blocks(&out, kernel, 256, 100000, second));
+  CHECK_EQ(out, 2);
+  size_t bytes;
+  OK(cch_occupancy_available_shared_bytes(&bytes, kernel, 1, 256, second));
+  CHECK_EQ(bytes, 100000);
+  int device;
+  OK(cch_current_device(&device));
+  CHECK_EQ(device, 0);
+  OK(cch_context_set_current(NULL));
+  close();
+}
+
+static size_t hundred_a_thread(int block_size) { return 100 * (size_t)block_size; }
+
+/* What a block needs is not heard, or the two results are exchanged. */
+static void block_size_fills_the_device(void) {
+  int grid, block;
+  open();
+  OK(cch_occupancy_max_potential_block_size(&grid, &block, kernel, NULL, 0, 0, first));
+  CHECK_EQ(block, 1024);
+  CHECK_EQ(grid, 264);
+  OK(cch_occupancy_max_potential_block_size(&grid, &block, kernel, NULL, 0, 128, first));
+  CHECK_EQ(block, 128);
+  OK(cch_occupancy_max_potential_block_size(&grid, &block, kernel, hundred_a_thread, 0, 0, first));
+  CHECK(block * 100 <= 49152 && block > 0);
+  OK(cch_occupancy_max_potential_block_size(&grid, &block, kernel, NULL, 60000, 0, first));
+  CHECK_EQ(grid, 0);
+  CHECK_EQ(block, 0);
+  close();
+}
+
+/* Clusters are counted without the launch's own cluster, or on another device than the stream's. */
+static void clusters_are_of_a_launch(void) {
+  cch_launch_config config = {.size = sizeof config, .grid = {8, 1, 1}, .block = {64, 1, 1}, .cluster = {2, 2, 1}};
+  cch_stream *stream;
+  int out;
+  open();
+  OK(cch_stream_create(&stream, second, 0, 0));
+  OK(cch_occupancy_max_active_clusters(&out, stream, &config, kernel));
+  CHECK_EQ(out, 33);
+  OK(cch_occupancy_max_potential_cluster_size(&out, stream, &config, kernel));
+  CHECK_EQ(out, 8);
+  config.shared_bytes = 100000;
+  OK(cch_occupancy_max_potential_cluster_size(&out, stream, &config, kernel));
+  CHECK_EQ(out, 0);
+  OK(cch_kernel_set_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000, 1));
+  OK(cch_occupancy_max_potential_cluster_size(&out, stream, &config, kernel));
+  CHECK_EQ(out, 8);
+  config.size--;
+  FAILS(CCH_EINVAL, cch_occupancy_max_active_clusters(&out, stream, &config, kernel));
+  cch_stream_unref(stream);
+  close();
+}
+
+/* A number of 64 bits loses half of them, or one of 32 gets what is beside it. */
+static void pool_attributes_have_their_width(void) {
+  cch_pool_config config = {.size = sizeof config, .location_type = 1};
+  cch_pool *pool;
+  uint64_t value = 7;
+  OK(cch_pool_create(&pool, &config));
+  OK(cch_pool_set_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, UINT64_MAX));
+  OK(cch_pool_attribute(&value, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
+  CHECK(value == UINT64_MAX);
+  OK(cch_pool_set_attribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 1));
+  OK(cch_pool_attribute(&value, pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC));
+  CHECK_EQ(value, 1);
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_pool_attribute(&value, pool, 99));
+  CHECK_EQ(value, 1);
+  cch_pool_unref(pool);
+}
+
+/* One device's access becomes another's, or half of a change is made. */
+static void pool_access_is_of_a_device(void) {
+  cch_pool_config config = {.size = sizeof config, .location_type = 1};
+  cch_pool *pool;
+  int access;
+  OK(cch_pool_create(&pool, &config));
+  OK(cch_pool_access(&access, pool, 0));
+  CHECK_EQ(access, 3);
+  OK(cch_pool_access(&access, pool, 1));
+  CHECK_EQ(access, 0);
+  OK(cch_pool_set_access(pool, (int[]){1}, (int[]){3}, 1));
+  OK(cch_pool_access(&access, pool, 1));
+  CHECK_EQ(access, 3);
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_pool_set_access(pool, (int[]){1, 9}, (int[]){0, 3}, 2));
+  OK(cch_pool_access(&access, pool, 1));
+  CHECK_EQ(access, 3);
+  OK(cch_pool_set_access(pool, NULL, NULL, 0));
+  cch_pool_unref(pool);
+}
+
+/* Asking about a pool invalidates the thread's captures, or changes its mode for good. */
+static void pools_are_asked_in_relaxed_mode(void) {
+  static const char *const expected[] = {"cuThreadExchangeStreamCaptureMode", "cuMemPoolGetAttribute",
+                                         "cuThreadExchangeStreamCaptureMode"};
+  fake_call log[4];
+  void *symbol;
+  PFN_cuThreadExchangeStreamCaptureMode_v10010 exchange;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  cch_pool *pool;
+  uint64_t value;
+  OK(cch_driver_symbol(&symbol, expected[0], 10010));
+  memcpy(&exchange, &symbol, sizeof exchange);
+  OK(cch_pool_current(&pool, 0));
+  CHECK_EQ(exchange(&mode), 0);
+  fake_reset();
+  OK(cch_pool_attribute(&value, pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+  CHECK_EQ(fake_log(0, log, 4), 3);
+  for (int i = 0; i < 3; i++)
+    CHECK_STR(log[i].name, expected[i]);
+  fake_fail(expected[1], 1, CUDA_ERROR_UNKNOWN);
+  FAILS(CUDA_ERROR_UNKNOWN, cch_pool_attribute(&value, pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+  CHECK_EQ(exchange(&mode), 0);
+  CHECK_EQ(mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  cch_pool_unref(pool);
+}
+
+/* Ordinary memory is an error, or device memory the host's. */
+static void addresses_are_told_apart(void) {
+  int type, device, managed, local = 0;
+  cch_deviceptr *memory, *pinned;
+  open();
+  OK(cch_deviceptr_alloc(&memory, second, 64));
+  OK(cch_deviceptr_alloc_host(&pinned, first, 64, 0));
+  OK(cch_pointer_attributes(&type, &device, &managed, cch_deviceptr_raw(memory)));
+  CHECK_EQ(type, CU_MEMORYTYPE_DEVICE);
+  CHECK_EQ(device, 1);
+  CHECK_EQ(managed, 0);
+  OK(cch_pointer_attributes(&type, &device, &managed, cch_deviceptr_raw(pinned)));
+  CHECK_EQ(type, CU_MEMORYTYPE_HOST);
+  OK(cch_pointer_attributes(&type, &device, &managed, (CUdeviceptr)(uintptr_t)&local));
+  CHECK_EQ(type, 0);
+  CHECK(device < 0);
+  cch_deviceptr_unref(pinned);
+  cch_deviceptr_unref(memory);
+  close();
+}
+
+int main(void) {
+  check_open();
+  RUN(devices_are_described);
+  RUN(missing_devices_are_refused);
+  RUN(kernel_attributes_are_of_a_device);
+  RUN(occupancy_is_of_a_context);
+  RUN(block_size_fills_the_device);
+  RUN(clusters_are_of_a_launch);
+  RUN(pool_attributes_have_their_width);
+  RUN(pool_access_is_of_a_device);
+  RUN(pools_are_asked_in_relaxed_mode);
+  RUN(addresses_are_told_apart);
+  return 0;
+}

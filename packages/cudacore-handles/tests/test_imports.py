@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program imports that it does not need: the package cuda.bindings takes longer than all of a program's own work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kernel_sources import PTX
+
+MAIN_PATH = f"""
+import sys
+import cudacore_handles as ch
+
+device = ch.Device(0)
+device.set_current()
+assert device.name and device.uuid and device.pci_bus_id and device.arch and device.can_access_peer(0)
+assert ch.Device() == device and device.properties.warp_size == 32
+stream = device.create_stream()
+code = ch.ObjectCode.from_ptx({PTX!r})
+kernel = code.get_kernel("add")
+buffer = device.allocate(256, stream=stream)
+buffer.fill(b"\\1\\0\\0\\0", stream=stream)
+start = stream.record(options=ch.EventOptions(timing_enabled=True))
+ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, buffer, 41)
+kernel.prepare(stream, ch.LaunchConfig(grid=1, block=1), buffer, 1)()
+ch.launch(stream, ch.LaunchConfig(grid=1, block=1, shmem_size=60000), kernel, buffer, 0)
+end = stream.record(options=ch.EventOptions(timing_enabled=True))
+host = ch.LegacyPinnedMemoryResource().allocate(256)
+buffer.copy_to(host, stream=stream)
+other = device.create_stream()
+other.wait(end)
+other.sync()
+assert end - start >= 0
+assert host.is_host_accessible and host.is_device_accessible and buffer.device_id == 0
+assert kernel.attributes.num_regs > 0 and kernel.num_arguments == 2
+assert kernel.attributes.max_dynamic_shared_size_bytes >= 60000
+occupancy = kernel.occupancy
+assert occupancy.max_active_blocks_per_multiprocessor(32, 0) > 0
+assert occupancy.max_potential_block_size(lambda n: 4 * n, 0).max_block_size > 0
+assert occupancy.available_dynamic_shared_memory_per_block(1, 32) > 0
+pool = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions())
+assert pool.attributes.used_mem_current == 0 and len(pool.peer_accessible_by) == 0
+pool.close()
+"""
+
+
+def test_the_main_path_needs_no_bindings(run_on_driver: Callable[..., str]) -> None:
+    """A program's first result would come a tenth of a second later than it could."""
+    run_on_driver(MAIN_PATH + 'assert "cuda.bindings" not in sys.modules, "imported"\n')
+
+
+def test_handles_are_those_of_the_bindings(run_on_driver: Callable[..., str]) -> None:
+    """The check above would pass although nothing can be imported."""
+    run_on_driver(MAIN_PATH + 'assert stream.handle is not None\nassert "cuda.bindings" in sys.modules\n')
