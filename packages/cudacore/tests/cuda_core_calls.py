@@ -59,6 +59,13 @@ class Foreign:
         return self.pair
 
 
+class Attribute:
+    """A stream of a library that has the protocol's older form."""
+
+    def __init__(self, handle: int) -> None:
+        self.__cuda_stream__ = (0, handle)
+
+
 class Log:
     """Takes a compiler's log."""
 
@@ -102,12 +109,31 @@ def names(core: Any, folder: str) -> dict[str, Any]:
     path = pathlib.Path(folder, "k.ptx")
     path.write_bytes(PTX)
 
-    class Resource(core.MemoryResource):  # type: ignore[misc]
+    class Bare(core.MemoryResource):  # type: ignore[misc]
+        def deallocate(self, ptr: int, size: int, *, stream: object = None) -> None:
+            pass
+
+    class Whole(Bare):
         is_device_accessible = is_host_accessible = True
         device_id = -1
 
-        def deallocate(self, ptr: int, size: int, *, stream: object = None) -> None:
-            pass
+    class Resource(Bare):
+        seen: list[str]
+
+        def __getattribute__(self, name: str) -> Any:
+            if name.startswith("is_") or name == "device_id":
+                self.seen.append(name)
+                return -1 if name == "device_id" else True
+            return super().__getattribute__(name)
+
+    def asked(name: str) -> list[str]:
+        """Return the properties that a buffer's memory resource is asked for when the buffer is asked for one."""
+        resource = Resource()
+        resource.seen = []
+        value = getattr(core.Buffer.from_handle(4096, 16, mr=resource), name)
+        if callable(value):
+            value()
+        return resource.seen
 
     def options(**fields: Any) -> Any:
         return core.ProgramOptions(arch="sm_90", **fields)
@@ -136,7 +162,9 @@ def names(core: Any, folder: str) -> dict[str, Any]:
             "own": core.DeviceMemoryResource(dev, core.DeviceMemoryResourceOptions(max_size=1 << 24)),
             "cmr": closed(core.DeviceMemoryResource(dev, core.DeviceMemoryResourceOptions())),
             "pin": core.LegacyPinnedMemoryResource(),
-            "mymr": Resource(),
+            "mymr": Whole(),
+            "bare": Bare(),
+            "asked": asked,
             "b": dev.allocate(64, stream=s),
             "b2": dev.allocate(64, stream=s),
             "small": dev.allocate(8, stream=s),
