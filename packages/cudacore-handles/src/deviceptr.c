@@ -202,6 +202,10 @@ int cch_pointer_check(CUdeviceptr raw) {
   if (type == CU_MEMORYTYPE_HOST || owner == device ||
       (cch__driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, raw) == CUDA_SUCCESS && managed))
     return 0;
+  /* Memory of another device can be reached where access was given; the driver has an address of it then. */
+  CUdeviceptr address;
+  if (cch__driver.cuPointerGetAttribute(&address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, raw) == CUDA_SUCCESS)
+    return 0;
   return cch__fail(CCH_EMISMATCH, __func__, "0x%llx is memory of device %d, and the current device is %d", raw, owner,
                    device);
 }

@@ -5,7 +5,7 @@ import array
 import ctypes
 import enum
 import struct
-import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from cudacore_handles import _argtypes, _native
 ADDRESS = 0x7F12_3456_7800
 
 
-def one(value: Any, size: int) -> bytes:
-    return _native.pack(struct.pack("=II", 0, size), (value,))
+def one(value: Any, size: int, kind: int = 0, *, device: int = -1) -> bytes:
+    return _native.pack(struct.pack("=3I", 0, size, kind), (value,), device)
 
 
 # ---- scalars
@@ -195,16 +195,16 @@ def test_cuda_bindings_handles() -> None:
 
 
 @pytest.fixture
-def checked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Stand in for the driver's knowledge of pointers; the pointers that were asked about."""
-    asked: list[int] = []
+def checked() -> Iterator[list[tuple[int, int]]]:
+    """Stand in for the driver's knowledge of pointers; the addresses and devices that were asked about."""
+    asked: list[tuple[int, int]] = []
 
-    def check(pointer: int) -> int:
-        asked.append(pointer)
-        return 0
+    def check_device(value: object, address: int, device: int) -> None:
+        asked.append((address, device))
 
-    monkeypatch.setattr(_argtypes, "lib", types.SimpleNamespace(cch_pointer_check=check))
-    return asked
+    _native.set_face("check_device", check_device)
+    yield asked
+    _native.set_face("check_device", _argtypes._check_device)
 
 
 class CudaArray:
@@ -216,34 +216,38 @@ class CudaArray:
         return {"data": (self.pointer, True), "shape": (1,), "typestr": "<f4", "version": 3}
 
 
-def test_cuda_array_interface(checked: list[int]) -> None:
+def test_cuda_array_interface(checked: list[tuple[int, int]]) -> None:
     """An array on the device would not arrive as its present address, or unchecked."""
     value = CudaArray(ADDRESS)
     assert one(value, 8) == struct.pack("=Q", ADDRESS)
+    assert checked == []
     value.pointer += 512
-    assert one(value, 8) == struct.pack("=Q", ADDRESS + 512)
-    assert one(CudaArray(0), 8) == bytes(8)
-    assert checked == [ADDRESS, ADDRESS + 512]
+    assert one(value, 8, device=1) == struct.pack("=Q", ADDRESS + 512)
+    assert one(CudaArray(0), 8, device=1) == bytes(8)
+    assert one(CudaArray(None), 8, device=1) == bytes(8)
+    assert checked == [(ADDRESS + 512, 1)]
     with pytest.raises(TypeError, match=r"CudaArray is passed as a pointer of 8 bytes, but the parameter has 4"):
         one(value, 4)
+    with pytest.raises(TypeError, match=r"the address that .*CudaArray has for its memory is no int"):
+        one(CudaArray("x"), 8)
 
 
-def test_array_of_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_array_of_another_device() -> None:
     """An array of another device would reach the kernel."""
-    refused = []
 
     class MismatchError(Exception):
         pass
 
-    def check(status: int) -> None:
-        refused.append(status)
-        raise MismatchError
+    def check_device(value: object, address: int, device: int) -> None:
+        raise MismatchError(address, device)
 
-    monkeypatch.setattr(_argtypes, "lib", types.SimpleNamespace(cch_pointer_check=lambda ptr: -8))
-    monkeypatch.setattr(_argtypes, "check", check)
-    with pytest.raises(MismatchError):
-        one(CudaArray(ADDRESS), 8)
-    assert refused == [-8]
+    _native.set_face("check_device", check_device)
+    try:
+        with pytest.raises(MismatchError) as caught:
+            one(CudaArray(ADDRESS), 8, device=1)
+    finally:
+        _native.set_face("check_device", _argtypes._check_device)
+    assert caught.value.args == (ADDRESS, 1)
 
 
 class DLTensor(ctypes.Structure):
@@ -318,20 +322,23 @@ class VersionedArray(DLPackArray):
 
 @pytest.mark.parametrize("cls", [DLPackArray, VersionedArray])
 @pytest.mark.parametrize(("device_type", "stream"), [(2, -1), (3, None), (13, -1)])
-def test_dlpack(cls: type[DLPackArray], device_type: int, stream: int | None, checked: list[int]) -> None:
+def test_dlpack(cls: type[DLPackArray], device_type: int, stream: int | None, checked: list[tuple[int, int]]) -> None:
     """A DLPack array would not arrive as its address, be synchronised with, or its capsule leak."""
     value = cls(device_type, byte_offset=256)
-    assert one(value, 8) == struct.pack("=Q", ADDRESS + 256)
+    assert one(value, 8, device=0) == struct.pack("=Q", ADDRESS + 256)
     assert value.freed == 1
     assert value.streams == [stream]
-    assert checked == [ADDRESS + 256]
-    assert one(cls(device_type, data=0), 8) == bytes(8)
+    assert checked == []
+    assert one(cls(device_type, byte_offset=256), 8, device=1) == struct.pack("=Q", ADDRESS + 256)
+    # Host and managed memory can be reached from everywhere.
+    assert checked == ([(ADDRESS + 256, 1)] if device_type == 2 else [])
+    assert one(cls(device_type, data=0), 8, device=1) == bytes(8)
     with pytest.raises(TypeError, match="is passed as a pointer of 8 bytes, but the parameter has 4"):
         one(value, 4)
     assert value.freed == 2
 
 
-def test_dlpack_that_cannot_be_read(checked: list[int]) -> None:
+def test_dlpack_that_cannot_be_read(checked: list[tuple[int, int]]) -> None:
     """What is no CUDA array, or a capsule that cannot be read, would reach the kernel as some address."""
 
     class Future(VersionedArray):
@@ -376,7 +383,7 @@ def test_host_arrays_are_refused_or_passed_by_value() -> None:
             one(vector_of_a_pointers_size, 8)
 
 
-def test_array_types_are_judged_by_value(checked: list[int]) -> None:
+def test_array_types_are_judged_by_value(checked: list[tuple[int, int]]) -> None:
     """A library with one class for host and device arrays would have all judged as the first one was."""
 
     class Tensor(DLPackArray):
@@ -390,5 +397,5 @@ def test_array_types_are_judged_by_value(checked: list[int]) -> None:
     for _ in range(2):
         with pytest.raises(TypeError, match="Tensor is in host memory"):
             one(host, 8)
-        assert one(device, 8) == struct.pack("=Q", ADDRESS)
-    assert checked == [ADDRESS] * 2
+        assert one(device, 8, device=0) == struct.pack("=Q", ADDRESS)
+    assert checked == [(ADDRESS, 0)] * 2

@@ -81,16 +81,17 @@ def test_stream_outlives_its_python_object(build: Build, run_on_driver: Callable
         f"""
         import ctypes
         import cudacore_handles as ch
-        from cudacore_handles._handle import address, hold
 
         shared = ctypes.CDLL({str(library)!r})
         shared.shared_take.argtypes = (ctypes.c_void_p,)
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
         device = ch.Device(0)
         device.set_current()
         before = ch.live_counts()
 
         stream = device.create_stream()
-        assert shared.shared_take(address(hold(stream))) == 0
+        assert shared.shared_take(pointer(stream.__cudacore_handle__(), b"cudacore_handles.stream")) == 0
         stream.close()
         del stream
         assert ch.live_counts()["stream"] == before["stream"] + 1
@@ -109,14 +110,15 @@ def test_stream_outlives_its_c_holder(build: Build, run_on_driver: Callable[...,
         f"""
         import ctypes
         import cudacore_handles as ch
-        from cudacore_handles._handle import address, hold
 
         shared = ctypes.CDLL({str(library)!r})
         shared.shared_take.argtypes = (ctypes.c_void_p,)
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
         device = ch.Device(0)
         device.set_current()
         stream = device.create_stream()
-        assert shared.shared_take(address(hold(stream))) == 0
+        assert shared.shared_take(pointer(stream.__cudacore_handle__(), b"cudacore_handles.stream")) == 0
         assert shared.shared_use() == 0
         shared.shared_give_back()
         stream.sync()

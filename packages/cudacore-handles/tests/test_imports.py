@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program imports that it does not need: the package cuda.bindings takes longer than all of a program's own work."""
+"""What a program imports that it does not need: cuda.bindings takes longer than all of a short program's own work."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ CCH_EXPORT int cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned w
 
 /**
  * 0 when a kernel of the current context can be given this pointer; CCH_EMISMATCH when it is memory of another
- * device, or not known to CUDA at all (cuPointerGetAttribute). @since 0.1
+ * device that this one has no access to, or not known to CUDA at all (cuPointerGetAttribute). @since 0.1
  */
 CCH_EXPORT int cch_pointer_check(CUdeviceptr ptr);
 

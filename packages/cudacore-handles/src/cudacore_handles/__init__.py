@@ -7,6 +7,7 @@ Importing this package loads neither the driver nor ``cuda.bindings``: that happ
 from __future__ import annotations
 
 from cudacore_handles._buffer import Buffer
+from cudacore_handles._capsule import from_capsule
 from cudacore_handles._cffi import lib as _lib
 from cudacore_handles._context import Context
 from cudacore_handles._device import ComputeCapability, Device
@@ -23,6 +24,7 @@ from cudacore_handles._memory import (
     LegacyPinnedMemoryResource,
     MemoryResource,
 )
+from cudacore_handles._native import api
 from cudacore_handles._object_code import ObjectCode
 from cudacore_handles._paths import get_include, get_library, get_pkgconfig_dir
 from cudacore_handles._simulated import find_simulated_driver as _find_simulated_driver
@@ -62,7 +64,9 @@ __all__ = [
     "Stream",
     "StreamOptions",
     "UnsupportedCodeError",
+    "api",
     "default_stream",
+    "from_capsule",
     "get_include",
     "get_library",
     "get_pkgconfig_dir",

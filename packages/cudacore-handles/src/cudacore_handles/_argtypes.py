@@ -14,12 +14,13 @@ from collections.abc import Callable
 from typing import Any
 
 from cudacore_handles import _native
-from cudacore_handles._cffi import lib
-from cudacore_handles._errors import check
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import check, last_error
 
 __all__ = ["resolve"]
 
-_Code = int | Callable[[Any, int], bytes | int]
+# What _native.register() takes: a code, a converter, an exchange API, or the paths to an array's address and device.
+_Code = int | Callable[[Any, int], bytes | int] | tuple[tuple[str, ...], tuple[str, ...] | None] | object
 
 _POINTER_SIZE = 8
 _ON_DEVICE = "copy it to the device and pass the array that is there"
@@ -33,14 +34,27 @@ _NUMPY_KINDS: dict[str, tuple[int, tuple[int, ...]]] = {
     "c": (_native.COMPLEX, (8, 16)),
 }
 
-# ctypes' format characters of numbers and addresses. Not: long double, strings, Python objects.
-_CTYPES_FORMATS = frozenset("?cbBhHiIlLqQfdP")
+# ctypes' format characters. Not: long double, strings, Python objects.
+_CTYPES_KINDS: dict[str, int] = {
+    "?": _native.BOOL,
+    **dict.fromkeys("bhilq", _native.SIGNED),
+    **dict.fromkeys("BHILQ", _native.UNSIGNED),
+    **dict.fromkeys("fd", _native.FLOAT),
+}
+
+# Arrays whose address and device are cheaper to have by attributes than by a protocol.
+_ARRAYS: dict[str, _Code] = {
+    "cupy.ndarray": (("data", "ptr"), ("data", "device_id")),
+    "numba.cuda.cudadrv.devicearray.DeviceNDArrayBase": (("device_ctypes_pointer", "value"), None),
+}
 
 # DLDeviceType of dlpack.h.
 _DLPACK_CPU = 1
 _DLPACK_CUDA = 2
 _DLPACK_CUDA_HOST = 3
 _DLPACK_CUDA_MANAGED = 13
+
+_ANY_DEVICE = -1
 
 
 def resolve(cls: type, value: Any) -> bool:
@@ -80,8 +94,13 @@ def _code(cls: type, value: Any) -> _Code | None:
     if hasattr(cls, "__int__") and any(base.startswith("cuda.bindings.") for base in bases):
         return _handle
     # Arrays before __index__: theirs reads a single element, from the device at that.
+    exchange_api = _exchange_api(cls)
+    if exchange_api is not None:
+        return exchange_api
+    for base in bases & _ARRAYS.keys():
+        return _ARRAYS[base]
     if _is_array(value):
-        return _array
+        return _native.ARRAY
     if hasattr(cls, "__index__"):
         return _native.SIGNED
     return None
@@ -99,13 +118,32 @@ def _numpy_code(dtype: Any) -> _Code | None:
 
 def _ctypes_code(cls: type, bases: set[str]) -> _Code | None:
     if "_ctypes._SimpleCData" in bases:
-        if cls._type_ not in _CTYPES_FORMATS:  # type: ignore[attr-defined]
-            return None
         # A type of the other byte order refers to its native twin.
-        return _exact_bytes if getattr(cls, f"__ctype_{sys.byteorder[0]}e__", cls) is cls else None
-    if bases & {"_ctypes.Structure", "_ctypes.Union", "_ctypes.Array", "_ctypes._Pointer"}:
-        return _exact_bytes
-    return None
+        if getattr(cls, f"__ctype_{sys.byteorder[0]}e__", cls) is not cls:
+            return None
+        letter: str = cls._type_  # type: ignore[attr-defined]
+        if letter in _CTYPES_KINDS:
+            from ctypes import sizeof
+
+            return _CTYPES_KINDS[letter] | sizeof(cls) << 8 | _native.HAS_VALUE
+        return {"c": _exact_bytes, "P": _ctypes_pointer}.get(letter)
+    if "_ctypes._Pointer" in bases:
+        return _ctypes_pointer
+    if hasattr(cls, "_swappedbytes_"):  # a struct of the other byte order
+        return None
+    return _exact_bytes if bases & {"_ctypes.Structure", "_ctypes.Union", "_ctypes.Array"} else None
+
+
+def _exchange_api(cls: type) -> object | None:
+    """Return the DLPack exchange API of a type, where it can be used."""
+    owner = next((base for base in cls.__mro__ if "__dlpack_c_exchange_api__" in vars(base)), None)
+    if owner is None:
+        return None
+    # A subclass that exports in a way of its own is not exported by the function of its base.
+    if any("__dlpack__" in vars(base) for base in cls.__mro__[: cls.__mro__.index(owner)]):
+        return None
+    api: object = cls.__dlpack_c_exchange_api__  # type: ignore[attr-defined]
+    return api if _native.is_exchange_api(api) else None
 
 
 def _is_pointer_code(code: _Code | None) -> bool:
@@ -124,10 +162,14 @@ def _is_array(value: Any) -> bool:
     return True
 
 
-# ---- converters: (value, size of the parameter in bytes) -> bytes of that size, or an int
+# ---- converters: (value, size of the parameter in bytes) -> bytes of that size, or an address as an int
 
 
 def _numpy_scalar(value: Any, size: int) -> bytes:
+    if not value.dtype.isnative:
+        import numpy as np
+
+        value = np.asarray(value).astype(value.dtype.newbyteorder("="))
     data: bytes = value.tobytes()
     return data
 
@@ -136,53 +178,69 @@ def _exact_bytes(value: Any, size: int) -> bytes:
     return memoryview(value).tobytes()
 
 
+def _ctypes_pointer(value: Any, size: int) -> bytes | int:
+    from ctypes import c_void_p, cast
+
+    if size != _POINTER_SIZE:
+        return _exact_bytes(value, size)  # which says what its size is
+    return cast(value, c_void_p).value or 0
+
+
 def _handle(value: Any, size: int) -> int:
     """Pack a handle of cuda.bindings: CUdeviceptr, a texture object, a graph's conditional handle."""
-    return _pointer(value, int(value), size)
+    if size != _POINTER_SIZE:
+        raise TypeError(f"{_name(value)} is passed as a pointer of {_POINTER_SIZE} bytes, but the parameter has {size}")
+    return int(value)
 
 
-def _array(value: Any, size: int) -> bytes | int:
-    """Pack an array on the device as its address, and one in host memory by value."""
-    interface = getattr(value, "__cuda_array_interface__", None)
-    if interface is not None:
-        return _checked_pointer(value, interface["data"][0], size)
+# ---- arrays that are not read in C
+
+
+def _read_array(value: Any, size: int) -> bytes | tuple[int, int, object]:
+    """Return the address of an array, its device and what keeps it; or the bytes of one in host memory."""
     if not hasattr(value, "__dlpack__"):
         return _host_data(value, size)
-    device_type = int(value.__dlpack_device__()[0])
+    device_type, device = (int(number) for number in value.__dlpack_device__())
     if device_type == _DLPACK_CPU:
         return _host_data(value, size)
     if device_type not in (_DLPACK_CUDA, _DLPACK_CUDA_HOST, _DLPACK_CUDA_MANAGED):
         raise TypeError(f"{_name(value)} is on a device that is not CUDA's (DLPack type {device_type}); {_ON_DEVICE}")
-    return _checked_pointer(value, _dlpack_address(value, device_type), size)
+    address, capsule = _dlpack_address(value, device_type)
+    return address, device if device_type == _DLPACK_CUDA else _ANY_DEVICE, capsule
 
 
-def _checked_pointer(value: Any, address: int, size: int) -> int:
-    pointer = _pointer(value, address, size)
-    if pointer:  # an empty array has no address
-        check(lib.cch_pointer_check(pointer))
-    return pointer
+def _check_device(value: object, address: int, device: int) -> None:
+    """Raise for memory that a device cannot reach."""
+    context = ffi.new("cch_context **")
+    check(lib.cch_context_primary(context, device))
+    there = ffi.gc(context[0], lib.cch_context_unref)
+    check(lib.cch_context_current(context))
+    here = ffi.gc(context[0], lib.cch_context_unref) if context[0] else ffi.NULL
+    check(lib.cch_context_set_current(there))
+    try:
+        status = lib.cch_pointer_check(address)
+        error = last_error(status) if status else None
+    finally:
+        check(lib.cch_context_set_current(here))
+    if error is not None:
+        error.hint = (
+            f"{_name(value)} is given to a launch on device {device}: copy it there, or give devices access to it"
+        )
+        raise error
 
 
-def _pointer(value: Any, address: int, size: int) -> int:
-    if size != _POINTER_SIZE:
-        raise TypeError(f"{_name(value)} is passed as a pointer of {_POINTER_SIZE} bytes, but the parameter has {size}")
-    return address
+def _dlpack_address(value: Any, device_type: int) -> tuple[int, object]:
+    """Return the address of an array's first element, and the capsule that it was exported in.
 
-
-def _dlpack_address(value: Any, device_type: int) -> int:
-    """Return the address of an array's first element.
-
-    The capsule is not consumed: dropping it, here, runs its deleter. The array itself stays alive, as the caller's
-    argument. Nothing is synchronized (stream -1): the order of the array's work and the launch is the caller's.
+    The capsule is not consumed: dropping it runs its deleter. Nothing is synchronized (stream -1): the order of the
+    array's work and the launch is the caller's.
     """
-    from cudacore_handles import _native
-
     stream = None if device_type == _DLPACK_CUDA_HOST else -1
     try:
         capsule = value.__dlpack__(stream=stream, max_version=(1, 0))
     except TypeError:  # a producer from before DLPack 1.0
         capsule = value.__dlpack__(stream=stream)
-    return _native.read_capsule(capsule)[0]
+    return _native.read_capsule(capsule)[0], capsule
 
 
 def _host_data(value: Any, size: int) -> bytes:
@@ -201,6 +259,8 @@ def _host_data(value: Any, size: int) -> bytes:
             raise TypeError(
                 f"{_name(value)} is in host memory; {_ON_DEVICE}, or pass its 8 bytes as bytes to give them by value"
             )
+        if any(order in view.format for order in ">!"):
+            raise TypeError(f"{_name(value)} is big-endian; convert it to native byte order first")
         if not view.c_contiguous:
             raise TypeError(f"{_name(value)} is not contiguous; pass a contiguous copy of it")
         return view.tobytes()
@@ -212,3 +272,5 @@ def _name(value: Any) -> str:
 
 
 _native.set_resolver(resolve)
+_native.set_face("read_array", _read_array)
+_native.set_face("check_device", _check_device)

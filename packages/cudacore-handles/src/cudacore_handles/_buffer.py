@@ -55,7 +55,7 @@ class Buffer(_native.BufferHandle):
         return f"<Buffer ptr={self._raw:#x} size={self.size}>"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Return a NumPy array of bytes, where the host can reach the memory; without it, NumPy would make an object."""
+        """Return a NumPy array of bytes, where the host can reach the memory."""
         import numpy as np
 
         if not self.is_host_accessible:
@@ -180,8 +180,8 @@ class Buffer(_native.BufferHandle):
 
         Between buffers the copy is ordered on the stream, and the host goes on. A copy to an array in host memory
         (NumPy's, or what has the buffer protocol, ``__array_interface__`` or DLPack) is done when this returns: the
-        host waits for the stream. A copy to an array of another library in device memory is ordered on the stream, behind
-        the producer's own work where DLPack tells of it; the array must live until it is done.
+        host waits for the stream. A copy to an array of another library in device memory is ordered on the stream,
+        behind the producer's own work where DLPack tells of it; the array must live until it is done.
 
         Parameters
         ----------

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _native
@@ -11,6 +12,7 @@ from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
 from cudacore_handles._errors import CUDAError, call_driver, check, raise_status
 from cudacore_handles._handle import adopt, hold
+from cudacore_handles._signature import ParamKind, kinds_of
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -23,11 +25,38 @@ if TYPE_CHECKING:
     from cudacore_handles._stream import IsStreamType, Stream
 
 
-class ParamInfo(NamedTuple):
-    """Where one parameter lies in a kernel's argument block: bytes."""
-
+class _Place(NamedTuple):
     offset: int
     size: int
+
+
+class ParamInfo(_Place):
+    """Describe one parameter of a kernel: a tuple of its offset and its size, with its kind.
+
+    Parameters
+    ----------
+    offset, size : int
+        Where it lies in the kernel's argument block: bytes.
+    kind : ParamKind, optional
+        What it takes, as far as that is known. Default unknown.
+    """
+
+    kind: ParamKind = ParamKind.UNKNOWN
+    """ParamKind: What it takes, as far as that is known."""
+
+    def __new__(cls, offset: int, size: int, kind: ParamKind = ParamKind.UNKNOWN) -> ParamInfo:
+        self = super().__new__(cls, offset, size)
+        self.kind = kind
+        return self
+
+    def __repr__(self) -> str:
+        return f"ParamInfo(offset={self.offset}, size={self.size}, kind={str(self.kind)!r})"
+
+
+# The numbers of the kinds: param_kind in native.h.
+_KINDS = (ParamKind.UNKNOWN, ParamKind.INT, ParamKind.UINT, ParamKind.BITS, ParamKind.BOOL, ParamKind.FLOAT,
+          ParamKind.BFLOAT, ParamKind.POINTER, ParamKind.ADDRESS, ParamKind.BYTES)  # fmt: skip
+_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 
 
 class Kernel(_native.KernelHandle):
@@ -37,7 +66,8 @@ class Kernel(_native.KernelHandle):
     are the same CUDA kernel.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_known")
+    _known: tuple[str | None, str | None]  # its lowered name, and its signature (see _signature.py)
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -51,10 +81,13 @@ class Kernel(_native.KernelHandle):
         return f"<Kernel {self._name or hex(self._raw)}>"
 
     @classmethod
-    def _init(cls, box: Any, name: str | None = None) -> Kernel:
+    def _init(
+        cls, box: Any, name: str | None = None, *, symbol: str | None = None, signature: str | None = None
+    ) -> Kernel:
         """Take over one reference to a ``cch_kernel``."""
         self = adopt(cls, box)
         self._name = name
+        self._known = (symbol, signature)
         return self
 
     @staticmethod
@@ -113,7 +146,10 @@ class Kernel(_native.KernelHandle):
         status = lib.cch_kernel_params(out, count, kernel, hold(context))
         if status:
             raise_status(status)
-        layout = self._layout = bytes(ffi.buffer(out[0], count[0] * ffi.sizeof("cch_param")))
+        params = out[0][0 : count[0]]
+        kinds = kinds_of(*self._known, [p.size for p in params])
+        numbers = [n for p, kind in zip(params, kinds, strict=True) for n in (p.offset, p.size, _NUMBERS[kind])]
+        layout = self._layout = struct.pack(f"={len(numbers)}I", *numbers)
         return layout
 
     def _allow_shared(self, nbytes: int, stream: Stream) -> None:
@@ -158,10 +194,13 @@ class Kernel(_native.KernelHandle):
 
     @property
     def arguments_info(self) -> list[ParamInfo]:
-        """list of ParamInfo: Offset and size of each parameter in bytes (cuKernelGetParamInfo)."""
+        """list of ParamInfo: Offset, size and kind of each parameter (cuKernelGetParamInfo).
+
+        Offsets and sizes are in bytes. Kinds are known of PTX, of what :class:`~cudacore_compile.Program` made, and of
+        kernels whose C++ name says them; of other ``extern "C"`` kernels they are unknown.
+        """
         layout = self._ask_layout(Device().context) if self._layout is None else self._layout
-        numbers = memoryview(layout).cast("I").tolist()
-        return [ParamInfo(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
+        return [ParamInfo(offset, size, _KINDS[kind]) for offset, size, kind in struct.iter_unpack("=3I", layout)]
 
     @property
     def handle(self) -> driver.CUkernel:

@@ -112,6 +112,23 @@ class DeviceMemoryResource(MemoryResource):
         self._pool = adopt(_native.Handle, out[0])
         self._keep_freed_memory()
 
+    @classmethod
+    def _init(cls, pool: _native.Handle) -> DeviceMemoryResource:
+        """Make one of a pool that somebody else made."""
+        self = cls.__new__(cls)
+        self._pool = pool
+        self._device_id = lib.cch_pool_device(hold(pool))
+        self._is_handle_owned = False
+        if self._device_id < 0:
+            raise TypeError("the pool is of host memory; a DeviceMemoryResource is made of a device's")
+        return self
+
+    def __cudacore_handle__(self) -> object:
+        """Return the pool for extension modules: a capsule with a reference of its own."""
+        if self.is_closed:
+            raise closed(self)
+        return self._pool.__cudacore_handle__()
+
     def __repr__(self) -> str:
         state = " closed" if self.is_closed else f" of device {self._device_id}"
         return f"<DeviceMemoryResource{state}>"

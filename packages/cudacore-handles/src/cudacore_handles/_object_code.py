@@ -8,10 +8,13 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import CUDAError, UnsupportedCodeError, call_driver, check, last_error
+from cudacore_handles._handle import adopt
 from cudacore_handles._kernel import Kernel
 from cudacore_handles._names import shorten, symbol_name
+from cudacore_handles._signature import ptx_signatures
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -40,11 +43,12 @@ class ObjectCode:
     without a GPU.
     """
 
-    __slots__ = ("__weakref__", "_box", "_code", "_code_type", "_name", "_symbol_mapping")
+    __slots__ = ("__weakref__", "_box", "_code", "_code_type", "_name", "_signatures", "_symbol_mapping")
     _box: Any  # None until loaded
     _code: bytes | str
     _code_type: str
     _name: str
+    _signatures: dict[str, str] | None  # of kernels, by lowered names (see _signature.py); None: not looked for yet
     _symbol_mapping: dict[str, str]
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -53,13 +57,17 @@ class ObjectCode:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._code, self._code_type, self._name, self._symbol_mapping)
+        return _rebuild, (self._code, self._code_type, self._name, self._symbol_mapping, self._signatures)
 
     def __repr__(self) -> str:
         handle = 0 if self._box is None else self._raw()
         name = f" name={shorten(repr(self._name))}" if self._name else ""
         code = f"path={shorten(repr(self._code))}" if isinstance(self._code, str) else f"bytes={len(self._code)}"
         return f"<ObjectCode handle={handle:#x} code_type={self._code_type!r}{name} {code}>"
+
+    def __cudacore_handle__(self) -> object:
+        """Return the library for extension modules, loaded: a capsule with a reference of its own."""
+        return adopt(_native.Handle, lib.cch_library_ref(self._box or self._load())).__cudacore_handle__()
 
     @classmethod
     def _init(
@@ -69,8 +77,12 @@ class ObjectCode:
         *,
         name: str = "",
         symbol_mapping: SymbolMapping | None = None,
+        signatures: dict[str, str] | None = None,
     ) -> ObjectCode:
-        """Make an ObjectCode of code in memory, or in a file when `code` is a path."""
+        """Make an ObjectCode of code in memory, or in a file when `code` is a path.
+
+        `signatures` are those of its kernels where the compiler knows them (:func:`._signature.ptx_signatures`).
+        """
         if isinstance(code, (bytearray, memoryview)):
             code = bytes(code)
         elif not isinstance(code, bytes):
@@ -93,6 +105,7 @@ class ObjectCode:
         self._code = code
         self._code_type = code_type
         self._name = name
+        self._signatures = signatures
         self._symbol_mapping = names
         return self
 
@@ -165,7 +178,7 @@ class ObjectCode:
         status = lib.cch_kernel_get(out, library, symbol.encode())
         if status:
             self._raise_not_loaded(status, name)
-        return Kernel._init(out[0], name)
+        return Kernel._init(out[0], name, symbol=symbol, signature=self._signature(symbol))
 
     def get_module(self) -> driver.CUmodule:
         """Return the code as a module of the current context, for ``cuda.bindings`` (cuLibraryGetModule)."""
@@ -188,6 +201,13 @@ class ObjectCode:
             if self._box is None:
                 self._box = box
             return self._box
+
+    def _signature(self, symbol: str) -> str | None:
+        """Return what is known of a kernel's parameters, from the code itself where that is PTX."""
+        if self._signatures is None:
+            is_ptx = self._code_type == "ptx"
+            self._signatures = ptx_signatures(self._read().decode("utf-8", "replace")) if is_ptx else {}
+        return self._signatures.get(symbol)
 
     def _raw(self) -> int:
         return int(ffi.cast("uintptr_t", lib.cch_library_raw(self._box)))
@@ -262,9 +282,15 @@ class ObjectCode:
         return driver.CUlibrary(self._raw())
 
 
-def _rebuild(code: bytes | str, code_type: str, name: str, symbol_mapping: dict[str, str]) -> ObjectCode:
+def _rebuild(
+    code: bytes | str,
+    code_type: str,
+    name: str,
+    symbol_mapping: dict[str, str],
+    signatures: dict[str, str] | None = None,
+) -> ObjectCode:
     """Unpickle."""
-    return ObjectCode._init(code, code_type, name=name, symbol_mapping=symbol_mapping)
+    return ObjectCode._init(code, code_type, name=name, symbol_mapping=symbol_mapping, signatures=signatures)
 
 
 def _kernel_names(library: driver.CUlibrary) -> list[str]:

@@ -6,78 +6,14 @@
  * thread, with the GIL or without. So a tensor holds a reference to its cch_deviceptr and nothing of Python, and its
  * deleter is plain C.
  */
+#include "dlpack.h"
 #include "native.h"
 
 #include <cudacore/deviceptr.h>
 #include <cudacore/process.h>
 
-#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-/* ---- DLPack's structures, by its specification (versions 1.x, and the unversioned structure of 0.x) ---- */
-
-enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_CUDA_MANAGED = 13 };
-enum { DL_INT = 0 };
-enum { DL_READ_ONLY = 1, DL_IS_COPIED = 2 };
-
-/* What is exported is the same in all of 1.x: minor versions add codes that it does not use. */
-enum { DL_MAJOR = 1, DL_MINOR = 0 };
-
-typedef struct dl_device {
-  int32_t type;
-  int32_t id;
-} dl_device;
-
-typedef struct dl_data_type {
-  uint8_t code;
-  uint8_t bits;
-  uint16_t lanes;
-} dl_data_type;
-
-typedef struct dl_tensor {
-  void *data;
-  dl_device device;
-  int32_t ndim;
-  dl_data_type dtype;
-  int64_t *shape;
-  int64_t *strides; /* in elements */
-  uint64_t byte_offset;
-} dl_tensor;
-
-typedef struct dl_managed_tensor {
-  dl_tensor tensor;
-  void *manager_ctx;
-  void (*deleter)(struct dl_managed_tensor *self);
-} dl_managed_tensor;
-
-typedef struct dl_managed_tensor_versioned {
-  struct {
-    uint32_t major;
-    uint32_t minor;
-  } version;
-  void *manager_ctx;
-  void (*deleter)(struct dl_managed_tensor_versioned *self);
-  uint64_t flags;
-  dl_tensor tensor;
-} dl_managed_tensor_versioned;
-
-static_assert(sizeof(dl_device) == 8 && sizeof(dl_data_type) == 4, "layout of DLDevice, DLDataType");
-static_assert(offsetof(dl_tensor, device) == sizeof(void *), "layout of DLTensor: device");
-static_assert(offsetof(dl_tensor, ndim) == sizeof(void *) + 8, "layout of DLTensor: ndim");
-static_assert(offsetof(dl_tensor, dtype) == sizeof(void *) + 12, "layout of DLTensor: dtype");
-static_assert(offsetof(dl_tensor, shape) == sizeof(void *) + 16, "layout of DLTensor: shape");
-static_assert(offsetof(dl_tensor, strides) == 2 * sizeof(void *) + 16, "layout of DLTensor: strides");
-static_assert(offsetof(dl_tensor, byte_offset) == 3 * sizeof(void *) + 16, "layout of DLTensor: byte_offset");
-static_assert(sizeof(dl_tensor) == 3 * sizeof(void *) + 24, "layout of DLTensor");
-static_assert(offsetof(dl_managed_tensor, manager_ctx) == sizeof(dl_tensor), "layout of DLManagedTensor");
-static_assert(sizeof(dl_managed_tensor) == sizeof(dl_tensor) + 2 * sizeof(void *), "layout of DLManagedTensor");
-static_assert(offsetof(dl_managed_tensor_versioned, manager_ctx) == 8,
-              "layout of DLManagedTensorVersioned: manager_ctx");
-static_assert(offsetof(dl_managed_tensor_versioned, flags) == 8 + 2 * sizeof(void *),
-              "layout of DLManagedTensorVersioned: flags");
-static_assert(offsetof(dl_managed_tensor_versioned, tensor) == 16 + 2 * sizeof(void *),
-              "layout of DLManagedTensorVersioned: tensor");
 
 static const char unversioned_name[] = "dltensor";
 static const char versioned_name[] = "dltensor_versioned";

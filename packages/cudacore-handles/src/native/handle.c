@@ -26,8 +26,7 @@ static uintptr_t raw_of(const void *box, int kind) {
   }
 }
 
-/* Gives back a box's reference where it may be the last: the driver may be entered, and wait. */
-static void let_go(void *box) {
+void box_let_go(void *box) {
   if (box == NULL)
     return;
   Py_BEGIN_ALLOW_THREADS;
@@ -39,7 +38,7 @@ PyObject *handle_make(const state *st, PyTypeObject *type, void *box) {
   allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   handle *self = (handle *)make(type, 0);
   if (self == NULL) {
-    let_go(box);
+    box_let_go(box);
     return NULL;
   }
   self->st = st;
@@ -71,7 +70,7 @@ void handle_close(handle *self) {
   if (box == NULL)
     return;
   self->box = NULL;
-  let_go(box);
+  box_let_go(box);
   owners_drain(self->st);
 }
 
@@ -84,7 +83,7 @@ void handle_dealloc(PyObject *object) {
   if (box != NULL) {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
-    let_go(box);
+    box_let_go(box);
     owners_drain(st);
     PyErr_Restore(kind, value, traceback);
   }
@@ -161,6 +160,9 @@ static PyMethodDef methods[] = {
      "_reference($self, /)\n--\n\nReturn the address of the box with a new reference."},
     {"_adopt", adopt, METH_O | METH_CLASS,
      "_adopt($type, address, /)\n--\n\nReturn a new object that takes over one reference to the box at the address."},
+    {"__cudacore_handle__", handle_capsule, METH_NOARGS,
+     "__cudacore_handle__($self, /)\n--\n\n"
+     "Return the handle for extension modules: a capsule with a reference of its own, named for its kind."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -41,7 +41,7 @@ static PyObject *launch_target(const state *st, target *t, int device, PyObject 
   if (block == NULL)
     PyErr_NoMemory();
   else
-    packed = pack_values(st, &params, given, block, &keep, device) == 0;
+    packed = pack_values(st, &params, given, block, &keep, device_to_check(device)) == 0;
   Py_BEGIN_ALLOW_THREADS;
   if (packed)
     status = cch_launch(t->stream, &t->config, t->kernel, block, (size_t)params.total);

@@ -106,26 +106,33 @@ static int execute(PyObject *module) {
   for (size_t i = 0; i < sizeof builtins / sizeof *builtins; ++i)
     if (types_store(st, (type_entry){.type = builtins[i].type, .kind = builtins[i].kind}) < 0)
       return -1;
-  const char *const names[KIND_PUBLIC_COUNT] = {"SIGNED", "UNSIGNED", "FLOAT", "COMPLEX", "BOOL", "POINTER"};
+  const char *const names[KIND_PUBLIC_COUNT] = {"SIGNED", "UNSIGNED", "FLOAT", "COMPLEX", "BOOL", "POINTER", "ARRAY"};
   for (int i = 0; i < KIND_PUBLIC_COUNT; ++i)
     if (PyModule_AddIntConstant(module, names[i], i) < 0)
       return -1;
+  if (PyModule_AddIntConstant(module, "HAS_VALUE", CODE_HAS_VALUE) < 0)
+    return -1;
   st->ptr_name = PyUnicode_InternFromString("_ptr");
+  st->value_name = PyUnicode_InternFromString("value");
+  st->interface_name = PyUnicode_InternFromString("__cuda_array_interface__");
+  st->data_name = PyUnicode_InternFromString("data");
   st->forget = PyObject_GetAttrString(module, "_forget");
   st->runtime = runtime_of_interpreter();
-  if (!st->ptr_name || !st->forget || !st->runtime)
+  if (!st->ptr_name || !st->value_name || !st->interface_name || !st->data_name || !st->forget || !st->runtime)
     return -1;
   if (add_handle_type(module, st) < 0 || add_event_type(module, st) < 0 || add_stream_type(module, st) < 0 ||
       add_buffer_type(module, st) < 0 || add_launch_types(module, st) < 0 || add_prepared_type(module, st) < 0)
     return -1;
-  return add_owner_functions(module) < 0 || add_dlpack_constants(module) < 0 ? -1 : 0;
+  if (add_api_capsule(module) < 0 || add_owner_functions(module) < 0)
+    return -1;
+  return add_dlpack_constants(module);
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg) {
   state *st = PyModule_GetState(module);
   for (size_t i = 0; st->table && i <= st->mask; ++i) {
     Py_VISIT(st->table[i].weak);
-    Py_VISIT(st->table[i].converter);
+    Py_VISIT(st->table[i].given);
   }
   Py_VISIT(st->resolver);
   Py_VISIT(st->forget);
@@ -147,7 +154,7 @@ static int clear(PyObject *module) {
     if (old.type)
       --st->used;
     Py_XDECREF(old.weak);
-    Py_XDECREF(old.converter);
+    Py_XDECREF(old.given);
   }
   Py_CLEAR(st->resolver);
   Py_CLEAR(st->forget);
@@ -161,6 +168,9 @@ static void release(void *module) {
   state *st = PyModule_GetState(module);
   /* What is needed as long as there are objects of the types: they keep the module. */
   Py_CLEAR(st->ptr_name);
+  Py_CLEAR(st->value_name);
+  Py_CLEAR(st->interface_name);
+  Py_CLEAR(st->data_name);
   Py_CLEAR(st->config_type);
   Py_CLEAR(st->kernel_type);
   Py_CLEAR(st->buffer_type);
@@ -189,10 +199,12 @@ static PyMethodDef methods[] = {
     {"fill", FASTCALL(fill), METH_FASTCALL, fill_doc},
     {"register", FASTCALL(types_register), METH_FASTCALL, register_doc},
     {"registered", types_registered, METH_O, registered_doc},
+    {"is_exchange_api", types_is_exchange_api, METH_O, is_exchange_api_doc},
     {"set_resolver", types_set_resolver, METH_O, set_resolver_doc},
     {"make_capsule", FASTCALL(make_capsule), METH_VARARGS | METH_KEYWORDS, make_capsule_doc},
     {"read_capsule", read_capsule, METH_O, read_capsule_doc},
     {"tensor_memory", tensor_memory, METH_O, tensor_memory_doc},
+    {"open_handle_capsule", open_handle_capsule, METH_O, open_handle_capsule_doc},
     {"_forget", types_forget, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

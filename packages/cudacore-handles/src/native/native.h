@@ -7,9 +7,11 @@
  * the work, and what must talk to CPython directly.
  *
  *   handle.c    the base class of all faces: one reference to a box
+ *   capsule.c   capsules with handles, for other extension modules
  *   runtime.c   Python objects that boxes own, and where they are released
  *   event.c, stream.c, buffer.c    the hot halves of those faces
  *   types.c, pack.c                Python values into a kernel's argument block
+ *   numbers.c, arrays.c            the values of each sort
  *   owners.c    what the packed values point into
  *   launch.c, prepared.c           launches, with the hot half of Kernel and LaunchConfig
  *   dlpack.c    DLPack tensors
@@ -25,11 +27,14 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "dlpack.h"
+
 #include <cudacore/cudacore.h>
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
   BLOCK_MAX = 65536,  /* bytes of the largest argument block; CUDA's own limit is below */
@@ -40,7 +45,7 @@ enum {
 
 /* ---- the module's state ---- */
 
-/* How the values of a type are packed. The first six are public, as module constants. */
+/* How the values of a type are packed. The first ones are public, as module constants. */
 typedef enum kind {
   KIND_SIGNED,
   KIND_UNSIGNED,
@@ -48,13 +53,19 @@ typedef enum kind {
   KIND_COMPLEX,
   KIND_BOOL,
   KIND_POINTER,
+  KIND_ARRAY, /* __cuda_array_interface__, or what the array functions make of it */
   KIND_PUBLIC_COUNT,
   KIND_CONVERTER = KIND_PUBLIC_COUNT,
+  KIND_EXCHANGE, /* DLPack's C exchange API */
+  KIND_PATHS,    /* attributes that have the address and the device */
   KIND_NONE,
   KIND_BYTES,
   KIND_BYTEARRAY,
   KIND_MEMORYVIEW,
 } kind;
+
+/* Flag of a code: a value's `value` is packed in its place. */
+#define CODE_HAS_VALUE 0x10000
 
 /*
  * One registered type. The registry does not keep types alive: `weak` is a weak reference whose callback drops the
@@ -63,9 +74,11 @@ typedef enum kind {
 typedef struct type_entry {
   const void *type; /* the key, borrowed; NULL: a free slot */
   PyObject *weak;
-  PyObject *converter; /* of KIND_CONVERTER */
+  PyObject *given;                          /* a converter, a capsule with an exchange API, or paths */
+  dl_tensor_from_object tensor_from_object; /* of KIND_EXCHANGE */
   kind kind;
   uint32_t itemsize; /* what the parameter must have; 0: any size that suits the kind */
+  bool has_value;
 } type_entry;
 
 /* What the Python half of the package tells this one, by set_face(): classes, and functions for what is not hot. */
@@ -83,7 +96,9 @@ typedef struct type_entry {
   X(config)            /* the class LaunchConfig */                                                                    \
   X(kernel)            /* the class Kernel */                                                                          \
   X(launch_checked)    /* launches what the fast path cannot, or says what is wrong with it */                         \
-  X(explain)           /* (status, config, kernel): raises for a launch that was refused */
+  X(explain)           /* (status, config, kernel): raises for a launch that was refused */                            \
+  X(read_array)        /* (array, size) -> what arrays.c cannot read itself, see there */                              \
+  X(check_device)      /* (value, address, device): raises for memory that the device cannot reach */
 
 typedef struct faces {
 #define FACE(name) PyObject *name;
@@ -102,7 +117,7 @@ typedef struct state {
   faces faces;
   runtime *runtime;
   PyTypeObject *handle_type, *event_type, *stream_type, *buffer_type, *kernel_type, *config_type;
-  PyObject *ptr_name; /* "_ptr", interned */
+  PyObject *ptr_name, *value_name, *interface_name, *data_name; /* of attributes, interned */
 } state;
 
 PyObject *set_face(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
@@ -141,6 +156,9 @@ PyObject *handle_make(const state *st, PyTypeObject *type, void *box);
 /* A new reference to the box of a face, which the caller knows to be a handle; NULL with an exception when closed. */
 void *handle_hold(PyObject *face);
 
+/* Gives back a box's reference where it may be the last: the driver may be entered, and wait. NULL does nothing. */
+void box_let_go(void *box);
+
 /* Closes a face: nothing when it is closed. Runs Python code: owners are released. */
 void handle_close(handle *self);
 
@@ -149,6 +167,16 @@ void handle_dealloc(PyObject *object);
 
 /* Whether an object is a face, of any kind. */
 bool is_handle(const state *st, PyObject *object);
+
+/* ---- capsule.c: handles for other extension modules ---- */
+
+/* __cudacore_handle__() of a face. */
+PyObject *handle_capsule(PyObject *face, PyObject *nothing);
+PyObject *open_handle_capsule(PyObject *module, PyObject *capsule);
+extern const char open_handle_capsule_doc[];
+
+/* Adds the capsule of the library's function table. */
+int add_api_capsule(PyObject *module);
 
 /* ---- runtime.c: Python objects that boxes own ---- */
 
@@ -212,9 +240,10 @@ type_entry *types_find(const state *st, const void *type);
 
 PyObject *types_register(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *types_registered(PyObject *module, PyObject *type);
+PyObject *types_is_exchange_api(PyObject *module, PyObject *object);
 PyObject *types_forget(PyObject *module, PyObject *weak);
 PyObject *types_set_resolver(PyObject *module, PyObject *resolver);
-extern const char register_doc[], registered_doc[], set_resolver_doc[];
+extern const char register_doc[], registered_doc[], is_exchange_api_doc[], set_resolver_doc[];
 
 /* ---- owners.c: what packed arguments point into ---- */
 
@@ -248,12 +277,40 @@ void owners_release(owners *self);
 
 /* ---- pack.c ---- */
 
-/* The parameters of a kernel: the bytes of an array of cch_param, from a bytes object. */
+/* What a parameter takes, as far as that is known. Numbers are those of _kernel.py. */
+typedef enum param_kind {
+  PARAM_UNKNOWN,
+  PARAM_INT,
+  PARAM_UINT,
+  PARAM_BITS, /* an integer whose sign is not known */
+  PARAM_BOOL,
+  PARAM_FLOAT,
+  PARAM_BFLOAT,
+  PARAM_POINTER,
+  PARAM_ADDRESS, /* a pointer, or an integer of 8 bytes */
+  PARAM_BYTES,
+  PARAM_KIND_COUNT
+} param_kind;
+
+/* One parameter of a kernel. */
+typedef struct param {
+  uint32_t offset, size;
+  uint32_t kind; /* param_kind */
+} param;
+
+/* The parameters of a kernel: an array of param, in a bytes object. */
 typedef struct layout {
   const char *data;
   Py_ssize_t count;
   uint64_t total; /* end of the last parameter */
+  bool addresses; /* all are of 8 bytes, one behind the other, and take any address */
 } layout;
+
+static inline param param_at(const layout *params, Py_ssize_t index) {
+  param p;
+  memcpy(&p, params->data + (size_t)index * sizeof p, sizeof p);
+  return p;
+}
 
 /* Raises an exception whose format has %U for the name of the value's type, and then two sizes; returns -1. */
 int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssize_t given, uint32_t size);
@@ -265,7 +322,7 @@ void name_argument(const state *st, Py_ssize_t index);
 PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 extern const char pack_doc[];
 
-/* Reads a bytes object; it must outlive the layout. -1 with an exception. */
+/* Checks a bytes object, which must outlive the layout. Not for every launch. -1 with an exception. */
 int read_layout(PyObject *object, layout *out);
 
 /* The arguments of a call: a C array, or, where `array` is NULL, a tuple (the limited API hides a tuple's array). */
@@ -277,14 +334,19 @@ typedef struct values {
 
 /*
  * Packs all values into `out`, which has room for the whole block, and adds to `keep` what they point into; -1 with an
- * exception, `keep` having what was added so far. `device` is the ordinal of the launch's device, -1 when it is not
- * known. Runs Python code.
+ * exception, `keep` having what was added so far. `device` is the ordinal of the launch's device, that
+ * memory is checked for; -1: it is not. Runs Python code.
  */
 int pack_values(const state *st, const layout *params, values given, unsigned char *out, owners *keep, int device);
 
 /* Packs one value over its parameter in `out`, as pack_values() does. */
 int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyObject *value, unsigned char *out,
                    owners *keep, int device);
+
+/* ---- arrays.c ---- */
+
+/* The device of a launch as pack_values() takes it: -1 where there is only one, and nothing to check. */
+int device_to_check(int device);
 
 /* ---- launch.c ---- */
 

@@ -71,7 +71,7 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   }
   self->st = st;
   self->target = t;
-  self->device = device_of_stream(t.stream);
+  self->device = device_to_check(device_of_stream(t.stream));
   self->layout_bytes = ((kernel *)given[2])->layout_bytes;
   Py_INCREF(self->layout_bytes);
   self->params = ((kernel *)given[2])->params;
@@ -218,8 +218,7 @@ static int prepared_set_item(PyObject *object, PyObject *key, PyObject *value) {
   owners_init(&added);
   int status = pack_parameter(self->st, &self->params, index, value, block, &added, self->device);
   if (status == 0) {
-    cch_param p;
-    memcpy(&p, self->params.data + (size_t)index * sizeof p, sizeof p);
+    param p = param_at(&self->params, index);
     /* Numbers in the place of numbers change nothing that is kept. */
     if (added.count != 0 || self->kept->owners.count != 0)
       status = replace_owners(self, index, &added);

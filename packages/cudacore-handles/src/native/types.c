@@ -35,7 +35,7 @@ int types_reserve(state *st, size_t slots) {
 int types_store(state *st, type_entry item) {
   if (2 * (st->used + 1) > st->mask + 1 && types_reserve(st, 2 * (st->mask + 1)) < 0) {
     Py_XDECREF(item.weak);
-    Py_XDECREF(item.converter);
+    Py_XDECREF(item.given);
     return -1;
   }
   type_entry *slot = types_find(st, item.type);
@@ -44,7 +44,7 @@ int types_store(state *st, type_entry item) {
   if (!old.type)
     ++st->used;
   Py_XDECREF(old.weak);
-  Py_XDECREF(old.converter);
+  Py_XDECREF(old.given);
   return 0;
 }
 
@@ -61,19 +61,19 @@ static void remove_slot(state *st, size_t hole) {
   st->table[hole] = (type_entry){0};
   --st->used;
   Py_XDECREF(old.weak);
-  Py_XDECREF(old.converter);
+  Py_XDECREF(old.given);
 }
 
 /* ---- telling the module about types ---- */
 
-/* Reads a code (kind | itemsize << 8) into an entry. */
+/* Reads a code (kind | itemsize << 8 | flags) into an entry. */
 static int read_code(PyObject *code, type_entry *out) {
   int overflow;
   long number = PyLong_AsLongAndOverflow(code, &overflow);
-  unsigned long itemsize = (unsigned long)number >> 8;
-  int valid = 0;
-  if (!overflow && number >= 0) {
-    int integral = itemsize == 0 || itemsize == 1 || itemsize == 2 || itemsize == 4 || itemsize == 8;
+  unsigned long itemsize = (unsigned long)number >> 8 & 0xFF;
+  bool has_value = (number & CODE_HAS_VALUE) != 0, valid = false;
+  if (!overflow && number >= 0 && number < 2l * CODE_HAS_VALUE) {
+    bool integral = itemsize == 0 || itemsize == 1 || itemsize == 2 || itemsize == 4 || itemsize == 8;
     switch (number & 0xFF) {
     case KIND_SIGNED:
     case KIND_UNSIGNED:
@@ -84,10 +84,13 @@ static int read_code(PyObject *code, type_entry *out) {
       valid = integral && itemsize != 1;
       break;
     case KIND_COMPLEX:
-      valid = itemsize == 0 || itemsize == 8 || itemsize == 16;
+      valid = (itemsize == 0 || itemsize == 8 || itemsize == 16) && !has_value;
       break;
     case KIND_POINTER:
-      valid = itemsize == 0 || itemsize == 8;
+      valid = (itemsize == 0 || itemsize == 8) && !has_value;
+      break;
+    case KIND_ARRAY:
+      valid = itemsize == 0 && !has_value;
       break;
     default:
       break;
@@ -100,11 +103,73 @@ static int read_code(PyObject *code, type_entry *out) {
   }
   out->kind = (kind)(number & 0xFF);
   out->itemsize = (uint32_t)itemsize;
+  out->has_value = has_value;
   return 0;
 }
 
-const char register_doc[] = "register(cls, code, /)\n--\n\n"
-                            "Tell how values of exactly this type are packed: a code, or a converter(value, size).";
+/* Finds in a chain of exchange APIs the one whose layout is known; false when there is none. */
+static bool read_exchange_api(PyObject *capsule, type_entry *out) {
+  const dl_exchange_api *api = PyCapsule_GetPointer(capsule, DL_EXCHANGE_API);
+  while (api && api->version.major > DL_MAJOR)
+    api = api->previous;
+  if (!api || api->version.major != DL_MAJOR || !api->tensor_from_object)
+    return false;
+  out->kind = KIND_EXCHANGE;
+  out->tensor_from_object = api->tensor_from_object;
+  return true;
+}
+
+static bool is_path(PyObject *names) {
+  if (!PyTuple_Check(names) || PyTuple_Size(names) == 0)
+    return false;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(names); i++)
+    if (!PyUnicode_Check(PyTuple_GetItem(names, i)))
+      return false;
+  return true;
+}
+
+/* Reads what a type is registered with, other than a code, into an entry; -1 with an exception. */
+static int read_given(PyObject *given, type_entry *out) {
+  if (PyCapsule_IsValid(given, DL_EXCHANGE_API)) {
+    if (read_exchange_api(given, out))
+      return 0;
+    PyErr_SetString(PyExc_ValueError, "the exchange API is of another DLPack, or makes no tensors on the stack");
+    return -1;
+  }
+  if (PyTuple_Check(given)) {
+    out->kind = KIND_PATHS;
+    if (PyTuple_Size(given) == 2 && is_path(PyTuple_GetItem(given, 0)) &&
+        (PyTuple_GetItem(given, 1) == Py_None || is_path(PyTuple_GetItem(given, 1))))
+      return 0;
+    PyErr_Format(PyExc_ValueError,
+                 "code must have the names of the attributes that lead to the address, and to the device or None, "
+                 "not %R",
+                 given);
+    return -1;
+  }
+  if (PyCallable_Check(given)) {
+    out->kind = KIND_CONVERTER;
+    return 0;
+  }
+  return raise_about(PyExc_TypeError, "code must be an int, a callable, paths or an exchange API, not '%U'", given, 0,
+                     0);
+}
+
+const char is_exchange_api_doc[] =
+    "is_exchange_api(object, /)\n--\n\n"
+    "Return whether an object is a capsule with an exchange API of DLPack that can be used.";
+
+PyObject *types_is_exchange_api(PyObject *module, PyObject *object) {
+  (void)module;
+  type_entry unused = {0};
+  return PyBool_FromLong(PyCapsule_IsValid(object, DL_EXCHANGE_API) && read_exchange_api(object, &unused));
+}
+
+const char register_doc[] =
+    "register(cls, code, /)\n--\n\n"
+    "Tell how values of exactly this type are packed: a code, a converter(value, size), a capsule with DLPack's "
+    "exchange\n"
+    "API, or a pair of names of attributes that lead to the address, and to the device (None: not known).";
 
 PyObject *types_register(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("register(cls, code)", count, 2) < 0)
@@ -119,21 +184,14 @@ PyObject *types_register(PyObject *module, PyObject *const *arguments, Py_ssize_
   if (known->type && !known->weak)
     return PyErr_Format(PyExc_ValueError, "%R is packed by the module itself and cannot be registered", type);
   type_entry item = {.type = type};
-  if (PyLong_Check(code)) {
-    if (read_code(code, &item) < 0)
-      return NULL;
-  } else if (PyCallable_Check(code)) {
-    item.kind = KIND_CONVERTER;
-  } else {
-    raise_about(PyExc_TypeError, "code must be an int or a callable, not '%U'", code, 0, 0);
+  if ((PyLong_Check(code) ? read_code(code, &item) : read_given(code, &item)) < 0)
     return NULL;
-  }
   item.weak = PyWeakref_NewRef(type, st->forget);
   if (!item.weak)
     return NULL;
-  if (item.kind == KIND_CONVERTER) {
+  if (!PyLong_Check(code)) {
     Py_INCREF(code);
-    item.converter = code;
+    item.given = code;
   }
   if (types_store(st, item) < 0)
     return NULL;
@@ -147,10 +205,11 @@ PyObject *types_registered(PyObject *module, PyObject *type) {
   const type_entry *found = types_find(PyModule_GetState(module), type);
   if (!found->type || !found->weak)
     Py_RETURN_NONE;
-  if (found->kind != KIND_CONVERTER)
-    return PyLong_FromUnsignedLong((unsigned long)found->kind | (unsigned long)found->itemsize << 8);
-  Py_INCREF(found->converter);
-  return found->converter;
+  if (!found->given)
+    return PyLong_FromUnsignedLong((unsigned long)found->kind | (unsigned long)found->itemsize << 8 |
+                                   (found->has_value ? CODE_HAS_VALUE : 0));
+  Py_INCREF(found->given);
+  return found->given;
 }
 
 /* The callback of the weak references: their type is about to be freed. */

@@ -103,6 +103,9 @@ using AllocationPtr = std::shared_ptr<Allocation>;
 
 const char *describe(const Allocation &allocation);
 
+/* Whether work of a context may use the memory. */
+bool may_access(const Context &context, const Allocation &allocation, bool write);
+
 /* All memory that CUDA knows. Functions are called with the state's lock held. */
 class Memory {
 public:

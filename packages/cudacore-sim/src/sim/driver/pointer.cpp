@@ -40,9 +40,14 @@ CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocat
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     put<unsigned>(data, on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
     break;
-  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-    put(data, address);
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: {
+    ContextPtr current = current_context();
+    bool reachable = current != nullptr && may_access(*current, allocation, false);
+    put<uint64_t>(data, reachable ? address : 0);
+    if (!reachable)
+      return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
     break;
+  }
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
     if (!allocation.host_accessible())
       return CUDA_ERROR_INVALID_VALUE;

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An extension module in C that takes a buffer and a stream of cudacore, and gives an event back. It is linked to
+ * nothing of cudacore: the functions are in the table that cudacore_handles.api holds.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cudacore/cudacore.h>
+
+static const cch_api *api;
+
+/* Raises what the last call on this thread has to say. */
+static PyObject *raise_last(void) {
+  cch_error error;
+  api->error_last(&error);
+  return PyErr_Format(PyExc_RuntimeError, "%s: %s: %s", error.operation, api->error_name(error.code), error.message);
+}
+
+/* A new reference to the handle of an object of cudacore; NULL with an exception. */
+static void *take(PyObject *object, const char *name) {
+  PyObject *capsule = PyObject_CallMethod(object, "__cudacore_handle__", NULL);
+  if (capsule == NULL)
+    return NULL;
+  void *handle = PyCapsule_GetPointer(capsule, name); /* which the capsule keeps alive, and only the capsule */
+  if (handle != NULL)
+    api->ref(handle);
+  Py_DECREF(capsule);
+  return handle;
+}
+
+static void drop(PyObject *capsule) { api->unref(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule))); }
+
+/* An object of cudacore that has a handle; takes over the reference. */
+static PyObject *give(void *handle, const char *name) {
+  PyObject *capsule = PyCapsule_New(handle, name, drop);
+  if (capsule == NULL) {
+    api->unref(handle);
+    return NULL;
+  }
+  PyObject *module = PyImport_ImportModule("cudacore_handles");
+  PyObject *object = module != NULL ? PyObject_CallMethod(module, "from_capsule", "O", capsule) : NULL;
+  Py_XDECREF(module);
+  Py_DECREF(capsule);
+  return object;
+}
+
+/* A new event of the stream's context; a default stream has none of its own, and means the current one. */
+static int make_event(cch_event **out, cch_stream *stream) {
+  cch_context *context = api->context_ref(api->stream_context(stream));
+  int status = context == NULL ? api->context_current(&context) : 0;
+  if (status == 0)
+    status = api->event_create(out, context, CCH_EVENT_DISABLE_TIMING);
+  api->context_unref(context);
+  return status;
+}
+
+/* The event is recorded behind the work. */
+static int fill_and_record(cch_event **out, cch_deviceptr *buffer, cch_stream *stream, unsigned value) {
+  cch_event *event;
+  int status = api->deviceptr_fill(buffer, value, 1, stream);
+  if (status == 0)
+    status = make_event(&event, stream);
+  if (status != 0)
+    return status;
+  status = api->event_record(event, stream);
+  if (status == 0)
+    *out = event;
+  else
+    api->event_unref(event);
+  return status;
+}
+
+static PyObject *fill(PyObject *module, PyObject *arguments) {
+  PyObject *buffer_object, *stream_object;
+  unsigned char value;
+  if (!PyArg_ParseTuple(arguments, "OOb:fill", &buffer_object, &stream_object, &value))
+    return NULL;
+  (void)module;
+  PyObject *result = NULL;
+  cch_deviceptr *buffer = take(buffer_object, "cudacore_handles.deviceptr");
+  cch_stream *stream = buffer != NULL ? take(stream_object, "cudacore_handles.stream") : NULL;
+  if (stream != NULL) {
+    cch_event *event;
+    int status;
+    /* From here on nobody can free either: not even close() in another thread, which may run now. */
+    Py_BEGIN_ALLOW_THREADS;
+    status = fill_and_record(&event, buffer, stream, value);
+    Py_END_ALLOW_THREADS;
+    result = status == 0 ? give(event, "cudacore_handles.event") : raise_last();
+  }
+  api->unref(stream);
+  api->unref(buffer);
+  return result;
+}
+
+static PyMethodDef methods[] = {
+    {"fill", fill, METH_VARARGS,
+     "fill(buffer, stream, value, /)\n--\n\nFill a buffer with a byte, and return an event behind that."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "filler", .m_size = -1, .m_methods = methods};
+
+PyMODINIT_FUNC PyInit_filler(void) {
+  api = PyCapsule_Import("cudacore_handles.api", 0);
+  if (api == NULL)
+    return NULL;
+  if (api->size < sizeof *api) { /* the functions that came later are missing */
+    PyErr_SetString(PyExc_ImportError, "filler needs a newer cudacore-handles than the one that is installed");
+    return NULL;
+  }
+  return PyModule_Create(&definition);
+}

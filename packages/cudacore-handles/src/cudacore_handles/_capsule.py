@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Handles that come from extension modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cudacore_handles import _native
+from cudacore_handles._buffer import Buffer
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._context import Context
+from cudacore_handles._event import Event
+from cudacore_handles._handle import address, adopt
+from cudacore_handles._kernel import Kernel
+from cudacore_handles._memory import DeviceMemoryResource
+from cudacore_handles._stream import Stream
+
+# By kind: what makes an object that takes over one reference to a box.
+_MAKERS: dict[str, Callable[[Any], Any]] = {
+    "context": lambda box: adopt(Context, box),
+    "stream": lambda box: adopt(Stream, box),
+    "event": lambda box: adopt(Event, box),
+    "kernel": lambda box: Kernel._init(box),
+    "deviceptr": lambda box: Buffer._adopt_memory(address(box), None, None),
+    "pool": lambda box: DeviceMemoryResource._init(adopt(_native.Handle, box)),
+}
+
+
+def from_capsule(capsule: object) -> Context | Stream | Event | Kernel | Buffer | DeviceMemoryResource:
+    """Make an object of a handle that an extension module gives.
+
+    The object has a reference of its own: it does not need the capsule.
+
+    Parameters
+    ----------
+    capsule : capsule
+        A handle as ``__cudacore_handle__()`` gives it: a capsule that is named for its kind, such as
+        ``"cudacore_handles.stream"``, and holds a ``cch_stream *``.
+
+    Raises
+    ------
+    TypeError
+        When it is something else, or a handle of a kind that no class here is made of: an :class:`ObjectCode` is made
+        of code, not of a library that is loaded.
+    """
+    kind, box = _native.open_handle_capsule(capsule)
+    if kind not in _MAKERS:
+        raise TypeError(f"capsule holds a {kind}, of which no object is made; it can hold: {', '.join(_MAKERS)}")
+    return _MAKERS[kind](lib.cch_ref(ffi.cast("void *", box)))

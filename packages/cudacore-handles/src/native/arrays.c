@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packing what has its memory elsewhere: buffers and the arrays of other libraries, as addresses.
+ *
+ * The address and what keeps it alive are taken at the same moment. Where there are several devices, the memory's is
+ * compared with that of the launch; only when they differ is the driver asked whether one can reach the other.
+ */
+#include "pack.h"
+
+#include <stdatomic.h>
+
+int device_to_check(int device) {
+  static atomic_int known; /* the number of devices, which stays what it is */
+  int count = atomic_load_explicit(&known, memory_order_relaxed);
+  if (count == 0 && cch_device_count(&count) == 0)
+    atomic_store_explicit(&known, count, memory_order_relaxed);
+  return count > 1 ? device : -1;
+}
+
+int check_takes_address(const destination *to, PyObject *value) {
+  bool takes_one;
+  switch (to->kind) {
+  case PARAM_FLOAT:
+  case PARAM_BFLOAT:
+  case PARAM_BOOL:
+    takes_one = false;
+    break;
+  default:
+    takes_one = to->size == 8;
+  }
+  if (takes_one)
+    return 0;
+  if (to->kind == PARAM_UNKNOWN)
+    return raise_about(PyExc_TypeError, "%U is passed as a pointer of %zd bytes, but the parameter has %u", value, 8,
+                       to->size);
+  PyObject *format =
+      PyUnicode_FromFormat("%%U is passed as a pointer of %%zd bytes, but the parameter of %%u is %s", takes(to));
+  if (format)
+    raise_about(PyExc_TypeError, PyUnicode_AsUTF8AndSize(format, NULL), value, 8, to->size);
+  Py_XDECREF(format);
+  return -1;
+}
+
+static void store(const destination *to, uint64_t address) { memcpy(to->out, &address, sizeof address); }
+
+int pack_null(const destination *to) {
+  bool takes_null = to->size == 8;
+  switch (to->kind) {
+  case PARAM_UNKNOWN:
+  case PARAM_POINTER:
+  case PARAM_ADDRESS:
+  case PARAM_BYTES:
+    break;
+  default:
+    takes_null = false;
+  }
+  if (!takes_null) {
+    if (to->kind == PARAM_UNKNOWN)
+      PyErr_Format(PyExc_TypeError, "None is a null pointer of 8 bytes, but the parameter has %u", to->size);
+    else
+      PyErr_Format(PyExc_TypeError, "None is a null pointer of 8 bytes, but the parameter of %u is %s", to->size,
+                   takes(to));
+    return -1;
+  }
+  store(to, 0);
+  return 0;
+}
+
+/* Keeps an object, and what else it gave out (may be NULL; taken over), for as long as the arguments are. */
+static int keep(const destination *to, PyObject *object, PyObject *more) {
+  Py_INCREF(object);
+  if (owners_add(to->keep, to->index, NULL, object) < 0) {
+    Py_XDECREF(more);
+    return -1;
+  }
+  return more ? owners_add(to->keep, to->index, NULL, more) : 0;
+}
+
+/* Stores the address of memory that is kept already, having compared its device. Runs Python code then. */
+static int store_checked(const destination *to, PyObject *value, uint64_t address, int device) {
+  store(to, address);
+  /* An empty array has no address, and no memory that could be anywhere. */
+  if (device == to->device || device == DEVICE_ANY || to->device < 0 || address == 0)
+    return 0;
+  PyObject *result =
+      PyObject_CallFunction(to->st->faces.check_device, "OKi", value, (unsigned long long)address, to->device);
+  Py_XDECREF(result);
+  return result ? 0 : -1;
+}
+
+/* Reads an int that is an address; -1 with an exception. */
+static int read_address(PyObject *number, PyObject *value, uint64_t *out) {
+  if (number == Py_None) {
+    *out = 0;
+    return 0;
+  }
+  if (!PyLong_Check(number))
+    return raise_about(PyExc_TypeError, "the address that %U has for its memory is no int", value, 0, 0);
+  unsigned long long address = PyLong_AsUnsignedLongLong(number);
+  if (address == (unsigned long long)-1 && PyErr_Occurred())
+    return -1;
+  *out = address;
+  return 0;
+}
+
+/* ---- buffers ---- */
+
+/* The device whose memory a box has, as far as the box knows. */
+static int device_of_memory(const cch_deviceptr *box) {
+  const cch_pool *pool = cch_deviceptr_pool(box);
+  if (pool)
+    return cch_pool_device(pool); /* -1 of a pool of host memory: DEVICE_ANY */
+  const cch_context *context = cch_deviceptr_context(box);
+  return context ? cch_context_device(context) : DEVICE_UNKNOWN;
+}
+
+/* An object of another class that was registered for its attribute `_ptr`. */
+static int pack_foreign_buffer(const destination *to, PyObject *value) {
+  PyObject *address = PyObject_GetAttr(value, to->st->ptr_name);
+  if (!address)
+    return -1;
+  int status;
+  uint64_t number = 0;
+  if (PyLong_Check(address))
+    status = read_address(address, value, &number);
+  else if (address == Py_None)
+    status = raise_about(PyExc_ValueError, "%U is closed", value, 0, 0);
+  else
+    status = raise_about(PyExc_TypeError, "%U has no integer address in _ptr", value, 0, 0);
+  Py_DECREF(address);
+  if (status < 0 || keep(to, value, NULL) < 0)
+    return -1;
+  store(to, number);
+  return 0;
+}
+
+int pack_buffer(const destination *to, PyObject *value) {
+  if (!PyType_IsSubtype(Py_TYPE(value), to->st->buffer_type))
+    return pack_foreign_buffer(to, value);
+  cch_deviceptr *box = handle_hold(value);
+  if (!box)
+    return -1;
+  int device = device_of_memory(box);
+  Py_INCREF(value);
+  if (owners_add(to->keep, to->index, box, value) < 0)
+    return -1;
+  return store_checked(to, value, ((handle *)value)->raw, device);
+}
+
+/* ---- arrays ---- */
+
+/*
+ * Asks Python: the array can be on the host and passed by value, or be a DLPack producer without the C interface. What
+ * comes back is bytes, or the address, the device (-1: any, -2: unknown), and an object to keep.
+ */
+static int pack_with_python(const destination *to, PyObject *value) {
+  PyObject *result = PyObject_CallFunction(to->st->faces.read_array, "OI", value, to->size);
+  if (!result)
+    return -1;
+  int status = -1;
+  if (PyBytes_Check(result)) { /* by value */
+    if ((uint64_t)PyBytes_Size(result) != to->size) {
+      status = raise_size_mismatch(to, value, PyBytes_Size(result));
+    } else {
+      memcpy(to->out, PyBytes_AsString(result), to->size);
+      status = 0;
+    }
+  } else {
+    unsigned long long address;
+    int device;
+    PyObject *more;
+    if (PyArg_ParseTuple(result, "KiO:read_array", &address, &device, &more) && check_takes_address(to, value) == 0) {
+      Py_INCREF(more);
+      if (keep(to, value, more) == 0)
+        status = store_checked(to, value, address, device);
+    }
+  }
+  /* A capsule's destructor can be anybody's. */
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback);
+  Py_DECREF(result);
+  PyErr_Restore(type, error, traceback);
+  return status;
+}
+
+static int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object read) {
+  dl_tensor tensor;
+  if (read(value, &tensor) != 0) {
+    if (!PyErr_Occurred())
+      raise_about(PyExc_BufferError, "%U cannot be exported by DLPack", value, 0, 0);
+    return -1;
+  }
+  int device;
+  switch (tensor.device.type) {
+  case DL_CUDA:
+    device = tensor.device.id;
+    break;
+  case DL_CUDA_HOST:
+  case DL_CUDA_MANAGED:
+    device = DEVICE_ANY;
+    break;
+  default:
+    return pack_with_python(to, value);
+  }
+  if (check_takes_address(to, value) < 0 || keep(to, value, NULL) < 0)
+    return -1;
+  return store_checked(to, value, (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset, device);
+}
+
+/* Follows attributes from an object; NULL with an exception. */
+static PyObject *follow(PyObject *object, PyObject *names) {
+  Py_INCREF(object);
+  Py_ssize_t count = PyTuple_Size(names);
+  for (Py_ssize_t i = 0; i < count && object; i++) {
+    PyObject *next = PyObject_GetAttr(object, PyTuple_GetItem(names, i));
+    Py_DECREF(object);
+    object = next;
+  }
+  return object;
+}
+
+/* `paths` is a tuple: names of attributes that lead to the address, and those that lead to the device, or None. */
+static int pack_by_paths(const destination *to, PyObject *value, PyObject *paths) {
+  uint64_t address = 0;
+  int device = DEVICE_UNKNOWN;
+  PyObject *number = follow(value, PyTuple_GetItem(paths, 0));
+  int status = number ? read_address(number, value, &address) : -1;
+  Py_XDECREF(number);
+  PyObject *names = PyTuple_GetItem(paths, 1);
+  if (status == 0 && names != Py_None && to->device >= 0) {
+    number = follow(value, names);
+    device = number ? (int)PyLong_AsLong(number) : -1;
+    Py_XDECREF(number);
+    if (PyErr_Occurred())
+      status = -1;
+  }
+  if (status < 0 || keep(to, value, NULL) < 0)
+    return -1;
+  return store_checked(to, value, address, device);
+}
+
+/* The value of an array's __cuda_array_interface__ is a dict whose "data" begins with the address. */
+static int pack_interface(const destination *to, PyObject *value, PyObject *interface) {
+  uint64_t address;
+  PyObject *data = PyObject_GetItem(interface, to->st->data_name);
+  PyObject *number = data ? PySequence_GetItem(data, 0) : NULL;
+  int status = number ? read_address(number, value, &address) : -1;
+  Py_XDECREF(number);
+  Py_XDECREF(data);
+  if (status < 0 || keep(to, value, NULL) < 0)
+    return -1;
+  return store_checked(to, value, address, DEVICE_UNKNOWN);
+}
+
+int pack_array(const destination *to, PyObject *value, const type_entry *how) {
+  PyObject *given = how->given;
+  int status;
+  if (how->kind == KIND_EXCHANGE)
+    return pack_exchanged(to, value, how->tensor_from_object);
+  if (how->kind == KIND_PATHS) {
+    if (check_takes_address(to, value) < 0)
+      return -1;
+    Py_INCREF(given); /* the type may be registered anew meanwhile */
+    status = pack_by_paths(to, value, given);
+    Py_DECREF(given);
+    return status;
+  }
+  PyObject *interface = PyObject_GetAttr(value, to->st->interface_name);
+  if (interface) {
+    status = check_takes_address(to, value) < 0 ? -1 : pack_interface(to, value, interface);
+    Py_DECREF(interface);
+    return status;
+  }
+  if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+    return -1;
+  PyErr_Clear();
+  return pack_with_python(to, value);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_NATIVE_PACK_H
+#define CUDACORE_NATIVE_PACK_H
+
+/* What pack.c shares with numbers.c and arrays.c. */
+
+#include "native.h"
+
+/* Where one value goes. */
+typedef struct destination {
+  const state *st;
+  unsigned char *out;
+  uint32_t size;
+  uint32_t kind; /* param_kind */
+  Py_ssize_t index;
+  owners *keep;
+  int device; /* of the launch; -1: not known */
+} destination;
+
+/* "a signed integer", ...: what a parameter takes. */
+const char *takes(const destination *to);
+
+int raise_size_mismatch(const destination *to, PyObject *value, Py_ssize_t given);
+
+/* ---- numbers.c: each packs one value; -1 with an exception ---- */
+
+int pack_int(const destination *to, PyObject *value); /* an int, or a subclass of it */
+int pack_double(const destination *to, double number);
+
+/* Values of registered types. Run Python code. */
+int pack_integer_like(const destination *to, PyObject *value, const type_entry *how);
+int pack_float_like(const destination *to, PyObject *value, const type_entry *how);
+int pack_complex_like(const destination *to, PyObject *value);
+int pack_bool_like(const destination *to, PyObject *value);
+
+/* Whether a scalar that has a size of its own is of the parameter's sort, and so must have its size. */
+bool same_sort(const destination *to, const type_entry *how);
+
+/* ---- arrays.c: addresses of memory. Run Python code ---- */
+
+enum { DEVICE_ANY = -1, DEVICE_UNKNOWN = -2 };
+
+/* Whether the parameter takes an address at all; -1 with an exception when it does not. */
+int check_takes_address(const destination *to, PyObject *value);
+int pack_null(const destination *to);
+int pack_buffer(const destination *to, PyObject *value);
+int pack_array(const destination *to, PyObject *value, const type_entry *how);
+
+#endif
