@@ -46,7 +46,7 @@ def test_priorities(device: ch.Device) -> None:
     for priority in range(highest, lowest + 1):
         assert device.create_stream(options=ch.StreamOptions(priority=priority)).priority == priority
     for priority in (highest - 1, lowest + 1):
-        with pytest.raises(ValueError, match=f"priority is {priority}; this device takes {highest} to {lowest}"):
+        with pytest.raises(ValueError, match=rf"priority={priority} is out of range \[{highest}, {lowest}\]"):
             device.create_stream(options=ch.StreamOptions(priority=priority))
 
 

@@ -20,6 +20,17 @@ ALIKE = [line for line in LINES if "  ## " not in line]
 
 # What programs match of messages: their openings.
 OPENINGS = {
+    "type(ctx)()": "Context objects cannot be instantiated directly",
+    "core.Stream()": "Stream objects cannot be instantiated directly",
+    "core.Event()": "Event objects cannot be instantiated directly",
+    "core.Buffer()": "Buffer objects cannot be instantiated directly",
+    "core.Kernel()": "Kernel objects cannot be instantiated directly",
+    "dev.allocate(16, stream=None)": "stream is required and must not be None",
+    "dev.allocate(16, stream=3)": "Stream or GraphBuilder expected, got int",
+    "b.copy_to(small, stream=s)": "buffer sizes mismatch between src and dst (sizes are: src=64, dst=8)",
+    'b.fill(b"abc", stream=s)': "value must be 1, 2, or 4 bytes, got 3",
+    'dev.allocate(7, stream=s).fill(b"ab", stream=s)': "buffer size (7) must be divisible by 2",
+    "core.Buffer.from_handle(b.handle, 16, mr=mymr, owner=b)": "owner and memory resource cannot be both specified",
     "core.ObjectCode()": "ObjectCode objects cannot be instantiated directly",
     "cs.sync()": "Stream has been closed",
     "ce.sync()": "Event has been closed",
