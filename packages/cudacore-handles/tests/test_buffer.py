@@ -49,7 +49,7 @@ def test_properties(device: ch.Device, buffer: ch.Buffer) -> None:
     assert buffer.size == 64
     assert type(buffer.handle) is int
     assert buffer.handle > 0
-    assert repr(buffer) == f"<Buffer of 64 bytes at {buffer.handle:#x}>"
+    assert repr(buffer) == f"<Buffer ptr={buffer.handle:#x} size=64>"
     assert buffer.memory_resource is device.memory_resource
     assert buffer.owner is None
     assert (buffer.device_id, buffer.is_mapped, buffer.is_managed) == (0, False, False)
@@ -88,7 +88,7 @@ def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
     buffer.close()
     buffer.close(stream)
     assert buffer.is_closed
-    assert (buffer.handle, buffer.size) == (0, 64)
+    assert (buffer.handle, buffer.size) == (0, 0)
     assert repr(buffer) == "<Buffer closed>"
     assert buffer != other
     assert buffer == buffer  # noqa: PLR0124
