@@ -87,6 +87,22 @@ int cch_stream_priority(int *out, cch_stream *stream) {
   return status != 0 ? status : CCH__CALL(cuStreamGetPriority, (stream->raw, out));
 }
 
+int cch_stream_is_capturing(int *out, cch_stream *stream) {
+  int status = cch__usable(stream, __func__);
+  if (status != 0)
+    return status;
+  cch__current current;
+  status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  CUstreamCaptureStatus capture;
+  status = CCH__CALL(cuStreamIsCapturing, (stream->raw, &capture));
+  cch__current_leave(&current);
+  if (status == 0)
+    *out = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+  return status;
+}
+
 int cch_stream_query(cch_stream *stream) {
   int status = cch__usable(stream, __func__);
   return status != 0 ? status : CCH__CALL(cuStreamQuery, (stream->raw));

@@ -173,6 +173,7 @@ typedef struct cch_api {
   int (*pool_alloc_type)(const cch_pool *pool);
   cch_stream *(*deviceptr_stream_ref)(cch_deviceptr *ptr);
   const void *(*deviceptr_backing)(const cch_deviceptr *ptr);
+  int (*stream_is_capturing)(int *out, cch_stream *stream);
 } cch_api;
 
 /**

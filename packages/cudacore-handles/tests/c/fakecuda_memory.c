@@ -357,11 +357,16 @@ CUresult pointer_attribute(void *out, CUpointer_attribute attribute, CUdeviceptr
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     *(unsigned *)out = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
     break;
-  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: /* no device has access to another's memory here */
-    if (!host && depth && stack[depth - 1]->u.ctx.device != (context ? context->u.ctx.device : pool->u.pool.device))
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: { /* no device has access to another's memory */
+    object *current;
+    CUresult status = current_context(&current);
+    if (status != CUDA_SUCCESS)
+      return status;
+    if (!host && current->u.ctx.device != (context ? context->u.ctx.device : pool->u.pool.device))
       return CUDA_ERROR_INVALID_VALUE;
     *(CUdeviceptr *)out = ptr;
     break;
+  }
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
     if (!host)
       return CUDA_ERROR_INVALID_VALUE;
