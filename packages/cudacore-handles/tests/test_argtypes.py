@@ -13,6 +13,7 @@ import pytest
 
 from cudacore_handles import _argtypes, _native
 
+INT, UINT, FLOAT, POINTER = 1, 2, 5, 7  # param_kind of native.h
 ADDRESS = 0x7F12_3456_7800
 
 
@@ -191,6 +192,66 @@ def test_cuda_bindings_handles() -> None:
         one(driver.CUdeviceptr(ADDRESS), 4)
 
 
+@pytest.mark.parametrize("value", [np.int32(3), np.uint64(3), np.float16(3), np.float64(3), np.bool_(True)])
+def test_numpy_scalars_by_kind(value: Any) -> None:
+    """np.int32(3) given to a `float` would arrive as its bits."""
+    number = value.item()
+    if not isinstance(value, np.floating):
+        assert one(value, 4, FLOAT) == struct.pack("=f", number)
+        assert one(value, 8, FLOAT) == struct.pack("=d", number)
+    if not isinstance(value, np.integer):
+        assert one(value, 4, INT) == struct.pack("=i", int(number))
+        assert one(value, 8, UINT) == struct.pack("=Q", int(number))
+    else:
+        assert one(value, value.itemsize, INT) == one(value, value.itemsize, UINT) == value.tobytes()
+
+
+@pytest.mark.parametrize(
+    "value", [ctypes.c_int8(3), ctypes.c_uint64(3), ctypes.c_float(3), ctypes.c_double(3), ctypes.c_bool(True)]
+)
+def test_ctypes_scalars_by_kind(value: Any) -> None:
+    """ctypes.c_int(3) given to a `float` would arrive as its bits."""
+    number, size = value.value, ctypes.sizeof(value)
+    if isinstance(value, (ctypes.c_float, ctypes.c_double)):
+        assert one(value, size, FLOAT) == bytes(value)
+        assert one(value, 4, INT) == struct.pack("=i", 3)
+        with pytest.raises(TypeError, match="2.5 is not an integer"):
+            one(type(value)(2.5), 4, INT)
+    else:
+        assert one(value, 4, FLOAT) == struct.pack("=f", number)
+        assert one(value, size, UINT) == bytes(value)
+
+
+@pytest.mark.parametrize("value", [ctypes.c_void_p(ADDRESS), ctypes.cast(ADDRESS, ctypes.POINTER(ctypes.c_double))])
+def test_ctypes_pointers_are_no_numbers(value: Any) -> None:
+    """A host address given to a `double` would arrive as its bits."""
+    assert one(value, 8, POINTER) == struct.pack("=Q", ADDRESS)
+    with pytest.raises(TypeError, match="is passed as a pointer of 8 bytes, but the parameter of 8 is a floating"):
+        one(value, 8, FLOAT)
+    assert one(type(value)(), 8, POINTER) == bytes(8)
+
+
+def test_numpy_values_of_the_other_byte_order() -> None:
+    """A big-endian structured scalar, or array passed by value, would arrive with its bytes swapped."""
+    native = np.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")])
+    swapped = native.astype(native.dtype.newbyteorder(">"))
+    assert not swapped[0].dtype.isnative
+    assert one(swapped[0], 12) == one(native[0], 12) == native.tobytes()
+    with pytest.raises(TypeError, match=r"numpy\.ndarray is big-endian; convert it"):
+        one(np.array([1, 2, 3], dtype=">f4"), 12)
+    assert one(np.dtype(">i4").type(3), 4) == struct.pack("=i", 3)
+
+
+def test_ctypes_structs_of_the_other_byte_order() -> None:
+    """The members of a struct would arrive with their bytes swapped."""
+
+    class Pair(ctypes.BigEndianStructure):
+        _fields_ = (("a", ctypes.c_int32), ("b", ctypes.c_int32))
+
+    with pytest.raises(TypeError, match="cannot pass a '.*Pair'"):
+        one(Pair(1, 2), 8)
+
+
 # ---- arrays
 
 
@@ -338,6 +399,179 @@ def test_dlpack(cls: type[DLPackArray], device_type: int, stream: int | None, ch
     assert value.freed == 2
 
 
+def test_capsule_is_kept_with_the_argument() -> None:
+    """What a producer exports would be freed while the launch is prepared."""
+    later = []
+
+    class Later:
+        def __index__(self) -> int:
+            later.append(value.freed)
+            return 1
+
+    value = DLPackArray()
+    _native.pack(struct.pack("=6I", 0, 8, 0, 8, 8, 0), (value, Later()))
+    assert later == [0]
+    assert value.freed == 1
+
+
+# ---- DLPack's exchange API
+
+_EXPORT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
+
+
+class ExchangeAPI(ctypes.Structure):
+    """DLPackExchangeAPI of dlpack.h."""
+
+
+ExchangeAPI._fields_ = (
+    ("major", ctypes.c_uint32),
+    ("minor", ctypes.c_uint32),
+    ("previous", ctypes.POINTER(ExchangeAPI)),
+    ("managed_tensor_allocator", ctypes.c_void_p),
+    ("managed_tensor_from_py_object_no_sync", ctypes.c_void_p),
+    ("managed_tensor_to_py_object_no_sync", ctypes.c_void_p),
+    ("dltensor_from_py_object_no_sync", _EXPORT),
+    ("current_work_stream", ctypes.c_void_p),
+)
+
+
+def exchange_capsule(api: ExchangeAPI) -> Any:
+    return _new_capsule(ctypes.addressof(api), b"dlpack_exchange_api", ctypes.cast(None, _DESTRUCTOR))
+
+
+@_EXPORT
+def _export(value: Any, out: Any) -> int:
+    out[0] = value.tensor
+    return 0
+
+
+EXPORTS = ExchangeAPI(major=1, minor=3, dltensor_from_py_object_no_sync=_export)
+
+
+class Tensor:
+    """An array of a library with an exchange API, as PyTorch is."""
+
+    __dlpack_c_exchange_api__ = exchange_capsule(EXPORTS)
+
+    def __init__(self, device_type: int = 2, device_id: int = 0, data: int = ADDRESS, byte_offset: int = 0) -> None:
+        self.tensor = DLTensor(data=data, device_type=device_type, device_id=device_id, byte_offset=byte_offset)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.tensor.device_type, self.tensor.device_id
+
+    def __dlpack__(self, **options: object) -> Any:
+        raise AssertionError("the exchange API is there to be used")
+
+
+def test_exchange_api(checked: list[tuple[int, int]]) -> None:
+    """An array would be exported in the slow way, or its address, its offset or its device be lost."""
+    assert one(Tensor(), 8) == struct.pack("=Q", ADDRESS)
+    assert one(Tensor(byte_offset=256), 8, POINTER, device=0) == struct.pack("=Q", ADDRESS + 256)
+    assert one(type("Parameter", (Tensor,), {})(), 8) == struct.pack("=Q", ADDRESS)
+    assert one(Tensor(data=0), 8, device=1) == bytes(8)
+    assert checked == []
+    one(Tensor(device_id=1), 8, device=1)
+    one(Tensor(3), 8, device=1)
+    one(Tensor(13), 8, device=1)
+    assert checked == []
+    one(Tensor(device_id=1), 8, device=0)
+    assert checked == [(ADDRESS, 0)]
+    for size, kind in ((4, 0), (8, FLOAT), (4, INT)):
+        with pytest.raises(TypeError, match=r"Tensor is passed as a pointer of 8 bytes, but the parameter"):
+            one(Tensor(), size, kind)
+
+
+def test_exchange_api_of_other_devices() -> None:
+    """A tensor in host memory, or of another vendor's device, would reach the kernel."""
+    with pytest.raises(TypeError, match=r"Tensor is in host memory; copy it to the device"):
+        one(Tensor(1), 8)
+    with pytest.raises(TypeError, match=r"Tensor is on a device that is not CUDA's \(DLPack type 10\)"):
+        one(Tensor(10), 8)
+
+
+def test_exchange_api_that_fails() -> None:
+    """A producer's reason for not exporting would be hidden, or a failure without a reason crash."""
+
+    @_EXPORT
+    def export(value: Any, out: Any) -> int:
+        return -1
+
+    api = ExchangeAPI(major=1, dltensor_from_py_object_no_sync=export)
+    cls = type("Tensor", (Tensor,), {"__dlpack_c_exchange_api__": exchange_capsule(api)})
+    with pytest.raises(BufferError, match=r"Tensor cannot be exported by DLPack"):
+        one(cls(), 8)
+
+
+def test_exchange_api_that_cannot_be_used(checked: list[tuple[int, int]]) -> None:
+    """A table of another layout would be called into, a class that exports itself be exported by its base."""
+    newer = ExchangeAPI(major=2, dltensor_from_py_object_no_sync=_export)
+    chained = ExchangeAPI(major=2, previous=ctypes.pointer(EXPORTS))
+    without = ExchangeAPI(major=1)
+    for api in (newer, without):
+        cls = type("Array", (DLPackArray,), {"__dlpack_c_exchange_api__": exchange_capsule(api)})
+        assert one(cls(data=ADDRESS + 16), 8) == struct.pack("=Q", ADDRESS + 16), "by __dlpack__"
+        with pytest.raises(ValueError, match="the exchange API is of another DLPack"):
+            _native.register(cls, exchange_capsule(api))
+    cls = type("Array", (Tensor,), {"__dlpack_c_exchange_api__": exchange_capsule(chained)})
+    assert one(cls(), 8) == struct.pack("=Q", ADDRESS)
+    cls = type("Array", (Tensor,), {"__dlpack_c_exchange_api__": "no capsule"})
+    with pytest.raises(AssertionError):
+        one(cls(), 8)
+
+    class Wrapper(Tensor):
+        def __dlpack__(self, *, stream: Any = None) -> Any:
+            return DLPackArray(data=ADDRESS + 32).__dlpack__()
+
+    assert one(Wrapper(), 8) == struct.pack("=Q", ADDRESS + 32)
+
+
+# ---- arrays that are known by their attributes
+
+
+def test_paths(checked: list[tuple[int, int]]) -> None:
+    """The address or the device of an array would be read from the wrong attribute, or be asked of the driver."""
+
+    class Memory:
+        ptr = ADDRESS
+        device_id = 1
+
+    class ndarray:  # noqa: N801 - as CuPy's
+        data = Memory()
+
+    ndarray.__module__ = "cupy"
+    ndarray.__qualname__ = "ndarray"
+    assert one(ndarray(), 8) == struct.pack("=Q", ADDRESS)
+    assert one(type("Special", (ndarray,), {})(), 8, device=1) == struct.pack("=Q", ADDRESS)
+    assert checked == []
+    one(ndarray(), 8, device=0)
+    assert checked == [(ADDRESS, 0)]
+    with pytest.raises(TypeError, match=r"ndarray is passed as a pointer of 8 bytes, but the parameter of 8 is a float"):
+        one(ndarray(), 8, FLOAT)
+
+
+def test_numba_arrays(checked: list[tuple[int, int]]) -> None:
+    """An array of Numba would be read by its interface, which it makes anew each time."""
+
+    class DeviceNDArrayBase:
+        device_ctypes_pointer = ctypes.c_void_p(ADDRESS)
+
+    DeviceNDArrayBase.__module__ = "numba.cuda.cudadrv.devicearray"
+    DeviceNDArrayBase.__qualname__ = "DeviceNDArrayBase"
+    cls = type("DeviceNDArray", (DeviceNDArrayBase,), {})
+    assert one(cls(), 8) == struct.pack("=Q", ADDRESS)
+    one(cls(), 8, device=0)
+    assert checked == [(ADDRESS, 0)], "the driver knows the device"
+    cls.device_ctypes_pointer = ctypes.c_void_p(None)
+    assert one(cls(), 8, device=0) == bytes(8)
+
+
+@pytest.mark.parametrize("paths", [(), (("a",),), (("a",), "b"), (("a", 1), None), ((), None), (("a",), ("b",), None)])
+def test_malformed_paths(paths: Any) -> None:
+    """A wrong registration from within the package would crash at the first launch."""
+    with pytest.raises(ValueError, match="code must have the names of the attributes"):
+        _native.register(type("Array", (), {}), paths)
+
+
 def test_dlpack_that_cannot_be_read(checked: list[tuple[int, int]]) -> None:
     """What is no CUDA array, or a capsule that cannot be read, would reach the kernel as some address."""
 
@@ -399,3 +633,30 @@ def test_array_types_are_judged_by_value(checked: list[tuple[int, int]]) -> None
             one(host, 8)
         assert one(device, 8, device=0) == struct.pack("=Q", ADDRESS)
     assert checked == [(ADDRESS, 0)] * 2
+
+
+# ---- the libraries themselves
+
+
+def test_pytorch() -> None:
+    """PyTorch's tensors would not come by the exchange API, or with other addresses than theirs."""
+    torch = pytest.importorskip("torch", minversion="2.11", reason="needs PyTorch 2.11")
+    tensor = torch.zeros(4)
+    for value in (tensor, torch.nn.Parameter(tensor)):
+        with pytest.raises(TypeError, match=r"is in host memory; copy it to the device"):
+            one(value, 8)
+        assert _native.is_exchange_api(_native.registered(type(value)))
+    if torch.cuda.is_available():
+        tensor = torch.zeros(8, device="cuda")
+        assert one(tensor, 8) == struct.pack("=Q", tensor.data_ptr())
+        assert one(tensor[2:], 8, POINTER) == struct.pack("=Q", tensor.data_ptr() + 8)
+
+
+def test_cupy() -> None:
+    """CuPy's arrays would be asked for an interface, or with other addresses than theirs."""
+    cupy = pytest.importorskip("cupy", reason="needs CuPy")
+    memory = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(ADDRESS, 64, None, device_id=0), 0)
+    array = cupy.ndarray(8, dtype=cupy.float32, memptr=memory)
+    assert one(array, 8, device=0) == struct.pack("=Q", ADDRESS)
+    assert one(array[2:], 8, POINTER, device=0) == struct.pack("=Q", ADDRESS + 8)
+    assert isinstance(_native.registered(type(array)), tuple)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from cudacore_compile._errors import NVRTCError
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles._program import adopt_nvrtc_program
+from cudacore_handles._signature import ptx_signatures
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
@@ -49,6 +50,7 @@ class Compilation(NamedTuple):
     code: bytes
     log: str
     lowered_names: dict[str, str]
+    signatures: dict[str, str] | None  # of the kernels; None: the code says them itself, or nothing is known
     pch_status: PCHStatusType | None
 
 
@@ -120,12 +122,21 @@ class NVRTC:
             pch_status = _PCH_STATUS.get(status.name, PCHStatusType.FAILED)
         if self._restrict_stays and not restrict:
             warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=3)
-        return Compilation(self._code(program, target), log, lowered, pch_status)
+        return Compilation(self._code(program, target), log, lowered, self._signatures(program, target), pch_status)
 
     def _code(self, program: nvrtc.nvrtcProgram, target: ObjectCodeFormatType) -> bytes:
         getter = {"ptx": "nvrtcGetPTX", "cubin": "nvrtcGetCUBIN", "ltoir": "nvrtcGetLTOIR"}[target.value]
         code = self._fetch(program, getter)
         return code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else code
+
+    def _signatures(self, program: nvrtc.nvrtcProgram, target: ObjectCodeFormatType) -> dict[str, str] | None:
+        """Return what the kernels of a cubin take, from the PTX that NVRTC keeps beside it."""
+        if target is not ObjectCodeFormatType.CUBIN:
+            return None
+        status, size = self._bindings.nvrtcGetPTXSize(program)
+        if status or not size:
+            return None
+        return ptx_signatures(self._fetch(program, "nvrtcGetPTX").decode("utf-8", "replace"))
 
     def _log(self, program: nvrtc.nvrtcProgram) -> str:
         # The parts that the compiler's phases write can each have a NUL at the end.

@@ -160,7 +160,13 @@ class Program:
             if logs is not None and log:
                 logs.write(log)
         self._pch_status = result.pch_status
-        return ObjectCode._init(result.code, target.value, name=self._name, symbol_mapping=result.lowered_names)
+        return ObjectCode._init(
+            result.code,
+            target.value,
+            name=self._name,
+            symbol_mapping=result.lowered_names,
+            signatures=result.signatures,
+        )
 
     def close(self) -> None:
         """Give up the program. Calling it again does nothing; compilations that are running are finished."""

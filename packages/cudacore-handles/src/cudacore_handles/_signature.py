@@ -108,7 +108,7 @@ def _merge(ptx: ParamKind, name: ParamKind) -> ParamKind:
 # ---- PTX
 
 _PTX_SKIPPED = r"//[^\n]*|/\*.*?\*/"
-_PTX_ENTRY = re.compile(rf'{_PTX_SKIPPED}|"[^"\n]*"|(?P<entry>\.entry\b)', re.DOTALL)
+_PTX_ENTRY = re.compile(r"\.entry\b")
 _PTX_TOKEN = re.compile(rf"(?:\s+|{_PTX_SKIPPED})*(?P<token>\.?[\w$%@]+|\S)", re.DOTALL)
 _PTX_NAME = re.compile(r"[\w$%]+")
 _PTX_PARAMETER = re.compile(
@@ -126,8 +126,10 @@ def ptx_signatures(ptx: str) -> dict[str, str]:
     """
     signatures: dict[str, str] = {}
     contradicting = set()
+    if "/*" in ptx:  # compilers write none, and texts of megabytes
+        ptx = re.sub(_PTX_SKIPPED, " ", ptx, flags=re.DOTALL)
     for match in _PTX_ENTRY.finditer(ptx):
-        if match["entry"] is None:
+        if "//" in ptx[ptx.rfind("\n", 0, match.start()) + 1 : match.start()]:
             continue
         found = _ptx_entry(ptx, match.end())
         if found is not None:
@@ -443,6 +445,10 @@ class _Name:
             while not self._take("E"):
                 pack.append(self._template_argument())
             return _Pack(pack)
+        if self._take("X"):  # an expression: only the value of a template parameter, which is no candidate
+            self._match(_TEMPLATE_PARAMETER)
+            self._expect("E")
+            return _VOID
         if self._take("L"):
             if self._peek() == "_":
                 self._fail()  # another function, or a variable
