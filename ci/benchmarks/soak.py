@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Create and drop objects of each kind a million times from eight threads: nothing may be left, memory must stay flat.
 
-Needs a GPU; on the simulated driver a small ``--count`` will do. The exit status is 1 where something was left: a live box, or more than a few megabytes of memory.
+Needs a GPU; on the simulated driver a small ``--count`` will do. The exit status is 1 where something was left: a live
+box, or more than a few megabytes of memory.
 """
 
 from __future__ import annotations
