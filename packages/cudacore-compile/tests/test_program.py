@@ -606,3 +606,51 @@ def test_compiler_runs_without_the_gil() -> None:
         ticks += 1
     thread.join()
     assert ticks >= 20
+
+
+# ---- what the code says of its kernels
+
+TYPED = """
+extern "C" __global__ void scale(float *out, float factor, int n, double bias) {
+  *out = factor * n + (float)bias;
+}
+template <typename T> __global__ void fill(T *out, T value, bool on, unsigned times) { if (on) *out = value * times; }
+"""
+
+
+@pytest.mark.parametrize("format_", ["cubin", "ptx"])
+@pytest.mark.parametrize("pickled", [False, True])
+def test_kinds_of_parameters(device: Device, on_sim: bool, format_: str, pickled: bool) -> None:
+    """A program that was compiled to a cubin would not know its kernels' parameters; 3 for a `float` be 4.2e-45."""
+    code = Program(TYPED, "c++", ProgramOptions(arch=f"sm_{device.arch}")).compile(format_, ["fill<float>"])
+    if pickled:
+        code = pickle.loads(pickle.dumps(code))
+    scale, fill = code.get_kernel("scale"), code.get_kernel("fill<float>")
+    first, *others = (p.kind for p in scale.arguments_info)
+    assert (first in ("pointer", "address"), others) == (True, ["float", "bits", "float"])
+    assert [p.kind for p in fill.arguments_info] == ["pointer", "float", "bool", "uint"]
+    stream, out = device.create_stream(), LegacyPinnedMemoryResource().allocate(4)
+    for arguments, message in (
+        ((out, 1.5, 2.5, 0), "argument 2: 2.5 is not an integer"),
+        ((out, out, 2, 0), "argument 1: .*Buffer is passed as a pointer"),
+        ((out, 1.5, out, 0), "argument 2: .*Buffer is passed as a pointer"),
+        ((out, 1.5, 2, out), "argument 3: .*Buffer is passed as a pointer .* is a floating-point number"),
+        ((out, 1.5, 2, None), "argument 3: None is a null pointer"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            launch(stream, LaunchConfig(grid=1, block=1), scale, *arguments)
+    if format_ == "cubin" and on_sim:  # which runs PTX only
+        return
+    result = np.frombuffer(out.__buffer__(), np.float32)
+    for factor, n, bias in ((3, 2.0, 1), (np.int32(3), np.float32(2), np.uint8(1))):
+        launch(stream, LaunchConfig(grid=1, block=1), scale, out, factor, n, bias)
+        stream.sync()
+        assert result[0] == 7
+    launch(stream, LaunchConfig(grid=1, block=1), fill, out, 2, 1, 4)
+    stream.sync()
+    assert result[0] == 8
+
+
+def test_no_kinds_of_code_to_be_linked() -> None:
+    """LTO-IR, which has no PTX, could not be compiled."""
+    assert Program(TYPED, "c++", SM_90).compile("ltoir").code

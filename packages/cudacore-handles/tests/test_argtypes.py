@@ -215,7 +215,7 @@ def test_ctypes_scalars_by_kind(value: Any) -> None:
     if isinstance(value, (ctypes.c_float, ctypes.c_double)):
         assert one(value, size, FLOAT) == bytes(value)
         assert one(value, 4, INT) == struct.pack("=i", 3)
-        with pytest.raises(TypeError, match="2.5 is not an integer"):
+        with pytest.raises(TypeError, match=r"2\.5 is not an integer"):
             one(type(value)(2.5), 4, INT)
     else:
         assert one(value, 4, FLOAT) == struct.pack("=f", number)
@@ -248,7 +248,7 @@ def test_ctypes_structs_of_the_other_byte_order() -> None:
     class Pair(ctypes.BigEndianStructure):
         _fields_ = (("a", ctypes.c_int32), ("b", ctypes.c_int32))
 
-    with pytest.raises(TypeError, match="cannot pass a '.*Pair'"):
+    with pytest.raises(TypeError, match=r"cannot pass a '.*Pair'"):
         one(Pair(1, 2), 8)
 
 
@@ -545,7 +545,7 @@ def test_paths(checked: list[tuple[int, int]]) -> None:
     assert checked == []
     one(ndarray(), 8, device=0)
     assert checked == [(ADDRESS, 0)]
-    with pytest.raises(TypeError, match=r"ndarray is passed as a pointer of 8 bytes, but the parameter of 8 is a float"):
+    with pytest.raises(TypeError, match=r"ndarray is passed as a pointer of 8 bytes, .* of 8 is a float"):
         one(ndarray(), 8, FLOAT)
 
 
@@ -565,7 +565,7 @@ def test_numba_arrays(checked: list[tuple[int, int]]) -> None:
     assert one(cls(), 8, device=0) == bytes(8)
 
 
-@pytest.mark.parametrize("paths", [(), (("a",),), (("a",), "b"), (("a", 1), None), ((), None), (("a",), ("b",), None)])
+@pytest.mark.parametrize("paths", [(), (("a",),), (("a",), "b"), (("a", 1), None), (("a", "b", "c"), None), ((), None), (("a",), ("b",), None)])
 def test_malformed_paths(paths: Any) -> None:
     """A wrong registration from within the package would crash at the first launch."""
     with pytest.raises(ValueError, match="code must have the names of the attributes"):

@@ -47,6 +47,39 @@ def test_signature(code: ch.ObjectCode, name: str, parameters: list[tuple[int, i
     assert isinstance(kernel.arguments_info, list)
 
 
+# Name, kinds as PTX has them, and as nothing but a cubin has them.
+KINDS = [
+    ("nothing", "", ""),
+    ("add", "address bits", "unknown unknown"),
+    ("echo_float32", "float address", "unknown unknown"),
+    ("echo_record", "bytes address", "unknown unknown"),
+    ("_Z9templatedIfEvPT_S0_", "pointer float", "pointer float"),
+]
+
+
+@pytest.mark.parametrize(("name", "in_ptx", "in_cubin"), KINDS)
+def test_kinds(code: ch.ObjectCode, name: str, in_ptx: str, in_cubin: str) -> None:
+    """Numbers would be packed as something else than what the kernel takes."""
+    info = code.get_kernel(name).arguments_info
+    kinds = " ".join(p.kind for p in info).replace("pointer", "address" if "pointer" not in in_cubin else "pointer")
+    assert kinds == (in_ptx if code.code_type == "ptx" else in_cubin)
+    for offset, size in info:
+        assert (offset, size) >= (0, 1)
+    again = pickle.loads(pickle.dumps(info))
+    assert again == info
+    assert [p.kind for p in again] == [p.kind for p in info]
+
+
+def test_param_info() -> None:
+    """A kind would be part of what programs unpack and compare, or not be shown."""
+    info = ch.ParamInfo(8, 4, ch.ParamKind.FLOAT)
+    assert info == (8, 4) == ch.ParamInfo(8, 4)
+    assert repr(info) == "ParamInfo(offset=8, size=4, kind='float')"
+    assert ch.ParamInfo(8, 4).kind is ch.ParamKind.UNKNOWN
+    assert (info.offset, info.size, info.kind) == (8, 4, "float")
+    assert f"{info.kind}" == "float"
+
+
 def test_signature_needs_a_context(kernel: ch.Kernel, in_new_thread: Any) -> None:
     """On a thread without a context the question would crash, or not say what is missing."""
 

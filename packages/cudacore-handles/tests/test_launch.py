@@ -253,13 +253,82 @@ def test_an_error_of_an_argument_is_not_hidden(code: ch.ObjectCode, stream: ch.S
         ch.launch(stream, ONE_BLOCK, code.get_kernel("add"), Failing(), 1)
 
 
+class Closes:
+    """A number that closes a buffer when it is read."""
+
+    def __init__(self, buffer: ch.Buffer) -> None:
+        self.buffer = buffer
+
+    def __index__(self) -> int:
+        self.buffer.close()
+        return 1
+
+
+def test_argument_that_a_later_one_closes(code: ch.ObjectCode, device: ch.Device, stream: ch.Stream) -> None:
+    """The kernel would write to memory that was freed while its arguments were packed (trap 28)."""
+    out = device.allocate(4, stream=stream)
+    ch.launch(stream, ONE_BLOCK, code.get_kernel("add"), out, Closes(out))
+    assert out.is_closed
+    stream.sync()
+    with pytest.raises(ch.ClosedError, match="argument 0: "):
+        ch.launch(stream, ONE_BLOCK, code.get_kernel("add"), out, 1)
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["Buffer", "array"])
+@pytest.mark.parametrize("current", [0, 1])
 def test_memory_of_another_device(
-    device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream
+    device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, wrapped: bool, current: int
 ) -> None:
-    """A kernel would be given an array that it cannot reach, and fail in the middle of it."""
-    array = CudaArray(other_device.allocate(64, stream=other_device.create_stream()))
-    with pytest.raises(ch.CUDAError, match=r"CCH_EMISMATCH .* is memory of device 1, and the current device is 0"):
-        ch.launch(stream, ONE_BLOCK, code.get_kernel("add"), array, 1)
+    """A kernel would be given memory that it cannot reach, or refused what it can, by what is current (trap 29)."""
+    mine, theirs = (d.allocate(64, stream=d.create_stream()) for d in (device, other_device))
+    kernel, make = code.get_kernel("add"), CudaArray if wrapped else lambda buffer: buffer
+    (device, other_device)[current].set_current()
+    for launch in (ch.launch, lambda stream, config, kernel, *args: kernel.prepare(stream, config, *args)()):
+        with pytest.raises(ch.CUDAError, match=r"CCH_EMISMATCH .* is memory of device 1") as caught:
+            launch(stream, ONE_BLOCK, kernel, make(theirs), 1)
+        assert "is given to a launch on device 0: copy it there" in caught.value.hint
+        launch(stream, ONE_BLOCK, kernel, make(mine), 1)
+    assert ch.Device().device_id == current
+    stream.sync()
+    device.set_current()
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["Buffer", "array"])
+def test_memory_that_a_device_was_given_access_to(
+    device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, wrapped: bool
+) -> None:
+    """Memory of another device would be refused although the kernel can reach it."""
+    if not device.can_access_peer(other_device):
+        pytest.skip("needs two devices that can reach each other's memory")
+    resource = ch.DeviceMemoryResource(other_device, ch.DeviceMemoryResourceOptions())
+    there = other_device.create_stream()
+    buffer = resource.allocate(64, stream=there)
+    kernel = code.get_kernel("add")
+    argument = CudaArray(buffer) if wrapped else buffer
+    with pytest.raises(ch.CUDAError, match="CCH_EMISMATCH"):
+        ch.launch(stream, ONE_BLOCK, kernel, argument, 1)
+    resource.peer_accessible_by = [device]
+    there.sync()
+    ch.launch(stream, ONE_BLOCK, kernel, argument, 1)
+    stream.sync()
+    resource.peer_accessible_by = []
+    with pytest.raises(ch.CUDAError, match="CCH_EMISMATCH"):
+        ch.launch(stream, ONE_BLOCK, kernel, argument, 1)
+    buffer.close()
+    resource.close()
+
+
+def test_pinned_memory_on_any_device(
+    other_device: ch.Device, device: ch.Device, make_code: Any, pinned: Any, code: ch.ObjectCode
+) -> None:
+    """Host memory that was allocated for one device would be refused on another."""
+    if other_device.arch != device.arch:
+        pytest.skip("needs two devices of one architecture")
+    out, there = pinned(4), other_device.create_stream()
+    for argument in (out, CudaArray(out)):
+        ch.launch(there, ONE_BLOCK, code.get_kernel("add"), argument, 2)
+    there.sync()
+    assert bytes(out.__buffer__()) == struct.pack("=i", 4)
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_int_for_a_float(data: st.DataObject) -> None:
 def test_int_that_is_no_float_is_an_error() -> None:
     """An int would be rounded in silence."""
     assert one((1 << 24) + 2, 4, FLOAT) == struct.pack("=f", (1 << 24) + 2)
-    with pytest.raises(TypeError, match=r"16777217 is not exact as a floating-point number of 4 bytes; .* Python float"):
+    with pytest.raises(TypeError, match=r"16777217 is not exact as a floating-point number of 4 bytes"):
         one((1 << 24) + 1, 4, FLOAT)
     with pytest.raises(TypeError, match=r"^argument 0: an int of 4001 bits is not exact"):
         one(1 << 4000, 8, FLOAT)
@@ -235,7 +235,7 @@ def test_float_for_an_integer(size: int, kind: int) -> None:
 def test_float_for_an_address() -> None:
     """A float given to a 64-bit integer would arrive as its binary form, and one given to a pointer anywhere."""
     assert one(float(1 << 40), 8, ADDRESS_OR_INT) == struct.pack("=Q", 1 << 40)
-    with pytest.raises(TypeError, match="1.5 is not an integer, and the parameter of 8 bytes is a pointer or an integer"):
+    with pytest.raises(TypeError, match=r"1\.5 is not an integer, .* 8 bytes is a pointer or an integer"):
         one(1.5, 8, ADDRESS_OR_INT)
     with pytest.raises(TypeError, match="a float cannot fill a parameter of 8 bytes that is a pointer; pass an array"):
         one(1.0, 8, POINTER)
@@ -494,10 +494,7 @@ def test_unpackable_value_is_named(value: Any) -> None:
         (lambda: _native.pack(b"", []), "args must be a tuple, not 'list'"),  # type: ignore[arg-type]
         (lambda: _native.pack(b""), r"pack\(layout, args\) takes 2 arguments, but 1 was given"),  # type: ignore[call-arg]
         (lambda: _native.register(1, 0), "cls must be a class, not a 'int'"),  # type: ignore[arg-type]
-        (
-            lambda: _native.register(Address, "x"),
-            "code must be an int, a callable, paths or an exchange API, not 'str'",
-        ),  # type: ignore[arg-type]
+        (lambda: _native.register(Address, "x"), "code must be an int, a callable, paths or an exchange API, not "),  # type: ignore[arg-type]
         (lambda: _native.set_resolver(1), "resolver must be callable or None, not 'int'"),  # type: ignore[arg-type]
     ],
 )

@@ -80,7 +80,7 @@ def test_contradicting_declarations() -> None:
     assert ptx_signatures(ptx) == {"f": "n4"}
 
 
-@given(st.text(alphabet=".paramentryu3264fb8[](),/*{} \n\"", max_size=80))
+@given(st.text(alphabet='.paramentryu3264fb8[](),/*{} \n"', max_size=80))
 def test_any_text_as_ptx(text: str) -> None:
     """Code that is no PTX would make loading it fail with another error than the driver's."""
     ptx_signatures(".entry f(.param .u32 x" + text)

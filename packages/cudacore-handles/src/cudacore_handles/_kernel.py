@@ -68,7 +68,8 @@ class Kernel(_native.KernelHandle):
     """
 
     __slots__ = ("__weakref__", "_known")
-    _known: tuple[str | None, str | None]  # its lowered name, and its signature (see _signature.py)
+    # Its lowered name, and its signature (see _signature.py); not there when it was not made from an ObjectCode.
+    _known: tuple[str | None, str | None]
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -149,7 +150,8 @@ class Kernel(_native.KernelHandle):
         if status:
             raise_status(status)
         params = out[0][0 : count[0]]
-        kinds = kinds_of(*self._known, [p.size for p in params])
+        symbol, signature = getattr(self, "_known", (None, None))
+        kinds = kinds_of(symbol, signature, [p.size for p in params])
         numbers = [n for p, kind in zip(params, kinds, strict=True) for n in (p.offset, p.size, _NUMBERS[kind])]
         layout = self._layout = struct.pack(f"={len(numbers)}I", *numbers)
         return layout

@@ -94,7 +94,7 @@ static int read_address(PyObject *number, PyObject *value, uint64_t *out) {
     *out = 0;
     return 0;
   }
-  if (!PyLong_Check(number))
+  if (!PyLong_CheckExact(number) && !PyLong_Check(number))
     return raise_about(PyExc_TypeError, "the address that %U has for its memory is no int", value, 0, 0);
   unsigned long long address = PyLong_AsUnsignedLongLong(number);
   if (address == (unsigned long long)-1 && PyErr_Occurred())
@@ -207,33 +207,35 @@ static int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from
   return store_checked(to, value, (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset, device);
 }
 
-/* Follows attributes from an object; NULL with an exception. */
-static PyObject *follow(PyObject *object, PyObject *names) {
-  Py_INCREF(object);
-  Py_ssize_t count = PyTuple_Size(names);
-  for (Py_ssize_t i = 0; i < count && object; i++) {
-    PyObject *next = PyObject_GetAttr(object, PyTuple_GetItem(names, i));
-    Py_DECREF(object);
-    object = next;
-  }
-  return object;
+/* Follows one attribute, or two; NULL with an exception. */
+static PyObject *follow(PyObject *object, PyObject *first, PyObject *second) {
+  PyObject *next = PyObject_GetAttr(object, first);
+  if (!next || !second)
+    return next;
+  PyObject *last = PyObject_GetAttr(next, second);
+  Py_DECREF(next);
+  return last;
 }
 
-/* `paths` is a tuple: names of attributes that lead to the address, and those that lead to the device, or None. */
-static int pack_by_paths(const destination *to, PyObject *value, PyObject *paths) {
+/* The device of an array, by the second path that its type was registered with; -1 with an exception. */
+static int device_by_path(PyObject *value, PyObject *path, int *out) {
+  *out = DEVICE_UNKNOWN;
+  if (path == Py_None)
+    return 0;
+  PyObject *number = follow(value, PyTuple_GetItem(path, 0), PyTuple_Size(path) > 1 ? PyTuple_GetItem(path, 1) : NULL);
+  *out = number ? (int)PyLong_AsLong(number) : -1;
+  Py_XDECREF(number);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static int pack_by_paths(const destination *to, PyObject *value, const type_entry *how) {
   uint64_t address = 0;
   int device = DEVICE_UNKNOWN;
-  PyObject *number = follow(value, PyTuple_GetItem(paths, 0));
+  PyObject *number = follow(value, how->names[0], how->names[1]);
   int status = number ? read_address(number, value, &address) : -1;
   Py_XDECREF(number);
-  PyObject *names = PyTuple_GetItem(paths, 1);
-  if (status == 0 && names != Py_None && to->device >= 0) {
-    number = follow(value, names);
-    device = number ? (int)PyLong_AsLong(number) : -1;
-    Py_XDECREF(number);
-    if (PyErr_Occurred())
-      status = -1;
-  }
+  if (status == 0 && to->device >= 0)
+    status = device_by_path(value, PyTuple_GetItem(how->given, 1), &device);
   if (status < 0 || keep(to, value, NULL) < 0)
     return -1;
   return store_checked(to, value, address, device);
@@ -261,7 +263,7 @@ int pack_array(const destination *to, PyObject *value, const type_entry *how) {
     if (check_takes_address(to, value) < 0)
       return -1;
     Py_INCREF(given); /* the type may be registered anew meanwhile */
-    status = pack_by_paths(to, value, given);
+    status = pack_by_paths(to, value, how);
     Py_DECREF(given);
     return status;
   }

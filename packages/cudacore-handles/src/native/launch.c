@@ -84,11 +84,13 @@ const char launch_doc[] =
     "launch(stream, config, kernel, /, *kernel_args)\n--\n\n"
     "Launch a kernel (cuLaunchKernelEx).\n"
     "\n"
-    "Arguments are packed by the kernel's own signature: a Python ``int``, ``float``, ``bool`` or ``complex`` takes\n"
-    "the size of its parameter; NumPy and ctypes scalars must have it; a :class:`Buffer`, or an object with\n"
-    "``__cuda_array_interface__`` or DLPack on the current device, is passed as its address, and None as a null\n"
-    "pointer; bytes-like objects are structs, passed by value. Arrays are not synchronized with: what they hold must\n"
-    "be ordered before the launch by the caller.\n"
+    "Arguments are packed by the kernel's own signature, see :ref:`kernel-arguments`: a Python ``int``, ``float``,\n"
+    "``bool`` or ``complex`` takes the size of its parameter; NumPy and ctypes scalars must have it; a "
+    ":class:`Buffer`,\n"
+    "or an array of another library on the stream's device, is passed as its address, and None as a null pointer;\n"
+    "bytes-like objects are structs, passed by value. Arrays are not synchronized with: what they hold must be "
+    "ordered\n"
+    "before the launch by the caller.\n"
     "\n"
     "Parameters\n"
     "----------\n"
@@ -104,13 +106,16 @@ const char launch_doc[] =
     "Raises\n"
     "------\n"
     "TypeError\n"
-    "    When the arguments are too many, too few, or of types or sizes that do not fit the parameters.\n"
+    "    When the arguments are too many, too few, or of types or sizes that do not fit the parameters, or when a "
+    "number\n"
+    "    cannot be converted exactly.\n"
     "OverflowError\n"
     "    When a number does not fit its parameter.\n"
     "ValueError\n"
     "    When an object is closed.\n"
     "CUDAError\n"
-    "    When the driver refuses the launch, or work that ran earlier has failed.\n";
+    "    When the driver refuses the launch, work that ran earlier has failed, or an argument's memory is that of a\n"
+    "    device that the stream's device has no access to.\n";
 
 /* Whether so much dynamic shared memory was seen to, on the launch's device. */
 static bool shared_allowed(const kernel *self, unsigned bytes, int device) {

@@ -76,6 +76,7 @@ typedef struct type_entry {
   PyObject *weak;
   PyObject *given;                          /* a converter, a capsule with an exchange API, or paths */
   dl_tensor_from_object tensor_from_object; /* of KIND_EXCHANGE */
+  PyObject *names[2];                       /* of KIND_PATHS, to the address; borrowed from `given`, NULL: no more */
   kind kind;
   uint32_t itemsize; /* what the parameter must have; 0: any size that suits the kind */
   bool has_value;

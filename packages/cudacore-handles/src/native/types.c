@@ -120,7 +120,8 @@ static bool read_exchange_api(PyObject *capsule, type_entry *out) {
 }
 
 static bool is_path(PyObject *names) {
-  if (!PyTuple_Check(names) || PyTuple_Size(names) == 0)
+  const Py_ssize_t most = sizeof((type_entry *)NULL)->names / sizeof(PyObject *);
+  if (!PyTuple_Check(names) || PyTuple_Size(names) == 0 || PyTuple_Size(names) > most)
     return false;
   for (Py_ssize_t i = 0; i < PyTuple_Size(names); i++)
     if (!PyUnicode_Check(PyTuple_GetItem(names, i)))
@@ -139,12 +140,17 @@ static int read_given(PyObject *given, type_entry *out) {
   if (PyTuple_Check(given)) {
     out->kind = KIND_PATHS;
     if (PyTuple_Size(given) == 2 && is_path(PyTuple_GetItem(given, 0)) &&
-        (PyTuple_GetItem(given, 1) == Py_None || is_path(PyTuple_GetItem(given, 1))))
+        (PyTuple_GetItem(given, 1) == Py_None || is_path(PyTuple_GetItem(given, 1)))) {
+      PyObject *address = PyTuple_GetItem(given, 0);
+      for (Py_ssize_t i = 0; i < PyTuple_Size(address); i++)
+        out->names[i] = PyTuple_GetItem(address, i);
       return 0;
-    PyErr_Format(PyExc_ValueError,
-                 "code must have the names of the attributes that lead to the address, and to the device or None, "
-                 "not %R",
-                 given);
+    }
+    PyErr_Format(
+        PyExc_ValueError,
+        "code must have the names of the attributes (two at most) that lead to the address, and to the device or None, "
+        "not %R",
+        given);
     return -1;
   }
   if (PyCallable_Check(given)) {
@@ -156,7 +162,7 @@ static int read_given(PyObject *given, type_entry *out) {
 }
 
 const char is_exchange_api_doc[] =
-    "is_exchange_api(object, /)\n--\n\n"
+    "is_exchange_api(capsule, /)\n--\n\n"
     "Return whether an object is a capsule with an exchange API of DLPack that can be used.";
 
 PyObject *types_is_exchange_api(PyObject *module, PyObject *object) {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cudacore import _later
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
-from cudacore_handles import IsStreamType
+from cudacore_handles import IsStreamType, ParamKind
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -20,6 +20,7 @@ __all__ = [
     "IsStreamType",
     "ObjectCodeFormatType",
     "PCHStatusType",
+    "ParamKind",
     "SourceCodeType",
 ]
 
