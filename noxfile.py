@@ -42,6 +42,12 @@ os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
 ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
 TSAN = ("-Db_lundef=false", "-Db_sanitize=thread")
+# How programs under them behave. The leaks are Python's; a test sees that addresses trap.
+UNDER_ASAN = {
+    "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+}
+UNDER_TSAN = {"TSAN_OPTIONS": f"halt_on_error=1:suppressions={HANDLES / 'tests' / 'tsan.supp'}"}
 COMPILERS = {
     "cu12": ("nvidia-cuda-nvrtc-cu12", "nvidia-nvjitlink-cu12", "nvidia-cuda-nvcc-cu12"),
     "cu13": ("nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm"),
@@ -152,17 +158,33 @@ def c(session: nox.Session) -> None:
     session.run(str(conformance), external=True, env={"CUDACORE_DRIVER": str(BUILD / "sim" / "libcuda.so.1")})
 
 
+def fixed_addresses() -> str:
+    """Return what to put before the command of a program that is under ThreadSanitizer.
+
+    gcc before 14 cannot place ThreadSanitizer's memory where the kernel randomizes addresses by more than 28 bits.
+    """
+    fixed = "setarch --addr-no-randomize"
+    return fixed if subprocess.run([*fixed.split(), "true"], capture_output=True, check=False).returncode == 0 else ""
+
+
+def preload(*names: str) -> str:
+    """Return the value of LD_PRELOAD by which a Python that is without sanitizers gets their libraries.
+
+    They must be there before it is, and so must what throws exceptions.
+    """
+    compiler = os.environ.get("CXX", "g++").split()
+    libraries = [[*compiler, f"-print-file-name={name}"] for name in (*names, "libstdc++.so.6")]
+    return " ".join(subprocess.check_output(command, text=True).strip() for command in libraries)
+
+
 @nox.session
 def c_san(session: nox.Session) -> None:
     """Run the tests in C and C++ under AddressSanitizer and UndefinedBehaviorSanitizer, then under ThreadSanitizer."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
     meson_test(session, "c-asan", HANDLES, *ASAN)
     meson_test(session, "sim-asan", SIM, *ASAN)
-    # gcc before 14 cannot place ThreadSanitizer's memory where the kernel randomizes addresses by more than 28 bits.
-    fixed = "setarch --addr-no-randomize"
-    allowed = subprocess.run([*fixed.split(), "true"], capture_output=True, check=False).returncode == 0
     for name, package in (("c-tsan", HANDLES), ("sim-tsan", SIM)):
-        meson_test(session, name, package, *TSAN, wrapper=fixed if allowed else "")
+        meson_test(session, name, package, *TSAN, wrapper=fixed_addresses())
 
 
 @nox.session(requires=["build"])
@@ -170,19 +192,12 @@ def tests_san(session: nox.Session) -> None:
     """Run the tests on a simulated driver that is under AddressSanitizer and UndefinedBehaviorSanitizer."""
     install(session, "test", "meson")
     folder = build_with_meson(session, "sim-asan", SIM, *ASAN)
-    # Python is without them: they must be there before it is, and so must what throws exceptions.
-    compiler = os.environ.get("CXX", "g++").split()
-    preload = [
-        subprocess.check_output([*compiler, f"-print-file-name={name}"], text=True).strip()
-        for name in ("libasan.so", "libubsan.so", "libstdc++.so.6")
-    ]
     # AddressSanitizer's dlopen does not look where the caller's own would, in NVRTC's folder.
     compilers = Path(session.virtualenv.location).glob("lib/python*/site-packages/nvidia/*/lib")
     env = {
         "LD_LIBRARY_PATH": os.pathsep.join(map(str, compilers)),
-        "LD_PRELOAD": " ".join(preload),
-        "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0",  # the leaks are Python's; a test sees that addresses trap
-        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+        **UNDER_ASAN,
+        "LD_PRELOAD": preload("libasan.so", "libubsan.so"),
         "CUDACORE_SIM_LIBRARY": str(folder / "libcuda.so.1"),
         "CUDACORE_SIM_ENGINE": str(folder / "tests" / "engine" / "libengine.so"),
     }
@@ -191,6 +206,37 @@ def tests_san(session: nox.Session) -> None:
         return
     session.run("python", "-m", "pytest", env=env | {"CUDACORE_SIM_DEVICES": "2"})
     session.run("python", "-m", "pytest", "packages/cudacore-sim", env=env)
+
+
+@nox.session(requires=["build"])
+def stress(session: nox.Session) -> None:
+    """Have threads use, close and drop what they share, all C and C++ under ASan and UBSan, then under TSan.
+
+    ``-- --seconds 600 --seed 7`` is longer, with other choices.
+    """
+    install(session, "editable")
+    for name, options, libraries, env, wrapper in (
+        ("asan", ASAN, ("libasan.so", "libubsan.so"), UNDER_ASAN, ""),
+        ("tsan", TSAN, ("libtsan.so",), UNDER_TSAN, fixed_addresses()),
+    ):
+        site = BUILD / f"stress-{name}" / "site"
+        # A package for Python, where the tests in C are not wanted; it comes before the one that is installed.
+        package = ("-Dtests=false", "-Dpython=true", f"-Dpython.platlibdir={site}", f"-Dpython.purelibdir={site}")
+        folder = build_with_meson(session, f"stress-{name}", HANDLES, *options, *package)
+        session.run("meson", "install", "-C", str(folder), "--quiet", log=False)
+        driver = build_with_meson(session, f"sim-{name}", SIM, *options) / "libcuda.so.1"
+        env = {
+            **env,
+            "CUDACORE_DRIVER": "sim",
+            "CUDACORE_SIM_LIBRARY": str(driver),
+            "PYTHONPATH": str(site),
+        }
+        # What is preloaded is for Python alone: setarch would run with it where the addresses are not fixed yet.
+        python = ("env", f"LD_PRELOAD={preload(*libraries)}", "python")
+        command = (*wrapper.split(), *python, str(HANDLES / "tests" / "stress.py"))
+        for reuse in ("0", "1"):  # whether the driver gives an address to another object at once
+            arguments = session.posargs or ("--seconds", "30")
+            session.run(*command, *arguments, env=env | {"CUDACORE_SIM_REUSE": reuse}, external=True)
 
 
 @nox.session
@@ -247,5 +293,5 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none", default=False)
 def gpu(session: nox.Session) -> None:
-    """Run all tests on a real GPU from prebuilt wheels: ``-- FOLDER``, or $CUDACORE_WHEELS. Uses no network."""
+    """Test on a real GPU from prebuilt wheels: ``-- FOLDER``, or $CUDACORE_WHEELS; ci/gpu.sh says what else it does."""
     session.run("sh", "ci/gpu.sh", *session.posargs, env={"PYTHON": sys.executable})

@@ -1,12 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Run all tests on a real GPU from wheels that were built elsewhere. Needs no network, no compiler and no nox: only
+# Test and measure on a real GPU, from wheels that were built elsewhere. Needs no network, no compiler and no nox: only
 # Python, pip, and a folder with the wheels to test and with those of their dependencies that the machine lacks.
 #
 # usage: ci/gpu.sh [FOLDER] [PYTEST-ARGUMENT...]        FOLDER: default $CUDACORE_WHEELS, then build/wheels
 #
-# SANITIZE=1 runs the tests under compute-sanitizer, which fails for memory errors in kernels and for device memory that
-# was not freed. It watches the test process alone: what tests start is tested without it.
+# PARTS says what to do; default "tests". A part that fails does not keep the next ones from running.
+#   tests     all tests, and what the simulated driver is compared with: a GPU must do what was recorded on one
+#   stress    threads that use, close and drop what they share: packages/cudacore-handles/tests/stress.py
+#   sanitize  all tests under compute-sanitizer, which fails for memory errors in kernels and for device memory that was
+#             not freed; it watches the test process alone: what tests start is tested without it
+#   bench     ci/benchmarks/run.py
+# RESULTS   folder for a log of each part, JUnit files and the measurements; default build/gpu
+# BUDGET    seconds for all parts; default 540. What is still running then is interrupted, and has failed.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -15,7 +21,12 @@ case ${1:--} in
 -*) ;;
 *) folder=$1 && shift ;;
 esac
+folder=$(cd "$folder" && pwd)
 python=${PYTHON:-python3}
+results=${RESULTS:-$root/build/gpu}
+mkdir -p "$results"
+results=$(cd "$results" && pwd)
+end=$(($(date +%s) + ${BUDGET:-540}))
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -24,14 +35,54 @@ trap 'rm -rf "$scratch"' EXIT
 # The tests, without the packages' sources beside them: what is tested is what the wheels contain.
 "$python" "$root/ci/copy_tests.py" "$scratch/tests"
 cd "$scratch/tests"
-if [ -n "${SANITIZE:-}" ]; then
-    # No backtraces: those of Python keep its frames, and with them the objects whose release is to be seen. Errors of
-    # the driver's functions are what many tests are about.
-    wrapper="compute-sanitizer --tool memcheck --leak-check full --show-backtrace no --report-api-errors no"
-    wrapper="$wrapper --target-processes application-only --error-exitcode 99"
-fi
 export PYTHONPATH="$scratch/site${PYTHONPATH:+:$PYTHONPATH}"
 pytest="$python -m pytest --driver=gpu -p no:cacheprovider"
-${wrapper:-} $pytest "$@"
-# What the simulated driver is compared with: a GPU must do what was recorded on one.
-[ -n "${SANITIZE:-}" ] || $pytest packages/cudacore-sim/tests/corpus packages/cudacore-sim/tests/sequences
+
+# part NAME RESERVE COMMAND...: run a part, and leave so many seconds of the budget to the next ones.
+failed=
+part() {
+    name=$1 limit=$((end - $(date +%s) - $2))
+    shift 2
+    echo "==== $name, at most $limit s"
+    if [ "$limit" -le 0 ]; then
+        failed="$failed $name(no time left)"
+        return
+    fi
+    # An interrupt, so that pytest writes what it has.
+    {
+        status=0
+        timeout --signal=INT --kill-after=20 "$limit" "$@" </dev/null || status=$?
+        echo "$status" >"$scratch/status"
+    } 2>&1 | tee "$results/$name.log"
+    status=$(cat "$scratch/status")
+    [ "$status" = 0 ] || failed="$failed $name($status)"
+}
+
+parts=${PARTS:-tests}
+case $parts in *bench*) bench=150 ;; *) bench=0 ;; esac
+for each in $parts; do
+    case $each in
+    tests)
+        part tests 0 $pytest --junitxml="$results/tests.xml" "$@"
+        part recorded 0 $pytest packages/cudacore-sim/tests/corpus packages/cudacore-sim/tests/sequences
+        ;;
+    stress)
+        part stress 0 "$python" packages/cudacore-handles/tests/stress.py --seconds 30
+        ;;
+    sanitize)
+        # No backtraces: those of Python keep its frames, and with them the objects whose release is to be seen. Errors
+        # of the driver's functions are what many tests are about.
+        part sanitize "$bench" compute-sanitizer --tool memcheck --leak-check full --show-backtrace no \
+            --report-api-errors no --target-processes application-only --error-exitcode 99 \
+            $pytest --junitxml="$results/sanitize.xml" "$@"
+        ;;
+    bench)
+        part bench 0 "$python" ci/benchmarks/run.py --rounds 3 --wheels "$folder" --json "$results/bench.json"
+        ;;
+    *)
+        failed="$failed $each(no such part)"
+        ;;
+    esac
+done
+echo "==== ${failed:+failed:$failed; }results are in $results"
+[ -z "$failed" ]

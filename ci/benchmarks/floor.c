@@ -2,12 +2,14 @@
 /*
  * The floor: what the driver calls behind each row of rows.py cost from plain C, with nothing between.
  *
- * usage: floor KERNELS.cubin        prints a line a row: its name, a tab, nanoseconds
+ * usage: floor CODE                prints a line a row: its name, a tab, nanoseconds
+ *        floor --first CODE        does what first_result.py does, once
  *
  * Compiled against cuda.h and linked to nothing of CUDA: the driver is loaded at run time.
  */
 #include <cuda.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@
   F(cuDeviceGet)                                                                                                       \
   F(cuDevicePrimaryCtxRetain)                                                                                          \
   F(cuCtxSetCurrent)                                                                                                   \
+  F(cuCtxSynchronize)                                                                                                  \
   F(cuLibraryLoadData)                                                                                                 \
   F(cuLibraryGetKernel)                                                                                                \
   F(cuLibraryUnload)                                                                                                   \
@@ -37,6 +40,7 @@
   F(cuEventElapsedTime)                                                                                                \
   F(cuMemAllocAsync)                                                                                                   \
   F(cuMemFreeAsync)                                                                                                    \
+  F(cuMemHostAlloc)                                                                                                    \
   F(cuMemcpyAsync)                                                                                                     \
   F(cuMemsetD8Async)
 
@@ -82,7 +86,9 @@ static void *read_file(const char *path) {
   }
   long size = ftell(file);
   rewind(file);
-  void *data = malloc((size_t)size);
+  void *data = malloc((size_t)size + 1);
+  if (data)
+    ((char *)data)[size] = '\0'; /* PTX is a string */
   if (!data || fread(data, 1, (size_t)size, file) != (size_t)size) {
     perror(path);
     exit(1);
@@ -104,8 +110,11 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* As worker.py does it: a short warm-up, then the median of `repeat` measurements with a drained stream between. */
-#define ROW(name, number, repeat, statement)                                                                           \
+/*
+ * As worker.py does it: a short warm-up, then the median of `repeat` measurements with nothing running between. `per`
+ * is the number of operations in a statement.
+ */
+#define ROW_PER(per, name, number, repeat, statement)                                                                  \
   do {                                                                                                                 \
     double times[repeat];                                                                                              \
     for (int r = -1; r < (repeat); r++) {                                                                              \
@@ -115,12 +124,22 @@ static int ascending(const void *a, const void *b) {
         statement;                                                                                                     \
       }                                                                                                                \
       if (r >= 0)                                                                                                      \
-        times[r] = (now() - start) / n;                                                                                \
-      CHECK(cu.cuStreamSynchronize(stream));                                                                           \
+        times[r] = (now() - start) / n / (per);                                                                        \
+      CHECK(cu.cuCtxSynchronize());                                                                                    \
     }                                                                                                                  \
     qsort(times, repeat, sizeof times[0], ascending);                                                                  \
     printf("%s\t%.1f\n", name, times[(repeat) / 2]);                                                                   \
   } while (0)
+#define ROW(name, number, repeat, statement) ROW_PER(1, name, number, repeat, statement)
+
+static CUlaunchConfig one_block(CUstream on) {
+  CUlaunchConfig config;
+  memset(&config, 0, sizeof config);
+  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.hStream = on;
+  return config;
+}
 
 static void launches(CUlibrary library, CUdeviceptr pointer) {
   static CUdeviceptr pointers[257];
@@ -140,18 +159,58 @@ static void launches(CUlibrary library, CUdeviceptr pointer) {
     void **arguments;
   } table[] = {
       {"launch, 0 arguments", "k0", NULL},  {"launch, 1 pointer", "k1", many},      {"launch, 5 mixed", "k5", mixed},
-      {"launch, 17 pointers", "k17", many}, {"launch, 257 pointers", "k257", many},
+      {"launch, 17 pointers", "k17", many}, {"launch, 257 pointers", "k257", many}, {"launch, 2 ints", "k2", many},
+      {"launch, 8 ints", "k8", many},
   };
-  CUlaunchConfig config;
-  memset(&config, 0, sizeof config);
-  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
-  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
-  config.hStream = stream;
+  CUlaunchConfig config = one_block(stream);
   for (size_t t = 0; t < sizeof table / sizeof table[0]; t++) {
     CUkernel kernel;
     CHECK(cu.cuLibraryGetKernel(&kernel, library, table[t].kernel));
     ROW(table[t].row, 500, 15, CHECK(cu.cuLaunchKernelEx(&config, (CUfunction)kernel, table[t].arguments, NULL)));
   }
+}
+
+enum { THREADS = 8, LAUNCHES = 500 }; /* as in rows.py */
+
+typedef struct worker {
+  CUcontext context;
+  CUstream stream;
+  CUkernel kernel;
+  CUdeviceptr pointer;
+} worker;
+
+static void *launch_many(void *data) {
+  worker *w = data;
+  void *arguments[] = {&w->pointer};
+  CUlaunchConfig config = one_block(w->stream);
+  CHECK(cu.cuCtxSetCurrent(w->context));
+  for (int i = 0; i < LAUNCHES; i++)
+    CHECK(cu.cuLaunchKernelEx(&config, (CUfunction)w->kernel, arguments, NULL));
+  return NULL;
+}
+
+static void launch_from_threads(worker *workers) {
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++)
+    if (pthread_create(&threads[i], NULL, launch_many, &workers[i])) {
+      perror("pthread_create");
+      exit(1);
+    }
+  for (int i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
+}
+
+static void threads(CUcontext context, CUlibrary library, CUdeviceptr pointer) {
+  worker workers[THREADS];
+  CUkernel kernel;
+  CHECK(cu.cuLibraryGetKernel(&kernel, library, "k1"));
+  for (int i = 0; i < THREADS; i++) {
+    workers[i] = (worker){context, NULL, kernel, pointer};
+    CHECK(cu.cuStreamCreateWithPriority(&workers[i].stream, CU_STREAM_NON_BLOCKING, 0));
+  }
+  ROW_PER(THREADS * LAUNCHES, "launch, 8 threads at once", 1, 15, launch_from_threads(workers));
+  for (int i = 0; i < THREADS; i++)
+    CHECK(cu.cuStreamDestroy(workers[i].stream));
 }
 
 static void streams_and_events(CUcontext context) {
@@ -204,9 +263,27 @@ static void objects(const void *image) {
   });
 }
 
+static void first_result(const void *image) {
+  CUlibrary library;
+  CUkernel kernel;
+  CUdeviceptr result;
+  float *host;
+  CHECK(cu.cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+  CHECK(cu.cuLibraryGetKernel(&kernel, library, "tiny"));
+  CHECK(cu.cuMemAllocAsync(&result, sizeof *host, stream));
+  CHECK(cu.cuMemHostAlloc((void **)&host, sizeof *host, CU_MEMHOSTALLOC_PORTABLE));
+  void *arguments[] = {&result};
+  CUlaunchConfig config = one_block(stream);
+  CHECK(cu.cuLaunchKernelEx(&config, (CUfunction)kernel, arguments, NULL));
+  CHECK(cu.cuMemcpyAsync((CUdeviceptr)(uintptr_t)host, result, sizeof *host, stream));
+  CHECK(cu.cuStreamSynchronize(stream));
+  printf("%g\n", (double)*host);
+}
+
 int main(int argc, char **argv) {
-  if (argc != 2) {
-    fprintf(stderr, "usage: %s KERNELS.cubin\n", argv[0]);
+  int first = argc == 3 && strcmp(argv[1], "--first") == 0;
+  if (argc != 2 + first) {
+    fprintf(stderr, "usage: %s [--first] CODE\n", argv[0]);
     return 2;
   }
   load_driver();
@@ -218,7 +295,11 @@ int main(int argc, char **argv) {
   CHECK(cu.cuCtxSetCurrent(context));
   CHECK(cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
 
-  void *image = read_file(argv[1]);
+  void *image = read_file(argv[1 + first]);
+  if (first) {
+    first_result(image);
+    return 0;
+  }
   CUlibrary library;
   CUdeviceptr buffer;
   CHECK(cu.cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
@@ -229,5 +310,6 @@ int main(int argc, char **argv) {
   streams_and_events(context);
   memory(buffer);
   objects(image);
+  threads(context, library, buffer);
   return 0;
 }

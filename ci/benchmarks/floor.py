@@ -9,13 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rows import KERNELS, OURS
+from rows import FIRST_VALUE, KERNELS, OURS, TARGET, TINY
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 import cuda_headers
 
 SOURCE = Path(__file__).resolve().parent / "floor.c"
-KERNELS_FILE = "kernels.cubin"
+KERNELS_FILE = f"kernels.{TARGET}"
+FIRST_FILE = f"first.{TARGET}"
 
 # Runs in a process of its own, lest the one that reports holds a context on the device.
 COMPILE = f"""
@@ -23,12 +24,18 @@ import sys
 import {OURS} as core
 options = core.ProgramOptions(arch=f"sm_{{core.Device(0).arch}}", std="c++17")
 with open(sys.argv[1], "wb") as file:
-    file.write(core.Program(sys.stdin.read(), "c++", options).compile("cubin").code)
+    file.write(core.Program(sys.stdin.read(), "c++", options).compile("{TARGET}").code)
 """
 
 
+def compile_kernels(folder: Path) -> None:
+    """Compile the kernels for device 0 into a folder."""
+    for name, source in ((KERNELS_FILE, KERNELS), (FIRST_FILE, TINY % FIRST_VALUE)):
+        subprocess.run([sys.executable, "-c", COMPILE, str(folder / name)], input=source, text=True, check=True)
+
+
 def build(folder: Path) -> Path | None:
-    """Compile floor.c, and its kernels for device 0, into a folder; return the program.
+    """Compile floor.c into a folder, which has the kernels, too; return the program.
 
     Without a C compiler or cuda.h there is no floor: says so on stderr and returns None.
     """
@@ -37,9 +44,8 @@ def build(folder: Path) -> Path | None:
     if missing:
         print(f"no floor: {missing}", file=sys.stderr)
         return None
-    subprocess.run([sys.executable, "-c", COMPILE, str(folder / KERNELS_FILE)], input=KERNELS, text=True, check=True)
     program = folder / "floor"
-    command = [str(compiler), "-std=gnu11", "-O2", f"-I{include}", str(SOURCE), "-ldl", "-o", str(program)]
+    command = [str(compiler), "-std=gnu11", "-O2", f"-I{include}", str(SOURCE), "-ldl", "-pthread", "-o", str(program)]
     subprocess.run(command, check=True)
     return program
 

@@ -7,6 +7,7 @@ module, so it uses only what ``cuda.core`` documents, except in rows that are ou
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 BASELINE = "cuda.core"
@@ -19,6 +20,9 @@ SHORT_NS = 300.0
 # All rows together.
 GEOMETRIC_MEAN = 1.0
 
+# What kernels are compiled to. Where a driver is named it is the simulated one, as a rule, which runs no cubins.
+TARGET = "ptx" if os.environ.get("CUDACORE_DRIVER") else "cubin"
+
 
 def chain(count: int) -> str:
     """Return the parameters of a kernel that takes so many pointers."""
@@ -29,6 +33,8 @@ def chain(count: int) -> str:
 KERNELS = f"""
 extern "C" __global__ void k0() {{}}
 extern "C" __global__ void k1(float *p) {{ if (p == nullptr) *p = 1.0f; }}
+extern "C" __global__ void k2({chain(2)}) {{ if (p0 == nullptr) *p1 = 0; }}
+extern "C" __global__ void k8({chain(8)}) {{ if (p0 == nullptr) *p7 = 0; }}
 extern "C" __global__ void k5(float *p, float a, int n, double d, unsigned long long u) {{
     if (n == 12345) *p = float(a + d + u);
 }}
@@ -65,6 +71,12 @@ class Row:
         The floor's row, where it has another name.
     over_floor : tuple of float, optional
         At most the floor times the first, plus the second in nanoseconds; takes the place of `ratio`.
+    over_row : tuple of str and float, optional
+        At most the row of that name, of the same process, times the second; takes the place of `ratio`.
+    needs : str, optional
+        The library whose arrays it uses; without it the row is left out.
+    per : int
+        Operations in one execution of the statement.
     """
 
     name: str
@@ -78,6 +90,9 @@ class Row:
     ratio: float | None = None
     floor: str | None = None
     over_floor: tuple[float, float] | None = None
+    over_row: tuple[str, float] | None = None
+    needs: str | None = None
+    per: int = 1
 
     @property
     def floor_name(self) -> str:
@@ -103,16 +118,24 @@ def prepared(name: str, kernel: str, args: str, statement: str, *, floor: str) -
     )
 
 
+def with_arrays(name: str, kernel: str, arrays: str, *, needs: str, over_row: tuple[str, float]) -> Row:
+    """Launch with another library's arrays; what it is compared with is measured just before."""
+    statement = f"launch(stream, config, {kernel}, *{arrays})"
+    return Row(f"launch, {name}", statement, 500, 15, drain=True, ours=True, needs=needs, over_row=over_row)
+
+
 MIXED = ", buffer, f32, i32, 3.0, u64"
+INTS2, INTS8, RAW_KERNEL = "launch, 2 ints", "launch, 8 ints", "CuPy's RawKernel, 8 arrays"
+THREADS, LAUNCHES = 8, 500  # threads that launch at once, and launches of each; floor.c has them, too
 
 ROWS = (
-    launch("0 arguments", "k0", "", ratio=1.05),
-    launch("1 pointer", "k1", ", pointer", ratio=1.05),
-    launch("1 Buffer", "k1", ", buffer", ratio=1.05, floor="launch, 1 pointer"),
-    launch("5 mixed", "k5", MIXED, ratio=1.05),
-    launch("17 pointers", "k17", ", *pointers17", ratio=1.0),
-    launch("17 Buffers", "k17", ", *buffers17", ratio=1.0, floor="launch, 17 pointers"),
-    launch("257 pointers", "k257", ", *pointers257", ratio=0.6),
+    launch("0 arguments", "k0", "", ratio=0.95),
+    launch("1 pointer", "k1", ", pointer", ratio=0.91),
+    launch("1 Buffer", "k1", ", buffer", ratio=0.95, floor="launch, 1 pointer"),
+    launch("5 mixed", "k5", MIXED, ratio=0.90),
+    launch("17 pointers", "k17", ", *pointers17", ratio=0.86),
+    launch("17 Buffers", "k17", ", *buffers17", ratio=0.95, floor="launch, 17 pointers"),
+    launch("257 pointers", "k257", ", *pointers257", ratio=0.56),
     prepared("0 arguments", "k0", "", "prepared()", floor="launch, 0 arguments"),
     prepared("1 pointer", "k1", ", pointer", "prepared(pointer)", floor="launch, 1 pointer"),
     prepared("5 mixed", "k5", MIXED, "prepared(buffer, f32, i32, 3.0, u64)", floor="launch, 5 mixed"),
@@ -127,21 +150,41 @@ ROWS = (
     ),
     Row("Device()", "Device()", 20_000),
     Row("device.set_current", "device.set_current()", 20_000),
-    Row("stream create and close", "device.create_stream().close()", 500),
+    Row("stream create and close", "device.create_stream().close()", 500, ratio=1.0),
     Row("stream.sync, idle", "stream.sync()", 2_000),
-    Row("event create and close", "device.create_event().close()", 5_000),
-    Row("stream.record(event)", "stream.record(event)", 2_000, drain=True),
-    Row("stream.wait(event)", "stream.wait(event)", 2_000, drain=True),
+    Row("event create and close", "device.create_event().close()", 5_000, ratio=1.0),
+    Row("stream.record(event)", "stream.record(event)", 2_000, drain=True, ratio=1.0),
+    Row("stream.wait(event)", "stream.wait(event)", 2_000, drain=True, ratio=1.0),
     Row("event.is_done", "event.is_done", 5_000),
     Row("event.sync, done", "event.sync()", 5_000),
-    Row("event - event", "late - early", 5_000),
-    Row("buffer allocate and close", "device.allocate(1024, stream=stream).close(stream)", 2_000, drain=True),
-    Row("buffer.copy_to, device", "buffer.copy_to(other, stream=stream)", 500, 15, drain=True),
-    Row("buffer.fill", "buffer.fill(0, stream=stream)", 500, 15, drain=True),
-    Row("object load and get_kernel", "ObjectCode.from_cubin(cubin).get_kernel('k0')", 50, 5),
+    Row("event - event", "late - early", 5_000, ratio=1.0),
+    Row(
+        "buffer allocate and close",
+        "device.allocate(1024, stream=stream).close(stream)",
+        2_000,
+        drain=True,
+        ratio=1.0,
+    ),
+    Row("buffer.copy_to, device", "buffer.copy_to(other, stream=stream)", 500, 15, drain=True, ratio=1.0),
+    Row("buffer.fill", "buffer.fill(0, stream=stream)", 500, 15, drain=True, ratio=1.0),
+    Row("object load and get_kernel", f"ObjectCode.from_{TARGET}(code).get_kernel('k0')", 50, 5),
     Row("compile to cubin", "Program(TINY % next(serial), 'c++', options).compile('cubin')", 5, 5, gpu=False),
     Row("compile to PTX", "Program(TINY % next(serial), 'c++', options).compile('ptx')", 5, 5, gpu=False),
+    Row("launch, 8 threads at once", "launch_from_threads()", 1, 15, drain=True, ratio=1.0, per=THREADS * LAUNCHES),
+    # Last, because other libraries come into the process.
+    Row(INTS2, "launch(stream, config, k2, *pointers2)", 500, 15, drain=True, ours=True),
+    with_arrays("2 PyTorch tensors", "k2", "torch2", needs="torch", over_row=(INTS2, 1.06)),
+    with_arrays("2 CuPy arrays", "k2", "cupy2", needs="cupy", over_row=(INTS2, 1.06)),
+    Row(INTS8, "launch(stream, config, k8, *pointers8)", 500, 15, drain=True, ours=True),
+    with_arrays("8 PyTorch tensors", "k8", "torch8", needs="torch", over_row=(INTS8, 1.12)),
+    with_arrays("8 CuPy arrays", "k8", "cupy8", needs="cupy", over_row=(INTS8, 1.12)),
+    Row(RAW_KERNEL, "raw8(one, one, cupy8)", 500, 15, drain=True, ours=True, needs="cupy", floor=INTS8),
+    with_arrays("8 CuPy arrays again", "k8", "cupy8", needs="cupy", over_row=(RAW_KERNEL, 0.9)),
 )
+
+# From the start of a process, with code on disk, to what its kernel has computed: at most so many times a C program.
+FIRST_RESULT = 1.25
+FIRST_VALUE = 42
 
 # Modules whose import is timed in fresh processes, each with its target: the ratio to importing the baseline.
 IMPORTS = {"cudacore": 0.25, "cudacore_compile": 0.15, "cudacore_handles": None}

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Create and drop objects of each kind a million times from eight threads: nothing may be left, memory must stay flat.
 
-Needs a GPU. The exit status is 1 where something was left: a live box, or more than a few megabytes of memory.
+Needs a GPU; on the simulated driver a small ``--count`` will do. The exit status is 1 where something was left: a live
+box, or more than a few megabytes of memory.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable
 
 import cudacore as core
 import cudacore_handles
-from rows import KERNELS, TINY
+from rows import KERNELS, TARGET, TINY
 
 MEGABYTE = 1_000_000
 # What eight threads' allocator arenas and caches may take on top, once warmed up.
@@ -45,15 +46,37 @@ def live() -> dict[str, int]:
     return {kind: count for kind, count in cudacore_handles.live_counts().items() if count}
 
 
+class Allocator(core.MemoryResource):
+    """An allocator in Python that has nothing to free."""
+
+    is_device_accessible = True
+    is_host_accessible = False
+    device_id = 0
+
+    def deallocate(self, ptr: int, size: int, *, stream: object) -> None:
+        del ptr, size, stream
+
+
 def cycles(device: core.Device) -> dict[str, Callable[[], object]]:
     """Return, for each kind, what makes an object of it; dropping what it returns is the other half of a cycle."""
     options = core.ProgramOptions(arch=f"sm_{device.arch}")
-    code = core.Program(KERNELS, "c++", options).compile("cubin").code
-    loaded = core.ObjectCode.from_cubin(code)
+    load = core.ObjectCode.from_ptx if TARGET == "ptx" else core.ObjectCode.from_cubin
+    code = core.Program(KERNELS, "c++", options).compile(TARGET).code
+    loaded = load(code)
     stream = device.create_stream()
     pinned = core.LegacyPinnedMemoryResource()
     memory = device.allocate(256, stream=stream)
     pointer = int(memory.handle)
+    host = pinned.allocate(256)
+    kernel, one_block = loaded.get_kernel("k1"), core.LaunchConfig(grid=1, block=1)
+
+    def launched() -> object:
+        buffer = device.allocate(256, stream=stream)
+        prepared = kernel.prepare(stream, one_block, buffer)
+        prepared()
+        prepared[0] = memory
+        return prepared
+
     pool_options = core.DeviceMemoryResourceOptions(max_size=1 << 20)
     return {
         "stream": device.create_stream,
@@ -63,9 +86,14 @@ def cycles(device: core.Device) -> dict[str, Callable[[], object]]:
         "buffer": lambda: device.allocate(256, stream=stream),
         "pinned buffer": lambda: pinned.allocate(256),
         "foreign buffer": lambda: core.Buffer.from_handle(pointer, 256, owner=memory),
+        "buffer with an owner": lambda: core.Buffer.from_handle(pointer, 256, owner=[memory]),
+        "buffer of an allocator": lambda: core.Buffer.from_handle(pointer, 256, mr=Allocator()),
+        "prepared launch": launched,
+        "export": lambda: (device.allocate(256, stream=stream).__dlpack__(), host.__dlpack__(max_version=(1, 0))),
+        "view": lambda: pinned.allocate(256).__buffer__(),
         "memory resource": lambda: core.DeviceMemoryResource(device, pool_options),
         "kernel": lambda: loaded.get_kernel("k1"),
-        "object code and kernel": lambda: core.ObjectCode.from_cubin(code).get_kernel("k0"),
+        "object code and kernel": lambda: load(code).get_kernel("k0"),
         "program": lambda: core.Program(TINY % 0, "c++", options).handle,
     }
 

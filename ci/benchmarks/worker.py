@@ -8,16 +8,23 @@ usage: worker.py MODULE [TEXT]          TEXT: only the rows whose names contain 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import itertools
 import json
+import os
 import statistics
 import struct
 import sys
+import tempfile
+import threading
 import timeit
 import types
+from collections.abc import Callable
 from typing import Any
 
-from rows import KERNELS, OURS, ROWS, TINY, Row
+from rows import KERNELS, LAUNCHES, OURS, ROWS, TARGET, THREADS, TINY, Row
+
+HANGS = 60.0  # seconds after which threads that launch are taken for deadlocked
 
 
 def prepare(core: types.ModuleType) -> dict[str, Any]:
@@ -41,34 +48,82 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
     import numpy as np
 
     options = core.ProgramOptions(arch=f"sm_{device.arch}", std="c++17")
-    module = core.Program(KERNELS, "c++", options).compile("cubin")
-    stream = device.create_stream()
+    module = core.Program(KERNELS, "c++", options).compile(TARGET)
+    stream, *_ = streams = [device.create_stream() for _ in range(1 + THREADS)]
     buffer = device.allocate(4096, stream=stream)
     pointer = int(buffer.handle)
     timing = core.EventOptions(timing_enabled=True)
-    names |= {f"k{count}": module.get_kernel(f"k{count}") for count in (0, 1, 5, 17, 257)}
+    config = core.LaunchConfig(grid=1, block=1)
+    names |= {f"k{count}": module.get_kernel(f"k{count}") for count in (0, 1, 2, 5, 8, 17, 257)}
     names |= {
         "buffer": buffer,
         "buffers17": (buffer,) * 17,
-        "config": core.LaunchConfig(grid=1, block=1),
-        "cubin": bytes(module.code),
+        "code": bytes(module.code),
+        "config": config,
         "device": device,
         "early": stream.record(options=timing),
         "event": stream.record(),
         "f32": np.float32(1),
         "i32": np.int32(2),
         "late": stream.record(options=timing),
+        "launch_from_threads": launcher_from_threads(core, streams[1:], config, names["k1"], pointer),
+        "one": (1,),
         "options": options,
         "other": device.allocate(4096, stream=stream),
         "packed257": struct.pack("=257Q", *[pointer] * 257),
         "pointer": pointer,
+        "pointers2": (pointer,) * 2,
+        "pointers8": (pointer,) * 8,
         "pointers17": (pointer,) * 17,
         "pointers257": (pointer,) * 257,
         "stream": stream,
+        "streams": streams,
         "u64": np.uint64(7),
     }
     stream.sync()
     return names
+
+
+def launcher_from_threads(
+    core: types.ModuleType, streams: list[Any], config: Any, kernel: Any, pointer: int
+) -> Callable[[], None]:
+    """Return a function that launches from threads at once, one a stream."""
+    launch = core.launch
+
+    def work(stream: Any) -> None:
+        core.Device(0).set_current()  # an object of the thread's own: the baseline's cannot be shared
+        for _ in range(LAUNCHES):
+            launch(stream, config, kernel, pointer)
+
+    def launch_from_threads() -> None:
+        workers = [threading.Thread(target=work, args=(stream,), daemon=True) for stream in streams]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(HANGS)
+            if worker.is_alive():
+                raise DeadlockError(f"{len(streams)} threads have not finished after {HANGS:.0f} s")
+
+    return launch_from_threads
+
+
+class DeadlockError(RuntimeError):
+    """Nothing more can be done in this process."""
+
+
+def arrays_of(library: str, names: dict[str, Any]) -> dict[str, Any]:
+    """Return another library's arrays, and what launches with them, for the rows that need it."""
+    module = importlib.import_module(library)
+    if library == "torch":
+        arrays = tuple(module.zeros(16, dtype=module.int32, device="cuda:0") for _ in range(8))
+        return {"torch2": arrays[:2], "torch8": arrays}
+    module.cuda.ExternalStream(int(names["stream"].handle)).use()
+    arrays = tuple(module.zeros(16, dtype=module.int32) for _ in range(8))
+    with tempfile.NamedTemporaryFile(suffix=f".{TARGET}") as file:
+        file.write(names["code"])
+        file.flush()
+        raw = module.RawModule(path=file.name).get_function("k8")
+    return {"cupy2": arrays[:2], "cupy8": arrays, "raw8": raw}
 
 
 def measure(row: Row, names: dict[str, Any]) -> float:
@@ -76,9 +131,10 @@ def measure(row: Row, names: dict[str, Any]) -> float:
     timer = timeit.Timer(row.statement, row.setup, globals=names)
     times: list[float] = []
     for number in (row.number // 10 + 1, *[row.number] * row.repeat):
-        times.append(timer.timeit(number) / number)
+        times.append(timer.timeit(number) / number / row.per)
         if row.drain:
-            names["stream"].sync()
+            for stream in names["streams"]:
+                stream.sync()
     return statistics.median(times[1:]) * 1e9
 
 
@@ -95,12 +151,22 @@ def main() -> None:
         if row.gpu and "no_gpu" in names:
             results[row.name] = names["no_gpu"]
             continue
+        if row.needs and not importlib.util.find_spec(row.needs):
+            results[row.name] = f"needs {row.needs}, which is not installed"
+            continue
         try:
+            if row.needs and row.needs not in sys.modules:
+                names |= arrays_of(row.needs, names)
             results[row.name] = measure(row, names)
         except Exception as error:  # a row that a module cannot do is a finding, and the others still count
             results[row.name] = f"{type(error).__name__}: {error}".splitlines()[0]
+            if isinstance(error, DeadlockError):
+                break
     device = names.get("device")
     json.dump({"version": core.__version__, "device": device.name if device else None, "rows": results}, sys.stdout)
+    sys.stdout.flush()
+    if any("DeadlockError" in str(result) for result in results.values()):
+        os._exit(0)  # the threads that hang would keep the process
 
 
 if __name__ == "__main__":

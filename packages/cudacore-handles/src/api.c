@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "internal.h"
+/* The library itself: its version, its file, its functions in a table. */
+#define _GNU_SOURCE
+#include <cudacore/cudacore.h>
+
+#include <dlfcn.h>
 
 static const cch_api table = {
     .size = sizeof table,
 #include "api_table.h" /* made from the headers */
 };
+
+uint32_t cch_version(void) { return CCH_VERSION; }
+
+const char *cch_library_path(void) {
+  Dl_info info;
+  return dladdr((void *)&table, &info) != 0 && info.dli_fname ? info.dli_fname : "";
+}
 
 const cch_api *cch_get_api(unsigned abi_version, size_t struct_size) {
   return abi_version == CCH_ABI_VERSION && struct_size <= sizeof table ? &table : NULL;

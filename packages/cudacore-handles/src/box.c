@@ -1,28 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference counts: the one rule about what is alive. */
-#define _GNU_SOURCE
-#include "internal.h"
+/* Reference counts and validity: the one rule about what is alive. */
+#include "box.h"
 
-#include <dlfcn.h>
+#include "reclaim.h"
+#include "registry.h"
+
 #include <stdlib.h>
 
 static atomic_size_t live[CCH_KIND_COUNT];
-static atomic_bool exiting;
-
-uint32_t cch_version(void) { return CCH_VERSION; }
-
-const char *cch_library_path(void) {
-  Dl_info info;
-  return dladdr((void *)&live, &info) != 0 && info.dli_fname ? info.dli_fname : "";
-}
 
 size_t cch_live_count(int kind) {
   return kind >= 0 && kind < CCH_KIND_COUNT ? atomic_load_explicit(&live[kind], memory_order_relaxed) : 0;
 }
-
-void cch_process_exiting(void) { atomic_store(&exiting, true); }
-
-bool cch__exiting(void) { return atomic_load(&exiting); }
 
 void *cch__box_new(cch_kind kind, size_t size, const char *operation) {
   cch__box *box = calloc(1, size);
@@ -58,24 +47,21 @@ bool cch__box_try_ref(cch__box *box) {
   return false;
 }
 
-static bool drop(cch__box *box) {
-  return box != NULL && atomic_fetch_sub_explicit(&box->references, 1, memory_order_acq_rel) == 1;
-}
-
 void cch__box_unref(void *opaque) {
   cch__box *box = opaque;
-  if (!drop(box))
-    return;
-  if (cch__in_callback())
-    cch__reclaim_push(box);
-  else
-    cch__box_destroy(box);
+  if (box != NULL && atomic_fetch_sub_explicit(&box->references, 1, memory_order_acq_rel) == 1)
+    cch__reclaim(box);
 }
 
-void cch_unref_deferred(void *opaque) {
-  cch__box *box = opaque;
-  if (drop(box))
-    cch__reclaim_push(box);
+void cch__invalidate(void *box) {
+  atomic_store_explicit(&((cch__box *)box)->gone, true, memory_order_release);
+  cch__registry_remove(box); /* the driver uses the handle again */
+}
+
+int cch__fail_gone(const void *box, const char *operation) {
+  static const char *const names[CCH_KIND_COUNT] = {"context", "stream", "event",         "pool",         "allocation",
+                                                    "library", "kernel", "NVRTC program", "NVVM program", "bundle"};
+  return cch__fail(CCH_EGONE, operation, "the %s was destroyed by its owner", names[((const cch__box *)box)->kind]);
 }
 
 void *cch_ref(void *box) { return cch__box_ref(box); }
@@ -84,63 +70,4 @@ void cch_unref(void *box) { cch__box_unref(box); }
 
 int cch_kind_of(const void *box) { return box != NULL ? ((const cch__box *)box)->kind : -1; }
 
-int cch_is_valid(const void *box) {
-  return box != NULL && !atomic_load_explicit(&((const cch__box *)box)->gone, memory_order_acquire);
-}
-
-void cch__release_owner(void *owner, cch_release_fn release) {
-  if (release == NULL || cch__exiting())
-    return;
-  cch__errors saved;
-  cch__owner_enter(&saved);
-  release(owner);
-  cch__owner_leave(&saved);
-}
-
-void cch__box_destroy(cch__box *box) {
-  /* In a forked child the handles are the parent's, and a lock may be held by a thread that does not exist here. */
-  if (cch__forked())
-    return;
-  cch__destructor_enter();
-  cch__registry_remove(box);
-  switch ((cch_kind)box->kind) {
-  case CCH_KIND_CONTEXT:
-    cch__context_destroy((cch_context *)box);
-    break;
-  case CCH_KIND_STREAM:
-    cch__stream_destroy((cch_stream *)box);
-    break;
-  case CCH_KIND_EVENT:
-    cch__event_destroy((cch_event *)box);
-    break;
-  case CCH_KIND_POOL:
-    cch__pool_destroy((cch_pool *)box);
-    break;
-  case CCH_KIND_DEVICEPTR:
-    /* A foreign allocation frees through its owner, in here: it needs the stream. */
-    cch__deviceptr_destroy((cch_deviceptr *)box);
-    break;
-  case CCH_KIND_LIBRARY:
-    cch__library_destroy((cch_library *)box);
-    break;
-  case CCH_KIND_KERNEL:
-    cch__kernel_destroy((cch_kernel *)box);
-    break;
-  case CCH_KIND_NVRTC_PROGRAM:
-    cch__nvrtc_program_destroy((cch_nvrtc_program *)box);
-    break;
-  case CCH_KIND_NVVM_PROGRAM:
-    cch__nvvm_program_destroy((cch_nvvm_program *)box);
-    break;
-  case CCH_KIND_BUNDLE:
-    cch__bundle_destroy((cch_bundle *)box);
-    break;
-  case CCH_KIND_COUNT:
-    break;
-  }
-  void *owner = box->owner;
-  cch_release_fn release = box->release;
-  cch__box_discard(box);
-  cch__release_owner(owner, release);
-  cch__destructor_leave();
-}
+int cch_is_valid(const void *box) { return box != NULL && !cch__is_gone(box); }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "internal.h"
+#include "kinds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,12 +48,15 @@ int cch_bundle_add(cch_bundle *bundle, void *box) {
 int cch_bundle_add_object(cch_bundle *bundle, void *object, cch_release_fn release) {
   if (release == NULL)
     return cch__fail(CCH_EINVAL, __func__, "the release function is NULL: nobody could give the object back");
-  return add(bundle, object, release, __func__);
+  int status = add(bundle, object, release, __func__);
+  if (status == 0)
+    bundle->foreign = true;
+  return status;
 }
 
 size_t cch_bundle_count(const cch_bundle *bundle) { return bundle->count; }
 
-void cch__bundle_destroy(cch_bundle *bundle) {
+void cch__bundle_drop(cch_bundle *bundle) {
   for (size_t i = 0; i < bundle->count; i++) {
     if (bundle->owners[i].release == NULL)
       cch__box_unref(bundle->owners[i].object);

@@ -1,30 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "internal.h"
+#include "current.h"
+#include "reclaim.h"
+#include "registry.h"
 
 CCH__DEFINE_VERBS(cch_context, CUcontext)
-
-int cch__current_enter(cch__current *current, const cch_context *context) {
-  current->switched = false;
-  if (context == NULL)
-    return 0;
-  int status = CCH__CALL(cuCtxGetCurrent, (&current->saved));
-  if (status != 0 || current->saved == context->raw)
-    return status;
-  status = CCH__CALL(cuCtxSetCurrent, (context->raw));
-  current->switched = status == 0;
-  return status;
-}
-
-void cch__current_leave(const cch__current *current) {
-  if (current->switched)
-    cch__report(CCH__CALL(cuCtxSetCurrent, (current->saved)));
-}
 
 int cch_context_primary(cch_context **out, int device) {
   int status = cch__ready();
   if (status != 0)
     return status;
-  cch__reclaim_poll();
+  cch__poll();
   CUdevice raw_device;
   status = CCH__CALL(cuDeviceGet, (&raw_device, device));
   if (status != 0)
@@ -39,7 +24,7 @@ int cch_context_primary(cch_context **out, int device) {
   }
   context->device = device;
   context->box.owned = true;
-  cch_context *known = cch__registry_insert_unless_owned(context, context->raw);
+  cch_context *known = cch__registry_insert_unless_known(context, context->raw);
   if (known != NULL) {
     /* It has a retain of its own: ours goes back. */
     cch_context_unref(context);
@@ -75,7 +60,6 @@ int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_
     }
     context->box.owner = owner;
     context->box.release = release;
-    cch__registry_insert(context, raw);
   }
   *out = context;
   return 0;
@@ -96,15 +80,15 @@ int cch_context_current(cch_context **out) {
 }
 
 int cch_context_set_current(cch_context *context) {
-  int status = cch__ready();
-  return status != 0 ? status : CCH__CALL(cuCtxSetCurrent, (cch_context_raw(context)));
+  int status = cch__usable(context, __func__);
+  return status != 0 ? status : CCH__CALL(cuCtxSetCurrent, (context != NULL ? context->raw : NULL));
 }
 
 int cch_context_synchronize(cch_context *context) {
-  int status = cch__ready();
+  int status = cch__usable(context, __func__);
   if (status != 0)
     return status;
-  cch__reclaim_poll();
+  cch__poll_patiently();
   cch__current current;
   status = cch__current_enter(&current, context);
   if (status != 0)
@@ -115,7 +99,7 @@ int cch_context_synchronize(cch_context *context) {
 }
 
 int cch_context_priorities(int *lowest, int *highest, cch_context *context) {
-  int status = cch__ready();
+  int status = cch__usable(context, __func__);
   if (status != 0)
     return status;
   cch__current current;
@@ -142,7 +126,12 @@ int cch_context_device(const cch_context *context) { return context->device; }
 
 int cch_context_is_primary(const cch_context *context) { return context->box.owned; }
 
-void cch__context_destroy(cch_context *context) {
-  if (context->box.owned)
-    cch__report(CCH__CALL(cuDevicePrimaryCtxRelease, (context->device)));
+bool cch__context_end(cch_context *context) {
+  if (!context->box.owned)
+    return true;
+  int status = CCH__CALL(cuDevicePrimaryCtxRelease, (context->device));
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
 }

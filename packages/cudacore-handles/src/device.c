@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "internal.h"
+#include "driver_table.h"
+
+#include <cudacore/device.h>
 
 #include <limits.h>
 

@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "internal.h"
 
-CUdeviceptr cch_deviceptr_raw(const cch_deviceptr *ptr) { return ptr ? ptr->ptr : 0; }
+#include "current.h"
+#include "reclaim.h"
+
+#include <pthread.h>
+
+CUdeviceptr cch_deviceptr_raw(const cch_deviceptr *ptr) { return ptr != NULL && !cch__is_gone(ptr) ? ptr->ptr : 0; }
 cch_deviceptr *cch_deviceptr_ref(cch_deviceptr *ptr) { return cch__box_ref(ptr); }
 void cch_deviceptr_unref(cch_deviceptr *ptr) { cch__box_unref(ptr); }
 
 size_t cch_deviceptr_size(const cch_deviceptr *ptr) { return ptr->size; }
 
-cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr) { return ptr->stream; }
+cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr) {
+  return atomic_load_explicit(&ptr->stream, memory_order_acquire);
+}
 
-cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr) { return ptr->pool; }
+const void *cch_deviceptr_backing(const cch_deviceptr *ptr) { return ptr->backing; }
+
+cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr) {
+  return ptr->backing != NULL && ptr->backing->kind == CCH_KIND_POOL ? (cch_pool *)ptr->backing : NULL;
+}
 
 cch_context *cch_deviceptr_context(const cch_deviceptr *ptr) { return ptr->context; }
 
@@ -22,6 +32,27 @@ static cch_deviceptr *new_box(cch__origin origin, size_t size, const char *opera
   return ptr;
 }
 
+/* The capture that a stream is in, 0 for none. The right context is current. */
+static uint64_t capture_of(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t id = 0;
+  if (cch__driver.cuStreamIsCapturing == NULL || cch__driver.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+      status != CU_STREAM_CAPTURE_STATUS_ACTIVE || cch__driver.cuStreamGetCaptureInfo == NULL ||
+      cch__driver.cuStreamGetCaptureInfo(stream, &status, &id) != CUDA_SUCCESS)
+    return 0;
+  return id;
+}
+
+/* Whether work on a stream would go into a capture, or break one: a failure is that of the legacy stream, for which the
+ * driver says so of any blocking stream's capture. */
+static bool is_capturing(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (cch__driver.cuStreamIsCapturing == NULL)
+    return false;
+  CUresult result = cch__driver.cuStreamIsCapturing(stream, &status);
+  return cch__not_now(result) || (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
 int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream) {
   int status = cch__ready();
   if (status != 0)
@@ -30,7 +61,12 @@ int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, 
     return cch__fail(CCH_EINVAL, __func__, "the %s is NULL", pool == NULL ? "pool" : "stream");
   if (size == 0)
     return cch__fail(CCH_EINVAL, __func__, "the size is 0");
-  cch__reclaim_poll();
+  status = cch__usable(pool, __func__);
+  if (status == 0)
+    status = cch__usable(stream, __func__);
+  if (status != 0)
+    return status;
+  cch__poll();
   cch_deviceptr *ptr = new_box(CCH__FROM_POOL, size, __func__);
   if (ptr == NULL)
     return CCH_ENOMEM;
@@ -44,6 +80,8 @@ int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, 
     status = cch__current_enter(&current, stream->context);
     if (status == 0) {
       status = CCH__CALL(cuMemAllocFromPoolAsync, (&ptr->ptr, size, pool->raw, stream->raw));
+      if (status == 0)
+        ptr->capture = capture_of(stream->raw);
       cch__current_leave(&current);
     }
   }
@@ -52,8 +90,9 @@ int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, 
     cch__box_discard(ptr);
     return status;
   }
-  ptr->pool = cch_pool_ref(pool);
-  ptr->stream = cch_stream_ref(stream);
+  ptr->backing = cch__box_ref(pool);
+  atomic_init(&ptr->stream, cch_stream_ref(stream));
+  ptr->thread = cch__thread();
   *out = ptr;
   return 0;
 }
@@ -64,7 +103,10 @@ int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size) 
     return status;
   if (context == NULL || size == 0)
     return cch__fail(CCH_EINVAL, __func__, context == NULL ? "the context is NULL" : "the size is 0");
-  cch__reclaim_poll();
+  status = cch__usable(context, __func__);
+  if (status != 0)
+    return status;
+  cch__poll();
   cch_deviceptr *ptr = new_box(CCH__FROM_DEVICE, size, __func__);
   if (ptr == NULL)
     return CCH_ENOMEM;
@@ -89,7 +131,10 @@ int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t s
     return status;
   if (context == NULL || size == 0)
     return cch__fail(CCH_EINVAL, __func__, context == NULL ? "the context is NULL" : "the size is 0");
-  cch__reclaim_poll();
+  status = cch__usable(context, __func__);
+  if (status != 0)
+    return status;
+  cch__poll();
   cch_deviceptr *ptr = new_box(CCH__FROM_HOST, size, __func__);
   if (ptr == NULL)
     return CCH_ENOMEM;
@@ -126,20 +171,46 @@ int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_co
   return 0;
 }
 
+/* Between the load of a box's stream and the reference to it, nobody may give back the box's own. */
+static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
+
 int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream) {
-  int status = cch__ready();
+  int status = cch__usable(ptr, __func__);
   if (status != 0)
     return status;
   if (stream == NULL)
     return cch__fail(CCH_EINVAL, __func__, "the stream is NULL");
-  cch_stream *old = ptr->stream;
-  ptr->stream = cch_stream_ref(stream);
+  status = cch__usable(stream, __func__);
+  if (status != 0)
+    return status;
+  cch_stream_ref(stream);
+  pthread_mutex_lock(&stream_lock);
+  cch_stream *old = atomic_exchange_explicit(&ptr->stream, stream, memory_order_acq_rel);
+  ptr->thread = cch__thread();
+  pthread_mutex_unlock(&stream_lock);
   cch_stream_unref(old);
   return 0;
 }
 
+cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr) {
+  if (cch__forked()) /* the lock may be a thread's that is not here; nothing sets a stream any more */
+    return cch_stream_ref(cch_deviceptr_stream(ptr));
+  pthread_mutex_lock(&stream_lock);
+  cch_stream *stream = cch_stream_ref(cch_deviceptr_stream(ptr));
+  pthread_mutex_unlock(&stream_lock);
+  return stream;
+}
+
+/* Both memory and stream exist. */
+static int usable(const cch_deviceptr *ptr, const cch_stream *stream, const char *operation) {
+  int status = cch__usable(ptr, operation);
+  return status != 0 ? status : cch__usable(stream, operation);
+}
+
 int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream) {
-  int status = cch__ready();
+  int status = usable(dst, stream, __func__);
+  if (status == 0)
+    status = cch__usable(src, __func__);
   if (status != 0)
     return status;
   if (size > dst->size || size > src->size)
@@ -157,7 +228,7 @@ int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_
 }
 
 int cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream) {
-  int status = cch__ready();
+  int status = usable(dst, stream, __func__);
   if (status != 0)
     return status;
   if ((width != 1 && width != 2 && width != 4) || dst->size % width != 0)
@@ -210,39 +281,103 @@ int cch_pointer_check(CUdeviceptr raw) {
                    device);
 }
 
-static void free_memory(cch_deviceptr *ptr) {
-  if (ptr->origin == CCH__FOREIGN) {
-    if (ptr->free != NULL && !cch__exiting()) {
-      cch__errors saved;
-      cch__owner_enter(&saved);
-      ptr->free(ptr->box.owner, ptr->ptr, ptr->size, ptr->stream);
-      cch__owner_leave(&saved);
-    }
-    return;
-  }
-  cch_context *context = ptr->stream && ptr->stream->context ? ptr->stream->context : ptr->context;
-  cch__current current;
-  int entered = cch__current_enter(&current, context);
-  if (ptr->origin == CCH__FROM_POOL) {
-    cch__report(CCH__CALL(cuMemFreeAsync, (ptr->ptr, ptr->stream->raw)));
-  } else {
-    /* These frees know nothing of streams: wait for the one that still uses the memory. */
-    if (ptr->stream != NULL)
-      cch__report(CCH__CALL(cuStreamSynchronize, (ptr->stream->raw)));
-    if (ptr->origin == CCH__FROM_DEVICE)
-      cch__report(CCH__CALL(cuMemFree, (ptr->ptr)));
-    else
-      cch__report(CCH__CALL(cuMemFreeHost, ((void *)(uintptr_t)ptr->ptr)));
-  }
-  if (entered == 0)
-    cch__current_leave(&current);
-  else
-    cch__report(entered);
+/*
+ * The stream that the free is ordered on. The per-thread default stream is another one on the thread that frees; the
+ * legacy stream waits for it, as for every stream that is not non-blocking.
+ */
+static cch_stream *stream_of_free(const cch_deviceptr *ptr) {
+  cch_stream *stream = cch_deviceptr_stream(ptr);
+  if (stream == NULL || stream->raw != CU_STREAM_PER_THREAD || ptr->thread == cch__thread())
+    return stream;
+  cch_stream *legacy = cch_stream_legacy();
+  cch_stream_unref(legacy); /* it never dies */
+  return legacy;
 }
 
-void cch__deviceptr_destroy(cch_deviceptr *ptr) {
-  free_memory(ptr);
-  cch_stream_unref(ptr->stream);
-  cch_pool_unref(ptr->pool);
+static void free_foreign(cch_deviceptr *ptr) {
+  if (ptr->free == NULL || cch__exiting())
+    return;
+  cch__errors saved;
+  cch__owner_enter(&saved);
+  ptr->free(ptr->box.owner, ptr->ptr, ptr->size, stream_of_free(ptr));
+  cch__owner_leave(&saved);
+}
+
+/*
+ * Frees memory of a pool; the driver's answer. Memory that was allocated in a capture is freed in that one, or once it
+ * has ended. Other memory the driver does not free into a capture: it says that the address is none of the graph's.
+ */
+static int free_async(const cch_deviceptr *ptr, CUstream stream) {
+  if (stream == CU_STREAM_LEGACY && is_capturing(stream))
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  if (ptr->capture != 0 && is_capturing(stream) && capture_of(stream) != ptr->capture)
+    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  if (cch__driver.cuMemFreeAsync == NULL)
+    return cch__fail_missing("cuMemFreeAsync");
+  int result = (int)cch__driver.cuMemFreeAsync(ptr->ptr, stream);
+  if (result == CUDA_ERROR_INVALID_VALUE && ptr->capture != 0)
+    return 0; /* the graph never ran, or freed it: there is nothing */
+  if (result == CUDA_ERROR_INVALID_VALUE && is_capturing(stream))
+    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  return cch__checked(result, "cuMemFreeAsync");
+}
+
+/* Waits for a stream; the driver's answer. The legacy stream is not waited for, but what it waits for is. */
+static int wait_for(CUstream stream) {
+  if (is_capturing(stream))
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (stream != CU_STREAM_LEGACY)
+    return CCH__CALL(cuStreamSynchronize, (stream));
+  CUevent event;
+  int status = CCH__CALL(cuEventCreate, (&event, CU_EVENT_DISABLE_TIMING));
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuEventRecord, (event, stream));
+  if (status == 0)
+    status = CCH__CALL(cuEventSynchronize, (event));
+  cch__report(CCH__CALL(cuEventDestroy, (event)));
+  return status;
+}
+
+/* Frees memory whose free knows nothing of streams: waits for the one that still uses it. */
+static int free_at_once(const cch_deviceptr *ptr, const cch_stream *stream) {
+  if (stream != NULL) {
+    int status = wait_for(stream->raw);
+    if (cch__not_now(status))
+      return status;
+    cch__report(status);
+  }
+  if (ptr->origin == CCH__FROM_DEVICE)
+    return CCH__CALL(cuMemFree, (ptr->ptr));
+  return CCH__CALL(cuMemFreeHost, ((void *)(uintptr_t)ptr->ptr));
+}
+
+bool cch__deviceptr_end(cch_deviceptr *ptr) {
+  if (ptr->origin == CCH__FOREIGN) {
+    free_foreign(ptr);
+    return true;
+  }
+  const cch_stream *stream = stream_of_free(ptr);
+  cch__current current;
+  int entered =
+      cch__current_enter(&current, stream != NULL && stream->context != NULL ? stream->context : ptr->context);
+  if (cch__not_now(entered))
+    return false;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = ptr->origin == CCH__FROM_POOL ? free_async(ptr, stream->raw) : free_at_once(ptr, stream);
+  cch__relaxed_leave(mode);
+  if (entered == 0)
+    cch__current_leave(&current);
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  if (entered != 0)
+    cch__report(entered);
+  return true;
+}
+
+void cch__deviceptr_drop(cch_deviceptr *ptr) {
+  cch_stream_unref(cch_deviceptr_stream(ptr));
+  cch__box_unref(ptr->backing);
   cch_context_unref(ptr->context);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding and loading the driver, once, and telling a forked child apart. */
 #define _GNU_SOURCE
-#include "internal.h"
+#include "driver_table.h"
+
+#include <cudacore/process.h>
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calling thread's last failure, and reports of failures in destructors. */
-#include "internal.h"
+#include "driver_table.h"
 
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local cch_error last_error;
+static _Thread_local cch_error_record last_error;
 
 /*
  * Destructors run between a failing call and the caller's look at its error (a garbage collector sees to that), so
  * their own failures are kept apart.
  */
-static _Thread_local cch_error destructor_error;
+static _Thread_local cch_error_record destructor_error;
 static _Thread_local unsigned destructors;
 
 void cch__destructor_enter(void) { destructors++; }
@@ -32,16 +32,38 @@ void cch__owner_leave(const cch__errors *saved) {
   destructors = saved->destructors;
 }
 
-static cch_error *record(void) { return destructors ? &destructor_error : &last_error; }
+static cch_error_record *record(void) { return destructors ? &destructor_error : &last_error; }
 
-void cch_error_last(cch_error *out) { *out = last_error; }
+/* What is in it in both forms. */
+static cch_error short_form(const cch_error_record *record) {
+  cch_error error = {.domain = record->domain, .code = record->code};
+  memcpy(error.operation, record->operation, sizeof error.operation);
+  memcpy(error.message, record->message, sizeof error.message);
+  return error;
+}
 
-void cch_error_restore(const cch_error *error) { last_error = *error; }
+void cch_error_last(cch_error *out) { *out = short_form(&last_error); }
+
+void cch_error_get(cch_error_record *out) {
+  size_t size = out->size;
+  if (size < sizeof out->size)
+    return;
+  memset(out, 0, size);
+  memcpy(out, &last_error, size < sizeof last_error ? size : sizeof last_error);
+  out->size = size;
+}
+
+void cch_error_restore(const cch_error *error) {
+  last_error = (cch_error_record){.domain = error->domain, .code = error->code};
+  memcpy(last_error.operation, error->operation, sizeof last_error.operation);
+  memcpy(last_error.message, error->message, sizeof last_error.message);
+}
 
 void cch_error_clear(void) { memset(&last_error, 0, sizeof last_error); }
 
-static cch_error *fill(int domain, int code, const char *operation) {
-  cch_error *error = record();
+static cch_error_record *fill(int domain, int code, const char *operation) {
+  cch_error_record *error = record();
+  error->node = NULL;
   error->domain = domain;
   error->code = code;
   snprintf(error->operation, sizeof error->operation, "%s", operation);
@@ -49,7 +71,7 @@ static cch_error *fill(int domain, int code, const char *operation) {
 }
 
 int cch__fail(int code, const char *operation, const char *format, ...) {
-  cch_error *error = fill(CCH_DOMAIN_HANDLES, code, operation);
+  cch_error_record *error = fill(CCH_DOMAIN_HANDLES, code, operation);
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(error->message, sizeof error->message, format, arguments);
@@ -66,7 +88,7 @@ int cch__fail_nomem(const char *operation) { return cch__fail(CCH_ENOMEM, operat
 int cch__fail_driver(int result, const char *operation) {
   if (result == CUDA_ERROR_NOT_READY)
     return result;
-  cch_error *error = fill(CCH_DOMAIN_DRIVER, result, operation);
+  cch_error_record *error = fill(CCH_DOMAIN_DRIVER, result, operation);
   snprintf(error->message, sizeof error->message, "%s", cch_error_string(result));
   return result;
 }
@@ -83,6 +105,7 @@ static const struct {
     {CCH_EFORKED, "CCH_EFORKED", "CUDA cannot be used in a process forked after it was initialised"},
     {CCH_EIMAGE, "CCH_EIMAGE", "the module image is truncated or of no known format"},
     {CCH_EMISMATCH, "CCH_EMISMATCH", "objects or arguments do not fit together"},
+    {CCH_EGONE, "CCH_EGONE", "the resource was destroyed by its owner"},
 };
 
 const char *cch_error_name(int code) {
@@ -124,7 +147,7 @@ void cch__report(int status) {
     char operation[sizeof last_error.operation];
   } seen[64];
   static size_t count;
-  cch_error error = *record();
+  cch_error error = short_form(record());
   bool known = false;
   pthread_mutex_lock(&lock);
   for (size_t i = 0; i < count && !known; i++)
@@ -139,4 +162,17 @@ void cch__report(int status) {
   pthread_mutex_unlock(&lock);
   if (!known)
     atomic_load (&report)(&error);
+}
+
+int cch__read_sized(void *into, size_t known, const void *given, size_t size, size_t oldest, const char *name,
+                    const char *operation) {
+  if (size < oldest)
+    return cch__fail(CCH_EINVAL, operation, "the size of the %s is %zu, and no %s has less than %zu bytes", name, size,
+                     name, oldest);
+  for (size_t i = known; i < size; i++)
+    if (((const unsigned char *)given)[i] != 0)
+      return cch__fail(CCH_EINVAL, operation, "the %s asks for what this version of the library does not know", name);
+  memset(into, 0, known);
+  memcpy(into, given, size < known ? size : known);
+  return 0;
 }

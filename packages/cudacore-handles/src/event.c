@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "internal.h"
+#include "current.h"
+#include "reclaim.h"
+#include "registry.h"
 
 CCH__DEFINE_VERBS(cch_event, CUevent)
 
@@ -9,9 +11,12 @@ int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
     return status;
   if (context == NULL)
     return cch__fail(CCH_EINVAL, __func__, "the context is NULL");
+  status = cch__usable(context, __func__);
+  if (status != 0)
+    return status;
   if ((flags & CCH_EVENT_INTERPROCESS) && !(flags & CCH_EVENT_DISABLE_TIMING))
     return cch__fail(CCH_EINVAL, __func__, "an interprocess event cannot measure time");
-  cch__reclaim_poll();
+  cch__poll();
   cch_event *event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
   if (event == NULL)
     return CCH_ENOMEM;
@@ -33,7 +38,7 @@ int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
   return 0;
 }
 
-int cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn release) {
+int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *owner, cch_release_fn release) {
   int status = cch__ready();
   if (status != 0)
     return status;
@@ -44,19 +49,19 @@ int cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn rel
     event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
     if (event == NULL)
       return CCH_ENOMEM;
-    status = cch_context_current(&event->context);
-    if (status != 0) {
-      cch__box_discard(event);
-      return status;
-    }
     event->raw = raw;
     event->flags = CCH_EVENT_UNKNOWN;
+    event->context = context != NULL ? cch_context_ref(context) : NULL;
     event->box.owner = owner;
     event->box.release = release;
-    cch__registry_insert(event, raw);
   }
   *out = event;
   return 0;
+}
+
+/* The driver cannot say what context an event is of. */
+int cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn release) {
+  return cch_event_wrap_in(out, raw, NULL, owner, release);
 }
 
 unsigned cch_event_flags(const cch_event *event) { return event->flags; }
@@ -64,9 +69,12 @@ unsigned cch_event_flags(const cch_event *event) { return event->flags; }
 cch_context *cch_event_context(const cch_event *event) { return event->context; }
 
 int cch_event_record(cch_event *event, cch_stream *stream) {
-  int status = cch__ready();
+  int status = cch__usable(event, __func__);
+  if (status == 0)
+    status = cch__usable(stream, __func__);
   if (status != 0)
     return status;
+  cch__poll();
   if (stream->context != NULL && event->context != NULL && stream->context->raw != event->context->raw)
     return cch__fail(CCH_EMISMATCH, __func__,
                      "the event is of device %d and the stream of device %d, or of different contexts",
@@ -82,25 +90,33 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
 }
 
 int cch_event_query(cch_event *event) {
-  int status = cch__ready();
+  int status = cch__usable(event, __func__);
   return status != 0 ? status : CCH__CALL(cuEventQuery, (event->raw));
 }
 
 int cch_event_synchronize(cch_event *event) {
-  int status = cch__ready();
+  int status = cch__usable(event, __func__);
   if (status != 0)
     return status;
-  cch__reclaim_poll();
+  cch__poll_patiently();
   return CCH__CALL(cuEventSynchronize, (event->raw));
 }
 
 int cch_event_elapsed(float *out, cch_event *start, cch_event *end) {
-  int status = cch__ready();
+  int status = cch__usable(start, __func__);
+  if (status == 0)
+    status = cch__usable(end, __func__);
   return status != 0 ? status : CCH__CALL(cuEventElapsedTime, (out, start->raw, end->raw));
 }
 
-void cch__event_destroy(cch_event *event) {
-  if (event->box.owned)
-    cch__report(CCH__CALL(cuEventDestroy, (event->raw)));
-  cch_context_unref(event->context);
+bool cch__event_end(cch_event *event) {
+  if (!event->box.owned)
+    return true;
+  int status = CCH__CALL(cuEventDestroy, (event->raw));
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
 }
+
+void cch__event_drop(cch_event *event) { cch_context_unref(event->context); }

@@ -3,7 +3,9 @@
  * Module images. The driver is given a pointer and no length: it believes the headers that it finds. So each
  * header is read here first, and an image that claims more than it has never gets there.
  */
-#include "internal.h"
+#include "image.h"
+
+#include "errors.h"
 
 #include <elf.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch_config.h"
+#include "reclaim.h"
+#include "registry.h"
 
 #include <stdlib.h>
 
@@ -7,46 +9,59 @@ CCH__DEFINE_VERBS(cch_kernel, CUkernel)
 
 cch_library *cch_kernel_library(const cch_kernel *kernel) { return kernel->library; }
 
-int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  CUkernel raw;
-  status = CCH__CALL(cuLibraryGetKernel, (&raw, library->raw, name));
-  return status != 0 ? status : cch_kernel_wrap(out, raw, library, NULL, NULL);
-}
-
-/* The library that the driver says a kernel is of, if it is one of ours; NULL where the driver cannot say. */
-static cch_library *library_of(CUkernel raw) {
-  CUlibrary library = NULL;
-  if (cch__driver.cuKernelGetLibrary == NULL || cch__driver.cuKernelGetLibrary(&library, raw) != CUDA_SUCCESS)
-    return NULL;
-  return cch__registry_find(CCH_KIND_LIBRARY, library);
-}
-
-int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  if (raw == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the kernel is NULL");
-  /* A kernel is as alive as its library: the known box serves unless a stated keeper is missing from it. */
-  cch_kernel *kernel = cch__registry_find(CCH_KIND_KERNEL, raw);
-  if (kernel != NULL && owner == NULL && (library == NULL || kernel->library == library)) {
+/*
+ * The box of a kernel and its library. A kernel lives as long as its library is loaded: where that is ours, it has one
+ * box, which keeps it. Where it is not, the handle can be another kernel's tomorrow, and each asker gets a box of
+ * its own; as does whoever states an owner, which is to live as long as that box.
+ */
+static int box_of(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release,
+                  const char *operation) {
+  bool shared = library != NULL && library->box.owned && owner == NULL;
+  cch_kernel *kernel = shared ? cch__registry_find(CCH_KIND_KERNEL, raw) : NULL;
+  if (kernel != NULL && kernel->library == library) {
     *out = kernel;
     return 0;
   }
   cch_kernel_unref(kernel);
-  kernel = cch__box_new(CCH_KIND_KERNEL, sizeof *kernel, __func__);
+  kernel = cch__box_new(CCH_KIND_KERNEL, sizeof *kernel, operation);
   if (kernel == NULL)
     return CCH_ENOMEM;
   kernel->raw = raw;
-  kernel->library = library ? cch_library_ref(library) : library_of(raw);
+  kernel->library = cch_library_ref(library);
   kernel->box.owner = owner;
   kernel->box.release = release;
-  cch__registry_insert(kernel, raw);
+  if (shared)
+    cch__registry_insert(kernel, raw);
   *out = kernel;
   return 0;
+}
+
+int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name) {
+  int status = cch__usable(library, __func__);
+  if (status != 0)
+    return status;
+  CUkernel raw;
+  status = CCH__CALL(cuLibraryGetKernel, (&raw, library->raw, name));
+  return status != 0 ? status : box_of(out, raw, library, NULL, NULL, __func__);
+}
+
+int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release) {
+  int status = cch__usable(library, __func__);
+  if (status != 0)
+    return status;
+  if (raw == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "the kernel is NULL");
+  CUlibrary real = NULL; /* stays so where the driver cannot say */
+  if (cch__driver.cuKernelGetLibrary != NULL && cch__driver.cuKernelGetLibrary(&real, raw) != CUDA_SUCCESS)
+    real = NULL;
+  if (library != NULL && real != NULL && library->raw != real)
+    return cch__fail(CCH_EMISMATCH, __func__, "the kernel is of another library than the one that is to keep it");
+  library = library != NULL ? cch_library_ref(library)
+            : real != NULL  ? cch__registry_find(CCH_KIND_LIBRARY, real)
+                            : NULL;
+  status = box_of(out, raw, library, owner, release, __func__);
+  cch_library_unref(library);
+  return status;
 }
 
 static int query_params(cch_kernel *kernel, cch__params **out) {
@@ -96,7 +111,7 @@ static int params_of(const cch__params **out, cch_kernel *kernel) {
 }
 
 int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, cch_context *context) {
-  int status = cch__ready();
+  int status = cch__usable(kernel, __func__);
   if (status != 0)
     return status;
   cch__current current;
@@ -142,9 +157,12 @@ static int launch_block(cch_stream *stream, const cch_launch_config *config, cch
 
 int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
                size_t args_size) {
-  int status = cch__ready();
+  int status = cch__usable(stream, __func__);
+  if (status == 0)
+    status = cch__usable(kernel, __func__);
   if (status != 0)
     return status;
+  cch__poll();
   cch__current current;
   status = cch__current_enter(&current, stream->context);
   if (status != 0)
@@ -155,9 +173,12 @@ int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *
 }
 
 int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params) {
-  int status = cch__ready();
+  int status = cch__usable(stream, __func__);
+  if (status == 0)
+    status = cch__usable(kernel, __func__);
   if (status != 0)
     return status;
+  cch__poll();
   cch__current current;
   status = cch__current_enter(&current, stream->context);
   if (status != 0)
@@ -167,7 +188,7 @@ int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_k
   return status;
 }
 
-void cch__kernel_destroy(cch_kernel *kernel) {
+void cch__kernel_drop(cch_kernel *kernel) {
   free(atomic_load_explicit(&kernel->params, memory_order_acquire));
   cch_library_unref(kernel->library);
 }

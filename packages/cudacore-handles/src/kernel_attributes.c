@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "internal.h"
+#include "kinds.h"
 
 int cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device) {
   CUdevice raw;
-  int status = cch__ready();
+  int status = cch__usable(kernel, __func__);
   if (status == 0)
     status = CCH__CALL(cuDeviceGet, (&raw, device));
   return status != 0 ? status
@@ -12,7 +12,7 @@ int cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device
 
 int cch_kernel_set_attribute(cch_kernel *kernel, int attribute, int value, int device) {
   CUdevice raw;
-  int status = cch__ready();
+  int status = cch__usable(kernel, __func__);
   if (status == 0)
     status = CCH__CALL(cuDeviceGet, (&raw, device));
   return status != 0 ? status

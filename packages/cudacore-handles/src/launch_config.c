@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* The config of version 0.1, from which on it can grow. */
+enum { CONFIG_0_1 = offsetof(cch_launch_config, shared_bytes) + sizeof(uint32_t) };
+
 static CUlaunchAttributeValue *add(CUlaunchConfig *launch, CUlaunchAttributeID id) {
   CUlaunchAttribute *attribute = &launch->attrs[launch->numAttrs++];
   memset(attribute, 0, sizeof *attribute);
@@ -12,8 +15,14 @@ static CUlaunchAttributeValue *add(CUlaunchConfig *launch, CUlaunchAttributeID i
 
 int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *config, const cch_stream *stream,
                             const char *operation) {
-  if (config->size < sizeof *config)
-    return cch__fail(CCH_EINVAL, operation, "the config's size is not that of a cch_launch_config");
+  cch_launch_config known;
+  if (config->size != sizeof *config) {
+    int status =
+        cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_launch_config", operation);
+    if (status != 0)
+      return status;
+    config = &known;
+  }
   CUlaunchConfig *launch = &out->config;
   memset(launch, 0, sizeof *launch);
   launch->gridDimX = config->grid[0];

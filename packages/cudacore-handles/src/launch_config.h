@@ -2,7 +2,7 @@
 #ifndef CCH_LAUNCH_CONFIG_H
 #define CCH_LAUNCH_CONFIG_H
 
-#include "internal.h"
+#include "current.h"
 
 /* A launch as the driver takes it: what it points at is in here too. */
 typedef struct cch__native_launch {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "internal.h"
+#include "current.h"
+#include "image.h"
+#include "reclaim.h"
+#include "registry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +13,7 @@ int cch_library_load(cch_library **out, const void *image, size_t size) {
   int status = cch__ready();
   if (status != 0)
     return status;
-  cch__reclaim_poll();
+  cch__poll();
   cch__format format;
   status = cch__image_check(&format, image, size);
   if (status != 0)
@@ -55,13 +58,19 @@ int cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_
     library->raw = raw;
     library->box.owner = owner;
     library->box.release = release;
-    cch__registry_insert(library, raw);
   }
   *out = library;
   return 0;
 }
 
-void cch__library_destroy(cch_library *library) {
-  if (library->box.owned)
-    cch__report(CCH__CALL(cuLibraryUnload, (library->raw)));
+bool cch__library_end(cch_library *library) {
+  if (!library->box.owned)
+    return true;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = CCH__CALL(cuLibraryUnload, (library->raw));
+  cch__relaxed_leave(mode);
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
 }

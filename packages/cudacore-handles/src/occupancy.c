@@ -5,15 +5,15 @@
  * The driver takes a CUkernel for a CUfunction, and asks about the current context's device. A context that is stated
  * is made current for the call.
  */
-static int begin(cch__current *current, const cch_context *context) {
-  int status = cch__ready();
+static int begin(cch__current *current, const cch_context *context, const cch_kernel *kernel, const char *operation) {
+  int status = cch__usable(kernel, operation);
   return status != 0 ? status : cch__current_enter(current, context);
 }
 
 int cch_occupancy_max_active_blocks(int *out, cch_kernel *kernel, int block_size, size_t shared_bytes,
                                     cch_context *context) {
   cch__current current;
-  int status = begin(&current, context);
+  int status = begin(&current, context, kernel, __func__);
   if (status != 0)
     return status;
   status =
@@ -26,7 +26,7 @@ int cch_occupancy_max_potential_block_size(int *grid_size, int *block_size, cch_
                                            cch_shared_bytes_fn shared_bytes_of, size_t shared_bytes, int limit,
                                            cch_context *context) {
   cch__current current;
-  int status = begin(&current, context);
+  int status = begin(&current, context, kernel, __func__);
   if (status != 0)
     return status;
   status = CCH__CALL(cuOccupancyMaxPotentialBlockSize,
@@ -38,7 +38,7 @@ int cch_occupancy_max_potential_block_size(int *grid_size, int *block_size, cch_
 int cch_occupancy_available_shared_bytes(size_t *out, cch_kernel *kernel, int blocks, int block_size,
                                          cch_context *context) {
   cch__current current;
-  int status = begin(&current, context);
+  int status = begin(&current, context, kernel, __func__);
   if (status != 0)
     return status;
   status = CCH__CALL(cuOccupancyAvailableDynamicSMemPerBlock, (out, (CUfunction)kernel->raw, blocks, block_size));
@@ -52,7 +52,7 @@ int cch_occupancy_max_potential_cluster_size(int *out, cch_stream *stream, const
   cch__current current;
   int status = cch__native_launch_fill(&launch, config, stream, __func__);
   if (status == 0)
-    status = begin(&current, stream->context);
+    status = begin(&current, stream->context, kernel, __func__);
   if (status != 0)
     return status;
   status = CCH__CALL(cuOccupancyMaxPotentialClusterSize, (out, (CUfunction)kernel->raw, &launch.config));
@@ -66,7 +66,7 @@ int cch_occupancy_max_active_clusters(int *out, cch_stream *stream, const cch_la
   cch__current current;
   int status = cch__native_launch_fill(&launch, config, stream, __func__);
   if (status == 0)
-    status = begin(&current, stream->context);
+    status = begin(&current, stream->context, kernel, __func__);
   if (status != 0)
     return status;
   status = CCH__CALL(cuOccupancyMaxActiveClusters, (out, (CUfunction)kernel->raw, &launch.config));

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "internal.h"
+#include "driver_table.h"
+
+#include <cudacore/pointer.h>
 
 int cch_pointer_attributes(int *memory_type, int *device, int *is_managed, CUdeviceptr ptr) {
   int status = cch__ready();

@@ -1,23 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "internal.h"
+#include "current.h"
+#include "reclaim.h"
+#include "registry.h"
 
 #include <string.h>
 
 CCH__DEFINE_VERBS(cch_pool, CUmemoryPool)
 
+/* The config of version 0.1, before it grew. */
+enum { CONFIG_0_1 = offsetof(cch_pool_config, max_size) + sizeof(uint64_t) };
+
 int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   int status = cch__ready();
   if (status != 0)
     return status;
-  if (config == NULL || config->size < sizeof *config)
-    return cch__fail(CCH_EINVAL, __func__, "the config's size is not that of a cch_pool_config");
-  cch__reclaim_poll();
+  if (config == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "the config is NULL");
+  cch_pool_config known;
+  status = cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_pool_config", __func__);
+  if (status != 0)
+    return status;
+  config = &known;
+  cch__poll();
   cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
   if (pool == NULL)
     return CCH_ENOMEM;
   CUmemPoolProps props;
   memset(&props, 0, sizeof props);
-  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.allocType = config->alloc_type != 0 ? (CUmemAllocationType)config->alloc_type : CU_MEM_ALLOCATION_TYPE_PINNED;
   props.handleTypes = (CUmemAllocationHandleType)config->handle_types;
   props.location.type = (CUmemLocationType)config->location_type;
   props.location.id = config->location_id;
@@ -28,7 +38,9 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
     return status;
   }
   pool->box.owned = true;
-  pool->device = config->location_type == CU_MEM_LOCATION_TYPE_DEVICE ? config->location_id : -1;
+  pool->location_type = config->location_type;
+  pool->location_id = config->location_id;
+  pool->alloc_type = props.allocType;
   cch__registry_insert(pool, pool->raw);
   *out = pool;
   return 0;
@@ -59,18 +71,36 @@ int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch
     if (pool == NULL)
       return CCH_ENOMEM;
     pool->raw = raw;
-    pool->device = device;
+    if (device >= 0) {
+      pool->location_type = CCH_LOCATION_DEVICE;
+      pool->location_id = device;
+    }
     pool->box.owner = owner;
     pool->box.release = release;
-    cch__registry_insert(pool, raw);
   }
   *out = pool;
   return 0;
 }
 
-int cch_pool_device(const cch_pool *pool) { return pool->device; }
+int cch_pool_device(const cch_pool *pool) {
+  return pool->location_type == CCH_LOCATION_DEVICE ? pool->location_id : -1;
+}
 
-void cch__pool_destroy(cch_pool *pool) {
-  if (pool->box.owned)
-    cch__report(CCH__CALL(cuMemPoolDestroy, (pool->raw)));
+void cch_pool_location(int *type, int *id, const cch_pool *pool) {
+  *type = pool->location_type;
+  *id = pool->location_id;
+}
+
+int cch_pool_alloc_type(const cch_pool *pool) { return pool->alloc_type; }
+
+bool cch__pool_end(cch_pool *pool) {
+  if (!pool->box.owned)
+    return true;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = CCH__CALL(cuMemPoolDestroy, (pool->raw));
+  cch__relaxed_leave(mode);
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
 }

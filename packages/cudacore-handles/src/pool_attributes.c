@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "internal.h"
+#include "kinds.h"
 
 #include <stdlib.h>
 
 /* The thread's capture mode is relaxed between the two: any other forbids asking about pools while a stream captures.
  */
-static int begin(CUstreamCaptureMode *mode) {
-  int status = cch__ready();
+static int begin(CUstreamCaptureMode *mode, const cch_pool *pool, const char *operation) {
+  int status = cch__usable(pool, operation);
   *mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   return status != 0 ? status : CCH__CALL(cuThreadExchangeStreamCaptureMode, (mode));
 }
@@ -40,7 +40,7 @@ typedef union value {
 
 int cch_pool_attribute(uint64_t *out, cch_pool *pool, int attribute) {
   CUstreamCaptureMode mode;
-  int status = begin(&mode);
+  int status = begin(&mode, pool, __func__);
   if (status != 0)
     return status;
   value found = {0};
@@ -53,7 +53,7 @@ int cch_pool_attribute(uint64_t *out, cch_pool *pool, int attribute) {
 
 int cch_pool_set_attribute(cch_pool *pool, int attribute, uint64_t number) {
   CUstreamCaptureMode mode;
-  int status = begin(&mode);
+  int status = begin(&mode, pool, __func__);
   if (status != 0)
     return status;
   value wanted = {0};
@@ -66,7 +66,7 @@ int cch_pool_set_attribute(cch_pool *pool, int attribute, uint64_t number) {
 
 int cch_pool_access(int *out, cch_pool *pool, int device) {
   CUstreamCaptureMode mode;
-  int status = begin(&mode);
+  int status = begin(&mode, pool, __func__);
   if (status != 0)
     return status;
   CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
@@ -89,7 +89,7 @@ int cch_pool_set_access(cch_pool *pool, const int *devices, const int *access, s
     descriptors[i].flags = (CUmemAccess_flags)access[i];
   }
   CUstreamCaptureMode mode;
-  int status = begin(&mode);
+  int status = begin(&mode, pool, __func__);
   if (status == 0)
     status = end(CCH__CALL(cuMemPoolSetAccess, (pool->raw, descriptors, count)), &mode);
   free(descriptors);

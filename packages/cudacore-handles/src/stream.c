@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "internal.h"
+#include "current.h"
+#include "reclaim.h"
+#include "registry.h"
 
 CCH__DEFINE_VERBS(cch_stream, CUstream)
 
@@ -20,7 +22,10 @@ int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, in
     return status;
   if (context == NULL)
     return cch__fail(CCH_EINVAL, __func__, "the context is NULL");
-  cch__reclaim_poll();
+  status = cch__usable(context, __func__);
+  if (status != 0)
+    return status;
+  cch__poll();
   cch_stream *stream = cch__box_new(CCH_KIND_STREAM, sizeof *stream, __func__);
   if (stream == NULL)
     return CCH_ENOMEM;
@@ -67,39 +72,57 @@ int cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_release_fn 
     stream->raw = raw;
     stream->box.owner = owner;
     stream->box.release = release;
-    cch__registry_insert(stream, raw);
   }
   *out = stream;
   return 0;
 }
 
 int cch_stream_flags(unsigned *out, cch_stream *stream) {
-  int status = cch__ready();
+  int status = cch__usable(stream, __func__);
   return status != 0 ? status : CCH__CALL(cuStreamGetFlags, (stream->raw, out));
 }
 
 int cch_stream_priority(int *out, cch_stream *stream) {
-  int status = cch__ready();
+  int status = cch__usable(stream, __func__);
   return status != 0 ? status : CCH__CALL(cuStreamGetPriority, (stream->raw, out));
 }
 
+int cch_stream_is_capturing(int *out, cch_stream *stream) {
+  int status = cch__usable(stream, __func__);
+  if (status != 0)
+    return status;
+  cch__current current;
+  status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  CUstreamCaptureStatus capture;
+  status = CCH__CALL(cuStreamIsCapturing, (stream->raw, &capture));
+  cch__current_leave(&current);
+  if (status == 0)
+    *out = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+  return status;
+}
+
 int cch_stream_query(cch_stream *stream) {
-  int status = cch__ready();
+  int status = cch__usable(stream, __func__);
   return status != 0 ? status : CCH__CALL(cuStreamQuery, (stream->raw));
 }
 
 int cch_stream_synchronize(cch_stream *stream) {
-  int status = cch__ready();
+  int status = cch__usable(stream, __func__);
   if (status != 0)
     return status;
-  cch__reclaim_poll();
+  cch__poll_patiently();
   return CCH__CALL(cuStreamSynchronize, (stream->raw));
 }
 
 int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
-  int status = cch__ready();
+  int status = cch__usable(stream, __func__);
+  if (status == 0)
+    status = cch__usable(event, __func__);
   if (status != 0)
     return status;
+  cch__poll();
   cch__current current;
   status = cch__current_enter(&current, stream->context);
   if (status != 0)
@@ -110,7 +133,9 @@ int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
 }
 
 int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
-  int status = cch__ready();
+  int status = cch__usable(stream, __func__);
+  if (status == 0)
+    status = cch__usable(other, __func__);
   if (status != 0)
     return status;
   if (stream == other)
@@ -135,13 +160,20 @@ int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
   return status;
 }
 
-void cch__stream_destroy(cch_stream *stream) {
-  if (stream->box.owned) {
-    cch__current current;
-    int entered = cch__current_enter(&current, stream->context);
-    cch__report(CCH__CALL(cuStreamDestroy, (stream->raw)));
-    if (entered == 0)
-      cch__current_leave(&current);
-  }
-  cch_context_unref(stream->context);
+bool cch__stream_end(cch_stream *stream) {
+  if (!stream->box.owned)
+    return true;
+  cch__current current;
+  int entered = cch__current_enter(&current, stream->context);
+  if (cch__not_now(entered))
+    return false;
+  int status = CCH__CALL(cuStreamDestroy, (stream->raw));
+  if (entered == 0)
+    cch__current_leave(&current);
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
 }
+
+void cch__stream_drop(cch_stream *stream) { cch_context_unref(stream->context); }

@@ -31,7 +31,7 @@ def test_properties(device: ch.Device, other_device: ch.Device) -> None:
     assert device.context.device is device
     assert other_device.context.device is other_device
     assert device.context.is_green is False
-    assert repr(other_device.context) == f"<Context {int(other_device.context.handle):#x} of device 1>"
+    assert repr(other_device.context) == f"<Context handle={int(other_device.context.handle):#x} device=1>"
 
 
 def test_handle_is_for_cuda_bindings(device: ch.Device) -> None:
@@ -68,9 +68,10 @@ def test_create_stream(device: ch.Device, other_device: ch.Device) -> None:
     assert stream.context == other_device.context
     assert stream.device is other_device
     assert not stream.is_nonblocking
+    assert not other_device.context.create_stream({"nonblocking": False}).is_nonblocking  # type: ignore[arg-type]
     assert ch.Device() is device
-    with pytest.raises(TypeError, match="options must be a StreamOptions, not dict"):
-        other_device.context.create_stream({})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="The Stream options must be provided as an object of type StreamOptions"):
+        other_device.context.create_stream(3)  # type: ignore[arg-type]
 
 
 def test_can_be_referred_to_weakly(device: ch.Device) -> None:

@@ -105,7 +105,7 @@ def test_identity(device: ch.Device) -> None:
     assert kernel != elsewhere
     assert kernel != int(kernel.handle)
     assert len({kernel, same, other, elsewhere}) == 3
-    assert repr(kernel) == "<Kernel add>"
+    assert repr(kernel) == f"<Kernel handle={int(kernel.handle):#x} name=add>"
 
 
 def test_handle_is_for_cuda_bindings(kernel: ch.Kernel) -> None:
@@ -185,7 +185,7 @@ def test_a_foreign_kernel(device: ch.Device, stream: ch.Stream) -> None:
     for handle in (raw, int(raw)):
         kernel = ch.Kernel.from_handle(handle)
         assert kernel.num_arguments == 2
-        assert repr(kernel) == f"<Kernel {int(raw):#x}>"
+        assert repr(kernel) == f"<Kernel handle={int(raw):#x}>"
         out = device.allocate(4, stream=stream)
         ch.launch(stream, ONE_BLOCK, kernel, out, 1)
         stream.sync()

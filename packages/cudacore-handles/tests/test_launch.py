@@ -334,8 +334,8 @@ def test_pinned_memory_on_any_device(
 @pytest.mark.parametrize(
     ("stream", "config", "kernel", "message"),
     [
-        (None, ONE_BLOCK, "kernel", "a Stream is needed, or an object with __cuda_stream__, not NoneType"),
-        (0, ONE_BLOCK, "kernel", "a Stream is needed, .* not int"),
+        (None, ONE_BLOCK, "kernel", "stream is required and must not be None: a Stream is needed, or an object"),
+        (0, ONE_BLOCK, "kernel", "Stream or GraphBuilder expected, got int: a Stream is needed"),
         ("stream", None, "kernel", "config must be a LaunchConfig, not NoneType"),
         ("stream", {"grid": 1, "block": 1}, "kernel", "config must be a LaunchConfig, not dict"),
         ("stream", ONE_BLOCK, "code", r"kernel must be a Kernel, not ObjectCode; ObjectCode\.get_kernel\(\) gives one"),

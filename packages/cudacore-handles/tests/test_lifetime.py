@@ -34,6 +34,33 @@ def run(run_on_driver: Callable[..., str]) -> Callable[[str], str]:
     return lambda code: run_on_driver(f"{BEGIN}\n{code}\nassert counts() == begin, (begin, counts())\n")
 
 
+def test_collected_in_a_host_function(run: Callable[[str], str]) -> None:
+    """A garbage collection inside a host function, where no CUDA call is permitted, would leak for good (trap 31)."""
+    run("""
+import ctypes
+from cuda.bindings import driver
+
+def make():
+    stream = device.create_stream()
+    garbage = [stream, device.create_event(), device.allocate(64, stream=stream), ch.ObjectCode.from_ptx(PTX)]
+    garbage += [ch.LegacyPinnedMemoryResource().allocate(64), garbage]
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def host_function(_):
+    collected.append(gc.collect())
+
+collected, stream = [], device.create_stream()
+gc.disable()
+make()
+(result,) = driver.cuLaunchHostFunc(stream.handle, ctypes.cast(host_function, ctypes.c_void_p).value, 0)
+assert result == 0, result
+stream.sync()
+gc.enable()
+assert collected and collected[0] > 0
+del stream
+""")
+
+
 def test_every_order(run: Callable[[str], str]) -> None:
     """In some order of going, an object would go before what needs it (trap 7)."""
     run("""

@@ -46,7 +46,7 @@ def test_priorities(device: ch.Device) -> None:
     for priority in range(highest, lowest + 1):
         assert device.create_stream(options=ch.StreamOptions(priority=priority)).priority == priority
     for priority in (highest - 1, lowest + 1):
-        with pytest.raises(ValueError, match=f"priority is {priority}; this device takes {highest} to {lowest}"):
+        with pytest.raises(ValueError, match=rf"priority={priority} is out of range \[{highest}, {lowest}\]"):
             device.create_stream(options=ch.StreamOptions(priority=priority))
 
 
@@ -57,10 +57,18 @@ def test_bad_priority(device: ch.Device, priority: Any) -> None:
         device.create_stream(options=ch.StreamOptions(priority=priority))
 
 
-@pytest.mark.parametrize("options", [{}, {"nonblocking": True}, ch.EventOptions(), True])
+def test_options_as_a_dict(device: ch.Device) -> None:
+    """Options that a program keeps as a dict would not be taken."""
+    stream = device.create_stream(options={"nonblocking": False, "priority": -1})
+    assert (stream.is_nonblocking, stream.priority) == (False, -1)
+
+
+@pytest.mark.parametrize("options", [{"nope": True}, ch.EventOptions(), True])
 def test_bad_options(device: ch.Device, options: Any) -> None:
     """Options of another kind would be ignored."""
-    with pytest.raises(TypeError, match="options must be a StreamOptions"):
+    with pytest.raises(
+        TypeError, match=r"The Stream options must be|StreamOptions got an unexpected"
+    ):
         device.create_stream(options=options)
 
 
@@ -76,7 +84,7 @@ def test_identity(device: ch.Device) -> None:
     assert stream != other
     assert stream != int(stream.handle)
     assert len({stream, twin, other}) == 2
-    assert repr(stream) == f"<Stream {int(stream.handle):#x}>"
+    assert repr(stream) == f"<Stream handle={int(stream.handle):#x} context={int(stream.context.handle):#x}>"
 
 
 def test_handle_is_for_others(device: ch.Device) -> None:

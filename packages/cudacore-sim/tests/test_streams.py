@@ -206,6 +206,15 @@ def test_cuda_calls_in_host_functions(cuda: Any, run_in_stream: Run) -> None:
     assert "cuMemGetInfo_v2 was called from a host function" in cudacore_sim.reports()[-1]
 
 
+def test_question_in_a_host_function(cuda: Any, run_in_stream: Run) -> None:
+    """Who asks whether calls are permitted, as a destructor must that may run anywhere, would be blamed for it."""
+    codes: list[int] = []
+    run_in_stream(lambda: codes.append(cuda.code("cuCtxGetCurrent", None)), ctypes.c_void_p())
+    cuda.cuCtxSynchronize()
+    assert codes == [800]
+    assert cudacore_sim.reports() == []
+
+
 def test_time_goes_on(cuda: Any) -> None:
     """Elapsed time would be negative, or nothing."""
     stream, start, end = cuda.stream(), cuda.event(), cuda.event()

@@ -167,6 +167,13 @@ typedef struct cch_api {
   int (*pool_set_attribute)(cch_pool *pool, int attribute, uint64_t value);
   int (*pool_access)(int *out, cch_pool *pool, int device);
   int (*pool_set_access)(cch_pool *pool, const int *devices, const int *access, size_t count);
+  void (*error_get)(cch_error_record *out);
+  int (*event_wrap_in)(cch_event **out, CUevent raw, cch_context *context, void *owner, cch_release_fn release);
+  void (*pool_location)(int *type, int *id, const cch_pool *pool);
+  int (*pool_alloc_type)(const cch_pool *pool);
+  cch_stream *(*deviceptr_stream_ref)(cch_deviceptr *ptr);
+  const void *(*deviceptr_backing)(const cch_deviceptr *ptr);
+  int (*stream_is_capturing)(int *out, cch_stream *stream);
 } cch_api;
 
 /**

@@ -13,8 +13,8 @@
  * Verbs mean the same for every kind:
  *
  * - `_create`: makes a resource and owns it.
- * - `_wrap`: borrows a resource that somebody else owns. Where a registry knows the raw handle as a box that
- *   this library created, that box is what comes back, with all that it knows.
+ * - `_wrap`: borrows a resource that somebody else owns. Where the raw handle is that of a box which this library
+ *   created, that box is what comes back, with all that it knows. Two boxes that borrow one handle are two.
  * - `_ref`: takes one more reference, and returns its argument. NULL gives NULL.
  * - `_unref`: gives a reference back. NULL does nothing; it cannot fail.
  * - `_raw`: the CUDA handle, valid while a reference is held. NULL gives the zero handle.
@@ -98,7 +98,8 @@ typedef enum cch_kind {
 
 /**
  * Releases what a foreign owner keeps alive. Called once, when the box that it was given to dies, at a point
- * where CUDA calls are allowed and no lock of this library is held; never after cch_process_exiting().
+ * where CUDA calls are allowed and no lock of this library is held; never after cch_process_exiting(). References
+ * that it gives back are destroyed soon after it returns.
  */
 typedef void (*cch_release_fn)(void *owner);
 

@@ -6,6 +6,10 @@
  * @file deviceptr.h
  * Allocations: device memory, pinned host memory, and foreign pointers. A box keeps its pool, its context and
  * the stream that it will be freed on.
+ *
+ * What is ordered on the per-thread default stream is freed after the work of the thread that allocated, also by
+ * another one: on the legacy stream then, which waits for all blocking streams. What dies while its stream is captured
+ * is freed when the capture is over (process.h).
  */
 
 #include <cudacore/base.h>
@@ -17,7 +21,8 @@ typedef void (*cch_free_fn)(void *owner, CUdeviceptr ptr, size_t size, cch_strea
 
 /**
  * Allocates `size` bytes from a pool, ordered on a stream (cuMemAllocFromPoolAsync); freed in the order of the
- * same stream unless cch_deviceptr_set_stream() says another. CCH_EINVAL for a size of 0. @since 0.1
+ * same stream unless cch_deviceptr_set_stream() says another; in a capture, into the same capture. CCH_EINVAL for a
+ * size of 0. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream);
 
@@ -37,12 +42,21 @@ CCH_EXPORT int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *contex
 CCH_EXPORT int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_context *context, void *owner,
                                   cch_free_fn free);
 
-/** Sets the stream that the free is ordered on. Caller serialises. @since 0.1 */
+/** Sets the stream that the free is ordered on. The per-thread default stream means the calling thread's. Any thread.
+ * @since 0.1 */
 CCH_EXPORT int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream);
 
-/** The stream that the free is ordered on, borrowed from the box; NULL when there is none. Caller serialises. @since
+/** The stream that the free is ordered on, borrowed from the box; NULL when there is none. Caller serialises with
+ * cch_deviceptr_set_stream(), which gives the box's reference back. @since
  * 0.1 */
 CCH_EXPORT cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr);
+
+/** The stream that the free is ordered on, with a reference of the caller's own; NULL when there is none. Any thread.
+ * @since 0.1 */
+CCH_EXPORT cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr);
+
+/** The box that the memory is a part of, borrowed from this one: its pool, or NULL. @since 0.1 */
+CCH_EXPORT const void *cch_deviceptr_backing(const cch_deviceptr *ptr);
 
 /** The pool, borrowed from the box; NULL when the memory is not from a pool. @since 0.1 */
 CCH_EXPORT cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr);

@@ -22,7 +22,8 @@ typedef enum cch_status {
   CCH_ENOSYMBOL = -4, /**< the loaded driver (or compiler library) lacks an entry point */
   CCH_EFORKED = -5,   /**< CUDA was initialised before fork(): it cannot be used in the child */
   CCH_EIMAGE = -6,    /**< a module image is truncated or not of a known format */
-  CCH_EMISMATCH = -7  /**< objects of different contexts, or arguments of the wrong total size */
+  CCH_EMISMATCH = -7, /**< objects of different contexts, or arguments of the wrong total size */
+  CCH_EGONE = -8      /**< the resource was destroyed by its owner: cch_is_valid() */
 } cch_status;
 
 /** Answers of the driver that callers tell apart from failures, with CUDA's numbers. */
@@ -47,6 +48,19 @@ typedef struct cch_error {
 /** Copies the calling thread's last failure to *out (domain CCH_DOMAIN_NONE when there was none). Destructor-safe.
  * @since 0.1 */
 CCH_EXPORT void cch_error_last(cch_error *out);
+
+/** A cch_error that can grow. Set `size`, which says which fields exist. */
+typedef struct cch_error_record {
+  size_t size; /**< sizeof(cch_error_record) */
+  int32_t domain;
+  int32_t code;
+  char operation[64];
+  char message[440];
+  void *node; /**< the CUgraphNode that failed, NULL where none did */
+} cch_error_record;
+
+/** Copies the calling thread's last failure to *out, as far as out->size goes. Destructor-safe. @since 0.1 */
+CCH_EXPORT void cch_error_get(cch_error_record *out);
 
 /** Forgets the calling thread's last failure. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_error_clear(void);

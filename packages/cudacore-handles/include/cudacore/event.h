@@ -22,8 +22,15 @@ CCH_BEGIN_DECLS
 /** Makes an event in a context (cuEventCreate). CCH_EVENT_INTERPROCESS needs CCH_EVENT_DISABLE_TIMING. @since 0.1 */
 CCH_EXPORT int cch_event_create(cch_event **out, cch_context *context, unsigned flags);
 
-/** Borrows an event; the current context is taken for its own. `owner` as in cch_context_wrap(). @since 0.1 */
+/**
+ * Borrows an event, whose context is not known: the driver cannot say it. On a default stream it is then recorded in
+ * the current context. `owner` as in cch_context_wrap(). @since 0.1
+ */
 CCH_EXPORT int cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn release);
+
+/** Borrows an event of a context (NULL: not known), which is kept. @since 0.1 */
+CCH_EXPORT int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *owner,
+                                 cch_release_fn release);
 
 /**
  * Captures the work that `stream` has now (cuEventRecord). CCH_EMISMATCH when they are of different contexts.
@@ -43,7 +50,7 @@ CCH_EXPORT int cch_event_elapsed(float *out, cch_event *start, cch_event *end);
 /** The flags that it was created with, or CCH_EVENT_UNKNOWN. @since 0.1 */
 CCH_EXPORT unsigned cch_event_flags(const cch_event *event);
 
-/** The event's context, borrowed from the box; NULL when it was wrapped with no context current. @since 0.1 */
+/** The event's context, borrowed from the box; NULL when it is not known. @since 0.1 */
 CCH_EXPORT cch_context *cch_event_context(const cch_event *event);
 
 CCH_EXPORT cch_event *cch_event_ref(cch_event *event);

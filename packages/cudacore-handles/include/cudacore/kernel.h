@@ -17,7 +17,7 @@ typedef struct cch_param {
   uint32_t size;
 } cch_param;
 
-/** A launch's geometry. Zero-initialise; `size` says which fields exist. */
+/** A launch's geometry. Zero-initialise; `size` says which fields exist, as in cch_pool_create(). */
 typedef struct cch_launch_config {
   uint32_t size;         /**< sizeof(cch_launch_config) */
   uint32_t flags;        /**< CCH_LAUNCH_* bits */
@@ -34,7 +34,10 @@ typedef struct cch_launch_config {
  * 0.1 */
 CCH_EXPORT int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name);
 
-/** Borrows a kernel; `library` (may be NULL) is kept. `owner` as in cch_context_wrap(). @since 0.1 */
+/**
+ * Borrows a kernel; `library` is kept. NULL means the one that the driver says it is of, where that is ours.
+ * CCH_EMISMATCH when the driver (12.5) says that it is of another. `owner` as in cch_context_wrap(). @since 0.1
+ */
 CCH_EXPORT int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner,
                                cch_release_fn release);
 

@@ -12,17 +12,30 @@
 
 CCH_BEGIN_DECLS
 
+/** Where memory lives, with CUDA's numbers (CUmemLocationType); 0 where that is not known. */
+#define CCH_LOCATION_DEVICE 1            /**< id: the device's ordinal */
+#define CCH_LOCATION_HOST 2              /**< no id */
+#define CCH_LOCATION_HOST_NUMA 3         /**< id: the NUMA node */
+#define CCH_LOCATION_HOST_NUMA_CURRENT 4 /**< the NUMA node of the calling thread; no id */
+
+/** What memory a pool gives, with CUDA's numbers (CUmemAllocationType); 0 where that is not known. */
+#define CCH_ALLOCATION_PINNED 1  /**< stays where it is */
+#define CCH_ALLOCATION_MANAGED 2 /**< goes where it is used */
+
 /** Where a pool's memory lives and how it can be shared. Zero-initialise; `size` says which fields exist. */
 typedef struct cch_pool_config {
   size_t size;           /**< sizeof(cch_pool_config) */
-  int32_t location_type; /**< CUmemLocationType: 1 device, 2 host, 3 host NUMA node */
+  int32_t location_type; /**< CCH_LOCATION_* */
   int32_t location_id;   /**< device ordinal or NUMA node */
   uint32_t handle_types; /**< CUmemAllocationHandleType bits, 0 for none */
   uint32_t reserved;
-  uint64_t max_size; /**< bytes, 0 for the system's limit */
+  uint64_t max_size;   /**< bytes, 0 for the system's limit */
+  int32_t alloc_type;  /**< CCH_ALLOCATION_*, 0 for CCH_ALLOCATION_PINNED */
+  uint32_t reserved_2; /**< zero */
 } cch_pool_config;
 
-/** Makes a pool (cuMemPoolCreate). @since 0.1 */
+/** Makes a pool (cuMemPoolCreate). A config of any size from that of version 0.1 on is taken: fields that it lacks are
+ * zero, and fields that this library does not know must be (CCH_EINVAL). @since 0.1 */
 CCH_EXPORT int cch_pool_create(cch_pool **out, const cch_pool_config *config);
 
 /** Borrows the pool that a device uses now (cuDeviceGetMemPool). @since 0.1 */
@@ -34,6 +47,12 @@ CCH_EXPORT int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void 
 
 /** Ordinal of the device whose memory it holds, -1 for host memory. @since 0.1 */
 CCH_EXPORT int cch_pool_device(const cch_pool *pool);
+
+/** Where its memory lives: a CCH_LOCATION_* and its id. 0 and 0 for a borrowed pool of no device. @since 0.1 */
+CCH_EXPORT void cch_pool_location(int *type, int *id, const cch_pool *pool);
+
+/** What memory it gives: a CCH_ALLOCATION_*, 0 for a borrowed pool. @since 0.1 */
+CCH_EXPORT int cch_pool_alloc_type(const cch_pool *pool);
 
 CCH_EXPORT cch_pool *cch_pool_ref(cch_pool *pool);
 CCH_EXPORT void cch_pool_unref(cch_pool *pool);

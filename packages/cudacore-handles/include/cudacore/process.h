@@ -7,8 +7,11 @@
  * Process-wide events: the end of a managed runtime, fork, and places where CUDA calls are forbidden.
  *
  * A reference can be given back anywhere, also where the driver must not be entered: in a CUDA user-object
- * destructor, in a host function. There the dead box is queued, without allocating, and destroyed later at a
- * safe point: the next call of this library that creates something or waits, or cch_reclaim_drain().
+ * destructor, in a host function, or while a stream is captured that the free would be recorded in. There the dead box
+ * is queued, without allocating, and destroyed later at a safe point: the next call of this library that launches,
+ * records, creates something or waits, or cch_reclaim_drain(). Say so with cch_callback_enter(), or let the driver
+ * refuse: what it does not permit is queued too, and tried again by calls that wait, and by others now and then. No
+ * destructor breaks another stream's capture.
  */
 
 #include <cudacore/base.h>
@@ -38,7 +41,8 @@ CCH_EXPORT void cch_callback_leave(void);
  */
 CCH_EXPORT void cch_unref_deferred(void *box);
 
-/** Destroys all queued boxes and returns how many; does nothing inside a CUDA callback. @since 0.1 */
+/** Destroys all queued boxes that can be, and returns how many; does nothing inside a CUDA callback, and in a release
+ * function, whose caller is about to. @since 0.1 */
 CCH_EXPORT size_t cch_reclaim_drain(void);
 
 /** Number of queued boxes, for tests and diagnostics. Destructor-safe. @since 0.1 */

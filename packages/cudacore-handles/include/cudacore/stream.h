@@ -47,6 +47,9 @@ CCH_EXPORT int cch_stream_flags(unsigned *out, cch_stream *stream);
 /** Priority (cuStreamGetPriority). @since 0.1 */
 CCH_EXPORT int cch_stream_priority(int *out, cch_stream *stream);
 
+/** 1 while the stream is being captured, valid or not, else 0 (cuStreamIsCapturing). @since 0.1 */
+CCH_EXPORT int cch_stream_is_capturing(int *out, cch_stream *stream);
+
 /** 0 when all work is done, CUDA_ERROR_NOT_READY when not (cuStreamQuery). @since 0.1 */
 CCH_EXPORT int cch_stream_query(cch_stream *stream);
 

@@ -10,6 +10,7 @@ from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import check, closed, raise_status
 from cudacore_handles._handle import address, adopt, hold
+from cudacore_handles._not_yet import NotYet
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept, default_stream
 
 if TYPE_CHECKING:
@@ -40,8 +41,13 @@ class Buffer(_native.BufferHandle):
 
     __slots__ = ("__weakref__",)
 
+    from_ipc_descriptor = NotYet()
+    ipc_descriptor = NotYet()
+
     def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError("Buffer cannot be instantiated directly; use Device.allocate() or Buffer.from_handle()")
+        raise RuntimeError(
+            "Buffer objects cannot be instantiated directly; use Device.allocate() or Buffer.from_handle()"
+        )
 
     def __enter__(self) -> Buffer:
         return self
@@ -154,7 +160,9 @@ class Buffer(_native.BufferHandle):
         where = 0 if ptr is None else as_address(ptr, "ptr must be an int, the memory's address")
         nbytes = check_size(size)
         if mr is not None and owner is not None:
-            raise ValueError("give either mr, who frees the memory, or owner, who keeps it: not both")
+            raise ValueError(
+                "owner and memory resource cannot be both specified together: mr frees the memory, or owner keeps it"
+            )
         if mr is not None:
             from cudacore_handles._memory import MemoryResource
 
@@ -353,9 +361,9 @@ def _fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tu
             return _fill_byte(value), 1
         pattern = _host_bytes(value, stream)
     if len(pattern) not in (1, 2, 4):
-        raise ValueError(f"value has {len(pattern)} bytes; a fill takes 1, 2 or 4")
+        raise ValueError(f"value must be 1, 2, or 4 bytes, got {len(pattern)}")
     if size % len(pattern):
-        raise ValueError(f"the buffer's {size} bytes are no multiple of the value's {len(pattern)}")
+        raise ValueError(f"buffer size ({size}) must be divisible by {len(pattern)}, the bytes of value")
     return int.from_bytes(pattern, "little"), len(pattern)
 
 

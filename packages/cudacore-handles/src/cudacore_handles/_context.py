@@ -9,6 +9,7 @@ from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import check
 from cudacore_handles._handle import adopt, hold
+from cudacore_handles._not_yet import NotYet
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -27,8 +28,10 @@ class Context(_native.Handle):
 
     __slots__ = ("__weakref__",)
 
+    resources = NotYet()
+
     def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError("Context cannot be instantiated directly; use Device(...).context or Stream.context")
+        raise RuntimeError("Context objects cannot be instantiated directly; use Device(...).context or Stream.context")
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Context cannot be pickled: pickle the Device")

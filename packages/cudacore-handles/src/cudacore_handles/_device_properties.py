@@ -7,9 +7,7 @@ from typing import Any
 
 from cudacore_handles._attribute import Attribute
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check
-
-_INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
+from cudacore_handles._errors import INVALID_VALUE, check
 
 
 class DeviceProperties:
@@ -53,7 +51,7 @@ class DeviceProperties:
         out = ffi.new("int *")
         status = lib.cch_device_attribute(out, attribute.number, self._device_id)
         hint = ""
-        if status == _INVALID_VALUE:
+        if status == INVALID_VALUE:
             hint = f"The installed driver is too old to know the property {attribute.name!r}; a newer one may"
         check(status, hint=hint)
         return int(out[0])

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
 
+INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
+
 
 class CUDAError(RuntimeError):
     """Report a failed CUDA operation.

@@ -12,6 +12,7 @@ from cudacore_handles._cffi import lib
 from cudacore_handles._context import Context, context_of
 from cudacore_handles._errors import last_error
 from cudacore_handles._handle import hold
+from cudacore_handles._not_yet import NotYet
 from cudacore_handles._options import as_options
 
 if TYPE_CHECKING:
@@ -60,8 +61,13 @@ class Event(_native.EventHandle):
 
     __slots__ = ("__weakref__",)
 
+    from_ipc_descriptor = NotYet()
+    ipc_descriptor = NotYet()
+
     def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError("Event cannot be instantiated directly; use Device.create_event() or Stream.record()")
+        raise RuntimeError(
+            "Event objects cannot be instantiated directly; use Device.create_event() or Stream.record()"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("an Event cannot be pickled: events between processes are not supported yet")
@@ -119,9 +125,12 @@ def _raise_not_elapsed(end: Event, start: Event, status: int) -> NoReturn:
         error.operation = "cuEventElapsedTime"
         error.hint = "The work before one of the events has not finished: call its sync() first"
     elif status == _INVALID_HANDLE and end.is_timing_enabled and start.is_timing_enabled:
-        error.hint = "Both events must have been recorded, on streams of one device"
+        error.hint = "Both Events must be recorded before they can be subtracted, on streams of one device"
     elif status == _INVALID_HANDLE:
-        error.hint = "Make both events with EventOptions(timing_enabled=True)"
+        error.hint = (
+            "Both Events must be created with timing enabled in order to subtract them: make both with "
+            "EventOptions(timing_enabled=True)"
+        )
     raise error
 
 

@@ -12,6 +12,7 @@ from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
 from cudacore_handles._errors import CUDAError, call_driver, check, raise_status
 from cudacore_handles._handle import adopt, hold
+from cudacore_handles._names import shorten
 from cudacore_handles._signature import ParamKind, kinds_of
 
 if TYPE_CHECKING:
@@ -72,14 +73,15 @@ class Kernel(_native.KernelHandle):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
-            "Kernel cannot be instantiated directly; use ObjectCode.get_kernel() or Kernel.from_handle()"
+            "Kernel objects cannot be instantiated directly; use ObjectCode.get_kernel() or Kernel.from_handle()"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Kernel cannot be pickled: pickle the ObjectCode, and get the kernel from it")
 
     def __repr__(self) -> str:
-        return f"<Kernel {self._name or hex(self._raw)}>"
+        name = f" name={shorten(self._name)}" if self._name else ""
+        return f"<Kernel handle={self._raw:#x}{name}>"
 
     @classmethod
     def _init(

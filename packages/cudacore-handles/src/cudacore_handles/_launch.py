@@ -10,7 +10,7 @@ from cudacore_handles import (
     _native,
 )
 from cudacore_handles._device import Device
-from cudacore_handles._errors import CUDAError, last_error
+from cudacore_handles._errors import INVALID_VALUE, CUDAError, last_error
 from cudacore_handles._kernel import Kernel
 from cudacore_handles._launch_config import LaunchConfig
 from cudacore_handles._native import PreparedLaunch, launch
@@ -18,7 +18,6 @@ from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 
 __all__ = ["PreparedLaunch", "launch", "prepare"]
 
-_INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
 _OUT_OF_RESOURCES = 701  # CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
 
 
@@ -52,7 +51,7 @@ def _launch_checked(stream: object, config: LaunchConfig, kernel: Kernel, kernel
 def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:
     """Raise for a launch that the driver refused, with what it does not say: which limit was broken."""
     error = last_error(status)
-    if status in (_INVALID_VALUE, _OUT_OF_RESOURCES):
+    if status in (INVALID_VALUE, _OUT_OF_RESOURCES):
         error.hint = _broken_limit(config, kernel)
     raise error
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
+from cudacore_handles._address import as_address
 from cudacore_handles._buffer import Buffer, check_size
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import current_context
 from cudacore_handles._device import Device
 from cudacore_handles._errors import CUDAError, call_driver, check, closed
 from cudacore_handles._handle import address, adopt, hold
+from cudacore_handles._not_yet import NotYet
 from cudacore_handles._options import as_options
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 _MEMHOSTALLOC_PORTABLE = 1  # pinned for every context
 _LOCATION_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
 _MOST_BYTES = 2**63
+_PTR = "ptr must be an int, the memory's address"
 
 
 class MemoryResource:
@@ -96,6 +99,11 @@ class DeviceMemoryResource(MemoryResource):
 
     _pool: _native.Handle
 
+    allocation_handle = NotYet()
+    from_allocation_handle = NotYet()
+    from_registry = NotYet()
+    register = NotYet()
+
     def __init__(
         self,
         device_id: Device | int,
@@ -128,6 +136,11 @@ class DeviceMemoryResource(MemoryResource):
         if self.is_closed:
             raise closed(self)
         return self._pool.__cudacore_handle__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            "a DeviceMemoryResource cannot be pickled: sharing memory between processes is not supported yet"
+        )
 
     def __repr__(self) -> str:
         state = " closed" if self.is_closed else f" of device {self._device_id}"
@@ -163,7 +176,7 @@ class DeviceMemoryResource(MemoryResource):
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Free memory that was allocated from a pool by other means (cuMemFreeAsync)."""
         accepted = Stream_accept(stream, allow_stream_protocol=True)
-        call_driver("cuMemFreeAsync", int(ptr), accepted.handle)
+        call_driver("cuMemFreeAsync", as_address(ptr, _PTR), accepted.handle)
 
     def close(self) -> None:
         """Give up the pool. Calling it again does nothing; it goes when its last buffer does (cuMemPoolDestroy)."""
@@ -277,7 +290,7 @@ class LegacyPinnedMemoryResource(MemoryResource):
         """Free host memory that was allocated by other means, when the stream is done (cuMemFreeHost)."""
         if stream is not None:
             Stream_accept(stream, allow_stream_protocol=True).sync()
-        call_driver("cuMemFreeHost", int(ptr))
+        call_driver("cuMemFreeHost", as_address(ptr, _PTR))
 
     @property
     def is_device_accessible(self) -> bool:
@@ -319,7 +332,7 @@ class _SynchronousMemoryResource(MemoryResource):
         """Free device memory that was allocated by other means, when the stream is done (cuMemFree)."""
         if stream is not None:
             Stream_accept(stream, allow_stream_protocol=True).sync()
-        call_driver("cuMemFree", int(ptr))
+        call_driver("cuMemFree", as_address(ptr, _PTR))
 
     @property
     def is_device_accessible(self) -> bool:

@@ -327,7 +327,7 @@ def _newer_ptx(image: bytes) -> str:
 def _driver_log(ptx: bytes) -> str:
     """Compile PTX once more for the log that loading a library does not give (cuModuleLoadDataEx)."""
     load, unload = ffi.new("void **"), ffi.new("void **")
-    if lib.cch_driversymbol_name(load, b"cuModuleLoadDataEx", 2010) or lib.cch_driversymbol_name(
+    if lib.cch_driver_symbol(load, b"cuModuleLoadDataEx", 2010) or lib.cch_driver_symbol(
         unload, b"cuModuleUnload", 2000
     ):
         return ""

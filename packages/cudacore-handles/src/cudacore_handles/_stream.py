@@ -15,6 +15,7 @@ from cudacore_handles._context import Context, context_of, current_context
 from cudacore_handles._errors import CUDAError, check, closed, raise_status
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._handle import adopt, hold
+from cudacore_handles._not_yet import NotYet
 from cudacore_handles._options import as_options
 
 if TYPE_CHECKING:
@@ -61,8 +62,12 @@ class Stream(_native.StreamHandle):
 
     __slots__ = ("__weakref__",)
 
+    resources = NotYet()
+
     def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError("Stream cannot be instantiated directly; use Device.create_stream() or Stream.from_handle()")
+        raise RuntimeError(
+            "Stream objects cannot be instantiated directly; use Device.create_stream() or Stream.from_handle()"
+        )
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return (0, address of the stream): the protocol by which libraries share streams."""
@@ -219,9 +224,11 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
         return arg
     if allow_stream_protocol and hasattr(arg, "__cuda_stream__"):
         return Stream._from_protocol(arg)
+    needed = "a Stream is needed, or an object with __cuda_stream__"
+    if arg is None:
+        raise TypeError(f"stream is required and must not be None: {needed}; Device.default_stream is one, too")
     raise TypeError(
-        f"a Stream is needed, or an object with __cuda_stream__, not {type(arg).__name__}; "
-        "make one with Device.create_stream()"
+        f"Stream or GraphBuilder expected, got {type(arg).__name__}: {needed}; make one with Device.create_stream()"
     )
 
 
@@ -231,7 +238,7 @@ def _check_priority(priority: object, context: Context) -> int:
     lowest, highest = ffi.new("int *"), ffi.new("int *")
     check(lib.cch_context_priorities(lowest, highest, hold(context)))
     if not highest[0] <= priority <= lowest[0]:
-        raise ValueError(f"StreamOptions.priority is {priority}; this device takes {highest[0]} to {lowest[0]}")
+        raise ValueError(f"StreamOptions.priority={priority} is out of range [{highest[0]}, {lowest[0]}]")
     return priority
 
 

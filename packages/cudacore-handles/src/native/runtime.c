@@ -117,8 +117,15 @@ static bool is_finalizing(void) {
 
 /* Releases all that is queued, oldest first. `free_memory` may be NULL, in the last moments of an interpreter. */
 static void drain(runtime *rt, PyObject *free_memory) {
-  if (is_finalizing())
+  /* This can be a garbage collection between a failing call and the look at its error. */
+  cch_error error;
+  cch_error_last(&error);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback); /* before anything is called, which fails where an exception is set */
+  if (is_finalizing()) {
+    PyErr_Restore(type, value, traceback);
     return; /* what is queued is left alone */
+  }
   owner *queued = atomic_exchange_explicit(&rt->queue, NULL, memory_order_acquire), *ordered = NULL;
   while (queued != NULL) {
     owner *next = queued->next;
@@ -126,11 +133,6 @@ static void drain(runtime *rt, PyObject *free_memory) {
     ordered = queued;
     queued = next;
   }
-  /* This can be a garbage collection between a failing call and the look at its error. */
-  cch_error error;
-  cch_error_last(&error);
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
   Py_XINCREF(free_memory);
   while (ordered != NULL) {
     owner *self = ordered;

@@ -75,6 +75,7 @@ FAKE_CONTROLS(POINTER)
 /* The driver itself, for what a foreign owner does. */
 #undef cuDevicePrimaryCtxRelease
 #undef cuStreamDestroy
+#undef cuStreamBeginCapture
 #undef cuEventDestroy
 #undef cuMemAlloc
 #undef cuMemFree
@@ -86,6 +87,8 @@ FAKE_CONTROLS(POINTER)
   X(cuCtxSetCurrent, 4000)                                                                                             \
   X(cuStreamCreateWithPriority, 5050)                                                                                  \
   X(cuStreamDestroy, 4000)                                                                                             \
+  X(cuStreamBeginCapture, 10010)                                                                                       \
+  X(cuStreamEndCapture, 10000)                                                                                         \
   X(cuEventCreate, 2000)                                                                                               \
   X(cuEventDestroy, 4000)                                                                                              \
   X(cuMemPoolCreate, 11020)                                                                                            \

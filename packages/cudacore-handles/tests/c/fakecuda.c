@@ -30,6 +30,7 @@ _Thread_local int depth;
 
 static _Thread_local enum function calling;
 static _Thread_local fake_call *call_record;
+static _Thread_local bool forbidden;
 
 static void lock(void) { pthread_mutex_lock(&state.lock); }
 static void unlock(void) { pthread_mutex_unlock(&state.lock); }
@@ -102,6 +103,8 @@ CUresult enter(enum function function) {
   }
   if (function == FN_cuGetProcAddress_v2)
     return CUDA_SUCCESS;
+  if (forbidden && !(entry->flags & (BEFORE_INIT | IN_HOST_FUNCTION)))
+    return CUDA_ERROR_NOT_PERMITTED;
   CUresult failure = take_failure(entry->name);
   if (failure != CUDA_SUCCESS || (entry->flags & BEFORE_INIT))
     return failure;
@@ -207,6 +210,8 @@ CUresult current_context(object **out) {
 
 CUresult find_stream(object **out, object **context, CUstream handle) {
   *out = NULL;
+  if (call_record)
+    call_record->stream = handle;
   if (handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
     return current_context(context);
   CUresult result = find_object(out, FAKE_STREAM, handle);
@@ -328,6 +333,8 @@ void fake_let_go(const char *name) {
   unlock();
 }
 
+void fake_forbid(int now) { forbidden = now != 0; }
+
 int fake_depth(void) { return depth; }
 
 int fake_last_launch(fake_launch *out) {
@@ -417,6 +424,11 @@ CUresult CUDAAPI cuDriverGetVersion(int *version) {
   X(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered")                                            \
   X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "too many resources requested for launch")                                     \
   X(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed")                                                           \
+  X(CUDA_ERROR_NOT_PERMITTED, "operation not permitted")                                                               \
+  X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing")                         \
+  X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture")                  \
+  X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,                                                                                \
+    "operation would make the legacy stream depend on a capturing blocking stream")                                    \
   X(CUDA_ERROR_NOT_SUPPORTED, "operation not supported")                                                               \
   X(CUDA_ERROR_INVALID_CLUSTER_SIZE, "invalid cluster dimension")                                                      \
   X(CUDA_ERROR_UNKNOWN, "unknown error")

@@ -9,8 +9,10 @@
  * The double answers as the driver does where lifetimes and contexts are concerned, and is no simulator: work runs
  * at once, kernels do not run at all. It hands out the address that was freed last, as the driver does, so that
  * stale pointers show; it notes every misuse, counts what is alive, logs its calls, and can fail, hide or hold back
- * any entry point. Device memory is host memory. Its image format is PTX, of which it reads the kernels'
- * signatures; of other images it reads what their headers point at, as the driver would, and nothing more.
+ * any entry point. Device memory is host memory. Streams can be captured, into no graph, but with all that the driver
+ * forbids meanwhile; memory that was allocated in a capture stays when it ends, until a free is tried. Its image format
+ * is PTX, of which it reads the kernels' signatures; of other images it reads what their headers point at, as the
+ * driver would, and nothing more.
  *
  * $FAKECUDA_VERSION is the driver version that it claims, 13000 without it. With $FAKECUDA_FORK_IN_INIT, cuInit forks
  * a child that exits at once, as the driver does where it has to run nvidia-modprobe.
@@ -31,11 +33,12 @@ typedef enum fake_kind {
   FAKE_KIND_COUNT = 7
 } fake_kind;
 
-/** One call: the entry point, the thread, the context that was current when it began, and what it returned. */
+/** One call: the entry point, the thread, the context that was current when it began, its stream, what it returned. */
 typedef struct fake_call {
   const char *name;
   uint64_t thread;
   void *context;
+  void *stream;
   int64_t result;
 } fake_call;
 
@@ -68,6 +71,8 @@ typedef struct fake_launch {
  * fake_calls            calls so far of `name` (NULL: of any); cuGetProcAddress is counted by its own name only
  * fake_log              copies up to `max` calls from the `first` on and returns how many; the log is bounded
  * fake_hold             calls of `name` wait at their beginning until fake_let_go; fake_held says how many do
+ * fake_forbid           from now on (1), or no longer (0), the calling thread runs a host function: of most calls the
+ *                       driver then says CUDA_ERROR_NOT_PERMITTED, which is no misuse
  * fake_depth            depth of the calling thread's context stack
  * fake_last_launch      copies the last launch and returns 1, or returns 0 when there was none
  */
@@ -83,6 +88,7 @@ typedef struct fake_launch {
   X(void, fake_hold, (const char *name))                                                                               \
   X(size_t, fake_held, (const char *name))                                                                             \
   X(void, fake_let_go, (const char *name))                                                                             \
+  X(void, fake_forbid, (int forbidden))                                                                                \
   X(int, fake_depth, (void))                                                                                           \
   X(int, fake_last_launch, (fake_launch * out))
 

@@ -2,6 +2,8 @@
 /* The double's devices, contexts, streams and events. */
 #include "fakecuda_internal.h"
 
+#include <unistd.h>
+
 /* ---- devices and contexts ---------------------------------------------------------------------------------------- */
 
 CUresult CUDAAPI cuDeviceGetCount(int *count) {
@@ -218,8 +220,14 @@ CUresult CUDAAPI cuStreamQuery(CUstream handle) {
 
 CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
   ENTER(cuStreamSynchronize);
-  object *stream, *context;
-  return leave(find_stream(&stream, &context, handle));
+  object *stream, *context, *capture;
+  TRY(find_stream(&stream, &context, handle));
+  TRY(find_capture(&capture, stream, handle));
+  if (capture) {
+    capture->u.stream.capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    return leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+  return leave(check_captures());
 }
 
 CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags) {
@@ -260,6 +268,8 @@ CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_handle) {
   ENTER(cuEventRecord);
   object *event, *stream, *context;
   TRY(find_stream(&stream, &context, stream_handle));
+  object *capture;
+  TRY(find_capture(&capture, stream, stream_handle));
   TRY(find_object(&event, FAKE_EVENT, handle));
   if (event->context != context) {
     violate("the event is of device %d's context, the stream of device %d's", event->context->u.ctx.device,
@@ -274,13 +284,15 @@ CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_handle) {
 CUresult CUDAAPI cuEventQuery(CUevent handle) {
   ENTER(cuEventQuery);
   object *event;
-  return leave(find_object(&event, FAKE_EVENT, handle));
+  TRY(find_object(&event, FAKE_EVENT, handle));
+  return leave(check_captures());
 }
 
 CUresult CUDAAPI cuEventSynchronize(CUevent handle) {
   ENTER(cuEventSynchronize);
   object *event;
-  return leave(find_object(&event, FAKE_EVENT, handle));
+  TRY(find_object(&event, FAKE_EVENT, handle));
+  return leave(check_captures());
 }
 
 static CUresult elapsed(float *milliseconds, CUevent start_handle, CUevent end_handle) {
@@ -308,7 +320,7 @@ CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUeve
   return leave(elapsed(milliseconds, start, end));
 }
 
-/* ---- capture: none here, but a mode to keep ---------------------------------------------------------------------- */
+/* ---- capture ----------------------------------------------------------------------------------------------------- */
 
 static _Thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -317,5 +329,111 @@ CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
   CUstreamCaptureMode old = capture_mode;
   capture_mode = *mode;
   *mode = old;
+  return leave(CUDA_SUCCESS);
+}
+
+static void for_each_capture(void (*function)(object *stream, void *argument), void *argument) {
+  for (chunk *c = state.chunks[FAKE_STREAM]; c; c = c->next)
+    for (int i = 0; i < CHUNK; i++)
+      if (c->objects[i].live && c->objects[i].u.stream.capture == CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        function(&c->objects[i], argument);
+}
+
+static void invalidate_if_in_the_way(object *stream, void *refused) {
+  bool own = stream->u.stream.capture_thread == (uint64_t)gettid();
+  if (stream->u.stream.mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+    return;
+  if (!own && (stream->u.stream.mode != CU_STREAM_CAPTURE_MODE_GLOBAL || capture_mode != CU_STREAM_CAPTURE_MODE_GLOBAL))
+    return;
+  stream->u.stream.capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+  *(bool *)refused = true;
+}
+
+CUresult check_captures(void) {
+  bool refused = false;
+  for_each_capture(invalidate_if_in_the_way, &refused);
+  return refused ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+struct blocking {
+  bool found, invalidate;
+};
+
+static void look_for_blocking(object *stream, void *opaque) {
+  struct blocking *blocking = opaque;
+  if (stream->u.stream.flags & CU_STREAM_NON_BLOCKING)
+    return;
+  blocking->found = true;
+  if (blocking->invalidate)
+    stream->u.stream.capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+}
+
+static bool is_legacy(CUstream handle) { return handle == NULL || handle == CU_STREAM_LEGACY; }
+
+CUresult find_capture(object **out, object *stream, CUstream handle) {
+  struct blocking blocking = {.invalidate = true};
+  *out = NULL;
+  if (is_legacy(handle))
+    for_each_capture(look_for_blocking, &blocking);
+  if (blocking.found)
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  if (!stream || stream->u.stream.capture == CU_STREAM_CAPTURE_STATUS_NONE)
+    return CUDA_SUCCESS;
+  *out = stream;
+  return stream->u.stream.capture == CU_STREAM_CAPTURE_STATUS_ACTIVE ? CUDA_SUCCESS
+                                                                     : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+}
+
+CUresult CUDAAPI cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
+  ENTER(cuStreamBeginCapture_v2);
+  static uint64_t captures;
+  object *stream, *context;
+  TRY(find_stream(&stream, &context, handle));
+  if (!stream)
+    return leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  if (stream->u.stream.capture != CU_STREAM_CAPTURE_STATUS_NONE)
+    return leave(CUDA_ERROR_ILLEGAL_STATE);
+  stream->u.stream.capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  stream->u.stream.mode = mode;
+  stream->u.stream.capture_id = ++captures;
+  stream->u.stream.capture_thread = (uint64_t)gettid();
+  return leave(CUDA_SUCCESS);
+}
+
+/* The graph is nothing that could be used. */
+CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph *graph) {
+  ENTER(cuStreamEndCapture);
+  object *stream, *context;
+  TRY(find_stream(&stream, &context, handle));
+  if (!stream || stream->u.stream.capture == CU_STREAM_CAPTURE_STATUS_NONE)
+    return leave(CUDA_ERROR_ILLEGAL_STATE);
+  bool invalidated = stream->u.stream.capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+  stream->u.stream.capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  *graph = NULL;
+  return leave(invalidated ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
+  ENTER(cuStreamIsCapturing);
+  struct blocking blocking = {.found = false};
+  object *stream, *context;
+  TRY(find_stream(&stream, &context, handle));
+  if (is_legacy(handle))
+    for_each_capture(look_for_blocking, &blocking);
+  if (blocking.found)
+    return leave(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  *status = stream ? stream->u.stream.capture : CU_STREAM_CAPTURE_STATUS_NONE;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id) {
+  ENTER(cuStreamGetCaptureInfo);
+  object *stream, *context;
+  TRY(find_stream(&stream, &context, handle));
+  if (!status)
+    return leave(CUDA_ERROR_INVALID_VALUE);
+  *status = stream ? stream->u.stream.capture : CU_STREAM_CAPTURE_STATUS_NONE;
+  if (id && *status == CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    *id = stream->u.stream.capture_id;
   return leave(CUDA_SUCCESS);
 }

@@ -33,7 +33,8 @@
  * Entry points: name, CUDA version of this ABI, the function, flags. Where a name has several versions, the newest
  * comes first.
  */
-#define BEFORE_INIT 1 /* works before cuInit */
+#define BEFORE_INIT 1      /* works before cuInit */
+#define IN_HOST_FUNCTION 2 /* works in a host function, as driver 580 has it */
 #define ENTRY_POINTS(X)                                                                                                \
   X(cuGetProcAddress, 12000, cuGetProcAddress_v2, BEFORE_INIT)                                                         \
   X(cuInit, 2000, cuInit, BEFORE_INIT)                                                                                 \
@@ -58,17 +59,21 @@
   X(cuCtxSynchronize, 2000, cuCtxSynchronize, 0)                                                                       \
   X(cuCtxGetStreamPriorityRange, 5050, cuCtxGetStreamPriorityRange, 0)                                                 \
   X(cuStreamCreateWithPriority, 5050, cuStreamCreateWithPriority, 0)                                                   \
-  X(cuStreamDestroy, 4000, cuStreamDestroy_v2, 0)                                                                      \
+  X(cuStreamDestroy, 4000, cuStreamDestroy_v2, IN_HOST_FUNCTION)                                                       \
   X(cuStreamGetCtx, 9020, cuStreamGetCtx, 0)                                                                           \
   X(cuStreamGetFlags, 5050, cuStreamGetFlags, 0)                                                                       \
   X(cuStreamGetPriority, 5050, cuStreamGetPriority, 0)                                                                 \
   X(cuStreamQuery, 2000, cuStreamQuery, 0)                                                                             \
-  X(cuStreamSynchronize, 2000, cuStreamSynchronize, 0)                                                                 \
+  X(cuStreamSynchronize, 2000, cuStreamSynchronize, IN_HOST_FUNCTION)                                                  \
+  X(cuStreamBeginCapture, 10010, cuStreamBeginCapture_v2, 0)                                                           \
+  X(cuStreamEndCapture, 10000, cuStreamEndCapture, 0)                                                                  \
+  X(cuStreamIsCapturing, 10000, cuStreamIsCapturing, IN_HOST_FUNCTION)                                                 \
+  X(cuStreamGetCaptureInfo, 10010, cuStreamGetCaptureInfo, 0)                                                          \
   X(cuStreamWaitEvent, 3020, cuStreamWaitEvent, 0)                                                                     \
   X(cuEventCreate, 2000, cuEventCreate, 0)                                                                             \
-  X(cuEventDestroy, 4000, cuEventDestroy_v2, 0)                                                                        \
+  X(cuEventDestroy, 4000, cuEventDestroy_v2, IN_HOST_FUNCTION)                                                         \
   X(cuEventRecord, 2000, cuEventRecord, 0)                                                                             \
-  X(cuEventQuery, 2000, cuEventQuery, 0)                                                                               \
+  X(cuEventQuery, 2000, cuEventQuery, IN_HOST_FUNCTION)                                                                \
   X(cuEventSynchronize, 2000, cuEventSynchronize, 0)                                                                   \
   X(cuEventElapsedTime, 12080, cuEventElapsedTime_v2, 0)                                                               \
   X(cuEventElapsedTime, 2000, cuEventElapsedTime, 0)                                                                   \
@@ -77,7 +82,7 @@
   X(cuDeviceGetMemPool, 11020, cuDeviceGetMemPool, 0)                                                                  \
   X(cuDeviceGetDefaultMemPool, 11020, cuDeviceGetDefaultMemPool, 0)                                                    \
   X(cuMemPoolSetAttribute, 11020, cuMemPoolSetAttribute, 0)                                                            \
-  X(cuThreadExchangeStreamCaptureMode, 10010, cuThreadExchangeStreamCaptureMode, 0)                                    \
+  X(cuThreadExchangeStreamCaptureMode, 10010, cuThreadExchangeStreamCaptureMode, IN_HOST_FUNCTION)                     \
   X(cuMemPoolGetAttribute, 11020, cuMemPoolGetAttribute, 0)                                                            \
   X(cuMemPoolGetAccess, 11020, cuMemPoolGetAccess, 0)                                                                  \
   X(cuMemPoolSetAccess, 11020, cuMemPoolSetAccess, 0)                                                                  \
@@ -113,6 +118,9 @@
 /* cuda.h's macro gives only the newer of these its name. */
 #undef cuEventElapsedTime
 CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end);
+/* The library asks for the version that gives the id alone. */
+#undef cuStreamGetCaptureInfo
+CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id);
 CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end);
 
 /* One number an entry point; both versions of cuEventElapsedTime are the same to the log. */
@@ -138,6 +146,9 @@ struct object {
     struct {
       unsigned flags;
       int priority;
+      CUstreamCaptureStatus capture;
+      CUstreamCaptureMode mode;
+      uint64_t capture_id, capture_thread;
     } stream;
     struct {
       unsigned flags;
@@ -157,6 +168,8 @@ struct object {
       CUdeviceptr base;
       size_t size, capacity;
       object *pool;
+      uint64_t capture_id; /* that it was allocated in */
+      uint64_t thread;     /* on whose default stream it was allocated */
     } memory;
     struct {
       object **kernels;
@@ -262,6 +275,11 @@ CUresult check_device(CUdevice device);
 CUresult pointer_attribute(void *out, CUpointer_attribute attribute, CUdeviceptr ptr);
 /* A stream and its context; the default streams mean the current one, and *out is NULL for them. */
 CUresult find_stream(object **out, object **context, CUstream handle);
+
+/* What a call that waits, frees or allocates does to captures in its way: it is refused, and they are invalid. */
+CUresult check_captures(void);
+/* The capture that a call on this stream becomes a part of (NULL: none), with which the legacy stream cannot do. */
+CUresult find_capture(object **out, object *stream, CUstream handle);
 
 #pragma GCC visibility pop
 

@@ -96,6 +96,7 @@ CUresult CUDAAPI cuLibraryUnload(CUlibrary handle) {
   ENTER(cuLibraryUnload);
   object *library;
   TRY(find_object(&library, FAKE_LIBRARY, handle));
+  TRY(check_captures());
   end_kernels(library);
   end_object(library);
   return leave(CUDA_SUCCESS);

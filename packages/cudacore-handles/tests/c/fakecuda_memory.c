@@ -2,6 +2,8 @@
 /* The double's memory and pools. Memory is the host's, so that copies and fills really happen. */
 #include "fakecuda_internal.h"
 
+#include <unistd.h>
+
 #define MEMORY_LIMIT (4ull << 30)
 #define MEMORY_GRANULE 512
 #define FREED_BYTE 0xDD
@@ -10,8 +12,9 @@
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
   ENTER(cuMemPoolCreate);
-  if (props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || props->location.type < CU_MEM_LOCATION_TYPE_DEVICE ||
-      props->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA)
+  const int managed = 2; /* a name that only CUDA 13 has */
+  if ((props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED && (int)props->allocType != managed) ||
+      props->location.type < CU_MEM_LOCATION_TYPE_DEVICE || props->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA)
     return leave(CUDA_ERROR_INVALID_VALUE);
   bool on_device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   if (on_device)
@@ -31,6 +34,7 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
   TRY(find_object(&pool, FAKE_POOL, handle));
   if (pool->u.pool.is_default)
     return leave(CUDA_ERROR_INVALID_VALUE);
+  TRY(check_captures());
   if (pool->u.pool.allocations)
     violate("the pool goes with %zu allocations alive in it", pool->u.pool.allocations);
   end_object(pool);
@@ -191,7 +195,13 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t size, CUmemory
     *out = 0;
     return leave(CUDA_SUCCESS);
   }
+  object *capture;
+  TRY(find_capture(&capture, stream, handle));
+  if (!capture)
+    TRY(check_captures());
   TRY(allocate(&memory, size));
+  memory->u.memory.capture_id = capture ? capture->u.stream.capture_id : 0;
+  memory->u.memory.thread = handle == CU_STREAM_PER_THREAD ? (uint64_t)gettid() : 0;
   memory->u.memory.origin = POOL_MEMORY;
   memory->u.memory.pool = pool;
   pool->u.pool.allocations++;
@@ -208,9 +218,21 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr ptr, CUstream handle) {
   TRY(find_stream(&stream, &context, handle));
   if (!ptr)
     return leave(CUDA_SUCCESS);
+  object *capture;
+  TRY(find_capture(&capture, stream, handle));
+  if (!capture)
+    TRY(check_captures());
   TRY(find_allocation(&memory, ptr, 1u << DEVICE_MEMORY | 1u << POOL_MEMORY));
+  uint64_t allocated_in = memory->u.memory.capture_id, thread = memory->u.memory.thread;
+  if (capture && !allocated_in)
+    return leave(CUDA_ERROR_INVALID_VALUE); /* and the capture goes on */
+  if (capture && capture->u.stream.capture_id != allocated_in)
+    violate("memory of one capture is freed in another");
+  if (handle == CU_STREAM_PER_THREAD && thread && thread != (uint64_t)gettid())
+    violate("memory of another thread's default stream is freed on this one's");
   end_allocation(memory);
-  return leave(CUDA_SUCCESS);
+  /* There is none before the graph runs, which here none ever does. */
+  return leave(allocated_in && !capture ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
 }
 
 CUresult CUDAAPI cuMemAlloc(CUdeviceptr *out, size_t size) {
@@ -231,6 +253,7 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr ptr) {
   object *memory;
   if (!ptr)
     return leave(CUDA_SUCCESS);
+  TRY(check_captures());
   TRY(find_allocation(&memory, ptr, 1u << DEVICE_MEMORY | 1u << POOL_MEMORY));
   end_allocation(memory);
   return leave(CUDA_SUCCESS);
@@ -258,6 +281,7 @@ CUresult CUDAAPI cuMemFreeHost(void *ptr) {
   object *memory;
   if (!ptr)
     return leave(CUDA_SUCCESS);
+  TRY(check_captures());
   TRY(find_allocation(&memory, (CUdeviceptr)(uintptr_t)ptr, 1u << HOST_MEMORY));
   end_allocation(memory);
   return leave(CUDA_SUCCESS);

@@ -175,6 +175,34 @@ static void long_texts_are_cut(void) {
   CHECK(strchr(check_error()->message, '\n') == NULL);
 }
 
+/* The record that can grow says something else than the one that cannot, or is written beyond its size. */
+static void record_honours_its_size(void) {
+  struct {
+    cch_error_record now;
+    void *later;
+  } record = {.now = {.size = sizeof record.now, .node = &record}, .later = &record};
+  int value;
+  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
+  cch_error_get(&record.now);
+  CHECK_EQ(record.now.size, sizeof record.now);
+  CHECK_EQ(record.now.domain, CCH_DOMAIN_DRIVER);
+  CHECK_EQ(record.now.code, CUDA_ERROR_INVALID_DEVICE);
+  CHECK_STR(record.now.operation, check_error()->operation);
+  CHECK_STR(record.now.message, check_error()->message);
+  CHECK(record.now.node == NULL && record.later == &record);
+  record.now.size = sizeof record; /* a newer header's: what is not known is zero */
+  cch_error_get(&record.now);
+  CHECK(record.later == NULL);
+  memset(&record, 0xab, sizeof record);
+  record.now.size = offsetof(cch_error_record, operation);
+  cch_error_get(&record.now);
+  CHECK_EQ(record.now.code, CUDA_ERROR_INVALID_DEVICE);
+  CHECK((unsigned char)record.now.operation[0] == 0xab);
+  record.now.size = 0;
+  cch_error_get(&record.now);
+  CHECK_EQ(record.now.size, 0);
+}
+
 int main(void) {
   check_open();
   RUN(own_codes_have_names);
@@ -185,5 +213,6 @@ int main(void) {
   RUN(destructor_failures_are_reported_once);
   RUN(owners_have_a_record_of_their_own);
   RUN(long_texts_are_cut);
+  RUN(record_honours_its_size);
   return 0;
 }

@@ -121,18 +121,20 @@ static void foreign_event_keeps_its_owner(void) {
   OK(cch_context_set_current(NULL));
   CHECK_PTR(cch_event_raw(event), raw);
   CHECK_EQ(cch_event_flags(event), CCH_EVENT_UNKNOWN);
-  CHECK(cch_event_context(event) == context);
+  CHECK(cch_event_context(event) == NULL); /* the driver cannot say it: the current one is as good as any */
   OK(cch_event_wrap(&shared, raw, NULL, NULL));
-  CHECK(shared == event);
+  CHECK(shared != event);
+  CHECK(cch_event_context(shared) == NULL);
   OK(cch_event_record(event, stream));
   cch_event_unref(shared);
   CHECK_EQ(released, 0);
   cch_event_unref(event);
   CHECK_EQ(released, 1);
   CHECK_EQ(fake_calls("cuEventDestroy"), 0);
-  OK(cch_event_wrap(&event, raw, NULL, NULL));
-  CHECK(cch_event_context(event) == NULL); /* none was current */
+  OK(cch_event_wrap_in(&event, raw, context, &one, release));
+  CHECK(cch_event_context(event) == context);
   cch_event_unref(event);
+  CHECK_EQ(released, 2);
   FAILS(CCH_EINVAL, cch_event_wrap(&event, NULL, NULL, NULL));
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
   close();

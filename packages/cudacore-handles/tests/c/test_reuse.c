@@ -141,6 +141,67 @@ static void pool_at_the_same_address(void) {
   cch_pool_unref(pool);
 }
 
+/* A borrowed kernel whose owner unloaded it comes back as the kernel of another library at its address. */
+static void borrowed_kernel_at_the_same_address(void) {
+  static const char other[] = ".version 8.0\n.visible .entry first(.param .u8 a) { ret; }\n"
+                              ".visible .entry add(.param .u16 a, .param .u16 b) { ret; }\n";
+  CUlibrary first, second;
+  CUkernel raw, again;
+  cch_library *borrowed;
+  cch_kernel *stale, *kernel, *kept = NULL;
+  const cch_param *params;
+  size_t count;
+  open();
+  CHECK_EQ(driver.cuLibraryLoadData(&first, check_ptx, NULL, NULL, 0, NULL, NULL, 0), 0);
+  CHECK_EQ(driver.cuLibraryGetKernel(&raw, first, "add"), 0);
+  OK(cch_library_wrap(&borrowed, first, NULL, NULL));
+  OK(cch_kernel_wrap(&stale, raw, borrowed, NULL, NULL));
+  OK(cch_kernel_params(&params, &count, stale, NULL));
+  CHECK_EQ(count, 4);
+  CHECK_EQ(driver.cuLibraryUnload(first), 0);
+  CHECK_EQ(driver.cuLibraryLoadData(&second, other, NULL, NULL, 0, NULL, NULL, 0), 0);
+  CHECK_EQ(driver.cuLibraryGetKernel(&again, second, "add"), 0);
+  CHECK_PTR(second, first);
+  CHECK_PTR(again, raw);
+  OK(cch_kernel_wrap(&kernel, raw, NULL, NULL, NULL));
+  CHECK(kernel != stale && cch_kernel_library(kernel) == NULL);
+  OK(cch_kernel_params(&params, &count, kernel, NULL));
+  CHECK_EQ(count, 2);
+  cch_kernel_unref(kernel);
+  cch_library *ours;
+  OK(cch_library_load(&ours, check_ptx, strlen(check_ptx)));
+  FAILS(CCH_EMISMATCH, cch_kernel_wrap(&kept, raw, ours, NULL, NULL)); /* it would not keep the kernel */
+  CHECK(kept == NULL);
+  cch_library_unref(ours);
+  cch_kernel_unref(stale);
+  cch_library_unref(borrowed);
+  CHECK_EQ(driver.cuLibraryUnload(second), 0);
+  close();
+}
+
+/* A borrowed stream whose owner destroyed it comes back with its device, for a stream of another one. */
+static void borrowed_stream_at_the_same_address(void) {
+  cch_context *other;
+  cch_stream *stale, *found;
+  CUstream raw, again;
+  open();
+  OK(cch_context_primary(&other, 1));
+  CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
+  OK(cch_stream_wrap(&stale, raw, NULL, NULL));
+  CHECK(cch_stream_context(stale) == context);
+  CHECK_EQ(driver.cuStreamDestroy(raw), 0);
+  OK(cch_context_set_current(other));
+  CHECK_EQ(driver.cuStreamCreateWithPriority(&again, 0, 0), 0);
+  CHECK_PTR(again, raw);
+  OK(cch_stream_wrap(&found, raw, NULL, NULL));
+  CHECK(cch_stream_context(found) == other);
+  cch_stream_unref(found);
+  cch_stream_unref(stale);
+  CHECK_EQ(driver.cuStreamDestroy(again), 0);
+  cch_context_unref(other);
+  close();
+}
+
 static void await(const char *name) {
   while (fake_held(name) == 0)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -203,6 +264,8 @@ int main(void) {
   RUN(stale_borrowed_box_stays_forgotten);
   RUN(kernel_at_the_same_address);
   RUN(pool_at_the_same_address);
+  RUN(borrowed_kernel_at_the_same_address);
+  RUN(borrowed_stream_at_the_same_address);
   RUN(handle_is_forgotten_before_it_is_destroyed);
   RUN(driver_is_entered_without_locks);
   return 0;

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_BOX_H
+#define CUDACORE_BOX_H
+
+/* What every box begins with, its references and its validity. */
+
+#include "driver_table.h"
+
+#include <cudacore/base.h>
+
+typedef struct cch__box {
+  atomic_size_t references;
+  uint8_t kind;
+  bool owned;       /* the resource is destroyed with the box */
+  bool waited;      /* it was queued: its thread's */
+  atomic_bool gone; /* a tombstone: the resource was destroyed by its owner */
+
+  /* What the registry keeps: changed under its lock. */
+  atomic_bool registered;
+  bool claimed;          /* its resource is still being made */
+  atomic_bool queued;    /* it is dead, and waits for a safe point */
+  uint8_t value_size;    /* bytes of a key that is a value, 0 of one that is a handle */
+  uintptr_t key;         /* the handle, or the value's hash */
+  const void *value;     /* the value, in the box's own memory */
+  uint64_t refused_by;   /* the last thread that could not destroy it */
+  struct cch__box *link; /* next in the registry's chain */
+
+  struct cch__box *next; /* next in the reclaim queue, or of those that die now */
+  void *owner;
+  cch_release_fn release;
+} cch__box;
+
+/* A zeroed box of a kind with one reference, counted as live; NULL when memory ran out (recorded). */
+void *cch__box_new(cch_kind kind, size_t size, const char *operation);
+/* Undo cch__box_new for a box whose resource was never made; its owner stays the caller's. */
+void cch__box_discard(void *box);
+void *cch__box_ref(void *box);
+void cch__box_unref(void *box);
+/* Takes a reference unless the count is zero. */
+bool cch__box_try_ref(cch__box *box);
+
+/*
+ * Destroys the resource and frees the box, whose count is zero. False where the driver refuses it here and now: the
+ * box is as it was.
+ */
+bool cch__box_destroy(cch__box *box);
+/* Whether its destruction enters the driver, or foreign code that may. */
+bool cch__box_needs_driver(const cch__box *box);
+
+/* The resource was destroyed by its owner: the box lives on as a tombstone. */
+void cch__invalidate(void *box);
+
+static inline bool cch__is_gone(const void *box) {
+  return atomic_load_explicit(&((const cch__box *)box)->gone, memory_order_acquire);
+}
+
+int cch__fail_gone(const void *box, const char *operation);
+
+/* What every operation on a box begins with: 0 when the driver is there and the resource exists. NULL may be given. */
+static inline int cch__usable(const void *box, const char *operation) {
+  int status = cch__ready();
+  return status != 0 || box == NULL || !cch__is_gone(box) ? status : cch__fail_gone(box, operation);
+}
+
+void cch__release_owner(void *owner, cch_release_fn release);
+/* The runtime behind foreign owners has gone or is going: they are leaked. */
+bool cch__exiting(void);
+
+/* The three verbs that every kind has. */
+#define CCH__DEFINE_VERBS(type, Raw)                                                                                   \
+  type *type##_ref(type *box) { return cch__box_ref(box); }                                                            \
+  void type##_unref(type *box) { cch__box_unref(box); }                                                                \
+  Raw type##_raw(const type *box) { return box != NULL && !cch__is_gone(box) ? box->raw : (Raw)0; }
+
+#endif

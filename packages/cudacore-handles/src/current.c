@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "current.h"
+
+int cch__current_enter(cch__current *current, const cch_context *context) {
+  current->switched = false;
+  if (context == NULL)
+    return 0;
+  int status = CCH__CALL(cuCtxGetCurrent, (&current->saved));
+  if (status != 0 || current->saved == context->raw)
+    return status;
+  status = CCH__CALL(cuCtxSetCurrent, (context->raw));
+  current->switched = status == 0;
+  return status;
+}
+
+void cch__current_leave(const cch__current *current) {
+  if (current->switched)
+    cch__report(CCH__CALL(cuCtxSetCurrent, (current->saved)));
+}
+
+CUstreamCaptureMode cch__relaxed_enter(void) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (cch__driver.cuThreadExchangeStreamCaptureMode == NULL ||
+      cch__driver.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+    return CU_STREAM_CAPTURE_MODE_RELAXED; /* nothing was changed, and nothing is to be */
+  return mode;
+}
+
+void cch__relaxed_leave(CUstreamCaptureMode saved) {
+  if (saved != CU_STREAM_CAPTURE_MODE_RELAXED)
+    cch__driver.cuThreadExchangeStreamCaptureMode(&saved);
+}
+
+uint64_t cch__thread(void) {
+  static atomic_uint_fast64_t threads;
+  static _Thread_local uint64_t mine;
+  if (mine == 0)
+    mine = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+  return mine;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_KINDS_H
+#define CUDACORE_KINDS_H
+
+/* The boxes of each kind. */
+
+#include "box.h"
+
+#include <cudacore/cudacore.h>
+
+struct cch_context {
+  cch__box box;
+  CUcontext raw;
+  int device;
+};
+
+struct cch_stream {
+  cch__box box;
+  CUstream raw;
+  cch_context *context;
+};
+
+struct cch_event {
+  cch__box box;
+  CUevent raw;
+  cch_context *context;
+  unsigned flags;
+};
+
+struct cch_pool {
+  cch__box box;
+  CUmemoryPool raw;
+  int location_type, location_id; /* type 0 where it is not known */
+  int alloc_type;                 /* likewise */
+};
+
+typedef enum cch__origin { CCH__FROM_POOL, CCH__FROM_DEVICE, CCH__FROM_HOST, CCH__FOREIGN } cch__origin;
+
+struct cch_deviceptr {
+  cch__box box;
+  CUdeviceptr ptr;
+  size_t size;
+  cch_context *context;
+  cch__box *backing; /* what the memory is a part of: a pool */
+  _Atomic(cch_stream *) stream;
+  uint64_t thread;  /* whose the per-thread default stream is that the free is ordered on */
+  uint64_t capture; /* the capture that it was allocated in, 0 for none */
+  cch__origin origin;
+  cch_free_fn free;
+};
+
+struct cch_library {
+  cch__box box;
+  CUlibrary raw;
+};
+
+typedef struct cch__params {
+  size_t count;
+  size_t block_size;
+  cch_param param[];
+} cch__params;
+
+struct cch_kernel {
+  cch__box box;
+  CUkernel raw;
+  cch_library *library;
+  _Atomic(cch__params *) params;
+};
+
+/* A compiler's program: its two kinds differ in their names alone. */
+typedef struct cch__program {
+  cch__box box;
+  void *raw;
+  int (*destroy)(void *raw); /* takes the handle's address, as both compilers' functions do */
+  const char *destroyer;
+} cch__program;
+
+/* A box where `release` is NULL, a foreign object where it is not. */
+typedef struct cch__owner {
+  void *object;
+  cch_release_fn release;
+} cch__owner;
+
+struct cch_bundle {
+  cch__box box;
+  bool foreign; /* one of them is a foreign object */
+  size_t count, capacity;
+  cch__owner *owners; /* `first`, until more are added than there was room for */
+  cch__owner first[];
+};
+
+/*
+ * The two halves of a destruction. The first destroys the resource, and is false where the driver refuses that now,
+ * when everything must be as it was. The second gives up what the box holds, and cannot fail.
+ */
+bool cch__context_end(cch_context *context);
+bool cch__stream_end(cch_stream *stream);
+bool cch__event_end(cch_event *event);
+bool cch__pool_end(cch_pool *pool);
+bool cch__deviceptr_end(cch_deviceptr *ptr);
+bool cch__library_end(cch_library *library);
+bool cch__program_end(cch__program *program);
+
+void cch__stream_drop(cch_stream *stream);
+void cch__event_drop(cch_event *event);
+void cch__deviceptr_drop(cch_deviceptr *ptr);
+void cch__kernel_drop(cch_kernel *kernel);
+void cch__bundle_drop(cch_bundle *bundle);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the library does with values as keys and with resources that end before their boxes, which no public function
+ * needs yet. Linked with the library's objects.
+ */
+#include "../../src/kinds.h"
+#include "../../src/reclaim.h"
+#include "../../src/registry.h"
+
+#include "check.h"
+
+#include <pthread.h>
+#include <time.h>
+
+/* An import of what another process exports: made once however many ask, and never twice at a time. */
+typedef struct import {
+  cch_deviceptr ptr;
+  char value[CCH__VALUE_SIZE];
+} import;
+
+enum { VALUES = 3 };
+static atomic_int mapped[VALUES], mappings;
+
+/* The driver's part in it. It says CUDA_ERROR_ALREADY_MAPPED to a second one. */
+static void map(int which) {
+  CHECK_EQ(atomic_fetch_add(&mapped[which], 1), 0);
+  atomic_fetch_add(&mappings, 1);
+}
+
+static void unmap(void *owner, CUdeviceptr ptr, size_t size, cch_stream *stream) {
+  (void)owner, (void)size, (void)stream;
+  for (int i = 0; i < 50; i++) /* takes its time */
+    sched_yield();
+  CHECK_EQ(atomic_fetch_sub(&mapped[ptr - 1], 1), 1);
+}
+
+static int open_import(import **out, int which, bool fail) {
+  import *made = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *made, __func__);
+  CHECK(made != NULL);
+  memset(made->value, 'a', sizeof made->value);
+  made->value[sizeof made->value - 1] = (char)which; /* all of the value counts */
+  made->ptr.origin = CCH__FOREIGN;
+  void *known = NULL;
+  int status = cch__registry_claim(&known, made, made->value, sizeof made->value, __func__);
+  if (status != 0 || known != NULL) {
+    cch__box_discard(made);
+    *out = known;
+    return status;
+  }
+  if (fail) {
+    cch__registry_remove(made);
+    cch__box_discard(made);
+    *out = NULL;
+    return 0;
+  }
+  map(which);
+  made->ptr.ptr = (CUdeviceptr)which + 1;
+  made->ptr.free = unmap;
+  cch__registry_made(made);
+  *out = made;
+  return 0;
+}
+
+/* The same value gives a second box, or another value the same. */
+static void value_is_one_box(void) {
+  import *first, *again, *other;
+  OK(cch_driver_init());
+  OK(open_import(&first, 0, false));
+  OK(open_import(&again, 0, false));
+  OK(open_import(&other, 1, false));
+  CHECK(again == first && other != first);
+  cch_unref(first);
+  cch_unref(other);
+  cch_unref(again);
+  CHECK_EQ(atomic_load(&mapped[0]) + atomic_load(&mapped[1]), 0);
+}
+
+enum { THREADS = 8, ROUNDS = CHECK_SANITIZED ? 300 : 3000 };
+
+static void open_and_drop(int index, void *argument) {
+  (void)argument;
+  for (int i = 0; i < ROUNDS; i++) {
+    import *mine;
+    int which = (index + i) % VALUES;
+    OK(open_import(&mine, which, i % 17 == 0));
+    if (mine == NULL)
+      continue;
+    CHECK_EQ(atomic_load(&mapped[which]), 1);
+    if (i % 5 == 0)
+      cch_unref_deferred(mine);
+    else
+      cch_unref(mine);
+  }
+}
+
+/* While one thread drops the last reference to an import another opens it: two at a time, or none for good. */
+static void threads_open_what_others_drop(void) {
+  OK(cch_driver_init());
+  atomic_store(&mappings, 0);
+  check_threads(THREADS, open_and_drop, NULL);
+  CHECK(atomic_load(&mappings) > 0);
+  cch_reclaim_drain();
+}
+
+/* A queued import that cannot be destroyed here makes who wants it wait for ever. */
+static void queued_import_cannot_be_opened_in_a_host_function(void) {
+  import *dead, *again = NULL;
+  OK(cch_driver_init());
+  OK(open_import(&dead, 0, false));
+  fake_forbid(1);
+  cch_unref(dead);
+  CHECK_EQ(cch_reclaim_pending(), 1);
+  FAILS(CUDA_ERROR_NOT_PERMITTED, open_import(&again, 0, false));
+  fake_forbid(0);
+  OK(open_import(&again, 0, false)); /* and here it is destroyed first */
+  CHECK_EQ(cch_reclaim_pending(), 0);
+  cch_unref(again);
+  OK(open_import(&dead, 0, false));
+  cch_callback_enter();
+  cch_unref(dead);
+  FAILS(CUDA_ERROR_NOT_PERMITTED, open_import(&again, 0, false));
+  cch_callback_leave();
+  cch_reclaim_drain();
+}
+
+static void open_again(void *owner) {
+  import *again;
+  (void)owner;
+  OK(open_import(&again, 2, false));
+  cch_unref(again);
+}
+
+/* A release function that opens what its own thread is about to destroy waits for itself. */
+static void release_function_opens_what_dies_with_it(void) {
+  import *dying;
+  cch_bundle *bundle;
+  OK(cch_driver_init());
+  OK(open_import(&dying, 2, false));
+  OK(cch_bundle_create(&bundle, 2));
+  OK(cch_bundle_add(bundle, dying));
+  OK(cch_bundle_add_object(bundle, &dying, open_again));
+  cch_unref(dying);
+  cch_bundle_unref(bundle);
+}
+
+/* A resource that its owner destroyed is destroyed again, or used. */
+static void tombstones_are_touched_safely(void) {
+  static const cch_launch_config config = {.size = sizeof config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+  cch_context *context;
+  cch_stream *stream, *found;
+  cch_event *event;
+  cch_deviceptr *ptr;
+  cch_pool *pool;
+  cch_library *library;
+  cch_kernel *kernel, *none = NULL;
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_event_create(&event, context, 0));
+  OK(cch_pool_current(&pool, 0));
+  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+  OK(cch_kernel_get(&kernel, library, "empty"));
+  OK(cch_deviceptr_alloc(&ptr, context, 64));
+  CUevent raw_event = cch_event_raw(event);
+  CHECK_EQ(driver.cuEventDestroy(raw_event), 0);
+  cch__invalidate(event);
+  CHECK_EQ(cch_is_valid(event), 0);
+  CHECK(cch_event_raw(event) == NULL);
+  FAILS(CCH_EGONE, cch_event_record(event, stream));
+  CHECK_HAS(check_error()->message, "event");
+  FAILS(CCH_EGONE, cch_event_query(event));
+  FAILS(CCH_EGONE, cch_event_synchronize(event));
+  FAILS(CCH_EGONE, cch_event_elapsed(&(float){0}, event, event));
+  FAILS(CCH_EGONE, cch_stream_wait_event(stream, event));
+  cch_event *next;
+  OK(cch_event_create(&next, context, 0));
+  CHECK_PTR(cch_event_raw(next), raw_event); /* the driver uses the address again, and the tombstone is not found */
+  cch_event *wrapped;
+  OK(cch_event_wrap(&wrapped, raw_event, NULL, NULL));
+  CHECK(wrapped == next);
+  cch_event_unref(wrapped);
+  cch_event_unref(event);
+  OK(cch_event_query(next));
+  cch_event_unref(next);
+
+  CHECK_EQ(driver.cuMemFree(cch_deviceptr_raw(ptr)), 0);
+  cch__invalidate(ptr);
+  CHECK_EQ(cch_deviceptr_raw(ptr), 0);
+  FAILS(CCH_EGONE, cch_deviceptr_fill(ptr, 0, 1, stream));
+  FAILS(CCH_EGONE, cch_deviceptr_copy(ptr, ptr, 1, stream));
+  FAILS(CCH_EGONE, cch_deviceptr_set_stream(ptr, stream));
+  cch_deviceptr_unref(ptr);
+
+  CHECK_EQ(driver.cuLibraryUnload(cch_library_raw(library)), 0);
+  cch__invalidate(kernel);
+  cch__invalidate(library);
+  FAILS(CCH_EGONE, cch_kernel_get(&none, library, "empty"));
+  FAILS(CCH_EGONE, cch_launch_params(stream, &config, kernel, NULL));
+  cch_kernel_unref(kernel);
+  cch_library_unref(library);
+
+  CUstream raw_stream = cch_stream_raw(stream);
+  CHECK_EQ(driver.cuStreamDestroy(raw_stream), 0);
+  cch__invalidate(stream);
+  FAILS(CCH_EGONE, cch_stream_query(stream));
+  FAILS(CCH_EGONE, cch_stream_synchronize(stream));
+  FAILS(CCH_EGONE, cch_stream_flags(&(unsigned){0}, stream));
+  FAILS(CCH_EGONE, cch_stream_wait_stream(stream, stream));
+  FAILS(CCH_EGONE, cch_deviceptr_alloc_async(&ptr, pool, 1, stream));
+  OK(cch_stream_create(&found, context, 0, 0));
+  cch_stream_unref(found);
+  cch_stream_unref(stream);
+  cch_pool_unref(pool);
+  cch_context_unref(context);
+}
+
+int main(void) {
+  check_open();
+  RUN(value_is_one_box);
+  RUN(threads_open_what_others_drop);
+  RUN(queued_import_cannot_be_opened_in_a_host_function);
+  RUN(release_function_opens_what_dies_with_it);
+  RUN(tombstones_are_touched_safely);
+  return 0;
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes that die at bad times and places: deep chains, host functions, captures, other threads. */
+#include "check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static cch_context *context;
+static cch_stream *stream, *second;
+static cch_pool *pool;
+
+static void open(void) {
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_stream_create(&second, context, CCH_STREAM_NON_BLOCKING, 0));
+  OK(cch_pool_current(&pool, 0));
+}
+
+static void close(void) {
+  cch_pool_unref(pool);
+  cch_stream_unref(second);
+  cch_stream_unref(stream);
+  cch_context_unref(context);
+}
+
+static cch_event *event(void) {
+  cch_event *made;
+  OK(cch_event_create(&made, context, 0));
+  return made;
+}
+
+static cch_deviceptr *buffer(cch_stream *on) {
+  cch_deviceptr *ptr;
+  OK(cch_deviceptr_alloc_async(&ptr, pool, 64, on));
+  return ptr;
+}
+
+static void begin(cch_stream *captured) {
+  CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(captured), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+}
+
+/* The capture must still be good. */
+static void end(cch_stream *captured) {
+  CUgraph graph;
+  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(captured), &graph), 0);
+}
+
+/* A call of a name that the driver saw, in storage that the next call overwrites: the nth, counted from 0. */
+static const fake_call *call_of(const char *name, int nth) {
+  static fake_call call;
+  for (size_t i = 0; fake_log(i, &call, 1) == 1; i++)
+    if (strcmp(call.name, name) == 0 && nth-- == 0)
+      return &call;
+  check_fail(__FILE__, __LINE__, "%s was not called so often", name);
+}
+
+enum { DEEP = CHECK_SANITIZED ? 100000 : 1000000 };
+
+/* The end of a long chain of boxes that hold one another overflows the stack. */
+static void chains_are_deep(void) {
+  cch_bundle *chain = NULL;
+  for (int i = 0; i < DEEP; i++) {
+    cch_bundle *link;
+    OK(cch_bundle_create(&link, 1));
+    if (chain != NULL)
+      OK(cch_bundle_add(link, chain));
+    cch_bundle_unref(chain);
+    chain = link;
+  }
+  cch_bundle_unref(chain);
+}
+
+static void unref(void *box) { cch_unref(box); }
+
+/* So does that of a chain through foreign objects, each of which holds the next box. */
+static void chains_through_owners_are_deep(void) {
+  cch_bundle *chain = NULL;
+  for (int i = 0; i < DEEP; i++) {
+    cch_bundle *link;
+    OK(cch_bundle_create(&link, 1));
+    if (chain != NULL)
+      OK(cch_bundle_add_object(link, chain, unref));
+    chain = link;
+  }
+  cch_bundle_unref(chain);
+}
+
+static int released;
+static void release(void *owner) {
+  CUcontext current;
+  released += *(int *)owner;
+  CHECK_EQ(driver.cuCtxGetCurrent(&current), 0); /* as it may */
+}
+
+static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *on) {
+  (void)ptr, (void)size, (void)on;
+  release(owner);
+}
+
+/* A garbage collection inside a host function, of which nobody told us, leaks what dies in it, or enters the driver. */
+static void host_functions_only_queue(void) {
+  cch_pool_config config = {.size = sizeof config, .location_type = CCH_LOCATION_DEVICE};
+  int one = 1;
+  CUevent raw;
+  cch_event *wrapped;
+  cch_stream *dead_stream;
+  cch_pool *dead_pool;
+  cch_deviceptr *device, *pinned, *foreign;
+  cch_library *library;
+  cch_kernel *kernel;
+  cch_bundle *bundle;
+  open();
+  cch_event *dead = event();
+  OK(cch_context_set_current(context));
+  CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
+  OK(cch_context_set_current(NULL));
+  released = 0;
+  OK(cch_event_wrap(&wrapped, raw, &one, release));
+  OK(cch_stream_create(&dead_stream, context, 0, 0));
+  OK(cch_pool_create(&dead_pool, &config));
+  cch_deviceptr *from_pool = buffer(dead_stream);
+  OK(cch_deviceptr_alloc(&device, context, 64));
+  OK(cch_deviceptr_alloc_host(&pinned, context, 64, 0));
+  OK(cch_deviceptr_set_stream(pinned, dead_stream));
+  OK(cch_deviceptr_wrap(&foreign, 0x1000, 1, NULL, &one, free_foreign));
+  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+  OK(cch_kernel_get(&kernel, library, "add"));
+  OK(cch_bundle_create(&bundle, 1));
+  OK(cch_bundle_add_object(bundle, &one, release));
+  fake_reset();
+  fake_forbid(1);
+  cch_unref(dead);
+  cch_unref(wrapped);
+  cch_unref(dead_stream);
+  cch_unref(dead_pool);
+  cch_unref(from_pool);
+  cch_unref(device);
+  cch_unref(pinned);
+  cch_unref(foreign);
+  cch_unref(library);
+  cch_unref(kernel);
+  cch_unref(bundle);
+  close(); /* the last reference to the context is among them */
+  CHECK_EQ(released, 0);
+  CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
+  CHECK_EQ(fake_calls("cuEventDestroy") + fake_calls("cuMemFreeAsync") + fake_calls("cuLibraryUnload"), 0);
+  CHECK_EQ(cch_reclaim_drain(), 0); /* still there */
+  fake_forbid(0);
+  CHECK(cch_reclaim_pending() > 0);
+  CHECK(cch_reclaim_drain() > 0);
+  CHECK_EQ(released, 3);
+  CHECK_EQ(cch_reclaim_pending(), 0);
+  CHECK_EQ(driver.cuEventDestroy(raw), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  fake_reset();
+  CUcontext again;
+  CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&again, 0), 0);
+  CHECK_EQ(driver.cuEventDestroy(raw), 0);
+  CHECK_EQ(driver.cuDevicePrimaryCtxRelease(0), 0);
+}
+
+/* A refusal of the destroying call itself loses the resource, or is reported. */
+static void refused_call_is_repeated(void) {
+  static const char *const names[] = {
+      "cuMemFreeAsync",  "cuMemFree",       "cuMemFreeHost",  "cuMemPoolDestroy",
+      "cuLibraryUnload", "cuStreamDestroy", "cuEventDestroy", "cuDevicePrimaryCtxRelease"};
+  cch_pool_config config = {.size = sizeof config, .location_type = CCH_LOCATION_DEVICE};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    cch_library *library;
+    cch_pool *own;
+    cch_deviceptr *device, *pinned;
+    open();
+    OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+    OK(cch_pool_create(&own, &config));
+    OK(cch_deviceptr_alloc(&device, context, 64));
+    OK(cch_deviceptr_alloc_host(&pinned, context, 64, 0));
+    cch_deviceptr *from_pool = buffer(stream);
+    cch_event *dead = event();
+    fake_fail(names[i], 1, CUDA_ERROR_NOT_PERMITTED);
+    cch_unref(library);
+    cch_unref(own);
+    cch_unref(device);
+    cch_unref(pinned);
+    cch_unref(from_pool);
+    cch_unref(dead);
+    close();
+    CHECK_EQ(cch_reclaim_pending(), 1);
+    cch_reclaim_drain();
+    CHECK_CLEAN();
+  }
+}
+
+/* A drop during a capture invalidates it: the same thread's or another's. */
+static void drops_break_no_capture(void) {
+  cch_pool_config config = {.size = sizeof config, .location_type = CCH_LOCATION_DEVICE};
+  cch_library *library;
+  cch_pool *own;
+  cch_deviceptr *device, *pinned;
+  cch_stream *dead_stream;
+  open();
+  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+  OK(cch_pool_create(&own, &config));
+  OK(cch_deviceptr_alloc(&device, context, 64));
+  OK(cch_deviceptr_alloc_host(&pinned, context, 64, 0));
+  OK(cch_deviceptr_set_stream(pinned, second));
+  OK(cch_stream_create(&dead_stream, context, 0, 0));
+  cch_deviceptr *from_pool = buffer(second);
+  cch_event *dead = event();
+  begin(stream);
+  cch_unref(library);
+  cch_unref(own);
+  cch_unref(device);
+  cch_unref(pinned);
+  cch_unref(dead_stream);
+  cch_unref(from_pool);
+  cch_unref(dead);
+  CHECK_EQ(cch_reclaim_pending(), 0); /* none of them is in its way */
+  end(stream);
+  close();
+}
+
+static void unref_in_thread(int index, void *box) {
+  (void)index;
+  cch_unref(box);
+}
+
+static void drops_break_no_capture_of_another_thread(void) {
+  cch_deviceptr *device;
+  open();
+  OK(cch_deviceptr_alloc(&device, context, 64));
+  begin(stream);
+  check_threads(1, unref_in_thread, buffer(stream)); /* a free into the capture, by whoever */
+  check_threads(1, unref_in_thread, device);
+  end(stream);
+  close();
+}
+
+/* What dies while its own stream is captured is freed into the graph, or lost. */
+static void free_waits_for_the_end_of_a_capture(void) {
+  cch_deviceptr *pinned;
+  open();
+  cch_deviceptr *outside = buffer(stream);
+  OK(cch_deviceptr_alloc_host(&pinned, context, 64, 0));
+  OK(cch_deviceptr_set_stream(pinned, stream));
+  begin(stream);
+  cch_unref(outside);
+  cch_unref(pinned);
+  CHECK_EQ(cch_reclaim_pending(), 2);
+  CHECK_EQ(cch_reclaim_drain(), 0);
+  end(stream);
+  CHECK_EQ(cch_reclaim_pending(), 2);
+  OK(cch_stream_synchronize(second)); /* whoever waits */
+  CHECK_EQ(cch_reclaim_pending(), 0);
+  CHECK_EQ(fake_live(FAKE_MEMORY), 0);
+  close();
+}
+
+static void no_news(const cch_error *error) { check_fail(__FILE__, __LINE__, "%s is reported", error->operation); }
+
+/* Memory of a capture is not freed where it was allocated, or freed into the next. */
+static void memory_of_a_capture_is_freed_in_it(void) {
+  open();
+  begin(stream);
+  cch_deviceptr *inside = buffer(stream), *left = buffer(stream);
+  cch_unref(inside);
+  CHECK_EQ(cch_reclaim_pending(), 0);
+  CHECK_EQ(fake_live(FAKE_MEMORY), 1);
+  end(stream);
+  begin(stream);
+  cch_unref(left);
+  CHECK_EQ(cch_reclaim_pending(), 1);
+  end(stream);
+  cch_error_set_report(no_news);
+  CHECK_EQ(cch_reclaim_drain(), 1); /* the graph never ran: there is nothing to free, and no news */
+  cch_error_set_report(NULL);
+  close();
+}
+
+/* A free on the legacy stream, which would wait for a stream that is captured, breaks the capture. */
+static void legacy_stream_waits_for_captures(void) {
+  cch_stream *legacy = cch_stream_legacy();
+  cch_deviceptr *pinned;
+  open();
+  OK(cch_context_set_current(context));
+  cch_deviceptr *ptr = buffer(legacy), *other = buffer(legacy);
+  OK(cch_context_set_current(NULL));
+  OK(cch_deviceptr_alloc_host(&pinned, context, 64, 0));
+  OK(cch_deviceptr_set_stream(pinned, legacy));
+  begin(second); /* it is non-blocking: nobody's business */
+  cch_unref(other);
+  CHECK_EQ(cch_reclaim_pending(), 0);
+  end(second);
+  begin(stream);
+  cch_unref(ptr);
+  cch_unref(pinned);
+  CHECK_EQ(cch_reclaim_pending(), 2);
+  end(stream);
+  CHECK_EQ(cch_reclaim_drain(), 2);
+  cch_unref(legacy);
+  close();
+}
+
+/* What is refused costs every later call a try of each. */
+static void refused_boxes_cost_little(void) {
+  enum { MANY = 2000 };
+  static cch_deviceptr *ptrs[MANY];
+  open();
+  for (int i = 0; i < MANY; i++)
+    ptrs[i] = buffer(stream);
+  begin(stream);
+  for (int i = 0; i < MANY; i++)
+    cch_unref(ptrs[i]);
+  CHECK_EQ(cch_reclaim_pending(), MANY);
+  fake_reset();
+  for (int i = 0; i < MANY; i++)
+    cch_unref(event());
+  CHECK(fake_calls("cuMemFreeAsync") <= 2 * MANY);
+  end(stream);
+  for (int i = 0; i < 2 * MANY && cch_reclaim_pending() != 0; i++)
+    cch_unref(event());
+  CHECK_EQ(cch_reclaim_pending(), 0); /* but are not forgotten, also where nobody waits */
+  close();
+}
+
+/* Allocation and free ask the driver more than they must. */
+static void usual_path_is_short(void) {
+  open();
+  OK(cch_context_set_current(context));
+  fake_reset();
+  cch_unref(buffer(stream));
+  CHECK(fake_calls("cuStreamIsCapturing") <= 1 && fake_calls("cuStreamGetCaptureInfo") == 0);
+  CHECK(fake_calls("cuThreadExchangeStreamCaptureMode") <= 2);
+  OK(cch_context_set_current(NULL));
+  close();
+}
+
+/* A launch, a record or a wait on a stream is no safe point. */
+static void every_call_drains(void) {
+  static const cch_launch_config config = {.size = sizeof config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+  cch_library *library;
+  cch_kernel *kernel;
+  open();
+  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+  OK(cch_kernel_get(&kernel, library, "empty"));
+  cch_event *live = event();
+#define DRAINS(call)                                                                                                   \
+  cch_unref_deferred(event());                                                                                         \
+  OK(call);                                                                                                            \
+  CHECK_EQ(cch_reclaim_pending(), 0);
+  DRAINS(cch_launch(stream, &config, kernel, NULL, 0))
+  DRAINS(cch_launch_params(stream, &config, kernel, NULL))
+  DRAINS(cch_event_record(live, stream))
+  DRAINS(cch_stream_wait_event(second, live))
+  cch_unref(live);
+  cch_unref(kernel);
+  cch_unref(library);
+  close();
+}
+
+static cch_deviceptr *of_another_thread, *moved, *pinned_of_another_thread;
+static void allocate_in_thread(int index, void *argument) {
+  cch_stream *own = cch_stream_per_thread();
+  (void)index, (void)argument;
+  OK(cch_context_set_current(context));
+  of_another_thread = buffer(own);
+  OK(cch_deviceptr_set_stream(moved, own));
+  OK(cch_deviceptr_set_stream(pinned_of_another_thread, own));
+  cch_unref(buffer(own));
+  CHECK_PTR(call_of("cuMemFreeAsync", 0)->stream, CU_STREAM_PER_THREAD); /* on its own thread it is what it is */
+  OK(cch_context_set_current(NULL));
+}
+
+/* Memory in use by a thread's default stream is freed in the order of another thread's. */
+static void per_thread_stream_is_the_allocating_threads(void) {
+  cch_context *other;
+  open();
+  OK(cch_context_primary(&other, 1));
+  moved = buffer(stream);
+  OK(cch_deviceptr_alloc_host(&pinned_of_another_thread, context, 64, 0));
+  fake_reset();
+  check_threads(1, allocate_in_thread, NULL);
+  OK(cch_context_set_current(other));
+  fake_reset();
+  cch_unref(of_another_thread);
+  cch_unref(moved);
+  for (int i = 0; i < 2; i++) {
+    CHECK_PTR(call_of("cuMemFreeAsync", i)->stream, CU_STREAM_LEGACY);
+    CHECK_PTR(call_of("cuMemFreeAsync", i)->context, cch_context_raw(context));
+  }
+  cch_unref(pinned_of_another_thread);
+  CHECK_PTR(call_of("cuEventRecord", 0)->stream, CU_STREAM_LEGACY); /* and is waited for */
+  CHECK_EQ(fake_calls("cuEventSynchronize"), 1);
+  OK(cch_context_set_current(NULL));
+  cch_context_unref(other);
+  close();
+}
+
+enum { THREADS = 8, ROUNDS = CHECK_SANITIZED ? 500 : 5000 };
+
+static void set_and_read_the_stream(int index, void *argument) {
+  cch_deviceptr *ptr = argument;
+  for (int i = 0; i < ROUNDS; i++) {
+    cch_stream *mine, *found;
+    if (index % 2) {
+      OK(cch_stream_create(&mine, context, 0, 0));
+      OK(cch_deviceptr_set_stream(ptr, mine));
+      cch_stream_unref(mine);
+    } else {
+      found = cch_deviceptr_stream_ref(ptr);
+      OK(cch_stream_query(found));
+      cch_stream_unref(found);
+    }
+  }
+}
+
+/* Threads that set and read the stream of one allocation free it under each other. */
+static void threads_set_the_stream(void) {
+  open();
+  cch_deviceptr *ptr = buffer(stream);
+  check_threads(THREADS, set_and_read_the_stream, ptr);
+  cch_unref(ptr);
+  close();
+}
+
+static atomic_int turns;
+
+static void drop_while_capturing(int index, void *argument) {
+  (void)argument;
+  for (int i = 0; i < ROUNDS / 10; i++) {
+    cch_stream *own;
+    OK(cch_stream_create(&own, context, CCH_STREAM_NON_BLOCKING, 0));
+    cch_deviceptr *ptr = buffer(own);
+    if (index % 2) {
+      cch_unref(ptr);
+    } else {
+      CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(own), CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+      cch_unref(ptr);
+      cch_unref(event());
+      end(own);
+    }
+    cch_unref(own);
+    atomic_fetch_add(&turns, 1);
+  }
+}
+
+/* Threads that try each other's refused boxes again lose one, or free it twice. */
+static void threads_retry_what_was_refused(void) {
+  open();
+  check_threads(THREADS, drop_while_capturing, NULL);
+  cch_reclaim_drain();
+  close();
+}
+
+int main(void) {
+  check_open();
+  RUN(chains_are_deep);
+  RUN(chains_through_owners_are_deep);
+  RUN(host_functions_only_queue);
+  RUN(refused_call_is_repeated);
+  RUN(drops_break_no_capture);
+  RUN(drops_break_no_capture_of_another_thread);
+  RUN(free_waits_for_the_end_of_a_capture);
+  RUN(memory_of_a_capture_is_freed_in_it);
+  RUN(legacy_stream_waits_for_captures);
+  RUN(refused_boxes_cost_little);
+  RUN(usual_path_is_short);
+  RUN(every_call_drains);
+  RUN(per_thread_stream_is_the_allocating_threads);
+  RUN(threads_set_the_stream);
+  RUN(threads_retry_what_was_refused);
+  return 0;
+}

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make the calls of cuda_core_calls.txt with one module, and write what came of each: ``cuda_core_calls.py MODULE``.
+
+That is ``["raises", names of the exception's class and its bases, message]`` or ``["gives", value]``, where a value of
+an ordinary Python type is given by its repr, and any other by the name of its type.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import importlib
+import json
+import os
+import pathlib
+import pickle
+import sys
+import tempfile
+import warnings
+import weakref
+from typing import Any
+
+import numpy as np
+from cuda.bindings import driver
+
+CALLS = pathlib.Path(__file__).with_suffix(".txt")
+PLAIN = (bool, int, float, str, bytes, tuple, list, dict, type(None))
+
+PTX = b"""
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry nothing()
+{
+    ret;
+}
+.visible .entry add(.param .u64 out, .param .u32 amount)
+{
+    .reg .u64 %p;
+    .reg .u32 %x, %n;
+    ld.param.u64 %p, [out];
+    ld.param.u32 %n, [amount];
+    ld.global.u32 %x, [%p];
+    add.u32 %x, %x, %n;
+    st.global.u32 [%p], %x;
+    ret;
+}
+"""
+CUDA = 'extern "C" __global__ void k(int *p) { *p = 1; } template <typename T> __global__ void f(T x) {}'
+
+
+class Foreign:
+    """A stream of another library."""
+
+    def __init__(self, *pair: object) -> None:
+        self.pair = pair
+
+    def __cuda_stream__(self) -> Any:
+        return self.pair
+
+
+class Attribute:
+    """A stream of a library that has the protocol's older form."""
+
+    def __init__(self, handle: int) -> None:
+        self.__cuda_stream__ = (0, handle)
+
+
+class Log:
+    """Takes a compiler's log."""
+
+    def write(self, text: str) -> None:
+        pass
+
+
+# ---- what the calls use
+
+
+def put(target: object, name: str, value: object) -> object:
+    setattr(target, name, value)
+    return getattr(target, name)
+
+
+def closed(target: Any) -> Any:
+    target.close()
+    return target
+
+
+def hash_stays(target: Any) -> bool:
+    before = hash(target)
+    target.close()
+    return hash(target) == before
+
+
+def can_be_referenced(target: object) -> bool:
+    return weakref.ref(target)() is target
+
+
+def names(core: Any, folder: str) -> dict[str, Any]:
+    """Return the names that the calls use; there is a file for them in the folder."""
+    dev, dev1 = core.Device(0), core.Device(1)
+    dev1.set_current()
+    s_dev1 = dev1.create_stream()
+    dev.set_current()
+    s, s2, cs = dev.create_stream(), dev.create_stream(), closed(dev.create_stream())
+    timed = core.EventOptions(timing_enabled=True)
+    code = core.ObjectCode.from_ptx(PTX, name="n")
+    other_code = core.ObjectCode.from_ptx(PTX + b"\n")
+    path = pathlib.Path(folder, "k.ptx")
+    path.write_bytes(PTX)
+
+    class Bare(core.MemoryResource):  # type: ignore[misc]
+        def deallocate(self, ptr: int, size: int, *, stream: object = None) -> None:
+            pass
+
+    class Whole(Bare):
+        is_device_accessible = is_host_accessible = True
+        device_id = -1
+
+    class Resource(Bare):
+        seen: list[str]
+
+        def __getattribute__(self, name: str) -> Any:
+            if name.startswith("is_") or name == "device_id":
+                self.seen.append(name)
+                return -1 if name == "device_id" else True
+            return super().__getattribute__(name)
+
+    def asked(name: str) -> list[str]:
+        """Return the properties that a buffer's memory resource is asked for when the buffer is asked for one."""
+        resource = Resource()
+        resource.seen = []
+        value = getattr(core.Buffer.from_handle(4096, 16, mr=resource), name)
+        if callable(value):
+            value()
+        return resource.seen
+
+    def options(**fields: Any) -> Any:
+        return core.ProgramOptions(arch="sm_90", **fields)
+
+    def program(source: Any = CUDA, **fields: Any) -> Any:
+        return core.Program(source, "c++", options(**fields))
+
+    modules = {"copy": copy, "ctypes": ctypes, "driver": driver, "np": np, "pickle": pickle}
+    return (
+        globals()
+        | modules
+        | {
+            "core": core,
+            "dev": dev,
+            "dev1": dev1,
+            "ctx": dev.context,
+            "s": s,
+            "s2": s2,
+            "s_dev1": s_dev1,
+            "cs": cs,
+            "e": dev.create_event(),
+            "e1": s.record(options=timed),
+            "unrecorded": dev.create_event(timed),
+            "ce": closed(dev.create_event()),
+            "mr": core.DeviceMemoryResource(dev),
+            "own": core.DeviceMemoryResource(dev, core.DeviceMemoryResourceOptions(max_size=1 << 24)),
+            "cmr": closed(core.DeviceMemoryResource(dev, core.DeviceMemoryResourceOptions())),
+            "pin": core.LegacyPinnedMemoryResource(),
+            "mymr": Whole(),
+            "bare": Bare(),
+            "asked": asked,
+            "b": dev.allocate(64, stream=s),
+            "b2": dev.allocate(64, stream=s),
+            "small": dev.allocate(8, stream=s),
+            "p": core.LegacyPinnedMemoryResource().allocate(64),
+            "cb": closed(dev.allocate(64, stream=s)),
+            "code": code,
+            "other_code": other_code,
+            "lto": core.ObjectCode.from_ltoir(b"x"),
+            "k": code.get_kernel("nothing"),
+            "add": code.get_kernel("add"),
+            "cfg": core.LaunchConfig(grid=1, block=1),
+            "prog": program(),
+            "cprog": closed(program()),
+            "path": str(path),
+            "options": options,
+            "program": program,
+        }
+    )
+
+
+def outcome(call: str, scope: dict[str, Any]) -> list[Any]:
+    try:
+        value = eval(call, scope)
+    except Exception as error:
+        return ["raises", [cls.__name__ for cls in type(error).__mro__], str(error)]
+    return ["gives", repr(value) if isinstance(value, PLAIN) else type(value).__name__]
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    module = importlib.import_module(sys.argv[1])
+    lines = CALLS.read_text().splitlines()
+    calls = [line.partition("  ## ")[0] for line in lines if line and not line.startswith("# ")]
+    with tempfile.TemporaryDirectory() as folder:
+        scope = names(module, folder)
+        json.dump({call: outcome(call, scope) for call in calls}, sys.stdout)
+    sys.stdout.flush()
+    os._exit(0)  # what cuda.core does at exit is not asked
+
+
+if __name__ == "__main__":
+    main()

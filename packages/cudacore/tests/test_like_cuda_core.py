@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that cuda.core and cudacore must answer alike, or differ in on purpose, made in a process each."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("cuda_core_calls.py")
+LINES = [line for line in SCRIPT.with_suffix(".txt").read_text().splitlines() if line and not line.startswith("# ")]
+DIFFERENT = {call: tuple(said.split(" -> ")) for call, _, said in (line.partition("  ## ") for line in LINES) if said}
+ALIKE = [line for line in LINES if "  ## " not in line]
+
+# What programs match of messages: their openings.
+OPENINGS = {
+    "type(ctx)()": "Context objects cannot be instantiated directly",
+    "core.Stream()": "Stream objects cannot be instantiated directly",
+    "core.Event()": "Event objects cannot be instantiated directly",
+    "core.Buffer()": "Buffer objects cannot be instantiated directly",
+    "core.Kernel()": "Kernel objects cannot be instantiated directly",
+    "dev.allocate(16, stream=None)": "stream is required and must not be None",
+    "dev.allocate(16, stream=3)": "Stream or GraphBuilder expected, got int",
+    "b.copy_to(small, stream=s)": "buffer sizes mismatch between src and dst (sizes are: src=64, dst=8)",
+    'b.fill(b"abc", stream=s)': "value must be 1, 2, or 4 bytes, got 3",
+    'dev.allocate(7, stream=s).fill(b"ab", stream=s)': "buffer size (7) must be divisible by 2",
+    "core.Buffer.from_handle(b.handle, 16, mr=mymr, owner=b)": "owner and memory resource cannot be both specified",
+    "core.ObjectCode()": "ObjectCode objects cannot be instantiated directly",
+    "cs.sync()": "Stream has been closed",
+    "ce.sync()": "Event has been closed",
+    "cb.fill(0, stream=s)": "Buffer has been closed",
+    "cmr.allocate(8, stream=s)": "DeviceMemoryResource has been closed",
+    'cprog.compile("ptx")': "Program has been closed",
+    "core.Device(-1)": "device_id must be >= 0, got -1",
+    "core.Device(99)": "device_id must be within [0, 2), got 99",
+    "dev.create_stream(Foreign(0, int(s.handle)), options=core.StreamOptions())": "obj and options cannot be both spec",
+    "core.LaunchConfig()": "LaunchConfig.grid must be an int, or a tuple with up to 3 ints",
+    "core.LaunchConfig(grid=0, block=1)": "LaunchConfig.grid value must be >= 1",
+    'core.Program(CUDA, "cuda")': "Unsupported code_type='cuda'",
+    'prog.compile("fatbin")': 'Unsupported target_type="fatbin" for ',
+    'lto.get_kernel("x")': 'Unsupported code type "ltoir"',
+    'core.Program(CUDA, "c++", 3)': "The Program options must be provided as an object of type ProgramOptions or",
+    'core.Program(CUDA, "c++", core.ProgramOptions(extra_sources=[("a", "b")]))': (
+        "extra_sources is not supported by the NVRTC backend"
+    ),
+}
+
+
+@functools.cache
+def outcomes(module: str) -> dict[str, Any]:
+    """Return what came of each call with a module."""
+    command = [sys.executable, "-m", "cudacore_sim", sys.executable, str(SCRIPT), module]
+    result = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"CUDACORE_SIM_DEVICES": "2"})
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def short(outcome: Any) -> str:
+    return outcome[1][0] if outcome[0] == "raises" else outcome[1]
+
+
+@pytest.mark.parametrize("call", ALIKE)
+def test_alike(call: str) -> None:
+    """A program of cuda.core would get another result, or an exception that it does not catch."""
+    theirs, ours = outcomes("cuda.core")[call], outcomes("cudacore")[call]
+    assert short(theirs) != "NameError"  # which is about the call itself
+    assert theirs[0] == ours[0], f"{short(theirs)} -> {short(ours)}"
+    if theirs[0] == "raises":
+        assert short(theirs) in ours[1]
+    else:
+        assert theirs[1] == ours[1]
+
+
+@pytest.mark.parametrize("call", DIFFERENT)
+def test_different_on_purpose(call: str) -> None:
+    """The table, and the migration guide, would promise a difference that is not there, or is another one."""
+    assert (short(outcomes("cuda.core")[call]), short(outcomes("cudacore")[call])) == DIFFERENT[call]
+
+
+@pytest.mark.parametrize("call", OPENINGS)
+def test_openings_of_messages(call: str) -> None:
+    """A program that matches a message would not recognize ours."""
+    for module in ("cuda.core", "cudacore"):
+        kind, _, message = outcomes(module)[call]
+        assert kind == "raises"
+        assert message.startswith(OPENINGS[call])
