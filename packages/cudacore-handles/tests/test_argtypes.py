@@ -565,7 +565,10 @@ def test_numba_arrays(checked: list[tuple[int, int]]) -> None:
     assert one(cls(), 8, device=0) == bytes(8)
 
 
-@pytest.mark.parametrize("paths", [(), (("a",),), (("a",), "b"), (("a", 1), None), (("a", "b", "c"), None), ((), None), (("a",), ("b",), None)])
+@pytest.mark.parametrize(
+    "paths",
+    [(), (("a",),), (("a",), "b"), (("a", 1), None), (("a", "b", "c"), None), ((), None), (("a",), ("b",), None)],
+)
 def test_malformed_paths(paths: Any) -> None:
     """A wrong registration from within the package would crash at the first launch."""
     with pytest.raises(ValueError, match="code must have the names of the attributes"):
