@@ -33,14 +33,16 @@ static cch_deviceptr *new_box(cch__origin origin, size_t size, const char *opera
 }
 
 /* The capture that a stream is in, 0 for none. The right context is current. */
-static uint64_t capture_of(CUstream stream) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+static int capture_of(uint64_t *out, CUstream stream) {
+  CUstreamCaptureStatus capture;
   cuuint64_t id = 0;
-  if (cch__driver.cuStreamIsCapturing == NULL || cch__driver.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
-      status != CU_STREAM_CAPTURE_STATUS_ACTIVE || cch__driver.cuStreamGetCaptureInfo == NULL ||
-      cch__driver.cuStreamGetCaptureInfo(stream, &status, &id) != CUDA_SUCCESS)
-    return 0;
-  return id;
+  *out = 0;
+  int status = CCH__CALL(cuStreamIsCapturing, (stream, &capture));
+  if (status != 0 || capture != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    return status;
+  status = CCH__CALL(cuStreamGetCaptureInfo, (stream, &capture, &id));
+  *out = id;
+  return status;
 }
 
 /* Whether work on a stream would go into a capture, or break one: a failure is that of the legacy stream, for which the
@@ -79,9 +81,9 @@ int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, 
     cch__current current;
     status = cch__current_enter(&current, stream->context);
     if (status == 0) {
-      status = CCH__CALL(cuMemAllocFromPoolAsync, (&ptr->ptr, size, pool->raw, stream->raw));
+      status = capture_of(&ptr->capture, stream->raw);
       if (status == 0)
-        ptr->capture = capture_of(stream->raw);
+        status = CCH__CALL(cuMemAllocFromPoolAsync, (&ptr->ptr, size, pool->raw, stream->raw));
       cch__current_leave(&current);
     }
   }
@@ -310,7 +312,13 @@ static void free_foreign(cch_deviceptr *ptr) {
 static int free_async(const cch_deviceptr *ptr, CUstream stream) {
   if (stream == CU_STREAM_LEGACY && is_capturing(stream))
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-  if (ptr->capture != 0 && is_capturing(stream) && capture_of(stream) != ptr->capture)
+  uint64_t capture = ptr->capture;
+  if (ptr->capture != 0 && is_capturing(stream)) {
+    int status = capture_of(&capture, stream);
+    if (status != 0)
+      return status;
+  }
+  if (capture != ptr->capture)
     return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
   if (cch__driver.cuMemFreeAsync == NULL)
     return cch__fail_missing("cuMemFreeAsync");

@@ -165,8 +165,8 @@ def test_bad_copies(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned, method
     role = {"copy_to": "dst", "copy_from": "src"}[method]
     with pytest.raises(ValueError, match=r"buffer sizes mismatch between src and dst \(sizes are: src=\d+, dst=\d+\)"):
         copy(pinned(63), stream=stream)
-    for other in (bytearray(64), 64, "x"):
-        with pytest.raises(TypeError, match=f"{role} must be a Buffer, not {type(other).__name__}"):
+    for other in (object(), 64, "x"):
+        with pytest.raises(TypeError, match=f"{role} must be a Buffer, or an array .*not {type(other).__name__}"):
             copy(other, stream=stream)
     for bad in (None, 0, "stream"):
         with pytest.raises(TypeError, match="a Stream is needed"):

@@ -51,9 +51,7 @@ def test_options_as_a_dict(device: ch.Device, stream: ch.Stream) -> None:
 def test_bad_options(device: ch.Device, stream: ch.Stream, options: Any) -> None:
     """Options of another kind would be ignored."""
     for make in (device.create_event, lambda o: stream.record(None, o)):
-        with pytest.raises(
-            TypeError, match=r"The Event options must be|EventOptions got an unexpected"
-        ):
+        with pytest.raises(TypeError, match=r"The Event options must be|EventOptions got an unexpected"):
             make(options)
 
 

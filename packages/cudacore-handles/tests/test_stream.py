@@ -66,9 +66,7 @@ def test_options_as_a_dict(device: ch.Device) -> None:
 @pytest.mark.parametrize("options", [{"nope": True}, ch.EventOptions(), True])
 def test_bad_options(device: ch.Device, options: Any) -> None:
     """Options of another kind would be ignored."""
-    with pytest.raises(
-        TypeError, match=r"The Stream options must be|StreamOptions got an unexpected"
-    ):
+    with pytest.raises(TypeError, match=r"The Stream options must be|StreamOptions got an unexpected"):
         device.create_stream(options=options)
 
 

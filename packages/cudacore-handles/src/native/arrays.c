@@ -282,7 +282,7 @@ static int pack_by_paths(const destination *to, PyObject *value, const type_entr
 
 /* The value of an array's __cuda_array_interface__ is a dict whose "data" begins with the address. */
 static int pack_interface(const destination *to, PyObject *value, PyObject *interface) {
-  uint64_t address;
+  uint64_t address = 0;
   PyObject *data = PyObject_GetItem(interface, to->st->data_name);
   PyObject *number = data ? PySequence_GetItem(data, 0) : NULL;
   int status = number ? read_address(number, value, &address) : -1;

@@ -68,7 +68,8 @@ PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   cch_deviceptr *src = dst != NULL ? hold_buffer(st, arguments[1], "src must be a Buffer, not %U") : NULL;
   size_t size = src != NULL ? cch_deviceptr_size(src) : 0, room = src != NULL ? cch_deviceptr_size(dst) : 0;
   if (size != room)
-    PyErr_Format(PyExc_ValueError, "buffer sizes mismatch between src and dst (sizes are: src=%zu, dst=%zu)", size, room);
+    PyErr_Format(PyExc_ValueError, "buffer sizes mismatch between src and dst (sizes are: src=%zu, dst=%zu)", size,
+                 room);
   int status = 0;
   Py_BEGIN_ALLOW_THREADS;
   if (src != NULL && size == room)
