@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Context(_native.Handle):
     """Hold a CUDA context.
 
-    Contexts are not made directly: :attr:`Device.context` gives a device's, :attr:`Stream.context` a stream's.
+    Contexts are not made directly: :attr:`Device.context` gives a device's, :attr:`Stream.context` a stream's; each
+    caller gets an object of its own, which it may close.
     A primary context is retained while any object of it is alive. Two contexts are equal when they are the same
     CUDA context.
     """

@@ -169,7 +169,7 @@ class Device:
         Parameters
         ----------
         size : int
-            Bytes, at least 1.
+            Bytes; a buffer of 0 bytes has no memory.
         stream : Stream
             The stream that the allocation, and later the free, is ordered on.
         """

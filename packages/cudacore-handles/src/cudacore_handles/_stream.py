@@ -215,7 +215,7 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
     ------
     TypeError
         When `arg` is no stream.
-    ValueError
+    ClosedError
         When it is closed.
     """
     if isinstance(arg, Stream):

@@ -232,7 +232,9 @@ static PyMethodDef methods[] = {
      "Parameters\n"
      "----------\n"
      "stream : Stream, optional\n"
-     "    The stream to order the free on (cuMemFreeAsync). Default: the stream of the allocation."},
+     "    The stream to order the free on (cuMemFreeAsync). Default: that of :meth:`set_deallocation_stream`, or else "
+     "of\n"
+     "    the allocation."},
     {"set_deallocation_stream", set_deallocation_stream, METH_O,
      "set_deallocation_stream($self, stream, /)\n--\n\n"
      "Choose the stream that the free will be ordered on.\n"
