@@ -70,8 +70,22 @@ void handle_close(handle *self) {
   if (box == NULL)
     return;
   self->box = NULL;
+  if (self->users != 0) {
+    self->closing = box;
+    return;
+  }
   box_let_go(box);
   owners_drain(self->st);
+}
+
+void handle_give_back(handle *self) {
+  void *box = self->closing;
+  self->closing = NULL;
+  PyObject *kind, *value, *traceback;
+  PyErr_Fetch(&kind, &value, &traceback);
+  box_let_go(box);
+  owners_drain(self->st);
+  PyErr_Restore(kind, value, traceback);
 }
 
 void handle_dealloc(PyObject *object) {
