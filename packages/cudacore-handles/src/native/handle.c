@@ -93,6 +93,9 @@ void handle_dealloc(PyObject *object) {
   const state *st = self->st;
   PyTypeObject *type = Py_TYPE(object);
   void *box = self->box;
+  /* A context that dies with the interpreter is left to the driver, which ends with the process, and faster. */
+  if (box != NULL && self->kind == CCH_KIND_CONTEXT && is_finalizing())
+    box = NULL;
   /* A destructor runs anywhere, also where an exception is set; closing must not be seen there. */
   if (box != NULL) {
     PyObject *kind, *value, *traceback;

@@ -226,6 +226,9 @@ PyObject *disown(PyObject *module, PyObject *address);
 int add_owner_functions(PyObject *module);
 extern const char own_doc[], disown_doc[];
 
+/* Whether the interpreter ends, so that Python code must not be run any more. Keeps the exception that is set. */
+bool is_finalizing(void);
+
 /* Releases what is queued for this interpreter. Runs Python code; keeps the exception that is set. */
 void owners_drain_now(const state *st);
 bool owners_waiting(const state *st);
