@@ -17,6 +17,8 @@ from kernel_sources import PTX
 
 import cudacore_handles as ch
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import call_driver
+from cudacore_handles._handle import adopt
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "examples" / "extension"
 
@@ -72,6 +74,19 @@ def test_there_and_back(device: ch.Device, kind: str) -> None:
     if kind == "deviceptr":
         assert back.size == 64
         assert back.memory_resource is None
+
+
+def test_an_event_of_an_unknown_context(device: ch.Device, stream: ch.Stream) -> None:
+    """Asking an extension module's event for its context would be an error about addresses."""
+    raw = call_driver("cuEventCreate", 0)
+    out = ffi.new("cch_event **")
+    assert lib.cch_event_wrap(out, ffi.cast("CUevent", int(raw)), ffi.NULL, ffi.NULL) == 0
+    event = adopt(ch.Event, out[0])
+    assert event.context is None
+    assert event.device is None
+    stream.record(event)
+    event.sync()
+    call_driver("cuEventDestroy", raw)
 
 
 @pytest.mark.parametrize("kind", ["stream", "event", "deviceptr"])

@@ -99,15 +99,17 @@ class Event(_native.EventHandle):
         return bool(self._flags() & lib.CCH_EVENT_INTERPROCESS)
 
     @property
-    def context(self) -> Context:
-        """Context: The context that the event is of."""
+    def context(self) -> Context | None:
+        """Context or None: The context that the event is of; None of an event whose maker did not say."""
         event = hold(self)
-        return context_of(lib.cch_event_context(event))
+        box = lib.cch_event_context(event)
+        return context_of(box) if box else None
 
     @property
-    def device(self) -> Device:
-        """Device: The device that the event is of."""
-        return self.context.device
+    def device(self) -> Device | None:
+        """Device or None: The device that the event is of; None where its :attr:`context` is not known."""
+        context = self.context
+        return context.device if context is not None else None
 
     @property
     def handle(self) -> driver.CUevent:

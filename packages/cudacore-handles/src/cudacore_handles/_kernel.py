@@ -129,9 +129,6 @@ class Kernel(_native.KernelHandle):
     def prepare(self, stream: Stream | IsStreamType, config: LaunchConfig, *kernel_args: object) -> PreparedLaunch:
         """Prepare launches of this kernel with one stream, one configuration and arguments of the same types.
 
-        The prepared launch keeps what its arguments point into, until they are replaced. Calling it with one that was
-        closed since is a :class:`ClosedError`.
-
         Parameters
         ----------
         stream : Stream

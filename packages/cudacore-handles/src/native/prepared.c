@@ -285,13 +285,15 @@ static void prepared_dealloc(PyObject *object) {
   Py_DECREF(type);
 }
 
-PyDoc_STRVAR(prepared_doc,
-             "PreparedLaunch(stream, config, kernel, kernel_args)\n--\n\n"
-             "Launch one kernel again and again, for hot loops; made by :meth:`Kernel.prepare`.\n"
-             "\n"
-             "A call with arguments launches with new values; a call without launches with the values that it has.\n"
-             "``prepared[i] = value`` replaces one argument, and :attr:`block` is the packed argument block itself,\n"
-             "for those who write many at once.");
+PyDoc_STRVAR(
+    prepared_doc,
+    "PreparedLaunch(stream, config, kernel, kernel_args)\n--\n\n"
+    "Launch one kernel again and again, for hot loops; made by :meth:`Kernel.prepare`.\n"
+    "\n"
+    "``prepared(*kernel_args)`` launches with new values, ``prepared()`` with the values that it has.\n"
+    "``prepared[i] = value`` replaces one argument, and :attr:`block` is the packed argument block itself,\n"
+    "for those who write many at once. ``len(prepared)`` is the number of arguments. What the values point into is\n"
+    "kept until they are replaced; a launch with one that was closed since is a :class:`ClosedError`.");
 
 PyDoc_STRVAR(prepared_block_doc,
              "memoryview: The packed arguments, writable; :attr:`Kernel.arguments_info` says where each one lies.\n"
