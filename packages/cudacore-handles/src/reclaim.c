@@ -92,9 +92,12 @@ static bool is_permitted(const cch__box *box) {
   if (dying.calls == UNKNOWN) {
     dying.calls = PERMITTED;
     if (atomic_load_explicit(&cch__state, memory_order_acquire) == CCH__READY) {
-      CUcontext current; /* any other answer is one that the destruction itself will get, and report */
-      if (cch__driver.cuCtxGetCurrent(&current) == CUDA_ERROR_NOT_PERMITTED)
+      CUcontext current;
+      int status = CCH__CALL(cuCtxGetCurrent, (&current));
+      if (status == CUDA_ERROR_NOT_PERMITTED)
         dying.calls = FORBIDDEN;
+      else
+        cch__report(status);
     }
   }
   return dying.calls == PERMITTED;
