@@ -39,7 +39,13 @@ void cch_callback_leave(void) {
     callback_depth--;
 }
 
+/*
+ * Nothing of a forked child's is ever destroyed: the handles are the parent's, and a lock may be held by a thread that
+ * does not exist here.
+ */
 static void push(stack *onto, cch__box *box) {
+  if (cch__forked())
+    return;
   cch_kind kind = (cch_kind)box->kind;
   bool has_value = box->value_size > 0;
   if (has_value)
@@ -113,7 +119,6 @@ static void run(void) {
   for (cch__box *box; (box = dying.first) != NULL;) {
     dying.first = box->next;
     bool waited = box->waited;
-    /* In a forked child the handles are the parent's, and a lock may be held by a thread that does not exist here. */
     if (cch__forked())
       continue;
     if (!is_permitted(box) || !cch__box_destroy(box)) {
