@@ -2,6 +2,8 @@
 /* Kernels: found, asked for their parameters, launched. */
 #include "check.h"
 
+#include <pthread.h>
+
 static cch_context *context;
 static cch_stream *stream;
 static cch_library *library;
@@ -228,6 +230,31 @@ static void threads_share_a_kernel(void) {
   close();
 }
 
+enum { ASKERS = 4, ASKED = CHECK_SANITIZED ? 300 : 3000 };
+static pthread_barrier_t together;
+static cch_kernel *got[ASKERS];
+
+static void get_in_thread(int index, void *argument) {
+  (void)argument;
+  for (int i = 0; i < ASKED; i++) {
+    pthread_barrier_wait(&together);
+    got[index] = get("mixed");
+    pthread_barrier_wait(&together);
+    CHECK(got[index] == got[0]);
+    pthread_barrier_wait(&together);
+    cch_kernel_unref(got[index]);
+  }
+}
+
+/* Threads that ask for a kernel together get a box each. */
+static void threads_get_one_box(void) {
+  open();
+  CHECK_EQ(pthread_barrier_init(&together, NULL, ASKERS), 0);
+  check_threads(ASKERS, get_in_thread, NULL);
+  CHECK_EQ(pthread_barrier_destroy(&together), 0);
+  close();
+}
+
 int main(void) {
   check_open();
   RUN(kernel_is_one_box);
@@ -238,5 +265,6 @@ int main(void) {
   RUN(bad_configs_fail);
   RUN(foreign_kernel_keeps_its_owner);
   RUN(threads_share_a_kernel);
+  RUN(threads_get_one_box);
   return 0;
 }
