@@ -164,6 +164,13 @@ static void bad_configs_fail(void) {
   OK(cch_launch(stream, &larger.now, kernel, NULL, 0));
   larger.later = 1;
   FAILS(CCH_EINVAL, cch_launch(stream, &larger.now, kernel, NULL, 0));
+  config = one;
+  config.flags = 1u << 31; /* a newer header's, too */
+  FAILS(CCH_EINVAL, cch_launch(stream, &config, kernel, NULL, 0));
+  CHECK_HAS(check_error()->message, "0x80000000");
+  config = one;
+  config.cluster[1] = 2; /* and none along x */
+  CHECK(cch_launch(stream, &config, kernel, NULL, 0) != 0);
   OK(cch_launch(stream, &one, kernel, NULL, 0)); /* and all is still usable */
   cch_kernel_unref(kernel);
   close();
