@@ -107,7 +107,7 @@ class Buffer(_native.BufferHandle):
         if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
             raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
         versioned = max_version is not None and max_version[0] >= 1
-        return _native.make_capsule(address(box), self._raw, self.size, *device, versioned)
+        return _native.make_capsule(address(box), self._raw, lib.cch_deviceptr_size(box), *device, versioned)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and ordinal of the memory."""
@@ -131,7 +131,7 @@ class Buffer(_native.BufferHandle):
         box = hold(self)
         # The cast pointer's destructor holds the box, and the view holds the cast pointer.
         pointer = ffi.gc(ffi.cast("char *", self._raw), lambda _: box)
-        return memoryview(ffi.buffer(pointer, self.size))
+        return memoryview(ffi.buffer(pointer, lib.cch_deviceptr_size(box)))
 
     @staticmethod
     def from_handle(
