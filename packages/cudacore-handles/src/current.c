@@ -28,7 +28,7 @@ CUstreamCaptureMode cch__relaxed_enter(void) {
 
 void cch__relaxed_leave(CUstreamCaptureMode saved) {
   if (saved != CU_STREAM_CAPTURE_MODE_RELAXED)
-    cch__driver.cuThreadExchangeStreamCaptureMode(&saved);
+    cch__report(CCH__CALL(cuThreadExchangeStreamCaptureMode, (&saved)));
 }
 
 uint64_t cch__thread(void) {

@@ -32,11 +32,14 @@ static cch_deviceptr *new_box(cch__origin origin, size_t size, const char *opera
   return ptr;
 }
 
-/* The capture that a stream is in, 0 for none. The right context is current. */
+/* The capture that a stream is in, 0 for none. The right context is current. What a driver does not have at all is no
+ * reason to allocate nothing: where it cannot say that a stream is captured, none is taken to be. */
 static int capture_of(uint64_t *out, CUstream stream) {
   CUstreamCaptureStatus capture;
   cuuint64_t id = 0;
   *out = 0;
+  if (cch__driver.cuStreamIsCapturing == NULL)
+    return 0;
   int status = CCH__CALL(cuStreamIsCapturing, (stream, &capture));
   if (status != 0 || capture != CU_STREAM_CAPTURE_STATUS_ACTIVE)
     return status;

@@ -14,28 +14,27 @@
 cch__driver_table cch__driver;
 atomic_int cch__state;
 
+/*
+ * One thread at a time initialises; the others wait for it. No lock of ours is held meanwhile, since the driver has
+ * locks and fork handlers of its own: a fork takes its lock and then this one.
+ */
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
-static PFN_cuGetProcAddress_v12000 get_proc_address; /* written before cch__state, under init_lock */
+static pthread_cond_t init_ended = PTHREAD_COND_INITIALIZER;
+static bool initialising;
+
+static PFN_cuGetProcAddress_v12000 get_proc_address; /* written by the thread that initialises, before cch__state */
 static atomic_bool loaded;
 
-/* The calling thread holds init_lock. cuInit itself may fork, to run nvidia-modprobe: the handlers then stand aside. */
-static _Thread_local bool initialising;
+/* Whether a thread initialises must not change while a process forks: its child would get half of a driver. */
+static void before_fork(void) { pthread_mutex_lock(&init_lock); }
 
-/* A child must find the lock free, whichever thread held it in the parent. */
-static void before_fork(void) {
-  if (!initialising)
-    pthread_mutex_lock(&init_lock);
-}
-
-static void after_fork_in_parent(void) {
-  if (!initialising)
-    pthread_mutex_unlock(&init_lock);
-}
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&init_lock); }
 
 static void after_fork_in_child(void) {
-  if (atomic_load(&cch__state) == CCH__READY)
+  if (initialising || atomic_load(&cch__state) == CCH__READY)
     atomic_store(&cch__state, CCH__FORKED);
-  after_fork_in_parent();
+  init_ended = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* those who waited are not here */
+  pthread_mutex_unlock(&init_lock);
 }
 
 __attribute__((constructor)) static void watch_fork(void) {
@@ -91,16 +90,13 @@ static int load(void) {
   return 0;
 }
 
-static int init_locked(void) {
+static int init(void) {
   if (get_proc_address == NULL) {
     int status = load();
     if (status != 0)
       return status;
   }
-  int status = CCH__CALL(cuInit, (0));
-  if (status == 0)
-    atomic_store_explicit(&cch__state, CCH__READY, memory_order_release);
-  return status;
+  return CCH__CALL(cuInit, (0));
 }
 
 int cch_driver_init(void) {
@@ -111,9 +107,19 @@ int cch_driver_init(void) {
     return cch__fail(CCH_EFORKED, "fork",
                      "CUDA was initialised before this process was forked, and cannot be used in the child");
   pthread_mutex_lock(&init_lock);
-  initialising = true;
-  int status = atomic_load(&cch__state) == CCH__READY ? 0 : init_locked();
-  initialising = false;
+  while (initialising)
+    pthread_cond_wait(&init_ended, &init_lock);
+  int status = 0;
+  if (atomic_load(&cch__state) != CCH__READY) {
+    initialising = true;
+    pthread_mutex_unlock(&init_lock);
+    status = init();
+    pthread_mutex_lock(&init_lock);
+    initialising = false;
+    if (status == 0)
+      atomic_store_explicit(&cch__state, CCH__READY, memory_order_release);
+    pthread_cond_broadcast(&init_ended);
+  }
   pthread_mutex_unlock(&init_lock);
   return status;
 }

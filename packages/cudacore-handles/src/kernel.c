@@ -16,22 +16,22 @@ cch_library *cch_kernel_library(const cch_kernel *kernel) { return kernel->libra
  */
 static int box_of(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release,
                   const char *operation) {
-  bool shared = library != NULL && library->box.owned && owner == NULL;
-  cch_kernel *kernel = shared ? cch__registry_find(CCH_KIND_KERNEL, raw) : NULL;
-  if (kernel != NULL && kernel->library == library) {
-    *out = kernel;
-    return 0;
-  }
-  cch_kernel_unref(kernel);
-  kernel = cch__box_new(CCH_KIND_KERNEL, sizeof *kernel, operation);
+  cch_kernel *kernel = cch__box_new(CCH_KIND_KERNEL, sizeof *kernel, operation);
   if (kernel == NULL)
     return CCH_ENOMEM;
   kernel->raw = raw;
   kernel->library = cch_library_ref(library);
   kernel->box.owner = owner;
   kernel->box.release = release;
-  if (shared)
+  bool shared = library != NULL && library->box.owned && owner == NULL;
+  cch_kernel *known = shared ? cch__registry_insert_unless_known(kernel, raw) : NULL;
+  if (known != NULL && known->library == library) {
+    cch_kernel_unref(kernel);
+    kernel = known;
+  } else if (known != NULL) {
+    cch_kernel_unref(known);
     cch__registry_insert(kernel, raw);
+  }
   *out = kernel;
   return 0;
 }

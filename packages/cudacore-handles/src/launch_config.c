@@ -6,6 +6,8 @@
 /* The config of version 0.1, from which on it can grow. */
 enum { CONFIG_0_1 = offsetof(cch_launch_config, shared_bytes) + sizeof(uint32_t) };
 
+static const uint32_t KNOWN_FLAGS = CCH_LAUNCH_COOPERATIVE | CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION;
+
 static CUlaunchAttributeValue *add(CUlaunchConfig *launch, CUlaunchAttributeID id) {
   CUlaunchAttribute *attribute = &launch->attrs[launch->numAttrs++];
   memset(attribute, 0, sizeof *attribute);
@@ -23,6 +25,9 @@ int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *co
       return status;
     config = &known;
   }
+  if (config->flags & ~KNOWN_FLAGS)
+    return cch__fail(CCH_EINVAL, operation, "the cch_launch_config has flags that this version does not know: 0x%x",
+                     config->flags & ~KNOWN_FLAGS);
   CUlaunchConfig *launch = &out->config;
   memset(launch, 0, sizeof *launch);
   launch->gridDimX = config->grid[0];
@@ -34,7 +39,7 @@ int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *co
   launch->sharedMemBytes = config->shared_bytes;
   launch->hStream = stream->raw;
   launch->attrs = out->attributes;
-  if (config->cluster[0] != 0) {
+  if ((config->cluster[0] | config->cluster[1] | config->cluster[2]) != 0) {
     CUlaunchAttributeValue *value = add(launch, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
     value->clusterDim.x = config->cluster[0];
     value->clusterDim.y = config->cluster[1];

@@ -50,7 +50,9 @@ int cch_occupancy_max_potential_cluster_size(int *out, cch_stream *stream, const
                                              cch_kernel *kernel) {
   cch__native_launch launch;
   cch__current current;
-  int status = cch__native_launch_fill(&launch, config, stream, __func__);
+  int status = cch__usable(stream, __func__);
+  if (status == 0)
+    status = cch__native_launch_fill(&launch, config, stream, __func__);
   if (status == 0)
     status = begin(&current, stream->context, kernel, __func__);
   if (status != 0)
@@ -64,7 +66,9 @@ int cch_occupancy_max_active_clusters(int *out, cch_stream *stream, const cch_la
                                       cch_kernel *kernel) {
   cch__native_launch launch;
   cch__current current;
-  int status = cch__native_launch_fill(&launch, config, stream, __func__);
+  int status = cch__usable(stream, __func__);
+  if (status == 0)
+    status = cch__native_launch_fill(&launch, config, stream, __func__);
   if (status == 0)
     status = begin(&current, stream->context, kernel, __func__);
   if (status != 0)

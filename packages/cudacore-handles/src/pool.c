@@ -21,6 +21,8 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   if (status != 0)
     return status;
   config = &known;
+  if (config->reserved != 0 || config->reserved_2 != 0) /* a later version may ask for something with them */
+    return cch__fail(CCH_EINVAL, __func__, "the reserved fields of the cch_pool_config are not zero");
   cch__poll();
   cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
   if (pool == NULL)

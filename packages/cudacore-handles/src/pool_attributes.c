@@ -1,23 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kinds.h"
+/* Asked in relaxed capture mode: any other forbids it while a stream captures. */
+#include "current.h"
 
 #include <stdlib.h>
-
-/* The thread's capture mode is relaxed between the two: any other forbids asking about pools while a stream captures.
- */
-static int begin(CUstreamCaptureMode *mode, const cch_pool *pool, const char *operation) {
-  int status = cch__usable(pool, operation);
-  *mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  return status != 0 ? status : CCH__CALL(cuThreadExchangeStreamCaptureMode, (mode));
-}
-
-static int end(int status, CUstreamCaptureMode *mode) {
-  if (status != 0) {
-    cch__driver.cuThreadExchangeStreamCaptureMode(mode); /* what failed before is what the caller wants to know */
-    return status;
-  }
-  return CCH__CALL(cuThreadExchangeStreamCaptureMode, (mode));
-}
 
 /* The reuse policies are ints, and so is much that came later. */
 static bool is_64_bits(int attribute) {
@@ -39,21 +24,20 @@ typedef union value {
 } value;
 
 int cch_pool_attribute(uint64_t *out, cch_pool *pool, int attribute) {
-  CUstreamCaptureMode mode;
-  int status = begin(&mode, pool, __func__);
+  int status = cch__usable(pool, __func__);
   if (status != 0)
     return status;
   value found = {0};
+  CUstreamCaptureMode mode = cch__relaxed_enter();
   status = CCH__CALL(cuMemPoolGetAttribute, (pool->raw, (CUmemPool_attribute)attribute, &found));
-  status = end(status, &mode);
+  cch__relaxed_leave(mode);
   if (status == 0)
     *out = is_64_bits(attribute) ? found.wide : (uint64_t)found.narrow;
   return status;
 }
 
 int cch_pool_set_attribute(cch_pool *pool, int attribute, uint64_t number) {
-  CUstreamCaptureMode mode;
-  int status = begin(&mode, pool, __func__);
+  int status = cch__usable(pool, __func__);
   if (status != 0)
     return status;
   value wanted = {0};
@@ -61,25 +45,30 @@ int cch_pool_set_attribute(cch_pool *pool, int attribute, uint64_t number) {
     wanted.wide = number;
   else
     wanted.narrow = (int)number;
-  return end(CCH__CALL(cuMemPoolSetAttribute, (pool->raw, (CUmemPool_attribute)attribute, &wanted)), &mode);
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  status = CCH__CALL(cuMemPoolSetAttribute, (pool->raw, (CUmemPool_attribute)attribute, &wanted));
+  cch__relaxed_leave(mode);
+  return status;
 }
 
 int cch_pool_access(int *out, cch_pool *pool, int device) {
-  CUstreamCaptureMode mode;
-  int status = begin(&mode, pool, __func__);
+  int status = cch__usable(pool, __func__);
   if (status != 0)
     return status;
   CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
   CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  status = end(CCH__CALL(cuMemPoolGetAccess, (&flags, pool->raw, &location)), &mode);
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  status = CCH__CALL(cuMemPoolGetAccess, (&flags, pool->raw, &location));
+  cch__relaxed_leave(mode);
   if (status == 0)
     *out = (int)flags;
   return status;
 }
 
 int cch_pool_set_access(cch_pool *pool, const int *devices, const int *access, size_t count) {
-  if (count == 0)
-    return 0;
+  int status = cch__usable(pool, __func__);
+  if (status != 0 || count == 0)
+    return status;
   CUmemAccessDesc *descriptors = calloc(count, sizeof *descriptors);
   if (descriptors == NULL)
     return cch__fail_nomem(__func__);
@@ -88,10 +77,9 @@ int cch_pool_set_access(cch_pool *pool, const int *devices, const int *access, s
     descriptors[i].location.id = devices[i];
     descriptors[i].flags = (CUmemAccess_flags)access[i];
   }
-  CUstreamCaptureMode mode;
-  int status = begin(&mode, pool, __func__);
-  if (status == 0)
-    status = end(CCH__CALL(cuMemPoolSetAccess, (pool->raw, descriptors, count)), &mode);
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  status = CCH__CALL(cuMemPoolSetAccess, (pool->raw, descriptors, count));
+  cch__relaxed_leave(mode);
   free(descriptors);
   return status;
 }

@@ -39,7 +39,13 @@ void cch_callback_leave(void) {
     callback_depth--;
 }
 
+/*
+ * Nothing of a forked child's is ever destroyed: the handles are the parent's, and a lock may be held by a thread that
+ * does not exist here.
+ */
 static void push(stack *onto, cch__box *box) {
+  if (cch__forked())
+    return;
   cch_kind kind = (cch_kind)box->kind;
   bool has_value = box->value_size > 0;
   if (has_value)
@@ -92,9 +98,12 @@ static bool is_permitted(const cch__box *box) {
   if (dying.calls == UNKNOWN) {
     dying.calls = PERMITTED;
     if (atomic_load_explicit(&cch__state, memory_order_acquire) == CCH__READY) {
-      CUcontext current; /* any other answer is one that the destruction itself will get, and report */
-      if (cch__driver.cuCtxGetCurrent(&current) == CUDA_ERROR_NOT_PERMITTED)
+      CUcontext current;
+      int status = CCH__CALL(cuCtxGetCurrent, (&current));
+      if (status == CUDA_ERROR_NOT_PERMITTED)
         dying.calls = FORBIDDEN;
+      else
+        cch__report(status);
     }
   }
   return dying.calls == PERMITTED;
@@ -110,7 +119,6 @@ static void run(void) {
   for (cch__box *box; (box = dying.first) != NULL;) {
     dying.first = box->next;
     bool waited = box->waited;
-    /* In a forked child the handles are the parent's, and a lock may be held by a thread that does not exist here. */
     if (cch__forked())
       continue;
     if (!is_permitted(box) || !cch__box_destroy(box)) {

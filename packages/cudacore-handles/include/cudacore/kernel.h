@@ -20,7 +20,7 @@ typedef struct cch_param {
 /** A launch's geometry. Zero-initialise; `size` says which fields exist, as in cch_pool_create(). */
 typedef struct cch_launch_config {
   uint32_t size;         /**< sizeof(cch_launch_config) */
-  uint32_t flags;        /**< CCH_LAUNCH_* bits */
+  uint32_t flags;        /**< CCH_LAUNCH_* bits, no others */
   uint32_t grid[3];      /**< blocks (with clusters too: not clusters) */
   uint32_t block[3];     /**< threads a block */
   uint32_t cluster[3];   /**< blocks a cluster; {0, 0, 0} for no clusters */

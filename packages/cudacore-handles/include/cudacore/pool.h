@@ -28,10 +28,10 @@ typedef struct cch_pool_config {
   int32_t location_type; /**< CCH_LOCATION_* */
   int32_t location_id;   /**< device ordinal or NUMA node */
   uint32_t handle_types; /**< CUmemAllocationHandleType bits, 0 for none */
-  uint32_t reserved;
-  uint64_t max_size;   /**< bytes, 0 for the system's limit */
-  int32_t alloc_type;  /**< CCH_ALLOCATION_*, 0 for CCH_ALLOCATION_PINNED */
-  uint32_t reserved_2; /**< zero */
+  uint32_t reserved;     /**< zero */
+  uint64_t max_size;     /**< bytes, 0 for the system's limit */
+  int32_t alloc_type;    /**< CCH_ALLOCATION_*, 0 for CCH_ALLOCATION_PINNED */
+  uint32_t reserved_2;   /**< zero */
 } cch_pool_config;
 
 /** Makes a pool (cuMemPoolCreate). A config of any size from that of version 0.1 on is taken: fields that it lacks are

@@ -35,14 +35,9 @@ static _Thread_local bool forbidden;
 static void lock(void) { pthread_mutex_lock(&state.lock); }
 static void unlock(void) { pthread_mutex_unlock(&state.lock); }
 
-/*
- * A forked child may ask what the double saw, whichever thread held the lock in the parent. Taking the lock before
- * the fork would be another order of locks than that of a caller who initialises the driver under one of its own.
- */
-static void after_fork_in_child(void) { pthread_mutex_init(&state.lock, NULL); }
-
+/* A forked child may ask what the double saw, whichever thread held the lock in the parent. */
 __attribute__((constructor)) static void set_up(void) {
-  pthread_atfork(NULL, NULL, after_fork_in_child);
+  pthread_atfork(lock, unlock, unlock);
   for (int i = 0; i < DEVICES; i++) {
     state.contexts[i].kind = FAKE_CONTEXT;
     state.contexts[i].u.ctx.device = i;

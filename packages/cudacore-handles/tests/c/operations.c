@@ -103,12 +103,14 @@ MAKES(stream_wrap, cch_stream, cch_stream_wrap(&out, w->foreign_stream, NULL, NU
 MAKES(stream_wrap_own, cch_stream, cch_stream_wrap(&out, cch_stream_raw(w->stream), NULL, NULL))
 GIVES(stream_flags, unsigned, cch_stream_flags(&out, w->stream))
 GIVES(stream_priority, int, cch_stream_priority(&out, w->stream))
+GIVES(stream_is_capturing, int, cch_stream_is_capturing(&out, w->stream))
 DOES(stream_query, cch_stream_query(w->stream))
 DOES(stream_synchronize, cch_stream_synchronize(w->stream))
 DOES(stream_wait_event, cch_stream_wait_event(w->stream, w->end))
 DOES(stream_wait_stream, cch_stream_wait_stream(w->stream, w->second_stream))
 MAKES(event_create, cch_event, cch_event_create(&out, w->context, CCH_EVENT_BLOCKING_SYNC))
 MAKES(event_wrap, cch_event, cch_event_wrap(&out, w->foreign_event, NULL, NULL))
+MAKES(event_wrap_in, cch_event, cch_event_wrap_in(&out, w->foreign_event, w->context, NULL, NULL))
 DOES(event_record, cch_event_record(w->start, w->stream))
 DOES(event_record_legacy, cch_event_record(w->start, cch_stream_legacy()))
 DOES(event_query, cch_event_query(w->end))
@@ -182,12 +184,14 @@ const operation operations[] = {
     MADE(stream_wrap_own, 0),
     DONE(stream_flags, 0),
     DONE(stream_priority, 0),
+    DONE(stream_is_capturing, 0),
     DONE(stream_query, 0),
     DONE(stream_synchronize, 0),
     DONE(stream_wait_event, 0),
     DONE(stream_wait_stream, 0),
     MADE(event_create, 0),
     MADE(event_wrap, 0),
+    MADE(event_wrap_in, 0),
     DONE(event_record, 0),
     DONE(event_record_legacy, 0),
     DONE(event_query, 0),

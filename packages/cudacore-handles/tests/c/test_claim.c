@@ -10,7 +10,9 @@
 #include "check.h"
 
 #include <pthread.h>
-#include <time.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* An import of what another process exports: made once however many ask, and never twice at a time. */
 typedef struct import {
@@ -143,6 +145,35 @@ static void release_function_opens_what_dies_with_it(void) {
   cch_bundle_unref(bundle);
 }
 
+/* In a forked child, where a lock is that a thread of the parent held. */
+static void drop_while_locked(import *first, import *second) {
+  alarm(10);
+  cch_unref_deferred(first);
+  cch_callback_enter();
+  cch_unref(second);
+  cch_callback_leave();
+  cch_reclaim_drain();
+  _exit(0);
+}
+
+/* A child that queues an import waits for a lock that nobody holds any more. */
+static void forked_child_queues_nothing(void) {
+  import *first, *second;
+  int status;
+  OK(cch_driver_init());
+  OK(open_import(&first, 0, false));
+  OK(open_import(&second, 1, false));
+  cch__registry_hold(CCH_KIND_DEVICEPTR);
+  pid_t child = fork();
+  if (child == 0)
+    drop_while_locked(first, second);
+  cch__registry_let_go(CCH_KIND_DEVICEPTR);
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  cch_unref(first);
+  cch_unref(second);
+}
+
 /* A resource that its owner destroyed is destroyed again, or used. */
 static void tombstones_are_touched_safely(void) {
   static const cch_launch_config config = {.size = sizeof config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
@@ -198,6 +229,9 @@ static void tombstones_are_touched_safely(void) {
   cch_kernel_unref(kernel);
   cch_library_unref(library);
 
+  cch_kernel *live_kernel;
+  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+  OK(cch_kernel_get(&live_kernel, library, "empty"));
   CUstream raw_stream = cch_stream_raw(stream);
   CHECK_EQ(driver.cuStreamDestroy(raw_stream), 0);
   cch__invalidate(stream);
@@ -206,6 +240,10 @@ static void tombstones_are_touched_safely(void) {
   FAILS(CCH_EGONE, cch_stream_flags(&(unsigned){0}, stream));
   FAILS(CCH_EGONE, cch_stream_wait_stream(stream, stream));
   FAILS(CCH_EGONE, cch_deviceptr_alloc_async(&ptr, pool, 1, stream));
+  FAILS(CCH_EGONE, cch_occupancy_max_active_clusters(&(int){0}, stream, &config, live_kernel));
+  FAILS(CCH_EGONE, cch_occupancy_max_potential_cluster_size(&(int){0}, stream, &config, live_kernel));
+  cch_kernel_unref(live_kernel);
+  cch_library_unref(library);
   OK(cch_stream_create(&found, context, 0, 0));
   cch_stream_unref(found);
   cch_stream_unref(stream);
@@ -219,6 +257,7 @@ int main(void) {
   RUN(threads_open_what_others_drop);
   RUN(queued_import_cannot_be_opened_in_a_host_function);
   RUN(release_function_opens_what_dies_with_it);
+  RUN(forked_child_queues_nothing);
   RUN(tombstones_are_touched_safely);
   return 0;
 }

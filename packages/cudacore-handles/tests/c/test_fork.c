@@ -185,32 +185,44 @@ static void must_be_forked(void *argument) {
   FAILS(CCH_EFORKED, cch_driver_init());
 }
 
-static void *fork_now(void *argument) {
-  in_child(must_be_forked, argument);
-  return NULL;
-}
-
 static void fork_in_the_middle_of_init(void *argument) {
   (void)argument;
-  pthread_t initialiser, forker;
+  pthread_t initialiser;
   const struct timespec moment = {.tv_nsec = 20000000};
   fake_hold("cuInit");
   CHECK_EQ(pthread_create(&initialiser, NULL, initialise, NULL), 0);
   while (fake_held("cuInit") == 0)
     nanosleep(&moment, NULL);
-  CHECK_EQ(pthread_create(&forker, NULL, fork_now, NULL), 0);
-  nanosleep(&moment, NULL);
+  in_child(must_be_forked, NULL);
+  CHECK_EQ(cch_process_forked(), 0);
   fake_let_go("cuInit");
   CHECK_EQ(pthread_join(initialiser, NULL), 0);
-  CHECK_EQ(pthread_join(forker, NULL), 0);
 }
 
-/* A child that is forked while another thread initialises the driver gets half of one. */
+/*
+ * A child that is forked while another thread initialises the driver gets half of one; or the fork waits for the
+ * driver, which may wait for the fork: its own handlers hold its lock.
+ */
 static void fork_during_init(void) { in_child(fork_in_the_middle_of_init, NULL); }
+
+static void init_fails_and_is_tried_again(void *argument) {
+  pthread_t threads[4];
+  fake_fail("cuInit", 1, CUDA_ERROR_NO_DEVICE);
+  FAILS(CUDA_ERROR_NO_DEVICE, cch_driver_init());
+  in_child(use_cuda, argument);
+  for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
+    CHECK_EQ(pthread_create(&threads[i], NULL, initialise, NULL), 0);
+  for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
+    CHECK_EQ(pthread_join(threads[i], NULL), 0);
+}
+
+/* An attempt that failed keeps the child, or the parent's next threads, from another. */
+static void fork_after_failed_init(void) { in_child(init_fails_and_is_tried_again, NULL); }
 
 int main(void) {
   check_open();
   RUN(fork_during_init);
+  RUN(fork_after_failed_init);
   RUN(fork_before_init);
   RUN(fork_after_init);
   RUN(owners_are_the_parents);

@@ -2,6 +2,8 @@
 /* Kernels: found, asked for their parameters, launched. */
 #include "check.h"
 
+#include <pthread.h>
+
 static cch_context *context;
 static cch_stream *stream;
 static cch_library *library;
@@ -162,6 +164,13 @@ static void bad_configs_fail(void) {
   OK(cch_launch(stream, &larger.now, kernel, NULL, 0));
   larger.later = 1;
   FAILS(CCH_EINVAL, cch_launch(stream, &larger.now, kernel, NULL, 0));
+  config = one;
+  config.flags = 1u << 31; /* a newer header's, too */
+  FAILS(CCH_EINVAL, cch_launch(stream, &config, kernel, NULL, 0));
+  CHECK_HAS(check_error()->message, "0x80000000");
+  config = one;
+  config.cluster[1] = 2; /* and none along x */
+  CHECK(cch_launch(stream, &config, kernel, NULL, 0) != 0);
   OK(cch_launch(stream, &one, kernel, NULL, 0)); /* and all is still usable */
   cch_kernel_unref(kernel);
   close();
@@ -228,6 +237,31 @@ static void threads_share_a_kernel(void) {
   close();
 }
 
+enum { ASKERS = 4, ASKED = CHECK_SANITIZED ? 300 : 3000 };
+static pthread_barrier_t together;
+static cch_kernel *got[ASKERS];
+
+static void get_in_thread(int index, void *argument) {
+  (void)argument;
+  for (int i = 0; i < ASKED; i++) {
+    pthread_barrier_wait(&together);
+    got[index] = get("mixed");
+    pthread_barrier_wait(&together);
+    CHECK(got[index] == got[0]);
+    pthread_barrier_wait(&together);
+    cch_kernel_unref(got[index]);
+  }
+}
+
+/* Threads that ask for a kernel together get a box each. */
+static void threads_get_one_box(void) {
+  open();
+  CHECK_EQ(pthread_barrier_init(&together, NULL, ASKERS), 0);
+  check_threads(ASKERS, get_in_thread, NULL);
+  CHECK_EQ(pthread_barrier_destroy(&together), 0);
+  close();
+}
+
 int main(void) {
   check_open();
   RUN(kernel_is_one_box);
@@ -238,5 +272,6 @@ int main(void) {
   RUN(bad_configs_fail);
   RUN(foreign_kernel_keeps_its_owner);
   RUN(threads_share_a_kernel);
+  RUN(threads_get_one_box);
   return 0;
 }

@@ -46,6 +46,12 @@ static void config_says_its_size(void) {
   FAILS(CCH_EINVAL, cch_pool_create(&pool, &larger.now)); /* it asks for what nobody here knows */
   CHECK(pool == NULL);
   larger.later = 0;
+  larger.now.reserved = 1;
+  FAILS(CCH_EINVAL, cch_pool_create(&pool, &larger.now));
+  larger.now.reserved = 0;
+  larger.now.reserved_2 = 1;
+  FAILS(CCH_EINVAL, cch_pool_create(&pool, &larger.now));
+  larger.now.reserved_2 = 0;
   OK(cch_pool_create(&pool, &larger.now));
   cch_pool_unref(pool);
 }

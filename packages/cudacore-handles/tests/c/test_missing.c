@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Drivers that lack an entry point: each in turn, under each function. Linked with the library's objects. */
+#include "../../src/driver_table.h"
+
+#include "operations.h"
+
+enum { MAX_CALLS = 64 };
+
+typedef struct entry {
+  const char *name;
+  void *place; /* in the library's table */
+} entry;
+
+static const entry entries[] = {
+#define ENTRY(name, version) {#name, &cch__driver.name},
+    CCH__DRIVER_FUNCTIONS(ENTRY)
+#undef ENTRY
+};
+
+static void *take_away(const entry *entry) {
+  void *function, *none = NULL;
+  memcpy(&function, entry->place, sizeof function);
+  memcpy(entry->place, &none, sizeof none);
+  return function;
+}
+
+static void put_back(const entry *entry, void *function) { memcpy(entry->place, &function, sizeof function); }
+
+static bool destroys(const char *name) {
+  return strstr(name, "Destroy") || strstr(name, "Free") || strstr(name, "Release") || strstr(name, "Unload");
+}
+
+/* What a destructor cannot do without. */
+static bool is_for_destructors(const char *name) {
+  return destroys(name) || strcmp(name, "cuCtxGetCurrent") == 0 || strcmp(name, "cuCtxSetCurrent") == 0;
+}
+
+/* What is asked on the way to something else, which must be had without it. */
+static bool is_optional(const char *name, const operation *operation) {
+  if (strcmp(name, "cuStreamIsCapturing") == 0)
+    return strcmp(operation->name, "stream_is_capturing") != 0;
+  return strcmp(name, "cuThreadExchangeStreamCaptureMode") == 0 || strcmp(name, "cuStreamGetCaptureInfo") == 0 ||
+         strcmp(name, "cuKernelGetLibrary") == 0;
+}
+
+static bool calls(const operation *operation, const char *name) {
+  world w;
+  void *made = NULL;
+  world_open(&w);
+  CHECK_EQ(driver.cuCtxSetCurrent(w.foreign_context), 0);
+  fake_reset();
+  OK(operation->call(&w, &made));
+  size_t n = fake_calls(name);
+  if (operation->undo)
+    operation->undo(made);
+  CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
+  world_close(&w);
+  return n > 0;
+}
+
+static void without(const entry *missing, const operation *operation) {
+  bool called = calls(operation, missing->name), needed = called && !is_optional(missing->name, operation);
+  if (called && destroys(missing->name))
+    return; /* what it makes for itself would stay */
+  world w;
+  void *made = NULL;
+  world_open(&w);
+  CHECK_EQ(driver.cuCtxSetCurrent(w.foreign_context), 0);
+  void *function = take_away(missing);
+  int status = operation->call(&w, &made);
+  if (is_for_destructors(missing->name))
+    put_back(missing, function);
+  if (status != 0 && (!needed || status != CCH_ENOSYMBOL || strcmp(check_error()->operation, missing->name) != 0))
+    check_fail(__FILE__, __LINE__, "%s without %s: %d, %s: %s", operation->name, missing->name, status,
+               check_error()->operation, check_error()->message);
+  if (status == 0 && operation->undo)
+    operation->undo(made);
+  put_back(missing, function);
+  CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
+  world_close(&w);
+  CHECK_CLEAN();
+}
+
+/* One entry point that a driver lacks takes functions with it that can do without; or crashes, or is not named. */
+static void every_entry_point_under_every_function(void) {
+  for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
+    for (size_t k = 0; k < operation_count; k++)
+      without(&entries[i], &operations[k]);
+}
+
+static void report(const cch_error *error) { CHECK_EQ(error->code, CCH_ENOSYMBOL); }
+
+int main(void) {
+  check_open();
+  cch_error_set_report(report);
+  OK(cch_driver_init());
+  RUN(every_entry_point_under_every_function);
+  return 0;
+}
