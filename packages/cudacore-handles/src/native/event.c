@@ -64,8 +64,10 @@ static PyObject *subtract(PyObject *left, PyObject *right) {
   const state *st = NULL;
   PyObject *const sides[] = {left, right};
   for (int i = 0; i < 2 && st == NULL; i++) {
-    PyTypeObject *type = Py_TYPE(sides[i]);
-    if ((void *)PyType_GetSlot(type, Py_nb_subtract) == (void *)subtract)
+    PyTypeObject *type = Py_TYPE(sides[i]); /* may be a subclass with a __sub__ of its own, which calls this one */
+    while (type != NULL && (void *)PyType_GetSlot(type, Py_nb_subtract) != (void *)subtract)
+      type = PyType_GetSlot(type, Py_tp_base);
+    if (type != NULL)
       st = ((handle *)sides[i])->st;
   }
   if (st == NULL || !PyType_IsSubtype(Py_TYPE(left), st->event_type) ||
