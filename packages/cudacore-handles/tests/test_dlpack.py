@@ -427,3 +427,25 @@ def test_bad_arguments(args: tuple[Any, ...], error: type[Exception], message: s
     """A bad argument would reach a consumer as a tensor; the box, which is none here, would be dereferenced."""
     with pytest.raises(error, match=message):
         _native.make_capsule(*args)
+
+
+class Closes(LegacyPinnedMemoryResource):
+    """A memory resource under whose eyes the buffer is closed, as another thread could do."""
+
+    buffer: Buffer
+
+    @property
+    def is_host_accessible(self) -> bool:
+        self.buffer.close()
+        return True
+
+
+def test_a_buffer_that_is_closed_meanwhile(device: Device) -> None:
+    """A tensor would be exported that has lost its memory, or its size."""
+    resource = Closes()
+    buffer = resource.buffer = Buffer._adopt_memory(
+        LegacyPinnedMemoryResource().allocate(8)._reference(), resource, None
+    )
+    capsule = buffer.__dlpack__()
+    assert buffer.is_closed
+    assert _native.tensor_memory(capsule)[1] == 8

@@ -270,3 +270,18 @@ def test_only_events_are_subtracted(device: ch.Device, stream: ch.Stream) -> Non
         1 - event  # type: ignore[operator]
     with pytest.raises(TypeError, match="unsupported operand"):
         event -= 1  # type: ignore[operator, assignment]
+
+
+class Measured(ch.Event):
+    def __sub__(self, other: Any) -> Any:
+        return super().__sub__(other)
+
+
+def test_a_subclass_can_call_the_subtraction(device: ch.Device, stream: ch.Stream) -> None:
+    """A subclass that adds to the subtraction could not use it."""
+    options = ch.EventOptions(timing_enabled=True)
+    start, end = (stream.record(Measured._create(device.context, options)) for _ in range(2))
+    stream.sync()
+    assert end - start >= 0
+    with pytest.raises(TypeError, match="unsupported operand"):
+        end - 1

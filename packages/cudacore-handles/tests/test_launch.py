@@ -294,6 +294,22 @@ def test_memory_of_another_device(
 
 
 @pytest.mark.parametrize("wrapped", [False, True], ids=["Buffer", "array"])
+def test_memory_of_another_device_on_a_default_stream(
+    device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, wrapped: bool
+) -> None:
+    """A launch on a default stream, which is the current device's, would be given memory that it cannot reach."""
+    mine, theirs = (d.allocate(64, stream=d.create_stream()) for d in (device, other_device))
+    kernel, make = code.get_kernel("add"), CudaArray if wrapped else lambda buffer: buffer
+    device.sync()
+    for stream in (ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM):
+        for launch in (ch.launch, lambda stream, config, kernel, *args: kernel.prepare(stream, config, *args)()):
+            with pytest.raises(ch.CUDAError, match=r"CCH_EMISMATCH .* is memory of device 1"):
+                launch(stream, ONE_BLOCK, kernel, make(theirs), 1)
+            launch(stream, ONE_BLOCK, kernel, make(mine), 1)
+        stream.sync()
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["Buffer", "array"])
 def test_memory_that_a_device_was_given_access_to(
     device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, wrapped: bool
 ) -> None:

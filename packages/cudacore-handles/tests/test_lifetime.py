@@ -61,6 +61,49 @@ del stream
 """)
 
 
+def test_memory_resources_do_not_free_in_host_functions(run: Callable[[str], str]) -> None:
+    """A memory resource would be asked to free where no CUDA call is permitted, and the memory be lost (trap 31)."""
+    run("""
+import ctypes, time
+from cuda.bindings import driver
+from cudacore_handles._handle import hold
+
+class Pooled(ch.MemoryResource):
+    def deallocate(self, ptr, size, *, stream):
+        device.allocate(size, stream=stream).close()
+        freed.append(inside)
+
+def last_reference_goes_elsewhere():
+    time.sleep(0.2)  # the main thread waits in a call that holds no GIL: it cannot free either
+    global pointer
+    del pointer
+    go.set()
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def host_function(_):
+    global inside
+    go.wait()
+    inside = True
+    event.close()  # releases what is queued, if that is possible
+    inside = False
+
+freed, inside, go = [], False, threading.Event()
+stream, event = device.create_stream(), device.create_event()
+buffer = ch.Buffer.from_handle(4096, 64, mr=Pooled(), stream=device.create_stream())
+pointer = hold(buffer)
+buffer.close()
+thread = threading.Thread(target=last_reference_goes_elsewhere)
+thread.start()
+(result,) = driver.cuLaunchHostFunc(stream.handle, ctypes.cast(host_function, ctypes.c_void_p).value, 0)
+assert result == 0, result
+stream.sync()
+thread.join()
+device.create_event().close()
+assert freed == [False], freed
+del stream
+""")
+
+
 def test_every_order(run: Callable[[str], str]) -> None:
     """In some order of going, an object would go before what needs it (trap 7)."""
     run("""

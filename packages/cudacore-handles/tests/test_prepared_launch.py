@@ -262,6 +262,76 @@ def test_it_keeps_its_arguments(
     stream.sync()
 
 
+@pytest.mark.parametrize("given_to", ["prepare", "call", "item"])
+def test_a_closed_argument_is_refused(
+    code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer, pinned: Any, given_to: str
+) -> None:
+    """The kernel would write to memory that was freed, or what somebody has closed would be used for good."""
+    kernel, closed = code.get_kernel("add"), pinned(4)
+    prepared = kernel.prepare(stream, ONE_BLOCK, closed if given_to == "prepare" else out, 1)
+    if given_to == "call":
+        prepared(closed, 1)
+    elif given_to == "item":
+        prepared[0] = closed
+    closed.close()
+    for _ in range(2):
+        with pytest.raises(ch.ClosedError, match="argument 0: Buffer has been closed"):
+            prepared()
+    with pytest.raises(ch.ClosedError, match="argument 0: Buffer has been closed"):
+        prepared(closed, 1)
+    prepared[0] = out
+    prepared()
+    stream.sync()
+
+
+class Looks(Array):
+    """An array that looks at a launch when it goes."""
+
+    prepared: list[ch.PreparedLaunch]
+    seen: list[bytes]
+
+    def __del__(self) -> None:
+        self.seen.append(bytes(self.prepared[0].block[:8]))
+
+
+@pytest.mark.parametrize("replaced_by", ["array", "address", "None"])
+def test_an_argument_goes_after_the_block_has_another(
+    code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer, pinned: Any, replaced_by: str
+) -> None:
+    """A launch by another thread at this moment would be given memory that was just freed (trap 28)."""
+    array, seen, launches = Looks(pinned(4)), [], []
+    address = array.memory.handle
+    array.seen, array.prepared = seen, launches
+    launches.append(code.get_kernel("add").prepare(stream, ONE_BLOCK, array, 1))
+    del array
+    launches[0][0] = {"array": Array(out), "address": int(out.handle), "None": None}[replaced_by]
+    assert len(seen) == 1
+    assert seen != [struct.pack("=Q", address)]
+
+
+class Tensor:
+    """An array that DLPack alone knows, which needs two objects to be kept: itself and its capsule."""
+
+    def __init__(self, memory: ch.Buffer) -> None:
+        self.memory = memory
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return self.memory.__dlpack__(**(how | {"stream": None}))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.memory.__dlpack_device__()
+
+
+def test_all_that_an_argument_needed_goes(prepared: ch.PreparedLaunch, out: ch.Buffer, pinned: Any) -> None:
+    """The memory of a tensor that was replaced would be kept as long as the launch."""
+    before = ch.live_counts()["deviceptr"]
+    for _ in range(3):
+        prepared[0] = Tensor(pinned(4))
+        assert ch.live_counts()["deviceptr"] == before + 1
+    prepared[0] = out
+    assert ch.live_counts()["deviceptr"] == before
+
+
 def test_an_error_does_not_change_what_it_keeps(prepared: ch.PreparedLaunch, pinned: Any, stream: ch.Stream) -> None:
     """After arguments that were refused, memory would be freed that the block still points to."""
     before = ch.live_counts()["deviceptr"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 
 import pytest
@@ -316,3 +317,168 @@ if __name__ == "__main__":
             raise AssertionError
 """
     )
+
+
+# ---- several interpreters, and the order of the end
+
+INTERPRETERS = """
+try:
+    import _interpreters as interpreters
+    create = lambda: interpreters.create("legacy")
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    create = lambda: interpreters.create(isolated=False)
+
+def run(code):
+    other = create()
+    try:
+        failure = interpreters.run_string(other, code)
+    finally:
+        interpreters.destroy(other)
+    assert failure is None, failure
+"""
+
+needs_interpreters = pytest.mark.skipif(
+    not any(importlib.util.find_spec(name) for name in ("_interpreters", "_xxsubinterpreters")),
+    reason="needs a Python that makes interpreters",
+)
+
+RESOURCES = """
+import cudacore_handles as ch, os
+
+class Loud(ch.MemoryResource):
+    def deallocate(self, ptr, size, *, stream):
+        ch.Device().allocate(size, stream=stream).close()
+        os.write(1, b"freed %d. " % ptr)
+
+class Owner:
+    def __del__(self):
+        os.write(1, b"released. ")
+"""
+
+IN_ANOTHER = f"""
+import sys, types
+import cudacore_handles as ch
+
+module = types.ModuleType("resources")
+exec({RESOURCES!r}, module.__dict__)
+sys.modules["resources"] = module
+
+device = ch.Device()
+device.set_current()
+stream = device.create_stream()
+closed = ch.Buffer.from_handle(1, 8, mr=module.Loud(), stream=stream)
+closed.close()
+alive = ch.Buffer.from_handle(2, 8, mr=module.Loud(), stream=stream)
+owned = ch.Buffer.from_handle(3, 8, owner=module.Owner())
+mine = device.allocate(8, stream=stream)
+event = stream.record()
+"""
+
+
+@needs_interpreters
+def test_an_interpreter_that_ends_loses_nothing(run_on_driver: Callable[..., str]) -> None:
+    """Memory of a second interpreter would be lost, or its end be taken for the process's (trap 33)."""
+    out = run_on_driver(
+        BEGIN
+        + INTERPRETERS
+        + f"""
+freed = []
+class Mine(ch.MemoryResource):
+    def deallocate(self, ptr, size, *, stream):
+        freed.append(ptr)
+
+alive = use_everything()
+before = ch.live_counts()
+for _ in range(3):
+    run({IN_ANOTHER!r})
+    os.write(1, b"ended. ")
+    ch.Buffer.from_handle(7, 0, mr=Mine()).close()  # this interpreter's owners are still released
+assert freed == [7, 7, 7], freed
+alive[0].sync()
+assert ch.live_counts() == before, (before, ch.live_counts())
+"""
+    )
+    parts = out.split("ended. ")
+    assert len(parts) == 4
+    for part in parts[:3]:
+        assert sorted(part.split(". ")[:-1]) == ["freed 1", "freed 2", "released"], out
+
+
+@needs_interpreters
+def test_boxes_that_outlive_their_interpreter(run_on_driver: Callable[..., str]) -> None:
+    """What is given back after an interpreter has ended would call into what is gone."""
+    run_on_driver(
+        BEGIN
+        + INTERPRETERS
+        + """
+from cudacore_handles._cffi import ffi, lib
+reading, writing = os.pipe()
+run(f'''
+import cudacore_handles as ch, os
+class Memory(ch.MemoryResource):
+    deallocate = os._exit  # a function that knows nothing of this interpreter
+ch.Device().set_current()
+buffers = [ch.Buffer.from_handle(8, 8, mr=Memory()), ch.Buffer.from_handle(8, 8, owner=object())]
+os.write({writing}, b" ".join(b"%d" % buffer._reference() for buffer in buffers))
+''')
+for address in os.read(reading, 100).split():
+    lib.cch_unref(ffi.cast("void *", int(address)))
+gc.collect()
+assert ch.live_counts()["deviceptr"] == 0, ch.live_counts()
+"""
+    )
+
+
+def test_functions_at_exit_that_are_older_than_the_import(run_on_driver: Callable[..., str]) -> None:
+    """What a program frees in an atexit function would be lost where that was registered first (trap 33)."""
+    out = run_on_driver(
+        """
+import atexit, os
+
+def at_exit():
+    for buffer in buffers:
+        buffer.close()
+    stream.sync()
+    with device.allocate(64, stream=stream) as buffer:
+        buffer.fill(1, stream=stream)
+    os.write(1, b"done. ")
+
+atexit.register(at_exit)
+import cudacore_handles as ch
+
+class Loud(ch.MemoryResource):
+    def deallocate(self, ptr, size, *, stream):
+        os.write(1, b"freed %d. " % ptr)
+
+device = ch.Device()
+device.set_current()
+stream = device.create_stream()
+buffers = [ch.Buffer.from_handle(ptr, 8, mr=Loud(), stream=stream) for ptr in (1, 2)]
+"""
+    )
+    assert out == "freed 1. freed 2. done. "
+
+
+def test_owners_in_a_forked_child_are_the_parents(run_on_driver: Callable[..., str]) -> None:
+    """A child would free its parent's memory, or complain that it cannot (trap 22)."""
+    out = run_on_driver(
+        BEGIN
+        + """
+class Loud(ch.MemoryResource):
+    def deallocate(self, ptr, size, *, stream):
+        ch.Device().sync()
+        os.write(1, b"freed %d. " % ptr)
+
+ch.Device().set_current()
+buffer = ch.Buffer.from_handle(5, 8, mr=Loud())
+if (child := os.fork()) == 0:
+    buffer.close()
+    del buffer
+    gc.collect()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+buffer.close()
+"""
+    )
+    assert out == "freed 5. "

@@ -216,6 +216,16 @@ def test_default_streams(device: ch.Device, stream: ch.Stream) -> None:
 
 
 @pytest.mark.parametrize("stream", DEFAULT_STREAMS, ids=["legacy", "per thread"])
+def test_a_closed_default_stream_stays_usable(device: ch.Device, stream: ch.Stream) -> None:
+    """One part of a program would take the default stream from all others by closing it."""
+    stream.close()
+    assert not stream.is_closed
+    ch.Stream.from_handle(stream.__cuda_stream__()[1]).close()
+    assert not device.default_stream.is_closed
+    stream.record().sync()
+
+
+@pytest.mark.parametrize("stream", DEFAULT_STREAMS, ids=["legacy", "per thread"])
 def test_default_streams_are_of_the_current_context(
     device: ch.Device, other_device: ch.Device, stream: ch.Stream
 ) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, NamedTuple
 
 from cudacore_handles import _native
@@ -23,7 +24,8 @@ class Memory(NamedTuple):
 def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) -> Memory:
     """Return where an array's elements are.
 
-    A producer of device memory that can order its work (DLPack) is told that the stream is the consumer.
+    Where the producer of device memory tells of its stream, or can be told who the consumer is, the stream waits for
+    its work.
 
     Parameters
     ----------
@@ -45,12 +47,19 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
     """
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None:
-        return _from_interface(interface, name, array, on_host=False, writable=writable)
+        if hasattr(array, "__dlpack__"):  # which can order the producer's work, in every version
+            return _from_dlpack(array, name, stream, writable=writable)
+        memory = _from_interface(interface, name, array, on_host=False, writable=writable)
+        if interface.get("stream") is not None:
+            stream.wait(Stream.from_handle(interface["stream"]))
+        return memory
     try:
         view = memoryview(array)
     except (TypeError, ValueError, BufferError):
         view = None  # no buffer, or elements of a type that buffers do not have, such as dates
     if view is not None:
+        if "O" in re.sub(":[^:]*:", "", view.format):  # the format without the names of a struct's fields
+            raise TypeError(_of_objects(name))
         if not view.c_contiguous:
             raise ValueError(_not_contiguous(name))
         if writable and view.readonly:
@@ -59,6 +68,8 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
         return Memory(int(ffi.cast("uintptr_t", data)) if view.nbytes else 0, view.nbytes, True, (data, view))
     interface = getattr(array, "__array_interface__", None)
     if interface is not None:
+        if "O" in str([interface["typestr"], *(field[1] for field in interface.get("descr", ()))]):
+            raise TypeError(_of_objects(name))
         return _from_interface(interface, name, array, on_host=True, writable=writable)
     if hasattr(array, "__dlpack__"):
         return _from_dlpack(array, name, stream, writable=writable)
@@ -69,7 +80,8 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
 
 
 def _from_interface(interface: dict[str, Any], name: str, array: object, *, on_host: bool, writable: bool) -> Memory:
-    itemsize = int(interface["typestr"][2:])
+    typestr = interface["typestr"]
+    itemsize = int(typestr[2:].partition("[")[0]) * (4 if typestr[1] == "U" else 1)  # "<M8[ns]", "<U3"
     shape = interface["shape"]
     nbytes = math.prod(shape) * itemsize
     strides = interface.get("strides")
@@ -106,6 +118,10 @@ def _from_dlpack(array: Any, name: str, stream: Stream, *, writable: bool) -> Me
 
 def _not_contiguous(name: str) -> str:
     return f"{name} is not C-contiguous: its elements do not lie one behind the other; copy it to an array that is"
+
+
+def _of_objects(name: str) -> str:
+    return f"{name} is an array of Python objects, which are no data that could be copied; convert it to numbers first"
 
 
 def _read_only(name: str) -> str:

@@ -107,7 +107,8 @@ class Buffer(_native.BufferHandle):
         if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
             raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
         versioned = max_version is not None and max_version[0] >= 1
-        return _native.make_capsule(address(box), self._raw, lib.cch_deviceptr_size(box), *device, versioned)
+        size = lib.cch_deviceptr_size(box)  # self.size is 0 as soon as another thread closes this object
+        return _native.make_capsule(address(box), self._raw, size, *device, versioned)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and ordinal of the memory."""
@@ -189,7 +190,8 @@ class Buffer(_native.BufferHandle):
         Between buffers the copy is ordered on the stream, and the host goes on. A copy to an array in host memory
         (NumPy's, or what has the buffer protocol, ``__array_interface__`` or DLPack) is done when this returns: the
         host waits for the stream. A copy to an array of another library in device memory is ordered on the stream,
-        behind the producer's own work where DLPack tells of it; the array must live until it is done.
+        behind the producer's own work where DLPack or ``__cuda_array_interface__`` tells of it; the array must live
+        until it is done.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ from cudacore_handles._context import Context
 from cudacore_handles._event import Event
 from cudacore_handles._handle import address, adopt
 from cudacore_handles._kernel import Kernel
-from cudacore_handles._memory import DeviceMemoryResource
+from cudacore_handles._memory import DeviceMemoryResource, Pool
 from cudacore_handles._stream import Stream
 
 # By kind: what makes an object that takes over one reference to a box.
@@ -23,7 +23,7 @@ _MAKERS: dict[str, Callable[[Any], Any]] = {
     "event": lambda box: adopt(Event, box),
     "kernel": lambda box: Kernel._init(box),
     "deviceptr": lambda box: Buffer._adopt_memory(address(box), None, None),
-    "pool": lambda box: DeviceMemoryResource._init(adopt(_native.Handle, box)),
+    "pool": lambda box: DeviceMemoryResource._init(adopt(Pool, box)),
 }
 
 

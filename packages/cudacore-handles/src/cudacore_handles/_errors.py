@@ -115,7 +115,7 @@ def last_error(status: int | None = None) -> CUDAError:
     status : int, optional
         The code that it returned. Default: the code that the library has recorded.
     """
-    if status == lib.CCH_NOT_READY:  # an answer, which the library does not record
+    if status is not None and status == lib.CCH_NOT_READY:  # an answer, which the library does not record
         return CUDAError("query", status, "CUDA_ERROR_NOT_READY", "the work has not been completed yet")
     error = ffi.new("cch_error *")
     lib.cch_error_last(error)

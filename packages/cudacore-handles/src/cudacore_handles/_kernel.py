@@ -173,7 +173,9 @@ class Kernel(_native.KernelHandle):
                     f"memory on {device.name}"
                 )
             attributes._allow_dynamic_shared(nbytes)
-        # Another thread that launches on another device at this moment comes back here: nothing worse.
+        # In this order: another thread that launches at this moment comes here too, rather than to take one device's
+        # leave for another's.
+        self._shared_allowed = 0
         self._shared_device = device.device_id
         self._shared_allowed = nbytes
 

@@ -85,6 +85,12 @@ class DeviceMemoryResourceOptions:
     max_size: int = 0
 
 
+class Pool(_native.Handle):
+    """Hold a memory pool. A class of Python, which tells the collector of itself; nobody would ever collect it else."""
+
+    __slots__ = ("__weakref__",)
+
+
 class DeviceMemoryResource(MemoryResource):
     """Allocate a device's memory from a pool, in the order of streams.
 
@@ -97,7 +103,7 @@ class DeviceMemoryResource(MemoryResource):
         memory for reuse, unless somebody set its release threshold already.
     """
 
-    _pool: _native.Handle
+    _pool: Pool
 
     allocation_handle = NotYet()
     from_allocation_handle = NotYet()
@@ -117,11 +123,11 @@ class DeviceMemoryResource(MemoryResource):
         else:
             config = _pool_config(options, self._device_id)
             check(lib.cch_pool_create(out, config))
-        self._pool = adopt(_native.Handle, out[0])
+        self._pool = adopt(Pool, out[0])
         self._keep_freed_memory()
 
     @classmethod
-    def _init(cls, pool: _native.Handle) -> DeviceMemoryResource:
+    def _init(cls, pool: Pool) -> DeviceMemoryResource:
         """Make one of a pool that somebody else made."""
         self = cls.__new__(cls)
         self._pool = pool

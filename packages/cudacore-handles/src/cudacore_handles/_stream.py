@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from cudacore_handles import _native
 from cudacore_handles._address import as_address
@@ -122,7 +122,7 @@ class Stream(_native.StreamHandle):
         else:
             warnings.warn(f"{name} is an attribute; the protocol wants a method", DeprecationWarning, stacklevel=4)
         try:
-            version, handle = offered  # type: ignore[misc]
+            version, handle = cast("tuple[object, object]", offered)
         except (TypeError, ValueError):
             raise TypeError(f"{name}() must return two ints, (version, address), not {offered!r}") from None
         if version != 0:

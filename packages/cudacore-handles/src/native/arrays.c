@@ -14,7 +14,11 @@ int device_to_check(int device) {
   int count = atomic_load_explicit(&known, memory_order_relaxed);
   if (count == 0 && cch_device_count(&count) == 0)
     atomic_store_explicit(&known, count, memory_order_relaxed);
-  return count > 1 ? device : -1;
+  if (count <= 1)
+    return -1;
+  if (device < 0 && cch_current_device(&device) != 0) /* a default stream is the current context's */
+    return -1;                                        /* the launch will fail, and say why */
+  return device;
 }
 
 int check_takes_address(const destination *to, PyObject *value) {
@@ -244,7 +248,11 @@ static PyObject *address_by_path(const state *st, PyObject *array, const type_en
   PyObject *first = get(st, array, 0, array, &how->to_address[0]);
   if (!first || !how->to_address[1].name)
     return first;
-  PyObject *second = get(st, array, 1, first, &how->to_address[1]);
+  /* The first may have run Python code that registered the type anew: what is remembered now is what is alive. */
+  const attribute known = {.name = how->to_address[1].name};
+  const type_entry *now = types_find(st, Py_TYPE(array));
+  bool same = now->type != NULL && now->given == how->given;
+  PyObject *second = get(st, array, 1, first, same ? &now->to_address[1] : &known);
   Py_DECREF(first);
   return second;
 }

@@ -168,21 +168,26 @@ done:
   return result;
 }
 
-/* Puts what one new argument points into in the place of what the old one did. Takes over what is in `added`. */
-static int replace_owners(prepared *self, Py_ssize_t index, owners *added) {
-  if (self->kept->references == 1 && added->count == 1) { /* the usual case: one for one, and nobody else has them */
-    owned *known = owners_items(&self->kept->owners), *item = owners_items(added);
-    for (Py_ssize_t i = 0; i < self->kept->owners.count; i++)
-      if (known[i].index == index) {
-        owned old = known[i];
-        known[i] = *item;
-        *item = old;
-        return 0;
-      }
+/*
+ * Puts what one new argument points into in the place of what the old one did, which is in `added` or `*replaced` then,
+ * for the caller to release when the block does not point there any more. Runs no Python code.
+ */
+static int replace_owners(prepared *self, Py_ssize_t index, owners *added, kept **replaced) {
+  owned *items = owners_items(&self->kept->owners), *known = NULL;
+  Py_ssize_t matches = 0;
+  for (Py_ssize_t i = 0; i < self->kept->owners.count; i++)
+    if (items[i].index == index) {
+      known = &items[i];
+      matches++;
+    }
+  if (self->kept->references == 1 && added->count == 1 && matches == 1) { /* the usual case: one for one */
+    owned *item = owners_items(added), swapped = *known;
+    *known = *item;
+    *item = swapped;
+    return 0;
   }
   kept *old = self->kept, *fresh = kept_new();
   int status = fresh != NULL ? 0 : -1;
-  owned *items = owners_items(&old->owners);
   for (Py_ssize_t i = 0; i < old->owners.count && status == 0; i++)
     if (items[i].index != index) {
       Py_XINCREF(items[i].object);
@@ -193,12 +198,9 @@ static int replace_owners(prepared *self, Py_ssize_t index, owners *added) {
     Py_XINCREF(items[i].object);
     status = owners_add(&fresh->owners, index, cch_ref(items[i].box), items[i].object);
   }
+  *replaced = status == 0 ? old : fresh;
   if (status == 0)
     self->kept = fresh;
-  else
-    old = fresh;
-  owners_release(added);
-  kept_unref(old);
   return status;
 }
 
@@ -216,16 +218,22 @@ static int prepared_set_item(PyObject *object, PyObject *key, PyObject *value) {
     return -1;
   owners added;
   owners_init(&added, false);
+  kept *replaced = NULL;
   int status = pack_parameter(self->st, &self->params, index, value, block, &added, self->device);
   if (status == 0) {
     param p = param_at(&self->params, index);
     /* Numbers in the place of numbers change nothing that is kept. */
     if (added.count != 0 || self->kept->owners.count != 0)
-      status = replace_owners(self, index, &added);
+      status = replace_owners(self, index, &added, &replaced);
     if (status == 0)
       memcpy(PyByteArray_AsString(self->block) + p.offset, block + p.offset, p.size);
   }
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback);
   owners_release(&added);
+  kept_unref(replaced);
+  PyErr_Restore(type, error, traceback);
+  owners_drain(self->st);
   if (block != stack)
     PyMem_Free(block);
   return status;
@@ -270,11 +278,16 @@ static void prepared_dealloc(PyObject *object) {
   prepared *self = (prepared *)object;
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
+  /* A destructor runs anywhere, also where an exception is set. */
+  PyObject *kind, *value, *traceback;
+  PyErr_Fetch(&kind, &value, &traceback);
   target target = self->target;
   Py_BEGIN_ALLOW_THREADS;
   target_drop(&target);
   Py_END_ALLOW_THREADS;
   kept_unref(self->kept);
+  owners_drain(self->st);
+  PyErr_Restore(kind, value, traceback);
   Py_XDECREF(self->lock);
   Py_XDECREF(self->block);
   Py_XDECREF(self->kernel);

@@ -9,6 +9,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+enum { NOT_PERMITTED = 800 }; /* CUDA_ERROR_NOT_PERMITTED */
+
 typedef struct owner {
   struct owner *next;
   runtime *runtime; /* a reference */
@@ -116,6 +118,20 @@ bool is_finalizing(void) {
   return finalizing;
 }
 
+/*
+ * Whether the driver takes calls from this thread now: memory resources make some when they free. It takes none in a
+ * host function, which a garbage collection can reach, and in a forked child what is queued is the parent's.
+ */
+static bool may_free(void) {
+  cch_context *current = NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_context_current(&current);
+  cch_context_unref(current);
+  Py_END_ALLOW_THREADS;
+  return status != NOT_PERMITTED && status != CCH_EFORKED;
+}
+
 /* Releases all that is queued, oldest first. `free_memory` may be NULL, in the last moments of an interpreter. */
 static void drain(runtime *rt, PyObject *free_memory) {
   /* This can be a garbage collection between a failing call and the look at its error. */
@@ -123,9 +139,10 @@ static void drain(runtime *rt, PyObject *free_memory) {
   cch_error_last(&error);
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback); /* before anything is called, which fails where an exception is set */
-  if (is_finalizing()) {
+  if (is_finalizing() || !may_free()) {
     PyErr_Restore(type, value, traceback);
-    return; /* what is queued is left alone */
+    cch_error_restore(&error);
+    return; /* what is queued stays there */
   }
   owner *queued = atomic_exchange_explicit(&rt->queue, NULL, memory_order_acquire), *ordered = NULL;
   while (queued != NULL) {

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies between buffers and the arrays of other libraries."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+
+
+@pytest.fixture
+def buffer(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
+    """Give 16 bytes of device memory."""
+    return device.allocate(16, stream=stream)
+
+
+class Exported:
+    """An array with one protocol only."""
+
+    def __init__(self, **attributes: object) -> None:
+        self.__dict__.update(attributes)
+
+
+class Tensor:
+    """A tensor of host memory that is known by DLPack alone."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return self.array.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()  # type: ignore[no-any-return]
+
+
+ARRAYS = {
+    "float32": np.arange(4, dtype=np.float32),
+    "two dimensions": np.arange(6, dtype=np.int16).reshape(2, 3),
+    "no dimension": np.array(2.5),
+    "no elements": np.zeros((3, 0)),
+    "big-endian": np.arange(4, dtype=">i4"),
+    "complex": np.array([1 + 2j, 3]),
+    "half": np.arange(4, dtype=np.float16),
+    "struct": np.array([(1, 2.5)], dtype=[("O", "i4"), ("x", "f8")]),
+    "dates": np.array(["2020-01-01", "NaT"], "M8[ns]"),
+    "text": np.array(["a", "bcd"]),
+    "ctypes": (ctypes.c_int * 3)(1, 2, 3),
+    "bytearray": bytearray(b"abc"),
+}
+
+
+@pytest.mark.parametrize("source", ARRAYS.values(), ids=ARRAYS)
+def test_there_and_back(device: ch.Device, stream: ch.Stream, source: Any) -> None:
+    """What NumPy can hold would be refused, or arrive as something else."""
+    data = np.asarray(source).tobytes()
+    buffer = device.allocate(len(data), stream=stream)
+    buffer.copy_from(source, stream=stream)
+    back = bytearray(len(data)) if isinstance(source, bytearray) else np.zeros_like(np.asarray(source))
+    assert buffer.copy_to(back, stream=stream) is back
+    assert np.asarray(back).tobytes() == data  # the host need not wait: the copy has
+
+
+def test_dlpack_of_the_host(buffer: ch.Buffer, stream: ch.Stream) -> None:
+    """Host tensors of libraries other than NumPy could not be copied."""
+    source, back = np.arange(2.0), np.zeros(2)
+    buffer.copy_from(Tensor(source), stream=stream)
+    buffer.copy_to(Tensor(back), stream=stream)
+    assert np.array_equal(source, back)
+
+
+READ_ONLY = np.zeros(16, np.uint8)
+READ_ONLY.flags.writeable = False
+OBJECTS = np.zeros(2, object)
+
+
+@pytest.mark.parametrize(
+    ("array", "error", "message"),
+    [
+        (np.zeros(3), ValueError, "{name} has 24 bytes, and the buffer 16; they must be the same"),
+        (np.zeros(0), ValueError, "{name} has 0 bytes, and the buffer 16"),
+        (np.zeros((2, 2), np.int32, order="F")[:, ::1], ValueError, "{name} is not C-contiguous"),
+        (np.zeros(8, np.int32)[::2], ValueError, "{name} is not C-contiguous"),
+        (np.zeros(8, "M8[s]")[::4], ValueError, "{name} is not C-contiguous"),
+        (OBJECTS, TypeError, "{name} is an array of Python objects"),
+        (memoryview(OBJECTS), TypeError, "{name} is an array of Python objects"),
+        (np.zeros(1, [("a", object), ("b", "i8")]), TypeError, "{name} is an array of Python objects"),
+        (np.zeros(1, [("a", object), ("b", "M8[s]")]), TypeError, "{name} is an array of Python objects"),
+        ((ctypes.py_object * 2)(), TypeError, "{name} is an array of Python objects"),
+        ([1, 2], TypeError, "{name} must be a Buffer, or an array"),
+        ("text", TypeError, "{name} must be a Buffer, or an array"),
+        (16, TypeError, "{name} must be a Buffer, or an array"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, (str, type)) else None,
+)
+def test_what_cannot_be_copied(
+    buffer: ch.Buffer, stream: ch.Stream, array: Any, error: type[Exception], message: str
+) -> None:
+    """The interpreter would crash by what was written over its objects, or be given half of the data."""
+    with pytest.raises(error, match=re.escape(message.format(name="src"))):
+        buffer.copy_from(array, stream=stream)
+    with pytest.raises(error, match=re.escape(message.format(name="dst"))):
+        buffer.copy_to(array, stream=stream)
+
+
+@pytest.mark.parametrize("array", [READ_ONLY, bytes(16), Tensor(READ_ONLY)], ids=["NumPy", "bytes", "DLPack"])
+def test_read_only(buffer: ch.Buffer, stream: ch.Stream, array: Any) -> None:
+    """Bytes and frozen arrays would be changed."""
+    with pytest.raises(ValueError, match="dst is read-only, and would be written"):
+        buffer.copy_to(array, stream=stream)
+
+
+def test_device_memory_is_no_numpy_array(buffer: ch.Buffer) -> None:
+    """NumPy would make an array of one object of it."""
+    for convert in (np.asarray, np.array):
+        with pytest.raises(TypeError, match=r"device memory is no NumPy array: buffer.copy_to\(array"):
+            convert(buffer)  # type: ignore[operator]
+
+
+def test_memory_that_the_host_reaches_is_a_numpy_array(pinned: Any) -> None:
+    """What NumPy can read in place would be refused."""
+    assert np.asarray(pinned(4)).tolist() == [0, 0, 0, 0]
+
+
+def test_work_of_the_producer_comes_first(device: ch.Device, run_on_sim: Callable[..., str]) -> None:
+    """A copy would read an array that its library's stream still writes."""
+    run_on_sim("""
+import cudacore_handles as ch
+import threading, ctypes
+from cuda.bindings import driver
+
+class Array:
+    def __init__(self, buffer, stream):
+        self.__cuda_array_interface__ = {
+            "shape": (4,), "typestr": "|u1", "data": (buffer.handle, False), "version": 3,
+            "stream": stream.__cuda_stream__()[1],
+        }
+
+device = ch.Device()
+device.set_current()
+theirs, ours = device.create_stream(), device.create_stream()
+there, buffer = device.allocate(4, stream=theirs), device.allocate(4, stream=ours)
+there.fill(0, stream=theirs)
+device.sync()
+go = threading.Event()
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def wait(_):
+    go.wait()
+
+driver.cuLaunchHostFunc(theirs.handle, ctypes.cast(wait, ctypes.c_void_p).value, 0)
+there.fill(7, stream=theirs)
+buffer.copy_from(Array(there, theirs), stream=ours)
+done = ours.record()
+assert not done.is_done
+go.set()
+back = bytearray(4)
+buffer.copy_to(back, stream=ours)
+assert back == bytes([7] * 4), back
+""")
