@@ -215,7 +215,8 @@ def install(wheels: Path, site: str) -> None:
 def measure_wheels(folder: Path) -> list[Result]:
     sizes = {path.name.partition("-")[0].replace("_", "-"): path.stat().st_size / 1000 for path in folder.glob("*.whl")}
     ours = {name: size for name, size in sizes.items() if name.startswith("cudacore")}
-    ours["all"] = sum(ours.values())
+    # What a program that runs on a GPU needs: the simulator is another's.
+    ours["all"] = sum(size for name, size in ours.items() if name != "cudacore-sim")
     results = []
     for name, limit in WHEELS.items():
         result = Result(f"wheel: {name}", "kB", {OURS: ours[name]} if name in ours else {})

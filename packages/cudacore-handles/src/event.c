@@ -79,6 +79,12 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
     return cch__fail(CCH_EMISMATCH, __func__,
                      "the event is of device %d and the stream of device %d, or of different contexts",
                      event->context->device, stream->context->device);
+  /* A stream of its own says what context is meant, whichever is current, if only there is one. */
+  if (stream->context != NULL && cch__driver.cuEventRecord != NULL) {
+    status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);
+    if (status != CUDA_ERROR_INVALID_CONTEXT)
+      return cch__checked(status, "cuEventRecord");
+  }
   /* A default stream means the one of the event's context: an event can only be recorded there. */
   cch__current current;
   status = cch__current_enter(&current, stream->context ? stream->context : event->context);

@@ -123,6 +123,12 @@ int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
   if (status != 0)
     return status;
   cch__poll();
+  /* A stream of its own says what context is meant, whichever is current, if only there is one. */
+  if (stream->context != NULL && cch__driver.cuStreamWaitEvent != NULL) {
+    status = (int)cch__driver.cuStreamWaitEvent(stream->raw, event->raw, CU_EVENT_WAIT_DEFAULT);
+    if (status != CUDA_ERROR_INVALID_CONTEXT)
+      return cch__checked(status, "cuStreamWaitEvent");
+  }
   cch__current current;
   status = cch__current_enter(&current, stream->context);
   if (status != 0)

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudacore_handles import _signature
-from cudacore_handles._signature import ParamKind, kinds_of, name_parameters, ptx_signatures
+from cudacore_handles._mangled_names import name_parameters
+from cudacore_handles._param_kinds import ParamKind, kinds_of
+from cudacore_handles._ptx_signatures import ptx_signatures
 
 MANGLED = "_Z4axpyIfEvT_PKS0_m"
 
@@ -265,7 +266,7 @@ def test_fuzzed_parameters(parameters: list[str]) -> None:
     """A type within a type would end early, and shift all parameters after it."""
     found = name_parameters("_Z1f" + "".join(parameters))
     assert found is not None
-    single = [_signature.name_parameters("_Z1f" + p) for p in parameters]
+    single = [name_parameters("_Z1f" + p) for p in parameters]
     assert found == [one for each in single if each is not None for one in each]
     assert [p.kind is ParamKind.POINTER for p in found] == [p.startswith("P") for p in parameters]
 

@@ -16,7 +16,16 @@ import cudacore
 import cudacore.typing
 from cudacore import _later
 
-HEAVY = ("cuda.bindings", "cuda.pathfinder", "numpy", "ctypes", "asyncio", "multiprocessing", "importlib.metadata")
+HEAVY = (
+    "cudacore_compile",
+    "cuda.bindings",
+    "cuda.pathfinder",
+    "numpy",
+    "ctypes",
+    "asyncio",
+    "multiprocessing",
+    "importlib.metadata",
+)
 
 
 def run_python(code: str, **env: str) -> subprocess.CompletedProcess[str]:

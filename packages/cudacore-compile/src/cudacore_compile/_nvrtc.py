@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from cudacore_compile._errors import NVRTCError
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles._program import adopt_nvrtc_program
-from cudacore_handles._signature import ptx_signatures
+from cudacore_handles._ptx_signatures import ptx_signatures
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc

@@ -26,8 +26,8 @@ from cudacore_handles._memory import (
 )
 from cudacore_handles._native import api
 from cudacore_handles._object_code import ObjectCode
+from cudacore_handles._param_kinds import ParamKind
 from cudacore_handles._paths import get_include, get_library, get_pkgconfig_dir
-from cudacore_handles._signature import ParamKind
 from cudacore_handles._simulated import find_simulated_driver as _find_simulated_driver
 from cudacore_handles._stream import (
     LEGACY_DEFAULT_STREAM,

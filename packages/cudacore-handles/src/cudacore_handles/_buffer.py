@@ -107,8 +107,7 @@ class Buffer(_native.BufferHandle):
         if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
             raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
         versioned = max_version is not None and max_version[0] >= 1
-        size = lib.cch_deviceptr_size(box)  # self.size is 0 as soon as another thread closes this object
-        return _native.make_capsule(address(box), self._raw, size, *device, versioned)
+        return _native.make_capsule(address(box), self._raw, lib.cch_deviceptr_size(box), *device, versioned)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and ordinal of the memory."""

@@ -13,7 +13,7 @@ from cudacore_handles._device import Device
 from cudacore_handles._errors import CUDAError, call_driver, check, raise_status
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._names import shorten
-from cudacore_handles._signature import ParamKind, kinds_of
+from cudacore_handles._param_kinds import ParamKind, kinds_of
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -68,7 +68,7 @@ class Kernel(_native.KernelHandle):
     """
 
     __slots__ = ("__weakref__", "_known")
-    # Its lowered name, and its signature (see _signature.py); not there when it was not made from an ObjectCode.
+    # Its lowered name, and its signature (see _ptx_signatures.py); not there when it was not made from an ObjectCode.
     _known: tuple[str | None, str | None]
 
     def __init__(self, *args: object, **kwargs: object) -> None:

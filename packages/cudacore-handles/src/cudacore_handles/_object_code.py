@@ -14,7 +14,6 @@ from cudacore_handles._errors import CUDAError, UnsupportedCodeError, call_drive
 from cudacore_handles._handle import adopt
 from cudacore_handles._kernel import Kernel
 from cudacore_handles._names import shorten, symbol_name
-from cudacore_handles._signature import ptx_signatures
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -48,7 +47,7 @@ class ObjectCode:
     _code: bytes | str
     _code_type: str
     _name: str
-    _signatures: dict[str, str] | None  # of kernels, by lowered names (see _signature.py); None: not looked for yet
+    _signatures: dict[str, str] | None  # of kernels, by lowered names; None: not looked for yet
     _symbol_mapping: dict[str, str]
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -81,7 +80,7 @@ class ObjectCode:
     ) -> ObjectCode:
         """Make an ObjectCode of code in memory, or in a file when `code` is a path.
 
-        `signatures` are those of its kernels where the compiler knows them (:func:`._signature.ptx_signatures`).
+        `signatures` are those of its kernels where the compiler knows them (:func:`._ptx_signatures.ptx_signatures`).
         """
         if isinstance(code, (bytearray, memoryview)):
             code = bytes(code)
@@ -205,8 +204,12 @@ class ObjectCode:
     def _signature(self, symbol: str) -> str | None:
         """Return what is known of a kernel's parameters, from the code itself where that is PTX."""
         if self._signatures is None:
-            is_ptx = self._code_type == "ptx"
-            self._signatures = ptx_signatures(self._read().decode("utf-8", "replace")) if is_ptx else {}
+            signatures: dict[str, str] = {}
+            if self._code_type == "ptx":
+                from cudacore_handles._ptx_signatures import ptx_signatures
+
+                signatures = ptx_signatures(self._read().decode("utf-8", "replace"))
+            self._signatures = signatures
         return self._signatures.get(symbol)
 
     def _raw(self) -> int:

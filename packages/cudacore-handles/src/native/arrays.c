@@ -72,6 +72,8 @@ int pack_null(const destination *to) {
 
 /* Keeps an object, and what else it gave out (may be NULL; taken over), for as long as the arguments are. */
 static int keep(const destination *to, PyObject *object, PyObject *more) {
+  if (to->keep->for_call) /* the object is kept */
+    return more ? owners_add(to->keep, to->index, NULL, more) : 0;
   Py_INCREF(object);
   if (owners_add(to->keep, to->index, NULL, object) < 0) {
     Py_XDECREF(more);
@@ -141,14 +143,11 @@ static int pack_foreign_buffer(const destination *to, PyObject *value) {
 int pack_buffer(const destination *to, PyObject *value) {
   if (!PyType_IsSubtype(Py_TYPE(value), to->st->buffer_type))
     return pack_foreign_buffer(to, value);
-  cch_deviceptr *box = handle_hold(value);
-  if (!box)
+  uint64_t address;
+  if (owners_add_memory(to->keep, to->index, value, &address) < 0)
     return -1;
-  int device = device_of_memory(box);
-  Py_INCREF(value);
-  if (owners_add(to->keep, to->index, box, value) < 0)
-    return -1;
-  return store_checked(to, value, ((handle *)value)->raw, device);
+  /* Its box is held from here on. */
+  return store_checked(to, value, address, to->device < 0 ? DEVICE_ANY : device_of_memory(((handle *)value)->box));
 }
 
 /* ---- arrays ---- */
@@ -187,7 +186,7 @@ static int pack_with_python(const destination *to, PyObject *value) {
   return status;
 }
 
-static int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object read) {
+int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object read) {
   dl_tensor tensor;
   if (read(value, &tensor) != 0) {
     if (!PyErr_Occurred())

@@ -28,18 +28,22 @@ PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
   size_t size = PyLong_AsSize_t(arguments[2]);
   if (size == (size_t)-1 && PyErr_Occurred())
     return NULL;
-  cch_stream *stream = stream_accept(st, arguments[3]);
-  if (stream == NULL)
+  PyObject *ordered_on = stream_accept(st, arguments[3]);
+  if (ordered_on == NULL)
     return NULL;
-  cch_pool *pool = handle_hold(arguments[1]);
   cch_deviceptr *box = NULL;
-  int status = 0;
-  Py_BEGIN_ALLOW_THREADS;
-  if (pool != NULL)
+  int status = -1;
+  cch_stream *stream = handle_use(ordered_on);
+  cch_pool *pool = stream != NULL ? handle_use(arguments[1]) : NULL;
+  if (pool != NULL) {
+    Py_BEGIN_ALLOW_THREADS;
     status = cch_deviceptr_alloc_async(&box, pool, size, stream);
-  cch_pool_unref(pool);
-  cch_stream_unref(stream);
-  Py_END_ALLOW_THREADS;
+    Py_END_ALLOW_THREADS;
+    handle_done(arguments[1]);
+  }
+  if (stream != NULL)
+    handle_done(ordered_on);
+  Py_DECREF(ordered_on);
   if (pool == NULL)
     return NULL;
   if (status != 0)
@@ -48,10 +52,10 @@ PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
   return make(st, (PyTypeObject *)arguments[0], box, arguments[4], Py_None);
 }
 
-/* A held buffer, whose class is checked; NULL with an exception, `what` having %U for the name of its class. */
-static cch_deviceptr *hold_buffer(const state *st, PyObject *face, const char *what) {
+/* The box of a buffer, whose class is checked, for a call; NULL with an exception, `what` having %U for its class. */
+static cch_deviceptr *use_buffer(const state *st, PyObject *face, const char *what) {
   if (PyType_IsSubtype(Py_TYPE(face), st->buffer_type))
-    return handle_hold(face);
+    return handle_use(face);
   raise_about(PyExc_TypeError, what, face, 0, 0);
   return NULL;
 }
@@ -63,22 +67,33 @@ PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("copy(dst, src, stream)", count, 3) < 0)
     return NULL;
-  cch_stream *stream = stream_accept(st, arguments[2]);
-  cch_deviceptr *dst = stream != NULL ? hold_buffer(st, arguments[0], "dst must be a Buffer, not %U") : NULL;
-  cch_deviceptr *src = dst != NULL ? hold_buffer(st, arguments[1], "src must be a Buffer, not %U") : NULL;
-  size_t size = src != NULL ? cch_deviceptr_size(src) : 0, room = src != NULL ? cch_deviceptr_size(dst) : 0;
-  if (size != room)
-    PyErr_Format(PyExc_ValueError, "buffer sizes mismatch between src and dst (sizes are: src=%zu, dst=%zu)", size,
-                 room);
-  int status = 0;
-  Py_BEGIN_ALLOW_THREADS;
-  if (src != NULL && size == room)
-    status = cch_deviceptr_copy(dst, src, size, stream);
-  cch_deviceptr_unref(src);
-  cch_deviceptr_unref(dst);
-  cch_stream_unref(stream);
-  Py_END_ALLOW_THREADS;
-  if (src == NULL || size != room)
+  PyObject *ordered_on = stream_accept(st, arguments[2]);
+  if (ordered_on == NULL)
+    return NULL;
+  int status = -1;
+  bool called = false;
+  cch_stream *stream = handle_use(ordered_on);
+  cch_deviceptr *dst = stream != NULL ? use_buffer(st, arguments[0], "dst must be a Buffer, not %U") : NULL;
+  cch_deviceptr *src = dst != NULL ? use_buffer(st, arguments[1], "src must be a Buffer, not %U") : NULL;
+  if (src != NULL) {
+    size_t size = cch_deviceptr_size(src), room = cch_deviceptr_size(dst);
+    called = size == room;
+    if (called) {
+      Py_BEGIN_ALLOW_THREADS;
+      status = cch_deviceptr_copy(dst, src, size, stream);
+      Py_END_ALLOW_THREADS;
+    } else {
+      PyErr_Format(PyExc_ValueError, "buffer sizes mismatch between src and dst (sizes are: src=%zu, dst=%zu)", size,
+                   room);
+    }
+    handle_done(arguments[1]);
+  }
+  if (dst != NULL)
+    handle_done(arguments[0]);
+  if (stream != NULL)
+    handle_done(ordered_on);
+  Py_DECREF(ordered_on);
+  if (!called)
     return NULL;
   if (status != 0)
     return raise_status(st, status);
@@ -95,15 +110,21 @@ PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   unsigned long value = PyLong_AsUnsignedLong(arguments[1]), width = PyLong_AsUnsignedLong(arguments[2]);
   if (PyErr_Occurred())
     return NULL;
-  cch_stream *stream = stream_accept(st, arguments[3]);
-  cch_deviceptr *dst = stream != NULL ? hold_buffer(st, arguments[0], "a Buffer is needed, not %U") : NULL;
-  int status = 0;
-  Py_BEGIN_ALLOW_THREADS;
-  if (dst != NULL)
+  PyObject *ordered_on = stream_accept(st, arguments[3]);
+  if (ordered_on == NULL)
+    return NULL;
+  int status = -1;
+  cch_stream *stream = handle_use(ordered_on);
+  cch_deviceptr *dst = stream != NULL ? use_buffer(st, arguments[0], "a Buffer is needed, not %U") : NULL;
+  if (dst != NULL) {
+    Py_BEGIN_ALLOW_THREADS;
     status = cch_deviceptr_fill(dst, (uint32_t)value, (unsigned)width, stream);
-  cch_deviceptr_unref(dst);
-  cch_stream_unref(stream);
-  Py_END_ALLOW_THREADS;
+    Py_END_ALLOW_THREADS;
+    handle_done(arguments[0]);
+  }
+  if (stream != NULL)
+    handle_done(ordered_on);
+  Py_DECREF(ordered_on);
   if (dst == NULL)
     return NULL;
   if (status != 0)
@@ -115,23 +136,24 @@ PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
 
 /* Orders the free on a stream; -1 with an exception. */
 static int set_stream(buffer *self, PyObject *argument) {
+  cch_deviceptr *box = handle_use((PyObject *)self);
+  if (box == NULL)
+    return -1;
   const state *st = self->base.st;
-  cch_deviceptr *box = handle_hold((PyObject *)self);
-  cch_stream *stream = box != NULL ? stream_accept(st, argument) : NULL;
-  int status = 0;
-  if (stream != NULL) /* nothing that waits, unless the old stream's last reference goes with it */
+  PyObject *ordered_on = stream_accept(st, argument);
+  cch_stream *stream = ordered_on != NULL ? handle_use(ordered_on) : NULL;
+  int status = -1;
+  if (stream != NULL) {
+    Py_BEGIN_ALLOW_THREADS; /* the last reference to the stream that it had can go */
     status = cch_deviceptr_set_stream(box, stream);
-  Py_BEGIN_ALLOW_THREADS;
-  cch_stream_unref(stream);
-  cch_deviceptr_unref(box);
-  Py_END_ALLOW_THREADS;
-  if (stream == NULL)
-    return -1;
-  if (status != 0) {
-    raise_status(st, status);
-    return -1;
+    Py_END_ALLOW_THREADS;
+    handle_done(ordered_on);
   }
-  return 0;
+  handle_done((PyObject *)self);
+  Py_XDECREF(ordered_on);
+  if (stream != NULL && status != 0)
+    raise_status(st, status);
+  return status == 0 ? 0 : -1;
 }
 
 static PyObject *set_deallocation_stream(PyObject *self, PyObject *stream) {

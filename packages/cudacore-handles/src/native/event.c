@@ -12,15 +12,15 @@ PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_ssize_t 
   unsigned long flags = PyLong_AsUnsignedLong(arguments[2]);
   if (flags == (unsigned long)-1 && PyErr_Occurred())
     return NULL;
-  cch_context *context = handle_hold(arguments[1]);
+  cch_context *context = handle_use(arguments[1]);
   if (context == NULL)
     return NULL;
   cch_event *event = NULL;
   int status;
   Py_BEGIN_ALLOW_THREADS;
   status = cch_event_create(&event, context, (unsigned)flags);
-  cch_context_unref(context);
   Py_END_ALLOW_THREADS;
+  handle_done(arguments[1]);
   if (status != 0)
     return raise_status(st, status);
   return handle_make(st, (PyTypeObject *)arguments[0], event);
@@ -28,14 +28,14 @@ PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_ssize_t 
 
 static PyObject *synchronize(PyObject *self, PyObject *nothing) {
   (void)nothing;
-  cch_event *event = handle_hold(self);
+  cch_event *event = handle_use(self);
   if (event == NULL)
     return NULL;
   int status;
   Py_BEGIN_ALLOW_THREADS;
   status = cch_event_synchronize(event);
-  cch_event_unref(event);
   Py_END_ALLOW_THREADS;
+  handle_done(self);
   if (status != 0)
     return raise_status(((handle *)self)->st, status);
   owners_drain(((handle *)self)->st);
@@ -44,14 +44,14 @@ static PyObject *synchronize(PyObject *self, PyObject *nothing) {
 
 static PyObject *is_done(PyObject *self, void *closure) {
   (void)closure;
-  cch_event *event = handle_hold(self);
+  cch_event *event = handle_use(self);
   if (event == NULL)
     return NULL;
   int status;
   Py_BEGIN_ALLOW_THREADS;
   status = cch_event_query(event);
-  cch_event_unref(event);
   Py_END_ALLOW_THREADS;
+  handle_done(self);
   if (status == 0)
     Py_RETURN_TRUE;
   if (status == CCH_NOT_READY)
@@ -60,31 +60,30 @@ static PyObject *is_done(PyObject *self, void *closure) {
 }
 
 static PyObject *subtract(PyObject *left, PyObject *right) {
-  /* Either side may be the event: Python asks both. */
+  /* Either side may be the event: Python asks both. The left one of two objects of a class tells for both. */
   const state *st = NULL;
-  PyObject *const sides[] = {left, right};
-  for (int i = 0; i < 2 && st == NULL; i++) {
-    PyTypeObject *type = Py_TYPE(sides[i]); /* may be a subclass with a __sub__ of its own, which calls this one */
-    while (type != NULL && (void *)PyType_GetSlot(type, Py_nb_subtract) != (void *)subtract)
-      type = PyType_GetSlot(type, Py_tp_base);
-    if (type != NULL)
-      st = ((handle *)sides[i])->st;
-  }
-  if (st == NULL || !PyType_IsSubtype(Py_TYPE(left), st->event_type) ||
-      !PyType_IsSubtype(Py_TYPE(right), st->event_type))
+  PyTypeObject *type = Py_TYPE(left); /* may be a subclass with a __sub__ of its own, which calls this one */
+  while (type != NULL && (void *)PyType_GetSlot(type, Py_nb_subtract) != (void *)subtract)
+    type = PyType_GetSlot(type, Py_tp_base);
+  if (type != NULL)
+    st = ((handle *)left)->st;
+  if (st == NULL || (Py_TYPE(left) != Py_TYPE(right) && !PyType_IsSubtype(Py_TYPE(right), st->event_type)))
     Py_RETURN_NOTIMPLEMENTED;
-  cch_event *end = handle_hold(left), *start = end != NULL ? handle_hold(right) : NULL;
+  cch_event *end = handle_use(left);
+  if (end == NULL)
+    return NULL;
+  cch_event *start = handle_use(right);
   if (start == NULL) {
-    cch_event_unref(end);
+    handle_done(left);
     return NULL;
   }
   float milliseconds = 0;
   int status;
   Py_BEGIN_ALLOW_THREADS;
   status = cch_event_elapsed(&milliseconds, start, end);
-  cch_event_unref(start);
-  cch_event_unref(end);
   Py_END_ALLOW_THREADS;
+  handle_done(right);
+  handle_done(left);
   if (status == 0)
     return PyFloat_FromDouble(milliseconds);
   PyObject *result = PyObject_CallFunction(st->faces.raise_not_elapsed, "OOi", left, right, status);

@@ -70,8 +70,22 @@ void handle_close(handle *self) {
   if (box == NULL)
     return;
   self->box = NULL;
+  if (self->users != 0) {
+    self->closing = box;
+    return;
+  }
   box_let_go(box);
   owners_drain(self->st);
+}
+
+void handle_give_back(handle *self) {
+  void *box = self->closing;
+  self->closing = NULL;
+  PyObject *kind, *value, *traceback;
+  PyErr_Fetch(&kind, &value, &traceback);
+  box_let_go(box);
+  owners_drain(self->st);
+  PyErr_Restore(kind, value, traceback);
 }
 
 void handle_dealloc(PyObject *object) {
@@ -79,6 +93,9 @@ void handle_dealloc(PyObject *object) {
   const state *st = self->st;
   PyTypeObject *type = Py_TYPE(object);
   void *box = self->box;
+  /* A context that dies with the interpreter is left to the driver, which ends with the process, and faster. */
+  if (box != NULL && self->kind == CCH_KIND_CONTEXT && is_finalizing())
+    box = NULL;
   /* A destructor runs anywhere, also where an exception is set; closing must not be seen there. */
   if (box != NULL) {
     PyObject *kind, *value, *traceback;

@@ -25,33 +25,32 @@ PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject
   return NULL;
 }
 
-/* Packs and launches; `face` has its layout, and `t` is taken over. */
-static PyObject *launch_target(const state *st, target *t, int device, PyObject *config, PyObject *face, values given) {
+/* Packs and launches with boxes that the caller holds; `face` has its layout. */
+static PyObject *launch_held(const state *st, cch_stream *stream, int device, PyObject *settings, cch_kernel *box,
+                             PyObject *face, values given) {
   kernel *self = (kernel *)face;
   PyObject *result = NULL, *layout_bytes = self->layout_bytes;
   Py_INCREF(layout_bytes);
   layout params = self->params;
+  cch_launch_config configuration = ((config *)settings)->config;
   unsigned char stack[SCRATCH_SIZE], *block = stack;
   owners keep;
-  owners_init(&keep);
-  int status = -1;
+  owners_init(&keep, true);
   if (params.total > sizeof stack)
     block = PyMem_Malloc((size_t)params.total);
-  bool packed = false;
-  if (block == NULL)
+  if (block == NULL) {
     PyErr_NoMemory();
-  else
-    packed = pack_values(st, &params, given, block, &keep, device_to_check(device)) == 0;
-  Py_BEGIN_ALLOW_THREADS;
-  if (packed)
-    status = cch_launch(t->stream, &t->config, t->kernel, block, (size_t)params.total);
-  target_drop(t);
-  Py_END_ALLOW_THREADS;
-  if (packed && status == 0) {
-    Py_INCREF(Py_None);
-    result = Py_None;
-  } else if (packed) {
-    explain_launch(st, status, config, face); /* before anything else on this thread can fail */
+  } else if (pack_values(st, &params, given, block, &keep, device_to_check(device)) == 0) {
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = cch_launch(stream, &configuration, box, block, (size_t)params.total);
+    Py_END_ALLOW_THREADS;
+    if (status == 0) {
+      Py_INCREF(Py_None);
+      result = Py_None;
+    } else {
+      explain_launch(st, status, settings, face); /* before anything else on this thread can fail */
+    }
   }
   if (keep.count != 0) {
     PyObject *type, *value, *traceback;
@@ -63,6 +62,21 @@ static PyObject *launch_target(const state *st, target *t, int device, PyObject 
   if (block != stack)
     PyMem_Free(block);
   Py_DECREF(layout_bytes);
+  return result;
+}
+
+/* The same, with the faces: objects that the caller keeps alive, of classes that were checked. */
+static PyObject *launch_faces(const state *st, PyObject *stream, PyObject *settings, PyObject *face, values given) {
+  cch_stream *used_stream = handle_use(stream);
+  if (used_stream == NULL)
+    return NULL;
+  cch_kernel *used_kernel = handle_use(face);
+  PyObject *result = NULL;
+  if (used_kernel != NULL) {
+    result = launch_held(st, used_stream, device_of_stream(used_stream), settings, used_kernel, face, given);
+    handle_done(face);
+  }
+  handle_done(stream);
   return result;
 }
 
@@ -117,8 +131,12 @@ const char launch_doc[] =
     "    When the driver refuses the launch, work that ran earlier has failed, or an argument's memory is that of a\n"
     "    device that the stream's device has no access to.\n";
 
-/* Whether so much dynamic shared memory was seen to, on the launch's device. */
-static bool shared_allowed(const kernel *self, unsigned bytes, int device) {
+/* Whether so much dynamic shared memory was seen to, on the stream's device; not where that cannot be said. */
+static bool shared_allowed(const kernel *self, unsigned bytes, PyObject *stream) {
+  cch_stream *used = ((handle *)stream)->box;
+  if (used == NULL)
+    return true; /* the launch itself will say so */
+  int device = device_of_stream(used);
   if (device < 0 && cch_current_device(&device) != 0)
     return false;
   return self->shared_allowed >= bytes && self->shared_device == device;
@@ -143,37 +161,14 @@ PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
   if (!PyType_IsSubtype(Py_TYPE(stream), st->stream_type) || (PyObject *)Py_TYPE(settings) != st->faces.config ||
       (PyObject *)Py_TYPE(face) != st->faces.kernel || ((kernel *)face)->layout_bytes == NULL)
     return launch_slowly(st, arguments, count);
-  target t;
-  t.stream = handle_hold(stream);
-  if (t.stream == NULL)
-    return NULL;
-  int device = device_of_stream(t.stream);
-  t.config = ((config *)settings)->config;
-  bool allowed = t.config.shared_bytes == 0 || shared_allowed((kernel *)face, t.config.shared_bytes, device);
-  t.kernel = allowed ? handle_hold(face) : NULL;
-  if (t.kernel == NULL) {
-    cch_stream_unref(t.stream);
-    return allowed ? NULL : launch_slowly(st, arguments, count);
-  }
-  return launch_target(st, &t, device, settings, face, (values){arguments + 3, NULL, count - 3});
+  unsigned shared = ((config *)settings)->config.shared_bytes;
+  if (shared != 0 && !shared_allowed((kernel *)face, shared, stream))
+    return launch_slowly(st, arguments, count);
+  return launch_faces(st, stream, settings, face, (values){arguments + 3, NULL, count - 3});
 }
 
-const char launch_now_doc[] = "launch_now(stream, config, kernel, args, /)\n--\n\n"
-                              "Launch what was checked: faces or objects of their subclasses, and a kernel that has "
-                              "its layout.";
-
-PyObject *launch_now(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  const state *st = PyModule_GetState(module);
-  if (check_argument_count("launch_now(stream, config, kernel, args)", count, 4) < 0)
-    return NULL;
-  target t;
-  if (target_take(st, arguments, &t) < 0)
-    return NULL;
-  values given = {NULL, arguments[3], PyTuple_Size(arguments[3])};
-  return launch_target(st, &t, device_of_stream(t.stream), arguments[1], arguments[2], given);
-}
-
-int target_take(const state *st, PyObject *const *given, target *out) {
+/* Whether these are a stream, a configuration and a kernel that has its layout; -1 with an exception. */
+static int check_launch(const state *st, PyObject *const *given) {
   static const char *const names[] = {"stream", "config", "kernel"};
   PyTypeObject *const wanted[] = {st->stream_type, st->config_type, st->kernel_type};
   for (int i = 0; i < 3; i++)
@@ -185,6 +180,26 @@ int target_take(const state *st, PyObject *const *given, target *out) {
     PyErr_SetString(PyExc_ValueError, "the kernel's layout is not known yet; ask for its arguments_info first");
     return -1;
   }
+  return 0;
+}
+
+const char launch_now_doc[] = "launch_now(stream, config, kernel, args, /)\n--\n\n"
+                              "Launch what was checked: faces or objects of their subclasses, and a kernel that has "
+                              "its layout.";
+
+PyObject *launch_now(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("launch_now(stream, config, kernel, args)", count, 4) < 0)
+    return NULL;
+  if (check_launch(st, arguments) < 0)
+    return NULL;
+  values given = {NULL, arguments[3], PyTuple_Size(arguments[3])};
+  return launch_faces(st, arguments[0], arguments[1], arguments[2], given);
+}
+
+int target_take(const state *st, PyObject *const *given, target *out) {
+  if (check_launch(st, given) < 0)
+    return -1;
   out->stream = handle_hold(given[0]);
   out->kernel = out->stream != NULL ? handle_hold(given[2]) : NULL;
   if (out->kernel == NULL) {

@@ -17,8 +17,9 @@
  *   dlpack.c    DLPack tensors
  *   module.c    the module object
  *
- * The C library's calls release the GIL, so anybody may close anything meanwhile. The rule is: a box is read from its
- * face and referenced (handle_hold) without running Python code in between; the reference then holds it.
+ * The C library's calls release the GIL, so anybody may close anything meanwhile. The rule is: what is read from a face
+ * is held before Python code runs or the GIL is released: by a reference (handle_hold), or, for one call, by the face
+ * itself, which gives its reference back only when nobody uses it any more (handle_use, handle_done).
  *
  * Limited API of Python 3.10: one binary for every later version.
  */
@@ -158,6 +159,8 @@ typedef struct handle {
   void *box;                     /* one reference; NULL once closed */
   uintptr_t raw;                 /* the CUDA handle or address, which outlives closing: objects keep their hash */
   int kind;                      /* cch_kind of the box */
+  unsigned users;                /* calls that use the box; guarded by the GIL, as all of this */
+  void *closing; /* the reference of a face that was closed meanwhile, for the last of them to give back */
 } handle;
 
 int add_handle_type(PyObject *module, state *st);
@@ -170,6 +173,24 @@ void *handle_hold(PyObject *face);
 
 /* Gives back a box's reference where it may be the last: the driver may be entered, and wait. NULL does nothing. */
 void box_let_go(void *box);
+
+/* For a call that uses the box of a face which the caller keeps alive: cheaper than a reference. NULL with an
+ * exception. */
+static inline void *handle_use(PyObject *face) {
+  handle *self = (handle *)face;
+  if (self->box == NULL)
+    return handle_hold(face); /* which raises */
+  self->users++;
+  return self->box;
+}
+
+/* The end of that call, with the GIL. Runs Python code where the face was closed meanwhile; keeps the exception. */
+void handle_give_back(handle *self);
+static inline void handle_done(PyObject *face) {
+  handle *self = (handle *)face;
+  if (--self->users == 0 && self->closing != NULL)
+    handle_give_back(self);
+}
 
 /* Closes a face: nothing when it is closed. Runs Python code: owners are released. */
 void handle_close(handle *self);
@@ -205,6 +226,9 @@ PyObject *disown(PyObject *module, PyObject *address);
 int add_owner_functions(PyObject *module);
 extern const char own_doc[], disown_doc[];
 
+/* Whether the interpreter ends, so that Python code must not be run any more. Keeps the exception that is set. */
+bool is_finalizing(void);
+
 /* Releases what is queued for this interpreter. Runs Python code; keeps the exception that is set. */
 void owners_drain_now(const state *st);
 bool owners_waiting(const state *st);
@@ -225,8 +249,8 @@ PyObject *set_current(PyObject *module, PyObject *context);
 PyObject *current_device(PyObject *module, PyObject *nothing);
 extern const char create_stream_doc[], set_current_doc[], current_device_doc[];
 
-/* A new reference to the stream that an argument is or stands for; NULL with an exception. Runs Python code. */
-cch_stream *stream_accept(const state *st, PyObject *argument);
+/* A new reference to the Stream that an argument is or stands for; NULL with an exception. Runs Python code. */
+PyObject *stream_accept(const state *st, PyObject *argument);
 
 typedef struct buffer {
   handle base;
@@ -261,11 +285,12 @@ extern const char register_doc[], registered_doc[], is_exchange_api_doc[], set_r
 
 /* ---- owners.c: what packed arguments point into ---- */
 
-/* One argument's: a reference to a box, to a Python object, or to both. */
+/* One argument's: a reference to a box, to a Python object, or to both; or, for one call, a face that is in use. */
 typedef struct owned {
   Py_ssize_t index; /* of the argument */
   void *box;
   PyObject *object; /* of a face, the face: it tells whether it was closed */
+  bool in_use;      /* `object` is a face, borrowed and in use */
 } owned;
 
 enum { OWNERS_INLINE = 16 };
@@ -274,16 +299,20 @@ enum { OWNERS_INLINE = 16 };
  */
 typedef struct owners {
   Py_ssize_t count, room; /* room: of the heap's array; 0 while the one inside is used */
+  bool for_call;          /* for one call, whose caller keeps the arguments themselves alive */
   owned *heap;
   owned inside[OWNERS_INLINE];
 } owners;
 
-static inline void owners_init(owners *self) {
+static inline void owners_init(owners *self, bool for_call) {
   self->count = self->room = 0;
+  self->for_call = for_call;
   self->heap = NULL;
 }
 static inline owned *owners_items(owners *self) { return self->heap ? self->heap : self->inside; }
 
+/* Adds a face that holds memory, and stores the address at this moment; -1 with an exception. */
+int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *address);
 /* Takes over both references, also on failure: -1 with an exception. */
 int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object);
 /* Gives all back, and is empty then. Runs Python code, and lets go of the GIL where there are boxes. */

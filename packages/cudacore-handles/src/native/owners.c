@@ -15,11 +15,13 @@ static void give_back(const owned *items, Py_ssize_t count) {
     Py_END_ALLOW_THREADS;
   }
   for (Py_ssize_t i = 0; i < count; i++)
-    Py_XDECREF(items[i].object);
+    if (items[i].in_use)
+      handle_done(items[i].object);
+    else
+      Py_XDECREF(items[i].object);
 }
 
-int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object) {
-  owned item = {index, box, object};
+static int add(owners *self, owned item) {
   Py_ssize_t room = self->heap != NULL ? self->room : OWNERS_INLINE;
   if (self->count == room) {
     owned *heap = PyMem_Realloc(self->heap, 2 * (size_t)room * sizeof *heap);
@@ -37,6 +39,21 @@ int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object) {
   return 0;
 }
 
+int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object) {
+  return add(self, (owned){index, box, object, false});
+}
+
+int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *address) {
+  void *box = self->for_call ? handle_use(face) : handle_hold(face);
+  if (box == NULL)
+    return -1;
+  *address = ((handle *)face)->raw;
+  if (self->for_call)
+    return add(self, (owned){index, NULL, face, true});
+  Py_INCREF(face);
+  return add(self, (owned){index, box, face, false});
+}
+
 void owners_release(owners *self) {
   if (self->count == 0)
     return;
@@ -45,7 +62,7 @@ void owners_release(owners *self) {
   taken.heap = self->heap;
   if (taken.heap == NULL)
     memcpy(taken.inside, self->inside, (size_t)self->count * sizeof *self->inside);
-  owners_init(self);
+  owners_init(self, self->for_call);
   give_back(owners_items(&taken), taken.count);
   PyMem_Free(taken.heap);
 }

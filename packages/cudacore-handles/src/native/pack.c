@@ -227,6 +227,11 @@ static int pack_content(const destination *to, PyObject *value, const type_entry
 }
 
 static int pack_registered(const destination *to, PyObject *value) {
+  if ((PyObject *)Py_TYPE(value) == to->st->faces.buffer)
+    return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
+  const type_entry *known = types_find(to->st, Py_TYPE(value));
+  if (known->type && known->kind == KIND_EXCHANGE)
+    return pack_exchanged(to, value, known->tensor_from_object);
   type_entry how;
   if (look_up(to->st, value, &how) < 0)
     return -1;
@@ -387,7 +392,7 @@ PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     return NULL;
   unsigned char *out = (unsigned char *)PyBytes_AsString(block);
   owners keep;
-  owners_init(&keep);
+  owners_init(&keep, false);
   int status = pack_values(PyModule_GetState(module), &params, (values){NULL, arguments[1], PyTuple_Size(arguments[1])},
                            out, &keep, (int)device);
   PyObject *type, *value, *traceback;

@@ -45,5 +45,6 @@ int check_takes_address(const destination *to, PyObject *value);
 int pack_null(const destination *to);
 int pack_buffer(const destination *to, PyObject *value);
 int pack_array(const destination *to, PyObject *value, const type_entry *how);
+int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object read);
 
 #endif

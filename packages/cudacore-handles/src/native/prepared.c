@@ -30,7 +30,7 @@ static kept *kept_new(void) {
     return NULL;
   }
   self->references = 1;
-  owners_init(&self->owners);
+  owners_init(&self->owners, false);
   return self;
 }
 
@@ -217,7 +217,7 @@ static int prepared_set_item(PyObject *object, PyObject *key, PyObject *value) {
   if (!block)
     return -1;
   owners added;
-  owners_init(&added);
+  owners_init(&added, false);
   kept *replaced = NULL;
   int status = pack_parameter(self->st, &self->params, index, value, block, &added, self->device);
   if (status == 0) {

@@ -106,14 +106,15 @@ static void owner_discard(owner *self) {
   discard(self);
 }
 
-/* Whether Python code must not be run any more: sys itself is emptied towards the end. */
-static bool is_finalizing(void) {
+/* sys itself is emptied towards the end. */
+bool is_finalizing(void) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
   PyObject *function = PySys_GetObject("is_finalizing"); /* borrowed */
   PyObject *answer = function != NULL ? PyObject_CallNoArgs(function) : NULL;
   bool finalizing = answer != Py_False;
-  if (answer == NULL)
-    PyErr_Clear();
   Py_XDECREF(answer);
+  PyErr_Restore(type, value, traceback);
   return finalizing;
 }
 

@@ -2,15 +2,11 @@
 /* The hot half of Stream: creating, waiting, recording; and what makes contexts current. */
 #include "native.h"
 
-cch_stream *stream_accept(const state *st, PyObject *argument) {
-  if (PyType_IsSubtype(Py_TYPE(argument), st->stream_type))
-    return handle_hold(argument);
-  PyObject *stream = PyObject_CallFunctionObjArgs(st->faces.accept_stream, argument, NULL);
-  if (stream == NULL)
-    return NULL;
-  cch_stream *box = handle_hold(stream);
-  Py_DECREF(stream);
-  return box;
+PyObject *stream_accept(const state *st, PyObject *argument) {
+  if (!PyType_IsSubtype(Py_TYPE(argument), st->stream_type))
+    return PyObject_CallFunctionObjArgs(st->faces.accept_stream, argument, NULL);
+  Py_INCREF(argument);
+  return argument;
 }
 
 const char create_stream_doc[] = "create_stream(cls, context, flags, priority, /)\n--\n\n"
@@ -25,15 +21,15 @@ PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t
   long priority = PyLong_AsLong(arguments[3]);
   if (PyErr_Occurred())
     return NULL;
-  cch_context *context = handle_hold(arguments[1]);
+  cch_context *context = handle_use(arguments[1]);
   if (context == NULL)
     return NULL;
   cch_stream *stream = NULL;
   int status;
   Py_BEGIN_ALLOW_THREADS;
   status = cch_stream_create(&stream, context, (unsigned)flags, (int)priority);
-  cch_context_unref(context);
   Py_END_ALLOW_THREADS;
+  handle_done(arguments[1]);
   if (status != 0)
     return raise_status(st, status);
   return handle_make(st, (PyTypeObject *)arguments[0], stream);
@@ -42,11 +38,11 @@ PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t
 const char set_current_doc[] = "set_current(context, /)\n--\n\nMake a context current (cuCtxSetCurrent).";
 
 PyObject *set_current(PyObject *module, PyObject *face) {
-  cch_context *context = handle_hold(face);
+  cch_context *context = handle_use(face);
   if (context == NULL)
     return NULL;
   int status = cch_context_set_current(context); /* of this thread alone: it waits for nothing */
-  cch_context_unref(context);
+  handle_done(face);
   if (status != 0)
     return raise_status(PyModule_GetState(module), status);
   Py_RETURN_NONE;
@@ -65,14 +61,14 @@ PyObject *current_device(PyObject *module, PyObject *nothing) {
 
 static PyObject *synchronize(PyObject *self, PyObject *nothing) {
   (void)nothing;
-  cch_stream *stream = handle_hold(self);
+  cch_stream *stream = handle_use(self);
   if (stream == NULL)
     return NULL;
   int status;
   Py_BEGIN_ALLOW_THREADS;
   status = cch_stream_synchronize(stream);
-  cch_stream_unref(stream);
   Py_END_ALLOW_THREADS;
+  handle_done(self);
   if (status != 0)
     return raise_status(((handle *)self)->st, status);
   owners_drain(((handle *)self)->st);
@@ -84,12 +80,11 @@ static PyObject *record(PyObject *self, PyObject *const *arguments, Py_ssize_t c
   PyObject *given[] = {Py_None, Py_None};
   if (sort_arguments("record", names, 2, 2, arguments, count, keywords, given) < 0)
     return NULL;
-  cch_stream *stream = handle_hold(self);
+  cch_stream *stream = handle_use(self);
   if (stream == NULL)
     return NULL;
   const state *st = ((handle *)self)->st;
   PyObject *face = NULL;
-  cch_event *event = NULL;
   if (given[0] == Py_None) {
     face = PyObject_CallFunctionObjArgs(st->faces.new_event, self, given[1], NULL);
   } else if (given[1] != Py_None) {
@@ -100,20 +95,19 @@ static PyObject *record(PyObject *self, PyObject *const *arguments, Py_ssize_t c
     Py_INCREF(given[0]);
     face = given[0];
   }
-  if (face != NULL)
-    event = handle_hold(face);
-  int status = 0;
-  Py_BEGIN_ALLOW_THREADS;
-  if (event != NULL)
+  cch_event *event = face != NULL ? handle_use(face) : NULL;
+  int status = -1;
+  if (event != NULL) {
+    Py_BEGIN_ALLOW_THREADS;
     status = cch_event_record(event, stream);
-  cch_event_unref(event);
-  cch_stream_unref(stream);
-  Py_END_ALLOW_THREADS;
-  if (event == NULL || status != 0) {
-    Py_XDECREF(face);
-    return event == NULL ? NULL : raise_status(st, status);
+    Py_END_ALLOW_THREADS;
+    handle_done(face);
   }
-  return face;
+  handle_done(self);
+  if (status == 0)
+    return face;
+  Py_XDECREF(face);
+  return event == NULL ? NULL : raise_status(st, status);
 }
 
 static PyObject *wait(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
@@ -125,24 +119,24 @@ static PyObject *wait(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
     PyErr_SetString(PyExc_TypeError, "wait() needs event_or_stream: an Event, or a Stream");
     return NULL;
   }
-  cch_stream *stream = handle_hold(self);
+  cch_stream *stream = handle_use(self);
   if (stream == NULL)
     return NULL;
   const state *st = ((handle *)self)->st;
   bool is_event = PyType_IsSubtype(Py_TYPE(other), st->event_type) != 0;
-  cch_event *event = is_event ? handle_hold(other) : NULL;
-  cch_stream *ahead = is_event ? NULL : stream_accept(st, other);
-  int status = 0;
-  Py_BEGIN_ALLOW_THREADS;
-  if (event != NULL)
-    status = cch_stream_wait_event(stream, event);
-  else if (ahead != NULL)
-    status = cch_stream_wait_stream(stream, ahead);
-  cch_event_unref(event);
-  cch_stream_unref(ahead);
-  cch_stream_unref(stream);
-  Py_END_ALLOW_THREADS;
-  if (event == NULL && ahead == NULL)
+  PyObject *face = is_event ? other : stream_accept(st, other);
+  void *ahead = face != NULL ? handle_use(face) : NULL;
+  int status = -1;
+  if (ahead != NULL) {
+    Py_BEGIN_ALLOW_THREADS;
+    status = is_event ? cch_stream_wait_event(stream, ahead) : cch_stream_wait_stream(stream, ahead);
+    Py_END_ALLOW_THREADS;
+    handle_done(face);
+  }
+  handle_done(self);
+  if (!is_event)
+    Py_XDECREF(face);
+  if (ahead == NULL)
     return NULL;
   if (status != 0)
     return raise_status(st, status);

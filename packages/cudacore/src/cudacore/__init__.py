@@ -7,10 +7,11 @@ for a name that ``cuda.core`` has and this release does not have yet is an error
 
 from __future__ import annotations
 
-import cudacore_compile
+import importlib
+from typing import TYPE_CHECKING
+
 import cudacore_handles
-from cudacore import _later, typing
-from cudacore_compile import NVRTCError, Program, ProgramOptions
+from cudacore import _later
 from cudacore_handles import (
     LEGACY_DEFAULT_STREAM,
     PER_THREAD_DEFAULT_STREAM,
@@ -33,6 +34,12 @@ from cudacore_handles import (
     UnsupportedCodeError,
     launch,
 )
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from cudacore import typing
+    from cudacore_compile import NVRTCError, Program, ProgramOptions
 
 __all__ = [
     "LEGACY_DEFAULT_STREAM",
@@ -64,23 +71,38 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def _check_siblings() -> None:
-    """Refuse to run on siblings of another minor version: they are released, and tested, together."""
+# What is imported when it is asked for: a program that runs what is compiled needs nothing of the compilers.
+_COMPILING = frozenset({"NVRTCError", "Program", "ProgramOptions"})
+
+
+def _check_sibling(sibling: ModuleType) -> None:
+    """Refuse to run on a sibling of another minor version: they are released, and tested, together."""
     series = __version__.rpartition(".")[0]
-    for sibling in (cudacore_handles, cudacore_compile):
-        if sibling.__version__.rpartition(".")[0] != series:
-            name = sibling.__name__.replace("_", "-")
-            raise ImportError(
-                f"cudacore {__version__} needs {name} {series}.*, but {sibling.__version__} is installed; "
-                f'run: python -m pip install "{name}=={series}.*"',
-                name=sibling.__name__,
-                path=sibling.__file__,
-            )
+    if sibling.__version__.rpartition(".")[0] != series:
+        name = sibling.__name__.replace("_", "-")
+        raise ImportError(
+            f"cudacore {__version__} needs {name} {series}.*, but {sibling.__version__} is installed; "
+            f'run: python -m pip install "{name}=={series}.*"',
+            name=sibling.__name__,
+            path=sibling.__file__,
+        )
 
 
-_check_siblings()
+_check_sibling(cudacore_handles)
 _later.install_finder()
 
 
 def __getattr__(name: str) -> object:
+    if name == "typing":
+        return importlib.import_module("cudacore.typing")
+    if name in _COMPILING:
+        import cudacore_compile
+
+        _check_sibling(cudacore_compile)
+        globals()[name] = value = getattr(cudacore_compile, name)
+        return value
     raise AttributeError(_later.message(__name__, name), name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
