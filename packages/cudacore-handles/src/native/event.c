@@ -62,16 +62,12 @@ static PyObject *is_done(PyObject *self, void *closure) {
 static PyObject *subtract(PyObject *left, PyObject *right) {
   /* Either side may be the event: Python asks both. */
   const state *st = NULL;
-  PyObject *const sides[] = {left, right};
-  for (int i = 0; i < 2 && st == NULL; i++) {
-    PyTypeObject *type = Py_TYPE(sides[i]); /* may be a subclass with a __sub__ of its own, which calls this one */
-    while (type != NULL && (void *)PyType_GetSlot(type, Py_nb_subtract) != (void *)subtract)
-      type = PyType_GetSlot(type, Py_tp_base);
-    if (type != NULL)
-      st = ((handle *)sides[i])->st;
-  }
-  if (st == NULL || !PyType_IsSubtype(Py_TYPE(left), st->event_type) ||
-      !PyType_IsSubtype(Py_TYPE(right), st->event_type))
+  PyTypeObject *type = Py_TYPE(left); /* may be a subclass with a __sub__ of its own, which calls this one */
+  while (type != NULL && (void *)PyType_GetSlot(type, Py_nb_subtract) != (void *)subtract)
+    type = PyType_GetSlot(type, Py_tp_base);
+  if (type != NULL)
+    st = ((handle *)left)->st;
+  if (st == NULL || (Py_TYPE(left) != Py_TYPE(right) && !PyType_IsSubtype(Py_TYPE(right), st->event_type)))
     Py_RETURN_NOTIMPLEMENTED;
   cch_event *end = handle_use(left);
   if (end == NULL)
