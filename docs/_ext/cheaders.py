@@ -18,9 +18,14 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
+logger = logging.getLogger(__name__)
+
+SHOWN = re.compile(r"^\.\. c-header:: (\S+)", re.MULTILINE)
 TOKEN = re.compile(
     r"""
       (?P<doc>      /\*\* .*? \*/ )
@@ -197,8 +202,18 @@ class CHeader(SphinxDirective):
         return container.children
 
 
+def check_that_all_are_shown(app: Sphinx, env: BuildEnvironment) -> None:
+    """Warn of headers that declare something and that no document shows."""
+    documents = [env.doc2path(name) for name in env.found_docs]
+    shown = {name for path in documents for name in SHOWN.findall(Path(path).read_text(encoding="utf-8"))}
+    for path in sorted(Path(env.srcdir, app.config.cheaders_folder).glob("*.h")):
+        if path.name not in shown and parse(path.read_text(encoding="utf-8")).entities:
+            logger.warning("no document shows the header %s", path.name)
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Register the directive and its setting."""
     app.add_config_value("cheaders_folder", "", "env", str)
     app.add_directive("c-header", CHeader)
+    app.connect("env-check-consistency", check_that_all_are_shown)
     return {"version": "1", "parallel_read_safe": True}

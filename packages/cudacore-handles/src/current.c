@@ -13,9 +13,22 @@ int cch__current_enter(cch__current *current, const cch_context *context) {
   return status;
 }
 
+/*
+ * The way back can fail, as all does after an error that stays, and then has nobody to return it to. What failed before
+ * it is still to be looked at.
+ */
+static void report_way_back(CUresult result, const char *name) {
+  if (result == CUDA_SUCCESS)
+    return;
+  cch__errors saved;
+  cch__owner_enter(&saved);
+  cch__report(cch__fail_driver((int)result, name));
+  cch__owner_leave(&saved);
+}
+
 void cch__current_leave(const cch__current *current) {
   if (current->switched)
-    cch__report(CCH__CALL(cuCtxSetCurrent, (current->saved)));
+    report_way_back(cch__driver.cuCtxSetCurrent(current->saved), "cuCtxSetCurrent");
 }
 
 CUstreamCaptureMode cch__relaxed_enter(void) {
@@ -28,7 +41,7 @@ CUstreamCaptureMode cch__relaxed_enter(void) {
 
 void cch__relaxed_leave(CUstreamCaptureMode saved) {
   if (saved != CU_STREAM_CAPTURE_MODE_RELAXED)
-    cch__report(CCH__CALL(cuThreadExchangeStreamCaptureMode, (&saved)));
+    report_way_back(cch__driver.cuThreadExchangeStreamCaptureMode(&saved), "cuThreadExchangeStreamCaptureMode");
 }
 
 uint64_t cch__thread(void) {

@@ -23,7 +23,10 @@ int cch__fail_missing(const char *operation);
 void cch__destructor_enter(void);
 void cch__destructor_leave(void);
 
-/* Around a foreign owner's callback, which is ordinary code again: what fails in it, it can ask for itself. */
+/*
+ * Around a foreign owner's callback, which is ordinary code again: what fails in it, it can ask for itself. What fails
+ * in between leaves the record around it as it was.
+ */
 typedef struct cch__errors {
   cch_error_record last;
   unsigned destructors;

@@ -24,6 +24,8 @@ void cch__registry_remove(void *box);
  * to make. Whoever asks next then waits for cch__registry_made(), which ends the claim, or cch__registry_remove(),
  * which gives it up; as all do while a box of that value is being destroyed, so that there never are two. The value
  * lies in the box's own memory. Fails with CUDA_ERROR_NOT_PERMITTED where the dying box cannot be destroyed now.
+ * Who has a claim gives back no reference and polls nothing until it has ended: a release function may ask for the
+ * value.
  */
 enum { CCH__VALUE_SIZE = 72 };
 int cch__registry_claim(void **out, void *box, const void *value, size_t size, const char *operation);

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import cudacore_handles as ch
+from cudacore_handles._handle import hold
 
 Pinned = Callable[[int], ch.Buffer]
 
@@ -112,6 +113,22 @@ def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
         with pytest.raises(ValueError, match="Buffer has been closed; make a new one"):
             use()
     other.fill(1, stream=stream)
+
+
+def test_view_of_a_buffer_that_another_thread_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view would keep the memory and be empty: the size would be read after the close."""
+    buffer = ch.LegacyPinnedMemoryResource().allocate(64)
+
+    def hold_and_close(face: ch.Buffer) -> Any:
+        box = hold(face)
+        buffer.close()
+        return box
+
+    monkeypatch.setattr("cudacore_handles._buffer.hold", hold_and_close)
+    view = buffer.__buffer__()
+    assert buffer.is_closed
+    view[:] = bytes(range(64))
+    assert bytes(view) == bytes(range(64))
 
 
 def test_context_manager(device: ch.Device, stream: ch.Stream) -> None:

@@ -99,7 +99,8 @@ typedef enum cch_kind {
 /**
  * Releases what a foreign owner keeps alive. Called once, when the box that it was given to dies, at a point
  * where CUDA calls are allowed and no lock of this library is held; never after cch_process_exiting(). References
- * that it gives back are destroyed soon after it returns.
+ * that it gives back are destroyed soon after it returns; and return it must, since what else dies waits for it: it can
+ * neither jump out nor end the thread.
  */
 typedef void (*cch_release_fn)(void *owner);
 

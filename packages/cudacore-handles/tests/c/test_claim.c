@@ -145,6 +145,54 @@ static void release_function_opens_what_dies_with_it(void) {
   cch_bundle_unref(bundle);
 }
 
+/* A foreign object of a bundle's, which asks for an import where it is released. */
+static void open_and_let_go(void *value) {
+  import *again;
+  OK(open_import(&again, *(const int *)value, false));
+  cch_unref(again);
+}
+
+static void let_go_anywhere(int index, void *argument) {
+  static int values[VALUES] = {0, 1, 2};
+  (void)argument;
+  for (int i = 0; i < ROUNDS; i++) {
+    int which = (index + i) % VALUES;
+    import *mine;
+    cch_bundle *bundle;
+    OK(open_import(&mine, which, false));
+    OK(cch_bundle_create(&bundle, 0));
+    OK(cch_bundle_add(bundle, mine));
+    OK(cch_bundle_add_object(bundle, &values[(which + i) % VALUES], open_and_let_go));
+    cch_unref(mine);
+    switch (i % 4) {
+    case 0:
+      cch_unref(bundle);
+      break;
+    case 1:
+      cch_unref_deferred(bundle);
+      break;
+    case 2:
+      cch_callback_enter();
+      cch_unref(bundle);
+      cch_callback_leave();
+      break;
+    default:
+      fake_forbid(1);
+      cch_unref(bundle);
+      fake_forbid(0);
+    }
+  }
+}
+
+/* Threads that open, drop, queue and are refused imports, also in release functions, wait for each other for ever. */
+static void threads_let_go_anywhere(void) {
+  OK(cch_driver_init());
+  check_threads(THREADS, let_go_anywhere, NULL);
+  while (cch_reclaim_drain() > 0)
+    ;
+  CHECK_EQ(cch_reclaim_pending(), 0);
+}
+
 /* In a forked child, where a lock is that a thread of the parent held. */
 static void drop_while_locked(import *first, import *second) {
   alarm(10);
@@ -257,6 +305,7 @@ int main(void) {
   RUN(threads_open_what_others_drop);
   RUN(queued_import_cannot_be_opened_in_a_host_function);
   RUN(release_function_opens_what_dies_with_it);
+  RUN(threads_let_go_anywhere);
   RUN(forked_child_queues_nothing);
   RUN(tombstones_are_touched_safely);
   return 0;

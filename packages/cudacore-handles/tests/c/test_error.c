@@ -203,6 +203,52 @@ static void record_honours_its_size(void) {
   CHECK_EQ(record.now.size, 0);
 }
 
+static size_t unnoticed, failed_frees;
+static void count(const cch_error *error) {
+  if (strcmp(error->operation, "cuMemFree") == 0) {
+    failed_frees++;
+    return;
+  }
+  unnoticed++;
+  CHECK(strcmp(error->operation, "cuCtxSetCurrent") == 0 ||
+        strcmp(error->operation, "cuThreadExchangeStreamCaptureMode") == 0);
+}
+
+/* After an error that stays, the way back fails too, and is blamed for what failed before it. */
+static void way_back_is_not_what_failed(void) {
+  cch_context *context, *other;
+  cch_pool *pool;
+  uint64_t value;
+  OK(cch_context_primary(&context, 0));
+  OK(cch_context_primary(&other, 1));
+  OK(cch_context_set_current(other));
+  OK(cch_pool_current(&pool, 0));
+  cch_error_set_report(count);
+  fake_fail("cuCtxSynchronize", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+  fake_fail("cuCtxSetCurrent", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
+  FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cch_context_synchronize(context));
+  CHECK_STR(check_error()->operation, "cuCtxSynchronize");
+  fake_fail("cuMemPoolGetAttribute", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+  fake_fail("cuThreadExchangeStreamCaptureMode", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
+  FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cch_pool_attribute(&value, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
+  CHECK_STR(check_error()->operation, "cuMemPoolGetAttribute");
+  CHECK_EQ(unnoticed, 2); /* nor is it lost */
+  cch_deviceptr *ptr;
+  OK(cch_deviceptr_alloc(&ptr, context, 64));
+  CUdeviceptr raw = cch_deviceptr_raw(ptr);
+  fake_fail("cuMemFree", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+  fake_fail("cuCtxSetCurrent", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
+  cch_deviceptr_unref(ptr);
+  CHECK_EQ(failed_frees, 1); /* nor is it what a destructor is blamed for */
+  CHECK_EQ(driver.cuMemFree(raw), 0);
+  cch_error_set_report(NULL);
+  fake_reset();
+  OK(cch_context_set_current(NULL));
+  cch_pool_unref(pool);
+  cch_context_unref(other);
+  cch_context_unref(context);
+}
+
 int main(void) {
   check_open();
   RUN(own_codes_have_names);
@@ -214,5 +260,6 @@ int main(void) {
   RUN(owners_have_a_record_of_their_own);
   RUN(long_texts_are_cut);
   RUN(record_honours_its_size);
+  RUN(way_back_is_not_what_failed);
   return 0;
 }
