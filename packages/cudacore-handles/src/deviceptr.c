@@ -325,11 +325,17 @@ static int free_async(const cch_deviceptr *ptr, CUstream stream) {
     return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
   if (cch__driver.cuMemFreeAsync == NULL)
     return cch__fail_missing("cuMemFreeAsync");
-  int result = (int)cch__driver.cuMemFreeAsync(ptr->ptr, stream);
-  if (result == CUDA_ERROR_INVALID_VALUE && ptr->capture != 0)
-    return 0; /* the graph never ran, or freed it: there is nothing */
-  if (result == CUDA_ERROR_INVALID_VALUE && is_capturing(stream))
-    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  int result = 0;
+  for (int i = 0; i < 2; i++) {
+    result = (int)cch__driver.cuMemFreeAsync(ptr->ptr, stream);
+    if (result != CUDA_ERROR_INVALID_VALUE)
+      return cch__checked(result, "cuMemFreeAsync");
+    if (is_capturing(stream))
+      return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    if (ptr->capture != 0)
+      return 0; /* the graph never ran, or freed it: there is nothing */
+    /* Another thread may have ended the capture that was in the way just before the question. */
+  }
   return cch__checked(result, "cuMemFreeAsync");
 }
 

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 static cch_context *context;
@@ -254,6 +255,29 @@ static void free_waits_for_the_end_of_a_capture(void) {
   close();
 }
 
+static void *unref_it(void *box) {
+  cch_unref(box);
+  return NULL;
+}
+
+/* A capture that ends between the refusal of a free and the question why it was refused: the memory is lost. */
+static void capture_ends_in_the_middle_of_a_free(void) {
+  pthread_t thread;
+  open();
+  cch_deviceptr *ptr = buffer(stream);
+  begin(stream);
+  fake_hold("cuStreamIsCapturing");
+  CHECK_EQ(pthread_create(&thread, NULL, unref_it, ptr), 0);
+  while (fake_held("cuStreamIsCapturing") == 0)
+    sched_yield();
+  end(stream);
+  fake_let_go("cuStreamIsCapturing");
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  cch_reclaim_drain();
+  CHECK_EQ(fake_live(FAKE_MEMORY), 0);
+  close();
+}
+
 static void no_news(const cch_error *error) { check_fail(__FILE__, __LINE__, "%s is reported", error->operation); }
 
 /* Memory of a capture is not freed where it was allocated, or freed into the next. */
@@ -459,6 +483,7 @@ int main(void) {
   RUN(drops_break_no_capture);
   RUN(drops_break_no_capture_of_another_thread);
   RUN(free_waits_for_the_end_of_a_capture);
+  RUN(capture_ends_in_the_middle_of_a_free);
   RUN(memory_of_a_capture_is_freed_in_it);
   RUN(legacy_stream_waits_for_captures);
   RUN(refused_boxes_cost_little);
