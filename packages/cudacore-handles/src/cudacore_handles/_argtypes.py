@@ -48,11 +48,6 @@ _ARRAYS: dict[str, _Code] = {
     "numba.cuda.cudadrv.devicearray.DeviceNDArrayBase": (("device_ctypes_pointer", "value"), None),
 }
 
-# DLDeviceType of dlpack.h.
-_DLPACK_CPU = 1
-_DLPACK_CUDA = 2
-_DLPACK_CUDA_HOST = 3
-_DLPACK_CUDA_MANAGED = 13
 
 _ANY_DEVICE = -1
 
@@ -201,12 +196,12 @@ def _read_array(value: Any, size: int) -> bytes | tuple[int, int, object]:
     if not hasattr(value, "__dlpack__"):
         return _host_data(value, size)
     device_type, device = (int(number) for number in value.__dlpack_device__())
-    if device_type == _DLPACK_CPU:
+    if device_type == _native.DL_CPU:
         return _host_data(value, size)
-    if device_type not in (_DLPACK_CUDA, _DLPACK_CUDA_HOST, _DLPACK_CUDA_MANAGED):
+    if device_type not in (_native.DL_CUDA, _native.DL_CUDA_HOST, _native.DL_CUDA_MANAGED):
         raise TypeError(f"{_name(value)} is on a device that is not CUDA's (DLPack type {device_type}); {_ON_DEVICE}")
     address, capsule = _dlpack_address(value, device_type)
-    return address, device if device_type == _DLPACK_CUDA else _ANY_DEVICE, capsule
+    return address, device if device_type == _native.DL_CUDA else _ANY_DEVICE, capsule
 
 
 def _check_device(value: object, address: int, device: int) -> None:
@@ -235,7 +230,7 @@ def _dlpack_address(value: Any, device_type: int) -> tuple[int, object]:
     The capsule is not consumed: dropping it runs its deleter. Nothing is synchronized (stream -1): the order of the
     array's work and the launch is the caller's.
     """
-    stream = None if device_type == _DLPACK_CUDA_HOST else -1
+    stream = None if device_type == _native.DL_CUDA_HOST else -1
     try:
         capsule = value.__dlpack__(stream=stream, max_version=(1, 0))
     except TypeError:  # a producer from before DLPack 1.0
