@@ -9,16 +9,20 @@
 
 #include <stdatomic.h>
 
-int device_to_check(int device) {
+int device_to_check(const state *st, int *device) {
   static atomic_int known; /* the number of devices, which stays what it is */
   int count = atomic_load_explicit(&known, memory_order_relaxed);
   if (count == 0 && cch_device_count(&count) == 0)
     atomic_store_explicit(&known, count, memory_order_relaxed);
-  if (count <= 1)
-    return -1;
-  if (device < 0 && cch_current_device(&device) != 0) /* a default stream is the current context's */
-    return -1;                                        /* the launch will fail, and say why */
-  return device;
+  if (count <= 1) {
+    *device = -1;
+    return 0;
+  }
+  int status = *device < 0 ? cch_current_device(device) : 0; /* a default stream is the current context's */
+  if (status == 0)
+    return 0;
+  raise_status(st, status);
+  return -1;
 }
 
 int check_takes_address(const destination *to, PyObject *value) {

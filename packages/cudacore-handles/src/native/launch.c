@@ -40,7 +40,7 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
     block = PyMem_Malloc((size_t)params.total);
   if (block == NULL) {
     PyErr_NoMemory();
-  } else if (pack_values(st, &params, given, block, &keep, device_to_check(device)) == 0) {
+  } else if (device_to_check(st, &device) == 0 && pack_values(st, &params, given, block, &keep, device) == 0) {
     int status;
     Py_BEGIN_ALLOW_THREADS;
     status = cch_launch(stream, &configuration, box, block, (size_t)params.total);

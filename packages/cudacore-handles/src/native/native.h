@@ -388,8 +388,9 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
 
 /* ---- arrays.c ---- */
 
-/* The device of a launch as pack_values() takes it: -1 where there is only one, and nothing to check. */
-int device_to_check(int device);
+/* Makes of the device of a launch, or -1 for a default stream's, what pack_values() takes: -1 where there is only one
+   device, and nothing to check. -1 with an exception when a default stream's cannot be had. */
+int device_to_check(const state *st, int *device);
 
 /* ---- launch.c ---- */
 

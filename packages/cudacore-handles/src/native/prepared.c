@@ -71,7 +71,7 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   }
   self->st = st;
   self->target = t;
-  self->device = device_to_check(device_of_stream(t.stream));
+  self->device = device_of_stream(t.stream);
   self->layout_bytes = ((kernel *)given[2])->layout_bytes;
   Py_INCREF(self->layout_bytes);
   self->params = ((kernel *)given[2])->params;
@@ -81,7 +81,7 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   self->kernel = given[2];
   self->block = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)self->params.total);
   self->lock = self->block ? PyMemoryView_FromObject(self->block) : NULL;
-  self->kept = self->lock ? kept_new() : NULL;
+  self->kept = self->lock && device_to_check(st, &self->device) == 0 ? kept_new() : NULL;
   /* Nobody else has the new block: it may be written while Python code runs. */
   if (self->kept == NULL ||
       pack_values(st, &self->params, (values){NULL, args, PyTuple_Size(args)},
