@@ -322,6 +322,15 @@ def test_bfloat16() -> None:
         one(3.4e38, 2, BFLOAT)
 
 
+def test_half_for_a_bfloat16() -> None:
+    """A `half` scalar would be rounded to the format of the parameter, which has fewer digits."""
+    half = quantity(_native.FLOAT | 2 << 8, 1 + 2**-10)
+    with pytest.raises(TypeError, match="Quantity is a binary16, but the parameter is a bfloat16; pass it as a Python"):
+        one(half, 2, BFLOAT)
+    assert one(half, 2, FLOAT) == struct.pack("=e", 1 + 2**-10)
+    assert one(quantity(_native.FLOAT, 1.5), 2, BFLOAT) == struct.pack("=H", 0x3FC0)  # of no format of its own
+
+
 def test_complex_for_a_number_is_an_error() -> None:
     """A complex would fill a `double` with two floats."""
     for kind in (FLOAT, INT, UINT, ADDRESS_OR_INT, POINTER):

@@ -310,6 +310,11 @@ int pack_double(const destination *to, double number) {
 }
 
 int pack_float_like(const destination *to, PyObject *value, const type_entry *how) {
+  if (to->kind == PARAM_BFLOAT && how->itemsize == 2) /* the one size that is of two formats */
+    return raise_about(PyExc_TypeError,
+                       "%U is a binary16, but the parameter is a bfloat16; pass it as a Python float if it may be "
+                       "rounded",
+                       value, 0, 0);
   double number = PyFloat_AsDouble(value);
   if (number == -1.0 && PyErr_Occurred())
     return -1;
