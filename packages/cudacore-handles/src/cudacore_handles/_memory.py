@@ -16,7 +16,7 @@ from cudacore_handles._device import Device
 from cudacore_handles._errors import CUDAError, call_driver, check, closed
 from cudacore_handles._handle import address, adopt, hold
 from cudacore_handles._not_yet import NotYet
-from cudacore_handles._options import as_options
+from cudacore_handles._options import as_options, check_flags
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 
 if TYPE_CHECKING:
@@ -83,6 +83,9 @@ class DeviceMemoryResourceOptions:
 
     ipc_enabled: bool = False
     max_size: int = 0
+
+    def __post_init__(self) -> None:
+        check_flags(self)
 
 
 class Pool(_native.Handle):
