@@ -141,6 +141,8 @@ class Stream(_native.StreamHandle):
 
     def create_graph_builder(self) -> Any:
         """Create a graph builder that captures this stream. Needs the package ``cudacore-graph``."""
+        if self.is_closed:
+            raise closed(self)
         from cudacore_handles._device import graph_module
 
         return graph_module().GraphBuilder._init(stream=self)
