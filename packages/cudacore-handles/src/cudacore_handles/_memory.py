@@ -106,7 +106,7 @@ class DeviceMemoryResource(MemoryResource):
         memory for reuse, unless somebody set its release threshold already.
     """
 
-    _pool: Pool
+    _pool = Pool()  # closed: until there is one, and where a subclass makes none
 
     allocation_handle = NotYet()
     from_allocation_handle = NotYet()
