@@ -3,6 +3,8 @@
 #include "native.h"
 
 PyObject *stream_accept(const state *st, PyObject *argument) {
+  if (PyType_IsSubtype(Py_TYPE(argument), st->builder_type) && ((builder *)argument)->stream != NULL)
+    argument = ((builder *)argument)->stream;
   if (!PyType_IsSubtype(Py_TYPE(argument), st->stream_type))
     return PyObject_CallFunctionObjArgs(st->faces.accept_stream, argument, NULL);
   Py_INCREF(argument);
