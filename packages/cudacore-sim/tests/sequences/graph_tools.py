@@ -315,6 +315,12 @@ def conditional(
     return node, [params.of.conditional.graphs[i] or 0 for i in range(size)]
 
 
+def put(cu: Recorder, bits: int, address: int, value: int, count: int) -> None:
+    """Fill memory, and wait for it: streams that are not blocking would not."""
+    cu.prepare(f"cuMemsetD{bits}_v2", address, value, count)
+    cu.prepare("cuCtxSynchronize")
+
+
 # ---- what can be seen
 
 

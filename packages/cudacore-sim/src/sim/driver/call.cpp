@@ -59,7 +59,9 @@ bool is_quick(Entry entry) {
 
 bool is_allowed_in_callback(Entry entry) {
   switch (entry) {
+  case Entry::cuEventDestroy_v2:
   case Entry::cuEventQuery:
+  case Entry::cuStreamDestroy_v2:
   case Entry::cuStreamQuery:
   case Entry::cuStreamQuery_ptsz:
     return true;
@@ -144,6 +146,16 @@ const char *name_of(Kind kind) {
     return "function";
   case Kind::physical:
     return "physical memory";
+  case Kind::graph:
+    return "graph";
+  case Kind::graph_node:
+    return "graph node";
+  case Kind::graph_exec:
+    return "executable graph";
+  case Kind::condition:
+    return "conditional handle";
+  case Kind::user_object:
+    return "user object";
   default:
     return "object";
   }

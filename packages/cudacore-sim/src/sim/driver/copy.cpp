@@ -207,7 +207,7 @@ std::shared_ptr<std::vector<std::byte>> read_now(Checked &from, const Shape &sha
 /* Work has met memory that its owner has unmapped or protected. Takes the state's lock. */
 void fail_unusable(Context &context) {
   std::lock_guard<std::mutex> guard(state().mutex);
-  report("a copy or fill uses registered host memory that was unmapped or protected");
+  report("a copy or fill uses host memory that was unmapped or protected");
   context.fail(CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
@@ -273,17 +273,69 @@ CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint3
     return CUDA_ERROR_INVALID_VALUE; /* a device that has access may fill it */
   if (CUresult result = check(*context, to, shape, true, target))
     return result;
-  enqueue(stream, new_unit("fill", context, [context, target, shape, value, bytes] {
-            View into;
-            if (!into.open(*context, target, true))
-              return;
-            bool is_filled = for_each_row(shape, [&](uint64_t y, uint64_t z) {
-              return fill_row(into, row_address(target.side, y, z), shape.width, value, bytes);
-            });
-            if (!is_filled)
-              fail_unusable(*context);
-          }));
+  enqueue(stream, new_unit("fill", context, fill_work(context, to, shape, value, bytes)));
   return CUDA_SUCCESS;
+}
+
+namespace {
+
+/* A side as it is when the work is made; of host memory nothing is known before it is used. */
+Checked unchecked(const Side &side, const Shape &shape) {
+  bool known = state().memory.find(side.address) != nullptr || state().arena.contains(side.address);
+  return {side, extent(side, shape), known, false};
+}
+
+/* Memory may be that of an allocation node, which is not there yet. */
+CUresult check_node(const Context &context, const Side &side, const Shape &shape, bool write) {
+  State &s = state();
+  uint64_t bytes = extent(side, shape);
+  if (side.address == 0 || bytes == UINT64_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (s.memory.find(side.address) != nullptr)
+    return s.memory.accessible(context, side.address, bytes, write, Memory::Check::node) ? CUDA_SUCCESS
+                                                                                         : CUDA_ERROR_INVALID_VALUE;
+  return side.place == Place::device || s.arena.contains(side.address) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult check_copy_node(const Context &context, const Side &to, const Side &from, const Shape &shape) {
+  if (CUresult result = check_node(context, to, shape, true))
+    return result;
+  return check_node(context, from, shape, false);
+}
+
+std::function<void()> copy_work(const ContextPtr &context, const Side &to, const Side &from, const Shape &shape) {
+  return [context, target = unchecked(to, shape), source = unchecked(from, shape), shape] {
+    View into, out_of;
+    if (!into.open(*context, target, true) || !out_of.open(*context, source, false))
+      return;
+    bool is_copied = for_each_row(shape, [&](uint64_t y, uint64_t z) {
+      return copy_row(into, row_address(target.side, y, z), out_of, row_address(source.side, y, z), shape.width);
+    });
+    if (!is_copied)
+      fail_unusable(*context);
+  };
+}
+
+CUresult check_fill_node(const Context &context, const Side &to, const Shape &shape, unsigned bytes) {
+  if (to.address % bytes != 0 || (shape.height > 1 && to.pitch % bytes != 0))
+    return CUDA_ERROR_INVALID_VALUE;
+  return check_node(context, to, shape, true);
+}
+
+std::function<void()> fill_work(const ContextPtr &context, const Side &to, const Shape &shape, uint32_t value,
+                                unsigned bytes) {
+  return [context, target = unchecked(to, shape), shape, value, bytes] {
+    View into;
+    if (!into.open(*context, target, true))
+      return;
+    bool is_filled = for_each_row(shape, [&](uint64_t y, uint64_t z) {
+      return fill_row(into, row_address(target.side, y, z), shape.width, value, bytes);
+    });
+    if (!is_filled)
+      fail_unusable(*context);
+  };
 }
 
 } // namespace sim

@@ -70,19 +70,24 @@ CUresult box(CUstream handle, const CUDA_MEMCPY2D *p, Return when) {
 }
 
 /* CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER with the same fields. */
+template <class Parameters> CUresult sides_of(const Parameters &p, Side &to, Side &from, Shape &shape) {
+  shape = {p.WidthInBytes, p.Height, p.Depth};
+  if (CUresult result = side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcXInBytes, p.srcY, p.srcZ, p.srcPitch,
+                                p.srcHeight, shape, from))
+    return result;
+  return side_of(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstXInBytes, p.dstY, p.dstZ, p.dstPitch, p.dstHeight, shape,
+                 to);
+}
+
 template <class Parameters> CUresult box3(CUstream handle, const Parameters *p, Return when) {
   StreamPtr stream;
   Side to{}, from{};
+  Shape shape{};
   if (CUresult result = find_stream(handle, stream))
     return result;
   if (p == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  Shape shape{p->WidthInBytes, p->Height, p->Depth};
-  if (CUresult result = side_of(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, p->srcZ,
-                                p->srcPitch, p->srcHeight, shape, from))
-    return result;
-  if (CUresult result = side_of(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, p->dstZ,
-                                p->dstPitch, p->dstHeight, shape, to))
+  if (CUresult result = sides_of(*p, to, from, shape))
     return result;
   return copy(stream, to, from, shape, when);
 }
@@ -113,6 +118,10 @@ CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, 
 }
 
 } // namespace
+
+CUresult read_copy(const CUDA_MEMCPY3D &fields, Side &to, Side &from, Shape &shape) {
+  return sides_of(fields, to, from, shape);
+}
 
 namespace api {
 

@@ -14,15 +14,14 @@ CUresult find_event(CUevent handle, std::shared_ptr<Event> &out) {
   return context == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : usable(context);
 }
 
-/* The unit that stands for a record, to be submitted. */
+} // namespace
+
 UnitPtr record(Event &event, const ContextPtr &context) {
   event.recorded = new_unit("event record", context);
   if (std::shared_ptr<SharedEvent> shared = event.shared)
     event.recorded->finish = [shared, number = shared->submit()] { shared->complete(number); };
   return event.recorded;
 }
-
-} // namespace
 
 UnitPtr latest_record(Event &event) {
   SharedEvent *shared = event.shared.get();

@@ -138,7 +138,8 @@ void put_nothing(void *data, CUpointer_attribute attribute) {
 
 AllocationPtr live_at(CUdeviceptr address) {
   AllocationPtr allocation = state().memory.find(address);
-  return allocation != nullptr && allocation->freed ? nullptr : allocation;
+  bool is_gone = allocation != nullptr && allocation->freed && allocation->kind != Allocation::Kind::graph;
+  return is_gone ? nullptr : allocation;
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stream-ordered memory and its pools. */
 #include "../control/report.h"
+#include "graph.h"
 #include "ipc.h"
 
 #include <algorithm>
@@ -66,6 +67,12 @@ CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &po
           }));
   *out = base;
   return CUDA_SUCCESS;
+}
+
+void free_graph_memory_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
+  mark_freed(*allocation);
+  enqueue(stream, new_unit("free", stream->context.lock(), nullptr,
+                           [allocation] { free_graph_memory(allocation, "cuMemFreeAsync"); }));
 }
 
 /* What is freed is not reused before its pool is trimmed, as far as anybody can tell: its addresses are kept back. */
@@ -225,7 +232,8 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
     return CUDA_SUCCESS;
   AllocationPtr allocation = state().memory.find(dptr);
   bool can_be_freed = allocation != nullptr && allocation->base == dptr && !allocation->freed &&
-                      (allocation->kind == Allocation::Kind::pooled || allocation->kind == Allocation::Kind::device);
+                      (allocation->kind == Allocation::Kind::pooled || allocation->kind == Allocation::Kind::device ||
+                       allocation->kind == Allocation::Kind::graph);
   if (allocation != nullptr && allocation->kind == Allocation::Kind::managed)
     return CUDA_ERROR_NOT_SUPPORTED;
   if (!can_be_freed) {
@@ -233,7 +241,10 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
            ", which is not the start of an allocation that it frees: " + state().memory.explain(dptr));
     return CUDA_ERROR_INVALID_VALUE;
   }
-  free_in_order(allocation, stream);
+  if (allocation->kind == Allocation::Kind::graph)
+    free_graph_memory_in_order(allocation, stream);
+  else
+    free_in_order(allocation, stream);
   return CUDA_SUCCESS;
 }
 

@@ -22,8 +22,14 @@
 namespace sim {
 
 class Image;
+struct Capture;
+struct Condition;
+struct Graph;
+struct GraphExec;
+struct GraphNode;
 struct Placement;
 struct SharedEvent;
+struct UserObject;
 
 struct Stream {
   uint64_t handle = 0; /* 0: the legacy default stream, or a thread's */
@@ -106,6 +112,11 @@ struct Context : std::enable_shared_from_this<Context> {
 
 using ContextPtr = std::shared_ptr<Context>;
 
+/* What graphs have of a device's memory, as cuDeviceGetGraphMemAttribute tells it. */
+struct GraphMemoryUse {
+  uint64_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
+};
+
 struct Device {
   int ordinal = 0;
   int number = 0; /* among all, also those that CUDA_VISIBLE_DEVICES hides */
@@ -115,6 +126,7 @@ struct Device {
   bool primary_ending = false; /* the next one waits for it */
   unsigned primary_references = 0, primary_flags = 0;
   PoolPlace pools;
+  GraphMemoryUse graph_memory;
   CUresult error = CUDA_SUCCESS; /* of a kernel that failed; new contexts meet it, too */
   bool charge(uint64_t bytes);
   void discharge(uint64_t bytes) { used -= bytes; }
@@ -199,9 +211,15 @@ struct State {
   Handles<LoadedModule> modules{Kind::module};
   Handles<Function> functions{Kind::function};
   Handles<Physical> physicals{Kind::physical};
+  Handles<Graph> graphs{Kind::graph};
+  Handles<GraphNode> graph_nodes{Kind::graph_node};
+  Handles<GraphExec> graph_execs{Kind::graph_exec};
+  Handles<Condition> conditions{Kind::condition};
+  Handles<UserObject> user_objects{Kind::user_object};
   std::map<std::array<int, 3>, PoolPlace> pool_places; /* by kind of memory, kind of location and its number */
   std::map<uint64_t, uint64_t> reservations;           /* of addresses: base, size */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
+  unsigned next_graph_id = 1;
   LaunchRecord last_launch;
 };
 
@@ -230,6 +248,7 @@ CUresult synchronize(const StreamPtr &stream);             /* waits; the context
 CUresult synchronize(const ContextPtr &context);
 std::vector<UnitPtr> outstanding(Context &context); /* all of its work */
 UnitPtr latest_record(Event &event);                /* null: none, or it is done */
+UnitPtr record(Event &event, const ContextPtr &context); /* the unit that stands for a record, to be submitted */
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
                  std::function<void()> finish = nullptr);
 

@@ -76,7 +76,7 @@ def states(cu: Recorder) -> None:
         cu.see_words("before", address, 1)
         tools.run(cu, executable, stream)
         cu.see_words("after", address, 1)
-        cu.prepare("cuMemsetD32_v2", address, 0, 1)
+        tools.put(cu, 32, address, 0, 1)
 
 
 @sequence

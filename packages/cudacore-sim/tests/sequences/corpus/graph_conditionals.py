@@ -83,7 +83,7 @@ def defaults(cu: Recorder) -> None:
             _, bodies = tools.conditional(cu, graph, tools.condition(cu, graph, default), kind, size)
             for i, body in enumerate(bodies):
                 tools.memset(cu, body, out, i + 1, 1)
-            cu.prepare("cuMemsetD32_v2", out, 0, 1)
+            tools.put(cu, 32, out, 0, 1)
             cu.see("type, size, default", (kind, size, default))
             tools.run(cu, tools.instantiate(cu, graph), stream)
             cu.see_words("ran", out, 1)
@@ -101,7 +101,7 @@ def set_by_a_kernel(cu: Recorder) -> None:
     tools.memset(cu, bodies[1], out, 2, 1)
     executable = tools.instantiate(cu, graph)
     for value in (1, 0, 5, 0):
-        cu.prepare("cuMemsetD32_v2", words, value, 1)
+        tools.put(cu, 32, words, value, 1)
         tools.run(cu, executable, stream)
         cu.see_words("ran", out, 1)
 
@@ -119,8 +119,8 @@ def loops(cu: Recorder) -> None:
     )
     executable = tools.instantiate(cu, graph)
     for count in (5, 1, 30):
-        cu.prepare("cuMemsetD32_v2", counter, count, 1)
-        cu.prepare("cuMemsetD32_v2", out, 0, 1)
+        tools.put(cu, 32, counter, count, 1)
+        tools.put(cu, 32, out, 0, 1)
         tools.run(cu, executable, stream)
         cu.see_words("out", out, 1)
         cu.see_words("counter", counter, 1)
@@ -147,11 +147,11 @@ def value_stays(cu: Recorder) -> None:
     tools.kernel(cu, bodies[0], cu.function(KERNELS, "increase"), c_uint64(out), c_uint32(1))
     tools.kernel(cu, graph, cu.function(CONDITIONS, "set_from"), c_uint64(handle), c_uint64(words), after=(node,))
     executable = tools.instantiate(cu, graph)
-    cu.prepare("cuMemsetD32_v2", words, 0, 1)
+    tools.put(cu, 32, words, 0, 1)
     tools.run(cu, executable, stream)
-    cu.prepare("cuMemsetD32_v2", out, 0, 1)
+    tools.put(cu, 32, out, 0, 1)
     for value in (1, 1, 0, 0):
-        cu.prepare("cuMemsetD32_v2", words, value, 1)
+        tools.put(cu, 32, words, value, 1)
         tools.run(cu, executable, stream)
         cu.see_words("out", out, 1)
 
@@ -252,7 +252,7 @@ def nested(cu: Recorder) -> None:
     added = tools.kernel(cu, second, increase, c_uint64(out), c_uint32(1))
     tools.kernel(cu, second, down, c_uint64(two), c_uint64(inner), after=(added,))
     executable = cu.new("cuGraphInstantiateWithFlags", c_void_p, graph, 0)
-    cu.prepare("cuMemsetD32_v2", outer, 4, 1)
+    tools.put(cu, 32, outer, 4, 1)
     tools.run(cu, executable, stream)
     cu.see_words("out", out, 1)
 

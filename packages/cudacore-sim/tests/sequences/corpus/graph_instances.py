@@ -300,7 +300,7 @@ def memcpy_is_updated(cu: Recorder) -> None:
     """What may change of a memcpy node in an executable graph."""
     graph, stream, context = tools.graph(cu), cu.stream(NON_BLOCKING), tools.context(cu)
     address, other = cu.memory(4096, 0), cu.memory(4096, 0)
-    cu.prepare("cuMemsetD32_v2", address + 1024, 5, 64)
+    tools.put(cu, 32, address + 1024, 5, 64)
     pinned = int(cu.prepare("cuMemHostAlloc", c_void_p, 4096, 0))
     host = ctypes.addressof(tools.keep(ctypes.create_string_buffer(4096)))
     mapped = cu.prepare("cuMemCreate", c_uint64, 2 << 20, device_allocation(), 0)
@@ -458,7 +458,7 @@ def enabled(cu: Recorder) -> None:
         for node in (memset, kernel, copy):
             cu.call("cuGraphNodeSetEnabled", executable, node, int(node not in nodes))
             cu.read("cuGraphNodeGetEnabled", executable, node, c_uint)
-        cu.prepare("cuMemsetD32_v2", out, 100, 4)
+        tools.put(cu, 32, out, 100, 4)
         tools.run(cu, executable, stream)
         cu.see_words("words", out, 2)
     for name, node in others.items():

@@ -350,7 +350,7 @@ def memcpy_bad_parameters(cu: Recorder) -> None:
 def memcpy_is_set(cu: Recorder) -> None:
     """Parameters of a memcpy node are changed."""
     graph, address, stream = tools.graph(cu), cu.memory(64, 0), cu.stream(NON_BLOCKING)
-    cu.prepare("cuMemsetD8_v2", address + 32, 5, 32)
+    tools.put(cu, 8, address + 32, 5, 32)
     node = tools.copy(cu, graph, address, address + 32, 4)
     for params in (
         tools.copy_params(address + 4, address + 32, 8),

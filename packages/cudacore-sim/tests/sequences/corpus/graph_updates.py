@@ -43,14 +43,14 @@ def chain(*values: int) -> Build:
     return build
 
 
-def kernel(name: str = "store", value: int = 1, *, attribute: tuple[int, int] | None = None, **sizes: object) -> Build:
+def kernel(name: str = "store", value: int = 1, *, attribute: tuple[int, ...] | None = None, **sizes: object) -> Build:
     """Make one kernel node."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         arguments = () if name == "nothing" else (c_uint64(things.out), c_uint32(value))
         node = tools.kernel(cu, graph, getattr(things, name), *arguments, **sizes)
         if attribute is not None:
-            cu.prepare("cuGraphKernelNodeSetAttribute", node, attribute[0], (c_uint * 16)(attribute[1]))
+            cu.prepare("cuGraphKernelNodeSetAttribute", node, attribute[0], (c_uint * 16)(*attribute[1:]))
 
     return build
 
@@ -204,8 +204,7 @@ CASES: dict[str, tuple[Build, Build]] = {
     "kernel_cooperative": (kernel(), kernel(attribute=(2, 1))),
     "kernel_not_cooperative": (kernel(attribute=(2, 1)), kernel()),
     "kernel_priority": (kernel(), kernel(attribute=(8, -2 & 0xFFFFFFFF))),
-    "kernel_cluster": (kernel(grid=(2, 1, 1)), kernel(grid=(2, 1, 1), attribute=(4, 2))),
-    "kernel_programmatic": (kernel(), kernel(attribute=(6, 1))),
+    "kernel_cluster": (kernel(grid=(2, 1, 1)), kernel(grid=(2, 1, 1), attribute=(4, 2, 1, 1))),
     "kernel_to_memset": (kernel(), memset()),
     "memset_to_copy": (memset(), copy()),
     "empty_to_memset": (single("empty"), memset()),
