@@ -327,7 +327,9 @@ def put(cu: Recorder, bits: int, address: int, value: int, count: int) -> None:
 def nodes_of(cu: Recorder, where: int) -> list[int]:
     """Return the nodes of a graph in the driver's order."""
     count = c_size_t(int(cu.prepare("cuGraphGetNodes", where, None, c_size_t)))
-    nodes = (c_void_p * max(count.value, 1))()
+    if not count.value:  # an array of no items is refused
+        return []
+    nodes = (c_void_p * count.value)()
     cu.prepare("cuGraphGetNodes", where, nodes, count)
     return [node or 0 for node in nodes[: count.value]]
 
@@ -335,7 +337,9 @@ def nodes_of(cu: Recorder, where: int) -> list[int]:
 def edges_of(cu: Recorder, where: int) -> list[tuple[int, int, bytes]]:
     """Return the edges of a graph in the driver's order."""
     count = c_size_t(int(cu.prepare("cuGraphGetEdges_v2", where, None, None, None, c_size_t)))
-    size = max(count.value, 1)
+    size = count.value
+    if not size:
+        return []
     before, after, data = (c_void_p * size)(), (c_void_p * size)(), (Edge * size)()
     cu.prepare("cuGraphGetEdges_v2", where, before, after, data, count)
     return [(before[i] or 0, after[i] or 0, bytes(data[i])) for i in range(count.value)]

@@ -380,7 +380,6 @@ IMPLICIT: dict[str, Setup] = {
     "graph_launch": prepared("cuGraphLaunch", executable, None),
     "per_thread": prepared("cuMemsetD8Async", memory, 1, 16, 2),
     "blocking": prepared("cuMemsetD8Async", memory, 1, 16, blocking),
-    "destroy_blocking": plain("cuStreamDestroy_v2", "{blocking}"),
     "stream_flags": plain("cuStreamGetFlags", None, c_uint),
 }
 

@@ -295,7 +295,6 @@ def end_in_a_fork(cu: Recorder) -> None:
     tools.end(cu, two)
     tools.status(cu, one)
     tools.status(cu, two)
-    fork(cu, two, one)
     tools.end(cu, one)
 
 
@@ -761,7 +760,6 @@ def exchanged_modes(cu: Recorder) -> None:
         mode = c_int(value)
         cu.call("cuThreadExchangeStreamCaptureMode", mode)
         cu.see("after", mode.value)
-    cu.call("cuThreadExchangeStreamCaptureMode", None)
     mode = c_int(GLOBAL)
     cu.call("cuThreadExchangeStreamCaptureMode", mode)
     cu.see("before", mode.value)
@@ -921,7 +919,7 @@ def graphs_are_captured(cu: Recorder) -> None:
     cu.prepare("cuGraphMemsetNodeSetParams", node, tools.memset_params(address, 7, 1))
     tools.begin(cu, stream)
     cu.call("cuGraphLaunch", executable, stream)
-    fill(cu, stream, address + 4, 2)
+    cu.attempt("cuMemsetD32Async", address + 4, 2, 1, stream)
     graph = tools.see_capture(cu, stream)
     if graph:
         tools.see_graph(cu, tools.child_graph(cu, tools.nodes_of(cu, graph)[0]))

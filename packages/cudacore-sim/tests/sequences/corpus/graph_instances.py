@@ -28,7 +28,7 @@ def flags(cu: Recorder) -> None:
             cu.call("cuGraphExecDestroy", executable)
         params = tools.InstantiateParams(value, None, 99, 99)
         executable = cu.new("cuGraphInstantiateWithParams", c_void_p, graph, params)
-        cu.see("result", (params.result, params.node))
+        cu.see("result", (params.result, bool(params.node)))
         if executable:
             cu.read("cuGraphExecGetFlags", executable, c_uint64)
             cu.call("cuGraphExecDestroy", executable)

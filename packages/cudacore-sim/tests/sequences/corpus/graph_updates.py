@@ -23,10 +23,13 @@ class Things:
     def __init__(self, cu: Recorder) -> None:
         self.out = cu.memory(4096, 0)
         self.other = cu.memory(4096, 0)
-        self.library = cu.library(KERNELS)
-        self.store = cu.prepare("cuLibraryGetKernel", c_void_p, self.library, b"store")
-        self.increase = cu.prepare("cuLibraryGetKernel", c_void_p, self.library, b"increase")
-        self.nothing = cu.prepare("cuLibraryGetKernel", c_void_p, self.library, b"nothing")
+        library = cu.library(KERNELS)
+
+        def function(name: bytes) -> int:
+            kernel = cu.prepare("cuLibraryGetKernel", c_void_p, library, name)
+            return int(cu.prepare("cuKernelGetFunction", c_void_p, kernel))
+
+        self.store, self.increase, self.nothing = map(function, (b"store", b"increase", b"nothing"))
         self.event, self.event2 = cu.event(), cu.event()
         self.pinned = int(cu.prepare("cuMemHostAlloc", c_void_p, 4096, 0))
         self.host = ctypes.addressof(tools.keep(ctypes.create_string_buffer(4096)))

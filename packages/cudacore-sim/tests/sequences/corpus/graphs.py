@@ -52,34 +52,6 @@ def destroyed_twice(cu: Recorder) -> None:
 
 
 @sequence
-def used_after_destroy(cu: Recorder) -> None:
-    """A node of a graph that was destroyed."""
-    graph = tools.graph(cu)
-    node = tools.empty(cu, graph)
-    cu.call("cuGraphDestroy", graph)
-    cu.call("cuGraphNodeGetType", node, c_int)
-
-
-@sequence
-def node_destroyed_twice(cu: Recorder) -> None:
-    """A node that was destroyed."""
-    graph = tools.graph(cu)
-    node = tools.empty(cu, graph)
-    cu.call("cuGraphDestroyNode", node)
-    cu.call("cuGraphDestroyNode", node)
-
-
-@sequence
-def destroyed_node_used(cu: Recorder) -> None:
-    """A node that was destroyed is asked for its type, and given as a dependency."""
-    graph = tools.graph(cu)
-    node = tools.empty(cu, graph)
-    cu.call("cuGraphDestroyNode", node)
-    cu.call("cuGraphNodeGetType", node, c_int)
-    cu.call("cuGraphAddEmptyNode", c_void_p, graph, array(node), 1)
-
-
-@sequence
 def no_graph(cu: Recorder) -> None:
     """NULL where a graph or a node is wanted."""
     graph = tools.graph(cu)
@@ -391,24 +363,12 @@ def child_graphs(cu: Recorder) -> None:
     cu.call("cuGraphInstantiateWithFlags", c_void_p, inner, 0)
     cu.call("cuGraphChildGraphNodeGetGraph", one, c_void_p)
     cu.call("cuGraphChildGraphNodeGetGraph", node, None)
-    cu.call("cuGraphAddChildGraphNode", c_void_p, graph, None, 0, graph)
     cu.call("cuGraphAddChildGraphNode", c_void_p, graph, None, 0, None)
     cu.call("cuGraphAddChildGraphNode", c_void_p, graph, None, 0, inner)
     tools.see_graph(cu, graph)
     tools.run(cu, tools.instantiate(cu, graph), stream)
     cu.see_words("words", address, 2)
     cu.call("cuGraphClone", c_void_p, inner)
-
-
-@sequence
-def graph_in_itself(cu: Recorder) -> None:
-    """A graph is a child of itself as it was."""
-    graph = tools.graph(cu)
-    tools.empty(cu, graph)
-    node = cu.new("cuGraphAddChildGraphNode", c_void_p, graph, None, 0, graph)
-    if node:
-        tools.see_graph(cu, graph)
-        tools.see_graph(cu, tools.child_graph(cu, node))
 
 
 @sequence
