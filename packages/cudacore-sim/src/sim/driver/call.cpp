@@ -5,7 +5,7 @@
 
 #include "../control/journal.h"
 #include "../control/report.h"
-#include "state.h"
+#include "capture.h"
 
 #include <atomic>
 #include <bitset>
@@ -100,7 +100,9 @@ CUresult Call::refused() {
   lock.lock();
   if (const ContextPtr &now = current_context())
     context = handle_of<void *>(now->handle);
-  return state().initialised || entry == Entry::cuInit ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+  if (!state().initialised && entry != Entry::cuInit)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  return check_unsafe(entry);
 }
 
 CUresult Call::done(CUresult result) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemcpy* of bytes in a row, and of boxes. */
-#include "copy.h"
+#include "capture.h"
 
 #include <algorithm>
 
@@ -165,8 +165,14 @@ CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr s
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                            size_t ByteCount, CUstream hStream) {
-  CUresult result = good_peers(dstContext, srcContext);
-  return result != CUDA_SUCCESS ? result : api::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
+  StreamPtr stream;
+  if (CUresult result = good_peers(dstContext, srcContext))
+    return result;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (CUresult result = check_uncaptured_work(stream))
+    return result;
+  return api::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
 }
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) { return box(nullptr, pCopy, Return::when_synchronous); }

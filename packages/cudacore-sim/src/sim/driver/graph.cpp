@@ -190,8 +190,6 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
     return result;
   if (phGraphClone == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (graph->captures > 0)
-    return CUDA_ERROR_ILLEGAL_STATE;
   if (has_memory(*graph) || has_conditions(*graph))
     return CUDA_ERROR_NOT_SUPPORTED;
   if (CUresult result = clone_graph(*graph, nullptr, copy))

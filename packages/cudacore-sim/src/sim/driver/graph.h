@@ -94,8 +94,13 @@ struct ConditionalParams {
   std::vector<CUgraph> handles; /* of the bodies, for the caller */
 };
 
-using Params = std::variant<std::monostate, KernelParams, MemcpyParams, MemsetParams, HostParams, ChildParams,
-                            EventParams, AllocParams, FreeParams, ConditionalParams>;
+/* Operations on values in memory, which a capture can see. */
+struct ValueParams {
+  std::function<void(std::vector<UnitPtr> before, UnitPtr &out)> submit;
+};
+
+using Params = std::variant<std::monostate, ValueParams, KernelParams, MemcpyParams, MemsetParams, HostParams,
+                            ChildParams, EventParams, AllocParams, FreeParams, ConditionalParams>;
 using ParamsPtr = std::shared_ptr<const Params>;
 
 template <class T> const T &as(const ParamsPtr &params) { return std::get<T>(*params); }
@@ -159,6 +164,9 @@ bool is_default(const CUgraphEdgeData &data);
 
 /* ---- parameters: from what the application gives, and back */
 
+bool is_node_attribute(CUlaunchAttributeID attribute);
+ParamsPtr make_kernel(const Callable &what, const LaunchRequest &request, std::vector<std::byte> arguments,
+                      bool as_block, std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes);
 CUresult read_kernel(const CUDA_KERNEL_NODE_PARAMS &from, const KernelParams *previous, ParamsPtr &out);
 CUresult check_kernel(const KernelParams &params, LaunchRequest &request); /* with its attributes, as it would run */
 CUresult read_memcpy(const CUDA_MEMCPY3D &from, CUcontext context, ParamsPtr &out);

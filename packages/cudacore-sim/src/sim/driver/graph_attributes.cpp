@@ -13,25 +13,6 @@ CUresult find_kernel_node(CUgraphNode handle, NodePtr &out) {
   return out->type == CU_GRAPH_NODE_TYPE_KERNEL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Those that say how a node is to run; the others are of launches, or of streams. */
-bool is_attribute(CUkernelNodeAttrID attribute) {
-  switch (static_cast<int>(attribute)) {
-  case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-  case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-  case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-  case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-  case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-  case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-  case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-  case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-    return true;
-  default:
-    return false;
-  }
-}
-
 CUresult set_attributes(GraphNode &node, std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes) {
   const KernelParams &old = as<KernelParams>(node.params);
   KernelParams changed = old;
@@ -49,13 +30,32 @@ CUresult set_attributes(GraphNode &node, std::map<CUlaunchAttributeID, CUlaunchA
 
 } // namespace
 
+/* Those that say how a node is to run; the others are of launches, or of streams. */
+bool is_node_attribute(CUlaunchAttributeID attribute) {
+  switch (static_cast<int>(attribute)) {
+  case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+  case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+  case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+  case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+  case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+  case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    return true;
+  default:
+    return false;
+  }
+}
+
 namespace api {
 
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value_out) {
   NodePtr node;
   if (CUresult result = find_kernel_node(hNode, node))
     return result;
-  if (value_out == nullptr || !is_attribute(attr))
+  if (value_out == nullptr || !is_node_attribute(attr))
     return CUDA_ERROR_INVALID_VALUE;
   const auto &attributes = as<KernelParams>(node->params).attributes;
   auto found = attributes.find(attr);
@@ -70,7 +70,7 @@ CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
   NodePtr node;
   if (CUresult result = find_kernel_node(hNode, node))
     return result;
-  if (value == nullptr || !is_attribute(attr))
+  if (value == nullptr || !is_node_attribute(attr))
     return CUDA_ERROR_INVALID_VALUE;
   auto attributes = as<KernelParams>(node->params).attributes;
   attributes[attr] = *value;

@@ -35,8 +35,10 @@ void erase_edge(std::vector<Edge> &edges, const GraphNode *node) {
 }
 
 /* The way in which all lists are asked for: with NULL their size; what does not fit is left out, and what is too much
-   is cleared. */
+   is cleared. An array of no items is refused. */
 template <class Item> CUresult give(const std::vector<Item> &items, Item *out, size_t *count) {
+  if (out != nullptr && *count == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (out == nullptr) {
     *count = items.size();
     return CUDA_SUCCESS;
@@ -141,15 +143,10 @@ CUresult add(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, con
     return result;
   if (CUresult result = read_pairs(graph, from, to, data, count, pairs))
     return result;
-  for (size_t i = 0; i < pairs.size(); i++) {
-    const Pair &pair = pairs[i];
-    bool is_twice = find_edge(*pair.from, *pair.to) != nullptr ||
-                    std::any_of(pairs.begin(), pairs.begin() + static_cast<std::ptrdiff_t>(i),
-                                [&](const Pair &other) { return other.from == pair.from && other.to == pair.to; });
-    if (is_twice || !is_edge(pair.data, pair.from->type, pair.to->type))
-      return CUDA_ERROR_INVALID_VALUE;
-  }
+  /* Those before one that is refused stay. */
   for (const Pair &pair : pairs) {
+    if (find_edge(*pair.from, *pair.to) != nullptr || !is_edge(pair.data, pair.from->type, pair.to->type))
+      return CUDA_ERROR_INVALID_VALUE;
     pair.from->after.push_back({pair.to.get(), pair.data});
     pair.to->before.push_back({pair.from.get(), pair.data});
   }
@@ -179,7 +176,7 @@ CUresult remove(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, 
   return CUDA_SUCCESS;
 }
 
-template <class Wanted> CUresult nodes(CUgraph handle, CUgraphNode *out, size_t *count, Wanted wanted) {
+CUresult nodes(CUgraph handle, CUgraphNode *out, size_t *count) {
   GraphPtr graph;
   if (CUresult result = find_graph(handle, graph))
     return result;
@@ -187,8 +184,21 @@ template <class Wanted> CUresult nodes(CUgraph handle, CUgraphNode *out, size_t 
     return CUDA_ERROR_INVALID_VALUE;
   std::vector<CUgraphNode> found;
   for (const auto &[id, node] : graph->nodes)
-    if (wanted(*node))
-      found.push_back(handle_of_node(*node));
+    found.push_back(handle_of_node(*node));
+  return give(found, out, count);
+}
+
+/* The newest one is told first. */
+CUresult roots(CUgraph handle, CUgraphNode *out, size_t *count) {
+  GraphPtr graph;
+  if (CUresult result = find_graph(handle, graph))
+    return result;
+  if (count == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::vector<CUgraphNode> found;
+  for (auto entry = graph->nodes.rbegin(); entry != graph->nodes.rend(); ++entry)
+    if (entry->second->before.empty())
+      found.push_back(handle_of_node(*entry->second));
   return give(found, out, count);
 }
 
@@ -228,11 +238,11 @@ CUresult read_dependencies(const Graph &graph, const CUgraphNode *nodes, const C
 namespace api {
 
 CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) {
-  return sim::nodes(hGraph, nodes, numNodes, [](const GraphNode &) { return true; });
+  return sim::nodes(hGraph, nodes, numNodes);
 }
 
 CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes) {
-  return sim::nodes(hGraph, rootNodes, numRootNodes, [](const GraphNode &node) { return node.before.empty(); });
+  return roots(hGraph, rootNodes, numRootNodes);
 }
 
 CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges) {

@@ -51,8 +51,6 @@ bool may_be_launched_by_device(CUgraphNodeType type) {
 /* Whether the graph cannot be instantiated; recursive. */
 bool is_refused(const Graph &graph, uint64_t flags, bool in_body, Refusal &why) {
   std::vector<const GraphNode *> order;
-  if (graph.captures > 0)
-    return why.is(CUDA_ERROR_ILLEGAL_STATE, CUDA_GRAPH_INSTANTIATE_ERROR);
   if (!sort_nodes(graph, order)) {
     auto in_cycle = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const auto &entry) {
       return std::find(order.begin(), order.end(), entry.second.get()) == order.end();

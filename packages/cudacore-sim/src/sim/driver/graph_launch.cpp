@@ -2,6 +2,8 @@
 /* Launches of graphs: each node becomes a unit of work that depends on those of its dependencies. */
 #include "graph_exec.h"
 
+#include "capture.h"
+
 #include "../control/report.h"
 
 #include <algorithm>
@@ -118,6 +120,9 @@ CUresult submit_node(const LaunchPtr &launch, const ExecNode &node, std::vector<
     out = record(*event, context != nullptr ? context : launch->context);
     break;
   }
+  case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+    as<ValueParams>(node.params).submit(std::move(before), out);
+    return CUDA_SUCCESS;
   case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
     out = new_unit("allocation of a graph", launch->context);
     out->finish = [memory = as<AllocParams>(node.params).memory] { bring_memory(*memory->allocation); };
@@ -235,6 +240,8 @@ CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
     return result;
   if (CUresult result = find_stream(hStream, stream))
     return result;
+  if (CUresult result = check_uncaptured_work(stream))
+    return result;
   enqueue(stream, new_unit("upload of a graph", stream->context.lock()), {exec->last});
   return CUDA_SUCCESS;
 }
@@ -245,6 +252,8 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
   if (CUresult result = find_exec(hGraphExec, exec))
     return result;
   if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (CUresult result = check_uncaptured_work(stream))
     return result;
   return launch_graph(exec, stream);
 }

@@ -10,19 +10,26 @@ namespace {
 
 template <class T> ParamsPtr shared(T &&params) { return std::make_shared<const Params>(std::forward<T>(params)); }
 
-CUresult find_callable_of(const CUDA_KERNEL_NODE_PARAMS &from, KernelParams &out) {
-  if (from.func != nullptr) {
-    out.function = from.func;
-    CUresult result = find_callable(from.func, nullptr, out.what);
-    return result == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_INVALID_VALUE : result;
-  }
-  if (from.kern == nullptr || !state().kernels.bears(value_of(from.kern)))
+CUresult find_callable_of(const CUDA_KERNEL_NODE_PARAMS &from, Callable &out) {
+  if (from.func != nullptr)
+    return find_function(from.func, out);
+  if (from.kern == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
+  if (!state().kernels.bears(value_of(from.kern)))
+    return CUDA_ERROR_INVALID_HANDLE;
   ContextPtr context;
   if (CUresult result = from.ctx != nullptr ? find_context(from.ctx, context) : need_context(context))
     return result;
-  out.kernel = from.kern;
-  return find_callable(reinterpret_cast<CUfunction>(from.kern), context, out.what);
+  return find_callable(reinterpret_cast<CUfunction>(from.kern), context, out);
+}
+
+/* As what it is read back: the function, and the kernel if it is of one. */
+void name_kernel(KernelParams &params) {
+  for (const std::shared_ptr<Kernel> &kernel : state().kernels.all())
+    if (kernel->image == params.what.image && kernel->index == params.what.index) {
+      params.kernel = handle_of<CUkernel>(kernel->handle);
+      function_of(kernel, params.what.context, &params.function);
+    }
 }
 
 /* So that they can be read back: as pointers, or as the block that they were. */
@@ -78,23 +85,39 @@ size_t size_of(CUgraphNodeType type) {
 
 } // namespace
 
-CUresult read_kernel(const CUDA_KERNEL_NODE_PARAMS &from, const KernelParams *previous, ParamsPtr &out) {
+ParamsPtr make_kernel(const Callable &what, const LaunchRequest &request, std::vector<std::byte> arguments,
+                      bool as_block, std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes) {
   /* Pointers to the arguments are taken where they are for good. */
   auto made = std::make_shared<Params>(KernelParams{});
   KernelParams &params = std::get<KernelParams>(*made);
-  if (CUresult result = find_callable_of(from, params))
-    return result;
-  bool as_block = from.kernelParams == nullptr && from.extra != nullptr;
-  if (CUresult result = read_arguments(params.what.info(), from.kernelParams, from.extra, params.arguments))
-    return result;
+  params.what = what;
+  params.request.grid = request.grid;
+  params.request.block = request.block;
+  params.request.dynamic_shared = request.dynamic_shared;
+  params.arguments = std::move(arguments);
+  params.attributes = std::move(attributes);
+  name_kernel(params);
   point_to_arguments(params, as_block);
-  params.request.grid = {from.gridDimX, from.gridDimY, from.gridDimZ};
-  params.request.block = {from.blockDimX, from.blockDimY, from.blockDimZ};
-  params.request.dynamic_shared = from.sharedMemBytes;
-  if (previous != nullptr)
-    params.attributes = previous->attributes;
+  return made;
+}
+
+CUresult read_kernel(const CUDA_KERNEL_NODE_PARAMS &from, const KernelParams *previous, ParamsPtr &out) {
+  Callable what;
+  std::vector<std::byte> arguments;
+  if (CUresult result = find_callable_of(from, what))
+    return result;
+  if (CUresult result = read_arguments(what.info(), from.kernelParams, from.extra, arguments))
+    return result;
   LaunchRequest request;
-  if (CUresult result = check_kernel(params, request))
+  request.grid = {from.gridDimX, from.gridDimY, from.gridDimZ};
+  request.block = {from.blockDimX, from.blockDimY, from.blockDimZ};
+  request.dynamic_shared = from.sharedMemBytes;
+  bool as_block = from.kernelParams == nullptr && from.extra != nullptr;
+  std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes;
+  if (previous != nullptr)
+    attributes = previous->attributes;
+  ParamsPtr made = make_kernel(what, request, std::move(arguments), as_block, std::move(attributes));
+  if (CUresult result = check_kernel(as<KernelParams>(made), request))
     return result;
   out = std::move(made);
   return CUDA_SUCCESS;
@@ -184,8 +207,6 @@ CUresult read_child(const Graph &into, const CUDA_CHILD_GRAPH_NODE_PARAMS &from,
   bool is_moved = from.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
   if (!is_moved && from.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
     return CUDA_ERROR_INVALID_VALUE;
-  if (graph->captures > 0)
-    return CUDA_ERROR_ILLEGAL_STATE;
   if (has_conditions(*graph) || graph->moved)
     return CUDA_ERROR_NOT_SUPPORTED;
   if (is_moved) {

@@ -3,7 +3,7 @@
 #include "launch.h"
 
 #include "../control/report.h"
-#include "graph.h"
+#include "capture.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -132,14 +132,14 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
 }
 
 /* Events that a launch records have no time, and are of this process. */
-CUresult add_event(CUevent handle, int flags, Request &request) {
+CUresult add_event(CUevent handle, int flags, unsigned char port, Request &request) {
   std::shared_ptr<Event> event;
   if (CUresult result = find_object(state().events, Kind::event, handle, event))
     return result;
   if (flags != CU_EVENT_RECORD_DEFAULT || (event->flags & CU_EVENT_INTERPROCESS) != 0 ||
       (event->flags & CU_EVENT_DISABLE_TIMING) == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  request.events.push_back(std::move(event));
+  request.events.emplace_back(std::move(event), port);
   return CUDA_SUCCESS;
 }
 
@@ -239,11 +239,13 @@ CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &reque
     request.priority = value.priority;
     break;
   case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
-    if (CUresult result = add_event(value.programmaticEvent.event, value.programmaticEvent.flags, request))
+    if (CUresult result = add_event(value.programmaticEvent.event, value.programmaticEvent.flags,
+                                    CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, request))
       return result;
     break;
   case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-    if (CUresult result = add_event(value.launchCompletionEvent.event, value.launchCompletionEvent.flags, request))
+    if (CUresult result = add_event(value.launchCompletionEvent.event, value.launchCompletionEvent.flags,
+                                    CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER, request))
       return result;
     break;
   default: /* says how to run it, not what it does */
@@ -298,6 +300,27 @@ CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, Re
   return CUDA_SUCCESS;
 }
 
+/* A launch as a node of a graph. */
+void capture_launch(const StreamPtr &stream, const Callable &what, const Request &request,
+                    std::vector<std::byte> arguments, bool as_block) {
+  std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes;
+  for (const CUlaunchAttribute &attribute : request.attributes)
+    if (is_node_attribute(attribute.id))
+      attributes[attribute.id] = attribute.value;
+  CUlaunchAttributeValue value{};
+  value.cooperative = 1;
+  if (request.cooperative)
+    attributes[CU_LAUNCH_ATTRIBUTE_COOPERATIVE] = value;
+  value = {};
+  value.priority = request.priority.value_or(stream->priority);
+  if (value.priority != 0)
+    attributes[CU_LAUNCH_ATTRIBUTE_PRIORITY] = value;
+  ParamsPtr params = make_kernel(what, request, std::move(arguments), as_block, std::move(attributes));
+  NodePtr node = capture_node(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(params), request.programmatic);
+  for (const auto &[event, port] : request.events)
+    capture_record(node, *stream->capture, *event, port);
+}
+
 CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handle, void **parameters, void **extra) {
   State &s = state();
   StreamPtr stream;
@@ -311,15 +334,26 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
     return result;
   if (what.context != context)
     return CUDA_ERROR_INVALID_HANDLE;
-  for (const std::shared_ptr<Event> &event : request.events)
+  for (const auto &[event, port] : request.events)
     if (event->context.lock() != context)
       return CUDA_ERROR_INVALID_HANDLE;
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
   std::vector<std::byte> arguments;
   const Dim3 asked_cluster = request.cluster;
   if (CUresult result = read_arguments(what.info(), parameters, extra, arguments))
     return result;
-  if (CUresult result = check_sizes(what, *context->device, request))
+  if (CUresult result = check_sizes(what, *context->device, request)) {
+    if (is_captured)
+      invalidate(*stream->capture->capture);
     return result;
+  }
+  if (is_captured) {
+    request.cluster = asked_cluster;
+    capture_launch(stream, what, request, std::move(arguments), parameters == nullptr && extra != nullptr);
+    return CUDA_SUCCESS;
+  }
   if (CUresult result = check_code(what))
     return result;
   std::function<void()> work;
@@ -340,8 +374,10 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
   enqueue(stream, unit);
   if (request.priority)
     unit->priority = std::clamp(*request.priority, greatest_priority, least_priority);
-  for (const std::shared_ptr<Event> &event : request.events)
+  for (const auto &[event, port] : request.events) {
+    event->captured = nullptr;
     event->recorded = unit;
+  }
   return CUDA_SUCCESS;
 }
 
@@ -379,6 +415,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **ker
   request.dynamic_shared = config->sharedMemBytes;
   if (CUresult result = read_attributes(config->attrs, config->numAttrs, request))
     return result;
+  request.attributes.assign(config->attrs, config->attrs + config->numAttrs);
   return launch_kernel(f, std::move(request), config->hStream, kernelParams, extra);
 }
 

@@ -13,8 +13,10 @@ struct LaunchRequest {
   Dim3 grid, block, cluster{0, 0, 0};
   uint32_t dynamic_shared = 0;
   bool cooperative = false, programmatic = false;
-  std::optional<int> priority;                /* in place of the stream's */
-  std::vector<std::shared_ptr<Event>> events; /* to be recorded when the kernel is done */
+  std::optional<int> priority; /* in place of the stream's */
+  /* To be recorded when the kernel is done; in a capture, when it comes to a port. */
+  std::vector<std::pair<std::shared_ptr<Event>, unsigned char>> events;
+  std::vector<CUlaunchAttribute> attributes; /* as they were given */
 };
 
 /* The arguments as the kernel finds them: from pointers to each, or from a block that the caller made. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stream-ordered memory and its pools. */
 #include "../control/report.h"
-#include "graph.h"
+#include "capture.h"
 #include "ipc.h"
 
 #include <algorithm>
@@ -27,6 +27,19 @@ CUresult find_accessor(const Pool &pool, const CUmemLocation &location, Device *
 
 void copy_out(void *value, uint64_t number) { std::memcpy(value, &number, sizeof number); }
 
+CUresult capture_allocation(CUdeviceptr *out, size_t size, const Pool &pool, const StreamPtr &stream) {
+  CUDA_MEM_ALLOC_NODE_PARAMS fields{};
+  ParamsPtr params;
+  fields.poolProps.allocType = pool.properties.allocType;
+  fields.poolProps.location = pool.properties.location;
+  fields.bytesize = size;
+  if (CUresult result = read_alloc(*stream->capture->capture->graph, fields, params))
+    return result;
+  capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::move(params));
+  *out = fields.dptr;
+  return CUDA_SUCCESS;
+}
+
 /* Takes the memory now, and makes it visible in the stream's order. */
 CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &pool, const StreamPtr &stream) {
   State &s = state();
@@ -34,10 +47,18 @@ CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &po
     return CUDA_ERROR_INVALID_VALUE;
   if (pool->imported != nullptr)
     return CUDA_ERROR_INVALID_VALUE;
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (!is_captured)
+    if (CUresult result = check_unsafe())
+      return result;
   if (size == 0) {
     *out = 0;
     return CUDA_SUCCESS;
   }
+  if (is_captured)
+    return capture_allocation(out, size, *pool, stream);
   if (pool->properties.maxSize != 0 && size > pool->properties.maxSize - pool->used)
     return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t before = pool->reserved;
@@ -228,8 +249,21 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   StreamPtr stream;
   if (CUresult result = find_stream(hStream, stream))
     return result;
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (!is_captured)
+    if (CUresult result = check_unsafe())
+      return result;
   if (dptr == 0)
     return CUDA_SUCCESS;
+  if (is_captured) {
+    ParamsPtr params;
+    if (CUresult result = read_free(*stream->capture->capture->graph, dptr, params))
+      return result;
+    capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, std::move(params));
+    return CUDA_SUCCESS;
+  }
   AllocationPtr allocation = state().memory.find(dptr);
   bool can_be_freed = allocation != nullptr && allocation->base == dptr && !allocation->freed &&
                       (allocation->kind == Allocation::Kind::pooled || allocation->kind == Allocation::Kind::device ||

@@ -24,11 +24,13 @@ namespace sim {
 class Image;
 struct Capture;
 struct Condition;
+struct EventCapture;
 struct Graph;
 struct GraphExec;
 struct GraphNode;
 struct Placement;
 struct SharedEvent;
+struct StreamCapture;
 struct UserObject;
 
 struct Stream {
@@ -40,6 +42,7 @@ struct Stream {
   CUstreamAttrValue synchronization_policy{}, access_policy{}, memory_domain{}, memory_domain_map{};
   UnitPtr tail; /* what was submitted last */
   bool legacy = false;
+  std::shared_ptr<StreamCapture> capture;                               /* null: work runs */
   Stream() { std::memset(&synchronization_policy, 0xFF, sizeof(int)); } /* before it is set */
   bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }
 };
@@ -50,8 +53,9 @@ struct Event {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;
   unsigned flags = 0;
-  UnitPtr recorded;                    /* null: never */
-  std::shared_ptr<SharedEvent> shared; /* with CU_EVENT_INTERPROCESS */
+  UnitPtr recorded;                       /* null: never */
+  std::shared_ptr<EventCapture> captured; /* it was recorded in a capture, and stands for nodes */
+  std::shared_ptr<SharedEvent> shared;    /* with CU_EVENT_INTERPROCESS */
 };
 
 struct Pool {
@@ -220,6 +224,8 @@ struct State {
   std::map<uint64_t, uint64_t> reservations;           /* of addresses: base, size */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
   unsigned next_graph_id = 1;
+  std::vector<std::shared_ptr<Capture>> captures; /* under way */
+  uint64_t next_capture_id = 1;
   LaunchRecord last_launch;
 };
 
@@ -242,12 +248,13 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
 constexpr int least_priority = 0, greatest_priority = -5; /* of streams and launches */
 
 CUresult find_stream(CUstream handle, StreamPtr &out);
+uint64_t this_thread(); /* a number of the calling thread's own */
 void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> extra = {});
 std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* what a synchronisation with it waits for */
 CUresult synchronize(const StreamPtr &stream);             /* waits; the context's error */
 CUresult synchronize(const ContextPtr &context);
-std::vector<UnitPtr> outstanding(Context &context); /* all of its work */
-UnitPtr latest_record(Event &event);                /* null: none, or it is done */
+std::vector<UnitPtr> outstanding(Context &context);      /* all of its work */
+UnitPtr latest_record(Event &event);                     /* null: none, or it is done */
 UnitPtr record(Event &event, const ContextPtr &context); /* the unit that stands for a record, to be submitted */
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
                  std::function<void()> finish = nullptr);
