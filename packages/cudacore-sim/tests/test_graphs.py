@@ -303,7 +303,7 @@ def test_dot_file(calls: Any, tmp_path: Path) -> None:
     """The DOT file would lack nodes, edges or the kernel's name."""
     graph, path = tools.graph(calls), tmp_path / "graph.dot"
     first = tools.empty(calls, graph)
-    tools.kernel(calls, graph, calls.kernel(KERNELS, "nothing"), after=(first,))
+    tools.kernel(calls, graph, calls.function(KERNELS, "nothing"), after=(first,))
     calls.prepare("cuGraphDebugDotPrint", graph, os.fsencode(path), 1)
     text = path.read_text()
     assert text.startswith("digraph dot {")

@@ -61,9 +61,15 @@ bool is_allowed_in_callback(Entry entry) {
   switch (entry) {
   case Entry::cuEventDestroy_v2:
   case Entry::cuEventQuery:
+  case Entry::cuLibraryUnload:
   case Entry::cuStreamDestroy_v2:
+  case Entry::cuStreamIsCapturing:
+  case Entry::cuStreamIsCapturing_ptsz:
   case Entry::cuStreamQuery:
   case Entry::cuStreamQuery_ptsz:
+  case Entry::cuThreadExchangeStreamCaptureMode:
+  case Entry::cuUserObjectRelease:
+  case Entry::cuUserObjectRetain:
     return true;
   default:
     return false;
@@ -108,6 +114,8 @@ CUresult Call::refused() {
 CUresult Call::done(CUresult result) {
   if (lock.owns_lock())
     lock.unlock();
+  for (const std::function<void()> &function : at_end)
+    function();
   note_call(entry, context, result, injected);
   return result;
 }
@@ -125,8 +133,8 @@ CUresult unsupported(Entry entry) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CallbackScope::CallbackScope(const char *what) { callback = what; }
-CallbackScope::~CallbackScope() { callback = nullptr; }
+CallbackScope::CallbackScope(const char *what) : outer(callback) { callback = what; }
+CallbackScope::~CallbackScope() { callback = outer; }
 
 const char *name_of(Kind kind) {
   switch (kind) {

@@ -190,6 +190,7 @@ bool set_condition(uint64_t handle, uint32_t value); /* takes the state's lock; 
 
 /* ---- memory of graphs */
 
+CUresult reserve_memory(const std::vector<std::shared_ptr<GraphMemory>> &wanted); /* for a launch, or an upload */
 void mark_allocated(Allocation &memory); /* in the order of calls, when a graph is launched */
 void mark_freed(Allocation &memory);
 void bring_memory(Allocation &memory); /* in the order of work */

@@ -36,7 +36,9 @@ CUresult read_conditional(const Graph &into, CUDA_CONDITIONAL_NODE_PARAMS &from,
   }
   if (from.size == 0 || from.size > most)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = from.ctx != nullptr ? find_context(from.ctx, params.context) : need_context(params.context))
+  if (from.ctx == nullptr)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (CUresult result = find_context(from.ctx, params.context))
     return result;
   out = std::make_shared<const Params>(std::move(params));
   return CUDA_SUCCESS;
@@ -64,7 +66,9 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, C
     return result;
   if (pHandle_out == nullptr || (flags & ~static_cast<unsigned>(CU_GRAPH_COND_ASSIGN_DEFAULT)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = ctx != nullptr ? find_context(ctx, context) : need_context(context))
+  if (ctx == nullptr)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (CUresult result = find_context(ctx, context))
     return result;
   auto condition = std::make_shared<Condition>();
   condition->graph = graph;

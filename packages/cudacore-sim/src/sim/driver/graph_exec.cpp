@@ -48,6 +48,17 @@ bool may_be_launched_by_device(CUgraphNodeType type) {
          type == CU_GRAPH_NODE_TYPE_GRAPH;
 }
 
+/* Memory of copies and fills has to be there still. */
+CUresult check_memory(const GraphNode &node) {
+  if (const auto *copy = std::get_if<MemcpyParams>(node.params.get()))
+    return copy->context == nullptr ? CUDA_ERROR_INVALID_CONTEXT
+                                    : check_copy_node(*copy->context, copy->to, copy->from, copy->shape);
+  if (const auto *fill = std::get_if<MemsetParams>(node.params.get()))
+    return fill->context == nullptr ? CUDA_ERROR_INVALID_CONTEXT
+                                    : check_fill_node(*fill->context, fill->to, fill->shape, fill->fields.elementSize);
+  return CUDA_SUCCESS;
+}
+
 /* Whether the graph cannot be instantiated; recursive. */
 bool is_refused(const Graph &graph, uint64_t flags, bool in_body, Refusal &why) {
   std::vector<const GraphNode *> order;
@@ -60,7 +71,7 @@ bool is_refused(const Graph &graph, uint64_t flags, bool in_body, Refusal &why) 
   for (const GraphNode *node : order) {
     bool on_device = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0;
     if ((in_body && !may_be_in_body(node->type)) || (on_device && !may_be_launched_by_device(node->type)))
-      return why.is(CUDA_ERROR_NOT_SUPPORTED, CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node);
+      return why.is(CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node);
     if (node->type == CU_GRAPH_NODE_TYPE_KERNEL) {
       const KernelParams &kernel = as<KernelParams>(node->params);
       LaunchRequest request;
@@ -69,6 +80,8 @@ bool is_refused(const Graph &graph, uint64_t flags, bool in_body, Refusal &why) 
         result = check_kernel(kernel, request);
       if (result != CUDA_SUCCESS)
         return why.is(result, CUDA_GRAPH_INSTANTIATE_ERROR, node);
+    } else if (CUresult result = check_memory(*node)) {
+      return why.is(result, CUDA_GRAPH_INSTANTIATE_ERROR, node);
     } else if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) {
       if (is_refused(*as<ChildParams>(node->params).graph, flags, in_body, why))
         return true;
@@ -119,8 +132,12 @@ CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags, Refusal &
     return why.is(result, CUDA_GRAPH_INSTANTIATE_ERROR), result;
   bool both = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0 &&
               (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0;
-  if (out == nullptr || (flags & ~known_flags) != 0 || both || graph->owner != nullptr) {
+  if (out == nullptr || (flags & ~known_flags) != 0 || both) {
     why.is(CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_ERROR);
+    return why.code;
+  }
+  if (graph->owner != nullptr) {
+    why.is(graph->moved ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_ERROR);
     return why.code;
   }
   if (is_refused(*graph, flags, false, why))
@@ -196,9 +213,8 @@ CUresult change_child(CUgraphExec exec_handle, CUgraphNode handle, CUgraph graph
   if (node->type != CU_GRAPH_NODE_TYPE_GRAPH)
     return CUDA_ERROR_INVALID_VALUE;
   CUgraphExecUpdateResultInfo info{};
-  CUresult result = update_exec_graph(*exec, node->parts[0], *graph, info);
-  if (result != CUDA_SUCCESS)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = update_exec_graph(*exec, node->parts[0], *graph, info))
+    return result;
   auto references = std::make_shared<References>(*exec->references);
   add_references(*references, *graph);
   exec->references = references;
@@ -385,13 +401,15 @@ CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode 
 }
 
 CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
-  return change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-                [&](const ExecNode &, ParamsPtr &params) { return read_event(event, params); });
+  return change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, [&](const ExecNode &, ParamsPtr &params) {
+    return read_event(event, params) == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
 }
 
 CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
-  return change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
-                [&](const ExecNode &, ParamsPtr &params) { return read_event(event, params); });
+  return change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, [&](const ExecNode &, ParamsPtr &params) {
+    return read_event(event, params) == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
 }
 
 CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {

@@ -200,6 +200,8 @@ CUresult launch_graph(const ExecPtr &exec, const StreamPtr &stream) {
     return result;
   if (CUresult result = check_nodes(*exec->top))
     return result;
+  if (CUresult result = reserve_memory(exec->allocations))
+    return result;
   auto launch = std::make_shared<GraphLaunch>();
   launch->context = context;
   launch->priority = stream->priority;
@@ -241,6 +243,8 @@ CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
   if (CUresult result = find_stream(hStream, stream))
     return result;
   if (CUresult result = check_uncaptured_work(stream))
+    return result;
+  if (CUresult result = reserve_memory(exec->allocations))
     return result;
   enqueue(stream, new_unit("upload of a graph", stream->context.lock()), {exec->last});
   return CUDA_SUCCESS;

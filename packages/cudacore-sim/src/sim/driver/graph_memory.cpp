@@ -10,9 +10,7 @@
 namespace sim {
 namespace {
 
-constexpr uint64_t piece = 2 << 20; /* in which memory is reserved for graphs */
-
-uint64_t reserved_for(uint64_t size) { return (size + piece - 1) / piece * piece; }
+constexpr uint64_t piece = 32 << 20; /* in which memory is reserved for graphs */
 
 std::shared_ptr<GraphMemory> find_memory(CUdeviceptr address) {
   AllocationPtr allocation = state().memory.find(address);
@@ -33,15 +31,6 @@ CUresult check_access(const CUDA_MEM_ALLOC_NODE_PARAMS &from, std::vector<CUmemA
   return CUDA_SUCCESS;
 }
 
-void reserve(Device &device, uint64_t used) {
-  GraphMemoryUse &use = device.graph_memory;
-  use.used = used;
-  use.used_high = std::max(use.used_high, used);
-  if (used > use.reserved && device.charge(used - use.reserved))
-    use.reserved = used;
-  use.reserved_high = std::max(use.reserved_high, use.reserved);
-}
-
 CUresult find_value(CUdevice ordinal, CUgraphMem_attribute attribute, uint64_t *&out) {
   Device *device = nullptr;
   if (CUresult result = find_device(ordinal, device))
@@ -49,13 +38,11 @@ CUresult find_value(CUdevice ordinal, CUgraphMem_attribute attribute, uint64_t *
   GraphMemoryUse &use = device->graph_memory;
   switch (static_cast<int>(attribute)) {
   case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
-    out = &use.used;
+  case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
+    out = &use.reserved; /* what was freed counts as used until it is trimmed */
     return CUDA_SUCCESS;
   case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
     out = &use.used_high;
-    return CUDA_SUCCESS;
-  case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
-    out = &use.reserved;
     return CUDA_SUCCESS;
   case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
     out = &use.reserved_high;
@@ -78,9 +65,7 @@ CUresult read_alloc(const Graph &into, CUDA_MEM_ALLOC_NODE_PARAMS &from, ParamsP
   Device *device = nullptr;
   AllocParams params{from, {}, nullptr};
   const CUmemPoolProps &pool = from.poolProps;
-  if (into.moved || (into.owner != nullptr && into.owner->type == CU_GRAPH_NODE_TYPE_GRAPH))
-    return CUDA_ERROR_NOT_SUPPORTED;
-  if (into.owner != nullptr)
+  if (into.owner != nullptr && into.owner->type == CU_GRAPH_NODE_TYPE_GRAPH)
     return CUDA_ERROR_NOT_SUPPORTED;
   if (from.bytesize == 0 || pool.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
       pool.handleTypes != CU_MEM_HANDLE_TYPE_NONE || pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -112,7 +97,8 @@ CUresult read_alloc(const Graph &into, CUDA_MEM_ALLOC_NODE_PARAMS &from, ParamsP
   from.dptr = params.fields.dptr = base;
   auto made = std::make_shared<Params>(std::move(params));
   AllocParams &kept = std::get<AllocParams>(*made);
-  kept.fields.accessDescs = kept.access.empty() ? nullptr : kept.access.data();
+  kept.access.reserve(1);
+  kept.fields.accessDescs = kept.access.data();
   out = std::move(made);
   return CUDA_SUCCESS;
 }
@@ -124,23 +110,44 @@ CUresult read_free(const Graph &into, CUdeviceptr address, ParamsPtr &out) {
   /* Either the graph that allocates frees, or others do. */
   if (memory->freed_in_graph != 0 && (into.handle == memory->home || memory->freed_in_graph == memory->home))
     return CUDA_ERROR_INVALID_VALUE;
-  if (into.owner != nullptr)
+  if (into.owner != nullptr && into.owner->type == CU_GRAPH_NODE_TYPE_GRAPH)
     return CUDA_ERROR_NOT_SUPPORTED;
+  if (into.handle == memory->home && !into.executable.expired())
+    return CUDA_ERROR_INVALID_VALUE; /* it counts on what is not freed */
   memory->freed_in_graph = into.handle;
   out = std::make_shared<const Params>(FreeParams{address, memory});
   return CUDA_SUCCESS;
 }
 
+CUresult reserve_memory(const std::vector<std::shared_ptr<GraphMemory>> &wanted) {
+  std::map<Device *, uint64_t> more;
+  for (const std::shared_ptr<GraphMemory> &memory : wanted)
+    if (memory->allocation->freed)
+      more[memory->allocation->device] += memory->allocation->size;
+  for (const auto &[device, bytes] : more) {
+    GraphMemoryUse &use = device->graph_memory;
+    uint64_t needed = (use.used + bytes + piece - 1) / piece * piece;
+    if (needed <= use.reserved)
+      continue;
+    if (!device->charge(needed - use.reserved))
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    use.reserved = needed;
+    use.used_high = std::max(use.used_high, needed);
+    use.reserved_high = std::max(use.reserved_high, needed);
+  }
+  return CUDA_SUCCESS;
+}
+
 void mark_allocated(Allocation &memory) {
   memory.freed = false;
-  reserve(*memory.device, memory.device->graph_memory.used + reserved_for(memory.size));
+  memory.device->graph_memory.used += memory.size;
 }
 
 void mark_freed(Allocation &memory) {
   if (memory.freed)
     return;
   memory.freed = true;
-  memory.device->graph_memory.used -= reserved_for(memory.size);
+  memory.device->graph_memory.used -= memory.size;
 }
 
 void bring_memory(Allocation &memory) {
@@ -179,7 +186,7 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
   if (given != 0)
     return CUDA_ERROR_INVALID_VALUE;
   const GraphMemoryUse &use = state().devices[static_cast<size_t>(device)]->graph_memory;
-  *found = attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH ? use.used : use.reserved;
+  *found = use.reserved;
   return CUDA_SUCCESS;
 }
 
@@ -188,8 +195,9 @@ CUresult cuDeviceGraphMemTrim(CUdevice device) {
   if (CUresult result = find_device(device, found))
     return result;
   GraphMemoryUse &use = found->graph_memory;
-  found->discharge(use.reserved - std::min(use.reserved, use.used));
-  use.reserved = std::min(use.reserved, use.used);
+  uint64_t needed = std::min(use.reserved, (use.used + piece - 1) / piece * piece);
+  found->discharge(use.reserved - needed);
+  use.reserved = needed;
   return CUDA_SUCCESS;
 }
 

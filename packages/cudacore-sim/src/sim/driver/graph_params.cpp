@@ -13,9 +13,7 @@ template <class T> ParamsPtr shared(T &&params) { return std::make_shared<const 
 CUresult find_callable_of(const CUDA_KERNEL_NODE_PARAMS &from, Callable &out) {
   if (from.func != nullptr)
     return find_function(from.func, out);
-  if (from.kern == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (!state().kernels.bears(value_of(from.kern)))
+  if (from.kern == nullptr || !state().kernels.bears(value_of(from.kern)))
     return CUDA_ERROR_INVALID_HANDLE;
   ContextPtr context;
   if (CUresult result = from.ctx != nullptr ? find_context(from.ctx, context) : need_context(context))
@@ -45,8 +43,12 @@ void point_to_arguments(KernelParams &params, bool as_block) {
     params.pointers.push_back(block + parameter.offset);
 }
 
+/* Without a context it is the current one; where there is none, the graph cannot be instantiated. */
 CUresult find_node_context(CUcontext handle, ContextPtr &out) {
-  return handle == nullptr ? CUDA_ERROR_INVALID_VALUE : find_context(handle, out);
+  if (handle != nullptr)
+    return find_context(handle, out);
+  out = current_context();
+  return CUDA_SUCCESS;
 }
 
 /* Whether all bytes from one on are zero. */
@@ -158,14 +160,13 @@ CUresult read_memcpy(const CUDA_MEMCPY3D &from, CUcontext context, ParamsPtr &ou
   MemcpyParams params{from, nullptr, {}, {}, {}};
   if (CUresult result = find_node_context(context, params.context))
     return result;
-  if (from.reserved0 != nullptr || from.reserved1 != nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = read_copy(from, params.to, params.from, params.shape))
-    return result;
+    return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_ERROR_INVALID_VALUE : result;
   if (params.shape.width == 0 || params.shape.height == 0 || params.shape.depth == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_copy_node(*params.context, params.to, params.from, params.shape))
-    return result;
+  if (params.context != nullptr)
+    if (CUresult result = check_copy_node(*params.context, params.to, params.from, params.shape))
+      return result;
   out = shared(std::move(params));
   return CUDA_SUCCESS;
 }
@@ -179,8 +180,11 @@ CUresult read_memset(const CUDA_MEMSET_NODE_PARAMS_v2 &from, ParamsPtr &out) {
       __builtin_mul_overflow(from.width, size_t{from.elementSize}, &params.shape.width) ||
       (from.height > 1 && from.pitch < params.shape.width))
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_fill_node(*params.context, params.to, params.shape, from.elementSize))
-    return result;
+  if (params.context != nullptr)
+    if (CUresult result = check_fill_node(*params.context, params.to, params.shape, from.elementSize))
+      return result;
+  if (params.context != nullptr)
+    params.fields.ctx = handle_of<CUcontext>(params.context->handle);
   out = shared(std::move(params));
   return CUDA_SUCCESS;
 }
@@ -247,6 +251,8 @@ CUresult read_params(const GraphNode &node, const CUgraphNodeParams &from, Param
     return read_event(from.eventRecord.event, out);
   case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
     return read_event(from.eventWait.event, out);
+  case CU_GRAPH_NODE_TYPE_GRAPH:
+    return read_child(*node.graph, from.graph, out);
   case CU_GRAPH_NODE_TYPE_EMPTY:
     out = node.params;
     return CUDA_SUCCESS;
@@ -421,7 +427,10 @@ CUresult set_any(CUgraphNode handle, const CUgraphNodeParams *from) {
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = read_params(*node, *from, params))
     return result;
+  GraphPtr replaced = node->type == CU_GRAPH_NODE_TYPE_GRAPH ? as<ChildParams>(node->params).graph : nullptr;
   set_params(*node, std::move(params));
+  if (replaced != nullptr)
+    destroy_graph(replaced);
   return CUDA_SUCCESS;
 }
 
@@ -436,7 +445,8 @@ void write_params(const GraphNode &node, CUgraphNodeParams &out) {
   }
   case CU_GRAPH_NODE_TYPE_MEMCPY:
     out.memcpy.copyParams = as<MemcpyParams>(node.params).fields;
-    out.memcpy.copyCtx = handle_of<CUcontext>(as<MemcpyParams>(node.params).context->handle);
+    if (const ContextPtr &context = as<MemcpyParams>(node.params).context)
+      out.memcpy.copyCtx = handle_of<CUcontext>(context->handle);
     break;
   case CU_GRAPH_NODE_TYPE_MEMSET:
     out.memset = as<MemsetParams>(node.params).fields;
@@ -579,7 +589,8 @@ CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *node
     return result;
   if (nodeParams == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = read_memcpy(*nodeParams, handle_of<CUcontext>(old->context->handle), params))
+  CUcontext context = old->context != nullptr ? handle_of<CUcontext>(old->context->handle) : nullptr;
+  if (CUresult result = read_memcpy(*nodeParams, context, params))
     return result;
   set_params(*node, std::move(params));
   return CUDA_SUCCESS;

@@ -17,16 +17,18 @@ public:
   bool make() {
     if (old.nodes.size() != now.nodes.size())
       return fail(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr);
+    /* The newest ones first. */
     std::vector<size_t> old_ends;
     std::vector<const GraphNode *> ends;
-    for (size_t i = 0; i < old.nodes.size(); i++)
+    for (size_t i = old.nodes.size(); i-- > 0;)
       if (old.nodes[i].after.empty())
         old_ends.push_back(i);
-    for (const auto &[id, node] : now.nodes)
-      if (node->after.empty())
-        ends.push_back(node.get());
+    for (auto entry = now.nodes.rbegin(); entry != now.nodes.rend(); ++entry)
+      if (entry->second->after.empty())
+        ends.push_back(entry->second.get());
     if (ends.size() != old_ends.size())
-      return fail(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, ends.empty() ? nullptr : ends.back());
+      return fail(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
+                  ends.size() > old_ends.size() ? ends[old_ends.size()] : nullptr);
     for (size_t i = 0; i < ends.size(); i++)
       pair(ends[i], old_ends[i]);
     while (!queue.empty()) {
@@ -106,20 +108,13 @@ CUgraphExecUpdateResult check_kernel_change(const GraphExec &exec, const KernelP
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
-/* Of what kind the memory is that a side means. */
-int kind_of(const Side &side) {
-  AllocationPtr allocation = state().memory.find(side.address);
-  return allocation == nullptr ? 0 : allocation->host_accessible() ? 1 : 2;
-}
-
 CUgraphExecUpdateResult check_memcpy_change(const MemcpyParams &old, const MemcpyParams &now) {
   auto is_line = [](const Shape &shape) { return shape.height == 1 && shape.depth == 1; };
   bool is_same_shape = old.shape.width == now.shape.width && old.shape.height == now.shape.height &&
                        old.shape.depth == now.shape.depth && old.fields.srcPitch == now.fields.srcPitch &&
                        old.fields.dstPitch == now.fields.dstPitch;
   bool is_like = old.context == now.context && old.fields.srcMemoryType == now.fields.srcMemoryType &&
-                 old.fields.dstMemoryType == now.fields.dstMemoryType && kind_of(old.to) == kind_of(now.to) &&
-                 kind_of(old.from) == kind_of(now.from);
+                 old.fields.dstMemoryType == now.fields.dstMemoryType;
   bool can_change = (is_line(old.shape) && is_line(now.shape)) || is_same_shape;
   return is_like && can_change ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
 }
@@ -129,14 +124,13 @@ CUgraphExecUpdateResult check_memset_change(const MemsetParams &old, const Memse
   bool is_line = before.height == 1 && after.height == 1;
   bool is_same_shape = before.height == after.height && before.width == after.width && before.pitch == after.pitch &&
                        before.elementSize == after.elementSize;
-  bool is_like = old.context == now.context && kind_of(old.to) == kind_of(now.to);
-  return is_like && (is_line || is_same_shape) ? CU_GRAPH_EXEC_UPDATE_SUCCESS
-                                               : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+  return old.context == now.context && (is_line || is_same_shape) ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+                                                                  : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
 }
 
 CUgraphExecUpdateResult check_conditional_change(const ConditionalParams &old, const ConditionalParams &now) {
   bool is_same = old.fields.type == now.fields.type && old.fields.size == now.fields.size && old.context == now.context;
-  return is_same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+  return is_same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
 }
 
 std::vector<GraphPtr> parts_of(const GraphNode &node) {
@@ -163,9 +157,6 @@ CUgraphExecUpdateResult check_change(const GraphExec &exec, const ExecNode &old,
     return check_memset_change(as<MemsetParams>(old.params), as<MemsetParams>(now));
   case CU_GRAPH_NODE_TYPE_CONDITIONAL:
     return check_conditional_change(as<ConditionalParams>(old.params), as<ConditionalParams>(now));
-  case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-  case CU_GRAPH_NODE_TYPE_MEM_FREE:
-    return old.params == now ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
   default:
     return CU_GRAPH_EXEC_UPDATE_SUCCESS;
   }
@@ -190,7 +181,9 @@ CUresult update_exec_graph(GraphExec &exec, std::shared_ptr<ExecGraph> &old, con
     for (size_t i = 0; i < parts.size(); i++)
       if (CUresult result = update_exec_graph(exec, like.parts[i], *parts[i], info))
         return result;
-    like.params = node->params;
+    bool is_memory = like.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || like.type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+    if (!is_memory) /* which stays what it is */
+      like.params = node->params;
   }
   old = std::move(changed);
   return CUDA_SUCCESS;
@@ -201,10 +194,10 @@ namespace api {
 CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo) {
   ExecPtr exec;
   GraphPtr graph;
+  CUgraphExecUpdateResultInfo ignored{};
   if (resultInfo == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+    resultInfo = &ignored;
   *resultInfo = {};
-  resultInfo->result = CU_GRAPH_EXEC_UPDATE_ERROR;
   if (CUresult result = find_exec(hGraphExec, exec))
     return result;
   if (CUresult result = find_graph(hGraph, graph))

@@ -138,8 +138,7 @@ void put_nothing(void *data, CUpointer_attribute attribute) {
 
 AllocationPtr live_at(CUdeviceptr address) {
   AllocationPtr allocation = state().memory.find(address);
-  bool is_gone = allocation != nullptr && allocation->freed && allocation->kind != Allocation::Kind::graph;
-  return is_gone ? nullptr : allocation;
+  return allocation != nullptr && allocation->freed ? nullptr : allocation;
 }
 
 } // namespace

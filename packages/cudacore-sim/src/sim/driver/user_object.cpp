@@ -85,17 +85,27 @@ CUresult find_user_object(CUuserObject handle, UserObjectPtr &out) {
 
 void retain(UserObject &object, uint64_t count) { object.references += count; }
 
-void release(const UserObjectPtr &object, uint64_t count) {
+namespace {
+
+/* Whether this was the last reference. */
+bool drop(const UserObjectPtr &object, uint64_t count) {
   if (count > object->references) {
     report("a user object is released more often than it was retained: " + hex(object->handle));
     count = object->references;
   }
   object->references -= count;
   if (object->references > 0 || object->handle == 0)
-    return;
+    return false;
   state().user_objects.remove(object->handle);
   object->handle = 0;
-  destroy_later(object->destroy, object->data);
+  return true;
+}
+
+} // namespace
+
+void release(const UserObjectPtr &object, uint64_t count) {
+  if (drop(object, count))
+    destroy_later(object->destroy, object->data);
 }
 
 void wait_for_destructors(std::unique_lock<std::mutex> &lock) {
@@ -134,8 +144,7 @@ namespace api {
 
 CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy, unsigned int initialRefcount,
                             unsigned int flags) {
-  if (object_out == nullptr || destroy == nullptr || !is_count(initialRefcount) ||
-      flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+  if (object_out == nullptr || destroy == nullptr || initialRefcount == 0 || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
     return CUDA_ERROR_INVALID_VALUE;
   auto object = std::make_shared<UserObject>();
   object->data = ptr;
@@ -162,7 +171,12 @@ CUresult cuUserObjectRelease(CUuserObject object, unsigned int count) {
     return result;
   if (!is_count(count))
     return CUDA_ERROR_INVALID_VALUE;
-  release(found, count);
+  /* The caller's thread runs the destructor, unless a graph has the last reference. */
+  if (drop(found, count))
+    Call::current().run_at_end([found] {
+      CallbackScope scope("the destructor of a user object");
+      found->destroy(found->data);
+    });
   return CUDA_SUCCESS;
 }
 

@@ -548,7 +548,8 @@ def calls_in_host_nodes(cu: Recorder) -> None:
         cu.call("cuCtxSetCurrent", None)
 
     tools.host(cu, graph, inside)
-    tools.run(cu, tools.instantiate(cu, graph), stream)
+    cu.prepare("cuGraphLaunch", tools.instantiate(cu, graph), stream)
+    cu.attempt("cuStreamSynchronize", stream)
 
 
 @sequence

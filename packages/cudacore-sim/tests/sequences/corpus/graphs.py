@@ -390,11 +390,6 @@ def child_graph_is_moved(cu: Recorder) -> None:
         cu.call("cuGraphAddMemAllocNode", c_void_p, other, None, 0, tools.alloc_params(64))
         tools.run(cu, tools.instantiate(cu, graph), cu.stream(1))
         cu.see_words("words", address, 1)
-    params = NodeParams(type=4)
-    params.of.graph = tools.ChildNode(tools.graph(cu), 2)
-    cu.call("cuGraphAddNode_v2", c_void_p, graph, None, None, 0, params)
-    params.of.graph = tools.ChildNode(graph, 1)
-    cu.call("cuGraphAddNode_v2", c_void_p, graph, None, None, 0, params)
 
 
 @sequence

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import threading
 import time
-from ctypes import c_int, c_void_p
+from ctypes import c_int, c_uint64, c_void_p
 
 import graph_tools as tools
+from ptx import KERNELS
 from recorder import HOST_FUNCTION, Recorder, sequence
+from structs import device_pool
 
 NON_BLOCKING = 1
 MOVE = 1
@@ -89,7 +91,7 @@ def references_of_graphs(cu: Recorder) -> None:
 @sequence
 def bad_references_of_graphs(cu: Recorder) -> None:
     """Arguments of a graph's references that are refused."""
-    witness, graph, other = Witness(cu), tools.graph(cu), tools.graph(cu)
+    witness, graph = Witness(cu), tools.graph(cu)
     made = witness.create(1, 2)
     cu.call("cuGraphRetainUserObject", None, made, 1, 0)
     cu.call("cuGraphRetainUserObject", graph, None, 1, 0)
@@ -97,11 +99,8 @@ def bad_references_of_graphs(cu: Recorder) -> None:
     cu.call("cuGraphRetainUserObject", graph, made, 1 << 31, 0)
     cu.call("cuGraphRetainUserObject", graph, made, 1, 2)
     cu.call("cuGraphRetainUserObject", graph, made, 3, 0)
-    cu.call("cuGraphReleaseUserObject", other, made, 1)
-    cu.call("cuGraphReleaseUserObject", graph, made, 5)
     cu.call("cuGraphReleaseUserObject", graph, made, 0)
     cu.call("cuGraphReleaseUserObject", graph, made, 3)
-    cu.call("cuGraphReleaseUserObject", graph, made, 1)
     cu.call("cuGraphReleaseUserObject", None, made, 1)
     cu.call("cuGraphReleaseUserObject", graph, None, 1)
     witness.see("destroyed")
@@ -139,7 +138,6 @@ def clones_keep_references(cu: Recorder) -> None:
     cu.call("cuGraphReleaseUserObject", copy, one, 1)
     cu.call("cuGraphReleaseUserObject", tools.child_graph(cu, node), one, 1)
     witness.see("one released")
-    cu.call("cuGraphReleaseUserObject", parent, two, 1)
     cu.call("cuGraphDestroy", copy)
     witness.see("clone destroyed")
     cu.call("cuGraphDestroyNode", node)
@@ -264,3 +262,128 @@ def many(cu: Recorder) -> None:
     cu.call("cuGraphDestroy", graph)
     time.sleep(0.3)
     cu.see("all", sorted(map(str, witness.seen), key=int))
+
+
+@sequence
+def threads_of_destructors(cu: Recorder) -> None:
+    """Whether a destructor runs in the thread that releases, before the call returns, or in another one."""
+    here = threading.get_ident()
+    stream = cu.stream(NON_BLOCKING)
+    seen: list[int] = []
+    function = tools.keep(HOST_FUNCTION(lambda _: seen.append(threading.get_ident())))
+
+    def look(what: str, name: str, *arguments: object) -> None:
+        seen.clear()
+        cu.prepare(name, *arguments)
+        at_once = len(seen)
+        for _ in range(100):
+            if seen:
+                break
+            time.sleep(0.01)
+        cu.see(what, (at_once, "this thread" if seen == [here] else "another thread" if seen else "not at all"))
+
+    def made() -> int:
+        return int(cu.prepare("cuUserObjectCreate", c_void_p, None, function, 1, 1))
+
+    def owning(*nodes: int) -> int:
+        graph = tools.graph(cu)
+        for _ in nodes:
+            tools.empty(cu, graph)
+        cu.prepare("cuGraphRetainUserObject", graph, made(), 1, MOVE)
+        return graph
+
+    look("released", "cuUserObjectRelease", made(), 1)
+    graph, kept = tools.graph(cu), made()
+    cu.prepare("cuGraphRetainUserObject", graph, kept, 1, MOVE)
+    look("released by a graph", "cuGraphReleaseUserObject", graph, kept, 1)
+    look("graph destroyed", "cuGraphDestroy", owning(1))
+    parent, inner = tools.graph(cu), owning(1)
+    node = tools.child(cu, parent, inner)
+    cu.prepare("cuGraphDestroy", inner)
+    look("child node destroyed", "cuGraphDestroyNode", node)
+    graph = owning(1)
+    executable = tools.instantiate(cu, graph)
+    cu.prepare("cuGraphDestroy", graph)
+    look("executable destroyed", "cuGraphExecDestroy", executable)
+    graph = owning(1)
+    executable = tools.instantiate(cu, graph)
+    cu.prepare("cuGraphDestroy", graph)
+    cu.prepare("cuGraphLaunch", executable, stream)
+    cu.prepare("cuStreamSynchronize", stream)
+    look("executable destroyed after a launch", "cuGraphExecDestroy", executable)
+    graph, other = owning(1), tools.graph(cu)
+    tools.empty(cu, other)
+    executable = tools.instantiate(cu, graph)
+    cu.prepare("cuGraphDestroy", graph)
+    look("updated", "cuGraphExecUpdate_v2", executable, other, tools.UpdateInfo())
+    graph = owning(1)
+    executable = tools.instantiate(cu, graph)
+    cu.prepare("cuGraphDestroy", graph)
+    gate = cu.gate(stream)
+    cu.prepare("cuGraphLaunch", executable, stream)
+    cu.prepare("cuGraphExecDestroy", executable)
+    gate.open()
+    look("launch done", "cuStreamSynchronize", stream)
+    tools.begin(cu, stream)
+    graph = cu.prepare("cuStreamGetCaptureInfo_v2", stream, c_int, None, c_void_p, None, None)[1]
+    cu.prepare("cuGraphRetainUserObject", graph, made(), 1, MOVE)
+    cu.attempt("cuStreamSynchronize", stream)
+    seen.clear()
+    cu.attempt("cuStreamEndCapture", stream, c_void_p)
+    cu.see("capture lost", seen == [here])
+
+
+@sequence
+def frees_in_destructors(cu: Recorder) -> None:
+    """What a destructor can free of what there is."""
+    stream, spare, library = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.library(KERNELS)
+    pool = cu.prepare("cuMemPoolCreate", c_void_p, device_pool())
+    module = cu.prepare("cuModuleLoadData", c_void_p, KERNELS)
+    pooled = cu.prepare("cuMemAllocAsync", c_uint64, 64, stream)
+    cu.prepare("cuStreamSynchronize", stream)
+    other = Witness(cu)
+    second = other.create(2)
+    done = threading.Event()
+
+    def inside(_: object) -> None:
+        cu.call("cuUserObjectRetain", second, 1)
+        cu.call("cuUserObjectRelease", second, 2)
+        cu.call("cuStreamIsCapturing", stream, c_int)
+        cu.call("cuMemFreeAsync", pooled, stream)
+        cu.call("cuMemPoolDestroy", pool)
+        cu.call("cuModuleUnload", module)
+        cu.call("cuLibraryUnload", library)
+        cu.call("cuEventRecord", None, stream)
+        cu.call("cuStreamSynchronize", stream)
+        cu.call("cuStreamDestroy_v2", spare)
+        cu.call("cuCtxSynchronize")
+        done.set()
+
+    made = cu.prepare("cuUserObjectCreate", c_void_p, None, tools.keep(HOST_FUNCTION(inside)), 1, 1)
+    cu.call("cuUserObjectRelease", made, 1)
+    cu.see("done", done.wait(10))
+    other.see("second")
+
+
+@sequence
+def frees_in_host_functions(cu: Recorder) -> None:
+    """What a host function can free of what there is."""
+    stream, spare, library = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.library(KERNELS)
+    module = cu.prepare("cuModuleLoadData", c_void_p, KERNELS)
+    other = Witness(cu)
+    second = other.create(2)
+    event = cu.event()
+
+    def inside() -> None:
+        cu.call("cuUserObjectRelease", second, 1)
+        cu.call("cuModuleUnload", module)
+        cu.call("cuLibraryUnload", library)
+        cu.call("cuEventDestroy_v2", event)
+        cu.call("cuStreamDestroy_v2", spare)
+        cu.call("cuMemPoolDestroy", None)
+        cu.call("cuStreamGetCaptureInfo_v2", stream, c_int, None, None, None, None)
+        cu.call("cuStreamEndCapture", stream, c_void_p)
+
+    cu.prepare("cuLaunchHostFunc", stream, cu.host_function(inside), None)
+    cu.prepare("cuStreamSynchronize", stream)
+    other.see("second")
