@@ -52,10 +52,16 @@ int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *
   if (raw == NULL)
     return cch__fail(CCH_EINVAL, __func__, "the kernel is NULL");
   CUlibrary real = NULL; /* stays so where the driver cannot say */
-  if (cch__driver.cuKernelGetLibrary != NULL && cch__driver.cuKernelGetLibrary(&real, raw) != CUDA_SUCCESS)
+  CUresult result = CUDA_SUCCESS;
+  if (cch__driver.cuKernelGetLibrary != NULL)
+    result = cch__driver.cuKernelGetLibrary(&real, raw);
+  if (result != CUDA_SUCCESS && library != NULL)
+    return cch__fail_driver((int)result, "cuKernelGetLibrary");
+  if (result != CUDA_SUCCESS)
     real = NULL;
   if (library != NULL && real != NULL && library->raw != real)
-    return cch__fail(CCH_EMISMATCH, __func__, "the kernel is of another library than the one that is to keep it");
+    return cch__fail(CCH_EMISMATCH, __func__, "the kernel is of the library %p, not of %p, which is to keep it",
+                     (void *)real, (void *)library->raw);
   library = library != NULL ? cch_library_ref(library)
             : real != NULL  ? cch__registry_find(CCH_KIND_LIBRARY, real)
                             : NULL;

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import pickle
+import re
 import sys
 import weakref
 from collections.abc import Callable
@@ -347,6 +348,19 @@ def test_dlpack_arguments(buffer: ch.Buffer, pinned: Pinned) -> None:
         buffer.__dlpack__(dl_device=(1, 0))
     with pytest.raises(TypeError, match="stream must be an int or None, not str"):
         buffer.__dlpack__(stream="1")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pair", [(1,), 3, (1, 0, 0), ("1", "0"), (1.5, 0), "10", ()])
+def test_dlpack_pairs(buffer: ch.Buffer, pair: Any) -> None:
+    """A version that is none would be taken for one, or be refused in words about something else."""
+    with pytest.raises(
+        TypeError, match=re.escape(f"max_version must be two ints, (major, minor), or None, not {pair!r}")
+    ):
+        buffer.__dlpack__(max_version=pair)
+    with pytest.raises(
+        TypeError, match=re.escape(f"dl_device must be two ints, (type, ordinal), or None, not {pair!r}")
+    ):
+        buffer.__dlpack__(dl_device=pair)
 
 
 def test_can_be_referred_to_weakly(buffer: ch.Buffer) -> None:

@@ -309,6 +309,14 @@ def test_graph_builders_are_in_another_package(device: ch.Device) -> None:
             device.default_stream.create_graph_builder()
 
 
+def test_no_graph_builder_of_a_closed_stream(device: ch.Device) -> None:
+    """Who installs the package for it would only then learn that the stream is closed."""
+    stream = device.create_stream()
+    stream.close()
+    with pytest.raises(ch.ClosedError, match="Stream has been closed"):
+        stream.create_graph_builder()
+
+
 def test_devices_live_on(device: ch.Device) -> None:
     """A device's one object would go with its last reference, and its memory resource with it."""
     resource = weakref.ref(ch.Device(0).memory_resource)

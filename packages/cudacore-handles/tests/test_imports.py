@@ -18,6 +18,7 @@ assert ch.Device() == device and device.properties.warp_size == 32
 stream = device.create_stream()
 code = ch.ObjectCode.from_ptx({PTX!r})
 kernel = code.get_kernel("add")
+assert ch.Kernel.from_handle(kernel._raw, code) == kernel
 buffer = device.allocate(256, stream=stream)
 buffer.fill(b"\\1\\0\\0\\0", stream=stream)
 start = stream.record(options=ch.EventOptions(timing_enabled=True))

@@ -168,9 +168,22 @@ def test_from_handle_with_other_code(device: ch.Device) -> None:
     handle = int(code.get_kernel("nothing").handle)
     theirs, ours = int(code.handle), int(other.handle)
     before = ch.live_counts()
-    message = f"handle is {handle:#x}, a kernel of the library {theirs:#x}; mod, .*'other'.*, is the library {ours:#x}"
+    message = (
+        f"handle is {handle:#x}, and mod is .*'other'.*: the kernel is of the library {theirs:#x}, not of {ours:#x}"
+    )
     with pytest.raises(ValueError, match=message):
         ch.Kernel.from_handle(handle, other)
+    assert ch.live_counts() == before
+
+
+@pytest.mark.sim  # what a GPU's driver makes of it is not known
+def test_from_handle_of_nothing(device: ch.Device) -> None:
+    """What is no kernel would keep code loaded, and be launched."""
+    code = ch.ObjectCode.from_ptx(PTX)
+    code.get_kernel("nothing")
+    before = ch.live_counts()
+    with pytest.raises(ch.CUDAError, match="cuKernelGetLibrary: CUDA_ERROR_INVALID_HANDLE"):
+        ch.Kernel.from_handle(0x1230, code)
     assert ch.live_counts() == before
 
 

@@ -334,3 +334,17 @@ def test_an_error_in_deallocate_is_printed(run_python: Any) -> None:
     assert result.stderr.count("Traceback (most recent call last)") == 1
     assert result.stderr.count("LookupError: lost") == 1
     assert result.stderr.startswith("Exception ignored in: <__main__.Failing object")
+
+
+def test_a_pool_that_was_not_made() -> None:
+    """A class whose __init__ leaves ours out would fail by the name of something private, in its repr too."""
+
+    class Mine(ch.DeviceMemoryResource):
+        def __init__(self) -> None:
+            pass
+
+    mr = Mine()
+    assert repr(mr) == "<DeviceMemoryResource closed>"
+    with pytest.raises(ch.ClosedError, match="Mine has been closed"):
+        mr.allocate(8, stream=None)  # type: ignore[arg-type]
+    mr.close()

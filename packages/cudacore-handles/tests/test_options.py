@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pytest
 
-from cudacore_handles import EventOptions, StreamOptions
+from cudacore_handles import DeviceMemoryResourceOptions, EventOptions, LaunchConfig, StreamOptions
 from cudacore_handles._options import as_options
+
+FLAGS: list[tuple[Any, str]] = [
+    (StreamOptions, "nonblocking"),
+    *((EventOptions, name) for name in ("timing_enabled", "blocking_sync", "ipc_enabled")),
+    (DeviceMemoryResourceOptions, "ipc_enabled"),
+    *(
+        (partial(LaunchConfig, grid=1, block=1), name)
+        for name in ("is_cooperative", "programmatic_stream_serialization")
+    ),
+]
 
 
 @pytest.mark.parametrize(
@@ -42,3 +54,29 @@ def test_bad_options(given: Any, message: str) -> None:
     """What is misspelt or meant for something else would be dropped in silence."""
     with pytest.raises(TypeError, match=message):
         as_options(StreamOptions, given, "choice")
+
+
+@pytest.mark.parametrize(("cls", "name"), FLAGS)
+@pytest.mark.parametrize("value", ["x", "", "False", 2, -1, 1.0, [], np.int32(1), np.ones(2)])
+def test_bad_flags(cls: Any, name: str, value: Any) -> None:
+    """Whatever is no bool would turn an option on, ``"False"`` too."""
+    with pytest.raises(TypeError, match=rf"Options\.{name}|LaunchConfig\.{name}") as raised:
+        cls(**{name: value})
+    assert str(raised.value).endswith(f".{name} must be True or False, not {value!r}, of type {type(value).__name__}")
+
+
+@pytest.mark.parametrize(("cls", "name"), FLAGS)
+def test_flags(cls: Any, name: str) -> None:
+    """A bool of NumPy, or a 0 or 1 from a file of options, would be refused."""
+    for on in (True, 1, np.True_):
+        assert bool(getattr(cls(**{name: on}), name)) is True
+    for off in (False, 0, np.False_, None):
+        assert bool(getattr(cls(**{name: off}), name)) is False
+
+
+def test_flags_that_were_assigned() -> None:
+    """Options that were changed after they were made would be taken as they are."""
+    options = EventOptions()
+    options.timing_enabled = "no"  # type: ignore[assignment]
+    with pytest.raises(TypeError, match=r"EventOptions\.timing_enabled must be True or False, not 'no', of type str"):
+        as_options(EventOptions, options)

@@ -241,6 +241,21 @@ def test_float_for_an_address() -> None:
         one(1.0, 8, POINTER)
 
 
+@pytest.mark.parametrize("value", [True, False])
+def test_bool_for_a_pointer(value: bool) -> None:
+    """A flag in the place of an array would be an address, of which the kernel reads: 1, or NULL."""
+    refused = "a bool cannot fill a parameter of 8 bytes that is a pointer; pass an array, a buffer, or an address"
+    with pytest.raises(TypeError, match=refused):
+        one(value, 8, POINTER)
+    with pytest.raises(TypeError, match=f"argument 1: {refused}"):  # behind ints, which are packed by themselves
+        _native.pack(struct.pack("=6I", 0, 8, POINTER, 8, 8, POINTER), (ADDRESS, value))
+    for code in (_native.BOOL | 1 << 8, _native.BOOL | 1 << 8 | _native.HAS_VALUE):  # of NumPy, of ctypes
+        with pytest.raises(TypeError, match=refused):
+            one(quantity(code, value), 8, POINTER)
+    for kind in (ADDRESS_OR_INT, UINT, UNKNOWN):
+        assert one(value, 8, kind) == struct.pack("=Q", value)
+
+
 @pytest.mark.parametrize("size", INT_SIZES)
 def test_signs(size: int) -> None:
     """A negative number would wrap around in an `unsigned`, or a large one turn negative in an `int`."""
@@ -307,6 +322,15 @@ def test_bfloat16() -> None:
         one(3.4e38, 2, BFLOAT)
 
 
+def test_half_for_a_bfloat16() -> None:
+    """A `half` scalar would be rounded to the format of the parameter, which has fewer digits."""
+    half = quantity(_native.FLOAT | 2 << 8, 1 + 2**-10)
+    with pytest.raises(TypeError, match="Quantity is a binary16, but the parameter is a bfloat16; pass it as a Python"):
+        one(half, 2, BFLOAT)
+    assert one(half, 2, FLOAT) == struct.pack("=e", 1 + 2**-10)
+    assert one(quantity(_native.FLOAT, 1.5), 2, BFLOAT) == struct.pack("=H", 0x3FC0)  # of no format of its own
+
+
 def test_complex_for_a_number_is_an_error() -> None:
     """A complex would fill a `double` with two floats."""
     for kind in (FLOAT, INT, UINT, ADDRESS_OR_INT, POINTER):
@@ -337,7 +361,7 @@ def test_addresses_as_integers() -> None:
 
 def test_numbers_for_structs() -> None:
     """A Python number given to a struct of its size would arrive as something else than its members."""
-    for value, what in ((1, "an int"), (1.5, "a float"), (quantity(_native.SIGNED, 1), "an int")):
+    for value, what in ((1, "an int"), (True, "an int"), (1.5, "a float"), (quantity(_native.SIGNED, 1), "an int")):
         with pytest.raises(TypeError, match=rf"{what} cannot fill a parameter of 4 bytes that is a struct; pass bytes"):
             one(value, 4, BYTES)
     assert one(b"1234", 4, BYTES) == b"1234"

@@ -36,7 +36,8 @@ CCH_EXPORT int cch_kernel_get(cch_kernel **out, cch_library *library, const char
 
 /**
  * Borrows a kernel; `library` is kept. NULL means the one that the driver says it is of, where that is ours.
- * CCH_EMISMATCH when the driver (12.5) says that it is of another. `owner` as in cch_context_wrap(). @since 0.1
+ * CCH_EMISMATCH when the driver (12.5) says that it is of another, and an error of the driver's where that does not
+ * know the kernel of a given library. `owner` as in cch_context_wrap(). @since 0.1
  */
 CCH_EXPORT int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner,
                                cch_release_fn release);

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _native
@@ -10,6 +11,7 @@ from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import check, closed, raise_status
 from cudacore_handles._handle import address, adopt, hold
+from cudacore_handles._names import shorten
 from cudacore_handles._not_yet import NotYet
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept, default_stream
 
@@ -102,11 +104,11 @@ class Buffer(_native.BufferHandle):
         device = self.__dlpack_device__()
         if copy:
             raise BufferError("copy=True: a Buffer exports its own memory and does not copy it; use copy_to() first")
-        if dl_device is not None and tuple(dl_device) != device:
+        if dl_device is not None and _pair("dl_device", dl_device, "(type, ordinal)") != device:
             raise BufferError(f"dl_device is {dl_device}, and the memory is on {device}; use copy_to() first")
         if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
             raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
-        versioned = max_version is not None and max_version[0] >= 1
+        versioned = max_version is not None and _pair("max_version", max_version, "(major, minor)") >= (1, 0)
         size = lib.cch_deviceptr_size(box)  # self.size is 0 as soon as another thread closes this object
         return _native.make_capsule(address(box), self._raw, size, *device, versioned)
 
@@ -386,6 +388,14 @@ def _fill_byte(value: object) -> int:
     if not 0 <= number < 256:
         raise OverflowError(f"value is {number}; an int fills bytes, 0 to 255. Give wider values as 2 or 4 bytes")
     return number
+
+
+def _pair(name: str, value: Any, what: str) -> tuple[int, int]:
+    try:
+        first, second = value
+        return operator.index(first), operator.index(second)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be two ints, {what}, or None, not {shorten(repr(value))}") from None
 
 
 def _pointer_attributes(ptr: int) -> _Attributes:

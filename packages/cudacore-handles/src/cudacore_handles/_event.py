@@ -13,7 +13,7 @@ from cudacore_handles._context import Context, context_of
 from cudacore_handles._errors import last_error
 from cudacore_handles._handle import hold
 from cudacore_handles._not_yet import NotYet
-from cudacore_handles._options import as_options
+from cudacore_handles._options import as_options, check_flags
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -40,6 +40,9 @@ class EventOptions:
     timing_enabled: bool | None = False
     blocking_sync: bool | None = False
     ipc_enabled: bool | None = False
+
+    def __post_init__(self) -> None:
+        check_flags(self)
 
     def _flags(self) -> int:
         if self.ipc_enabled:

@@ -10,7 +10,7 @@ from cudacore_handles import _native
 from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
-from cudacore_handles._errors import CUDAError, call_driver, check, raise_status
+from cudacore_handles._errors import last_error, raise_status
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._names import shorten
 from cudacore_handles._param_kinds import ParamKind, kinds_of
@@ -121,9 +121,13 @@ class Kernel(_native.KernelHandle):
             if not isinstance(mod, ObjectCode):
                 raise TypeError(f"mod must be an ObjectCode, not {type(mod).__name__}")
             library = mod._box or mod._load()
-            _check_library(address, mod)
         out = ffi.new("cch_kernel **")
-        check(lib.cch_kernel_wrap(out, raw, library, ffi.NULL, ffi.NULL))
+        status = lib.cch_kernel_wrap(out, raw, library, ffi.NULL, ffi.NULL)
+        if status:
+            error = last_error(status)
+            if mod is not None and status == lib.CCH_EMISMATCH:
+                raise ValueError(f"handle is {address:#x}, and mod is {mod!r}: {error.meaning}")
+            raise error
         return Kernel._init(out[0])
 
     def prepare(self, stream: Stream | IsStreamType, config: LaunchConfig, *kernel_args: object) -> PreparedLaunch:
@@ -214,20 +218,3 @@ class Kernel(_native.KernelHandle):
         from cuda.bindings import driver
 
         return driver.CUkernel(self._raw)
-
-
-def _check_library(kernel: int, mod: ObjectCode) -> None:
-    """Raise when a kernel is of other code than a caller says (cuKernelGetLibrary)."""
-    from cuda.bindings import driver
-
-    try:
-        theirs = int(call_driver("cuKernelGetLibrary", driver.CUkernel(kernel)))
-    except CUDAError as error:
-        if error.code != lib.CCH_ENOSYMBOL:  # a driver before 12.5 cannot say
-            raise
-        return
-    ours = int(mod.handle)
-    if theirs != ours:
-        raise ValueError(
-            f"handle is {kernel:#x}, a kernel of the library {theirs:#x}; mod, {mod!r}, is the library {ours:#x}"
-        )

@@ -8,6 +8,7 @@ from typing import Any
 
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._options import as_flag
 
 # Limits of every CUDA device there is; a kernel or a device may take less.
 _MOST_THREADS = 1024
@@ -77,9 +78,10 @@ class LaunchConfig(_native.Config):
         c.grid = blocks
         c.block = self._block
         c.shared_bytes = _shared("shmem_size", shmem_size)
-        c.flags = (lib.CCH_LAUNCH_COOPERATIVE if is_cooperative else 0) | (
-            lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION if programmatic_stream_serialization else 0
-        )
+        if as_flag("LaunchConfig.is_cooperative", is_cooperative):
+            c.flags |= lib.CCH_LAUNCH_COOPERATIVE
+        if as_flag("LaunchConfig.programmatic_stream_serialization", programmatic_stream_serialization):
+            c.flags |= lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION
         self._store(bytes(ffi.buffer(c)))
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from cudacore_handles._device import Device
 from cudacore_handles._errors import CUDAError, call_driver, check, closed
 from cudacore_handles._handle import address, adopt, hold
 from cudacore_handles._not_yet import NotYet
-from cudacore_handles._options import as_options
+from cudacore_handles._options import as_options, check_flags
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 
 if TYPE_CHECKING:
@@ -84,6 +84,9 @@ class DeviceMemoryResourceOptions:
     ipc_enabled: bool = False
     max_size: int = 0
 
+    def __post_init__(self) -> None:
+        check_flags(self)
+
 
 class Pool(_native.Handle):
     """Hold a memory pool. A class of Python, which tells the collector of itself; nobody would ever collect it else."""
@@ -101,9 +104,14 @@ class DeviceMemoryResource(MemoryResource):
     options : DeviceMemoryResourceOptions, optional
         Options of a new pool. Default: no new pool, but the one that the device uses now; it is told to keep freed
         memory for reuse, unless somebody set its release threshold already.
+
+    Notes
+    -----
+    Keep a pool of your own as long as other threads work with CUDA: driver 580 (CUDA 13.0) can hang or crash where a
+    pool is destroyed (``cuMemPoolDestroy``) while another thread waits for a stream.
     """
 
-    _pool: Pool
+    _pool = Pool()  # closed: until there is one, and where a subclass makes none
 
     allocation_handle = NotYet()
     from_allocation_handle = NotYet()

@@ -7,7 +7,37 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
+from cudacore_handles._names import shorten
+
 T = TypeVar("T")
+
+_NUMPY_BOOLS = frozenset({"numpy.bool", "numpy.bool_"})
+
+
+def as_flag(name: str, value: object) -> bool:
+    """Return an option that is on or off: a bool, of Python or NumPy, 0 or 1; None means off.
+
+    Parameters
+    ----------
+    name : str
+        The option, for the error: ``"EventOptions.timing_enabled"``.
+    value : object
+        What a caller gave.
+    """
+    if value is True or value is False or value is None:
+        return bool(value)
+    cls = type(value)
+    if f"{cls.__module__}.{cls.__name__}" in _NUMPY_BOOLS or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise TypeError(f"{name} must be True or False, not {shorten(repr(value))}, of type {cls.__name__}")
+
+
+def check_flags(options: object) -> None:
+    """Raise for what is no bool in a field of a dataclass that is one: whose default is a bool."""
+    cls = type(options)
+    for name, value in vars(options).items():
+        if not (value is True or value is False or value is None) and isinstance(getattr(cls, name, None), bool):
+            as_flag(f"{cls.__name__}.{name}", value)
 
 
 def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "options") -> T:
@@ -30,6 +60,7 @@ def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "o
     if value is None:
         return cls()
     if isinstance(value, cls):
+        check_flags(value)  # again: its fields can be assigned
         return value
     if not isinstance(value, Mapping):
         raise TypeError(

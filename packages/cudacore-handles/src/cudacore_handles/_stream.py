@@ -16,7 +16,7 @@ from cudacore_handles._errors import CUDAError, check, closed, raise_status
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._not_yet import NotYet
-from cudacore_handles._options import as_options
+from cudacore_handles._options import as_options, check_flags
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -40,6 +40,9 @@ class StreamOptions:
 
     nonblocking: bool = True
     priority: int | None = None
+
+    def __post_init__(self) -> None:
+        check_flags(self)
 
 
 @runtime_checkable
@@ -138,6 +141,8 @@ class Stream(_native.StreamHandle):
 
     def create_graph_builder(self) -> Any:
         """Create a graph builder that captures this stream. Needs the package ``cudacore-graph``."""
+        if self.is_closed:
+            raise closed(self)
         from cudacore_handles._device import graph_module
 
         return graph_module().GraphBuilder._init(stream=self)

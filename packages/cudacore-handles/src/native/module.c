@@ -99,8 +99,9 @@ static int execute(PyObject *module) {
     const void *type;
     kind kind;
   } builtins[] = {
-      {&PyLong_Type, KIND_SIGNED},         {&PyBool_Type, KIND_SIGNED},           {&PyFloat_Type, KIND_FLOAT},
-      {&PyComplex_Type, KIND_COMPLEX},     {Py_TYPE(Py_None), KIND_NONE},         {&PyBytes_Type, KIND_BYTES},
+      {&PyLong_Type, KIND_SIGNED},         {&PyBool_Type, KIND_BOOL},
+      {&PyFloat_Type, KIND_FLOAT},         {&PyComplex_Type, KIND_COMPLEX},
+      {Py_TYPE(Py_None), KIND_NONE},       {&PyBytes_Type, KIND_BYTES},
       {&PyByteArray_Type, KIND_BYTEARRAY}, {&PyMemoryView_Type, KIND_MEMORYVIEW},
   };
   for (size_t i = 0; i < sizeof builtins / sizeof *builtins; ++i)

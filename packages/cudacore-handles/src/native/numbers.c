@@ -30,6 +30,10 @@ static int raise_struct(const destination *to, const char *what) {
   return raise_unsuitable(to, what, "pass bytes, a ctypes.Structure or a structured NumPy scalar");
 }
 
+static int raise_no_pointer(const destination *to, const char *what) {
+  return raise_unsuitable(to, what, "pass an array, a buffer, or an address as an int");
+}
+
 /* What an error says of an int: itself, or how long it is. A new reference. */
 static PyObject *describe_int(PyObject *value) {
   PyObject *length = PyObject_CallMethod(value, "bit_length", NULL);
@@ -260,12 +264,14 @@ int pack_integer_like(const destination *to, PyObject *value, const type_entry *
   return status;
 }
 
-int pack_bool_like(const destination *to, PyObject *value) {
+int pack_bool_like(const destination *to, PyObject *value, const type_entry *how) {
+  if (to->kind == PARAM_POINTER) /* most likely an argument in the wrong place, and 1 is nobody's address */
+    return raise_no_pointer(to, "a bool");
   int truth = PyObject_IsTrue(value);
   if (truth < 0)
     return -1;
   destination raw = *to;
-  if (to->kind == PARAM_BYTES)
+  if (to->kind == PARAM_BYTES && how->itemsize) /* as in pack_integer_like() */
     raw.kind = PARAM_UNKNOWN;
   return pack_int(&raw, truth ? Py_True : Py_False);
 }
@@ -292,7 +298,7 @@ int pack_double(const destination *to, double number) {
   case PARAM_BFLOAT:
     break;
   case PARAM_POINTER:
-    return raise_unsuitable(to, "a float", "pass an array, a buffer, or an address as an int");
+    return raise_no_pointer(to, "a float");
   case PARAM_BYTES:
     if (to->size != 2) /* else most likely a __half */
       return raise_struct(to, "a float");
@@ -304,6 +310,11 @@ int pack_double(const destination *to, double number) {
 }
 
 int pack_float_like(const destination *to, PyObject *value, const type_entry *how) {
+  if (to->kind == PARAM_BFLOAT && how->itemsize == 2) /* the one size that is of two formats */
+    return raise_about(PyExc_TypeError,
+                       "%U is a binary16, but the parameter is a bfloat16; pass it as a Python float if it may be "
+                       "rounded",
+                       value, 0, 0);
   double number = PyFloat_AsDouble(value);
   if (number == -1.0 && PyErr_Occurred())
     return -1;

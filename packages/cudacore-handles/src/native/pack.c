@@ -217,7 +217,7 @@ static int pack_content(const destination *to, PyObject *value, const type_entry
     status = pack_integer_like(to, content, how);
     break;
   case KIND_BOOL:
-    status = pack_bool_like(to, content);
+    status = pack_bool_like(to, content, how);
     break;
   default:
     status = pack_float_like(to, content, how);
@@ -248,7 +248,7 @@ static int pack_registered(const destination *to, PyObject *value) {
   case KIND_COMPLEX:
     return pack_complex_like(to, value);
   case KIND_BOOL:
-    return pack_bool_like(to, value);
+    return pack_bool_like(to, value, &how);
   case KIND_POINTER:
     return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
   case KIND_ARRAY:

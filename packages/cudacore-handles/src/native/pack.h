@@ -31,7 +31,7 @@ int pack_double(const destination *to, double number);
 int pack_integer_like(const destination *to, PyObject *value, const type_entry *how);
 int pack_float_like(const destination *to, PyObject *value, const type_entry *how);
 int pack_complex_like(const destination *to, PyObject *value);
-int pack_bool_like(const destination *to, PyObject *value);
+int pack_bool_like(const destination *to, PyObject *value, const type_entry *how);
 
 /* Whether a scalar that has a size of its own is of the parameter's sort, and so must have its size. */
 bool same_sort(const destination *to, const type_entry *how);

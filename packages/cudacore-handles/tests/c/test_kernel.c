@@ -198,6 +198,9 @@ static void foreign_kernel_keeps_its_owner(void) {
   OK(cch_kernel_wrap(&owned, raw, NULL, &one_owner, release));
   CHECK(cch_kernel_library(owned) == NULL); /* the driver's answer is none of ours */
   FAILS(CCH_EMISMATCH, cch_kernel_wrap(&found, raw, library, NULL, NULL));
+  char both[80];
+  snprintf(both, sizeof both, "the library %p, not of %p", (void *)raw_library, (void *)cch_library_raw(library));
+  CHECK_HAS(check_error()->message, both);
   cch_library_unref(foreign);
   cch_kernel_unref(bare);
   cch_kernel_unref(with_library);
@@ -213,6 +216,23 @@ static void foreign_kernel_keeps_its_owner(void) {
   cch_kernel_unref(found);
   cch_kernel_unref(kernel);
   FAILS(CCH_EINVAL, cch_kernel_wrap(&found, NULL, NULL, NULL, NULL));
+  close();
+}
+
+/* What is no kernel keeps a library, and is launched. */
+static void no_kernel_of_a_library(void) {
+  cch_kernel *found = NULL;
+  CUkernel none = (CUkernel)(uintptr_t)0x1230;
+  open();
+  fake_fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE); /* the double takes the question for a mistake */
+  FAILS(CUDA_ERROR_INVALID_HANDLE, cch_kernel_wrap(&found, none, library, NULL, NULL));
+  CHECK(found == NULL);
+  CHECK_STR(check_error()->operation, "cuKernelGetLibrary");
+  CHECK_EQ(cch_live_count(CCH_KIND_KERNEL), 0);
+  fake_fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE);
+  OK(cch_kernel_wrap(&found, none, NULL, NULL, NULL)); /* the caller's word for it */
+  CHECK(cch_kernel_library(found) == NULL);
+  cch_kernel_unref(found);
   close();
 }
 
@@ -271,6 +291,7 @@ int main(void) {
   RUN(wrong_size_is_refused);
   RUN(bad_configs_fail);
   RUN(foreign_kernel_keeps_its_owner);
+  RUN(no_kernel_of_a_library);
   RUN(threads_share_a_kernel);
   RUN(threads_get_one_box);
   return 0;
