@@ -149,8 +149,10 @@ int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, cons
 void cch__node_undo(cch_graph *graph, CUgraphNode raw);
 /* Reads a spec of any size. */
 int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const char *operation);
+/* An attribute of a kernel node: zero, and not known, where the driver does not have it. */
+int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id);
 /* Whether a kernel node's attributes are others than parameters ask for. */
-bool cch__node_attributes_change(CUgraphNode raw, const cch__node_params *params);
+int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);
 /* Whether an object is a node of a graph. */
 int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation);
 

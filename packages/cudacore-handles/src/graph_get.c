@@ -37,10 +37,27 @@ cch_bundle *cch_graph_node_bundle(cch_graph_node *node) {
   return given;
 }
 
-static bool attribute(CUlaunchAttributeValue *out, CUgraphNode raw, CUlaunchAttributeID id) {
-  memset(out, 0, sizeof *out);
-  return cch__driver.cuGraphKernelNodeGetAttribute != NULL &&
-         cch__driver.cuGraphKernelNodeGetAttribute(raw, id, out) == CUDA_SUCCESS;
+static int get_attributes(cch_launch_config *config, CUgraphNode raw) {
+  CUlaunchAttributeValue cluster, cooperative, programmatic, priority;
+  bool known = false;
+  int status = cch__node_attribute(&cluster, &known, raw, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+  if (status == 0)
+    status = cch__node_attribute(&cooperative, &known, raw, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  if (status == 0)
+    status = cch__node_attribute(&programmatic, &known, raw, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  if (status == 0)
+    status = cch__node_attribute(&priority, &known, raw, CU_LAUNCH_ATTRIBUTE_PRIORITY);
+  if (status != 0)
+    return status;
+  config->cluster[0] = cluster.clusterDim.x;
+  config->cluster[1] = cluster.clusterDim.y;
+  config->cluster[2] = cluster.clusterDim.z;
+  config->flags =
+      (cooperative.cooperative ? CCH_LAUNCH_COOPERATIVE : 0) |
+      (programmatic.programmaticStreamSerializationAllowed ? CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION : 0) |
+      (known ? CCH_LAUNCH_PRIORITY : 0);
+  config->priority = priority.priority;
+  return 0;
 }
 
 static int get_config(cch_launch_config *given, CUgraphNode raw, const CUDA_KERNEL_NODE_PARAMS *native,
@@ -53,21 +70,9 @@ static int get_config(cch_launch_config *given, CUgraphNode raw, const CUDA_KERN
   if (given->size < CONFIG_0_1)
     return cch__fail(CCH_EINVAL, operation, "the size of the cch_launch_config is %u, and none has less than %d bytes",
                      given->size, (int)CONFIG_0_1);
-  CUlaunchAttributeValue value;
-  if (attribute(&value, raw, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)) {
-    config.cluster[0] = value.clusterDim.x;
-    config.cluster[1] = value.clusterDim.y;
-    config.cluster[2] = value.clusterDim.z;
-  }
-  if (attribute(&value, raw, CU_LAUNCH_ATTRIBUTE_COOPERATIVE) && value.cooperative)
-    config.flags |= CCH_LAUNCH_COOPERATIVE;
-  if (attribute(&value, raw, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) &&
-      value.programmaticStreamSerializationAllowed)
-    config.flags |= CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION;
-  if (attribute(&value, raw, CU_LAUNCH_ATTRIBUTE_PRIORITY)) {
-    config.flags |= CCH_LAUNCH_PRIORITY;
-    config.priority = value.priority;
-  }
+  int status = get_attributes(&config, raw);
+  if (status != 0)
+    return status;
   if (given->size > sizeof config)
     memset((char *)given + sizeof config, 0, given->size - sizeof config);
   memcpy(given, &config, given->size < sizeof config ? given->size : sizeof config);

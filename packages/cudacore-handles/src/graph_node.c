@@ -353,14 +353,24 @@ static bool is_same(CUlaunchAttributeID id, const CUlaunchAttributeValue *a, con
   }
 }
 
-static void find_changes(attribute_change *out, CUgraphNode raw, const cch__node_params *params) {
+int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id) {
+  static const char name[] = "cuGraphKernelNodeGetAttribute";
+  memset(out, 0, sizeof *out);
+  if (cch__driver.cuGraphKernelNodeGetAttribute == NULL)
+    return cch__fail_missing(name);
+  CUresult result = cch__driver.cuGraphKernelNodeGetAttribute(raw, id, out);
+  *known = result == CUDA_SUCCESS;
+  return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED ? 0 : cch__checked((int)result, name);
+}
+
+static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_params *params) {
   static const CUlaunchAttributeID ids[] = {CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
                                             CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                             CU_LAUNCH_ATTRIBUTE_PRIORITY};
   out->count = 0;
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
     CUlaunchAttribute wanted = {.id = ids[i]}, before = {.id = ids[i]};
-    bool asked = false;
+    bool asked = false, known;
     for (unsigned k = 0; k < params->attribute_count; k++)
       if (params->attributes[k].id == ids[i]) {
         wanted = params->attributes[k];
@@ -368,33 +378,29 @@ static void find_changes(attribute_change *out, CUgraphNode raw, const cch__node
       }
     if (ids[i] == CU_LAUNCH_ATTRIBUTE_PRIORITY && !asked)
       continue; /* there is no number that means none */
-    if (cch__driver.cuGraphKernelNodeGetAttribute == NULL ||
-        cch__driver.cuGraphKernelNodeGetAttribute(raw, ids[i], &before.value) != CUDA_SUCCESS) {
-      if (!asked)
-        continue; /* a driver that does not know it has not set it */
-      memset(&before.value, 0, sizeof before.value);
-    }
+    int status = cch__node_attribute(&before.value, &known, raw, ids[i]);
+    if (status != 0)
+      return status;
     if (is_same(ids[i], &wanted.value, &before.value))
       continue;
     out->wanted[out->count] = wanted;
     out->before[out->count++] = before;
   }
+  return 0;
 }
 
-bool cch__node_attributes_change(CUgraphNode raw, const cch__node_params *params) {
+int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params) {
   attribute_change change = {0};
-  if (params->native.type == CU_GRAPH_NODE_TYPE_KERNEL)
-    find_changes(&change, raw, params);
-  return change.count > 0;
+  int status = params->native.type == CU_GRAPH_NODE_TYPE_KERNEL ? find_changes(&change, raw, params) : 0;
+  *out = change.count > 0;
+  return status;
 }
 
 /* Parameters and attributes, or neither. */
 static int set_native(CUgraphNode raw, cch__node_params *params) {
   attribute_change change = {0};
-  if (params->native.type == CU_GRAPH_NODE_TYPE_KERNEL)
-    find_changes(&change, raw, params);
   unsigned set = 0;
-  int status = 0;
+  int status = params->native.type == CU_GRAPH_NODE_TYPE_KERNEL ? find_changes(&change, raw, params) : 0;
   while (status == 0 && set < change.count) {
     status = set_attributes(raw, &change.wanted[set], 1);
     set += status == 0;

@@ -15,6 +15,9 @@ static const entry entries[] = {
 #define ENTRY(name, version) {#name, &cch__driver.name},
     CCH__DRIVER_FUNCTIONS(ENTRY)
 #undef ENTRY
+#define ENTRY(name, version) {#name, &cch__driver.name##_v##version},
+        CCH__NEWER_FUNCTIONS(ENTRY)
+#undef ENTRY
 };
 
 static void *take_away(const entry *entry) {
@@ -27,7 +30,8 @@ static void *take_away(const entry *entry) {
 static void put_back(const entry *entry, void *function) { memcpy(entry->place, &function, sizeof function); }
 
 static bool destroys(const char *name) {
-  return strstr(name, "Destroy") || strstr(name, "Free") || strstr(name, "Release") || strstr(name, "Unload");
+  return strstr(name, "Destroy") || strstr(name, "Free") || strstr(name, "Release") || strstr(name, "Unload") ||
+         strcmp(name, "cuStreamEndCapture") == 0;
 }
 
 /* What a destructor cannot do without. */
