@@ -39,7 +39,10 @@ typedef enum cudasim_kind {
   CUDASIM_ADDRESS_RANGE = 8,
   CUDASIM_LIBRARY = 9,
   CUDASIM_MODULE = 10,
-  CUDASIM_KIND_COUNT = 11
+  CUDASIM_GRAPH = 11, /**< not those in nodes */
+  CUDASIM_GRAPH_EXEC = 12,
+  CUDASIM_USER_OBJECT = 13,
+  CUDASIM_KIND_COUNT = 14
 } cudasim_kind;
 
 /** One call that has returned. */

@@ -18,6 +18,7 @@ import cudacore_sim
 
 # Helper modules beside the tests: pytest imports test files without changing the path.
 sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent / "sequences"))
 
 
 class CUDAError(Exception):
@@ -77,6 +78,17 @@ def cuda(driver: Driver) -> Iterator[Driver]:
     yield driver
     cudacore_sim.reset_device()
     cudacore_sim.reset()
+
+
+@pytest.fixture
+def calls(cuda: Driver) -> Any:
+    """Give what sequences are written with: calls that are listed, and those that have to succeed."""
+    from recorder import Recorder
+
+    listing: list[str] = []
+    made = Recorder(cudacore_sim.get_library(), listing.append)
+    made.listing = listing  # type: ignore[attr-defined]
+    return made
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import cudacore_sim
 PROGRAMS = Path(__file__).with_name("programs")
 
 
-@pytest.mark.parametrize("program", ["vector_add.py", "saxpy.py"])
+@pytest.mark.parametrize("program", ["vector_add.py", "saxpy.py", "graphs.py"])
 def test_programs(program: str) -> None:
     """A program that was written for a GPU with cuda.core would not run, or misuse the driver in silence."""
     # cuda.core warns where the compiler is newer than the driver.

@@ -120,6 +120,8 @@ struct Launch {
   uint64_t printf_limit = 1 << 20; /* bytes of output kept before more is dropped */
   /* The output of printf and, `is_error`, of failed assertions, in the order of a valid schedule. */
   std::function<void(const std::string &text, bool is_error)> print;
+  /* cudaGraphSetConditional: sets the value of a conditional handle. False: there is no such handle. Any thread. */
+  std::function<bool(uint64_t handle, uint32_t value)> set_condition;
   std::byte fill{0};              /* what shared memory is full of when a block begins */
   uint64_t instruction_limit = 0; /* a thread's; 0: none. A guard against endless loops in tests */
 };

@@ -153,3 +153,35 @@ OTHER_FEATURES = b".version 8.8\n.target sm_100a\n.address_size 64\n.visible .en
 TOO_MUCH_SHARED = (
     HEADER + ".visible .entry k() { .shared .align 4 .b8 s[65536]; st.shared.u32 [s], 0; ret; }"
 ).encode()
+
+CONDITIONS = (
+    HEADER.replace(".version 8.0", ".version 8.3")
+    + """
+.extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
+
+.visible .entry set_from(.param .u64 handle, .param .u64 where)
+{
+  .reg .b64 %rd<3>; .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [handle];
+  ld.param.u64 %rd2, [where];
+  ld.global.u32 %r1, [%rd2];
+  { .param .b64 p0; .param .b32 p1;
+    st.param.b64 [p0], %rd1; st.param.b32 [p1], %r1;
+    call.uni cudaGraphSetConditional, (p0, p1); }
+  ret;
+}
+.visible .entry count_down(.param .u64 handle, .param .u64 where)
+{
+  .reg .b64 %rd<3>; .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [handle];
+  ld.param.u64 %rd2, [where];
+  ld.global.u32 %r1, [%rd2];
+  sub.u32 %r1, %r1, 1;
+  st.global.u32 [%rd2], %r1;
+  { .param .b64 p0; .param .b32 p1;
+    st.param.b64 [p0], %rd1; st.param.b32 [p1], %r1;
+    call.uni cudaGraphSetConditional, (p0, p1); }
+  ret;
+}
+"""
+).encode()

@@ -113,6 +113,11 @@ class Recorder:
         """Make a call of which nothing is listed, since its code depends on timing or means nothing."""
         self._call(name, arguments)
 
+    def silent(self, name: str, *arguments: Any) -> tuple[str, Any]:
+        """Make a call of which nothing is listed, and return the name of its code and its outputs."""
+        code, outputs = self._call(name, arguments)
+        return self._code_name(code), outputs
+
     def prepare(self, name: str, *arguments: Any) -> Any:
         """Make a call that is not what the sequence is about: it is not listed, and has to succeed."""
         code, outputs = self._call(name, arguments)

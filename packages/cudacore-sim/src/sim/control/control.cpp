@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the control interface that looks at the driver's objects. */
-#include "../driver/state.h"
+#include "../driver/graph_exec.h"
 #include "config.h"
 #include "cudacore_sim.h"
 #include "report.h"
@@ -15,8 +15,8 @@ namespace sim {
 namespace {
 
 constexpr const char *kind_names[CUDASIM_KIND_COUNT] = {
-    "context",        "stream",          "event",         "pool",    "device_memory", "host_memory",
-    "managed_memory", "physical_memory", "address_range", "library", "module",
+    "context",         "stream",        "event",   "pool",   "device_memory", "host_memory", "managed_memory",
+    "physical_memory", "address_range", "library", "module", "graph",         "graph_exec",  "user_object",
 };
 
 /* The state's lock, unless this thread holds it already: at a fault the debugger may ask, too. */
@@ -34,6 +34,7 @@ int kind_of(const Allocation &allocation) {
   case Allocation::Kind::device:
   case Allocation::Kind::pooled:
   case Allocation::Kind::imported:
+  case Allocation::Kind::graph:
     return CUDASIM_DEVICE_MEMORY;
   case Allocation::Kind::pinned:
   case Allocation::Kind::registered:
@@ -78,6 +79,16 @@ template <class Found> void for_each_live(Found found) {
   for (const auto &module : s.modules.all())
     if (!module->of_library)
       found(CUDASIM_MODULE, [&] { return "module " + hex(module->handle); });
+  for (const auto &graph : s.graphs.all())
+    if (graph->owner == nullptr)
+      found(CUDASIM_GRAPH,
+            [&] { return "graph " + hex(graph->handle) + " of " + std::to_string(graph->nodes.size()) + " nodes"; });
+  for (const auto &exec : s.graph_execs.all())
+    found(CUDASIM_GRAPH_EXEC, [&] { return "executable graph " + hex(exec->handle); });
+  for (const auto &object : s.user_objects.all())
+    found(CUDASIM_USER_OBJECT, [&] {
+      return "user object " + hex(object->handle) + " with " + std::to_string(object->references) + " references";
+    });
 }
 
 std::string describe_live(int kind) {
@@ -191,7 +202,18 @@ void cudasim_reset_device(void) {
   State &s = state();
   std::unique_lock<std::mutex> lock(s.mutex);
   s.executor.wait_all(lock);
+  for (const auto &exec : s.graph_execs.all())
+    s.graph_execs.remove(exec->handle);
+  for (const auto &graph : s.graphs.all())
+    if (graph->owner == nullptr)
+      destroy_graph(graph);
+  for (const auto &condition : s.conditions.all())
+    s.conditions.remove(condition->handle);
+  wait_for_destructors(lock);
+  for (const auto &object : s.user_objects.all())
+    s.user_objects.remove(object->handle);
   for (const auto &device : s.devices) {
+    device->graph_memory = {};
     device->primary = nullptr;
     device->primary_references = 0;
   }

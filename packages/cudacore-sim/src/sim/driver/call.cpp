@@ -5,7 +5,7 @@
 
 #include "../control/journal.h"
 #include "../control/report.h"
-#include "state.h"
+#include "capture.h"
 
 #include <atomic>
 #include <bitset>
@@ -59,9 +59,17 @@ bool is_quick(Entry entry) {
 
 bool is_allowed_in_callback(Entry entry) {
   switch (entry) {
+  case Entry::cuEventDestroy_v2:
   case Entry::cuEventQuery:
+  case Entry::cuLibraryUnload:
+  case Entry::cuStreamDestroy_v2:
+  case Entry::cuStreamIsCapturing:
+  case Entry::cuStreamIsCapturing_ptsz:
   case Entry::cuStreamQuery:
   case Entry::cuStreamQuery_ptsz:
+  case Entry::cuThreadExchangeStreamCaptureMode:
+  case Entry::cuUserObjectRelease:
+  case Entry::cuUserObjectRetain:
     return true;
   default:
     return false;
@@ -98,12 +106,16 @@ CUresult Call::refused() {
   lock.lock();
   if (const ContextPtr &now = current_context())
     context = handle_of<void *>(now->handle);
-  return state().initialised || entry == Entry::cuInit ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+  if (!state().initialised && entry != Entry::cuInit)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  return check_unsafe(entry);
 }
 
 CUresult Call::done(CUresult result) {
   if (lock.owns_lock())
     lock.unlock();
+  for (const std::function<void()> &function : at_end)
+    function();
   note_call(entry, context, result, injected);
   return result;
 }
@@ -121,8 +133,8 @@ CUresult unsupported(Entry entry) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CallbackScope::CallbackScope(const char *what) { callback = what; }
-CallbackScope::~CallbackScope() { callback = nullptr; }
+CallbackScope::CallbackScope(const char *what) : outer(callback) { callback = what; }
+CallbackScope::~CallbackScope() { callback = outer; }
 
 const char *name_of(Kind kind) {
   switch (kind) {
@@ -144,6 +156,16 @@ const char *name_of(Kind kind) {
     return "function";
   case Kind::physical:
     return "physical memory";
+  case Kind::graph:
+    return "graph";
+  case Kind::graph_node:
+    return "graph node";
+  case Kind::graph_exec:
+    return "executable graph";
+  case Kind::condition:
+    return "conditional handle";
+  case Kind::user_object:
+    return "user object";
   default:
     return "object";
   }

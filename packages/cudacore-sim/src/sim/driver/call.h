@@ -5,7 +5,9 @@
 #include "api.h"
 
 #include <exception>
+#include <functional>
 #include <mutex>
+#include <vector>
 
 namespace sim {
 
@@ -27,12 +29,16 @@ public:
   CUresult refused();
   CUresult done(CUresult result);
 
+  /* Something of the application's that runs when the call is over, before it returns. */
+  void run_at_end(std::function<void()> function) { at_end.push_back(std::move(function)); }
+
   std::unique_lock<std::mutex> lock;
   const bool per_thread; /* CUstream 0 is the thread's own default stream */
   const Entry entry;
 
 private:
   Call *outer;
+  std::vector<std::function<void()>> at_end;
   void *context = nullptr;
   bool injected = false;
   bool quick = false; /* reads what never changes, before cuInit and in callbacks too, and takes no lock */
@@ -63,6 +69,9 @@ public:
   ~CallbackScope();
   CallbackScope(const CallbackScope &) = delete;
   CallbackScope &operator=(const CallbackScope &) = delete;
+
+private:
+  const char *const outer;
 };
 
 } // namespace sim

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of the application that run in a stream's order. */
-#include "state.h"
+#include "capture.h"
 
 namespace sim {
 namespace {
@@ -20,6 +20,16 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
     return result;
   if (fn == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (is_captured) {
+    HostParams params{};
+    params.fields.fn = fn;
+    params.fields.userData = userData;
+    capture_node(stream, CU_GRAPH_NODE_TYPE_HOST, std::make_shared<const Params>(params));
+    return CUDA_SUCCESS;
+  }
   UnitPtr unit = new_unit("host function", stream->context.lock(), [fn, userData] {
     CallbackScope scope("a host function");
     fn(userData);
@@ -39,6 +49,8 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *
     return result;
   if (callback == nullptr || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = check_uncaptured_work(stream))
+    return result;
   ContextPtr context = stream->context.lock();
   UnitPtr unit = new_unit("stream callback", context, [hStream, callback, userData, context] {
     CUresult error = error_of(*context);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts: the threads' stacks of them, their limits and flags, and how they end. */
 #include "../control/report.h"
-#include "state.h"
+#include "capture.h"
 
 #include <algorithm>
 
@@ -211,8 +211,14 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
   for (const AllocationPtr &allocation : s.memory.all())
     if (allocation->context.lock() == context)
       release_memory(allocation, by);
-  for (const StreamPtr &stream : context->streams)
+  for (const auto &entry : context->per_thread)
+    if (entry.second->capture != nullptr)
+      abandon_capture(entry.second);
+  for (const StreamPtr &stream : context->streams) {
+    if (stream->capture != nullptr)
+      abandon_capture(stream);
     s.streams.remove(stream->handle);
+  }
   context->streams.clear();
   context->per_thread.clear();
   for (const auto &event : s.events.all())
@@ -424,6 +430,8 @@ CUresult cuCtxSynchronize(void) {
   ContextPtr context;
   if (CUresult result = need_context(context))
     return result;
+  if (CUresult result = check_wait(*context))
+    return result;
   return synchronize(context);
 }
 
@@ -432,6 +440,8 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx) {
   if (ctx == nullptr)
     return api::cuCtxSynchronize();
   if (CUresult result = find_context(ctx, context))
+    return result;
+  if (CUresult result = check_wait(*context))
     return result;
   return synchronize(context);
 }

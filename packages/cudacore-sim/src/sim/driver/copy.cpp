@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and fills as units of work. */
-#include "copy.h"
+#include "capture.h"
 #include "host_memory.h"
 
 #include "../control/report.h"
@@ -207,7 +207,7 @@ std::shared_ptr<std::vector<std::byte>> read_now(Checked &from, const Shape &sha
 /* Work has met memory that its owner has unmapped or protected. Takes the state's lock. */
 void fail_unusable(Context &context) {
   std::lock_guard<std::mutex> guard(state().mutex);
-  report("a copy or fill uses registered host memory that was unmapped or protected");
+  report("a copy or fill uses host memory that was unmapped or protected");
   context.fail(CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
@@ -219,6 +219,8 @@ uint64_t amount(const Shape &shape) {
              : bytes;
 }
 
+CUresult capture_copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape);
+
 } // namespace
 
 CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape, Return when) {
@@ -227,6 +229,11 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
   if (in_host_pool(to) != nullptr || in_host_pool(from) != nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   ContextPtr context = stream->context.lock();
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (is_captured)
+    return when == Return::at_once ? capture_copy(stream, to, from, shape) : check_uncaptured_work(stream);
   Checked target, source;
   if (CUresult result = check(*context, to, shape, true, target))
     return result;
@@ -268,22 +275,117 @@ CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint3
   if (to.address % bytes != 0 || (shape.height > 1 && to.pitch % bytes != 0))
     return CUDA_ERROR_INVALID_VALUE;
   ContextPtr context = stream->context.lock();
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (is_captured) {
+    CUDA_MEMSET_NODE_PARAMS_v2 fields{
+        to.address, to.pitch, value, bytes, shape.width / bytes, shape.height, handle_of<CUcontext>(context->handle)};
+    capture_node(stream, CU_GRAPH_NODE_TYPE_MEMSET,
+                 std::make_shared<const Params>(MemsetParams{fields, context, to, shape}));
+    return CUDA_SUCCESS;
+  }
   Checked target;
   if (AllocationPtr pooled = in_host_pool(to); pooled != nullptr && !may_access(*context, *pooled, true))
     return CUDA_ERROR_INVALID_VALUE; /* a device that has access may fill it */
   if (CUresult result = check(*context, to, shape, true, target))
     return result;
-  enqueue(stream, new_unit("fill", context, [context, target, shape, value, bytes] {
-            View into;
-            if (!into.open(*context, target, true))
-              return;
-            bool is_filled = for_each_row(shape, [&](uint64_t y, uint64_t z) {
-              return fill_row(into, row_address(target.side, y, z), shape.width, value, bytes);
-            });
-            if (!is_filled)
-              fail_unusable(*context);
-          }));
+  enqueue(stream, new_unit("fill", context, fill_work(context, to, shape, value, bytes)));
   return CUDA_SUCCESS;
+}
+
+namespace {
+
+/* A side as it is when the work is made; of host memory nothing is known before it is used. */
+Checked unchecked(const Side &side, const Shape &shape) {
+  bool known = state().memory.find(side.address) != nullptr || state().arena.contains(side.address);
+  return {side, extent(side, shape), known, false};
+}
+
+/* Memory may be that of an allocation node, which is not there yet. */
+CUresult check_node(const Context &context, const Side &side, const Shape &shape, bool write) {
+  State &s = state();
+  uint64_t bytes = extent(side, shape);
+  if (side.address == 0 || bytes == UINT64_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (s.memory.find(side.address) != nullptr)
+    return s.memory.accessible(context, side.address, bytes, write, Memory::Check::node) ? CUDA_SUCCESS
+                                                                                         : CUDA_ERROR_INVALID_VALUE;
+  return side.place == Place::device || s.arena.contains(side.address) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUmemorytype type_of(const Side &side) {
+  return side.place == Place::host     ? CU_MEMORYTYPE_HOST
+         : side.place == Place::device ? CU_MEMORYTYPE_DEVICE
+                                       : CU_MEMORYTYPE_UNIFIED;
+}
+
+CUresult capture_copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape) {
+  ContextPtr context = stream->context.lock();
+  if (CUresult result = check_copy_node(*context, to, from, shape))
+    return result;
+  CUDA_MEMCPY3D fields{};
+  fields.srcMemoryType = type_of(from);
+  fields.dstMemoryType = type_of(to);
+  if (from.place == Place::host)
+    fields.srcHost = handle_of<const void *>(from.address);
+  else
+    fields.srcDevice = from.address;
+  if (to.place == Place::host)
+    fields.dstHost = handle_of<void *>(to.address);
+  else
+    fields.dstDevice = to.address;
+  fields.srcPitch = from.pitch;
+  fields.dstPitch = to.pitch;
+  fields.srcHeight = shape.depth > 1 && from.pitch != 0 ? from.slice / from.pitch : 0;
+  fields.dstHeight = shape.depth > 1 && to.pitch != 0 ? to.slice / to.pitch : 0;
+  fields.WidthInBytes = shape.width;
+  fields.Height = shape.height;
+  fields.Depth = shape.depth;
+  capture_node(stream, CU_GRAPH_NODE_TYPE_MEMCPY,
+               std::make_shared<const Params>(MemcpyParams{fields, context, to, from, shape}));
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult check_copy_node(const Context &context, const Side &to, const Side &from, const Shape &shape) {
+  if (CUresult result = check_node(context, to, shape, true))
+    return result;
+  return check_node(context, from, shape, false);
+}
+
+std::function<void()> copy_work(const ContextPtr &context, const Side &to, const Side &from, const Shape &shape) {
+  return [context, target = unchecked(to, shape), source = unchecked(from, shape), shape] {
+    View into, out_of;
+    if (!into.open(*context, target, true) || !out_of.open(*context, source, false))
+      return;
+    bool is_copied = for_each_row(shape, [&](uint64_t y, uint64_t z) {
+      return copy_row(into, row_address(target.side, y, z), out_of, row_address(source.side, y, z), shape.width);
+    });
+    if (!is_copied)
+      fail_unusable(*context);
+  };
+}
+
+CUresult check_fill_node(const Context &context, const Side &to, const Shape &shape, unsigned bytes) {
+  if (to.address % bytes != 0 || (shape.height > 1 && to.pitch % bytes != 0))
+    return CUDA_ERROR_INVALID_VALUE;
+  return check_node(context, to, shape, true);
+}
+
+std::function<void()> fill_work(const ContextPtr &context, const Side &to, const Shape &shape, uint32_t value,
+                                unsigned bytes) {
+  return [context, target = unchecked(to, shape), shape, value, bytes] {
+    View into;
+    if (!into.open(*context, target, true))
+      return;
+    bool is_filled = for_each_row(shape, [&](uint64_t y, uint64_t z) {
+      return fill_row(into, row_address(target.side, y, z), shape.width, value, bytes);
+    });
+    if (!is_filled)
+      fail_unusable(*context);
+  };
 }
 
 } // namespace sim

@@ -25,6 +25,16 @@ enum class Return { at_once, when_synchronous };
 
 CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape, Return when);
 
+/* What the structure of a three-dimensional copy means. */
+CUresult read_copy(const CUDA_MEMCPY3D &fields, Side &to, Side &from, Shape &shape);
+
+/* The work of nodes of a graph: it runs any number of times, and looks at host memory only then. */
+CUresult check_copy_node(const Context &context, const Side &to, const Side &from, const Shape &shape);
+std::function<void()> copy_work(const ContextPtr &context, const Side &to, const Side &from, const Shape &shape);
+CUresult check_fill_node(const Context &context, const Side &to, const Shape &shape, unsigned bytes);
+std::function<void()> fill_work(const ContextPtr &context, const Side &to, const Shape &shape, uint32_t value,
+                                unsigned bytes);
+
 /* Writes `value`, of `bytes` bytes, again and again; `width` counts bytes. */
 CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint32_t value, unsigned bytes);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemcpy* of bytes in a row, and of boxes. */
-#include "copy.h"
+#include "capture.h"
 
 #include <algorithm>
 
@@ -70,19 +70,24 @@ CUresult box(CUstream handle, const CUDA_MEMCPY2D *p, Return when) {
 }
 
 /* CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER with the same fields. */
+template <class Parameters> CUresult sides_of(const Parameters &p, Side &to, Side &from, Shape &shape) {
+  shape = {p.WidthInBytes, p.Height, p.Depth};
+  if (CUresult result = side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcXInBytes, p.srcY, p.srcZ, p.srcPitch,
+                                p.srcHeight, shape, from))
+    return result;
+  return side_of(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstXInBytes, p.dstY, p.dstZ, p.dstPitch, p.dstHeight, shape,
+                 to);
+}
+
 template <class Parameters> CUresult box3(CUstream handle, const Parameters *p, Return when) {
   StreamPtr stream;
   Side to{}, from{};
+  Shape shape{};
   if (CUresult result = find_stream(handle, stream))
     return result;
   if (p == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  Shape shape{p->WidthInBytes, p->Height, p->Depth};
-  if (CUresult result = side_of(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, p->srcZ,
-                                p->srcPitch, p->srcHeight, shape, from))
-    return result;
-  if (CUresult result = side_of(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, p->dstZ,
-                                p->dstPitch, p->dstHeight, shape, to))
+  if (CUresult result = sides_of(*p, to, from, shape))
     return result;
   return copy(stream, to, from, shape, when);
 }
@@ -113,6 +118,10 @@ CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, 
 }
 
 } // namespace
+
+CUresult read_copy(const CUDA_MEMCPY3D &fields, Side &to, Side &from, Shape &shape) {
+  return sides_of(fields, to, from, shape);
+}
 
 namespace api {
 
@@ -156,8 +165,14 @@ CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr s
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                            size_t ByteCount, CUstream hStream) {
-  CUresult result = good_peers(dstContext, srcContext);
-  return result != CUDA_SUCCESS ? result : api::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
+  StreamPtr stream;
+  if (CUresult result = good_peers(dstContext, srcContext))
+    return result;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (CUresult result = check_uncaptured_work(stream))
+    return result;
+  return api::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
 }
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) { return box(nullptr, pCopy, Return::when_synchronous); }

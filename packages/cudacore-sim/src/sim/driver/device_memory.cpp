@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemAlloc, cuMemFree, host memory, managed memory. */
 #include "../control/report.h"
+#include "graph.h"
 #include "host_memory.h"
 #include "ipc.h"
 
@@ -104,6 +105,7 @@ void release_memory(const AllocationPtr &allocation, const char *by) {
       allocation->pool->give_back(*allocation);
     break;
   case Allocation::Kind::imported:
+  case Allocation::Kind::graph:
     s.arena.give_back(allocation->base, allocation->size);
     break;
   case Allocation::Kind::pinned:
@@ -175,13 +177,19 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
   case Allocation::Kind::device:
   case Allocation::Kind::managed:
     return free_after_work(allocation);
-  case Allocation::Kind::pooled: {
+  case Allocation::Kind::pooled:
+  case Allocation::Kind::graph: {
     for (const ContextPtr &context : state().contexts.all())
       if (context->device == allocation->device || allocation->device == nullptr)
         if (CUresult result = synchronize(context))
           return result;
     if (allocation->freed || state().memory.find(dptr) != allocation)
       return CUDA_ERROR_INVALID_VALUE;
+    if (allocation->kind == Allocation::Kind::graph) {
+      mark_freed(*allocation);
+      free_graph_memory(allocation, caller());
+      return CUDA_SUCCESS;
+    }
     allocation->pool->used -= allocation->size;
     release_memory(allocation, caller());
     return CUDA_SUCCESS;

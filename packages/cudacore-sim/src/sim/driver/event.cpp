@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events: the unit of work that records one is what is waited for. */
+#include "capture.h"
 #include "ipc.h"
 
 namespace sim {
@@ -14,15 +15,15 @@ CUresult find_event(CUevent handle, std::shared_ptr<Event> &out) {
   return context == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : usable(context);
 }
 
-/* The unit that stands for a record, to be submitted. */
+} // namespace
+
 UnitPtr record(Event &event, const ContextPtr &context) {
+  event.captured = nullptr;
   event.recorded = new_unit("event record", context);
   if (std::shared_ptr<SharedEvent> shared = event.shared)
     event.recorded->finish = [shared, number = shared->submit()] { shared->complete(number); };
   return event.recorded;
 }
-
-} // namespace
 
 UnitPtr latest_record(Event &event) {
   SharedEvent *shared = event.shared.get();
@@ -77,6 +78,8 @@ CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
     return result;
   if (context != event->context.lock())
     return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult result = check_wait(*context))
+    return result;
   state().executor.submit(record(*event, context), outstanding(*context));
   return CUDA_SUCCESS;
 }
@@ -87,6 +90,8 @@ CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
   if (CUresult result = find_context(hCtx, context))
     return result;
   if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
+    return result;
+  if (CUresult result = check_wait(*context))
     return result;
   if (UnitPtr recorded = latest_record(*event)) {
     UnitPtr gate = new_unit("event wait of a context", context);
@@ -107,8 +112,18 @@ CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int f
     return result;
   if (stream->context.lock() != event->context.lock())
     return CUDA_ERROR_INVALID_HANDLE;
-  if (flags != 0) /* for captures alone */
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (flags != 0 && !is_captured)
     return CUDA_ERROR_ILLEGAL_STATE;
+  if (is_captured) {
+    if (flags != 0)
+      capture_node(stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, std::make_shared<const Params>(EventParams{hEvent, event}));
+    else
+      capture_record(stream, *event);
+    return CUDA_SUCCESS;
+  }
   enqueue(stream, record(*event, stream->context.lock()));
   return CUDA_SUCCESS;
 }
@@ -119,6 +134,10 @@ CUresult cuEventQuery(CUevent hEvent) {
   std::shared_ptr<Event> event;
   if (CUresult result = find_event(hEvent, event))
     return result;
+  if (CUresult result = check_event(*event, true))
+    return result;
+  if (CUresult result = check_unsafe())
+    return result;
   state().executor.poll();
   return latest_record(*event) == nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -126,6 +145,10 @@ CUresult cuEventQuery(CUevent hEvent) {
 CUresult cuEventSynchronize(CUevent hEvent) {
   std::shared_ptr<Event> event;
   if (CUresult result = find_event(hEvent, event))
+    return result;
+  if (CUresult result = check_event(*event, true))
+    return result;
+  if (CUresult result = check_unsafe())
     return result;
   UnitPtr recorded = latest_record(*event);
   ContextPtr context = event->context.lock();
@@ -140,6 +163,9 @@ CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEn
     return result;
   if (CUresult result = find_event(hEnd, end))
     return result;
+  for (const std::shared_ptr<Event> &event : {start, end})
+    if (CUresult result = check_event(*event, false))
+      return result;
   if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 || start->recorded == nullptr ||
       end->recorded == nullptr || start->context.lock() != end->context.lock())
     return CUDA_ERROR_INVALID_HANDLE;

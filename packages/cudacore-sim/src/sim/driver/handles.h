@@ -11,7 +11,23 @@
 
 namespace sim {
 
-enum class Kind : uint8_t { context = 1, stream, event, pool, library, kernel, module, function, physical, count };
+enum class Kind : uint8_t {
+  context = 1,
+  stream,
+  event,
+  pool,
+  library,
+  kernel,
+  module,
+  function,
+  physical,
+  graph,
+  graph_node,
+  graph_exec,
+  condition,
+  user_object,
+  count
+};
 
 const char *name_of(Kind kind);
 

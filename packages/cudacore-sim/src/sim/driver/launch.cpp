@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Launches of kernels. */
+#include "launch.h"
+
 #include "../control/report.h"
-#include "code.h"
+#include "capture.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <optional>
 
 namespace sim {
 namespace {
 
-struct Request {
-  Dim3 grid, block, cluster{0, 0, 0};
-  uint32_t dynamic_shared = 0;
-  bool cooperative = false, programmatic = false;
-  std::optional<int> priority;                /* in place of the stream's */
-  std::vector<std::shared_ptr<Event>> events; /* to be recorded when the kernel is done */
-};
+using Request = LaunchRequest;
 
 uint64_t product(const Dim3 &size) { return uint64_t{size[0]} * size[1] * size[2]; }
 
@@ -48,76 +43,6 @@ CUresult check_cluster(const KernelInfo &kernel, const KernelSettings &settings,
   for (size_t i = 0; i < 3; i++)
     if (request.grid[i] % request.cluster[i] != 0)
       return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-  return CUDA_SUCCESS;
-}
-
-CUresult check_sizes(const Callable &what, const Device &device, Request &request) {
-  const KernelInfo &kernel = what.info();
-  for (int i = 0; i < 3; i++) {
-    auto limit = [&](CUdevice_attribute first) {
-      return static_cast<uint32_t>(device_attribute(static_cast<CUdevice_attribute>(first + i), device));
-    };
-    size_t axis = static_cast<size_t>(i);
-    if (request.grid[axis] == 0 || request.block[axis] == 0 ||
-        request.grid[axis] > limit(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X) ||
-        request.block[axis] > limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X))
-      return CUDA_ERROR_INVALID_VALUE;
-  }
-  uint64_t threads = product(request.block);
-  if (threads > static_cast<uint64_t>(most_threads(kernel, device)))
-    return CUDA_ERROR_INVALID_VALUE;
-  if (kernel.required_threads[0] != 0 &&
-      request.block != Dim3{kernel.required_threads[0], std::max(kernel.required_threads[1], 1u),
-                            std::max(kernel.required_threads[2], 1u)})
-    return CUDA_ERROR_INVALID_VALUE;
-  if (request.dynamic_shared > static_cast<uint32_t>(most_dynamic_shared(kernel, *what.settings)))
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_cluster(kernel, *what.settings, device, request))
-    return result;
-  uint64_t multiprocessors = static_cast<uint64_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
-  if (request.cooperative) {
-    int blocks = active_blocks(what, device, static_cast<int>(threads), request.dynamic_shared);
-    if (product(request.grid) > static_cast<uint64_t>(blocks) * multiprocessors)
-      return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
-  }
-  return CUDA_SUCCESS;
-}
-
-/* The arguments as the kernel finds them: from pointers to each, or from a block that the caller made. */
-CUresult read_arguments(const KernelInfo &kernel, void **parameters, void **extra, std::vector<std::byte> &out) {
-  out.assign(kernel.parameter_bytes, std::byte{0});
-  if (kernel.parameters.empty())
-    return CUDA_SUCCESS;
-  if (parameters != nullptr) {
-    if (extra != nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < kernel.parameters.size(); i++) {
-      const Parameter &parameter = kernel.parameters[i];
-      if (parameters[i] == nullptr)
-        return CUDA_ERROR_INVALID_VALUE;
-      if (parameter.offset + parameter.size <= out.size())
-        std::memcpy(out.data() + parameter.offset, parameters[i], parameter.size);
-    }
-    return CUDA_SUCCESS;
-  }
-  const void *block = nullptr;
-  size_t size = 0;
-  for (size_t i = 0; extra != nullptr && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
-    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
-      block = extra[i + 1];
-    else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[i + 1] != nullptr)
-      std::memcpy(&size, extra[i + 1], sizeof size);
-    else
-      return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (block == nullptr || size == 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (size > out.size())
-    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-  if (size < out.size())
-    report("kernel '" + kernel.name + "' is launched with " + std::to_string(size) + " of the " +
-           std::to_string(out.size()) + " bytes of its arguments");
-  std::memcpy(out.data(), block, size);
   return CUDA_SUCCESS;
 }
 
@@ -206,6 +131,196 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
   context->fail(code_of(fault.kind));
 }
 
+/* Events that a launch records have no time, and are of this process. */
+CUresult add_event(CUevent handle, int flags, unsigned char port, Request &request) {
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_object(state().events, Kind::event, handle, event))
+    return result;
+  if (flags != CU_EVENT_RECORD_DEFAULT || (event->flags & CU_EVENT_INTERPROCESS) != 0 ||
+      (event->flags & CU_EVENT_DISABLE_TIMING) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  request.events.emplace_back(std::move(event), port);
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult check_sizes(const Callable &what, const Device &device, LaunchRequest &request) {
+  const KernelInfo &kernel = what.info();
+  for (int i = 0; i < 3; i++) {
+    auto limit = [&](CUdevice_attribute first) {
+      return static_cast<uint32_t>(device_attribute(static_cast<CUdevice_attribute>(first + i), device));
+    };
+    size_t axis = static_cast<size_t>(i);
+    if (request.grid[axis] == 0 || request.block[axis] == 0 ||
+        request.grid[axis] > limit(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X) ||
+        request.block[axis] > limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X))
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  uint64_t threads = product(request.block);
+  if (threads > static_cast<uint64_t>(most_threads(kernel, device)))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (kernel.required_threads[0] != 0 &&
+      request.block != Dim3{kernel.required_threads[0], std::max(kernel.required_threads[1], 1u),
+                            std::max(kernel.required_threads[2], 1u)})
+    return CUDA_ERROR_INVALID_VALUE;
+  if (request.dynamic_shared > static_cast<uint32_t>(most_dynamic_shared(kernel, *what.settings)))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = check_cluster(kernel, *what.settings, device, request))
+    return result;
+  uint64_t multiprocessors = static_cast<uint64_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
+  if (request.cooperative) {
+    int blocks = active_blocks(what, device, static_cast<int>(threads), request.dynamic_shared);
+    if (product(request.grid) > static_cast<uint64_t>(blocks) * multiprocessors)
+      return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult read_arguments(const KernelInfo &kernel, void **parameters, void **extra, std::vector<std::byte> &out) {
+  out.assign(kernel.parameter_bytes, std::byte{0});
+  if (kernel.parameters.empty())
+    return CUDA_SUCCESS;
+  if (parameters != nullptr) {
+    if (extra != nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < kernel.parameters.size(); i++) {
+      const Parameter &parameter = kernel.parameters[i];
+      if (parameters[i] == nullptr)
+        return CUDA_ERROR_INVALID_VALUE;
+      if (parameter.offset + parameter.size <= out.size())
+        std::memcpy(out.data() + parameter.offset, parameters[i], parameter.size);
+    }
+    return CUDA_SUCCESS;
+  }
+  const void *block = nullptr;
+  size_t size = 0;
+  for (size_t i = 0; extra != nullptr && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      block = extra[i + 1];
+    else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[i + 1] != nullptr)
+      std::memcpy(&size, extra[i + 1], sizeof size);
+    else
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (block == nullptr || size == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (size > out.size())
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (size < out.size())
+    report("kernel '" + kernel.name + "' is launched with " + std::to_string(size) + " of the " +
+           std::to_string(out.size()) + " bytes of its arguments");
+  std::memcpy(out.data(), block, size);
+  return CUDA_SUCCESS;
+}
+
+CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &request) {
+  const CUlaunchAttributeValue &value = attribute.value;
+  switch (static_cast<int>(attribute.id)) {
+  case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+    request.cooperative = value.cooperative != 0;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    request.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+    if (product(request.cluster) == 0 && request.cluster != Dim3{0, 0, 0})
+      return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    if (value.clusterSchedulingPolicyPreference < CU_CLUSTER_SCHEDULING_POLICY_DEFAULT ||
+        value.clusterSchedulingPolicyPreference > CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING)
+      return CUDA_ERROR_INVALID_VALUE;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: /* of streams alone */
+    return CUDA_ERROR_INVALID_VALUE;
+  case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+    request.programmatic = value.programmaticStreamSerializationAllowed != 0;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    request.priority = value.priority;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+    if (CUresult result = add_event(value.programmaticEvent.event, value.programmaticEvent.flags,
+                                    CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, request))
+      return result;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+    if (CUresult result = add_event(value.launchCompletionEvent.event, value.launchCompletionEvent.flags,
+                                    CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER, request))
+      return result;
+    break;
+  default: /* says how to run it, not what it does */
+    if (attribute.id >= CU_LAUNCH_ATTRIBUTE_MAX)
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult check_code(const Callable &what) {
+  if (what.image->module() != nullptr)
+    return CUDA_SUCCESS;
+  report("kernel '" + what.info().name +
+         "' is in a cubin, which cannot run here: compile to PTX instead, by compile(\"ptx\") in cudacore, nvcc -ptx "
+         "or nvrtcGetPTX");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult kernel_work(const Callable &what, const LaunchRequest &request, const std::vector<std::byte> &arguments,
+                     std::function<void()> &out) {
+  ContextPtr context = what.context;
+  std::shared_ptr<Placement> placement;
+  if (CUresult result = place(context, what.image, placement))
+    return result;
+  auto launch = std::make_shared<Launch>();
+  launch->parameters = arguments;
+  launch->kernel = what.index;
+  launch->grid = request.grid;
+  launch->block = request.block;
+  launch->cluster = request.cluster;
+  launch->dynamic_shared_bytes = request.dynamic_shared;
+  launch->cooperative = request.cooperative;
+  launch->multiprocessors =
+      static_cast<uint32_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, *context->device));
+  launch->grid_id = state().next_grid_id++;
+  launch->printf_limit = context->limits.printf_fifo;
+  launch->heap = context->heap;
+  launch->heap_bytes = context->limits.malloc_heap;
+  launch->set_condition = set_condition;
+  launch->instruction_limit = config().instruction_limit;
+  launch->fill = std::byte{config().fill};
+  out = [context, placement, launch] { run_kernel(context, placement, *launch); };
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, Request &request) {
+  for (unsigned i = 0; i < count; i++)
+    if (CUresult result = read_attribute(attributes[i], request))
+      return result;
+  return CUDA_SUCCESS;
+}
+
+/* A launch as a node of a graph. */
+void capture_launch(const StreamPtr &stream, const Callable &what, const Request &request,
+                    std::vector<std::byte> arguments, bool as_block) {
+  std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes;
+  for (const CUlaunchAttribute &attribute : request.attributes)
+    if (is_node_attribute(attribute.id))
+      attributes[attribute.id] = attribute.value;
+  CUlaunchAttributeValue value{};
+  value.cooperative = 1;
+  if (request.cooperative)
+    attributes[CU_LAUNCH_ATTRIBUTE_COOPERATIVE] = value;
+  value = {};
+  value.priority = request.priority.value_or(stream->priority);
+  if (value.priority != 0)
+    attributes[CU_LAUNCH_ATTRIBUTE_PRIORITY] = value;
+  ParamsPtr params = make_kernel(what, request, std::move(arguments), as_block, std::move(attributes));
+  NodePtr node = capture_node(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(params), request.programmatic);
+  for (const auto &[event, port] : request.events)
+    capture_record(node, *stream->capture, *event, port);
+}
+
 CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handle, void **parameters, void **extra) {
   State &s = state();
   StreamPtr stream;
@@ -219,23 +334,30 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
     return result;
   if (what.context != context)
     return CUDA_ERROR_INVALID_HANDLE;
-  for (const std::shared_ptr<Event> &event : request.events)
+  for (const auto &[event, port] : request.events)
     if (event->context.lock() != context)
       return CUDA_ERROR_INVALID_HANDLE;
-  auto launch = std::make_shared<Launch>();
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  std::vector<std::byte> arguments;
   const Dim3 asked_cluster = request.cluster;
-  if (CUresult result = read_arguments(what.info(), parameters, extra, launch->parameters))
+  if (CUresult result = read_arguments(what.info(), parameters, extra, arguments))
     return result;
-  if (CUresult result = check_sizes(what, *context->device, request))
+  if (CUresult result = check_sizes(what, *context->device, request)) {
+    if (is_captured)
+      invalidate(*stream->capture->capture);
     return result;
-  if (what.image->module() == nullptr) {
-    report("kernel '" + what.info().name +
-           "' is in a cubin, which cannot run here: compile to PTX instead, by compile(\"ptx\") in cudacore, nvcc -ptx "
-           "or nvrtcGetPTX");
-    return CUDA_ERROR_NOT_SUPPORTED;
   }
-  std::shared_ptr<Placement> placement;
-  if (CUresult result = place(context, what.image, placement))
+  if (is_captured) {
+    request.cluster = asked_cluster;
+    capture_launch(stream, what, request, std::move(arguments), parameters == nullptr && extra != nullptr);
+    return CUDA_SUCCESS;
+  }
+  if (CUresult result = check_code(what))
+    return result;
+  std::function<void()> work;
+  if (CUresult result = kernel_work(what, request, arguments, work))
     return result;
   s.last_launch = {s.last_launch.number + 1,
                    what.info().name,
@@ -247,79 +369,14 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
                    request.dynamic_shared,
                    request.cooperative,
                    request.programmatic,
-                   launch->parameters};
-  launch->kernel = what.index;
-  launch->grid = request.grid;
-  launch->block = request.block;
-  launch->cluster = request.cluster;
-  launch->dynamic_shared_bytes = request.dynamic_shared;
-  launch->cooperative = request.cooperative;
-  launch->multiprocessors =
-      static_cast<uint32_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, *context->device));
-  launch->grid_id = s.next_grid_id++;
-  launch->printf_limit = context->limits.printf_fifo;
-  launch->heap = context->heap;
-  launch->heap_bytes = context->limits.malloc_heap;
-  launch->instruction_limit = config().instruction_limit;
-  launch->fill = std::byte{config().fill};
-  UnitPtr unit = new_unit("kernel", context, [context, placement, launch] { run_kernel(context, placement, *launch); });
+                   std::move(arguments)};
+  UnitPtr unit = new_unit("kernel", context, std::move(work));
   enqueue(stream, unit);
   if (request.priority)
     unit->priority = std::clamp(*request.priority, greatest_priority, least_priority);
-  for (const std::shared_ptr<Event> &event : request.events)
+  for (const auto &[event, port] : request.events) {
+    event->captured = nullptr;
     event->recorded = unit;
-  return CUDA_SUCCESS;
-}
-
-/* Events that a launch records have no time, and are of this process. */
-CUresult add_event(CUevent handle, int flags, Request &request) {
-  std::shared_ptr<Event> event;
-  if (CUresult result = find_object(state().events, Kind::event, handle, event))
-    return result;
-  if (flags != CU_EVENT_RECORD_DEFAULT || (event->flags & CU_EVENT_INTERPROCESS) != 0 ||
-      (event->flags & CU_EVENT_DISABLE_TIMING) == 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  request.events.push_back(std::move(event));
-  return CUDA_SUCCESS;
-}
-
-CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, Request &request) {
-  for (unsigned i = 0; i < count; i++) {
-    const CUlaunchAttributeValue &value = attributes[i].value;
-    switch (static_cast<int>(attributes[i].id)) {
-    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-      request.cooperative = value.cooperative != 0;
-      break;
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-      request.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
-      if (product(request.cluster) == 0 && request.cluster != Dim3{0, 0, 0})
-        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-      break;
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-      if (value.clusterSchedulingPolicyPreference < CU_CLUSTER_SCHEDULING_POLICY_DEFAULT ||
-          value.clusterSchedulingPolicyPreference > CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING)
-        return CUDA_ERROR_INVALID_VALUE;
-      break;
-    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: /* of streams alone */
-      return CUDA_ERROR_INVALID_VALUE;
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-      request.programmatic = value.programmaticStreamSerializationAllowed != 0;
-      break;
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-      request.priority = value.priority;
-      break;
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
-      if (CUresult result = add_event(value.programmaticEvent.event, value.programmaticEvent.flags, request))
-        return result;
-      break;
-    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-      if (CUresult result = add_event(value.launchCompletionEvent.event, value.launchCompletionEvent.flags, request))
-        return result;
-      break;
-    default: /* says how to run it, not what it does */
-      if (attributes[i].id >= CU_LAUNCH_ATTRIBUTE_MAX)
-        return CUDA_ERROR_INVALID_VALUE;
-    }
   }
   return CUDA_SUCCESS;
 }
@@ -358,6 +415,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **ker
   request.dynamic_shared = config->sharedMemBytes;
   if (CUresult result = read_attributes(config->attrs, config->numAttrs, request))
     return result;
+  request.attributes.assign(config->attrs, config->attrs + config->numAttrs);
   return launch_kernel(f, std::move(request), config->hStream, kernelParams, extra);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hints about managed memory. It is where host and device both find it, so that hints move nothing; they are kept. */
-#include "state.h"
+#include "capture.h"
 
 #include <cstring>
 #include <set>
@@ -224,6 +224,8 @@ CUresult prefetch_batch(const CUdeviceptr *addresses, const size_t *sizes, size_
       which++;
     change(ranges[i], [&](Hint &hint) { hint.prefetched = normal(locations[which]); });
   }
+  if (CUresult result = check_uncaptured_work(stream))
+    return result;
   enqueue(stream, new_unit("prefetch", stream->context.lock()));
   return CUDA_SUCCESS;
 }
@@ -283,6 +285,8 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation l
   if (CUresult result = find_range(devPtr, count, pages))
     return result;
   change(pages, [&](Hint &hint) { hint.prefetched = normal(location); });
+  if (CUresult result = check_uncaptured_work(stream))
+    return result;
   enqueue(stream, new_unit("prefetch", stream->context.lock()));
   return CUDA_SUCCESS;
 }
@@ -313,6 +317,8 @@ CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
   if (flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_ranges(dptrs, sizes, count, ranges))
+    return result;
+  if (CUresult result = check_uncaptured_work(stream))
     return result;
   enqueue(stream, new_unit("discard", stream->context.lock()));
   return CUDA_SUCCESS;
@@ -347,6 +353,8 @@ CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t lengt
   bool whole = allocation != nullptr && !allocation->freed && (length == 0 || length == allocation->size);
   if (!whole || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE))
     return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = check_uncaptured_work(stream))
+    return result;
   enqueue(stream, new_unit("attach", stream->context.lock()));
   return CUDA_SUCCESS;
 }

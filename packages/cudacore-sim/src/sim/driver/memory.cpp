@@ -54,6 +54,8 @@ const char *describe(const Allocation &allocation) {
     return allocation.physical->imported ? "imported mapped memory" : "mapped memory";
   case Allocation::Kind::imported:
     return "imported device memory";
+  case Allocation::Kind::graph:
+    return "memory of a graph";
   }
   return "memory";
 }
@@ -86,6 +88,8 @@ bool may_access(const Context &context, const Allocation &allocation, bool write
     return granted(allocation.access);
   case Allocation::Kind::pooled:
     return allocation.pool->is_managed() || allocation.device == context.device || granted(allocation.pool->access);
+  case Allocation::Kind::graph:
+    return allocation.device == context.device || granted(allocation.access);
   case Allocation::Kind::imported: /* opening it enabled access to its device */
     return allocation.device == context.device || allocation.context.lock().get() == &context;
   case Allocation::Kind::device: {
@@ -136,7 +140,10 @@ bool Memory::accessible(const Context &context, uint64_t address, uint64_t size,
     return false;
   for (uint64_t at = address, end = address + size; at < end;) {
     AllocationPtr allocation = find(at);
-    if (allocation == nullptr || (check == Check::copy_at_run ? !allocation->visible : allocation->freed))
+    if (allocation == nullptr)
+      return false;
+    bool is_later = check == Check::node && allocation->kind == Allocation::Kind::graph;
+    if (!is_later && (check == Check::copy_at_run ? !allocation->visible : allocation->freed))
       return false;
     if (allocation->kind == Allocation::Kind::mapped && !may_access(context, *allocation, write))
       return false;

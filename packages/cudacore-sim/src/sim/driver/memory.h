@@ -20,6 +20,7 @@ class Import;
 struct Hints;
 struct Context;
 struct Device;
+struct GraphMemory;
 struct Pool;
 
 /*
@@ -73,7 +74,7 @@ struct Physical {
 };
 
 struct Allocation {
-  enum class Kind { device, pooled, pinned, registered, managed, mapped, imported };
+  enum class Kind { device, pooled, pinned, registered, managed, mapped, imported, graph };
   Kind kind = Kind::device;
   uint64_t base = 0, size = 0;
   std::byte *host = nullptr; /* where it really is; equal to base where the host can use it */
@@ -81,6 +82,7 @@ struct Allocation {
   std::weak_ptr<Context> context; /* that it was made in; pooled and mapped memory has none */
   std::shared_ptr<Pool> pool;
   std::shared_ptr<Physical> physical; /* mapped */
+  std::weak_ptr<GraphMemory> node;    /* graph: gone with the last graph that allocates it */
   uint64_t offset = 0;                /* mapped: in it */
   bool on_host = false;               /* mapped: host code may use it at its address, too */
   std::shared_ptr<Export> exported;   /* known to other processes */
@@ -92,7 +94,7 @@ struct Allocation {
   bool sync_memops = false;                 /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
   bool internal = false;                    /* a variable of a module: nobody frees it by its address */
   bool visible = true;                      /* to work that runs now; pooled memory: from its allocation to its free */
-  bool freed = false;                       /* cuMemFreeAsync was called */
+  bool freed = false;                       /* cuMemFreeAsync was called; or no graph that allocates it was launched */
   std::vector<std::pair<int, bool>> access; /* mapped: device, and whether it may write; empty: nobody */
   bool host_accessible() const { return on_host || reinterpret_cast<uint64_t>(host) == base; }
   uint64_t end() const { return base + size; }
@@ -116,9 +118,9 @@ public:
 
   /*
    * Whether [address, address + size) is in one allocation, or in mappings side by side, and may be copied: by a call
-   * that is made now, or by work that runs now. Copies between devices need no peer access.
+   * that is made now, by work that runs now, or by a graph that runs later. Copies between devices need no peer access.
    */
-  enum class Check { copy, copy_at_run };
+  enum class Check { copy, copy_at_run, node };
   bool accessible(const Context &context, uint64_t address, uint64_t size, bool write, Check check) const;
 
   void changed() { version++; }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stream-ordered memory and its pools. */
 #include "../control/report.h"
+#include "capture.h"
 #include "ipc.h"
 
 #include <algorithm>
@@ -26,6 +27,19 @@ CUresult find_accessor(const Pool &pool, const CUmemLocation &location, Device *
 
 void copy_out(void *value, uint64_t number) { std::memcpy(value, &number, sizeof number); }
 
+CUresult capture_allocation(CUdeviceptr *out, size_t size, const Pool &pool, const StreamPtr &stream) {
+  CUDA_MEM_ALLOC_NODE_PARAMS fields{};
+  ParamsPtr params;
+  fields.poolProps.allocType = pool.properties.allocType;
+  fields.poolProps.location = pool.properties.location;
+  fields.bytesize = size;
+  if (CUresult result = read_alloc(*stream->capture->capture->graph, fields, params))
+    return result;
+  capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::move(params));
+  *out = fields.dptr;
+  return CUDA_SUCCESS;
+}
+
 /* Takes the memory now, and makes it visible in the stream's order. */
 CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &pool, const StreamPtr &stream) {
   State &s = state();
@@ -33,10 +47,18 @@ CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &po
     return CUDA_ERROR_INVALID_VALUE;
   if (pool->imported != nullptr)
     return CUDA_ERROR_INVALID_VALUE;
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (!is_captured)
+    if (CUresult result = check_unsafe())
+      return result;
   if (size == 0) {
     *out = 0;
     return CUDA_SUCCESS;
   }
+  if (is_captured)
+    return capture_allocation(out, size, *pool, stream);
   if (pool->properties.maxSize != 0 && size > pool->properties.maxSize - pool->used)
     return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t before = pool->reserved;
@@ -66,6 +88,12 @@ CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &po
           }));
   *out = base;
   return CUDA_SUCCESS;
+}
+
+void free_graph_memory_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
+  mark_freed(*allocation);
+  enqueue(stream, new_unit("free", stream->context.lock(), nullptr,
+                           [allocation] { free_graph_memory(allocation, "cuMemFreeAsync"); }));
 }
 
 /* What is freed is not reused before its pool is trimmed, as far as anybody can tell: its addresses are kept back. */
@@ -221,11 +249,25 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   StreamPtr stream;
   if (CUresult result = find_stream(hStream, stream))
     return result;
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (!is_captured)
+    if (CUresult result = check_unsafe())
+      return result;
   if (dptr == 0)
     return CUDA_SUCCESS;
+  if (is_captured) {
+    ParamsPtr params;
+    if (CUresult result = read_free(*stream->capture->capture->graph, dptr, params))
+      return result;
+    capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, std::move(params));
+    return CUDA_SUCCESS;
+  }
   AllocationPtr allocation = state().memory.find(dptr);
   bool can_be_freed = allocation != nullptr && allocation->base == dptr && !allocation->freed &&
-                      (allocation->kind == Allocation::Kind::pooled || allocation->kind == Allocation::Kind::device);
+                      (allocation->kind == Allocation::Kind::pooled || allocation->kind == Allocation::Kind::device ||
+                       allocation->kind == Allocation::Kind::graph);
   if (allocation != nullptr && allocation->kind == Allocation::Kind::managed)
     return CUDA_ERROR_NOT_SUPPORTED;
   if (!can_be_freed) {
@@ -233,7 +275,10 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
            ", which is not the start of an allocation that it frees: " + state().memory.explain(dptr));
     return CUDA_ERROR_INVALID_VALUE;
   }
-  free_in_order(allocation, stream);
+  if (allocation->kind == Allocation::Kind::graph)
+    free_graph_memory_in_order(allocation, stream);
+  else
+    free_in_order(allocation, stream);
   return CUDA_SUCCESS;
 }
 

@@ -22,8 +22,16 @@
 namespace sim {
 
 class Image;
+struct Capture;
+struct Condition;
+struct EventCapture;
+struct Graph;
+struct GraphExec;
+struct GraphNode;
 struct Placement;
 struct SharedEvent;
+struct StreamCapture;
+struct UserObject;
 
 struct Stream {
   uint64_t handle = 0; /* 0: the legacy default stream, or a thread's */
@@ -34,6 +42,7 @@ struct Stream {
   CUstreamAttrValue synchronization_policy{}, access_policy{}, memory_domain{}, memory_domain_map{};
   UnitPtr tail; /* what was submitted last */
   bool legacy = false;
+  std::shared_ptr<StreamCapture> capture;                               /* null: work runs */
   Stream() { std::memset(&synchronization_policy, 0xFF, sizeof(int)); } /* before it is set */
   bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }
 };
@@ -44,8 +53,9 @@ struct Event {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;
   unsigned flags = 0;
-  UnitPtr recorded;                    /* null: never */
-  std::shared_ptr<SharedEvent> shared; /* with CU_EVENT_INTERPROCESS */
+  UnitPtr recorded;                       /* null: never */
+  std::shared_ptr<EventCapture> captured; /* it was recorded in a capture, and stands for nodes */
+  std::shared_ptr<SharedEvent> shared;    /* with CU_EVENT_INTERPROCESS */
 };
 
 struct Pool {
@@ -106,6 +116,11 @@ struct Context : std::enable_shared_from_this<Context> {
 
 using ContextPtr = std::shared_ptr<Context>;
 
+/* What graphs have of a device's memory, as cuDeviceGetGraphMemAttribute tells it. */
+struct GraphMemoryUse {
+  uint64_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
+};
+
 struct Device {
   int ordinal = 0;
   int number = 0; /* among all, also those that CUDA_VISIBLE_DEVICES hides */
@@ -115,6 +130,7 @@ struct Device {
   bool primary_ending = false; /* the next one waits for it */
   unsigned primary_references = 0, primary_flags = 0;
   PoolPlace pools;
+  GraphMemoryUse graph_memory;
   CUresult error = CUDA_SUCCESS; /* of a kernel that failed; new contexts meet it, too */
   bool charge(uint64_t bytes);
   void discharge(uint64_t bytes) { used -= bytes; }
@@ -199,9 +215,17 @@ struct State {
   Handles<LoadedModule> modules{Kind::module};
   Handles<Function> functions{Kind::function};
   Handles<Physical> physicals{Kind::physical};
+  Handles<Graph> graphs{Kind::graph};
+  Handles<GraphNode> graph_nodes{Kind::graph_node};
+  Handles<GraphExec> graph_execs{Kind::graph_exec};
+  Handles<Condition> conditions{Kind::condition};
+  Handles<UserObject> user_objects{Kind::user_object};
   std::map<std::array<int, 3>, PoolPlace> pool_places; /* by kind of memory, kind of location and its number */
   std::map<uint64_t, uint64_t> reservations;           /* of addresses: base, size */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
+  unsigned next_graph_id = 1;
+  std::vector<std::shared_ptr<Capture>> captures; /* under way */
+  uint64_t next_capture_id = 1;
   LaunchRecord last_launch;
 };
 
@@ -224,12 +248,14 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
 constexpr int least_priority = 0, greatest_priority = -5; /* of streams and launches */
 
 CUresult find_stream(CUstream handle, StreamPtr &out);
+uint64_t this_thread(); /* a number of the calling thread's own */
 void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> extra = {});
 std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* what a synchronisation with it waits for */
 CUresult synchronize(const StreamPtr &stream);             /* waits; the context's error */
 CUresult synchronize(const ContextPtr &context);
-std::vector<UnitPtr> outstanding(Context &context); /* all of its work */
-UnitPtr latest_record(Event &event);                /* null: none, or it is done */
+std::vector<UnitPtr> outstanding(Context &context);      /* all of its work */
+UnitPtr latest_record(Event &event);                     /* null: none, or it is done */
+UnitPtr record(Event &event, const ContextPtr &context); /* the unit that stands for a record, to be submitted */
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
                  std::function<void()> finish = nullptr);
 

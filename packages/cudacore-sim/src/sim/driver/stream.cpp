@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: they only say what a unit of work depends on. */
 #include "../control/report.h"
-#include "state.h"
+#include "capture.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,12 +11,6 @@ namespace sim {
 namespace {
 
 constexpr uint64_t per_thread_stream_id = 13; /* of the first thread */
-
-uint64_t this_thread() {
-  static std::atomic<uint64_t> next{1};
-  static thread_local const uint64_t id = next++;
-  return id;
-}
 
 StreamPtr per_thread_stream(const ContextPtr &context) {
   StreamPtr &stream = context->per_thread[this_thread()];
@@ -80,11 +74,14 @@ CUstreamAttrValue *attribute_of(Stream &stream, CUstreamAttrID attribute) {
   }
 }
 
-/* Answers a question about a stream. */
-template <class T, class Answer> CUresult read(CUstream handle, T *out, Answer answer) {
+/* Answers a question about a stream; those of some kinds a stream that captures does not answer. */
+template <class T, class Answer> CUresult read(CUstream handle, T *out, bool in_capture, Answer answer) {
   StreamPtr stream;
   if (CUresult result = find_stream(handle, stream))
     return result;
+  if (!in_capture)
+    if (CUresult result = check_question(stream))
+      return result;
   if (out == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   *out = answer(*stream);
@@ -92,6 +89,12 @@ template <class T, class Answer> CUresult read(CUstream handle, T *out, Answer a
 }
 
 } // namespace
+
+uint64_t this_thread() {
+  static std::atomic<uint64_t> next{1};
+  static thread_local const uint64_t id = next++;
+  return id;
+}
 
 CUresult find_stream(CUstream handle, StreamPtr &out) {
   if (is_default(handle)) {
@@ -183,6 +186,8 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
     return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult result = find_object(state().streams, Kind::stream, hStream, stream))
     return result;
+  if (stream->capture != nullptr)
+    abandon_capture(stream);
   ContextPtr context = stream->context.lock();
   /* Its work goes on, and is part of the context's. */
   std::vector<UnitPtr> &orphans = stream->blocking() ? context->blocking_orphans : context->orphans;
@@ -198,12 +203,20 @@ CUresult cuStreamSynchronize(CUstream hStream) {
   StreamPtr stream;
   if (CUresult result = find_stream(hStream, stream))
     return result;
+  if (CUresult result = check_question(stream))
+    return result;
+  if (CUresult result = check_unsafe())
+    return result;
   return synchronize(stream);
 }
 
 CUresult cuStreamQuery(CUstream hStream) {
   StreamPtr stream;
   if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (CUresult result = check_question(stream))
+    return result;
+  if (CUresult result = check_unsafe())
     return result;
   state().executor.poll();
   for (const UnitPtr &unit : outstanding(stream))
@@ -213,23 +226,24 @@ CUresult cuStreamQuery(CUstream hStream) {
 }
 
 CUresult cuStreamGetPriority(CUstream hStream, int *priority) {
-  return read(hStream, priority, [](const Stream &stream) { return stream.priority; });
+  return read(hStream, priority, true, [](const Stream &stream) { return stream.priority; });
 }
 
 CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
-  return read(hStream, flags, [](const Stream &stream) { return stream.flags; });
+  return read(hStream, flags, false, [](const Stream &stream) { return stream.flags; });
 }
 
 CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
-  return read(hStream, streamId, [](const Stream &stream) { return stream.id; });
+  return read(hStream, streamId, false, [](const Stream &stream) { return stream.id; });
 }
 
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device) {
-  return read(hStream, device, [](const Stream &stream) { return stream.context.lock()->device->ordinal; });
+  return read(hStream, device, false, [](const Stream &stream) { return stream.context.lock()->device->ordinal; });
 }
 
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
-  return read(hStream, pctx, [](const Stream &stream) { return handle_of<CUcontext>(stream.context.lock()->handle); });
+  return read(hStream, pctx, true,
+              [](const Stream &stream) { return handle_of<CUcontext>(stream.context.lock()->handle); });
 }
 
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
@@ -240,7 +254,7 @@ CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreen
 }
 
 CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
-  return read(hStream, phCtx, [](const Stream &) { return nullptr; });
+  return read(hStream, phCtx, true, [](const Stream &) { return nullptr; });
 }
 
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
@@ -252,52 +266,19 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
     return result;
-  if (Flags != 0) /* for captures alone */
+  bool is_captured = false, is_external = Flags != 0;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (is_external && !is_captured)
     return CUDA_ERROR_ILLEGAL_STATE;
+  if (is_external) {
+    capture_node(stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT, std::make_shared<const Params>(EventParams{hEvent, event}));
+    return CUDA_SUCCESS;
+  }
+  if (is_captured || event->captured != nullptr)
+    return capture_wait(stream, event);
   if (UnitPtr recorded = latest_record(*event))
     enqueue(stream, new_unit("event wait", stream->context.lock()), {recorded});
-  return CUDA_SUCCESS;
-}
-
-CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
-  return read(hStream, captureStatus, [](const Stream &) { return CU_STREAM_CAPTURE_STATUS_NONE; });
-}
-
-CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
-                                   CUgraph *graph_out, const CUgraphNode **dependencies_out,
-                                   const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out) {
-  CUresult result = api::cuStreamIsCapturing(hStream, captureStatus_out);
-  if (result != CUDA_SUCCESS)
-    return result;
-  if (id_out != nullptr)
-    *id_out = 0;
-  if (graph_out != nullptr)
-    *graph_out = nullptr;
-  if (dependencies_out != nullptr)
-    *dependencies_out = nullptr;
-  if (edgeData_out != nullptr)
-    *edgeData_out = nullptr;
-  if (numDependencies_out != nullptr)
-    *numDependencies_out = 0;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
-                                   CUgraph *graph_out, const CUgraphNode **dependencies_out,
-                                   size_t *numDependencies_out) {
-  return api::cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, nullptr,
-                                        numDependencies_out);
-}
-
-CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out) {
-  return api::cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, nullptr, nullptr, nullptr, nullptr);
-}
-
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-    return CUDA_ERROR_INVALID_VALUE;
-  std::swap(*mode, current);
   return CUDA_SUCCESS;
 }
 

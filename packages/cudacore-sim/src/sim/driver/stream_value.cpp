@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values that streams write to memory, and wait for. */
 #include "../control/report.h"
-#include "state.h"
+#include "capture.h"
 
 namespace sim {
 namespace {
@@ -88,6 +88,44 @@ void change_memory(Context &context, const Operation &operation) {
     apply(reinterpret_cast<uint32_t *>(memory), operation);
 }
 
+/* The same as a node of a graph. */
+void submit_operation(const ContextPtr &context, const Operation &operation, const std::vector<UnitPtr> &before,
+                      UnitPtr &out) {
+  Executor &executor = state().executor;
+  out = new_unit("value", context);
+  if (operation.kind == Operation::Kind::wait) {
+    UnitPtr satisfied = new_unit("value", context);
+    executor.submit(new_unit("wait for a value", context, nullptr,
+                             [satisfied, context, operation] {
+                               state().executor.complete_when(satisfied,
+                                                              [=] { return is_satisfied(*context, operation); });
+                             }),
+                    before);
+    executor.submit(out, {satisfied});
+    return;
+  }
+  if (operation.kind != Operation::Kind::barrier)
+    out->work = [=] { change_memory(*context, operation); };
+  executor.submit(out, before);
+}
+
+void capture_operations(const StreamPtr &stream, const std::vector<Operation> &operations) {
+  ContextPtr context = stream->context.lock();
+  ValueParams params;
+  params.submit = [context, operations](std::vector<UnitPtr> before, UnitPtr &out) {
+    out = nullptr;
+    for (const Operation &operation : operations) {
+      submit_operation(context, operation, before, out);
+      before = {out};
+    }
+    if (out == nullptr) {
+      out = new_unit("values", context);
+      state().executor.submit(out, before);
+    }
+  };
+  capture_node(stream, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, std::make_shared<const Params>(std::move(params)));
+}
+
 void enqueue_operation(const StreamPtr &stream, const Operation &operation) {
   ContextPtr context = stream->context.lock();
   switch (operation.kind) {
@@ -120,14 +158,25 @@ CUresult check_write(const Context &context, const Operation &operation, unsigne
                                                 : check_memory(context, operation, Memory::Check::copy);
 }
 
+CUresult give(const StreamPtr &stream, const std::vector<Operation> &operations) {
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (is_captured)
+    capture_operations(stream, operations);
+  else
+    for (const Operation &operation : operations)
+      enqueue_operation(stream, operation);
+  return CUDA_SUCCESS;
+}
+
 CUresult wait(CUstream handle, const Operation &operation) {
   StreamPtr stream;
   if (CUresult result = find_stream(handle, stream))
     return result;
   if (CUresult result = check_wait(*stream->context.lock(), operation))
     return result;
-  enqueue_operation(stream, operation);
-  return CUDA_SUCCESS;
+  return give(stream, {operation});
 }
 
 CUresult write(CUstream handle, const Operation &operation, unsigned flags) {
@@ -136,8 +185,7 @@ CUresult write(CUstream handle, const Operation &operation, unsigned flags) {
     return result;
   if (CUresult result = check_write(*stream->context.lock(), operation, flags))
     return result;
-  enqueue_operation(stream, operation);
-  return CUDA_SUCCESS;
+  return give(stream, {operation});
 }
 
 CUresult check_reduction(const Context &context, const CUstreamBatchMemOpParams &from, Operation &out) {
@@ -210,9 +258,7 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatc
   for (unsigned i = 0; i < count; i++)
     if (CUresult result = check_operation(*found->context.lock(), paramArray[i], operations[i]))
       return result;
-  for (const Operation &operation : operations)
-    enqueue_operation(found, operation);
-  return CUDA_SUCCESS;
+  return give(found, operations);
 }
 
 } // namespace api

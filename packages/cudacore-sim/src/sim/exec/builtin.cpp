@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of the runtime environment: printf, assert, malloc, free. */
+/* Functions of the runtime environment: printf, assert, malloc, free, cudaGraphSetConditional. */
 #include <cstdio>
 #include <string>
 
@@ -225,6 +225,12 @@ void Warp::call_builtin(const Instruction &ins, uint32_t lanes, const Function &
       if (arguments[0] && (!grid->launch.heap || !grid->launch.heap->free(arguments[0])))
         access_fault(FaultKind::illegal_address, ins, lane, arguments[0], 0, false, "heap",
                      "free() of what malloc() did not give, or twice");
+      break;
+    case Builtin::set_condition:
+      if (!grid->launch.set_condition ||
+          !grid->launch.set_condition(arguments[0], static_cast<uint32_t>(arguments[1])))
+        access_fault(FaultKind::illegal_address, ins, lane, arguments[0], 0, false, "condition",
+                     "cudaGraphSetConditional() of what is no conditional handle of a graph");
       break;
     case Builtin::none:
       break;

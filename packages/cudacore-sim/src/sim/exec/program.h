@@ -14,7 +14,7 @@
 namespace sim::exec {
 
 /* Functions that the CUDA runtime environment provides. */
-enum class Builtin : uint8_t { none, vprintf, assert_fail, malloc, free };
+enum class Builtin : uint8_t { none, vprintf, assert_fail, malloc, free, set_condition };
 
 /* Where a value passed to or from a function lies: in the frame's bytes, or in a register. */
 struct Place {

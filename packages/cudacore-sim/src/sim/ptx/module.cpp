@@ -27,6 +27,8 @@ exec::Builtin builtin_named(std::string_view name) {
     return exec::Builtin::malloc;
   if (name == "free")
     return exec::Builtin::free;
+  if (name == "cudaGraphSetConditional")
+    return exec::Builtin::set_condition;
   return exec::Builtin::none;
 }
 
@@ -40,6 +42,8 @@ std::vector<uint32_t> builtin_signature(exec::Builtin builtin, bool results) {
     return results ? std::vector<uint32_t>{8} : std::vector<uint32_t>{8};
   case exec::Builtin::free:
     return results ? std::vector<uint32_t>{} : std::vector<uint32_t>{8};
+  case exec::Builtin::set_condition:
+    return results ? std::vector<uint32_t>{} : std::vector<uint32_t>{8, 4};
   default:
     return {};
   }

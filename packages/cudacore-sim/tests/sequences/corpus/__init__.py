@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from . import (
+    capture_rules,
+    captures,
     context_stacks,
     contexts,
     copies,
@@ -11,6 +13,12 @@ from . import (
     events,
     faults,
     functions,
+    graph_conditionals,
+    graph_instances,
+    graph_memory,
+    graph_nodes,
+    graph_updates,
+    graphs,
     launches,
     libraries,
     lookup,
@@ -18,10 +26,13 @@ from . import (
     pointers,
     pools,
     streams,
+    user_objects,
     virtual,
 )
 
 __all__ = [
+    "capture_rules",
+    "captures",
     "context_stacks",
     "contexts",
     "copies",
@@ -29,6 +40,12 @@ __all__ = [
     "events",
     "faults",
     "functions",
+    "graph_conditionals",
+    "graph_instances",
+    "graph_memory",
+    "graph_nodes",
+    "graph_updates",
+    "graphs",
     "launches",
     "libraries",
     "lookup",
@@ -36,5 +53,6 @@ __all__ = [
     "pointers",
     "pools",
     "streams",
+    "user_objects",
     "virtual",
 ]

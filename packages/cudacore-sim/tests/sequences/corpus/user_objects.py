@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""User objects: references, of the caller and of graphs, and when the destructor runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from ctypes import c_int, c_uint64, c_void_p
+
+import graph_tools as tools
+from ptx import KERNELS
+from recorder import HOST_FUNCTION, Recorder, sequence
+from structs import device_pool
+
+NON_BLOCKING = 1
+MOVE = 1
+
+
+class Witness:
+    """Counts the calls of a destructor."""
+
+    def __init__(self, cu: Recorder) -> None:
+        self._cu = cu
+        self.seen: list[object] = []
+        self.function = tools.keep(HOST_FUNCTION(self.seen.append))
+
+    def create(self, data: int = 1, count: int = 1) -> int:
+        """Make a user object."""
+        return int(self._cu.prepare("cuUserObjectCreate", c_void_p, data, self.function, count, 1))
+
+    def see(self, what: str) -> None:
+        """See what was destroyed, after a while."""
+        time.sleep(0.1)
+        self._cu.see(what, self.seen)
+
+
+@sequence
+def create(cu: Recorder) -> None:
+    """A user object, and arguments that are refused."""
+    witness = Witness(cu)
+    function = witness.function
+    for name, arguments in {
+        "one": (5, function, 1, 1),
+        "no flag": (5, function, 1, 0),
+        "flags": (5, function, 1, 3),
+        "no reference": (5, function, 0, 1),
+        "many": (5, function, 1 << 30, 1),
+        "too many": (5, function, 1 << 31, 1),
+        "no function": (5, None, 1, 1),
+        "no data": (None, function, 1, 1),
+    }.items():
+        cu.see("given", name)
+        cu.call("cuUserObjectCreate", c_void_p, *arguments)
+    cu.call("cuUserObjectCreate", None, 5, witness.function, 1, 1)
+    witness.see("destroyed")
+
+
+@sequence
+def references(cu: Recorder) -> None:
+    """The last reference that is released runs the destructor."""
+    witness = Witness(cu)
+    made = witness.create(7, 2)
+    cu.call("cuUserObjectRetain", made, 2)
+    cu.call("cuUserObjectRelease", made, 3)
+    witness.see("destroyed")
+    cu.call("cuUserObjectRetain", made, 0)
+    cu.call("cuUserObjectRelease", made, 0)
+    cu.call("cuUserObjectRetain", made, 1 << 31)
+    cu.call("cuUserObjectRelease", made, 1 << 31)
+    cu.call("cuUserObjectRelease", made, 1)
+    witness.see("destroyed")
+    cu.call("cuUserObjectRetain", None, 1)
+    cu.call("cuUserObjectRelease", None, 1)
+
+
+@sequence
+def references_of_graphs(cu: Recorder) -> None:
+    """A graph has references of its own, or takes over the caller's."""
+    witness, graph = Witness(cu), tools.graph(cu)
+    one, two = witness.create(1), witness.create(2)
+    cu.call("cuGraphRetainUserObject", graph, one, 1, 0)
+    cu.call("cuGraphRetainUserObject", graph, two, 1, MOVE)
+    cu.call("cuUserObjectRelease", one, 1)
+    witness.see("destroyed")
+    cu.call("cuGraphReleaseUserObject", graph, one, 1)
+    witness.see("destroyed")
+    cu.call("cuGraphDestroy", graph)
+    witness.see("destroyed")
+
+
+@sequence
+def bad_references_of_graphs(cu: Recorder) -> None:
+    """Arguments of a graph's references that are refused."""
+    witness, graph = Witness(cu), tools.graph(cu)
+    made = witness.create(1, 2)
+    cu.call("cuGraphRetainUserObject", None, made, 1, 0)
+    cu.call("cuGraphRetainUserObject", graph, None, 1, 0)
+    cu.call("cuGraphRetainUserObject", graph, made, 0, 0)
+    cu.call("cuGraphRetainUserObject", graph, made, 1 << 31, 0)
+    cu.call("cuGraphRetainUserObject", graph, made, 1, 2)
+    cu.call("cuGraphRetainUserObject", graph, made, 3, 0)
+    cu.call("cuGraphReleaseUserObject", graph, made, 0)
+    cu.call("cuGraphReleaseUserObject", graph, made, 3)
+    cu.call("cuGraphReleaseUserObject", None, made, 1)
+    cu.call("cuGraphReleaseUserObject", graph, None, 1)
+    witness.see("destroyed")
+
+
+@sequence
+def executables_keep_references(cu: Recorder) -> None:
+    """An executable graph, and a launch that is under way, have the references of their graph."""
+    witness, graph, stream = Witness(cu), tools.graph(cu), cu.stream(NON_BLOCKING)
+    tools.empty(cu, graph)
+    cu.prepare("cuGraphRetainUserObject", graph, witness.create(1), 1, MOVE)
+    executable = tools.instantiate(cu, graph)
+    cu.call("cuGraphDestroy", graph)
+    witness.see("graph destroyed")
+    gate = cu.gate(stream)
+    cu.call("cuGraphLaunch", executable, stream)
+    cu.call("cuGraphExecDestroy", executable)
+    witness.see("executable destroyed")
+    gate.open()
+    cu.call("cuStreamSynchronize", stream)
+    witness.see("done")
+
+
+@sequence
+def clones_keep_references(cu: Recorder) -> None:
+    """Clones and child graphs have references, too; released ones are not in later clones."""
+    witness, graph, parent = Witness(cu), tools.graph(cu), tools.graph(cu)
+    one, two = witness.create(1), witness.create(2)
+    cu.prepare("cuGraphRetainUserObject", graph, one, 1, MOVE)
+    cu.prepare("cuGraphRetainUserObject", graph, two, 1, MOVE)
+    copy = cu.prepare("cuGraphClone", c_void_p, graph)
+    node = tools.child(cu, parent, graph)
+    cu.call("cuGraphDestroy", graph)
+    witness.see("graph destroyed")
+    cu.call("cuGraphReleaseUserObject", copy, one, 1)
+    cu.call("cuGraphReleaseUserObject", tools.child_graph(cu, node), one, 1)
+    witness.see("one released")
+    cu.call("cuGraphDestroy", copy)
+    witness.see("clone destroyed")
+    cu.call("cuGraphDestroyNode", node)
+    witness.see("child destroyed")
+
+
+@sequence
+def updates_replace_references(cu: Recorder) -> None:
+    """An update gives an executable graph the references of the other graph."""
+    witness, old, new = Witness(cu), tools.graph(cu), tools.graph(cu)
+    tools.empty(cu, old)
+    tools.empty(cu, new)
+    cu.prepare("cuGraphRetainUserObject", old, witness.create(1), 1, MOVE)
+    cu.prepare("cuGraphRetainUserObject", new, witness.create(2), 1, MOVE)
+    executable = tools.instantiate(cu, old)
+    cu.call("cuGraphDestroy", old)
+    witness.see("old destroyed")
+    tools.see_update(cu, executable, new)
+    witness.see("updated")
+    cu.call("cuGraphDestroy", new)
+    witness.see("new destroyed")
+    cu.call("cuGraphExecDestroy", executable)
+    witness.see("executable destroyed")
+
+
+@sequence
+def failed_updates_keep_references(cu: Recorder) -> None:
+    """An update that fails leaves the references as they were."""
+    witness, old, new = Witness(cu), tools.graph(cu), tools.graph(cu)
+    tools.empty(cu, old)
+    cu.prepare("cuGraphRetainUserObject", old, witness.create(1), 1, MOVE)
+    cu.prepare("cuGraphRetainUserObject", new, witness.create(2), 1, MOVE)
+    executable = tools.instantiate(cu, old)
+    cu.call("cuGraphDestroy", old)
+    tools.see_update(cu, executable, new)
+    cu.call("cuGraphDestroy", new)
+    witness.see("new destroyed")
+    cu.call("cuGraphExecDestroy", executable)
+    witness.see("executable destroyed")
+
+
+@sequence
+def updates_during_a_launch(cu: Recorder) -> None:
+    """References that an update replaces stay as long as a launch is under way."""
+    witness, old, new, stream = Witness(cu), tools.graph(cu), tools.graph(cu), cu.stream(NON_BLOCKING)
+    tools.empty(cu, old)
+    tools.empty(cu, new)
+    cu.prepare("cuGraphRetainUserObject", old, witness.create(1), 1, MOVE)
+    executable = tools.instantiate(cu, old)
+    cu.call("cuGraphDestroy", old)
+    gate = cu.gate(stream)
+    cu.call("cuGraphLaunch", executable, stream)
+    tools.see_update(cu, executable, new)
+    witness.see("updated")
+    gate.open()
+    cu.call("cuStreamSynchronize", stream)
+    witness.see("done")
+
+
+@sequence
+def retained_after_instantiation(cu: Recorder) -> None:
+    """What a graph retains after it was instantiated is none of the executable graph's."""
+    witness, graph = Witness(cu), tools.graph(cu)
+    executable = tools.instantiate(cu, graph)
+    cu.prepare("cuGraphRetainUserObject", graph, witness.create(1), 1, MOVE)
+    cu.call("cuGraphDestroy", graph)
+    witness.see("graph destroyed")
+    cu.call("cuGraphExecDestroy", executable)
+
+
+@sequence
+def references_of_captures(cu: Recorder) -> None:
+    """A graph that is being captured retains, and what is lost with a capture is released."""
+    witness, stream = Witness(cu), cu.stream(NON_BLOCKING)
+    tools.begin(cu, stream)
+    graph = cu.prepare("cuStreamGetCaptureInfo_v2", stream, c_int, None, c_void_p, None, None)[1]
+    cu.call("cuGraphRetainUserObject", graph, witness.create(1), 1, MOVE)
+    cu.attempt("cuStreamSynchronize", stream)
+    tools.end(cu, stream)
+    witness.see("ended")
+
+
+@sequence
+def calls_in_destructors(cu: Recorder) -> None:
+    """What a destructor can call; it runs in a thread of the driver."""
+    event, spare, graph, address = cu.event(), cu.stream(NON_BLOCKING), tools.graph(cu), cu.memory(64)
+    done = threading.Event()
+    threads: list[object] = []
+
+    def inside(_: object) -> None:
+        threads.append(threading.get_ident())
+        cu.call("cuCtxGetCurrent", c_void_p)
+        cu.call("cuCtxSetCurrent", None)
+        cu.call("cuDeviceGetCount", c_int)
+        cu.call("cuStreamQuery", spare)
+        cu.call("cuEventQuery", event)
+        cu.call("cuMemFree_v2", address)
+        cu.call("cuMemFreeAsync", address, spare)
+        cu.call("cuGraphCreate", c_void_p, 0)
+        cu.call("cuGraphDestroy", graph)
+        cu.call("cuUserObjectRelease", None, 1)
+        cu.call("cuLibraryUnload", None)
+        cu.call("cuEventCreate", c_void_p, 0)
+        cu.call("cuEventDestroy_v2", event)
+        cu.call("cuStreamDestroy_v2", spare)
+        cu.call("cuDriverGetVersion", c_int)
+        done.set()
+
+    function = tools.keep(HOST_FUNCTION(inside))
+    made = cu.prepare("cuUserObjectCreate", c_void_p, None, function, 1, 1)
+    cu.call("cuUserObjectRelease", made, 1)
+    cu.see("done", done.wait(10))
+    cu.see("another thread", threads[0] != threading.get_ident() if threads else None)
+
+
+@sequence
+def many(cu: Recorder) -> None:
+    """Many user objects are destroyed in the order of their release."""
+    witness, graph = Witness(cu), tools.graph(cu)
+    for i in range(1, 20):
+        cu.prepare("cuGraphRetainUserObject", graph, witness.create(i), 1, MOVE)
+    cu.call("cuGraphDestroy", graph)
+    time.sleep(0.3)
+    cu.see("all", sorted(map(str, witness.seen), key=int))
+
+
+@sequence
+def threads_of_destructors(cu: Recorder) -> None:
+    """Whether a destructor runs in the thread that releases, before the call returns, or in another one."""
+    here = threading.get_ident()
+    stream = cu.stream(NON_BLOCKING)
+    seen: list[int] = []
+    function = tools.keep(HOST_FUNCTION(lambda _: seen.append(threading.get_ident())))
+
+    def look(what: str, name: str, *arguments: object) -> None:
+        seen.clear()
+        cu.prepare(name, *arguments)
+        at_once = len(seen)
+        for _ in range(100):
+            if seen:
+                break
+            time.sleep(0.01)
+        cu.see(what, (at_once, "this thread" if seen == [here] else "another thread" if seen else "not at all"))
+
+    def made() -> int:
+        return int(cu.prepare("cuUserObjectCreate", c_void_p, None, function, 1, 1))
+
+    def owning(*nodes: int) -> int:
+        graph = tools.graph(cu)
+        for _ in nodes:
+            tools.empty(cu, graph)
+        cu.prepare("cuGraphRetainUserObject", graph, made(), 1, MOVE)
+        return graph
+
+    look("released", "cuUserObjectRelease", made(), 1)
+    graph, kept = tools.graph(cu), made()
+    cu.prepare("cuGraphRetainUserObject", graph, kept, 1, MOVE)
+    look("released by a graph", "cuGraphReleaseUserObject", graph, kept, 1)
+    look("graph destroyed", "cuGraphDestroy", owning(1))
+    parent, inner = tools.graph(cu), owning(1)
+    node = tools.child(cu, parent, inner)
+    cu.prepare("cuGraphDestroy", inner)
+    look("child node destroyed", "cuGraphDestroyNode", node)
+    graph = owning(1)
+    executable = tools.instantiate(cu, graph)
+    cu.prepare("cuGraphDestroy", graph)
+    look("executable destroyed", "cuGraphExecDestroy", executable)
+    graph = owning(1)
+    executable = tools.instantiate(cu, graph)
+    cu.prepare("cuGraphDestroy", graph)
+    cu.prepare("cuGraphLaunch", executable, stream)
+    cu.prepare("cuStreamSynchronize", stream)
+    look("executable destroyed after a launch", "cuGraphExecDestroy", executable)
+    graph, other = owning(1), tools.graph(cu)
+    tools.empty(cu, other)
+    executable = tools.instantiate(cu, graph)
+    cu.prepare("cuGraphDestroy", graph)
+    look("updated", "cuGraphExecUpdate_v2", executable, other, tools.UpdateInfo())
+    graph = owning(1)
+    executable = tools.instantiate(cu, graph)
+    cu.prepare("cuGraphDestroy", graph)
+    gate = cu.gate(stream)
+    cu.prepare("cuGraphLaunch", executable, stream)
+    cu.prepare("cuGraphExecDestroy", executable)
+    gate.open()
+    look("launch done", "cuStreamSynchronize", stream)
+    tools.begin(cu, stream)
+    graph = cu.prepare("cuStreamGetCaptureInfo_v2", stream, c_int, None, c_void_p, None, None)[1]
+    cu.prepare("cuGraphRetainUserObject", graph, made(), 1, MOVE)
+    cu.attempt("cuStreamSynchronize", stream)
+    seen.clear()
+    cu.attempt("cuStreamEndCapture", stream, c_void_p)
+    cu.see("capture lost", seen == [here])
+
+
+@sequence
+def frees_in_destructors(cu: Recorder) -> None:
+    """What a destructor can free of what there is."""
+    stream, spare, library = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.library(KERNELS)
+    pool = cu.prepare("cuMemPoolCreate", c_void_p, device_pool())
+    module = cu.prepare("cuModuleLoadData", c_void_p, KERNELS)
+    pooled = cu.prepare("cuMemAllocAsync", c_uint64, 64, stream)
+    cu.prepare("cuStreamSynchronize", stream)
+    other = Witness(cu)
+    second = other.create(2)
+    done = threading.Event()
+
+    def inside(_: object) -> None:
+        cu.call("cuUserObjectRetain", second, 1)
+        cu.call("cuUserObjectRelease", second, 2)
+        cu.call("cuStreamIsCapturing", stream, c_int)
+        cu.call("cuMemFreeAsync", pooled, stream)
+        cu.call("cuMemPoolDestroy", pool)
+        cu.call("cuModuleUnload", module)
+        cu.call("cuLibraryUnload", library)
+        cu.call("cuEventRecord", None, stream)
+        cu.call("cuStreamSynchronize", stream)
+        cu.call("cuStreamDestroy_v2", spare)
+        cu.call("cuCtxSynchronize")
+        done.set()
+
+    made = cu.prepare("cuUserObjectCreate", c_void_p, None, tools.keep(HOST_FUNCTION(inside)), 1, 1)
+    cu.call("cuUserObjectRelease", made, 1)
+    cu.see("done", done.wait(10))
+    other.see("second")
+
+
+@sequence
+def frees_in_host_functions(cu: Recorder) -> None:
+    """What a host function can free of what there is."""
+    stream, spare, library = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.library(KERNELS)
+    module = cu.prepare("cuModuleLoadData", c_void_p, KERNELS)
+    other = Witness(cu)
+    second = other.create(2)
+    event = cu.event()
+
+    def inside() -> None:
+        cu.call("cuUserObjectRelease", second, 1)
+        cu.call("cuModuleUnload", module)
+        cu.call("cuLibraryUnload", library)
+        cu.call("cuEventDestroy_v2", event)
+        cu.call("cuStreamDestroy_v2", spare)
+        cu.call("cuMemPoolDestroy", None)
+        cu.call("cuStreamGetCaptureInfo_v2", stream, c_int, None, None, None, None)
+        cu.call("cuStreamEndCapture", stream, c_void_p)
+
+    cu.prepare("cuLaunchHostFunc", stream, cu.host_function(inside), None)
+    cu.prepare("cuStreamSynchronize", stream)
+    other.see("second")

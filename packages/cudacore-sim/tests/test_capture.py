@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stream capture: what recorded sequences do not show, such as random forks and joins, and captures that are lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+from ctypes import c_int, c_uint32, c_uint64, c_void_p
+from typing import Any
+
+import graph_tools as tools
+import pytest
+from ptx import KERNELS
+from recorder import HOST_FUNCTION, pointers
+
+import cudacore_sim
+
+SUCCESS, UNSUPPORTED, INVALIDATED, UNJOINED, WRONG_THREAD = 0, 900, 901, 904, 908
+CONTEXT_IS_DESTROYED, INVALID_HANDLE = 709, 400
+NON_BLOCKING, DISABLE_TIMING = 1, 2
+
+
+def end(calls: Any, stream: int) -> tuple[int, int]:
+    graph = c_void_p()
+    code = calls.call("cuStreamEndCapture", stream, graph)
+    return code, graph.value or 0
+
+
+def wait_for(calls: Any, stream: int, other: int) -> None:
+    event = calls.event(DISABLE_TIMING)
+    calls.prepare("cuEventRecord", event, other)
+    calls.prepare("cuStreamWaitEvent", stream, event, 0)
+    calls.prepare("cuEventDestroy_v2", event)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_forks_and_joins(calls: Any, seed: int) -> None:
+    """A captured node would lack a dependency, or have one that its stream does not."""
+    choose = random.Random(seed)
+    streams = [calls.stream(NON_BLOCKING) for _ in range(4)]
+    seen: list[int] = []
+    before: dict[int, set[int]] = {}  # what has to have run before
+    after: list[set[int]] = [set() for _ in streams]  # what the next node of a stream comes after
+    taking_part = {0}
+    tools.begin(calls, streams[0])
+    for number in range(40):
+        if choose.random() < 0.4:
+            source, to = choose.choice(sorted(taking_part)), choose.randrange(len(streams))
+            wait_for(calls, streams[to], streams[source])
+            after[to] |= after[source]
+            taking_part.add(to)
+        where = choose.choice(sorted(taking_part))
+        function = tools.keep(HOST_FUNCTION(lambda _, number=number: seen.append(number)))
+        calls.prepare("cuLaunchHostFunc", streams[where], function, None)
+        before[number] = set(after[where])
+        after[where].add(number)
+    for where in sorted(taking_part - {0}):
+        wait_for(calls, streams[0], streams[where])
+    code, graph = end(calls, streams[0])
+    assert code == SUCCESS
+    assert len(tools.nodes_of(calls, graph)) == 40
+    executable = tools.instantiate(calls, graph)
+    for _ in range(3):
+        seen.clear()
+        calls.prepare("cuGraphLaunch", executable, streams[0])
+        calls.prepare("cuStreamSynchronize", streams[0])
+        assert sorted(seen) == list(range(40))
+        places = {number: place for place, number in enumerate(seen)}
+        assert all(places[earlier] < places[number] for number in before for earlier in before[number])
+
+
+def test_values_are_captured(calls: Any) -> None:
+    """A wait for a value in a graph would not wait, or a write not write."""
+    stream, flag, out = calls.stream(NON_BLOCKING), calls.memory(8, 0), calls.memory(8, 0)
+    tools.begin(calls, stream)
+    calls.prepare("cuStreamWaitValue32_v2", stream, flag, 5, 1)
+    calls.prepare("cuMemsetD32Async", out, 7, 1, stream)
+    calls.prepare("cuStreamWriteValue32_v2", stream, flag + 4, 9, 0)
+    _, graph = end(calls, stream)
+    executable = tools.instantiate(calls, graph)
+    calls.prepare("cuGraphLaunch", executable, stream)
+    assert calls.call("cuStreamQuery", stream) != SUCCESS
+    tools_stream = calls.stream(NON_BLOCKING)
+    calls.prepare("cuMemsetD32Async", flag, 5, 1, tools_stream)
+    calls.prepare("cuStreamSynchronize", stream)
+    data = (c_uint32 * 2)()
+    calls.prepare("cuMemcpyDtoH_v2", data, flag, 8)
+    assert list(data) == [5, 9]
+
+
+def test_nothing_runs_in_a_capture(calls: Any) -> None:
+    """Work that is captured would run as well."""
+    stream, out = calls.stream(NON_BLOCKING), calls.memory(4, 0)
+    tools.begin(calls, stream)
+    calls.launch(calls.function(KERNELS, "store"), c_uint64(out), c_uint32(5), stream=stream)
+    calls.prepare("cuMemsetD32Async", out, 6, 1, stream)
+    _, graph = end(calls, stream)
+    calls.prepare("cuStreamSynchronize", stream)
+    data = (c_uint32 * 1)()
+    calls.prepare("cuMemcpyDtoH_v2", data, out, 4)
+    assert list(data) == [0]
+    calls.prepare("cuGraphDestroy", graph)
+
+
+def test_per_thread_functions(calls: Any) -> None:
+    """Stream 0 of a program for per-thread default streams could not capture, or another one would."""
+    out = calls.memory(4, 0)
+    library = calls._library
+    assert library.cuStreamBeginCapture_v2_ptsz(None, 0) == SUCCESS
+    assert library.cuMemsetD32Async_ptsz(c_uint64(out), c_uint32(5), c_uint64(1), None) == SUCCESS
+    state = c_int()
+    calls.prepare("cuStreamIsCapturing", 2, state)
+    assert state.value == 1
+    code, graph = end(calls, 2)
+    assert (code, len(tools.nodes_of(calls, graph))) == (SUCCESS, 1)
+
+
+def test_a_context_that_is_destroyed(calls: Any) -> None:
+    """A capture whose context is gone would forbid other threads' calls for good."""
+    primary = tools.context(calls)
+    context = calls.prepare("cuCtxCreate_v2", c_void_p, 0, 0)
+    stream = calls.stream(NON_BLOCKING)
+    tools.begin(calls, stream, tools.GLOBAL)
+    tools.begin(calls, 2, tools.GLOBAL)
+    assert calls.call("cuMemAlloc_v2", c_uint64, 16) == UNSUPPORTED
+    calls.prepare("cuCtxDestroy_v2", context)
+    calls.prepare("cuCtxSetCurrent", primary)
+    assert calls.call("cuMemAlloc_v2", c_uint64, 16) == SUCCESS
+    assert end(calls, stream)[0] == INVALID_HANDLE
+    assert cudacore_sim.live()["graph"] == 0
+
+
+def test_a_reset_in_a_capture(calls: Any) -> None:
+    """A reset of the device would leave a capture behind."""
+    stream = calls.stream(NON_BLOCKING)
+    tools.begin(calls, stream, tools.GLOBAL)
+    cudacore_sim.reset_device()
+    assert not any(cudacore_sim.live().values())
+    calls.use_primary_context()
+    assert calls.call("cuMemAlloc_v2", c_uint64, 16) == SUCCESS
+
+
+def test_lost_captures_leave_nothing(calls: Any) -> None:
+    """A capture that fails would leave its graph, or a stream that captures."""
+    one, two, out = calls.stream(NON_BLOCKING), calls.stream(NON_BLOCKING), calls.memory(4, 0)
+    tools.begin(calls, one)
+    wait_for(calls, two, one)
+    calls.prepare("cuMemsetD32Async", out, 1, 1, two)
+    assert end(calls, one) == (UNJOINED, 0)
+    tools.begin(calls, one)
+    assert calls.call("cuStreamSynchronize", one) == UNSUPPORTED
+    assert end(calls, one) == (INVALIDATED, 0)
+    codes = []
+    tools.begin(calls, one, tools.GLOBAL)
+    context = tools.context(calls)
+
+    def other() -> None:
+        calls.prepare("cuCtxSetCurrent", context)
+        codes.append(end(calls, one))
+
+    calls.in_thread(other)
+    assert codes == [(WRONG_THREAD, 0)]
+    assert cudacore_sim.live()["graph"] == 0
+    for stream in (one, two):
+        state = c_int(9)
+        calls.prepare("cuStreamIsCapturing", stream, state)
+        assert state.value == 0
+        calls.prepare("cuStreamSynchronize", stream)
+
+
+def test_a_graph_that_is_captured_into(calls: Any) -> None:
+    """A graph would be destroyed under a capture that goes into it."""
+    stream, graph = calls.stream(NON_BLOCKING), tools.graph(calls)
+    calls.prepare("cuStreamBeginCaptureToGraph", stream, graph, None, None, 0, tools.RELAXED)
+    assert calls.call("cuGraphDestroy", graph) != SUCCESS
+    assert cudacore_sim.reports() == ["cuGraphDestroy was given a graph that a capture goes into"]
+    assert end(calls, stream) == (SUCCESS, graph)
+    calls.prepare("cuGraphDestroy", graph)
+
+
+def test_injected_failures(calls: Any) -> None:
+    """A call that was made to fail in a capture would be captured, or invalidate it."""
+    stream, out = calls.stream(NON_BLOCKING), calls.memory(4, 0)
+    tools.begin(calls, stream)
+    with cudacore_sim.failing("cuMemsetD32Async", error=2):
+        assert calls.call("cuMemsetD32Async", out, 1, 1, stream) == 2
+    code, graph = end(calls, stream)
+    assert (code, tools.nodes_of(calls, graph)) == (SUCCESS, [])
+
+
+def test_many_threads(calls: Any) -> None:
+    """Captures of many threads would be in each other's way."""
+    context, kernel = tools.context(calls), calls.function(KERNELS, "nothing")
+    counts: list[int] = []
+
+    def capture() -> None:
+        calls.prepare("cuCtxSetCurrent", context)
+        stream = calls.stream(NON_BLOCKING)
+        for _ in range(20):
+            tools.begin(calls, stream, tools.THREAD_LOCAL)
+            for _ in range(5):
+                calls.prepare("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, stream, pointers(), None)
+            _, graph = end(calls, stream)
+            counts.append(len(tools.nodes_of(calls, graph)))
+            executable = tools.instantiate(calls, graph)
+            calls.prepare("cuGraphLaunch", executable, stream)
+            calls.prepare("cuGraphExecDestroy", executable)
+            calls.prepare("cuGraphDestroy", graph)
+        calls.prepare("cuStreamSynchronize", stream)
+
+    threads = [threading.Thread(target=capture) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counts == [5] * 80
+
+
+def test_everything_in_any_order() -> None:
+    """Captured work would depend on the order in which the executor happens to run it."""
+    if "CUDACORE_SIM_SHUFFLE" in os.environ:
+        pytest.skip("this is one of the runs in another order")
+    for seed in (3, 4):
+        quiet = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        command = [sys.executable, "-m", "pytest", *quiet, __file__]
+        settings = {"CUDACORE_SIM_SHUFFLE": str(seed)}
+        result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stdout[-4000:]
