@@ -74,6 +74,8 @@ cch__record *cch__record_find(const cch__level *level, CUgraphNode raw);
 bool cch__level_reserve(cch__level *level);
 /* The record of a node, a new one where there was none. */
 cch__record *cch__record_enter(cch__level *level, CUgraphNode raw);
+/* A new record of a node that was just made: what is known of another one that had the handle is over. */
+cch__record *cch__record_begin(cch__level *level, CUgraphNode raw);
 /* Forgets a record in which nothing is left. */
 void cch__record_trim(cch__level *level, cch__record *record);
 /* The node is no more, nor is anything in it: boxes become tombstones. */

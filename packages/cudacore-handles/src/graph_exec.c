@@ -440,14 +440,17 @@ static int launch(CUgraphExec raw, const cch_stream *stream) {
   return status;
 }
 
-/* Has the capture that a stream is in keep what nodes were given. `*graph` is NULL where the stream is in none. */
-static int keep_in_capture(cch_graph_exec *exec, cch_graph **graph, cch_stream *stream) {
-  int capture;
-  int status = cch_capture_status_of(&capture, graph, stream);
-  for (size_t i = 0; status == 0 && *graph != NULL && i < exec->buckets; i++)
-    for (given *one = exec->given[i]; status == 0 && one != NULL; one = one->next)
+/* Has the graph that a stream is being captured into, whosever it is, keep what nodes were given. */
+static int keep_in_capture(bool *captured, const cch_graph_exec *exec, const cch_stream *stream) {
+  cch__capture_info info;
+  int status = cch__capture_info_in_context(&info, stream);
+  *captured = info.graph != NULL;
+  for (size_t i = 0; status == 0 && *captured && i < exec->buckets; i++)
+    for (const given *one = exec->given[i]; status == 0 && one != NULL; one = one->next) {
+      CUuserObject object;
       if (one->bundle != NULL)
-        status = cch_capture_keep(*graph, one->bundle, NULL);
+        status = cch__graph_keep(&object, info.graph, one->bundle);
+    }
   return status;
 }
 
@@ -478,17 +481,16 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
   cch__poll();
   if (exec->count == 0 && exec->first == NULL)
     return launch(exec->raw, stream);
-  cch_graph *captured = NULL;
+  bool captured = false;
   cch_context *context = NULL;
   settle(exec);
   status = context_of(&context, stream);
-  if (status == 0 && cch_capture_count() != 0)
-    status = keep_in_capture(exec, &captured, stream);
+  if (status == 0)
+    status = keep_in_capture(&captured, exec, stream);
   if (status == 0)
     status = launch(exec->raw, stream);
-  if (status == 0 && captured == NULL)
+  if (status == 0 && !captured)
     note_launch(exec, stream, context);
-  cch_graph_unref(captured);
   cch_context_unref(context);
   return status;
 }

@@ -30,7 +30,7 @@ static cch_bundle *bundle_of(cch_graph_node *node) {
 }
 
 cch_bundle *cch_graph_node_bundle(cch_graph_node *node) {
-  if (cch__is_gone(node))
+  if (cch__is_gone(node) || cch__forked()) /* where the lock may be a thread's that is not here */
     return NULL;
   cch_bundle *bundle = bundle_of(node), *given = cch_bundle_ref(cch__bundle_given(bundle));
   cch_bundle_unref(bundle);

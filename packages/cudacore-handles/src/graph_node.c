@@ -176,7 +176,7 @@ static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cc
   take_answers(params);
   if (object != NULL || box != NULL) {
     cch__graph_lock(graph);
-    cch__record *record = cch__record_enter(graph->level, raw);
+    cch__record *record = cch__record_begin(graph->level, raw);
     record->object = object;
     record->bundle = params->kept;
     record->box = box;
