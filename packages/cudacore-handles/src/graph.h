@@ -64,6 +64,7 @@ struct cch_graph_node {
   CUgraphNode raw;
   cch_graph *graph;
   int type;
+  void *block; /* arguments that others gave to a kernel node, as they were last read */
 };
 
 /* ---- graph_table.c. Whoever calls these holds the hierarchy's lock ---- */
@@ -107,6 +108,24 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
 int cch__graph_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle);
 /* Has a graph let go of it. */
 void cch__graph_let_go(CUgraph graph, CUuserObject object);
+
+/* ---- graph_get.c ---- */
+
+/* A kernel node as the driver has it. */
+typedef struct cch__kernel_read {
+  CUDA_KERNEL_NODE_PARAMS native;
+  cch_kernel *kernel; /* a reference */
+  const cch__params *params;
+  void *block; /* the arguments, in memory of their own; NULL for none, or where their places are not known */
+} cch__kernel_read;
+
+/* `known` is the kernel, if it is known; arguments are read if they are to be copied. What is read goes with
+ * cch__kernel_read_drop(). */
+int cch__kernel_read_node(cch__kernel_read *out, CUgraphNode raw, cch_kernel *known, bool copies,
+                          const char *operation);
+void cch__kernel_read_drop(cch__kernel_read *read);
+/* The kernel that a bundle of the library's own keeps for its node, borrowed; NULL for none. */
+cch_kernel *cch__kernel_of(const cch_bundle *bundle);
 
 /* ---- graph_params.c ---- */
 

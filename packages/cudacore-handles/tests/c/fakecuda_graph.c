@@ -465,6 +465,9 @@ CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams *par
   TRY(find_node(&node, handle, params->type));
   TRY(check_params(params));
   struct fake_node *n = node->u.node;
+  unsigned cluster = n->attributes[CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION].clusterDim.x;
+  if (params->type == CU_GRAPH_NODE_TYPE_KERNEL && cluster && params->kernel.gridDimX % cluster)
+    return leave(CUDA_ERROR_INVALID_CLUSTER_SIZE);
   if (params->type == CU_GRAPH_NODE_TYPE_GRAPH) {
     object *copy = copy_graph((object *)params->graph.graph);
     end_graph((object *)n->children[0]);

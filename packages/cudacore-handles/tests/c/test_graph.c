@@ -293,7 +293,7 @@ static void kernels_keep_their_attributes(void) {
   OK(cch_graph_node_set(node, &params, NULL, world.context));
   OK(cch_graph_node_get(&got, node));
   cch_kernel_unref(got.kernel);
-  CHECK_EQ(told.cluster[0], 0);
+  CHECK_EQ(told.cluster[0], 1);
   CHECK_EQ(told.flags, CCH_LAUNCH_PRIORITY);
   /* One that is refused takes the others and the node with it. */
   cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_KERNEL, .params = &params, .context = world.context};
@@ -309,7 +309,45 @@ static void kernels_keep_their_attributes(void) {
   OK(cch_graph_node_get(&got, node));
   cch_kernel_unref(got.kernel);
   CHECK(told.flags == CCH_LAUNCH_PRIORITY && told.grid[0] == 4);
+  /* From clusters of 2 to clusters of 3, and not back half-way. */
+  config = graphs_config;
+  config.cluster[0] = 2, config.cluster[1] = config.cluster[2] = 1;
+  OK(cch_graph_node_set(node, &params, NULL, world.context));
+  config.cluster[0] = 3;
+  config.grid[0] = 9;
+  config.flags = CCH_LAUNCH_COOPERATIVE;
+  fake_fail("cuGraphKernelNodeSetAttribute", 3, CUDA_ERROR_UNKNOWN);
+  FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, NULL, world.context));
+  OK(cch_graph_node_get(&got, node));
+  CHECK_EQ(memcmp(got.args, &graphs_arguments, CHECK_MIXED_SIZE), 0);
+  cch_kernel_unref(got.kernel);
+  CHECK(told.cluster[0] == 2 && told.grid[0] == 4 && told.flags == CCH_LAUNCH_PRIORITY);
+  OK(cch_graph_node_set(node, &params, NULL, world.context));
+  OK(cch_graph_node_get(&got, node));
+  cch_kernel_unref(got.kernel);
+  CHECK(told.cluster[0] == 3 && told.grid[0] == 9);
   cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* Arguments are only told where they were given; not in a clone, or in a capture. */
+static void arguments_are_told_wherever_they_come_from(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *clone;
+  cch_graph_node *node = add_kernel(g, NULL, NULL), *copied;
+  OK(cch_graph_clone(&clone, g));
+  OK(cch_graph_find_in_clone(&copied, node, clone));
+  cch_kernel_node got = {.size = sizeof got};
+  for (int i = 0; i < 2; i++) {
+    OK(cch_graph_node_get(&got, copied));
+    CHECK(got.kernel == world.kernel && got.args_size == CHECK_MIXED_SIZE);
+    CHECK_EQ(memcmp(got.args, &graphs_arguments, CHECK_MIXED_SIZE), 0);
+    cch_kernel_unref(got.kernel);
+  }
+  cch_graph_node_unref(copied);
+  cch_graph_node_unref(node);
+  cch_graph_unref(clone);
   cch_graph_unref(g);
   graphs_close();
 }
@@ -373,6 +411,7 @@ int main(void) {
   RUN(bad_specs_change_nothing);
   RUN(batch_is_all_or_nothing);
   RUN(kernels_keep_their_attributes);
+  RUN(arguments_are_told_wherever_they_come_from);
   RUN(handles_are_found_below);
   RUN(large_graphs_are_linear);
   return 0;
