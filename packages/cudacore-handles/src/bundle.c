@@ -54,6 +54,32 @@ int cch_bundle_add_object(cch_bundle *bundle, void *object, cch_release_fn relea
   return status;
 }
 
+int cch__bundle_wrap(cch_bundle **out, void *box, cch_bundle *bundle, size_t payload_size, const char *operation) {
+  enum { OWNERS = 2 };
+  cch_bundle *made =
+      cch__box_new(CCH_KIND_BUNDLE, sizeof *made + OWNERS * sizeof *made->first + payload_size, operation);
+  if (made == NULL)
+    return CCH_ENOMEM;
+  made->owners = made->first;
+  made->capacity = OWNERS;
+  made->wraps = true;
+  made->payload = made->first + OWNERS;
+  made->payload_size = payload_size;
+  if (box != NULL)
+    made->owners[made->count++] = (cch__owner){cch__box_ref(box), NULL};
+  if (bundle != NULL)
+    made->owners[made->count++] = (cch__owner){cch__box_ref(bundle), NULL};
+  *out = made;
+  return 0;
+}
+
+cch_bundle *cch__bundle_given(cch_bundle *bundle) {
+  if (bundle == NULL || !bundle->wraps)
+    return bundle;
+  cch__box *last = bundle->count > 0 ? bundle->owners[bundle->count - 1].object : NULL;
+  return last != NULL && last->kind == CCH_KIND_BUNDLE ? (cch_bundle *)last : NULL;
+}
+
 size_t cch_bundle_count(const cch_bundle *bundle) { return bundle->count; }
 
 void cch__bundle_drop(cch_bundle *bundle) {

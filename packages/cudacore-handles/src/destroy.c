@@ -27,6 +27,8 @@ bool cch__box_needs_driver(const cch__box *box) {
     return ((const cch_bundle *)box)->foreign;
   case CCH_KIND_DEVICEPTR:
     return true;
+  case CCH_KIND_GRAPH:
+    return box->owned || cch__graph_is_captured((const cch_graph *)box);
   default:
     return box->owned || box->release != NULL;
   }
@@ -50,8 +52,13 @@ static bool end(cch__box *box) {
   case CCH_KIND_NVRTC_PROGRAM:
   case CCH_KIND_NVVM_PROGRAM:
     return cch__program_end((cch__program *)box);
+  case CCH_KIND_GRAPH:
+    return cch__graph_end((cch_graph *)box);
+  case CCH_KIND_GRAPH_EXEC:
+    return cch__graph_exec_end((cch_graph_exec *)box);
   case CCH_KIND_KERNEL: /* goes with its library */
   case CCH_KIND_BUNDLE:
+  case CCH_KIND_GRAPH_NODE: /* goes with its graph */
   case CCH_KIND_COUNT:
     break;
   }
@@ -74,6 +81,15 @@ static void drop(cch__box *box) {
     break;
   case CCH_KIND_BUNDLE:
     cch__bundle_drop((cch_bundle *)box);
+    break;
+  case CCH_KIND_GRAPH:
+    cch__graph_drop((cch_graph *)box);
+    break;
+  case CCH_KIND_GRAPH_NODE:
+    cch__graph_node_drop((cch_graph_node *)box);
+    break;
+  case CCH_KIND_GRAPH_EXEC:
+    cch__graph_exec_drop((cch_graph_exec *)box);
     break;
   default:
     break;

@@ -81,6 +81,11 @@ static int load(void) {
   memcpy(&cch__driver.name, &entry, sizeof entry);
   CCH__DRIVER_FUNCTIONS(CCH__RESOLVE)
 #undef CCH__RESOLVE
+#define CCH__RESOLVE(name, version)                                                                                    \
+  entry = resolve(#name, version);                                                                                     \
+  memcpy(&cch__driver.name##_v##version, &entry, sizeof entry);
+  CCH__NEWER_FUNCTIONS(CCH__RESOLVE)
+#undef CCH__RESOLVE
   /* The function of 12.8 takes the same arguments, and answers without asking the device about each event. */
   if (cch__driver.cuEventElapsedTime == NULL) {
     entry = resolve("cuEventElapsedTime", 2000);

@@ -81,7 +81,63 @@
   X(cuOccupancyAvailableDynamicSMemPerBlock, 10020)                                                                    \
   X(cuOccupancyMaxPotentialClusterSize, 11070)                                                                         \
   X(cuOccupancyMaxActiveClusters, 11070)                                                                               \
-  X(cuLaunchKernelEx, 11060)
+  X(cuLaunchKernelEx, 11060)                                                                                           \
+  X(cuUserObjectCreate, 11030)                                                                                         \
+  X(cuUserObjectRelease, 11030)                                                                                        \
+  X(cuGraphRetainUserObject, 11030)                                                                                    \
+  X(cuGraphReleaseUserObject, 11030)                                                                                   \
+  X(cuGraphCreate, 10000)                                                                                              \
+  X(cuGraphDestroy, 10000)                                                                                             \
+  X(cuGraphClone, 10000)                                                                                               \
+  X(cuGraphDebugDotPrint, 11030)                                                                                       \
+  X(cuGraphConditionalHandleCreate, 12030)                                                                             \
+  X(cuGraphAddNode, 12020)                                                                                             \
+  X(cuGraphDestroyNode, 10000)                                                                                         \
+  X(cuGraphNodeSetParams, 12020)                                                                                       \
+  X(cuGraphNodeGetParams, 13020)                                                                                       \
+  X(cuGraphNodeGetType, 10000)                                                                                         \
+  X(cuGraphNodeFindInClone, 10000)                                                                                     \
+  X(cuGraphKernelNodeGetParams, 12000)                                                                                 \
+  X(cuGraphKernelNodeGetAttribute, 11000)                                                                              \
+  X(cuGraphKernelNodeSetAttribute, 11000)                                                                              \
+  X(cuGraphMemcpyNodeGetParams, 10000)                                                                                 \
+  X(cuGraphMemsetNodeGetParams, 10000)                                                                                 \
+  X(cuGraphHostNodeGetParams, 10000)                                                                                   \
+  X(cuGraphChildGraphNodeGetGraph, 10000)                                                                              \
+  X(cuGraphEventRecordNodeGetEvent, 11010)                                                                             \
+  X(cuGraphEventWaitNodeGetEvent, 11010)                                                                               \
+  X(cuGraphMemAllocNodeGetParams, 11040)                                                                               \
+  X(cuGraphMemFreeNodeGetParams, 11040)                                                                                \
+  X(cuGraphGetNodes, 10000)                                                                                            \
+  X(cuGraphGetEdges, 10000)                                                                                            \
+  X(cuGraphNodeGetDependencies, 10000)                                                                                 \
+  X(cuGraphNodeGetDependentNodes, 10000)                                                                               \
+  X(cuGraphAddDependencies, 10000)                                                                                     \
+  X(cuGraphRemoveDependencies, 10000)                                                                                  \
+  X(cuGraphInstantiateWithParams, 12000)                                                                               \
+  X(cuGraphExecDestroy, 10000)                                                                                         \
+  X(cuGraphExecUpdate, 12000)                                                                                          \
+  X(cuGraphExecGetFlags, 12000)                                                                                        \
+  X(cuGraphExecNodeSetParams, 12020)                                                                                   \
+  X(cuGraphNodeSetEnabled, 11060)                                                                                      \
+  X(cuGraphNodeGetEnabled, 11060)                                                                                      \
+  X(cuGraphUpload, 11010)                                                                                              \
+  X(cuGraphLaunch, 10000)                                                                                              \
+  X(cuStreamBeginCapture, 10010)                                                                                       \
+  X(cuStreamBeginCaptureToGraph, 12030)                                                                                \
+  X(cuStreamEndCapture, 10000)                                                                                         \
+  X(cuStreamUpdateCaptureDependencies, 11030)
+
+/* Newer versions of some of them, which take or tell more: used where there are any. Fields have the version's number.
+ */
+#define CCH__NEWER_FUNCTIONS(X)                                                                                        \
+  X(cuGraphAddNode, 12030)                                                                                             \
+  X(cuGraphGetEdges, 12030)                                                                                            \
+  X(cuGraphNodeGetDependencies, 12030)                                                                                 \
+  X(cuGraphNodeGetDependentNodes, 12030)                                                                               \
+  X(cuGraphRemoveDependencies, 12030)                                                                                  \
+  X(cuStreamGetCaptureInfo, 11030)                                                                                     \
+  X(cuStreamGetCaptureInfo, 12030)
 
 /* cuda.h renames some functions to versioned ones by macros; the table is keyed by the plain names. */
 #undef cuDeviceGetUuid
@@ -95,10 +151,26 @@
 #undef cuStreamGetCaptureInfo
 #undef cuCtxSynchronize
 #undef cuCtxGetDevice
+#undef cuStreamBeginCapture
+#undef cuStreamUpdateCaptureDependencies
+#undef cuGraphAddNode
+#undef cuGraphKernelNodeGetParams
+#undef cuGraphGetEdges
+#undef cuGraphNodeGetDependencies
+#undef cuGraphNodeGetDependentNodes
+#undef cuGraphAddDependencies
+#undef cuGraphRemoveDependencies
+#undef cuGraphExecUpdate
+
+/* Of headers that are newer than the oldest that the library can be built with. */
+typedef CUresult(CUDAAPI *PFN_cuGraphNodeGetParams_v13020)(CUgraphNode hNode, CUgraphNodeParams *nodeParams);
 
 typedef struct cch__driver_table {
 #define CCH__FIELD(name, version) PFN_##name##_v##version name;
   CCH__DRIVER_FUNCTIONS(CCH__FIELD)
+#undef CCH__FIELD
+#define CCH__FIELD(name, version) PFN_##name##_v##version name##_v##version;
+  CCH__NEWER_FUNCTIONS(CCH__FIELD)
 #undef CCH__FIELD
 } cch__driver_table;
 

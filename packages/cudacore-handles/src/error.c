@@ -59,6 +59,14 @@ void cch_error_restore(const cch_error *error) {
   memcpy(last_error.message, error->message, sizeof last_error.message);
 }
 
+void cch_error_put(const cch_error_record *error) {
+  size_t size = error->size;
+  if (size < sizeof error->size)
+    return;
+  memset(&last_error, 0, sizeof last_error);
+  memcpy(&last_error, error, size < sizeof last_error ? size : sizeof last_error);
+}
+
 void cch_error_clear(void) { memset(&last_error, 0, sizeof last_error); }
 
 static cch_error_record *fill(int domain, int code, const char *operation) {
@@ -92,6 +100,14 @@ int cch__fail_driver(int result, const char *operation) {
   snprintf(error->message, sizeof error->message, "%s", cch_error_string(result));
   return result;
 }
+
+void cch__fail_explain(const char *why) {
+  char *message = record()->message;
+  size_t length = strlen(message);
+  snprintf(message + length, sizeof record()->message - length, "%s%s", length > 0 ? ": " : "", why);
+}
+
+void cch__fail_at_node(void *node) { record()->node = node; }
 
 static const struct {
   int code;

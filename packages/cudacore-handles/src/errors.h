@@ -18,6 +18,10 @@ int cch__fail_nomem(const char *operation);
 /* Record a CUresult and return it. CUDA_ERROR_NOT_READY is an answer: it is returned and not recorded. */
 int cch__fail_driver(int result, const char *operation);
 int cch__fail_missing(const char *operation);
+/* Says more of the calling thread's last failure, behind its message. */
+void cch__fail_explain(const char *why);
+/* Says which graph node the calling thread's last failure is of. */
+void cch__fail_at_node(void *node);
 
 /* Between these, on one thread, failures are recorded apart from those of the caller's own calls. */
 void cch__destructor_enter(void);

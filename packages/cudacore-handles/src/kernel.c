@@ -100,7 +100,7 @@ static int query_params(cch_kernel *kernel, cch__params **out) {
 }
 
 /* Asks the driver at the first call; the right context is current. */
-static int params_of(const cch__params **out, cch_kernel *kernel) {
+int cch__kernel_params(const cch__params **out, cch_kernel *kernel) {
   cch__params *params = atomic_load_explicit(&kernel->params, memory_order_acquire);
   if (params == NULL) {
     int status = query_params(kernel, &params);
@@ -125,7 +125,7 @@ int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, 
   if (status != 0)
     return status;
   const cch__params *params;
-  status = params_of(&params, kernel);
+  status = cch__kernel_params(&params, kernel);
   cch__current_leave(&current);
   if (status != 0)
     return status;
@@ -137,7 +137,7 @@ int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, 
 static int launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params,
                   void **extra) {
   cch__native_launch native;
-  int status = cch__native_launch_fill(&native, config, stream, "cch_launch");
+  int status = cch__native_launch_fill(&native, config, stream->raw, "cch_launch");
   if (status != 0)
     return status;
   /* The driver takes a CUkernel for a CUfunction and loads it in the current context when it is first needed. */
@@ -148,7 +148,7 @@ static int launch(cch_stream *stream, const cch_launch_config *config, cch_kerne
 static int launch_block(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
                         size_t args_size) {
   const cch__params *params;
-  int status = params_of(&params, kernel);
+  int status = cch__kernel_params(&params, kernel);
   if (status != 0)
     return status;
   if (args_size != params->block_size)

@@ -83,11 +83,25 @@ typedef struct cch__owner {
 
 struct cch_bundle {
   cch__box box;
-  bool foreign; /* one of them is a foreign object */
+  bool foreign;  /* one of them is a foreign object */
+  bool wraps;    /* the library's own, around one that a caller gave */
+  void *payload; /* bytes of the library's behind the owners */
+  size_t payload_size;
   size_t count, capacity;
   cch__owner *owners; /* `first`, until more are added than there was room for */
   cch__owner first[];
 };
+
+/* The parameters of a kernel: the driver is asked at the first call, when the right context is current. */
+int cch__kernel_params(const cch__params **out, cch_kernel *kernel);
+
+/*
+ * A bundle of the library's own around what a caller gave: a box and a bundle, of which it takes references, and which
+ * may be NULL, and zeroed bytes.
+ */
+int cch__bundle_wrap(cch_bundle **out, void *box, cch_bundle *bundle, size_t payload_size, const char *operation);
+/* What a caller gave, borrowed; NULL for nothing. */
+cch_bundle *cch__bundle_given(cch_bundle *bundle);
 
 /*
  * The two halves of a destruction. The first destroys the resource, and is false where the driver refuses that now,
@@ -100,11 +114,19 @@ bool cch__pool_end(cch_pool *pool);
 bool cch__deviceptr_end(cch_deviceptr *ptr);
 bool cch__library_end(cch_library *library);
 bool cch__program_end(cch__program *program);
+bool cch__graph_end(cch_graph *graph);
+bool cch__graph_exec_end(cch_graph_exec *exec);
 
 void cch__stream_drop(cch_stream *stream);
 void cch__event_drop(cch_event *event);
 void cch__deviceptr_drop(cch_deviceptr *ptr);
 void cch__kernel_drop(cch_kernel *kernel);
 void cch__bundle_drop(cch_bundle *bundle);
+void cch__graph_drop(cch_graph *graph);
+void cch__graph_node_drop(cch_graph_node *node);
+void cch__graph_exec_drop(cch_graph_exec *exec);
+
+/* Whether the end of a graph that is not owned enters the driver: it ends a capture. */
+bool cch__graph_is_captured(const cch_graph *graph);
 
 #endif

@@ -6,7 +6,8 @@
 /* The config of version 0.1, from which on it can grow. */
 enum { CONFIG_0_1 = offsetof(cch_launch_config, shared_bytes) + sizeof(uint32_t) };
 
-static const uint32_t KNOWN_FLAGS = CCH_LAUNCH_COOPERATIVE | CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION;
+static const uint32_t KNOWN_FLAGS =
+    CCH_LAUNCH_COOPERATIVE | CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION | CCH_LAUNCH_PRIORITY;
 
 static CUlaunchAttributeValue *add(CUlaunchConfig *launch, CUlaunchAttributeID id) {
   CUlaunchAttribute *attribute = &launch->attrs[launch->numAttrs++];
@@ -15,7 +16,7 @@ static CUlaunchAttributeValue *add(CUlaunchConfig *launch, CUlaunchAttributeID i
   return &attribute->value;
 }
 
-int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *config, const cch_stream *stream,
+int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *config, CUstream stream,
                             const char *operation) {
   cch_launch_config known;
   if (config->size != sizeof *config) {
@@ -37,7 +38,7 @@ int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *co
   launch->blockDimY = config->block[1];
   launch->blockDimZ = config->block[2];
   launch->sharedMemBytes = config->shared_bytes;
-  launch->hStream = stream->raw;
+  launch->hStream = stream;
   launch->attrs = out->attributes;
   if ((config->cluster[0] | config->cluster[1] | config->cluster[2]) != 0) {
     CUlaunchAttributeValue *value = add(launch, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
@@ -49,5 +50,7 @@ int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *co
     add(launch, CU_LAUNCH_ATTRIBUTE_COOPERATIVE)->cooperative = 1;
   if (config->flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
     add(launch, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)->programmaticStreamSerializationAllowed = 1;
+  if (config->flags & CCH_LAUNCH_PRIORITY)
+    add(launch, CU_LAUNCH_ATTRIBUTE_PRIORITY)->priority = config->priority;
   return 0;
 }

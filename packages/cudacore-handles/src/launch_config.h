@@ -7,10 +7,10 @@
 /* A launch as the driver takes it: what it points at is in here too. */
 typedef struct cch__native_launch {
   CUlaunchConfig config;
-  CUlaunchAttribute attributes[3];
+  CUlaunchAttribute attributes[4];
 } cch__native_launch;
 
-int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *config, const cch_stream *stream,
+int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *config, CUstream stream,
                             const char *operation);
 
 #endif

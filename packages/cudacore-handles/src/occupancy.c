@@ -52,7 +52,7 @@ int cch_occupancy_max_potential_cluster_size(int *out, cch_stream *stream, const
   cch__current current;
   int status = cch__usable(stream, __func__);
   if (status == 0)
-    status = cch__native_launch_fill(&launch, config, stream, __func__);
+    status = cch__native_launch_fill(&launch, config, stream->raw, __func__);
   if (status == 0)
     status = begin(&current, stream->context, kernel, __func__);
   if (status != 0)
@@ -68,7 +68,7 @@ int cch_occupancy_max_active_clusters(int *out, cch_stream *stream, const cch_la
   cch__current current;
   int status = cch__usable(stream, __func__);
   if (status == 0)
-    status = cch__native_launch_fill(&launch, config, stream, __func__);
+    status = cch__native_launch_fill(&launch, config, stream->raw, __func__);
   if (status == 0)
     status = begin(&current, stream->context, kernel, __func__);
   if (status != 0)

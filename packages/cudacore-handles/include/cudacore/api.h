@@ -25,6 +25,8 @@
 #include <cudacore/occupancy.h>
 #include <cudacore/program.h>
 #include <cudacore/bundle.h>
+#include <cudacore/graph.h>
+#include <cudacore/capture.h>
 
 CCH_BEGIN_DECLS
 
@@ -174,6 +176,62 @@ typedef struct cch_api {
   cch_stream *(*deviceptr_stream_ref)(cch_deviceptr *ptr);
   const void *(*deviceptr_backing)(const cch_deviceptr *ptr);
   int (*stream_is_capturing)(int *out, cch_stream *stream);
+  void (*error_put)(const cch_error_record *error);
+  int (*graph_create)(cch_graph **out);
+  int (*graph_adopt)(cch_graph **out, CUgraph raw);
+  int (*graph_clone)(cch_graph **out, cch_graph *graph);
+  cch_graph *(*graph_parent)(const cch_graph *graph);
+  int (*graph_keep)(cch_graph *graph, cch_bundle *bundle);
+  int (*graph_condition)(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *context, int has_default,
+                         unsigned value);
+  int (*graph_debug_dot_print)(cch_graph *graph, const char *path, unsigned flags);
+  cch_graph *(*graph_ref)(cch_graph *graph);
+  void (*graph_unref)(cch_graph *graph);
+  CUgraph (*graph_raw)(const cch_graph *graph);
+  int (*graph_add)(cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec);
+  int (*graph_add_batch)(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
+                         size_t *failed);
+  int (*graph_node_destroy)(cch_graph_node *node);
+  cch_graph *(*graph_node_graph)(const cch_graph_node *node);
+  int (*graph_node_type)(const cch_graph_node *node);
+  int (*graph_node_set)(cch_graph_node *node, const void *params, cch_bundle *bundle, cch_context *context);
+  int (*graph_node_get)(void *params, cch_graph_node *node);
+  cch_bundle *(*graph_node_bundle)(cch_graph_node *node);
+  int (*graph_node_child)(cch_graph **out, cch_graph_node *node, unsigned index);
+  int (*graph_find_in_clone)(cch_graph_node **out, cch_graph_node *node, cch_graph *clone);
+  int (*graph_node_of)(cch_graph_node **out, cch_graph *graph, CUgraphNode raw);
+  cch_graph_node *(*graph_node_ref)(cch_graph_node *node);
+  void (*graph_node_unref)(cch_graph_node *node);
+  CUgraphNode (*graph_node_raw)(const cch_graph_node *node);
+  int (*graph_nodes)(cch_node_list *out, cch_graph *graph);
+  int (*graph_edges)(cch_edge_list *out, cch_graph *graph);
+  int (*graph_node_dependencies)(cch_node_list *out, cch_graph_node *node);
+  int (*graph_node_dependents)(cch_node_list *out, cch_graph_node *node);
+  void (*node_list_free)(cch_node_list *list);
+  void (*edge_list_free)(cch_edge_list *list);
+  int (*graph_connect)(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
+  int (*graph_disconnect)(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
+  int (*graph_instantiate)(cch_graph_exec **out, cch_graph *graph, const cch_instantiate_params *params);
+  int (*graph_exec_update)(cch_graph_exec *exec, cch_graph *graph, cch_update_result *result);
+  int (*graph_exec_flags)(uint64_t *out, cch_graph_exec *exec);
+  int (*graph_upload)(cch_graph_exec *exec, cch_stream *stream);
+  int (*graph_launch)(cch_graph_exec *exec, cch_stream *stream);
+  int (*graph_exec_has)(const cch_graph_exec *exec, const cch_graph_node *node);
+  int (*graph_exec_set)(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
+                        cch_context *context);
+  int (*graph_exec_enable)(cch_graph_exec *exec, cch_graph_node *node, int enabled);
+  int (*graph_exec_is_enabled)(int *out, cch_graph_exec *exec, cch_graph_node *node);
+  cch_graph_exec *(*graph_exec_ref)(cch_graph_exec *exec);
+  void (*graph_exec_unref)(cch_graph_exec *exec);
+  CUgraphExec (*graph_exec_raw)(const cch_graph_exec *exec);
+  int (*capture_begin)(cch_graph **out, cch_stream *stream, int mode);
+  int (*capture_begin_to)(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies, size_t count,
+                          int mode);
+  int (*capture_end)(cch_graph *graph, cch_stream *stream);
+  int (*capture_status_of)(int *status, cch_graph **graph, cch_stream *stream);
+  int (*capture_add)(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec);
+  size_t (*capture_count)(void);
+  int (*capture_keep)(cch_graph *graph, void *object, cch_release_fn release);
 } cch_api;
 
 /**

@@ -65,8 +65,12 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUlib_st *CUlibrary;
 typedef struct CUkern_st *CUkernel;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
 typedef unsigned long long CUdeviceptr_v2;
 typedef CUdeviceptr_v2 CUdeviceptr;
+typedef uint64_t CUgraphConditionalHandle;
 typedef struct _nvrtcProgram *nvrtcProgram;
 typedef struct _nvvmProgram *nvvmProgram;
 
@@ -80,6 +84,9 @@ typedef struct cch_kernel cch_kernel;
 typedef struct cch_nvrtc_program cch_nvrtc_program;
 typedef struct cch_nvvm_program cch_nvvm_program;
 typedef struct cch_bundle cch_bundle;
+typedef struct cch_graph cch_graph;
+typedef struct cch_graph_node cch_graph_node;
+typedef struct cch_graph_exec cch_graph_exec;
 
 /** The kinds of box. Numbers are stable; new kinds are appended. */
 typedef enum cch_kind {
@@ -93,7 +100,10 @@ typedef enum cch_kind {
   CCH_KIND_NVRTC_PROGRAM = 7,
   CCH_KIND_NVVM_PROGRAM = 8,
   CCH_KIND_BUNDLE = 9,
-  CCH_KIND_COUNT = 10
+  CCH_KIND_GRAPH = 10,
+  CCH_KIND_GRAPH_NODE = 11,
+  CCH_KIND_GRAPH_EXEC = 12,
+  CCH_KIND_COUNT = 13
 } cch_kind;
 
 /**

@@ -25,6 +25,8 @@
 #include <cudacore/occupancy.h>
 #include <cudacore/program.h>
 #include <cudacore/bundle.h>
+#include <cudacore/graph.h>
+#include <cudacore/capture.h>
 #include <cudacore/api.h>
 
 #endif

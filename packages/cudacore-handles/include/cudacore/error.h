@@ -69,6 +69,10 @@ CCH_EXPORT void cch_error_clear(void);
  * that it is of has been looked at. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_error_restore(const cch_error *error);
 
+/** Puts back a record that cch_error_get() gave, as cch_error_restore() does, with all that it has. Destructor-safe.
+ * @since 0.1 */
+CCH_EXPORT void cch_error_put(const cch_error_record *error);
+
 /** Name of a code: "CCH_ENOMEM", or the driver's own, such as "CUDA_ERROR_INVALID_VALUE". Never NULL. @since 0.1 */
 CCH_EXPORT const char *cch_error_name(int code);
 

@@ -25,10 +25,12 @@ typedef struct cch_launch_config {
   uint32_t block[3];     /**< threads a block */
   uint32_t cluster[3];   /**< blocks a cluster; {0, 0, 0} for no clusters */
   uint32_t shared_bytes; /**< dynamic shared memory a block */
+  int32_t priority;      /**< with CCH_LAUNCH_PRIORITY: lower runs first */
 } cch_launch_config;
 
 #define CCH_LAUNCH_COOPERATIVE 1u                       /**< all blocks resident at once (grid synchronisation) */
 #define CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION 2u /**< may begin before the kernel ahead of it ends */
+#define CCH_LAUNCH_PRIORITY 4u                          /**< `priority` counts, not that of the stream */
 
 /** A kernel of a library, by its (lowered) name (cuLibraryGetKernel). CUDA_ERROR_NOT_FOUND when there is none. @since
  * 0.1 */

@@ -40,6 +40,7 @@ typedef struct cch_launch_config {
   uint32_t shared_bytes;
 #ifdef FUTURE
   int32_t priority;
+  uint32_t carveout;
 #endif
 } cch_launch_config;
 

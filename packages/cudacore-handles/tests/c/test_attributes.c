@@ -131,7 +131,7 @@ static void clusters_are_of_a_launch(void) {
   OK(cch_kernel_set_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000, 1));
   OK(cch_occupancy_max_potential_cluster_size(&out, stream, &config, kernel));
   CHECK_EQ(out, 8);
-  config.size--;
+  config.size = offsetof(cch_launch_config, priority) - 1; /* that of version 0.1 had no priority */
   FAILS(CCH_EINVAL, cch_occupancy_max_active_clusters(&out, stream, &config, kernel));
   cch_stream_unref(stream);
   close();

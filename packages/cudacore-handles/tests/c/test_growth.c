@@ -64,7 +64,7 @@ int main(void) {
   pool_config->size = sizeof *pool_config;
   pool_config->usage = 1;
   CHECK(cch_pool_create(&pool, pool_config) == CCH_EINVAL);
-  config->priority = -1;
+  config->carveout = 1;
   CHECK(cch_launch(stream, config, kernel, NULL, 0) == CCH_EINVAL);
   cch_error_record *record = at_the_end(sizeof *record);
   record->size = sizeof *record;

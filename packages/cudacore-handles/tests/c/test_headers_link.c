@@ -4,7 +4,7 @@
 
 int main(void) {
   cch_error error;
-  cch_launch_config config = {sizeof(cch_launch_config), 0, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, 0};
+  cch_launch_config config = {sizeof(cch_launch_config), 0, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, 0, 0};
   cch_stream *stream = cch_stream_legacy();
   const cch_api *api = cch_get_api(CCH_ABI_VERSION, sizeof(cch_api));
   cch_error_clear();

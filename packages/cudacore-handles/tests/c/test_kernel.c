@@ -153,7 +153,7 @@ static void bad_configs_fail(void) {
   config.cluster[0] = 2, config.cluster[1] = 1, config.cluster[2] = 1;
   FAILS(CUDA_ERROR_INVALID_CLUSTER_SIZE, cch_launch(stream, &config, kernel, NULL, 0));
   config = one;
-  config.size = sizeof config - 4;
+  config.size = offsetof(cch_launch_config, priority) - 4; /* that of version 0.1 had no priority */
   FAILS(CCH_EINVAL, cch_launch(stream, &config, kernel, NULL, 0));
   FAILS(CCH_EINVAL, cch_launch_params(stream, &config, kernel, NULL));
   struct { /* a newer header's, whose fields are behind these */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_CAPTURE_H
+#define CUDACORE_CAPTURE_H
+
+/**
+ * @file capture.h
+ * Graphs that are recorded from streams. The graph of a capture has a box from its beginning: it keeps what the
+ * captured work uses, and a capture that is not ended ends, for nothing, with the last reference to that box.
+ */
+
+#include <cudacore/base.h>
+#include <cudacore/graph.h>
+
+CCH_BEGIN_DECLS
+
+/** Capture modes, with CUDA's numbers. */
+typedef enum cch_capture_mode {
+  CCH_CAPTURE_GLOBAL = 0,
+  CCH_CAPTURE_THREAD_LOCAL = 1,
+  CCH_CAPTURE_RELAXED = 2
+} cch_capture_mode;
+
+/** What a capture is in, with CUDA's numbers. */
+typedef enum cch_capture_status {
+  CCH_CAPTURE_NONE = 0,
+  CCH_CAPTURE_ACTIVE = 1,
+  CCH_CAPTURE_INVALIDATED = 2
+} cch_capture_status;
+
+/**
+ * Begins to capture a stream (cuStreamBeginCapture) into a new graph. Whatever fails on the way, the stream is not left
+ * in capture. @since 0.1
+ */
+CCH_EXPORT int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode);
+
+/** Begins to capture a stream into a graph that exists (cuStreamBeginCaptureToGraph), behind some of its nodes. The box
+ * is the graph's own. @since 0.1 */
+CCH_EXPORT int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies,
+                                    size_t count, int mode);
+
+/**
+ * Ends the capture that began on `stream` into `graph` (cuStreamEndCapture). On failure the capture has ended too, and,
+ * where it had begun with cch_capture_begin(), the graph is no longer valid, nor are its nodes. @since 0.1
+ */
+CCH_EXPORT int cch_capture_end(cch_graph *graph, cch_stream *stream);
+
+/** State of a stream's capture, cch_capture_status (cuStreamGetCaptureInfo); and, where `graph` is not NULL, the
+ * graph's box, a new reference, NULL where there is no capture or it was not begun here. @since 0.1 */
+CCH_EXPORT int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream);
+
+/** Adds a node to the capture that a stream is in, at the point where the stream is; later work comes behind it. The
+ * spec's dependencies are not used. @since 0.1 */
+CCH_EXPORT int cch_capture_add(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec);
+
+/** Captures that cch_capture_begin() has begun and that have not ended. 0: no launch needs to ask. Destructor-safe.
+ * @since 0.1 */
+CCH_EXPORT size_t cch_capture_count(void);
+
+/** Keeps a box, or a foreign object where `release` is not NULL, as long as the graph that a stream is being captured
+ * into; CCH_EINVAL where it is not captured into a graph that has a box. On failure the object stays the caller's.
+ * @since 0.1 */
+CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release);
+
+CCH_END_DECLS
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_GRAPH_H
+#define CUDACORE_GRAPH_H
+
+/**
+ * @file graph.h
+ * Graphs: their nodes and edges, child graphs and bodies of conditional nodes.
+ *
+ * A root graph, the child graphs in it and the bodies of its conditional nodes are one hierarchy: a box of any of them,
+ * or of a node in them, keeps the root. Only the root is destroyed, when the last of these boxes goes. What CUDA
+ * destroys on the way (a node; the child graph of a node; all in it) leaves boxes that are no longer valid:
+ * cch_is_valid(), CCH_EGONE.
+ *
+ * A node has one box while anybody holds it. What a node's parameters use is kept by the graph, in a bundle for each
+ * version of the parameters (a CUDA user object): whatever was cloned or instantiated from the graph keeps it too, also
+ * when the node is updated or destroyed meanwhile.
+ *
+ * CUDA lets one thread at a time work on a hierarchy: *caller serialises* all that changes it or lists it. References,
+ * and cch_is_valid(), are for any thread.
+ */
+
+#include <cudacore/base.h>
+#include <cudacore/kernel.h>
+
+CCH_BEGIN_DECLS
+
+/** Types of nodes, with CUDA's numbers. */
+typedef enum cch_node_type {
+  CCH_NODE_KERNEL = 0,
+  CCH_NODE_MEMCPY = 1,
+  CCH_NODE_MEMSET = 2,
+  CCH_NODE_HOST = 3,
+  CCH_NODE_GRAPH = 4,
+  CCH_NODE_EMPTY = 5,
+  CCH_NODE_EVENT_WAIT = 6,
+  CCH_NODE_EVENT_RECORD = 7,
+  CCH_NODE_ALLOC = 10,
+  CCH_NODE_FREE = 11,
+  CCH_NODE_CONDITIONAL = 13
+} cch_node_type;
+
+/*
+ * Parameters by type. Zero-initialise; `size` is that of the structure, and says which fields exist. What they refer to
+ * is kept as long as the node needs it, boxes and arguments' block included; what raw addresses point into is the
+ * caller's to put into the node's bundle.
+ */
+
+/** Of CCH_NODE_KERNEL. */
+typedef struct cch_kernel_node {
+  size_t size;
+  const cch_launch_config *config;
+  cch_kernel *kernel;
+  const void *args; /**< the packed block, as in cch_launch() */
+  size_t args_size;
+} cch_kernel_node;
+
+/** Of CCH_NODE_MEMCPY: a copy in up to three dimensions. The driver finds out where the operands are. */
+typedef struct cch_memcpy_node {
+  size_t size;
+  CUdeviceptr dst, src;          /**< addresses, of the host too */
+  size_t width;                  /**< bytes a row */
+  size_t height, depth;          /**< rows, slices; 0 is taken for 1 */
+  size_t dst_pitch, src_pitch;   /**< bytes from row to row; 0: the width */
+  size_t dst_height, src_height; /**< rows from slice to slice; 0: the height */
+} cch_memcpy_node;
+
+/** Of CCH_NODE_MEMSET. */
+typedef struct cch_memset_node {
+  size_t size;
+  CUdeviceptr dst;
+  uint32_t value;
+  uint32_t element_size; /**< bytes: 1, 2 or 4 */
+  size_t width;          /**< elements a row */
+  size_t height;         /**< rows; 0 is taken for 1 */
+  size_t pitch;          /**< bytes from row to row; not used for one row */
+} cch_memset_node;
+
+/** What a host node calls: no CUDA call is allowed in it. What it lets go of is destroyed later. */
+typedef void (*cch_host_fn)(void *data);
+
+/** Of CCH_NODE_HOST. `data` is the caller's, or in the node's bundle. */
+typedef struct cch_host_node {
+  size_t size;
+  cch_host_fn function;
+  void *data;
+} cch_host_node;
+
+/** Of CCH_NODE_GRAPH: the graph is copied into the node. */
+typedef struct cch_child_node {
+  size_t size;
+  cch_graph *graph;
+} cch_child_node;
+
+/** Of CCH_NODE_EVENT_RECORD and CCH_NODE_EVENT_WAIT. */
+typedef struct cch_event_node {
+  size_t size;
+  cch_event *event;
+} cch_event_node;
+
+/** Of CCH_NODE_ALLOC: memory that the graph allocates at each launch, always at the same address. */
+typedef struct cch_alloc_node {
+  size_t size;
+  size_t bytes;
+  int32_t location_type; /**< CCH_LOCATION_*; 0 is taken for a device */
+  int32_t location_id;
+  int32_t alloc_type; /**< CUmemAllocationType; 0 is taken for pinned */
+  uint32_t reserved;
+  const int32_t *peers; /**< devices that can access it, too */
+  size_t peer_count;
+  CUdeviceptr address; /**< out */
+} cch_alloc_node;
+
+/** Of CCH_NODE_FREE. */
+typedef struct cch_free_node {
+  size_t size;
+  CUdeviceptr address;
+} cch_free_node;
+
+/** Kinds of conditional node, with CUDA's numbers. */
+typedef enum cch_conditional_type {
+  CCH_CONDITIONAL_IF = 0,
+  CCH_CONDITIONAL_WHILE = 1,
+  CCH_CONDITIONAL_SWITCH = 2
+} cch_conditional_type;
+
+/** Of CCH_NODE_CONDITIONAL. Its bodies are empty graphs: cch_graph_node_child(). */
+typedef struct cch_conditional_node {
+  size_t size;
+  CUgraphConditionalHandle condition;
+  int32_t type;   /**< cch_conditional_type */
+  uint32_t count; /**< bodies: 1; of IF 1 or 2 */
+} cch_conditional_node;
+
+/* ---- graphs ---- */
+
+/** Makes an empty graph (cuGraphCreate). @since 0.1 */
+CCH_EXPORT int cch_graph_create(cch_graph **out);
+
+/** Takes over a root graph that nobody else destroys. On failure it stays the caller's. @since 0.1 */
+CCH_EXPORT int cch_graph_adopt(cch_graph **out, CUgraph raw);
+
+/** Copies a graph, with child graphs and bodies (cuGraphClone); the copy keeps what the nodes use. @since 0.1 */
+CCH_EXPORT int cch_graph_clone(cch_graph **out, cch_graph *graph);
+
+/** The graph that this one is in, borrowed; NULL for a root. @since 0.1 */
+CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
+
+/** Keeps a bundle as long as the graph, and all that is instantiated from it, exist. @since 0.1 */
+CCH_EXPORT int cch_graph_keep(cch_graph *graph, cch_bundle *bundle);
+
+/** A condition of this graph, for one conditional node in it (cuGraphConditionalHandleCreate). With `has_default` it
+ * has `value` at the beginning of each launch. @since 0.1 */
+CCH_EXPORT int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *context,
+                                   int has_default, unsigned value);
+
+/** Writes the driver's own description in the DOT language (cuGraphDebugDotPrint). @since 0.1 */
+CCH_EXPORT int cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags);
+
+CCH_EXPORT cch_graph *cch_graph_ref(cch_graph *graph);
+CCH_EXPORT void cch_graph_unref(cch_graph *graph);
+CCH_EXPORT CUgraph cch_graph_raw(const cch_graph *graph);
+
+/* ---- nodes ---- */
+
+/** One node to add. Zero-initialise, and set `size`. */
+typedef struct cch_node_spec {
+  size_t size;
+  int32_t type; /**< cch_node_type */
+  uint32_t reserved;
+  const void *params;                  /**< the type's structure; NULL for CCH_NODE_EMPTY */
+  cch_bundle *bundle;                  /**< what the parameters use; NULL: nothing more. A reference is taken */
+  cch_context *context;                /**< of the kernel, copy, memset or conditional node; NULL: the current one */
+  cch_graph_node *const *dependencies; /**< nodes of the same graph that come before */
+  size_t dependency_count;
+  const uint32_t *earlier; /**< the same, as indices into the batch; NULL: none */
+  size_t earlier_count;
+} cch_node_spec;
+
+/**
+ * Adds one node. CCH_EMISMATCH for a dependency of another graph, CCH_EGONE for one that was destroyed; the graph is as
+ * it was. `out` may be NULL, where nobody needs the box. @since 0.1
+ */
+CCH_EXPORT int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec);
+
+/**
+ * Adds many nodes, in order. On failure the nodes that were added are destroyed again, and `failed` (which may be NULL)
+ * is the index of the one that could not be. `out`: room for `count` references, or NULL. @since 0.1
+ */
+CCH_EXPORT int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
+                                   size_t *failed);
+
+/** Takes a node, and the edges at it, out of its graph (cuGraphDestroyNode); its box is no longer valid, nor those of
+ * the graphs in it. @since 0.1 */
+CCH_EXPORT int cch_graph_node_destroy(cch_graph_node *node);
+
+/** The graph that the node is in, borrowed from the box. @since 0.1 */
+CCH_EXPORT cch_graph *cch_graph_node_graph(const cch_graph_node *node);
+
+/** Its type (CUgraphNodeType), which may be one that this library cannot add. @since 0.1 */
+CCH_EXPORT int cch_graph_node_type(const cch_graph_node *node);
+
+/**
+ * Gives new parameters to a node, of the type's structure: kernel, memcpy, memset, host, graph, event
+ * (cuGraph...NodeSetParams). The old bundle is let go of by the graph, not by what was made from it. @since 0.1
+ */
+CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bundle, cch_context *context);
+
+/**
+ * The parameters of a node as the driver has them, into the type's structure, whose `size` is set. Boxes come with new
+ * references: of kernels and events the one that is known, or one that borrows the handle. A kernel node's config is
+ * written to where `config` points, unless NULL; `args` and `args_size` are the block that the library gave to the
+ * driver, NULL where others did, and belong to the node. A host node's function and data are those that were given.
+ * @since 0.1
+ */
+CCH_EXPORT int cch_graph_node_get(void *params, cch_graph_node *node);
+
+/** The bundle of the node's parameters, a new reference; NULL where there is none or it is not known. @since 0.1 */
+CCH_EXPORT cch_bundle *cch_graph_node_bundle(cch_graph_node *node);
+
+/** The child graph of a node, or its body number `index`; a new reference. @since 0.1 */
+CCH_EXPORT int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index);
+
+/** The node in a clone, or in a clone's child graph, that a node was copied to (cuGraphNodeFindInClone). @since 0.1 */
+CCH_EXPORT int cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone);
+
+/** The box of a node in this graph or in one below it; for handles that come from the driver. @since 0.1 */
+CCH_EXPORT int cch_graph_node_of(cch_graph_node **out, cch_graph *graph, CUgraphNode raw);
+
+CCH_EXPORT cch_graph_node *cch_graph_node_ref(cch_graph_node *node);
+CCH_EXPORT void cch_graph_node_unref(cch_graph_node *node);
+CCH_EXPORT CUgraphNode cch_graph_node_raw(const cch_graph_node *node);
+
+/* ---- lists. What is listed comes in one block with new references, which cch_node_list_free() gives back ---- */
+
+typedef struct cch_node_list {
+  size_t count;
+  cch_graph_node **nodes;
+} cch_node_list;
+
+typedef struct cch_edge {
+  cch_graph_node *from, *to;
+} cch_edge;
+
+typedef struct cch_edge_list {
+  size_t count;
+  cch_edge *edges;
+} cch_edge_list;
+
+/** All nodes of a graph, without those of graphs in it. @since 0.1 */
+CCH_EXPORT int cch_graph_nodes(cch_node_list *out, cch_graph *graph);
+/** All edges between them. @since 0.1 */
+CCH_EXPORT int cch_graph_edges(cch_edge_list *out, cch_graph *graph);
+/** The nodes that a node waits for. @since 0.1 */
+CCH_EXPORT int cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);
+/** The nodes that wait for a node. @since 0.1 */
+CCH_EXPORT int cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node);
+CCH_EXPORT void cch_node_list_free(cch_node_list *list);
+CCH_EXPORT void cch_edge_list_free(cch_edge_list *list);
+
+/** Adds edges; on failure none. Both ends must be nodes of one graph; cycles are found by the driver when it
+ * instantiates, not here. @since 0.1 */
+CCH_EXPORT int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
+/** Removes edges. @since 0.1 */
+CCH_EXPORT int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
+
+/* ---- executable graphs ---- */
+
+/** Zero-initialise, and set `size`. */
+typedef struct cch_instantiate_params {
+  size_t size;
+  uint64_t flags;     /**< CUDA_GRAPH_INSTANTIATE_FLAG_* */
+  cch_stream *upload; /**< where to upload at once, with the flag for it */
+} cch_instantiate_params;
+
+/** Makes an executable graph (cuGraphInstantiateWithParams). What the driver refuses in its result is a failure here;
+ * the error record names the node. `params` may be NULL. @since 0.1 */
+CCH_EXPORT int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_instantiate_params *params);
+
+/** Why an executable graph could not be updated. Set `size`. */
+typedef struct cch_update_result {
+  size_t size;
+  int32_t result; /**< CUgraphExecUpdateResult */
+  uint32_t reserved;
+  CUgraphNode node; /**< of the new graph; NULL where none is to blame */
+  CUgraphNode from; /**< where an edge is to blame: its source */
+} cch_update_result;
+
+/** Gives an executable graph the parameters of another graph of the same shape (cuGraphExecUpdate). `result` may be
+ * NULL.
+ * @since 0.1 */
+CCH_EXPORT int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *result);
+
+/** CUDA_GRAPH_INSTANTIATE_FLAG_* (cuGraphExecGetFlags). @since 0.1 */
+CCH_EXPORT int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec);
+
+CCH_EXPORT int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream);
+CCH_EXPORT int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream);
+
+/** Whether a node is of the graph that this was instantiated from, child graphs and bodies included: one that the next
+ * three functions take. Destructor-safe. @since 0.1 */
+CCH_EXPORT int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node);
+
+/** Gives new parameters to one node (cuGraphExec...NodeSetParams), from the next launch on; what launches in flight use
+ * is kept until they are done. CCH_EMISMATCH for a node of another graph. @since 0.1 */
+CCH_EXPORT int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
+                                  cch_context *context);
+/** Lets a kernel, memcpy or memset node run, or do nothing (cuGraphNodeSetEnabled). @since 0.1 */
+CCH_EXPORT int cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled);
+CCH_EXPORT int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node);
+
+CCH_EXPORT cch_graph_exec *cch_graph_exec_ref(cch_graph_exec *exec);
+CCH_EXPORT void cch_graph_exec_unref(cch_graph_exec *exec);
+CCH_EXPORT CUgraphExec cch_graph_exec_raw(const cch_graph_exec *exec);
+
+CCH_END_DECLS
+
+#endif

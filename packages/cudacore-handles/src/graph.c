@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes of graphs: how they begin, and how their hierarchy ends. */
+#include "graph.h"
+#include "capture.h"
+#include "reclaim.h"
+#include "registry.h"
+
+#include <stdlib.h>
+
+CCH__DEFINE_VERBS(cch_graph, CUgraph)
+
+cch_graph *cch_graph_parent(const cch_graph *graph) { return graph->parent; }
+
+int cch__graph_new(cch_graph **out, const char *operation) {
+  static atomic_uint_fast64_t serials;
+  cch__hierarchy *hierarchy = calloc(1, sizeof *hierarchy);
+  if (hierarchy == NULL)
+    return cch__fail_nomem(operation);
+  cch_graph *graph = cch__box_new(CCH_KIND_GRAPH, sizeof *graph, operation);
+  if (graph == NULL) {
+    free(hierarchy);
+    return CCH_ENOMEM;
+  }
+  pthread_mutex_init(&hierarchy->lock, NULL);
+  hierarchy->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
+  hierarchy->root.box = graph;
+  graph->hierarchy = hierarchy;
+  graph->level = &hierarchy->root;
+  *out = graph;
+  return 0;
+}
+
+void cch__graph_made(cch_graph *graph, CUgraph raw, bool owned) {
+  graph->raw = graph->level->raw = raw;
+  graph->box.owned = owned;
+  cch__registry_insert(graph, raw);
+}
+
+static void free_hierarchy(cch__hierarchy *hierarchy) {
+  cch__level_end(&hierarchy->root);
+  pthread_mutex_destroy(&hierarchy->lock);
+  free(hierarchy);
+}
+
+void cch__graph_discard(cch_graph *graph) {
+  free_hierarchy(graph->hierarchy);
+  cch__box_discard(graph);
+}
+
+int cch_graph_create(cch_graph **out) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch__poll();
+  cch_graph *graph;
+  status = cch__graph_new(&graph, __func__);
+  if (status != 0)
+    return status;
+  CUgraph raw;
+  status = CCH__CALL(cuGraphCreate, (&raw, 0));
+  if (status != 0) {
+    cch__graph_discard(graph);
+    return status;
+  }
+  cch__graph_made(graph, raw, true);
+  *out = graph;
+  return 0;
+}
+
+int cch_graph_adopt(cch_graph **out, CUgraph raw) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (raw == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "the graph is NULL");
+  cch_graph *known = cch__registry_find(CCH_KIND_GRAPH, raw);
+  if (known != NULL) {
+    cch_graph_unref(known);
+    return cch__fail(CCH_EINVAL, __func__, "the graph %p has an owner already", (void *)raw);
+  }
+  cch_graph *graph;
+  status = cch__graph_new(&graph, __func__);
+  if (status != 0)
+    return status;
+  cch__graph_made(graph, raw, true);
+  *out = graph;
+  return 0;
+}
+
+int cch_graph_clone(cch_graph **out, cch_graph *original) {
+  int status = cch__usable(original, __func__);
+  if (status != 0)
+    return status;
+  cch__poll();
+  cch_graph *graph;
+  status = cch__graph_new(&graph, __func__);
+  if (status != 0)
+    return status;
+  CUgraph raw;
+  status = CCH__CALL(cuGraphClone, (&raw, original->raw));
+  if (status != 0) {
+    cch__graph_discard(graph);
+    return status;
+  }
+  cch__graph_made(graph, raw, true);
+  *out = graph;
+  return 0;
+}
+
+int cch_graph_keep(cch_graph *graph, cch_bundle *bundle) {
+  int status = cch__usable(graph, __func__);
+  if (status != 0)
+    return status;
+  if (bundle == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "the bundle is NULL");
+  cch__poll();
+  CUuserObject object;
+  return cch__graph_keep(&object, graph->raw, bundle);
+}
+
+int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *context, int has_default,
+                        unsigned value) {
+  int status = cch__usable(graph, __func__);
+  if (status == 0)
+    status = cch__usable(context, __func__);
+  if (status != 0)
+    return status;
+  cch__poll();
+  CUcontext raw = NULL;
+  if (context != NULL)
+    raw = context->raw;
+  else
+    status = CCH__CALL(cuCtxGetCurrent, (&raw));
+  if (status != 0)
+    return status;
+  CUgraphConditionalHandle condition;
+  status = CCH__CALL(cuGraphConditionalHandleCreate,
+                     (&condition, graph->raw, raw, value, has_default ? CU_GRAPH_COND_ASSIGN_DEFAULT : 0));
+  if (status == 0)
+    *out = condition;
+  return status;
+}
+
+int cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags) {
+  int status = cch__usable(graph, __func__);
+  return status != 0 ? status : CCH__CALL(cuGraphDebugDotPrint, (graph->raw, path, flags));
+}
+
+/* ---- graphs in nodes ---- */
+
+/* The level of a graph in a node; memory ran out where there is none. The lock is held. */
+static cch__level *level_of(cch__level *parent, CUgraphNode node, CUgraph raw) {
+  cch__record *record = cch__record_find(parent, node);
+  if (record != NULL)
+    for (cch__level *child = record->children; child != NULL; child = child->next)
+      if (child->raw == raw)
+        return child;
+  cch__level *made = calloc(1, sizeof *made);
+  if (made == NULL || (record == NULL && !cch__level_reserve(parent))) {
+    free(made);
+    return NULL;
+  }
+  made->raw = raw;
+  record = cch__record_enter(parent, node);
+  made->next = record->children;
+  record->children = made;
+  return made;
+}
+
+int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUgraph raw, const char *operation) {
+  cch_graph *graph = cch__box_new(CCH_KIND_GRAPH, sizeof *graph, operation), *known = NULL;
+  if (graph == NULL)
+    return CCH_ENOMEM;
+  graph->raw = raw;
+  graph->node = node;
+  graph->hierarchy = parent->hierarchy;
+  cch__graph_lock(parent);
+  int status = 0;
+  cch__level *level = parent->level != NULL ? level_of(parent->level, node, raw) : NULL;
+  if (parent->level == NULL) {
+    status = cch__fail_gone(parent, operation);
+  } else if (level == NULL) {
+    status = cch__fail_nomem(operation);
+  } else if (level->box != NULL && cch__box_try_ref(&level->box->box)) {
+    known = level->box;
+  } else {
+    level->box = graph;
+    graph->level = level;
+    graph->parent = cch_graph_ref(parent);
+    cch__registry_insert(graph, raw);
+  }
+  cch__graph_unlock(parent);
+  if (graph->level == NULL)
+    cch__box_discard(graph);
+  if (status == 0)
+    *out = known != NULL ? known : graph;
+  return status;
+}
+
+/* ---- the end ---- */
+
+bool cch__graph_end(cch_graph *graph) {
+  if (graph->capture != NULL && !cch__capture_abandon(graph))
+    return false;
+  if (!graph->box.owned)
+    return true;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = CCH__CALL(cuGraphDestroy, (graph->raw));
+  cch__relaxed_leave(mode);
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
+}
+
+/* Forgets the box of a graph in a node; what is known of its nodes stays, for the next box. */
+static void leave_level(cch_graph *graph) {
+  cch__graph_lock(graph);
+  cch__level *level = graph->level;
+  if (level != NULL && level->box == graph) {
+    level->box = NULL;
+    cch__record *record = cch__record_find(graph->parent->level, graph->node);
+    if (record != NULL)
+      cch__children_trim(graph->parent->level, record);
+  }
+  cch__graph_unlock(graph);
+}
+
+void cch__graph_drop(cch_graph *graph) {
+  cch__capture_drop(graph);
+  if (graph->parent != NULL)
+    leave_level(graph);
+  else
+    free_hierarchy(graph->hierarchy);
+  cch_graph_unref(graph->parent);
+}

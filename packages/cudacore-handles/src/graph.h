@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CCH_GRAPH_H
+#define CCH_GRAPH_H
+
+/* What the library knows of graphs and their nodes, beside what the driver does. */
+
+#include "current.h"
+
+#include <pthread.h>
+
+typedef struct cch__level cch__level;
+
+/*
+ * What is known of a node. There is a record only while there is something to know: a graph of a hundred thousand nodes
+ * has none, one of as many kernels has a hundred thousand.
+ */
+typedef struct cch__record {
+  CUgraphNode raw;
+  CUuserObject object;  /* by which the graph keeps `bundle` */
+  cch_bundle *bundle;   /* what the current parameters use; borrowed from the user object */
+  cch_graph_node *box;  /* weak */
+  cch__level *children; /* of child graphs and bodies in the node */
+} cch__record;
+
+/*
+ * A graph in a hierarchy. It outlives boxes of a child graph: who asks for the child again finds what is known of its
+ * nodes.
+ */
+struct cch__level {
+  CUgraph raw;
+  cch_graph *box;         /* weak */
+  cch__record *records;   /* a hash table */
+  size_t count, capacity; /* a power of two, or 0 */
+  cch__level *next;       /* of the same node */
+};
+
+/* A root graph and all in it. The lock guards levels and records; it is never held in the driver. */
+typedef struct cch__hierarchy {
+  pthread_mutex_t lock;
+  uint64_t serial; /* no other hierarchy has it */
+  cch__level root;
+} cch__hierarchy;
+
+/* A capture into a graph, which ends with the graph's box, if nobody ends it before. */
+typedef struct cch__capture {
+  cch_stream *stream;
+  cch_bundle *kept; /* what captured work uses, which the graph keeps; guarded by the hierarchy's lock */
+  uint64_t id;
+  bool makes_graph; /* the graph began with the capture, and fails with it */
+} cch__capture;
+
+struct cch_graph {
+  cch__box box;
+  CUgraph raw;
+  cch_graph *parent; /* NULL for a root, whose `hierarchy` it is */
+  cch__hierarchy *hierarchy;
+  cch__level *level;     /* NULL once the graph is gone; guarded by the hierarchy's lock */
+  CUgraphNode node;      /* that it is in */
+  cch__capture *capture; /* guarded by the hierarchy's lock */
+};
+
+struct cch_graph_node {
+  cch__box box;
+  CUgraphNode raw;
+  cch_graph *graph;
+  int type;
+  void *block; /* arguments that others gave to a kernel node, as they were last read */
+};
+
+/* ---- graph_table.c. Whoever calls these holds the hierarchy's lock ---- */
+
+/* The record of a node, or NULL. Records move when others are entered. */
+cch__record *cch__record_find(const cch__level *level, CUgraphNode raw);
+/* Makes room for one more, so that cch__record_enter() cannot fail; false where memory ran out. */
+bool cch__level_reserve(cch__level *level);
+/* The record of a node, a new one where there was none. */
+cch__record *cch__record_enter(cch__level *level, CUgraphNode raw);
+/* A new record of a node that was just made: what is known of another one that had the handle is over. */
+cch__record *cch__record_begin(cch__level *level, CUgraphNode raw);
+/* Forgets a record in which nothing is left. */
+void cch__record_trim(cch__level *level, cch__record *record);
+/* The node is no more, nor is anything in it: boxes become tombstones. */
+void cch__record_end(cch__level *level, cch__record *record);
+/* Likewise of the graphs in a node. */
+void cch__record_end_children(cch__record *record);
+/* Likewise of all nodes of a graph; the level itself stays, and is empty. */
+void cch__level_end(cch__level *level);
+/* The children of a node that have no box any more, and of which nothing is known, are forgotten. */
+void cch__children_trim(cch__level *level, cch__record *record);
+
+/* ---- graph.c ---- */
+
+static inline void cch__graph_lock(const cch_graph *graph) { pthread_mutex_lock(&graph->hierarchy->lock); }
+static inline void cch__graph_unlock(const cch_graph *graph) { pthread_mutex_unlock(&graph->hierarchy->lock); }
+
+/* A box for a root graph whose handle is not known yet; nothing is owned. */
+int cch__graph_new(cch_graph **out, const char *operation);
+/* The graph exists: its box has the handle, and is known by it. */
+void cch__graph_made(cch_graph *graph, CUgraph raw, bool owned);
+/* Undoes cch__graph_new. */
+void cch__graph_discard(cch_graph *graph);
+/* The box of a graph that lies in a node, a new reference. */
+int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUgraph raw, const char *operation);
+
+/* ---- graph_keep.c: what graphs keep ---- */
+
+/* Has a graph keep a bundle, through a user object. */
+int cch__graph_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle);
+/* Has a graph let go of it. */
+void cch__graph_let_go(CUgraph graph, CUuserObject object);
+
+/* ---- graph_get.c ---- */
+
+/* A kernel node as the driver has it. */
+typedef struct cch__kernel_read {
+  CUDA_KERNEL_NODE_PARAMS native;
+  cch_kernel *kernel; /* a reference */
+  const cch__params *params;
+  void *block; /* the arguments, in memory of their own; NULL for none, or where their places are not known */
+} cch__kernel_read;
+
+/* `known` is the kernel, if it is known; arguments are read if they are to be copied. What is read goes with
+ * cch__kernel_read_drop(). */
+int cch__kernel_read_node(cch__kernel_read *out, CUgraphNode raw, cch_kernel *known, bool copies,
+                          const char *operation);
+void cch__kernel_read_drop(cch__kernel_read *read);
+/* The kernel that a bundle of the library's own keeps for its node, borrowed; NULL for none. */
+cch_kernel *cch__kernel_of(const cch_bundle *bundle);
+
+/* ---- graph_params.c ---- */
+
+/* What a host node calls through us, and what is known of a conditional node: payloads of their bundles. */
+typedef struct cch__host_call {
+  cch_host_fn function;
+  void *data;
+} cch__host_call;
+
+typedef struct cch__condition {
+  cch_conditional_node node;
+  CUgraph bodies[];
+} cch__condition;
+
+void CUDA_CB cch__host_trampoline(void *data);
+
+/* A node's parameters as the driver takes them, and what is to be kept for them. */
+typedef struct cch__node_params {
+  CUgraphNodeParams native;
+  cch_bundle *kept; /* a reference; NULL for nothing */
+  unsigned attribute_count;
+  CUlaunchAttribute attributes[4];
+  void **pointers; /* to arguments: `few`, or on the heap */
+  void *few[32];
+  CUmemAccessDesc *peers;
+  cch_alloc_node *alloc; /* where the address goes */
+} cch__node_params;
+
+/* The right context is current. What it allocates goes with cch__node_params_drop(), also after a failure. */
+int cch__node_params_fill(cch__node_params *out, int type, const void *params, cch_bundle *bundle,
+                          const cch_context *context, const char *operation);
+void cch__node_params_drop(cch__node_params *params);
+
+/* ---- graph_node.c ---- */
+
+/* The box of a node of this graph, a new reference. `type` is negative where it is not known. */
+int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int type, const char *operation);
+/* Adds a node behind those whose handles are given, with `edges` where these are not plain ones. */
+int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
+                  const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count, const char *operation);
+/* Takes out a node that was just added: nothing of it stays, if CUDA lets it go. */
+void cch__node_undo(cch_graph *graph, CUgraphNode raw);
+/* Reads a spec of any size. */
+int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const char *operation);
+/* An attribute of a kernel node: zero, and not known, where the driver does not have it. */
+int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id);
+/* Whether a kernel node's attributes are others than parameters ask for. */
+int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);
+/* Whether an object is a node of a graph. */
+int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation);
+
+#endif

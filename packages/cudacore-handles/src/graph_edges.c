@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of nodes and edges, and edges that come and go. */
+#include "graph.h"
+#include "reclaim.h"
+
+#include <stdlib.h>
+
+/* ---- what the driver lists ---- */
+
+typedef struct raw_list {
+  size_t count;
+  CUgraphNode *nodes, *others; /* the second for edges */
+  CUgraphEdgeData *edges;      /* asked for because it is an error not to, where there are other than plain ones */
+} raw_list;
+
+static void free_raw(raw_list *list) {
+  free(list->nodes);
+  free(list->others);
+  free(list->edges);
+}
+
+static int make_room(raw_list *list, bool others, bool edges, const char *operation) {
+  list->nodes = malloc(list->count * sizeof *list->nodes);
+  if (others)
+    list->others = malloc(list->count * sizeof *list->others);
+  if (edges)
+    list->edges = malloc(list->count * sizeof *list->edges);
+  bool failed = list->nodes == NULL || (others && list->others == NULL) || (edges && list->edges == NULL);
+  return failed ? cch__fail_nomem(operation) : 0;
+}
+
+static int ask_nodes(raw_list *list, const void *graph) {
+  return CCH__CALL(cuGraphGetNodes, ((CUgraph)(uintptr_t)graph, list->nodes, &list->count));
+}
+
+static int ask_edges(raw_list *list, const void *opaque) {
+  CUgraph graph = (CUgraph)(uintptr_t)opaque;
+  if (cch__driver.cuGraphGetEdges_v12030 == NULL)
+    return CCH__CALL(cuGraphGetEdges, (graph, list->nodes, list->others, &list->count));
+  return cch__checked(
+      (int)cch__driver.cuGraphGetEdges_v12030(graph, list->nodes, list->others, list->edges, &list->count),
+      "cuGraphGetEdges");
+}
+
+static int ask_dependencies(raw_list *list, const void *opaque) {
+  CUgraphNode node = (CUgraphNode)(uintptr_t)opaque;
+  if (cch__driver.cuGraphNodeGetDependencies_v12030 == NULL)
+    return CCH__CALL(cuGraphNodeGetDependencies, (node, list->nodes, &list->count));
+  return cch__checked((int)cch__driver.cuGraphNodeGetDependencies_v12030(node, list->nodes, list->edges, &list->count),
+                      "cuGraphNodeGetDependencies");
+}
+
+static int ask_dependents(raw_list *list, const void *opaque) {
+  CUgraphNode node = (CUgraphNode)(uintptr_t)opaque;
+  if (cch__driver.cuGraphNodeGetDependentNodes_v12030 == NULL)
+    return CCH__CALL(cuGraphNodeGetDependentNodes, (node, list->nodes, &list->count));
+  return cch__checked(
+      (int)cch__driver.cuGraphNodeGetDependentNodes_v12030(node, list->nodes, list->edges, &list->count),
+      "cuGraphNodeGetDependentNodes");
+}
+
+/* Asks for a number, and then for as many. */
+static int ask(raw_list *list, int (*question)(raw_list *list, const void *of), const void *of, bool others, bool edges,
+               const char *operation) {
+  *list = (raw_list){0};
+  int status = question(list, of);
+  if (status != 0 || list->count == 0)
+    return status;
+  status = make_room(list, others, edges, operation);
+  return status != 0 ? status : question(list, of);
+}
+
+/* ---- lists ---- */
+
+void cch_node_list_free(cch_node_list *list) {
+  for (size_t i = 0; i < list->count; i++)
+    cch_graph_node_unref(list->nodes[i]);
+  free(list->nodes);
+  *list = (cch_node_list){0};
+}
+
+void cch_edge_list_free(cch_edge_list *list) {
+  for (size_t i = 0; i < list->count; i++) {
+    cch_graph_node_unref(list->edges[i].from);
+    cch_graph_node_unref(list->edges[i].to);
+  }
+  free(list->edges);
+  *list = (cch_edge_list){0};
+}
+
+static int give_nodes(cch_node_list *out, cch_graph *graph, const raw_list *raw, const char *operation) {
+  cch_node_list list = {0};
+  int status = 0;
+  if (raw->count > 0 && (list.nodes = malloc(raw->count * sizeof *list.nodes)) == NULL)
+    status = cch__fail_nomem(operation);
+  for (; status == 0 && list.count < raw->count; list.count += status == 0)
+    status = cch__node_box(&list.nodes[list.count], graph, raw->nodes[list.count], -1, operation);
+  if (status == 0)
+    *out = list;
+  else
+    cch_node_list_free(&list);
+  return status;
+}
+
+static int list_nodes(cch_node_list *out, cch_graph *graph, int (*question)(raw_list *list, const void *of),
+                      const void *of, bool edges, const char *operation) {
+  raw_list raw;
+  int status = ask(&raw, question, of, false, edges, operation);
+  if (status == 0)
+    status = give_nodes(out, graph, &raw, operation);
+  free_raw(&raw);
+  return status;
+}
+
+int cch_graph_nodes(cch_node_list *out, cch_graph *graph) {
+  int status = cch__usable(graph, __func__);
+  return status != 0 ? status : list_nodes(out, graph, ask_nodes, graph->raw, false, __func__);
+}
+
+int cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node) {
+  int status = cch__usable(node, __func__);
+  return status != 0 ? status : list_nodes(out, node->graph, ask_dependencies, node->raw, true, __func__);
+}
+
+int cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node) {
+  int status = cch__usable(node, __func__);
+  return status != 0 ? status : list_nodes(out, node->graph, ask_dependents, node->raw, true, __func__);
+}
+
+static int give_edges(cch_edge_list *out, cch_graph *graph, const raw_list *raw, const char *operation) {
+  cch_edge_list list = {0};
+  int status = 0;
+  if (raw->count > 0 && (list.edges = malloc(raw->count * sizeof *list.edges)) == NULL)
+    status = cch__fail_nomem(operation);
+  for (; status == 0 && list.count < raw->count; list.count += status == 0) {
+    cch_edge *edge = &list.edges[list.count];
+    status = cch__node_box(&edge->from, graph, raw->nodes[list.count], -1, operation);
+    if (status != 0)
+      break;
+    status = cch__node_box(&edge->to, graph, raw->others[list.count], -1, operation);
+    if (status != 0)
+      cch_graph_node_unref(edge->from);
+  }
+  if (status == 0)
+    *out = list;
+  else
+    cch_edge_list_free(&list);
+  return status;
+}
+
+int cch_graph_edges(cch_edge_list *out, cch_graph *graph) {
+  int status = cch__usable(graph, __func__);
+  if (status != 0)
+    return status;
+  raw_list raw;
+  status = ask(&raw, ask_edges, graph->raw, true, true, __func__);
+  if (status == 0)
+    status = give_edges(out, graph, &raw, __func__);
+  free_raw(&raw);
+  return status;
+}
+
+/* ---- edges ---- */
+
+/* The handles of both ends, which are nodes of one graph. */
+static int read_edges(raw_list *out, cch_graph_node *const *from, cch_graph_node *const *to, size_t count,
+                      const char *operation) {
+  *out = (raw_list){.count = count};
+  int status = make_room(out, true, false, operation);
+  if (status == 0)
+    status = from[0] == NULL ? cch__fail(CCH_EINVAL, operation, "a node is NULL") : cch__usable(from[0], operation);
+  for (size_t i = 0; i < count && status == 0; i++) {
+    status = cch__node_is_of(from[i], from[0]->graph, operation);
+    if (status == 0)
+      status = cch__node_is_of(to[i], from[0]->graph, operation);
+    if (status != 0)
+      break;
+    out->nodes[i] = from[i]->raw;
+    out->others[i] = to[i]->raw;
+    if (from[i] == to[i])
+      status = cch__fail(CCH_EINVAL, operation, "the node %p cannot wait for itself", (void *)from[i]->raw);
+  }
+  return status;
+}
+
+int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+  int status = cch__ready();
+  if (status != 0 || count == 0)
+    return status;
+  raw_list edges;
+  status = read_edges(&edges, from, to, count, __func__);
+  if (status == 0)
+    status = CCH__CALL(cuGraphAddDependencies, (from[0]->graph->raw, edges.nodes, edges.others, count));
+  free_raw(&edges);
+  return status;
+}
+
+/* Edges other than plain ones are only found by all that they are: looks it up. */
+static int look_up(raw_list *edges, const char *operation) {
+  edges->edges = calloc(edges->count, sizeof *edges->edges);
+  if (edges->edges == NULL)
+    return cch__fail_nomem(operation);
+  for (size_t i = 0; i < edges->count; i++) {
+    raw_list before;
+    int status = ask(&before, ask_dependencies, edges->others[i], false, true, operation);
+    for (size_t k = 0; status == 0 && k < before.count; k++)
+      if (before.nodes[k] == edges->nodes[i])
+        edges->edges[i] = before.edges[k];
+    free_raw(&before);
+    if (status != 0)
+      return status;
+  }
+  return 0;
+}
+
+int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+  int status = cch__ready();
+  if (status != 0 || count == 0)
+    return status;
+  raw_list edges;
+  status = read_edges(&edges, from, to, count, __func__);
+  CUgraph graph = status == 0 ? from[0]->graph->raw : NULL;
+  if (status == 0 && cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
+    status = CCH__CALL(cuGraphRemoveDependencies, (graph, edges.nodes, edges.others, count));
+  else if (status == 0 && (status = look_up(&edges, __func__)) == 0)
+    status = cch__checked(
+        (int)cch__driver.cuGraphRemoveDependencies_v12030(graph, edges.nodes, edges.others, edges.edges, count),
+        "cuGraphRemoveDependencies");
+  free_raw(&edges);
+  return status;
+}

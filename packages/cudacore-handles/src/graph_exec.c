@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executable graphs. What the graph's nodes used when it was instantiated is kept by CUDA. What a single node was given
+ * since then is kept here, as long as launches in flight may use it: an event behind the last launch says when.
+ */
+#include "capture.h"
+#include "reclaim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a node was given. */
+typedef struct given {
+  CUgraphNode node;
+  cch_bundle *bundle;
+  uint64_t launches; /* that there had been by then */
+  struct given *next;
+} given;
+
+/* What a node had been given, until the event has happened. */
+typedef struct replaced {
+  cch_bundle *bundle;
+  cch_event *event; /* NULL where none could be recorded yet */
+  struct replaced *next;
+} replaced;
+
+struct cch_graph_exec {
+  cch__box box;
+  CUgraphExec raw;
+  uint64_t serial; /* of the hierarchy that it was made from */
+  CUgraph source;
+  cch_stream *stream;   /* of the last launch that may use what was given */
+  cch_context *context; /* which was the current one, if that is a default stream */
+  uint64_t launches;    /* such launches */
+  given **given;        /* a hash table by node */
+  size_t count, buckets;
+  replaced *first, **last; /* in the order of the launches */
+  bool destroyed;          /* and waits for its launches */
+};
+
+CCH__DEFINE_VERBS(cch_graph_exec, CUgraphExec)
+
+/* ---- instantiation ---- */
+
+static const char *why(CUgraphInstantiateResult result) {
+  switch (result) {
+  case CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE:
+    return "the graph's structure is not valid: a cycle, or nodes that do not go together";
+  case CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED:
+    return "a node does what a graph that is launched from a device cannot do";
+  case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED:
+    return "nodes of different contexts are in a graph that is launched from a device";
+  case CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED:
+    return "a condition of the graph is of no conditional node";
+  default:
+    return "the driver does not say why";
+  }
+}
+
+static int instantiate(CUgraphExec *out, cch_graph *graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params) {
+  static const char name[] = "cuGraphInstantiateWithParams";
+  if (cch__driver.cuGraphInstantiateWithParams == NULL)
+    return cch__fail_missing(name);
+  CUgraphExec raw = NULL;
+  int status = (int)cch__driver.cuGraphInstantiateWithParams(&raw, graph->raw, params);
+  /* The call can succeed, and say in its result that it did not. */
+  if (status == 0 && params->result_out != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
+    if (raw != NULL) {
+      cch__destructor_enter();
+      cch__report(CCH__CALL(cuGraphExecDestroy, (raw)));
+      cch__destructor_leave();
+    }
+    status = CUDA_ERROR_INVALID_VALUE;
+  }
+  if (status == 0) {
+    *out = raw;
+    return 0;
+  }
+  cch__fail_driver(status, name);
+  if (params->result_out > CUDA_GRAPH_INSTANTIATE_ERROR)
+    cch__fail_explain(why(params->result_out));
+  cch__fail_at_node(params->hErrNode_out);
+  return status;
+}
+
+int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_instantiate_params *params) {
+  enum { PARAMS_0_1 = offsetof(cch_instantiate_params, upload) + sizeof(cch_stream *) };
+  cch_instantiate_params known = {0};
+  int status = cch__usable(graph, __func__);
+  if (status == 0 && params != NULL)
+    status =
+        cch__read_sized(&known, sizeof known, params, params->size, PARAMS_0_1, "cch_instantiate_params", __func__);
+  if (status == 0)
+    status = cch__usable(known.upload, __func__);
+  if (status != 0)
+    return status;
+  cch__poll();
+  cch_graph_exec *exec = cch__box_new(CCH_KIND_GRAPH_EXEC, sizeof *exec, __func__);
+  if (exec == NULL)
+    return CCH_ENOMEM;
+  cch__current current;
+  status = cch__current_enter(&current, known.upload != NULL ? known.upload->context : NULL);
+  if (status == 0) {
+    CUDA_GRAPH_INSTANTIATE_PARAMS native = {.flags = known.flags,
+                                            .hUploadStream = known.upload != NULL ? known.upload->raw : NULL};
+    status = instantiate(&exec->raw, graph, &native);
+    cch__current_leave(&current);
+  }
+  if (status != 0) {
+    cch__box_discard(exec);
+    return status;
+  }
+  exec->box.owned = true;
+  exec->last = &exec->first;
+  exec->serial = graph->hierarchy->serial;
+  exec->source = graph->raw;
+  *out = exec;
+  return 0;
+}
+
+int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec) {
+  int status = cch__usable(exec, __func__);
+  if (status != 0)
+    return status;
+  cuuint64_t flags;
+  status = CCH__CALL(cuGraphExecGetFlags, (exec->raw, &flags));
+  if (status == 0)
+    *out = flags;
+  return status;
+}
+
+/* ---- what nodes were given ---- */
+
+static given **bucket_of(const cch_graph_exec *exec, CUgraphNode node) {
+  uintptr_t h = (uintptr_t)node;
+  h ^= h >> 17;
+  h *= (uintptr_t)0x9E3779B97F4A7C15u;
+  return &exec->given[h >> 32 & (exec->buckets - 1)];
+}
+
+/* As many buckets as nodes; without memory for more the chains get longer. */
+static int make_buckets(cch_graph_exec *exec, const char *operation) {
+  enum { FIRST_BUCKETS = 16 };
+  if (exec->count < exec->buckets)
+    return 0;
+  cch_graph_exec grown = {.buckets = exec->buckets == 0 ? FIRST_BUCKETS : 2 * exec->buckets};
+  grown.given = calloc(grown.buckets, sizeof *grown.given);
+  if (grown.given == NULL)
+    return exec->given != NULL ? 0 : cch__fail_nomem(operation);
+  for (size_t i = 0; i < exec->buckets; i++)
+    for (given *one = exec->given[i], *next; one != NULL; one = next) {
+      next = one->next;
+      given **head = bucket_of(&grown, one->node);
+      one->next = *head;
+      *head = one;
+    }
+  free(exec->given);
+  exec->given = grown.given;
+  exec->buckets = grown.buckets;
+  return 0;
+}
+
+/* Whether work on a stream would go into a capture. The right context is current. */
+static bool is_captured(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (cch__driver.cuStreamIsCapturing == NULL)
+    return false;
+  CUresult result = cch__driver.cuStreamIsCapturing(stream, &status);
+  return cch__not_now(result) || (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+static int record_in(cch_event **out, cch_context *context, const cch_stream *stream) {
+  cch__current current;
+  int status = cch__current_enter(&current, context);
+  if (status != 0)
+    return status;
+  cch_event *event = NULL;
+  status = is_captured(stream->raw) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                                    : cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING);
+  if (status == 0)
+    status = CCH__CALL(cuEventRecord, (event->raw, stream->raw));
+  cch__current_leave(&current);
+  if (status == 0)
+    *out = event;
+  else
+    cch_event_unref(event);
+  return status;
+}
+
+/*
+ * Records an event behind the last launch; the driver's answer. The per-thread default stream is another one on this
+ * thread, perhaps: the legacy stream comes after each of them.
+ */
+static int mark(cch_event **out, const cch_graph_exec *exec) {
+  cch_stream *on = exec->stream->raw == CU_STREAM_PER_THREAD ? cch_stream_legacy() : cch_stream_ref(exec->stream);
+  cch__destructor_enter();
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = record_in(out, exec->context, on);
+  cch__relaxed_leave(mode);
+  if (!cch__not_now(status))
+    cch__report(status);
+  cch__destructor_leave();
+  cch_stream_unref(on);
+  return status;
+}
+
+/* Whether no launch uses it any more. A failure that is none of here and now is one that stays: nothing runs then. */
+static bool is_done(const cch_graph_exec *exec, replaced *one) {
+  if (one->event == NULL) {
+    int status = mark(&one->event, exec);
+    if (status != 0)
+      return !cch__not_now(status);
+  }
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  cch__destructor_enter();
+  int status = CCH__CALL(cuEventQuery, (one->event->raw));
+  bool done = status != CUDA_ERROR_NOT_READY && !cch__not_now(status);
+  if (done)
+    cch__report(status);
+  cch__destructor_leave();
+  cch__relaxed_leave(mode);
+  return done;
+}
+
+/* Lets go of what launches no longer use, the oldest first; false while there is any that they may use. */
+static bool settle(cch_graph_exec *exec) {
+  for (replaced *one; (one = exec->first) != NULL;) {
+    if (!is_done(exec, one))
+      return false;
+    exec->first = one->next;
+    if (exec->first == NULL)
+      exec->last = &exec->first;
+    cch_bundle_unref(one->bundle);
+    cch_event_unref(one->event);
+    free(one);
+  }
+  return true;
+}
+
+/* Keeps what a node was given until its launches are done. `room` is for that, and is used or freed. */
+static void retire(cch_graph_exec *exec, const given *one, replaced *room) {
+  if (one->bundle == NULL || one->launches == exec->launches) {
+    cch_bundle_unref(one->bundle);
+    free(room);
+    return;
+  }
+  *room = (replaced){.bundle = one->bundle};
+  mark(&room->event, exec);
+  *exec->last = room;
+  exec->last = &room->next;
+}
+
+/* All that was given becomes what had been given. Without memory for that it stays, and is only kept longer. */
+static void retire_all(cch_graph_exec *exec) {
+  for (size_t i = 0; i < exec->buckets; i++)
+    for (given **at = &exec->given[i], *one; (one = *at) != NULL;) {
+      replaced *room = malloc(sizeof *room);
+      if (room == NULL) {
+        at = &one->next;
+        continue;
+      }
+      *at = one->next;
+      retire(exec, one, room);
+      exec->count--;
+      free(one);
+    }
+}
+
+/* ---- update ---- */
+
+int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *result) {
+  enum { RESULT_0_1 = offsetof(cch_update_result, from) + sizeof(CUgraphNode) };
+  int status = cch__usable(exec, __func__);
+  if (status == 0)
+    status = cch__usable(graph, __func__);
+  if (status != 0)
+    return status;
+  if (result != NULL && result->size < RESULT_0_1)
+    return cch__fail(CCH_EINVAL, __func__, "the size of the cch_update_result is %zu, and none has less than %d bytes",
+                     result->size, (int)RESULT_0_1);
+  cch__poll();
+  CUgraphExecUpdateResultInfo native = {.result = CU_GRAPH_EXEC_UPDATE_SUCCESS};
+  status = CCH__CALL(cuGraphExecUpdate, (exec->raw, graph->raw, &native));
+  if (status == 0)
+    retire_all(exec);
+  else
+    cch__fail_at_node(native.errorNode);
+  settle(exec);
+  if (result != NULL) {
+    size_t size = result->size;
+    memset(result, 0, size);
+    *result = (cch_update_result){
+        .size = size, .result = (int32_t)native.result, .node = native.errorNode, .from = native.errorFromNode};
+  }
+  return status;
+}
+
+int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node) {
+  if (exec == NULL || node == NULL || node->graph->hierarchy->serial != exec->serial)
+    return 0;
+  for (const cch_graph *graph = node->graph; graph != NULL; graph = graph->parent)
+    if (graph->raw == exec->source)
+      return 1;
+  return 0;
+}
+
+static int usable_node(const cch_graph_exec *exec, const cch_graph_node *node, const char *operation) {
+  int status = cch__usable(exec, operation);
+  if (status == 0)
+    status = cch__usable(node, operation);
+  if (status == 0 && !cch_graph_exec_has(exec, node))
+    status = cch__fail(CCH_EMISMATCH, operation, "the node %p is not of the graph that this one was instantiated from",
+                       (void *)node->raw);
+  return status;
+}
+
+/* Finds or makes the entry of a node. */
+static int make_given(given **out, cch_graph_exec *exec, CUgraphNode node, const char *operation) {
+  int status = make_buckets(exec, operation);
+  if (status != 0)
+    return status;
+  given **head = bucket_of(exec, node), *one = *head;
+  while (one != NULL && one->node != node)
+    one = one->next;
+  if (one == NULL) {
+    one = calloc(1, sizeof *one);
+    if (one == NULL)
+      return cch__fail_nomem(operation);
+    *one = (given){.node = node, .next = *head};
+    *head = one;
+    exec->count++;
+  }
+  *out = one;
+  return 0;
+}
+
+static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
+                          const cch_context *context, const char *operation) {
+  cch__node_params filled;
+  given *one = NULL;
+  replaced *room = malloc(sizeof *room);
+  int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
+  if (status == 0 && room == NULL)
+    status = cch__fail_nomem(operation);
+  bool changes = false;
+  if (status == 0)
+    status = cch__node_attributes_change(&changes, node->raw, &filled);
+  if (status == 0 && changes)
+    status = cch__fail(CCH_EINVAL, operation,
+                       "the attributes of a kernel (cluster, cooperative, priority) cannot be changed in an executable "
+                       "graph: change the node, and instantiate its graph again");
+  if (status == 0)
+    status = make_given(&one, exec, node->raw, operation);
+  if (status == 0)
+    status = CCH__CALL(cuGraphExecNodeSetParams, (exec->raw, node->raw, &filled.native));
+  if (status == 0) {
+    retire(exec, one, room);
+    one->bundle = cch_bundle_ref(filled.kept);
+    one->launches = exec->launches;
+  } else {
+    free(room);
+  }
+  cch__node_params_drop(&filled);
+  return status;
+}
+
+int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
+                       cch_context *context) {
+  int status = usable_node(exec, node, __func__);
+  if (status == 0)
+    status = cch__usable(context, __func__);
+  if (status != 0)
+    return status;
+  switch (node->type) {
+  case CCH_NODE_ALLOC:
+  case CCH_NODE_FREE:
+  case CCH_NODE_CONDITIONAL:
+  case CCH_NODE_EMPTY:
+    return cch__fail(CCH_EINVAL, __func__, "the parameters of a node of type %d cannot be changed", node->type);
+  }
+  cch__poll();
+  cch__current current;
+  status = cch__current_enter(&current, context);
+  if (status != 0)
+    return status;
+  settle(exec);
+  status = set_in_context(exec, node, params, bundle, context, __func__);
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled) {
+  int status = usable_node(exec, node, __func__);
+  return status != 0 ? status : CCH__CALL(cuGraphNodeSetEnabled, (exec->raw, node->raw, enabled != 0));
+}
+
+int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node) {
+  int status = usable_node(exec, node, __func__);
+  if (status != 0)
+    return status;
+  unsigned enabled;
+  status = CCH__CALL(cuGraphNodeGetEnabled, (exec->raw, node->raw, &enabled));
+  if (status == 0)
+    *out = enabled != 0;
+  return status;
+}
+
+/* ---- launch ---- */
+
+int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream) {
+  int status = cch__usable(exec, __func__);
+  if (status == 0)
+    status = cch__usable(stream, __func__);
+  if (status != 0)
+    return status;
+  cch__poll();
+  cch__current current;
+  status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuGraphUpload, (exec->raw, stream->raw));
+  cch__current_leave(&current);
+  return status;
+}
+
+static int launch(CUgraphExec raw, const cch_stream *stream) {
+  /* A stream of its own says what context is meant, whichever is current, if only there is one. */
+  int status;
+  if (stream->context != NULL && cch__driver.cuGraphLaunch != NULL) {
+    status = (int)cch__driver.cuGraphLaunch(raw, stream->raw);
+    if (status != CUDA_ERROR_INVALID_CONTEXT)
+      return cch__checked(status, "cuGraphLaunch");
+  }
+  cch__current current;
+  status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuGraphLaunch, (raw, stream->raw));
+  cch__current_leave(&current);
+  return status;
+}
+
+/* Has the graph that a stream is being captured into, whosever it is, keep what nodes were given. */
+static int keep_in_capture(bool *captured, const cch_graph_exec *exec, const cch_stream *stream) {
+  cch__capture_info info;
+  int status = cch__capture_info_in_context(&info, stream);
+  *captured = info.graph != NULL;
+  for (size_t i = 0; status == 0 && *captured && i < exec->buckets; i++)
+    for (const given *one = exec->given[i]; status == 0 && one != NULL; one = one->next) {
+      CUuserObject object;
+      if (one->bundle != NULL)
+        status = cch__graph_keep(&object, info.graph, one->bundle);
+    }
+  return status;
+}
+
+/* The context of a launch, a reference. */
+static int context_of(cch_context **out, const cch_stream *stream) {
+  if (stream->context == NULL)
+    return cch_context_current(out);
+  *out = cch_context_ref(stream->context);
+  return 0;
+}
+
+static void note_launch(cch_graph_exec *exec, cch_stream *stream, cch_context *context) {
+  cch_stream *last = exec->stream;
+  cch_context *last_context = exec->context;
+  exec->launches++;
+  exec->stream = cch_stream_ref(stream);
+  exec->context = cch_context_ref(context);
+  cch_stream_unref(last);
+  cch_context_unref(last_context);
+}
+
+int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
+  int status = cch__usable(exec, __func__);
+  if (status == 0)
+    status = cch__usable(stream, __func__);
+  if (status != 0)
+    return status;
+  cch__poll();
+  if (exec->count == 0 && exec->first == NULL)
+    return launch(exec->raw, stream);
+  bool captured = false;
+  cch_context *context = NULL;
+  settle(exec);
+  status = context_of(&context, stream);
+  if (status == 0)
+    status = keep_in_capture(&captured, exec, stream);
+  if (status == 0)
+    status = launch(exec->raw, stream);
+  if (status == 0 && !captured)
+    note_launch(exec, stream, context);
+  cch_context_unref(context);
+  return status;
+}
+
+/* ---- the end ---- */
+
+bool cch__graph_exec_end(cch_graph_exec *exec) {
+  if (!exec->destroyed) {
+    CUstreamCaptureMode mode = cch__relaxed_enter();
+    int status = CCH__CALL(cuGraphExecDestroy, (exec->raw));
+    cch__relaxed_leave(mode);
+    if (cch__not_now(status))
+      return false;
+    cch__report(status);
+    exec->destroyed = true;
+    retire_all(exec);
+  }
+  return settle(exec);
+}
+
+void cch__graph_exec_drop(cch_graph_exec *exec) {
+  for (size_t i = 0; i < exec->buckets; i++)
+    for (given *one = exec->given[i], *next; one != NULL; one = next) {
+      next = one->next;
+      cch_bundle_unref(one->bundle);
+      free(one);
+    }
+  free(exec->given);
+  cch_stream_unref(exec->stream);
+  cch_context_unref(exec->context);
+}
