@@ -28,8 +28,19 @@ int cch__capture_info_of(cch__capture_info *out, CUstream stream) {
   if (cch__driver.cuStreamGetCaptureInfo_v12030 == NULL && cch__driver.cuStreamGetCaptureInfo_v11030 == NULL)
     return cch__fail_missing(name);
   int status = cch__checked(ask(out, stream), name);
-  if (status == 0 && out->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-    *out = (cch__capture_info){.status = out->status};
+  if (status != 0 || out->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    *out = (cch__capture_info){.status = out->status}; /* the driver need not have written the rest */
+  return status;
+}
+
+int cch__capture_info_in_context(cch__capture_info *out, const cch_stream *stream) {
+  *out = (cch__capture_info){.status = CU_STREAM_CAPTURE_STATUS_NONE};
+  cch__current current;
+  int status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = cch__capture_info_of(out, stream->raw);
+  cch__current_leave(&current);
   return status;
 }
 
@@ -305,22 +316,12 @@ void cch__capture_drop(cch_graph *graph) {
 
 /* ---- during a capture ---- */
 
-static int info_in_context(cch__capture_info *out, const cch_stream *stream) {
-  cch__current current;
-  int status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
-  status = cch__capture_info_of(out, stream->raw);
-  cch__current_leave(&current);
-  return status;
-}
-
 int cch_capture_status_of(int *status_out, cch_graph **graph, cch_stream *stream) {
   int status = cch__usable(stream, __func__);
   if (status != 0)
     return status;
   cch__capture_info info;
-  status = info_in_context(&info, stream);
+  status = cch__capture_info_in_context(&info, stream);
   if (status != 0)
     return status;
   *status_out = (int)info.status;

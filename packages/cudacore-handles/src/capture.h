@@ -17,6 +17,9 @@ typedef struct cch__capture_info {
 /* The right context is current. Where nothing is captured, only the status is set. */
 int cch__capture_info_of(cch__capture_info *out, CUstream stream);
 
+/* Likewise in the stream's own context. */
+int cch__capture_info_in_context(cch__capture_info *out, const cch_stream *stream);
+
 /* The box's last reference has gone: nobody will end its capture. False where that is not possible here and now. */
 bool cch__capture_abandon(cch_graph *graph);
 void cch__capture_drop(cch_graph *graph);

@@ -64,6 +64,7 @@ struct cch_graph_node {
   CUgraphNode raw;
   cch_graph *graph;
   int type;
+  void *block; /* arguments that others gave to a kernel node, as they were last read */
 };
 
 /* ---- graph_table.c. Whoever calls these holds the hierarchy's lock ---- */
@@ -74,6 +75,8 @@ cch__record *cch__record_find(const cch__level *level, CUgraphNode raw);
 bool cch__level_reserve(cch__level *level);
 /* The record of a node, a new one where there was none. */
 cch__record *cch__record_enter(cch__level *level, CUgraphNode raw);
+/* A new record of a node that was just made: what is known of another one that had the handle is over. */
+cch__record *cch__record_begin(cch__level *level, CUgraphNode raw);
 /* Forgets a record in which nothing is left. */
 void cch__record_trim(cch__level *level, cch__record *record);
 /* The node is no more, nor is anything in it: boxes become tombstones. */
@@ -105,6 +108,24 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
 int cch__graph_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle);
 /* Has a graph let go of it. */
 void cch__graph_let_go(CUgraph graph, CUuserObject object);
+
+/* ---- graph_get.c ---- */
+
+/* A kernel node as the driver has it. */
+typedef struct cch__kernel_read {
+  CUDA_KERNEL_NODE_PARAMS native;
+  cch_kernel *kernel; /* a reference */
+  const cch__params *params;
+  void *block; /* the arguments, in memory of their own; NULL for none, or where their places are not known */
+} cch__kernel_read;
+
+/* `known` is the kernel, if it is known; arguments are read if they are to be copied. What is read goes with
+ * cch__kernel_read_drop(). */
+int cch__kernel_read_node(cch__kernel_read *out, CUgraphNode raw, cch_kernel *known, bool copies,
+                          const char *operation);
+void cch__kernel_read_drop(cch__kernel_read *read);
+/* The kernel that a bundle of the library's own keeps for its node, borrowed; NULL for none. */
+cch_kernel *cch__kernel_of(const cch_bundle *bundle);
 
 /* ---- graph_params.c ---- */
 
@@ -149,8 +170,10 @@ int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, cons
 void cch__node_undo(cch_graph *graph, CUgraphNode raw);
 /* Reads a spec of any size. */
 int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const char *operation);
+/* An attribute of a kernel node: zero, and not known, where the driver does not have it. */
+int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id);
 /* Whether a kernel node's attributes are others than parameters ask for. */
-bool cch__node_attributes_change(CUgraphNode raw, const cch__node_params *params);
+int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);
 /* Whether an object is a node of a graph. */
 int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation);
 

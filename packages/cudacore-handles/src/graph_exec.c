@@ -29,9 +29,10 @@ struct cch_graph_exec {
   CUgraphExec raw;
   uint64_t serial; /* of the hierarchy that it was made from */
   CUgraph source;
-  cch_stream *stream; /* of the last launch that may use what was given */
-  uint64_t launches;  /* such launches */
-  given **given;      /* a hash table by node */
+  cch_stream *stream;   /* of the last launch that may use what was given */
+  cch_context *context; /* which was the current one, if that is a default stream */
+  uint64_t launches;    /* such launches */
+  given **given;        /* a hash table by node */
   size_t count, buckets;
   replaced *first, **last; /* in the order of the launches */
   bool destroyed;          /* and waits for its launches */
@@ -190,17 +191,15 @@ static int record_in(cch_event **out, cch_context *context, const cch_stream *st
  * Records an event behind the last launch; the driver's answer. The per-thread default stream is another one on this
  * thread, perhaps: the legacy stream comes after each of them.
  */
-static int mark(cch_event **out, cch_stream *stream) {
-  cch_stream *on = stream->raw == CU_STREAM_PER_THREAD ? cch_stream_legacy() : cch_stream_ref(stream);
-  cch_context *context = cch_context_ref(on->context);
+static int mark(cch_event **out, const cch_graph_exec *exec) {
+  cch_stream *on = exec->stream->raw == CU_STREAM_PER_THREAD ? cch_stream_legacy() : cch_stream_ref(exec->stream);
   cch__destructor_enter();
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = context != NULL ? 0 : cch_context_current(&context);
-  if (status == 0)
-    status = context != NULL ? record_in(out, context, on) : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; /* not now */
+  int status = record_in(out, exec->context, on);
   cch__relaxed_leave(mode);
+  if (!cch__not_now(status))
+    cch__report(status);
   cch__destructor_leave();
-  cch_context_unref(context);
   cch_stream_unref(on);
   return status;
 }
@@ -208,16 +207,19 @@ static int mark(cch_event **out, cch_stream *stream) {
 /* Whether no launch uses it any more. A failure that is none of here and now is one that stays: nothing runs then. */
 static bool is_done(const cch_graph_exec *exec, replaced *one) {
   if (one->event == NULL) {
-    int status = mark(&one->event, exec->stream);
+    int status = mark(&one->event, exec);
     if (status != 0)
       return !cch__not_now(status);
   }
   CUstreamCaptureMode mode = cch__relaxed_enter();
   cch__destructor_enter();
   int status = CCH__CALL(cuEventQuery, (one->event->raw));
+  bool done = status != CUDA_ERROR_NOT_READY && !cch__not_now(status);
+  if (done)
+    cch__report(status);
   cch__destructor_leave();
   cch__relaxed_leave(mode);
-  return status != CUDA_ERROR_NOT_READY && !cch__not_now(status);
+  return done;
 }
 
 /* Lets go of what launches no longer use, the oldest first; false while there is any that they may use. */
@@ -243,7 +245,7 @@ static void retire(cch_graph_exec *exec, const given *one, replaced *room) {
     return;
   }
   *room = (replaced){.bundle = one->bundle};
-  mark(&room->event, exec->stream);
+  mark(&room->event, exec);
   *exec->last = room;
   exec->last = &room->next;
 }
@@ -340,7 +342,10 @@ static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void
   int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
   if (status == 0 && room == NULL)
     status = cch__fail_nomem(operation);
-  if (status == 0 && cch__node_attributes_change(node->raw, &filled))
+  bool changes = false;
+  if (status == 0)
+    status = cch__node_attributes_change(&changes, node->raw, &filled);
+  if (status == 0 && changes)
     status = cch__fail(CCH_EINVAL, operation,
                        "the attributes of a kernel (cluster, cooperative, priority) cannot be changed in an executable "
                        "graph: change the node, and instantiate its graph again");
@@ -435,24 +440,36 @@ static int launch(CUgraphExec raw, const cch_stream *stream) {
   return status;
 }
 
-/* Has the capture that a stream is in keep what nodes were given. `*graph` is NULL where the stream is in none. */
-static int keep_in_capture(cch_graph_exec *exec, cch_graph **graph, cch_stream *stream) {
-  int capture;
-  int status = cch_capture_status_of(&capture, graph, stream);
-  for (size_t i = 0; status == 0 && *graph != NULL && i < exec->buckets; i++)
-    for (given *one = exec->given[i]; status == 0 && one != NULL; one = one->next)
+/* Has the graph that a stream is being captured into, whosever it is, keep what nodes were given. */
+static int keep_in_capture(bool *captured, const cch_graph_exec *exec, const cch_stream *stream) {
+  cch__capture_info info;
+  int status = cch__capture_info_in_context(&info, stream);
+  *captured = info.graph != NULL;
+  for (size_t i = 0; status == 0 && *captured && i < exec->buckets; i++)
+    for (const given *one = exec->given[i]; status == 0 && one != NULL; one = one->next) {
+      CUuserObject object;
       if (one->bundle != NULL)
-        status = cch_capture_keep(*graph, one->bundle, NULL);
+        status = cch__graph_keep(&object, info.graph, one->bundle);
+    }
   return status;
 }
 
-static void note_launch(cch_graph_exec *exec, cch_stream *stream) {
-  exec->launches++;
-  if (exec->stream == stream)
-    return;
+/* The context of a launch, a reference. */
+static int context_of(cch_context **out, const cch_stream *stream) {
+  if (stream->context == NULL)
+    return cch_context_current(out);
+  *out = cch_context_ref(stream->context);
+  return 0;
+}
+
+static void note_launch(cch_graph_exec *exec, cch_stream *stream, cch_context *context) {
   cch_stream *last = exec->stream;
+  cch_context *last_context = exec->context;
+  exec->launches++;
   exec->stream = cch_stream_ref(stream);
+  exec->context = cch_context_ref(context);
   cch_stream_unref(last);
+  cch_context_unref(last_context);
 }
 
 int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
@@ -464,15 +481,17 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
   cch__poll();
   if (exec->count == 0 && exec->first == NULL)
     return launch(exec->raw, stream);
-  cch_graph *captured = NULL;
+  bool captured = false;
+  cch_context *context = NULL;
   settle(exec);
-  if (cch_capture_count() != 0)
-    status = keep_in_capture(exec, &captured, stream);
+  status = context_of(&context, stream);
+  if (status == 0)
+    status = keep_in_capture(&captured, exec, stream);
   if (status == 0)
     status = launch(exec->raw, stream);
-  if (status == 0 && captured == NULL)
-    note_launch(exec, stream);
-  cch_graph_unref(captured);
+  if (status == 0 && !captured)
+    note_launch(exec, stream, context);
+  cch_context_unref(context);
   return status;
 }
 
@@ -501,4 +520,5 @@ void cch__graph_exec_drop(cch_graph_exec *exec) {
     }
   free(exec->given);
   cch_stream_unref(exec->stream);
+  cch_context_unref(exec->context);
 }

@@ -2,6 +2,7 @@
 /* Parameters of nodes, as the driver has them. */
 #include "graph.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Writes as much of a structure as the caller's has. */
@@ -30,17 +31,34 @@ static cch_bundle *bundle_of(cch_graph_node *node) {
 }
 
 cch_bundle *cch_graph_node_bundle(cch_graph_node *node) {
-  if (cch__is_gone(node))
+  if (cch__is_gone(node) || cch__forked()) /* where the lock may be a thread's that is not here */
     return NULL;
   cch_bundle *bundle = bundle_of(node), *given = cch_bundle_ref(cch__bundle_given(bundle));
   cch_bundle_unref(bundle);
   return given;
 }
 
-static bool attribute(CUlaunchAttributeValue *out, CUgraphNode raw, CUlaunchAttributeID id) {
-  memset(out, 0, sizeof *out);
-  return cch__driver.cuGraphKernelNodeGetAttribute != NULL &&
-         cch__driver.cuGraphKernelNodeGetAttribute(raw, id, out) == CUDA_SUCCESS;
+static int get_attributes(cch_launch_config *config, CUgraphNode raw) {
+  CUlaunchAttributeValue cluster, cooperative, programmatic, priority;
+  bool known = false;
+  int status = cch__node_attribute(&cluster, &known, raw, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+  if (status == 0)
+    status = cch__node_attribute(&cooperative, &known, raw, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  if (status == 0)
+    status = cch__node_attribute(&programmatic, &known, raw, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  if (status == 0)
+    status = cch__node_attribute(&priority, &known, raw, CU_LAUNCH_ATTRIBUTE_PRIORITY);
+  if (status != 0)
+    return status;
+  config->cluster[0] = cluster.clusterDim.x;
+  config->cluster[1] = cluster.clusterDim.y;
+  config->cluster[2] = cluster.clusterDim.z;
+  config->flags =
+      (cooperative.cooperative ? CCH_LAUNCH_COOPERATIVE : 0) |
+      (programmatic.programmaticStreamSerializationAllowed ? CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION : 0) |
+      (known ? CCH_LAUNCH_PRIORITY : 0);
+  config->priority = priority.priority;
+  return 0;
 }
 
 static int get_config(cch_launch_config *given, CUgraphNode raw, const CUDA_KERNEL_NODE_PARAMS *native,
@@ -53,46 +71,94 @@ static int get_config(cch_launch_config *given, CUgraphNode raw, const CUDA_KERN
   if (given->size < CONFIG_0_1)
     return cch__fail(CCH_EINVAL, operation, "the size of the cch_launch_config is %u, and none has less than %d bytes",
                      given->size, (int)CONFIG_0_1);
-  CUlaunchAttributeValue value;
-  if (attribute(&value, raw, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)) {
-    config.cluster[0] = value.clusterDim.x;
-    config.cluster[1] = value.clusterDim.y;
-    config.cluster[2] = value.clusterDim.z;
-  }
-  if (attribute(&value, raw, CU_LAUNCH_ATTRIBUTE_COOPERATIVE) && value.cooperative)
-    config.flags |= CCH_LAUNCH_COOPERATIVE;
-  if (attribute(&value, raw, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) &&
-      value.programmaticStreamSerializationAllowed)
-    config.flags |= CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION;
-  if (attribute(&value, raw, CU_LAUNCH_ATTRIBUTE_PRIORITY)) {
-    config.flags |= CCH_LAUNCH_PRIORITY;
-    config.priority = value.priority;
-  }
+  int status = get_attributes(&config, raw);
+  if (status != 0)
+    return status;
   if (given->size > sizeof config)
     memset((char *)given + sizeof config, 0, given->size - sizeof config);
   memcpy(given, &config, given->size < sizeof config ? given->size : sizeof config);
   return 0;
 }
 
-/* The box of a kernel: of a library that is known to us, or one that borrows the handle. */
+cch_kernel *cch__kernel_of(const cch_bundle *bundle) {
+  cch__box *first = bundle != NULL && bundle->wraps && bundle->count > 0 ? bundle->owners[0].object : NULL;
+  return first != NULL && first->kind == CCH_KIND_KERNEL ? (cch_kernel *)first : NULL;
+}
+
+void cch__kernel_read_drop(cch__kernel_read *read) {
+  cch_kernel_unref(read->kernel);
+  free(read->block);
+  *read = (cch__kernel_read){0};
+}
+
+/* One block that was given as it is. */
+static void copy_extra(void *block, size_t size, void **extra) {
+  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2)
+    if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      memcpy(block, extra[1], size);
+}
+
+/* Copies the arguments, if the driver knows their places; some do not. */
+static int copy_arguments(cch__kernel_read *read, const char *operation) {
+  cch_context context = {.raw = read->native.ctx};
+  cch__current current;
+  if (cch__driver.cuKernelGetParamInfo == NULL)
+    return 0;
+  int status = cch__current_enter(&current, read->native.ctx != NULL ? &context : NULL);
+  if (status != 0)
+    return status;
+  status = cch__kernel_params(&read->params, read->kernel);
+  cch__current_leave(&current);
+  if (status != 0 || read->params->block_size == 0)
+    return status;
+  read->block = calloc(1, read->params->block_size);
+  if (read->block == NULL)
+    return cch__fail_nomem(operation);
+  if (read->native.kernelParams == NULL)
+    copy_extra(read->block, read->params->block_size, read->native.extra);
+  for (size_t i = 0; read->native.kernelParams != NULL && i < read->params->count; i++)
+    memcpy((char *)read->block + read->params->param[i].offset, read->native.kernelParams[i],
+           read->params->param[i].size);
+  return 0;
+}
+
+int cch__kernel_read_node(cch__kernel_read *out, CUgraphNode raw, cch_kernel *known, bool copies,
+                          const char *operation) {
+  *out = (cch__kernel_read){0};
+  int status = CCH__CALL(cuGraphKernelNodeGetParams, (raw, &out->native));
+  if (status != 0)
+    return status;
+  if (known != NULL)
+    out->kernel = cch_kernel_ref(known);
+  else if (out->native.kern != NULL) /* or else it is of a module, and no kernel */
+    status = cch_kernel_wrap(&out->kernel, out->native.kern, NULL, NULL, NULL);
+  if (status == 0 && out->kernel != NULL && copies)
+    status = copy_arguments(out, operation);
+  if (status != 0)
+    cch__kernel_read_drop(out);
+  return status;
+}
+
 static int get_kernel(cch_graph_node *node, cch_kernel_node *out, cch_bundle *bundle, const char *operation) {
-  CUDA_KERNEL_NODE_PARAMS native = {0};
-  int status = CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, &native));
+  cch_kernel *known = cch__kernel_of(bundle);
+  cch__kernel_read read;
+  int status = cch__kernel_read_node(&read, node->raw, known, known == NULL, operation);
   if (status != 0)
     return status;
   if (out->config != NULL)
-    status = get_config((cch_launch_config *)(uintptr_t)out->config, node->raw, &native, operation);
-  if (status != 0)
-    return status;
-  out->args = bundle != NULL ? bundle->payload : NULL;
-  out->args_size = bundle != NULL ? bundle->payload_size : 0;
-  cch__box *first = bundle != NULL && bundle->wraps && bundle->count > 0 ? bundle->owners[0].object : NULL;
-  if (first != NULL && first->kind == CCH_KIND_KERNEL) {
-    out->kernel = cch_kernel_ref((cch_kernel *)first);
-    return 0;
+    status = get_config((cch_launch_config *)(uintptr_t)out->config, node->raw, &read.native, operation);
+  if (status == 0) {
+    out->kernel = cch_kernel_ref(read.kernel);
+    out->args = known != NULL ? bundle->payload : read.block;
+    out->args_size = known != NULL ? bundle->payload_size : read.params != NULL ? read.params->block_size : 0;
+    if (known == NULL) {
+      free(node->block);
+      node->block = read.block;
+      read.block = NULL;
+    }
   }
-  CUkernel raw = native.kern != NULL ? native.kern : (CUkernel)native.func;
-  return cch_kernel_wrap(&out->kernel, raw, NULL, NULL, NULL);
+  cch__kernel_read_drop(&read);
+  return status;
 }
 
 static int get_event(cch_graph_node *node, cch_event **out, cch_bundle *bundle) {

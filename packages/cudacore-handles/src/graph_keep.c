@@ -10,8 +10,8 @@ static void CUDA_CB let_go(void *bundle) { cch_unref_deferred(bundle); }
 
 int cch__graph_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle) {
   CUuserObject object;
-  int status =
-      CCH__CALL(cuUserObjectCreate, (&object, cch_bundle_ref(bundle), let_go, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  cch_bundle_ref(bundle);
+  int status = CCH__CALL(cuUserObjectCreate, (&object, bundle, let_go, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
   if (status != 0) {
     cch_bundle_unref(bundle);
     return status;

@@ -85,6 +85,7 @@ void cch__graph_node_drop(cch_graph_node *node) {
   }
   cch__graph_unlock(node->graph);
   cch_graph_unref(node->graph);
+  free(node->block);
 }
 
 /* ---- add ---- */
@@ -176,7 +177,7 @@ static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cc
   take_answers(params);
   if (object != NULL || box != NULL) {
     cch__graph_lock(graph);
-    cch__record *record = cch__record_enter(graph->level, raw);
+    cch__record *record = cch__record_begin(graph->level, raw);
     record->object = object;
     record->bundle = params->kept;
     record->box = box;
@@ -325,9 +326,11 @@ int cch_graph_node_destroy(cch_graph_node *node) {
     return status;
   cch__poll();
   status = CCH__CALL(cuGraphDestroyNode, (node->raw));
-  if (status == 0)
-    forget(node->graph, node->raw);
-  return status;
+  if (status != 0)
+    return status;
+  forget(node->graph, node->raw);
+  cch__poll(); /* CUDA tells at once, or later, what is no longer needed */
+  return 0;
 }
 
 /* What a kernel node's attributes are to become, and were. An attribute that is not asked for is as none was set. */
@@ -353,14 +356,24 @@ static bool is_same(CUlaunchAttributeID id, const CUlaunchAttributeValue *a, con
   }
 }
 
-static void find_changes(attribute_change *out, CUgraphNode raw, const cch__node_params *params) {
+int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id) {
+  static const char name[] = "cuGraphKernelNodeGetAttribute";
+  memset(out, 0, sizeof *out);
+  if (cch__driver.cuGraphKernelNodeGetAttribute == NULL)
+    return cch__fail_missing(name);
+  CUresult result = cch__driver.cuGraphKernelNodeGetAttribute(raw, id, out);
+  *known = result == CUDA_SUCCESS;
+  return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED ? 0 : cch__checked((int)result, name);
+}
+
+static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_params *params) {
   static const CUlaunchAttributeID ids[] = {CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
                                             CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                             CU_LAUNCH_ATTRIBUTE_PRIORITY};
   out->count = 0;
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
     CUlaunchAttribute wanted = {.id = ids[i]}, before = {.id = ids[i]};
-    bool asked = false;
+    bool asked = false, known;
     for (unsigned k = 0; k < params->attribute_count; k++)
       if (params->attributes[k].id == ids[i]) {
         wanted = params->attributes[k];
@@ -368,45 +381,97 @@ static void find_changes(attribute_change *out, CUgraphNode raw, const cch__node
       }
     if (ids[i] == CU_LAUNCH_ATTRIBUTE_PRIORITY && !asked)
       continue; /* there is no number that means none */
-    if (cch__driver.cuGraphKernelNodeGetAttribute == NULL ||
-        cch__driver.cuGraphKernelNodeGetAttribute(raw, ids[i], &before.value) != CUDA_SUCCESS) {
-      if (!asked)
-        continue; /* a driver that does not know it has not set it */
-      memset(&before.value, 0, sizeof before.value);
-    }
+    int status = cch__node_attribute(&before.value, &known, raw, ids[i]);
+    if (status != 0)
+      return status;
     if (is_same(ids[i], &wanted.value, &before.value))
       continue;
+    if (ids[i] == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && !asked)
+      wanted.value.clusterDim.x = wanted.value.clusterDim.y = wanted.value.clusterDim.z = 1;
     out->wanted[out->count] = wanted;
     out->before[out->count++] = before;
   }
+  return 0;
 }
 
-bool cch__node_attributes_change(CUgraphNode raw, const cch__node_params *params) {
+int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params) {
   attribute_change change = {0};
-  if (params->native.type == CU_GRAPH_NODE_TYPE_KERNEL)
-    find_changes(&change, raw, params);
-  return change.count > 0;
+  int status = params->native.type == CU_GRAPH_NODE_TYPE_KERNEL ? find_changes(&change, raw, params) : 0;
+  *out = change.count > 0;
+  return status;
 }
 
-/* Parameters and attributes, or neither. */
-static int set_native(CUgraphNode raw, cch__node_params *params) {
-  attribute_change change = {0};
-  if (params->native.type == CU_GRAPH_NODE_TYPE_KERNEL)
-    find_changes(&change, raw, params);
+/* Attributes one by one; *set says how many there were before a failure. */
+static int set_each(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count, unsigned *set) {
+  int status = 0;
+  for (*set = 0; status == 0 && *set < count; *set += status == 0)
+    status = set_attributes(raw, &attributes[*set], 1);
+  return status;
+}
+
+/* Puts a kernel node's parameters back, which is refused for no reason that there was before. */
+static void put_back(CUgraphNode raw, const cch__kernel_read *read) {
+  CUgraphNodeParams native = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+  size_t count = read->params != NULL ? read->params->count : 0;
+  void **pointers = malloc((count + 1) * sizeof *pointers);
+  if (pointers == NULL)
+    return;
+  for (size_t i = 0; i < count; i++)
+    pointers[i] = (char *)read->block + read->params->param[i].offset;
+  memcpy(&native.kernel, &read->native, sizeof read->native); /* the same fields */
+  if (read->native.kern != NULL)
+    native.kernel.func = NULL; /* the driver tells both, and takes one */
+  native.kernel.kernelParams = count > 0 ? pointers : NULL;
+  native.kernel.extra = NULL;
+  cch__report(CCH__CALL(cuGraphNodeSetParams, (raw, &native)));
+  free(pointers);
+}
+
+/*
+ * Parameters and attributes of a kernel, or neither. The driver checks at each step that the grid is one of clusters:
+ * between the old and the new one there are none.
+ */
+static int set_kernel(CUgraphNode raw, cch__node_params *params, const cch__kernel_read *read,
+                      attribute_change *change) {
   unsigned set = 0;
   int status = 0;
-  while (status == 0 && set < change.count) {
-    status = set_attributes(raw, &change.wanted[set], 1);
-    set += status == 0;
-  }
+  bool clusters = change->count > 0 && change->wanted[0].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  CUlaunchAttribute none = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+  none.value.clusterDim.x = none.value.clusterDim.y = none.value.clusterDim.z = 1;
+  if (clusters && change->before[0].value.clusterDim.x != 0)
+    status = set_attributes(raw, &none, 1);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuGraphNodeSetParams, (raw, &params->native));
+  bool changed = status == 0;
   if (status == 0)
-    status = CCH__CALL(cuGraphNodeSetParams, (raw, &params->native));
-  if (status != 0) {
-    cch__destructor_enter();
-    while (set-- > 0)
-      cch__report(set_attributes(raw, &change.before[set], 1));
-    cch__destructor_leave();
-  }
+    status = set_each(raw, change->wanted, change->count, &set);
+  if (status == 0)
+    return 0;
+  cch__destructor_enter();
+  while (set > (clusters ? 1 : 0))
+    cch__report(set_attributes(raw, &change->before[--set], 1));
+  if (clusters && set > 0)
+    cch__report(set_attributes(raw, &none, 1));
+  if (changed)
+    put_back(raw, read);
+  if (clusters && change->before[0].value.clusterDim.x != 0)
+    cch__report(set_attributes(raw, &change->before[0], 1));
+  cch__destructor_leave();
+  return status;
+}
+
+static int set_native(CUgraphNode raw, cch__node_params *params, const char *operation) {
+  attribute_change change = {0};
+  cch__kernel_read read = {0};
+  int status = params->native.type == CU_GRAPH_NODE_TYPE_KERNEL ? find_changes(&change, raw, params) : 0;
+  if (status == 0 && change.count == 0)
+    return CCH__CALL(cuGraphNodeSetParams, (raw, &params->native));
+  if (status == 0)
+    status = cch__kernel_read_node(&read, raw, NULL, true, operation);
+  if (status == 0)
+    status = set_kernel(raw, params, &read, &change);
+  cch__kernel_read_drop(&read);
   return status;
 }
 
@@ -419,7 +484,7 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
   if (status == 0 && filled.kept != NULL)
     status = cch__graph_keep(&object, graph->raw, filled.kept);
   if (status == 0) {
-    status = set_native(node->raw, &filled);
+    status = set_native(node->raw, &filled, operation);
     if (status != 0)
       cch__graph_let_go(graph->raw, object);
   }
@@ -458,5 +523,6 @@ int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bun
     return status;
   status = set_in_context(node, params, bundle, context, __func__);
   cch__current_leave(&current);
+  cch__poll(); /* CUDA tells at once, or later, what is no longer needed */
   return status;
 }

@@ -109,6 +109,13 @@ void cch__record_end(cch__level *level, cch__record *record) {
   take_out(level, record);
 }
 
+cch__record *cch__record_begin(cch__level *level, CUgraphNode raw) {
+  cch__record *stale = cch__record_find(level, raw);
+  if (stale != NULL)
+    cch__record_end(level, stale);
+  return cch__record_enter(level, raw);
+}
+
 void cch__level_end(cch__level *level) {
   for (size_t i = 0; i < level->capacity; i++)
     if (level->records[i].raw != NULL)

@@ -170,7 +170,10 @@ size_t cch_reclaim_drain(void) {
   if (callback_depth > 0 || dying.running)
     return 0;
   dying.drained = 0;
-  cch__reclaim_settle();
+  do
+    cch__reclaim_settle();
+  while (atomic_load_explicit(&queue.top, memory_order_relaxed) !=
+         NULL); /* the end of a graph can queue what it kept */
   return dying.drained;
 }
 

@@ -188,9 +188,8 @@ PINNED = ch.LegacyPinnedMemoryResource()
 Operation = Callable[[World, random.Random], object]
 OPERATIONS: dict[str, Operation] = {}
 
-# On an H200 (driver 580, CUDA 13.0) threads stop in the driver's own locks within cuStreamSynchronize, or crash there,
-# while others make and close pools; without these operations they never did. Not understood yet: --only "^(pool|idle)"
-# shows it within seconds.
+# Driver 580 (CUDA 13.0) hangs or crashes in cuStreamSynchronize while another thread destroys a pool: a plain C program
+# does, too. See docs/conventions.rst.
 NOT_ON_A_GPU = "^(?!pool)"
 # Codes of CUDAError that are an answer, by operation.
 ANSWERS: dict[str, tuple[int, ...]] = {}

@@ -53,10 +53,15 @@ OPENINGS = {
 
 
 @functools.cache
+def run(module: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "cudacore_sim", sys.executable, str(SCRIPT), module]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"CUDACORE_SIM_DEVICES": "2"})
+
+
+@functools.cache
 def outcomes(module: str) -> dict[str, Any]:
     """Return what came of each call with a module."""
-    command = [sys.executable, "-m", "cudacore_sim", sys.executable, str(SCRIPT), module]
-    result = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"CUDACORE_SIM_DEVICES": "2"})
+    result = run(module)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 

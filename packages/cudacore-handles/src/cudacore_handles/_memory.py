@@ -104,6 +104,11 @@ class DeviceMemoryResource(MemoryResource):
     options : DeviceMemoryResourceOptions, optional
         Options of a new pool. Default: no new pool, but the one that the device uses now; it is told to keep freed
         memory for reuse, unless somebody set its release threshold already.
+
+    Notes
+    -----
+    Keep a pool of your own as long as other threads work with CUDA: driver 580 (CUDA 13.0) can hang or crash where a
+    pool is destroyed (``cuMemPoolDestroy``) while another thread waits for a stream.
     """
 
     _pool = Pool()  # closed: until there is one, and where a subclass makes none

@@ -89,6 +89,8 @@ FAKE_CONTROLS(POINTER)
   X(cuStreamDestroy, 4000)                                                                                             \
   X(cuStreamBeginCapture, 10010)                                                                                       \
   X(cuStreamEndCapture, 10000)                                                                                         \
+  X(cuGraphCreate, 10000)                                                                                              \
+  X(cuGraphDestroy, 10000)                                                                                             \
   X(cuEventCreate, 2000)                                                                                               \
   X(cuEventDestroy, 4000)                                                                                              \
   X(cuMemPoolCreate, 11020)                                                                                            \

@@ -123,7 +123,9 @@ CUresult leave(CUresult result) {
 
 /* ---- objects ----------------------------------------------------------------------------------------------------- */
 
-static const char *const kind_names[] = {"context", "stream", "event", "pool", "allocation", "library", "kernel"};
+static const char *const kind_names[] = {"context",    "stream",           "event",      "pool",
+                                         "allocation", "library",          "kernel",     "graph",
+                                         "graph node", "executable graph", "user object"};
 
 object *new_object(fake_kind kind) {
   if (!state.free[kind]) {
@@ -345,7 +347,7 @@ int fake_last_launch(fake_launch *out) {
 
 static int driver_version(void) {
   const char *claimed = getenv("FAKECUDA_VERSION");
-  return claimed && atoi(claimed) > 0 ? atoi(claimed) : 13000;
+  return claimed && atoi(claimed) > 0 ? atoi(claimed) : 13020;
 }
 
 CUresult CUDAAPI cuGetProcAddress(const char *name, void **out, int version, cuuint64_t flags,

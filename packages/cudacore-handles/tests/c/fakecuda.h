@@ -9,12 +9,12 @@
  * The double answers as the driver does where lifetimes and contexts are concerned, and is no simulator: work runs
  * at once, kernels do not run at all. It hands out the address that was freed last, as the driver does, so that
  * stale pointers show; it notes every misuse, counts what is alive, logs its calls, and can fail, hide or hold back
- * any entry point. Device memory is host memory. Streams can be captured, into no graph, but with all that the driver
- * forbids meanwhile; memory that was allocated in a capture stays when it ends, until a free is tried. Its image format
- * is PTX, of which it reads the kernels' signatures; of other images it reads what their headers point at, as the
- * driver would, and nothing more.
+ * any entry point. Device memory is host memory. Streams can be captured, with all that the driver
+ * forbids meanwhile, into graphs of which launches become nodes, but not other work; memory that was allocated in a
+ * capture stays when it ends, until a free is tried. Its image format is PTX, of which it reads the kernels'
+ * signatures; of other images it reads what their headers point at, as the driver would, and nothing more.
  *
- * $FAKECUDA_VERSION is the driver version that it claims, 13000 without it. With $FAKECUDA_FORK_IN_INIT, cuInit forks
+ * $FAKECUDA_VERSION is the driver version that it claims, 13020 without it. With $FAKECUDA_FORK_IN_INIT, cuInit forks
  * a child that exits at once, as the driver does where it has to run nvidia-modprobe.
  */
 
@@ -30,7 +30,11 @@ typedef enum fake_kind {
   FAKE_MEMORY = 4,
   FAKE_LIBRARY = 5,
   FAKE_KERNEL = 6,
-  FAKE_KIND_COUNT = 7
+  FAKE_GRAPH = 7, /* those in nodes and in executable graphs, too */
+  FAKE_NODE = 8,
+  FAKE_EXEC = 9,
+  FAKE_USER_OBJECT = 10,
+  FAKE_KIND_COUNT = 11
 } fake_kind;
 
 /** One call: the entry point, the thread, the context that was current when it began, its stream, what it returned. */
@@ -55,6 +59,7 @@ typedef struct fake_launch {
   uint32_t shared_bytes;
   uint32_t cooperative;
   uint32_t programmatic;
+  int32_t priority;
   size_t args_size;
   unsigned char args[FAKE_ARGS_SIZE];
 } fake_launch;

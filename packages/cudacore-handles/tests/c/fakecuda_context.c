@@ -384,33 +384,77 @@ CUresult find_capture(object **out, object *stream, CUstream handle) {
                                                                      : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
-CUresult CUDAAPI cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
-  ENTER(cuStreamBeginCapture_v2);
+static CUresult begin_capture(CUstream handle, object *graph, const CUgraphNode *before, size_t count,
+                              CUstreamCaptureMode mode) {
   static uint64_t captures;
   object *stream, *context;
-  TRY(find_stream(&stream, &context, handle));
+  CUresult result = find_stream(&stream, &context, handle);
+  if (result != CUDA_SUCCESS)
+    return result;
   if (!stream)
-    return leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream->u.stream.capture != CU_STREAM_CAPTURE_STATUS_NONE)
-    return leave(CUDA_ERROR_ILLEGAL_STATE);
+    return CUDA_ERROR_ILLEGAL_STATE;
+  stream->u.stream.makes_graph = graph == NULL;
+  stream->u.stream.graph = graph ? graph : new_graph();
+  stream->u.stream.last = calloc(count + 1, sizeof *before);
+  if (count)
+    memcpy(stream->u.stream.last, before, count * sizeof *before);
+  stream->u.stream.last_count = count;
   stream->u.stream.capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   stream->u.stream.mode = mode;
   stream->u.stream.capture_id = ++captures;
   stream->u.stream.capture_thread = (uint64_t)gettid();
-  return leave(CUDA_SUCCESS);
+  return CUDA_SUCCESS;
 }
 
-/* The graph is nothing that could be used. */
+CUresult CUDAAPI cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
+  ENTER(cuStreamBeginCapture_v2);
+  return leave(begin_capture(handle, NULL, NULL, 0, mode));
+}
+
+CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph_handle, const CUgraphNode *before,
+                                             const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode) {
+  (void)edges;
+  ENTER(cuStreamBeginCaptureToGraph);
+  object *graph;
+  TRY(find_object(&graph, FAKE_GRAPH, graph_handle));
+  return leave(begin_capture(handle, graph, before, count, mode));
+}
+
 CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph *graph) {
   ENTER(cuStreamEndCapture);
   object *stream, *context;
   TRY(find_stream(&stream, &context, handle));
   if (!stream || stream->u.stream.capture == CU_STREAM_CAPTURE_STATUS_NONE)
     return leave(CUDA_ERROR_ILLEGAL_STATE);
+  if (stream->u.stream.mode != CU_STREAM_CAPTURE_MODE_RELAXED && stream->u.stream.capture_thread != (uint64_t)gettid())
+    return leave(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
   bool invalidated = stream->u.stream.capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
   stream->u.stream.capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  *graph = NULL;
-  return leave(invalidated ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS);
+  free(stream->u.stream.last);
+  stream->u.stream.last = NULL;
+  *graph = invalidated ? NULL : (CUgraph)stream->u.stream.graph;
+  if (invalidated && stream->u.stream.makes_graph)
+    end_graph(stream->u.stream.graph);
+  stream->u.stream.graph = NULL;
+  return leave_with_destructors(invalidated ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode *dependencies, size_t count,
+                                                   unsigned flags) {
+  ENTER(cuStreamUpdateCaptureDependencies);
+  object *stream, *context;
+  TRY(find_stream(&stream, &context, handle));
+  if (!stream || stream->u.stream.capture != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    return leave(CUDA_ERROR_ILLEGAL_STATE);
+  if (flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+    return leave(CUDA_ERROR_NOT_SUPPORTED);
+  free(stream->u.stream.last);
+  stream->u.stream.last = calloc(count + 1, sizeof *dependencies);
+  memcpy(stream->u.stream.last, dependencies, count * sizeof *dependencies);
+  stream->u.stream.last_count = count;
+  return leave(CUDA_SUCCESS);
 }
 
 CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
@@ -426,14 +470,44 @@ CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *sta
   return leave(CUDA_SUCCESS);
 }
 
+static CUresult capture_info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+                             const CUgraphNode **before, size_t *count) {
+  object *stream, *context;
+  CUresult result = find_stream(&stream, &context, handle);
+  if (result != CUDA_SUCCESS)
+    return result;
+  if (!status)
+    return CUDA_ERROR_INVALID_VALUE;
+  *status = stream ? stream->u.stream.capture : CU_STREAM_CAPTURE_STATUS_NONE;
+  if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    return CUDA_SUCCESS;
+  if (id)
+    *id = stream->u.stream.capture_id;
+  if (graph)
+    *graph = (CUgraph)stream->u.stream.graph;
+  if (before)
+    *before = stream->u.stream.last;
+  if (count)
+    *count = stream->u.stream.last_count;
+  return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id) {
   ENTER(cuStreamGetCaptureInfo);
-  object *stream, *context;
-  TRY(find_stream(&stream, &context, handle));
-  if (!status)
-    return leave(CUDA_ERROR_INVALID_VALUE);
-  *status = stream ? stream->u.stream.capture : CU_STREAM_CAPTURE_STATUS_NONE;
-  if (id && *status == CU_STREAM_CAPTURE_STATUS_ACTIVE)
-    *id = stream->u.stream.capture_id;
-  return leave(CUDA_SUCCESS);
+  return leave(capture_info(handle, status, id, NULL, NULL, NULL));
+}
+
+CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                           CUgraph *graph, const CUgraphNode **before, size_t *count) {
+  ENTER(cuStreamGetCaptureInfo_v2);
+  return leave(capture_info(handle, status, id, graph, before, count));
+}
+
+CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                           CUgraph *graph, const CUgraphNode **before, const CUgraphEdgeData **edges,
+                                           size_t *count) {
+  ENTER(cuStreamGetCaptureInfo_v3);
+  if (edges)
+    *edges = NULL;
+  return leave(capture_info(handle, status, id, graph, before, count));
 }

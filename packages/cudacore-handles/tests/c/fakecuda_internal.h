@@ -68,7 +68,11 @@
   X(cuStreamBeginCapture, 10010, cuStreamBeginCapture_v2, 0)                                                           \
   X(cuStreamEndCapture, 10000, cuStreamEndCapture, 0)                                                                  \
   X(cuStreamIsCapturing, 10000, cuStreamIsCapturing, IN_HOST_FUNCTION)                                                 \
+  X(cuStreamGetCaptureInfo, 12030, cuStreamGetCaptureInfo_v3, 0)                                                       \
+  X(cuStreamGetCaptureInfo, 11030, cuStreamGetCaptureInfo_v2, 0)                                                       \
   X(cuStreamGetCaptureInfo, 10010, cuStreamGetCaptureInfo, 0)                                                          \
+  X(cuStreamBeginCaptureToGraph, 12030, cuStreamBeginCaptureToGraph, 0)                                                \
+  X(cuStreamUpdateCaptureDependencies, 11030, cuStreamUpdateCaptureDependencies, 0)                                    \
   X(cuStreamWaitEvent, 3020, cuStreamWaitEvent, 0)                                                                     \
   X(cuEventCreate, 2000, cuEventCreate, 0)                                                                             \
   X(cuEventDestroy, 4000, cuEventDestroy_v2, IN_HOST_FUNCTION)                                                         \
@@ -113,7 +117,53 @@
   X(cuOccupancyAvailableDynamicSMemPerBlock, 10020, cuOccupancyAvailableDynamicSMemPerBlock, 0)                        \
   X(cuOccupancyMaxPotentialClusterSize, 11070, cuOccupancyMaxPotentialClusterSize, 0)                                  \
   X(cuOccupancyMaxActiveClusters, 11070, cuOccupancyMaxActiveClusters, 0)                                              \
-  X(cuLaunchKernelEx, 11060, cuLaunchKernelEx, 0)
+  X(cuLaunchKernelEx, 11060, cuLaunchKernelEx, 0)                                                                      \
+  X(cuUserObjectCreate, 11030, cuUserObjectCreate, 0)                                                                  \
+  X(cuUserObjectRelease, 11030, cuUserObjectRelease, 0)                                                                \
+  X(cuGraphRetainUserObject, 11030, cuGraphRetainUserObject, 0)                                                        \
+  X(cuGraphReleaseUserObject, 11030, cuGraphReleaseUserObject, 0)                                                      \
+  X(cuGraphCreate, 10000, cuGraphCreate, 0)                                                                            \
+  X(cuGraphDestroy, 10000, cuGraphDestroy, 0)                                                                          \
+  X(cuGraphClone, 10000, cuGraphClone, 0)                                                                              \
+  X(cuGraphDebugDotPrint, 11030, cuGraphDebugDotPrint, 0)                                                              \
+  X(cuGraphConditionalHandleCreate, 12030, cuGraphConditionalHandleCreate, 0)                                          \
+  X(cuGraphAddNode, 12030, cuGraphAddNode_v2, 0)                                                                       \
+  X(cuGraphAddNode, 12020, cuGraphAddNode, 0)                                                                          \
+  X(cuGraphDestroyNode, 10000, cuGraphDestroyNode, 0)                                                                  \
+  X(cuGraphNodeSetParams, 12020, cuGraphNodeSetParams, 0)                                                              \
+  X(cuGraphNodeGetParams, 13020, cuGraphNodeGetParams, 0)                                                              \
+  X(cuGraphNodeGetType, 10000, cuGraphNodeGetType, 0)                                                                  \
+  X(cuGraphNodeFindInClone, 10000, cuGraphNodeFindInClone, 0)                                                          \
+  X(cuGraphKernelNodeGetParams, 12000, cuGraphKernelNodeGetParams_v2, 0)                                               \
+  X(cuGraphKernelNodeGetAttribute, 11000, cuGraphKernelNodeGetAttribute, 0)                                            \
+  X(cuGraphKernelNodeSetAttribute, 11000, cuGraphKernelNodeSetAttribute, 0)                                            \
+  X(cuGraphMemcpyNodeGetParams, 10000, cuGraphMemcpyNodeGetParams, 0)                                                  \
+  X(cuGraphMemsetNodeGetParams, 10000, cuGraphMemsetNodeGetParams, 0)                                                  \
+  X(cuGraphHostNodeGetParams, 10000, cuGraphHostNodeGetParams, 0)                                                      \
+  X(cuGraphChildGraphNodeGetGraph, 10000, cuGraphChildGraphNodeGetGraph, 0)                                            \
+  X(cuGraphEventRecordNodeGetEvent, 11010, cuGraphEventRecordNodeGetEvent, 0)                                          \
+  X(cuGraphEventWaitNodeGetEvent, 11010, cuGraphEventWaitNodeGetEvent, 0)                                              \
+  X(cuGraphMemAllocNodeGetParams, 11040, cuGraphMemAllocNodeGetParams, 0)                                              \
+  X(cuGraphMemFreeNodeGetParams, 11040, cuGraphMemFreeNodeGetParams, 0)                                                \
+  X(cuGraphGetNodes, 10000, cuGraphGetNodes, 0)                                                                        \
+  X(cuGraphGetEdges, 12030, cuGraphGetEdges_v2, 0)                                                                     \
+  X(cuGraphGetEdges, 10000, cuGraphGetEdges, 0)                                                                        \
+  X(cuGraphNodeGetDependencies, 12030, cuGraphNodeGetDependencies_v2, 0)                                               \
+  X(cuGraphNodeGetDependencies, 10000, cuGraphNodeGetDependencies, 0)                                                  \
+  X(cuGraphNodeGetDependentNodes, 12030, cuGraphNodeGetDependentNodes_v2, 0)                                           \
+  X(cuGraphNodeGetDependentNodes, 10000, cuGraphNodeGetDependentNodes, 0)                                              \
+  X(cuGraphAddDependencies, 10000, cuGraphAddDependencies, 0)                                                          \
+  X(cuGraphRemoveDependencies, 12030, cuGraphRemoveDependencies_v2, 0)                                                 \
+  X(cuGraphRemoveDependencies, 10000, cuGraphRemoveDependencies, 0)                                                    \
+  X(cuGraphInstantiateWithParams, 12000, cuGraphInstantiateWithParams, 0)                                              \
+  X(cuGraphExecDestroy, 10000, cuGraphExecDestroy, 0)                                                                  \
+  X(cuGraphExecUpdate, 12000, cuGraphExecUpdate_v2, 0)                                                                 \
+  X(cuGraphExecGetFlags, 12000, cuGraphExecGetFlags, 0)                                                                \
+  X(cuGraphExecNodeSetParams, 12020, cuGraphExecNodeSetParams, 0)                                                      \
+  X(cuGraphNodeSetEnabled, 11060, cuGraphNodeSetEnabled, 0)                                                            \
+  X(cuGraphNodeGetEnabled, 11060, cuGraphNodeGetEnabled, 0)                                                            \
+  X(cuGraphUpload, 11010, cuGraphUpload, 0)                                                                            \
+  X(cuGraphLaunch, 10000, cuGraphLaunch, 0)
 
 /* cuda.h's macro gives only the newer of these its name. */
 #undef cuEventElapsedTime
@@ -121,6 +171,25 @@ CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent 
 /* The library asks for the version that gives the id alone. */
 #undef cuStreamGetCaptureInfo
 CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id);
+/* Older and newer versions of the others stand beside each other. */
+#undef cuStreamUpdateCaptureDependencies
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *dependencies, size_t count,
+                                                   unsigned flags);
+CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                           CUgraph *graph, const CUgraphNode **dependencies, size_t *count);
+#undef cuGraphAddNode
+#undef cuGraphGetEdges
+#undef cuGraphNodeGetDependencies
+#undef cuGraphNodeGetDependentNodes
+#undef cuGraphAddDependencies
+#undef cuGraphRemoveDependencies
+CUresult CUDAAPI cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
+                                CUgraphNodeParams *params);
+CUresult CUDAAPI cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count);
+CUresult CUDAAPI cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *nodes, size_t *count);
+CUresult CUDAAPI cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *nodes, size_t *count);
+CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count);
+CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count);
 CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end);
 
 /* One number an entry point; both versions of cuEventElapsedTime are the same to the log. */
@@ -149,6 +218,10 @@ struct object {
       CUstreamCaptureStatus capture;
       CUstreamCaptureMode mode;
       uint64_t capture_id, capture_thread;
+      object *graph;     /* that it is captured into */
+      bool makes_graph;  /* which the capture began */
+      CUgraphNode *last; /* what the next captured work comes behind */
+      size_t last_count;
     } stream;
     struct {
       unsigned flags;
@@ -182,6 +255,17 @@ struct object {
       struct signature *signature;
       int shared_limits[DEVICES]; /* that were set; 0: as it came */
     } kernel;
+    struct fake_graph *graph;
+    struct fake_node *node;
+    struct {
+      object *graph; /* a copy of what was instantiated */
+      cuuint64_t flags;
+    } exec;
+    struct {
+      void *data;
+      CUhostFn destroy;
+      size_t references;
+    } user;
   } u;
 };
 
@@ -280,6 +364,18 @@ CUresult find_stream(object **out, object **context, CUstream handle);
 CUresult check_captures(void);
 /* The capture that a call on this stream becomes a part of (NULL: none), with which the legacy stream cannot do. */
 CUresult find_capture(object **out, object *stream, CUstream handle);
+
+/* What a launch asks for, as fake_last_launch tells it. */
+CUresult take_attributes(fake_launch *launch, const CUlaunchConfig *config);
+CUresult take_arguments(fake_launch *launch, const struct signature *signature, void **params, void **extra);
+
+/* fakecuda_graph.c: an empty graph; the end of one; a kernel node for a launch into a capture, behind what is there. */
+object *new_graph(void);
+void end_graph(object *graph);
+CUresult capture_launch(object *stream, const CUlaunchConfig *config, object *kernel, const fake_launch *launch);
+CUresult capture_graph(object *stream, object *graph);
+/* The destructors of user objects that have died, run on a thread where CUDA is forbidden; then as leave(). */
+CUresult leave_with_destructors(CUresult result);
 
 #pragma GCC visibility pop
 

@@ -163,7 +163,7 @@ CUresult CUDAAPI cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *off
   return leave(CUDA_SUCCESS);
 }
 
-static CUresult take_attributes(fake_launch *launch, const CUlaunchConfig *config) {
+CUresult take_attributes(fake_launch *launch, const CUlaunchConfig *config) {
   for (unsigned i = 0; i < config->numAttrs; i++) {
     const CUlaunchAttributeValue *value = &config->attrs[i].value;
     switch (config->attrs[i].id) {
@@ -183,6 +183,9 @@ static CUresult take_attributes(fake_launch *launch, const CUlaunchConfig *confi
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
       launch->programmatic = (uint32_t)value->programmaticStreamSerializationAllowed;
       break;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+      launch->priority = value->priority;
+      break;
     default:
       return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -191,7 +194,7 @@ static CUresult take_attributes(fake_launch *launch, const CUlaunchConfig *confi
 }
 
 /* A block that is too small passes, as it does with the driver; one that is too large does not. */
-static CUresult take_arguments(fake_launch *launch, const struct signature *signature, void **params, void **extra) {
+CUresult take_arguments(fake_launch *launch, const struct signature *signature, void **params, void **extra) {
   size_t end = signature->end;
   if (!end && !extra)
     return CUDA_SUCCESS;
@@ -245,6 +248,10 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction funct
     return leave(CUDA_ERROR_INVALID_VALUE);
   TRY(take_attributes(launch, config));
   TRY(take_arguments(launch, kernel->u.kernel.signature, params, extra));
+  object *captured;
+  TRY(find_capture(&captured, stream, config->hStream));
+  if (captured)
+    return leave(capture_launch(captured, config, kernel, launch));
   state.launched = true;
   return leave(CUDA_SUCCESS);
 }

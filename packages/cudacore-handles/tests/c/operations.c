@@ -1,6 +1,82 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operations.h"
 
+static const cch_launch_config launch_config = {.size = sizeof launch_config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+static char launch_arguments[28];
+
+static void do_nothing(void *data) { (void)data; }
+
+/* Parameters of each type of node. */
+static cch_kernel_node node_of_kernel(const world *w) {
+  static const cch_launch_config config = {.size = sizeof config,
+                                           .flags = CCH_LAUNCH_COOPERATIVE | CCH_LAUNCH_PRIORITY,
+                                           .grid = {2, 1, 1},
+                                           .block = {1, 1, 1},
+                                           .cluster = {2, 1, 1}};
+  return (cch_kernel_node){.size = sizeof(cch_kernel_node),
+                           .config = &config,
+                           .kernel = w->kernel,
+                           .args = launch_arguments,
+                           .args_size = sizeof launch_arguments};
+}
+
+/* Where the double takes memory of graphs to be: it copies and fills nothing there. */
+#define GRAPH_MEMORY 0x700000000000
+
+static const cch_memcpy_node copy_params = {
+    .size = sizeof copy_params, .dst = GRAPH_MEMORY, .src = GRAPH_MEMORY, .width = 8};
+static const cch_memset_node fill_params = {
+    .size = sizeof fill_params, .dst = GRAPH_MEMORY, .value = 1, .element_size = 4, .width = 8};
+static const cch_host_node host_params = {.size = sizeof host_params, .function = do_nothing};
+
+static int try_add(cch_graph_node **out, world *w, int type, const void *params) {
+  cch_node_spec spec = {
+      .size = sizeof spec, .type = type, .params = params, .bundle = w->bundle, .context = w->context};
+  return cch_graph_add(out, w->graph, &spec);
+}
+
+static void open_graph(world *w) {
+  cch_node_spec empty = {.size = sizeof empty, .type = CCH_NODE_EMPTY};
+  cch_kernel_node kernel = node_of_kernel(w);
+  cch_event_node event = {.size = sizeof event, .event = w->start};
+  CUgraphConditionalHandle condition;
+  OK(cch_bundle_create(&w->bundle, 0));
+  OK(cch_graph_create(&w->leaf));
+  OK(cch_graph_add(&w->leaf_node, w->leaf, &empty));
+  OK(cch_graph_create(&w->graph));
+  cch_child_node child = {.size = sizeof child, .graph = w->leaf};
+  OK(try_add(&w->node, w, CCH_NODE_KERNEL, &kernel));
+  OK(try_add(&w->copy, w, CCH_NODE_MEMCPY, &copy_params));
+  OK(try_add(&w->fill, w, CCH_NODE_MEMSET, &fill_params));
+  OK(try_add(&w->host, w, CCH_NODE_HOST, &host_params));
+  OK(try_add(&w->child, w, CCH_NODE_GRAPH, &child));
+  OK(try_add(&w->record, w, CCH_NODE_EVENT_RECORD, &event));
+  OK(try_add(&w->wait, w, CCH_NODE_EVENT_WAIT, &event));
+  OK(cch_graph_condition(&condition, w->graph, w->context, 0, 0));
+  cch_conditional_node branch = {.size = sizeof branch, .condition = condition, .type = CCH_CONDITIONAL_IF, .count = 1};
+  OK(try_add(&w->branch, w, CCH_NODE_CONDITIONAL, &branch));
+  OK(cch_graph_connect(&w->node, &w->copy, 1));
+  OK(cch_graph_instantiate(&w->exec, w->graph, NULL));
+  OK(cch_graph_exec_set(w->exec, w->node, &kernel, w->bundle, w->context)); /* what it was given is used by a launch */
+  OK(cch_graph_launch(w->exec, w->stream));
+  /* In the way of nobody. */
+  OK(cch_stream_create(&w->captured, w->context, CCH_STREAM_NON_BLOCKING, 0));
+  OK(cch_capture_begin(&w->capture, w->captured, CCH_CAPTURE_RELAXED));
+}
+
+static void close_graph(world *w) {
+  cch_graph_node *const nodes[] = {w->node,   w->copy, w->fill,   w->host,     w->child,
+                                   w->record, w->wait, w->branch, w->leaf_node};
+  cch_graph_unref(w->capture);
+  cch_stream_unref(w->captured);
+  for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
+    cch_graph_node_unref(nodes[i]);
+  cch_graph_exec_unref(w->exec);
+  cch_graph_unref(w->graph);
+  cch_graph_unref(w->leaf);
+  cch_bundle_unref(w->bundle);
+}
+
 void world_open(world *w) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1};
   memset(w, 0, sizeof *w);
@@ -17,6 +93,8 @@ void world_open(world *w) {
   OK(cch_library_load(&w->library, check_ptx, strlen(check_ptx)));
   OK(cch_kernel_get(&w->kernel, w->library, "add"));
 
+  open_graph(w);
+
   CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
   props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&w->foreign_context, 1), 0);
@@ -27,9 +105,11 @@ void world_open(world *w) {
   CHECK_EQ(driver.cuLibraryLoadData(&w->foreign_library, check_ptx, NULL, NULL, 0, NULL, NULL, 0), 0);
   CHECK_EQ(driver.cuLibraryGetKernel(&w->foreign_kernel, w->foreign_library, "add"), 0);
   CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
+  cch_reclaim_drain();
 }
 
 void world_close(world *w) {
+  close_graph(w); /* what was launched in a context of somebody else's ends in there, too */
   CHECK_EQ(driver.cuLibraryUnload(w->foreign_library), 0);
   CHECK_EQ(driver.cuMemPoolDestroy(w->foreign_pool), 0);
   CHECK_EQ(driver.cuEventDestroy(w->foreign_event), 0);
@@ -45,6 +125,7 @@ void world_close(world *w) {
   cch_stream_unref(w->second_stream);
   cch_stream_unref(w->stream);
   cch_context_unref(w->context);
+  cch_reclaim_drain(); /* what user objects kept */
 }
 
 /* What an out-parameter holds before a call, and must still hold when the call fails. */
@@ -81,8 +162,6 @@ static char untouched;
   }
 
 static const cch_pool_config pool_config = {.size = sizeof pool_config, .location_type = 1};
-static const cch_launch_config launch_config = {.size = sizeof launch_config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
-static char launch_arguments[28];
 static void *launch_params[] = {launch_arguments, launch_arguments, launch_arguments, launch_arguments};
 
 GIVES(driver_version, int, cch_driver_version(&out))
@@ -163,6 +242,233 @@ GIVES(occupancy_max_active_clusters, int, cch_occupancy_max_active_clusters(&out
 DOES(launch, cch_launch(w->stream, &launch_config, w->kernel, launch_arguments, sizeof launch_arguments))
 DOES(launch_by_pointers, cch_launch_params(w->stream, &launch_config, w->kernel, launch_params))
 
+/* A call that adds a node. */
+#define ADDS(name_, type, ...)                                                                                         \
+  static int name_(world *w, void **made) {                                                                            \
+    __VA_ARGS__;                                                                                                       \
+    cch_graph_node *out = (cch_graph_node *)&untouched;                                                                \
+    int status = try_add(&out, w, type, &params);                                                                      \
+    CHECK(status == 0 || out == (cch_graph_node *)&untouched);                                                         \
+    *made = status == 0 ? out : NULL;                                                                                  \
+    return status;                                                                                                     \
+  }                                                                                                                    \
+  static void undo_##name_(void *made) { take_out(made); }
+
+static void take_out(void *node) {
+  OK(cch_graph_node_destroy(node));
+  cch_graph_node_unref(node);
+}
+
+/* A call that lists. */
+#define LISTS(name_, type, free, call)                                                                                 \
+  static int name_(world *w, void **made) {                                                                            \
+    (void)made;                                                                                                        \
+    type out = {.count = 77};                                                                                          \
+    int status = call;                                                                                                 \
+    CHECK(status == 0 || out.count == 77);                                                                             \
+    if (status == 0)                                                                                                   \
+      free(&out);                                                                                                      \
+    return status;                                                                                                     \
+  }
+
+MAKES(graph_create, cch_graph, cch_graph_create(&out))
+MAKES(graph_clone, cch_graph, cch_graph_clone(&out, w->graph))
+DOES(graph_keep, cch_graph_keep(w->graph, w->bundle))
+GIVES(graph_condition, CUgraphConditionalHandle, cch_graph_condition(&out, w->graph, w->context, 1, 2))
+DOES(graph_debug_dot_print, cch_graph_debug_dot_print(w->graph, "/dev/null", 0))
+ADDS(graph_add_kernel, CCH_NODE_KERNEL, cch_kernel_node params = node_of_kernel(w))
+ADDS(graph_add_memcpy, CCH_NODE_MEMCPY, cch_memcpy_node params = copy_params)
+ADDS(graph_add_memset, CCH_NODE_MEMSET, cch_memset_node params = fill_params)
+ADDS(graph_add_host, CCH_NODE_HOST, cch_host_node params = host_params)
+ADDS(graph_add_graph, CCH_NODE_GRAPH, cch_child_node params = {.size = sizeof params, .graph = w->leaf})
+ADDS(graph_add_empty, CCH_NODE_EMPTY, int params = 0)
+ADDS(graph_add_event, CCH_NODE_EVENT_RECORD, cch_event_node params = {.size = sizeof params, .event = w->end})
+ADDS(graph_add_conditional, CCH_NODE_CONDITIONAL,
+     cch_conditional_node params = {.size = sizeof params, .type = CCH_CONDITIONAL_WHILE, .count = 1})
+
+/* Of a graph with memory nodes nothing can be taken out: it has one of its own. */
+static int graph_add_memory(world *w, void **made) {
+  (void)w;
+  cch_graph *graph;
+  cch_graph_node *node = NULL;
+  int32_t peer = 1;
+  cch_alloc_node alloc = {.size = sizeof alloc, .bytes = 64, .peers = &peer, .peer_count = 1};
+  cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_ALLOC, .params = &alloc};
+  int status = cch_graph_create(&graph);
+  if (status != 0)
+    return status;
+  status = cch_graph_add(&node, graph, &spec);
+  cch_free_node free_params = {.size = sizeof free_params, .address = alloc.address};
+  cch_node_spec second = {.size = sizeof second,
+                          .type = CCH_NODE_FREE,
+                          .params = &free_params,
+                          .dependencies = &node,
+                          .dependency_count = 1};
+  if (status == 0)
+    status = cch_graph_add(NULL, graph, &second);
+  cch_graph_node_unref(node);
+  if (status == 0)
+    *made = graph;
+  else
+    cch_graph_unref(graph);
+  return status;
+}
+static void undo_graph_add_memory(void *made) { cch_graph_unref(made); }
+
+static int graph_add_batch(world *w, void **made) {
+  enum { COUNT = 3 };
+  cch_kernel_node kernel = node_of_kernel(w);
+  cch_node_spec specs[COUNT];
+  for (int i = 0; i < COUNT; i++)
+    specs[i] = (cch_node_spec){.size = sizeof *specs,
+                               .type = CCH_NODE_KERNEL,
+                               .params = &kernel,
+                               .context = w->context,
+                               .dependencies = &w->node,
+                               .dependency_count = 1};
+  cch_graph_node **out = calloc(COUNT + 1, sizeof *out);
+  int status = cch_graph_add_batch(out, w->graph, specs, COUNT, NULL);
+  CHECK(status == 0 || (out[0] == NULL && out[2] == NULL));
+  if (status == 0)
+    *made = out;
+  else
+    free(out);
+  return status;
+}
+static void undo_graph_add_batch(void *made) {
+  for (cch_graph_node **node = made; *node != NULL; node++)
+    take_out(*node);
+  free(made);
+}
+
+static int graph_node_set_kernel(world *w, void **made) {
+  (void)made;
+  static const cch_launch_config other = {.size = sizeof other, .grid = {2, 1, 1}, .block = {1, 1, 1}};
+  cch_kernel_node params = node_of_kernel(w);
+  params.config = &other;
+  return cch_graph_node_set(w->node, &params, w->bundle, w->context);
+}
+DOES(graph_node_set_memcpy, cch_graph_node_set(w->copy, &copy_params, w->bundle, w->context))
+DOES(graph_node_set_memset, cch_graph_node_set(w->fill, &fill_params, NULL, w->context))
+DOES(graph_node_set_host, cch_graph_node_set(w->host, &host_params, w->bundle, NULL))
+DOES(graph_node_set_graph,
+     cch_graph_node_set(w->child, &(cch_child_node){.size = sizeof(cch_child_node), .graph = w->leaf}, NULL, NULL))
+DOES(graph_node_set_event,
+     cch_graph_node_set(w->wait, &(cch_event_node){.size = sizeof(cch_event_node), .event = w->end}, NULL, NULL))
+
+static int graph_node_get_kernel(world *w, void **made) {
+  (void)made;
+  cch_launch_config config = {.size = sizeof config};
+  cch_kernel_node out = {.size = sizeof out, .config = &config};
+  int status = cch_graph_node_get(&out, w->node);
+  cch_kernel_unref(out.kernel);
+  return status;
+}
+#define GETS(name_, type, node_, ...)                                                                                  \
+  static int name_(world *w, void **made) {                                                                            \
+    (void)made;                                                                                                        \
+    type out = {.size = sizeof out};                                                                                   \
+    int status = cch_graph_node_get(&out, w->node_);                                                                   \
+    __VA_ARGS__;                                                                                                       \
+    return status;                                                                                                     \
+  }
+GETS(graph_node_get_memcpy, cch_memcpy_node, copy, (void)0)
+GETS(graph_node_get_memset, cch_memset_node, fill, (void)0)
+GETS(graph_node_get_host, cch_host_node, host, (void)0)
+GETS(graph_node_get_graph, cch_child_node, child, cch_graph_unref(out.graph))
+GETS(graph_node_get_record, cch_event_node, record, cch_event_unref(out.event))
+GETS(graph_node_get_wait, cch_event_node, wait, cch_event_unref(out.event))
+GETS(graph_node_get_conditional, cch_conditional_node, branch, (void)0)
+MAKES(graph_node_child, cch_graph, cch_graph_node_child(&out, w->child, 0))
+MAKES(graph_node_body, cch_graph, cch_graph_node_child(&out, w->branch, 0))
+
+/* In what nobody has asked anything yet. */
+static int graph_of_a_clone(world *w, void **made) {
+  (void)made;
+  cch_graph *clone;
+  cch_graph_node *node = NULL;
+  cch_graph *body = NULL;
+  int status = cch_graph_clone(&clone, w->graph);
+  if (status != 0)
+    return status;
+  status = cch_graph_find_in_clone(&node, w->branch, clone);
+  if (status == 0)
+    status = cch_graph_node_child(&body, node, 0);
+  cch_graph_node_unref(node);
+  cch_graph_unref(body);
+  cch_graph_unref(clone);
+  return status;
+}
+MAKES(graph_node_of, cch_graph_node, cch_graph_node_of(&out, w->graph, cch_graph_node_raw(w->host)))
+LISTS(graph_nodes, cch_node_list, cch_node_list_free, cch_graph_nodes(&out, w->graph))
+LISTS(graph_edges, cch_edge_list, cch_edge_list_free, cch_graph_edges(&out, w->graph))
+LISTS(graph_node_dependencies, cch_node_list, cch_node_list_free, cch_graph_node_dependencies(&out, w->copy))
+LISTS(graph_node_dependents, cch_node_list, cch_node_list_free, cch_graph_node_dependents(&out, w->node))
+
+static int graph_connect(world *w, void **made) {
+  (void)made;
+  int status = cch_graph_connect(&w->copy, &w->fill, 1);
+  return status != 0 ? status : cch_graph_disconnect(&w->copy, &w->fill, 1);
+}
+MAKES(graph_instantiate, cch_graph_exec,
+      cch_graph_instantiate(&out, w->graph,
+                            &(cch_instantiate_params){.size = sizeof(cch_instantiate_params), .upload = w->stream}))
+DOES(graph_exec_update, cch_graph_exec_update(w->exec, w->graph, NULL))
+GIVES(graph_exec_flags, uint64_t, cch_graph_exec_flags(&out, w->exec))
+DOES(graph_upload, cch_graph_upload(w->exec, w->stream))
+DOES(graph_launch, cch_graph_launch(w->exec, w->stream))
+DOES(graph_launch_legacy, cch_graph_launch(w->exec, cch_stream_legacy()))
+
+static int graph_exec_set(world *w, void **made) {
+  (void)made;
+  cch_kernel_node params = node_of_kernel(w);
+  return cch_graph_exec_set(w->exec, w->node, &params, w->bundle, w->context);
+}
+DOES(graph_exec_enable, cch_graph_exec_enable(w->exec, w->node, 0))
+GIVES(graph_exec_is_enabled, int, cch_graph_exec_is_enabled(&out, w->exec, w->node))
+MAKES(capture_begin, cch_graph, cch_capture_begin(&out, w->stream, CCH_CAPTURE_RELAXED))
+
+static int capture_begin_to(world *w, void **made) {
+  int status = cch_capture_begin_to(w->leaf, w->stream, &w->leaf_node, 1, CCH_CAPTURE_RELAXED);
+  *made = status == 0 ? w : NULL;
+  return status;
+}
+static void undo_capture_begin_to(void *made) {
+  world *w = made;
+  OK(cch_capture_end(w->leaf, w->stream));
+}
+
+static int capture_end(world *w, void **made) {
+  cch_graph *graph;
+  int status = cch_capture_begin(&graph, w->stream, CCH_CAPTURE_RELAXED);
+  if (status != 0)
+    return status;
+  status = cch_capture_end(graph, w->stream);
+  if (status == 0)
+    *made = graph;
+  else
+    cch_graph_unref(graph);
+  return status;
+}
+static void undo_capture_end(void *made) { cch_graph_unref(made); }
+
+static int capture_status(world *w, void **made) {
+  cch_graph *out = (cch_graph *)&untouched;
+  int state = 77, status = cch_capture_status_of(&state, &out, w->captured);
+  CHECK(status == 0 || (state == 77 && out == (cch_graph *)&untouched));
+  *made = status == 0 ? out : NULL;
+  return status;
+}
+static void undo_capture_status(void *made) { cch_graph_unref(made); }
+
+static int capture_add(world *w, void **made) {
+  (void)made;
+  cch_host_node params = host_params;
+  cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_HOST, .params = &params, .bundle = w->bundle};
+  return cch_capture_add(NULL, w->captured, &spec);
+}
+DOES(capture_keep, cch_capture_keep(w->capture, w->bundle, NULL))
+
 #define MADE(name, flags) {#name, name, undo_##name, flags}
 #define DONE(name, flags) {#name, name, NULL, flags}
 const operation operations[] = {
@@ -230,5 +536,58 @@ const operation operations[] = {
     DONE(occupancy_max_active_clusters, 0),
     DONE(launch, 0),
     DONE(launch_by_pointers, 0),
+    MADE(graph_create, 0),
+    MADE(graph_clone, 0),
+    DONE(graph_keep, 0),
+    DONE(graph_condition, 0),
+    DONE(graph_debug_dot_print, 0),
+    MADE(graph_add_kernel, 0),
+    MADE(graph_add_memcpy, 0),
+    MADE(graph_add_memset, 0),
+    MADE(graph_add_host, 0),
+    MADE(graph_add_graph, 0),
+    MADE(graph_add_empty, 0),
+    MADE(graph_add_event, 0),
+    MADE(graph_add_conditional, 0),
+    MADE(graph_add_memory, 0),
+    MADE(graph_add_batch, 0),
+    DONE(graph_node_set_kernel, 0),
+    DONE(graph_node_set_memcpy, 0),
+    DONE(graph_node_set_memset, 0),
+    DONE(graph_node_set_host, 0),
+    DONE(graph_node_set_graph, 0),
+    DONE(graph_node_set_event, 0),
+    DONE(graph_node_get_kernel, 0),
+    DONE(graph_node_get_memcpy, 0),
+    DONE(graph_node_get_memset, 0),
+    DONE(graph_node_get_host, 0),
+    DONE(graph_node_get_graph, 0),
+    DONE(graph_node_get_record, 0),
+    DONE(graph_node_get_wait, 0),
+    DONE(graph_node_get_conditional, 0),
+    MADE(graph_node_child, 0),
+    MADE(graph_node_body, 0),
+    DONE(graph_of_a_clone, 0),
+    MADE(graph_node_of, 0),
+    DONE(graph_nodes, 0),
+    DONE(graph_edges, 0),
+    DONE(graph_node_dependencies, 0),
+    DONE(graph_node_dependents, 0),
+    DONE(graph_connect, 0),
+    MADE(graph_instantiate, 0),
+    DONE(graph_exec_update, 0),
+    DONE(graph_exec_flags, 0),
+    DONE(graph_upload, 0),
+    DONE(graph_launch, 0),
+    DONE(graph_launch_legacy, OPERATION_NEEDS_CURRENT),
+    DONE(graph_exec_set, 0),
+    DONE(graph_exec_enable, 0),
+    DONE(graph_exec_is_enabled, 0),
+    MADE(capture_begin, 0),
+    MADE(capture_begin_to, 0),
+    MADE(capture_end, 0),
+    MADE(capture_status, 0),
+    DONE(capture_add, 0),
+    DONE(capture_keep, 0),
 };
 const size_t operation_count = sizeof operations / sizeof *operations;

@@ -24,6 +24,12 @@ typedef struct world {
   CUmemoryPool foreign_pool;
   CUlibrary foreign_library;
   CUkernel foreign_kernel;
+  cch_graph *graph, *leaf; /* the second is a child of the first, too */
+  cch_graph_node *node, *copy, *fill, *host, *child, *record, *wait, *branch, *leaf_node;
+  cch_graph_exec *exec;
+  cch_bundle *bundle;
+  cch_stream *captured;
+  cch_graph *capture;
 } world;
 
 /* Makes the world; no context is current before or after. */

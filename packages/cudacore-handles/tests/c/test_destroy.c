@@ -44,6 +44,7 @@ static void begin(cch_stream *captured) {
 static void end(cch_stream *captured) {
   CUgraph graph;
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(captured), &graph), 0);
+  CHECK_EQ(driver.cuGraphDestroy(graph), 0);
 }
 
 /* A call of a name that the driver saw, in storage that the next call overwrites: the nth, counted from 0. */

@@ -23,7 +23,7 @@ static void close_left_world(void) { world_close(&left); }
 static void leave_queued(void) {
   world_open(&left);
   cch_unref_deferred(left.second_stream);
-  cch_unref_deferred(left.start);
+  cch_unref_deferred(left.end);
   CHECK_EQ(cch_reclaim_pending(), 2);
 }
 

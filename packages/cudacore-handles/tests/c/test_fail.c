@@ -63,6 +63,7 @@ static void fail_one(const operation *operation, const char *name, unsigned nth)
                operation->name, name, code, nth, status, error->code, error->operation);
   if (status != 0) {
     CHECK(made == NULL);
+    cch_reclaim_drain(); /* what user objects kept */
     for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
       boxes_after += cch_live_count(kind);
     for (int kind = 0; kind < FAKE_KIND_COUNT; kind++)

@@ -85,6 +85,7 @@ static bool succeeds_with(const operation *operation, size_t allocations) {
   int status = operation->call(&w, &made);
   limited = false;
   if (status != 0) {
+    cch_reclaim_drain(); /* what user objects kept */
     count(&boxes_after, &objects_after);
     if (status != CCH_ENOMEM || refused == 0 || check_error()->code != CCH_ENOMEM || made != NULL)
       check_fail(__FILE__, __LINE__, "%s with %zu allocations: %d, not CCH_ENOMEM; %s: %s", operation->name,

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Captures: their graphs, what these keep, and that none is left behind. */
+#include "graphs.h"
+
+static bool is_captured(cch_stream *stream) {
+  int capturing;
+  OK(cch_stream_is_capturing(&capturing, stream));
+  return capturing;
+}
+
+static cch_graph *begin(int mode) {
+  cch_graph *graph;
+  OK(cch_capture_begin(&graph, world.stream, mode));
+  return graph;
+}
+
+static void launch(void) {
+  OK(cch_launch(world.stream, &graphs_config, world.kernel, &graphs_arguments, CHECK_MIXED_SIZE));
+}
+
+/* Captured work is not what the graph has, or its graph has no box, or two. */
+static void captures_make_graphs(void) {
+  graphs_open();
+  cch_graph *none = NULL, *asked;
+  int status = -1;
+  CHECK_EQ(cch_capture_count(), 0);
+  OK(cch_capture_status_of(&status, &none, world.stream));
+  CHECK(status == CCH_CAPTURE_NONE && none == NULL);
+  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
+  CHECK_EQ(cch_capture_count(), 1);
+  OK(cch_capture_status_of(&status, &asked, world.stream));
+  CHECK(status == CCH_CAPTURE_ACTIVE && asked == g);
+  cch_graph_unref(asked);
+  launch();
+  cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_EMPTY};
+  cch_graph_node *added;
+  OK(cch_capture_add(&added, world.stream, &spec));
+  launch();
+  OK(cch_capture_end(g, world.stream));
+  CHECK(!is_captured(world.stream));
+  CHECK_EQ(cch_capture_count(), 0);
+  cch_node_list list;
+  OK(cch_graph_nodes(&list, g));
+  CHECK(list.count == 3 && list.nodes[1] == added && cch_graph_node_type(list.nodes[0]) == CCH_NODE_KERNEL);
+  cch_node_list_free(&list);
+  OK(cch_graph_node_dependencies(&list, added));
+  CHECK_EQ(list.count, 1);
+  cch_node_list_free(&list);
+  OK(cch_graph_node_dependents(&list, added));
+  CHECK_EQ(list.count, 1);
+  cch_node_list_free(&list);
+  cch_graph_exec *exec = instantiate(g);
+  OK(cch_graph_launch(exec, world.stream));
+  cch_graph_exec_unref(exec);
+  cch_graph_node_unref(added);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* What captured work uses ends before the graph and all that runs it. */
+static void captures_keep_what_work_uses(void) {
+  graphs_open();
+  cch_graph *g = begin(CCH_CAPTURE_THREAD_LOCAL);
+  cch_bundle *kept = new_bundle();
+  size_t calls = fake_calls(NULL);
+  OK(cch_capture_keep(g, kept, NULL));
+  for (int i = 0; i < 1000; i++)
+    OK(cch_capture_keep(g, world.event, NULL));
+  CHECK_EQ(fake_calls(NULL), calls); /* none for each of them */
+  FAILS(CCH_EINVAL, cch_capture_keep(g, NULL, NULL));
+  cch_bundle_unref(kept);
+  OK(cch_capture_end(g, world.stream));
+  FAILS(CCH_EINVAL, cch_capture_keep(g, world.event, NULL));
+  cch_graph_exec *exec = instantiate(g);
+  cch_graph_unref(g);
+  CHECK_EQ(ends(), 0);
+  cch_graph_exec_unref(exec);
+  CHECK_EQ(ends(), 1);
+  graphs_close();
+}
+
+/* A step behind the beginning fails, and the stream stays in capture, or its graph stays. */
+static void failed_beginnings_leave_no_capture(void) {
+  static const char *const steps[] = {"cuStreamBeginCapture", "cuStreamGetCaptureInfo", "cuUserObjectCreate",
+                                      "cuGraphRetainUserObject"};
+  graphs_open();
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    cch_graph *none = NULL;
+    fake_fail(steps[i], 1, CUDA_ERROR_UNKNOWN);
+    FAILS(CUDA_ERROR_UNKNOWN, cch_capture_begin(&none, world.stream, CCH_CAPTURE_GLOBAL));
+    CHECK(none == NULL && !is_captured(world.stream));
+    CHECK_STR(check_error()->operation, steps[i]);
+    CHECK_EQ(cch_capture_count(), 0);
+    cch_reclaim_drain();
+    CHECK_EQ(fake_live(FAKE_GRAPH) + fake_live(FAKE_USER_OBJECT), 0);
+  }
+  graphs_close();
+}
+
+/* A capture that nobody ends stays in its stream. */
+static void dropped_captures_end(void) {
+  graphs_open();
+  for (int mode = CCH_CAPTURE_GLOBAL; mode <= CCH_CAPTURE_RELAXED; mode++) {
+    cch_graph *g = begin(mode);
+    cch_bundle *kept = new_bundle();
+    OK(cch_capture_keep(g, kept, NULL));
+    cch_bundle_unref(kept);
+    launch();
+    cch_graph_unref(g);
+    CHECK(!is_captured(world.stream));
+    CHECK_EQ(fake_live(FAKE_GRAPH), 0);
+    CHECK_EQ(ends(), mode + 1);
+  }
+  graphs_close();
+}
+
+/* What no thread may do during a global capture. */
+static void invalidate(void) { FAILS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cch_event_query(world.event)); }
+
+/* The box of a capture outlives its failure as if there were a graph. */
+static void invalidated_captures_have_no_graph(void) {
+  graphs_open();
+  cch_graph *g = begin(CCH_CAPTURE_GLOBAL), *none = NULL;
+  launch();
+  cch_node_list list;
+  OK(cch_graph_nodes(&list, g));
+  invalidate();
+  int status;
+  OK(cch_capture_status_of(&status, &none, world.stream));
+  CHECK(status == CCH_CAPTURE_INVALIDATED && none == NULL);
+  FAILS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cch_capture_end(g, world.stream));
+  CHECK(!is_captured(world.stream));
+  CHECK(!cch_is_valid(g) && !cch_is_valid(list.nodes[0]));
+  FAILS(CCH_EGONE, cch_capture_end(g, world.stream));
+  cch_node_list_free(&list);
+  cch_graph_unref(g);
+  /* Likewise where nobody looks. */
+  g = begin(CCH_CAPTURE_GLOBAL);
+  invalidate();
+  cch_graph_unref(g);
+  CHECK(!is_captured(world.stream));
+  graphs_close();
+}
+
+static void drop(int index, void *argument) {
+  (void)index;
+  cch_graph_unref(argument);
+  CHECK_EQ(cch_reclaim_pending(), 1);
+}
+
+/* A capture that is dropped on another thread, which the driver refuses to end it there, never ends. */
+static void captures_end_on_their_own_thread(void) {
+  graphs_open();
+  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
+  check_threads(1, drop, g);
+  CHECK(is_captured(world.stream));
+  cch_reclaim_drain();
+  CHECK(!is_captured(world.stream));
+  g = begin(CCH_CAPTURE_GLOBAL);
+  cch_callback_enter();
+  cch_graph_unref(g);
+  cch_callback_leave();
+  CHECK(is_captured(world.stream));
+  cch_reclaim_drain();
+  CHECK(!is_captured(world.stream));
+  graphs_close();
+}
+
+static void end_elsewhere(int index, void *argument) {
+  (void)index;
+  FAILS(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, cch_capture_end(argument, world.stream));
+}
+
+/* An end that is refused makes an end of what goes on. */
+static void refused_ends_change_nothing(void) {
+  graphs_open();
+  cch_stream *other;
+  OK(cch_stream_create(&other, world.context, 0, 0));
+  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
+  check_threads(1, end_elsewhere, g);
+  FAILS(CCH_EMISMATCH, cch_capture_end(g, other));
+  CHECK(cch_is_valid(g));
+  launch();
+  OK(cch_capture_end(g, world.stream));
+  FAILS(CCH_EINVAL, cch_capture_end(g, world.stream));
+  cch_graph_unref(g);
+  cch_stream_unref(other);
+  graphs_close();
+}
+
+/* A capture into a graph that exists takes that with it when it fails, or leaves it without what was captured. */
+static void captures_into_bodies(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *asked;
+  CUgraphConditionalHandle condition;
+  OK(cch_graph_condition(&condition, g, world.context, 0, 0));
+  cch_conditional_node branch = {.size = sizeof branch, .condition = condition, .type = CCH_CONDITIONAL_IF, .count = 1};
+  cch_graph_node *b = add(g, CCH_NODE_CONDITIONAL, &branch, NULL, NULL);
+  cch_graph *body = child_of(b, 0);
+  cch_graph_node *first = add_empty(body, NULL);
+  int status;
+  FAILS(CCH_EMISMATCH, cch_capture_begin_to(body, world.stream, &b, 1, CCH_CAPTURE_RELAXED));
+  OK(cch_capture_begin_to(body, world.stream, &first, 1, CCH_CAPTURE_RELAXED));
+  OK(cch_capture_status_of(&status, &asked, world.stream));
+  CHECK(asked == body);
+  cch_graph_unref(asked);
+  FAILS(CCH_EINVAL, cch_capture_begin_to(body, world.stream, NULL, 0, CCH_CAPTURE_RELAXED));
+  cch_bundle *kept = new_bundle();
+  OK(cch_capture_keep(body, kept, NULL));
+  cch_bundle_unref(kept);
+  launch();
+  OK(cch_capture_end(body, world.stream));
+  cch_node_list list;
+  OK(cch_graph_node_dependents(&list, first));
+  CHECK_EQ(list.count, 1);
+  cch_node_list_free(&list);
+  /* A failure leaves the graph, and what has no box any more ends by itself. */
+  OK(cch_capture_begin_to(body, world.stream, NULL, 0, CCH_CAPTURE_GLOBAL));
+  fake_fail("cuStreamEndCapture", 1, CUDA_ERROR_UNKNOWN);
+  FAILS(CUDA_ERROR_UNKNOWN, cch_capture_end(body, world.stream));
+  CHECK(cch_is_valid(body) && is_captured(world.stream));
+  cch_graph_node_unref(first);
+  cch_graph_unref(body);
+  CHECK(!is_captured(world.stream));
+  CHECK(cch_is_valid(b));
+  cch_graph_node_unref(b);
+  cch_graph_unref(g);
+  CHECK_EQ(ends(), 1);
+  graphs_close();
+}
+
+/* A capture that somebody else ended is ended once more: perhaps the stream is in another one by now. */
+static void captures_that_others_ended_are_left_alone(void) {
+  graphs_open();
+  CUgraph raw, second;
+  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
+  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &raw), 0);
+  CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+  cch_graph_unref(g);
+  CHECK(is_captured(world.stream));
+  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
+  CHECK_EQ(driver.cuGraphDestroy(raw), 0);
+  CHECK_EQ(driver.cuGraphDestroy(second), 0);
+  graphs_close();
+}
+
+/* What is no capture of ours is added to, or begun in a mode that there is not. */
+static void bad_captures_are_refused(void) {
+  graphs_open();
+  cch_graph *none = NULL;
+  cch_graph_node *node = NULL;
+  cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_EMPTY};
+  FAILS(CCH_EINVAL, cch_capture_begin(&none, world.stream, 3));
+  FAILS(CCH_EINVAL, cch_capture_begin(&none, NULL, CCH_CAPTURE_GLOBAL));
+  FAILS(CCH_EINVAL, cch_capture_add(&node, world.stream, &spec));
+  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
+  FAILS(CUDA_ERROR_ILLEGAL_STATE, cch_capture_begin(&none, world.stream, CCH_CAPTURE_GLOBAL));
+  CHECK(is_captured(world.stream));
+  fake_fail("cuStreamUpdateCaptureDependencies", 1, CUDA_ERROR_UNKNOWN);
+  FAILS(CUDA_ERROR_UNKNOWN, cch_capture_add(&node, world.stream, &spec));
+  CHECK(none == NULL && node == NULL);
+  OK(cch_capture_end(g, world.stream));
+  cch_node_list list;
+  OK(cch_graph_nodes(&list, g));
+  CHECK_EQ(list.count, 0);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+int main(void) {
+  check_open();
+  RUN(captures_make_graphs);
+  RUN(captures_keep_what_work_uses);
+  RUN(failed_beginnings_leave_no_capture);
+  RUN(dropped_captures_end);
+  RUN(invalidated_captures_have_no_graph);
+  RUN(captures_end_on_their_own_thread);
+  RUN(refused_ends_change_nothing);
+  RUN(captures_into_bodies);
+  RUN(captures_that_others_ended_are_left_alone);
+  RUN(bad_captures_are_refused);
+  return 0;
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Graphs and their nodes: what is built, what is told of it, what keeps what. */
+#include "graphs.h"
+
+static void call_nothing(void *data) { (void)data; }
+
+/* What a node was made of is not what it says it is made of. */
+static void every_type_is_told_as_it_was_made(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *child = new_graph(), *told_graph;
+  cch_graph_node *inner = add(child, CCH_NODE_EMPTY, NULL, NULL, NULL);
+
+  cch_kernel_node params = kernel_params();
+  cch_graph_node *k = add(g, CCH_NODE_KERNEL, &params, NULL, NULL);
+  cch_launch_config config = {.size = sizeof config};
+  cch_kernel_node told_kernel = {.size = sizeof told_kernel, .config = &config};
+  OK(cch_graph_node_get(&told_kernel, k));
+  CHECK(told_kernel.kernel == world.kernel);
+  CHECK_EQ(config.grid[0], 4);
+  CHECK_EQ(config.grid[1], 2);
+  CHECK_EQ(config.block[0], 32);
+  CHECK_EQ(config.shared_bytes, 16);
+  CHECK_EQ(told_kernel.args_size, CHECK_MIXED_SIZE);
+  CHECK_EQ(memcmp(told_kernel.args, &graphs_arguments, CHECK_MIXED_SIZE), 0);
+  cch_kernel_unref(told_kernel.kernel);
+
+  cch_memcpy_node copy = {.size = sizeof copy, .dst = 0x1000, .src = 0x2000, .width = 64, .height = 3}, told_copy;
+  cch_graph_node *c = add(g, CCH_NODE_MEMCPY, &copy, k, NULL);
+  told_copy.size = sizeof told_copy;
+  OK(cch_graph_node_get(&told_copy, c));
+  CHECK(told_copy.dst == 0x1000 && told_copy.src == 0x2000 && told_copy.width == 64 && told_copy.height == 3);
+  CHECK(told_copy.depth == 1 && told_copy.dst_pitch == 64 && told_copy.src_height == 3);
+
+  cch_memset_node fill = {.size = sizeof fill, .dst = 0x3000, .value = 0xab, .element_size = 1, .width = 8}, told_fill;
+  cch_graph_node *s = add(g, CCH_NODE_MEMSET, &fill, c, NULL);
+  told_fill.size = sizeof told_fill;
+  OK(cch_graph_node_get(&told_fill, s));
+  CHECK(told_fill.dst == 0x3000 && told_fill.value == 0xab && told_fill.element_size == 1 && told_fill.width == 8);
+  CHECK_EQ(told_fill.height, 1);
+
+  int datum;
+  cch_host_node host = {.size = sizeof host, .function = call_nothing, .data = &datum}, told_host;
+  cch_graph_node *h = add(g, CCH_NODE_HOST, &host, s, NULL);
+  told_host.size = sizeof told_host;
+  OK(cch_graph_node_get(&told_host, h));
+  CHECK(told_host.function == call_nothing && told_host.data == &datum);
+
+  cch_child_node child_params = {.size = sizeof child_params, .graph = child}, told_child = {.size = sizeof told_child};
+  cch_graph_node *n = add(g, CCH_NODE_GRAPH, &child_params, h, NULL), *found;
+  OK(cch_graph_node_get(&told_child, n));
+  CHECK(told_child.graph != child && cch_graph_parent(told_child.graph) == g);
+  OK(cch_graph_node_child(&told_graph, n, 0));
+  CHECK(told_graph == told_child.graph);
+  OK(cch_graph_find_in_clone(&found, inner, told_graph));
+  CHECK(cch_graph_node_graph(found) == told_graph);
+  cch_graph_node_unref(found);
+  cch_graph_unref(told_graph);
+  cch_graph_unref(told_child.graph);
+
+  cch_event_node event_params = {.size = sizeof event_params, .event = world.event},
+                 told_event = {.size = sizeof told_event};
+  cch_graph_node *r = add(g, CCH_NODE_EVENT_RECORD, &event_params, n, NULL);
+  cch_graph_node *w = add(g, CCH_NODE_EVENT_WAIT, &event_params, r, NULL);
+  OK(cch_graph_node_get(&told_event, r));
+  CHECK(told_event.event == world.event);
+  cch_event_unref(told_event.event);
+  OK(cch_graph_node_get(&told_event, w));
+  CHECK(told_event.event == world.event);
+  cch_event_unref(told_event.event);
+
+  CUgraphConditionalHandle condition;
+  OK(cch_graph_condition(&condition, g, world.context, 1, 1));
+  cch_conditional_node branch = {
+      .size = sizeof branch, .condition = condition, .type = CCH_CONDITIONAL_SWITCH, .count = 3};
+  cch_conditional_node told_branch = {.size = sizeof told_branch};
+  cch_graph_node *b = add(g, CCH_NODE_CONDITIONAL, &branch, w, NULL);
+  OK(cch_graph_node_get(&told_branch, b));
+  CHECK(told_branch.condition == condition && told_branch.type == CCH_CONDITIONAL_SWITCH && told_branch.count == 3);
+  cch_graph *bodies[3], *again;
+  for (unsigned i = 0; i < 3; i++)
+    OK(cch_graph_node_child(&bodies[i], b, i));
+  OK(cch_graph_node_child(&again, b, 1));
+  CHECK(again == bodies[1] && bodies[0] != bodies[1]);
+  FAILS(CCH_EINVAL, cch_graph_node_child(&again, b, 3));
+  cch_graph_unref(again);
+  for (int i = 0; i < 3; i++)
+    cch_graph_unref(bodies[i]);
+
+  cch_alloc_node alloc = {.size = sizeof alloc, .bytes = 4096}, told_alloc = {.size = sizeof told_alloc};
+  cch_graph_node *a = add(g, CCH_NODE_ALLOC, &alloc, b, NULL);
+  CHECK(alloc.address != 0);
+  OK(cch_graph_node_get(&told_alloc, a));
+  CHECK(told_alloc.address == alloc.address && told_alloc.bytes == 4096);
+  cch_free_node free_params = {.size = sizeof free_params, .address = alloc.address},
+                told_free = {.size = sizeof told_free};
+  cch_graph_node *f = add(g, CCH_NODE_FREE, &free_params, a, NULL);
+  OK(cch_graph_node_get(&told_free, f));
+  CHECK_EQ(told_free.address, alloc.address);
+
+  cch_graph_node *const made[] = {k, c, s, h, n, r, w, b, a, f};
+  static const int types[] = {CCH_NODE_KERNEL, CCH_NODE_MEMCPY,       CCH_NODE_MEMSET,     CCH_NODE_HOST,
+                              CCH_NODE_GRAPH,  CCH_NODE_EVENT_RECORD, CCH_NODE_EVENT_WAIT, CCH_NODE_CONDITIONAL,
+                              CCH_NODE_ALLOC,  CCH_NODE_FREE};
+  cch_node_list list;
+  cch_edge_list edges;
+  OK(cch_graph_nodes(&list, g));
+  CHECK_EQ(list.count, 10);
+  for (size_t i = 0; i < list.count; i++) {
+    CHECK(list.nodes[i] == made[i]);
+    CHECK_EQ(cch_graph_node_type(made[i]), types[i]);
+  }
+  cch_node_list_free(&list);
+  OK(cch_graph_edges(&edges, g));
+  CHECK_EQ(edges.count, 9);
+  for (size_t i = 0; i < edges.count; i++)
+    CHECK(edges.edges[i].from == made[i] && edges.edges[i].to == made[i + 1]);
+  cch_edge_list_free(&edges);
+  for (int i = 0; i < 10; i++)
+    cch_graph_node_unref(made[i]);
+  cch_graph_node_unref(inner);
+  cch_graph_unref(child);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* Takes out of what was listed what was not built, or leaves edges behind. */
+static void edges_come_and_go(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *other = new_graph();
+  cch_graph_node *a = add_empty(g, NULL), *b = add_empty(g, a), *c = add_empty(g, b),
+                 *stranger = add_empty(other, NULL);
+  cch_node_list list;
+  OK(cch_graph_connect(&a, &c, 1));
+  OK(cch_graph_node_dependencies(&list, c));
+  CHECK_EQ(list.count, 2);
+  cch_node_list_free(&list);
+  OK(cch_graph_node_dependents(&list, a));
+  CHECK(list.count == 2 && list.nodes[0] == b && list.nodes[1] == c);
+  cch_node_list_free(&list);
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_connect(&a, &c, 1)); /* it is there */
+  OK(cch_graph_disconnect(&b, &c, 1));
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_disconnect(&b, &c, 1));
+  OK(cch_graph_node_dependencies(&list, c));
+  CHECK(list.count == 1 && list.nodes[0] == a);
+  cch_node_list_free(&list);
+  FAILS(CCH_EMISMATCH, cch_graph_connect(&a, &stranger, 1));
+  FAILS(CCH_EMISMATCH, cch_graph_connect(&stranger, &a, 1));
+  FAILS(CCH_EINVAL, cch_graph_connect(&a, &a, 1));
+  OK(cch_graph_connect(NULL, NULL, 0));
+  OK(cch_graph_node_destroy(b));
+  FAILS(CCH_EGONE, cch_graph_connect(&a, &b, 1));
+  cch_node_list_free(&list); /* an empty one */
+  cch_graph_node_unref(a);
+  cch_graph_node_unref(b);
+  cch_graph_node_unref(c);
+  cch_graph_node_unref(stranger);
+  cch_graph_unref(g);
+  cch_graph_unref(other);
+  graphs_close();
+}
+
+/* Bad input comes as far as the driver, or changes the graph. */
+static void bad_specs_change_nothing(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *other = new_graph();
+  cch_graph_node *stranger = add_empty(other, NULL), *gone = add_empty(g, NULL), *none = NULL;
+  OK(cch_graph_node_destroy(gone));
+  cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_EMPTY, .dependencies = &stranger, .dependency_count = 1};
+  FAILS(CCH_EMISMATCH, cch_graph_add(&none, g, &spec));
+  spec.dependencies = &gone;
+  FAILS(CCH_EGONE, cch_graph_add(&none, g, &spec));
+  spec.dependencies = &none;
+  FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  spec.dependency_count = 0;
+  spec.reserved = 1;
+  FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  spec.reserved = 0;
+  spec.size = 8;
+  FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  spec.size = sizeof spec;
+  spec.type = 77;
+  FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  cch_kernel_node kernel = kernel_params();
+  kernel.args_size--;
+  spec.type = CCH_NODE_KERNEL;
+  spec.params = &kernel;
+  spec.context = world.context;
+  FAILS(CCH_EMISMATCH, cch_graph_add(&none, g, &spec));
+  kernel.args_size++;
+  kernel.kernel = NULL;
+  FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  cch_memset_node fill = {.size = sizeof fill, .dst = 0x1000, .value = 1, .element_size = 3, .width = 1};
+  spec.type = CCH_NODE_MEMSET;
+  spec.params = &fill;
+  FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  fill.element_size = 1;
+  fill.value = 256;
+  FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  cch_conditional_node branch = {.size = sizeof branch, .type = CCH_CONDITIONAL_WHILE, .count = 2};
+  spec.type = CCH_NODE_CONDITIONAL;
+  spec.params = &branch;
+  FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  cch_host_node host = {.size = sizeof host};
+  spec.type = CCH_NODE_HOST;
+  spec.params = &host;
+  FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  spec.params = NULL;
+  FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  cch_free_node nothing = {.size = sizeof nothing};
+  spec.type = CCH_NODE_FREE;
+  spec.params = &nothing;
+  FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  CHECK(none == NULL);
+  cch_node_list list;
+  OK(cch_graph_nodes(&list, g));
+  CHECK_EQ(list.count, 0);
+  CHECK_EQ(fake_live(FAKE_USER_OBJECT), 0);
+  cch_graph_node_unref(stranger);
+  cch_graph_node_unref(gone);
+  cch_graph_unref(g);
+  cch_graph_unref(other);
+  graphs_close();
+}
+
+/* A batch leaves a part of itself, or its nodes are not connected as it says. */
+static void batch_is_all_or_nothing(void) {
+  enum { MANY = 200 };
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_graph_node *first = add_empty(g, NULL), *nodes[MANY];
+  cch_kernel_node params = kernel_params();
+  static cch_node_spec specs[MANY];
+  static uint32_t earlier[MANY][2];
+  for (uint32_t i = 0; i < MANY; i++) {
+    earlier[i][0] = i - 1, earlier[i][1] = i - 2;
+    specs[i] = (cch_node_spec){.size = sizeof *specs,
+                               .type = i % 2 ? CCH_NODE_KERNEL : CCH_NODE_EMPTY,
+                               .params = i % 2 ? &params : NULL,
+                               .context = world.context,
+                               .dependencies = &first,
+                               .dependency_count = i == 0,
+                               .earlier = earlier[i],
+                               .earlier_count = i < 2 ? i : 2};
+  }
+  size_t failed = 99;
+  cch_edge_list edges;
+  cch_node_list list;
+  OK(cch_graph_add_batch(nodes, g, specs, MANY, &failed));
+  CHECK_EQ(failed, 99);
+  OK(cch_graph_edges(&edges, g));
+  CHECK_EQ(edges.count, 1 + 1 + 2 * (MANY - 2));
+  cch_edge_list_free(&edges);
+  for (int i = 0; i < MANY; i++) {
+    CHECK_EQ(cch_graph_node_type(nodes[i]), i % 2 ? CCH_NODE_KERNEL : CCH_NODE_EMPTY);
+    cch_graph_node_unref(nodes[i]);
+  }
+  CHECK_EQ(fake_live(FAKE_USER_OBJECT), MANY / 2);
+  OK(cch_graph_add_batch(NULL, g, specs, 4, NULL)); /* nobody wants the boxes */
+  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 1);
+  earlier[7][1] = 7;
+  FAILS(CCH_EINVAL, cch_graph_add_batch(nodes, g, specs, MANY, &failed));
+  CHECK_EQ(failed, 7);
+  specs[5].type = 99;
+  FAILS(CCH_EINVAL, cch_graph_add_batch(NULL, g, specs, MANY, &failed));
+  CHECK_EQ(failed, 5);
+  OK(cch_graph_nodes(&list, g));
+  CHECK_EQ(list.count, 1 + MANY + 4);
+  cch_node_list_free(&list);
+  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 1);
+  CHECK_EQ(fake_live(FAKE_USER_OBJECT), MANY / 2 + 2);
+  cch_graph_node_unref(first);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* Attributes of a kernel are lost on the way to its node, or back, or stay where they are no longer asked for. */
+static void kernels_keep_their_attributes(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_kernel_node params = kernel_params();
+  cch_launch_config config = graphs_config, told = {.size = sizeof told};
+  config.cluster[0] = 2, config.cluster[1] = config.cluster[2] = 1;
+  config.flags = CCH_LAUNCH_COOPERATIVE | CCH_LAUNCH_PRIORITY | CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION;
+  config.priority = -3;
+  params.config = &config;
+  cch_graph_node *node = add(g, CCH_NODE_KERNEL, &params, NULL, NULL);
+  cch_kernel_node got = {.size = sizeof got, .config = &told};
+  OK(cch_graph_node_get(&got, node));
+  cch_kernel_unref(got.kernel);
+  CHECK_EQ(memcmp(&told, &config, sizeof told), 0);
+  config.cluster[0] = config.cluster[1] = config.cluster[2] = 0;
+  config.flags = 0;
+  OK(cch_graph_node_set(node, &params, NULL, world.context));
+  OK(cch_graph_node_get(&got, node));
+  cch_kernel_unref(got.kernel);
+  CHECK_EQ(told.cluster[0], 1);
+  CHECK_EQ(told.flags, CCH_LAUNCH_PRIORITY);
+  /* One that is refused takes the others and the node with it. */
+  cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_KERNEL, .params = &params, .context = world.context};
+  cch_graph_node *none = NULL;
+  config.cluster[0] = 3, config.cluster[1] = config.cluster[2] = 1;
+  FAILS(CUDA_ERROR_INVALID_CLUSTER_SIZE, cch_graph_add(&none, g, &spec));
+  CHECK(none == NULL);
+  config.flags = CCH_LAUNCH_COOPERATIVE;
+  config.grid[0] = 99;
+  config.cluster[0] = 0;
+  fake_fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
+  FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, NULL, world.context));
+  OK(cch_graph_node_get(&got, node));
+  cch_kernel_unref(got.kernel);
+  CHECK(told.flags == CCH_LAUNCH_PRIORITY && told.grid[0] == 4);
+  /* From clusters of 2 to clusters of 3, and not back half-way. */
+  config = graphs_config;
+  config.cluster[0] = 2, config.cluster[1] = config.cluster[2] = 1;
+  OK(cch_graph_node_set(node, &params, NULL, world.context));
+  config.cluster[0] = 3;
+  config.grid[0] = 9;
+  config.flags = CCH_LAUNCH_COOPERATIVE;
+  fake_fail("cuGraphKernelNodeSetAttribute", 3, CUDA_ERROR_UNKNOWN);
+  FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, NULL, world.context));
+  OK(cch_graph_node_get(&got, node));
+  CHECK_EQ(memcmp(got.args, &graphs_arguments, CHECK_MIXED_SIZE), 0);
+  cch_kernel_unref(got.kernel);
+  CHECK(told.cluster[0] == 2 && told.grid[0] == 4 && told.flags == CCH_LAUNCH_PRIORITY);
+  OK(cch_graph_node_set(node, &params, NULL, world.context));
+  OK(cch_graph_node_get(&got, node));
+  cch_kernel_unref(got.kernel);
+  CHECK(told.cluster[0] == 3 && told.grid[0] == 9);
+  cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* Arguments are only told where they were given; not in a clone, or in a capture. */
+static void arguments_are_told_wherever_they_come_from(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *clone;
+  cch_graph_node *node = add_kernel(g, NULL, NULL), *copied;
+  OK(cch_graph_clone(&clone, g));
+  OK(cch_graph_find_in_clone(&copied, node, clone));
+  cch_kernel_node got = {.size = sizeof got};
+  for (int i = 0; i < 2; i++) {
+    OK(cch_graph_node_get(&got, copied));
+    CHECK(got.kernel == world.kernel && got.args_size == CHECK_MIXED_SIZE);
+    CHECK_EQ(memcmp(got.args, &graphs_arguments, CHECK_MIXED_SIZE), 0);
+    cch_kernel_unref(got.kernel);
+  }
+  cch_graph_node_unref(copied);
+  cch_graph_node_unref(node);
+  cch_graph_unref(clone);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* A handle of the driver's is taken for another node, or found in no graph. */
+static void handles_are_found_below(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *leaf = new_graph();
+  cch_graph_node *inner = add_empty(leaf, NULL), *found;
+  CUgraphConditionalHandle condition;
+  OK(cch_graph_condition(&condition, g, world.context, 0, 0));
+  cch_conditional_node branch = {.size = sizeof branch, .condition = condition, .type = CCH_CONDITIONAL_IF, .count = 2};
+  cch_graph_node *b = add(g, CCH_NODE_CONDITIONAL, &branch, NULL, NULL);
+  cch_graph *body = child_of(b, 1);
+  cch_child_node params = {.size = sizeof params, .graph = leaf};
+  cch_graph_node *n = add(body, CCH_NODE_GRAPH, &params, NULL, NULL);
+  cch_graph *child = child_of(n, 0);
+  OK(cch_graph_find_in_clone(&found, inner, child));
+  CUgraphNode raw = cch_graph_node_raw(found);
+  cch_graph_node_unref(found);
+  cch_graph_unref(child);
+  cch_graph_unref(body);
+  OK(cch_graph_node_of(&found, g, raw));
+  CHECK(cch_graph_node_raw(found) == raw && cch_graph_parent(cch_graph_parent(cch_graph_node_graph(found))) == g);
+  cch_graph_node_unref(found);
+  FAILS(CCH_EINVAL, cch_graph_node_of(&found, g, cch_graph_node_raw(inner)));
+  cch_graph_node_unref(inner);
+  cch_graph_node_unref(n);
+  cch_graph_node_unref(b);
+  cch_graph_unref(leaf);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* A graph of a hundred thousand nodes takes time that grows with its square. */
+static void large_graphs_are_linear(void) {
+  enum { MANY = CHECK_SANITIZED ? 2000 : 100000 };
+  graphs_open();
+  cch_graph *g = new_graph();
+  static cch_node_spec specs[MANY];
+  cch_kernel_node params = kernel_params();
+  for (size_t i = 0; i < MANY; i++)
+    specs[i] = (cch_node_spec){.size = sizeof *specs, .type = CCH_NODE_KERNEL, .params = &params};
+  OK(cch_context_set_current(world.context));
+  OK(cch_graph_add_batch(NULL, g, specs, MANY, NULL));
+  OK(cch_context_set_current(NULL));
+  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
+  cch_node_list list;
+  OK(cch_graph_nodes(&list, g));
+  CHECK_EQ(list.count, MANY);
+  cch_node_list_free(&list);
+  cch_graph_unref(g);
+  CHECK_EQ(cch_reclaim_pending(), MANY); /* their bundles, of which CUDA told on a thread of its own */
+  graphs_close();
+}
+
+int main(void) {
+  check_open();
+  RUN(every_type_is_told_as_it_was_made);
+  RUN(edges_come_and_go);
+  RUN(bad_specs_change_nothing);
+  RUN(batch_is_all_or_nothing);
+  RUN(kernels_keep_their_attributes);
+  RUN(arguments_are_told_wherever_they_come_from);
+  RUN(handles_are_found_below);
+  RUN(large_graphs_are_linear);
+  return 0;
+}

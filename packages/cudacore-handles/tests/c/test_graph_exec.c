@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Executable graphs: what runs, and what launches in flight keep. */
+#include "graphs.h"
+
+static unsigned char from[64], to[64];
+
+static cch_memcpy_node copy(size_t width) {
+  return (cch_memcpy_node){.size = sizeof(cch_memcpy_node),
+                           .dst = (CUdeviceptr)(uintptr_t)to,
+                           .src = (CUdeviceptr)(uintptr_t)from,
+                           .width = width};
+}
+
+/* A graph runs other work than it was built of, or runs what was disabled. */
+static void graphs_run(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_memset_node fill = {.size = sizeof fill,
+                          .dst = (CUdeviceptr)(uintptr_t)from,
+                          .value = 0x1234,
+                          .element_size = 2,
+                          .width = 4,
+                          .height = 2,
+                          .pitch = 16};
+  cch_memcpy_node params = copy(32);
+  cch_graph_node *f = add(g, CCH_NODE_MEMSET, &fill, NULL, NULL), *c = add(g, CCH_NODE_MEMCPY, &params, f, NULL);
+  cch_graph_node *k = add_kernel(g, c, NULL);
+  cch_graph_exec *exec = instantiate(g);
+  memset(from, 0, sizeof from);
+  memset(to, 0xff, sizeof to);
+  OK(cch_graph_upload(exec, world.stream));
+  OK(cch_graph_launch(exec, world.stream));
+  static const unsigned char row[] = {0x34, 0x12, 0x34, 0x12, 0x34, 0x12, 0x34, 0x12, 0, 0};
+  CHECK_EQ(memcmp(to, row, sizeof row), 0);
+  CHECK_EQ(memcmp(to + 16, row, sizeof row), 0);
+  CHECK_EQ(to[32], 0xff);
+  static fake_launch launch;
+  CHECK(fake_last_launch(&launch) && launch.kernel == cch_kernel_raw(world.kernel));
+  CHECK_EQ(memcmp(launch.args, &graphs_arguments, CHECK_MIXED_SIZE), 0);
+  int enabled;
+  OK(cch_graph_exec_is_enabled(&enabled, exec, c));
+  CHECK_EQ(enabled, 1);
+  OK(cch_graph_exec_enable(exec, c, 0));
+  OK(cch_graph_exec_is_enabled(&enabled, exec, c));
+  CHECK_EQ(enabled, 0);
+  memset(to, 0xff, sizeof to);
+  OK(cch_graph_launch(exec, world.stream));
+  CHECK_EQ(to[0], 0xff);
+  uint64_t flags = 99;
+  OK(cch_graph_exec_flags(&flags, exec));
+  CHECK_EQ(flags, 0);
+  cch_graph_node_unref(f);
+  cch_graph_node_unref(c);
+  cch_graph_node_unref(k);
+  cch_graph_unref(g);
+  cch_graph_exec_unref(exec);
+  graphs_close();
+}
+
+static cch_event *dropped;
+
+static void drop_in_host(void *data) {
+  *(int *)data += 1;
+  cch_event_unref(dropped); /* the last reference: CUDA must not be called here */
+  dropped = NULL;
+}
+
+/* A host function is not called with its data, also in a clone, or what it drops is destroyed within it. */
+static void host_functions_drop_what_they_like(void) {
+  graphs_open();
+  int calls = 0;
+  cch_graph *g = new_graph(), *clone;
+  cch_host_node params = {.size = sizeof params, .function = drop_in_host, .data = &calls},
+                told = {.size = sizeof told};
+  cch_graph_node *node = add(g, CCH_NODE_HOST, &params, NULL, NULL), *copied;
+  OK(cch_graph_clone(&clone, g));
+  OK(cch_graph_find_in_clone(&copied, node, clone));
+  OK(cch_graph_node_get(&told, copied));
+  CHECK(told.function == drop_in_host && told.data == &calls);
+  cch_graph_node_unref(node);
+  cch_graph_node_unref(copied);
+  cch_graph_unref(g);
+  cch_graph_exec *exec = instantiate(clone);
+  cch_graph_unref(clone);
+  OK(cch_event_create(&dropped, world.context, 0));
+  OK(cch_graph_launch(exec, world.stream));
+  CHECK(calls == 1 && dropped == NULL);
+  CHECK_EQ(fake_live(FAKE_EVENT), 2);
+  cch_reclaim_drain();
+  CHECK_EQ(fake_live(FAKE_EVENT), 1);
+  cch_graph_exec_unref(exec);
+  graphs_close();
+}
+
+/* A failure that the driver only tells in its result goes through as a graph, or does not say where it is. */
+static void failed_instantiation_names_the_node(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_graph_node *a = add_empty(g, NULL), *b = add_empty(g, a);
+  OK(cch_graph_connect(&b, &a, 1)); /* a cycle */
+  cch_graph_exec *none = NULL;
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_instantiate(&none, g, NULL));
+  CHECK(none == NULL);
+  cch_error_record record = {.size = sizeof record};
+  cch_error_get(&record);
+  CHECK_PTR(record.node, cch_graph_node_raw(a));
+  CHECK_HAS(record.message, "cycle");
+  CHECK_STR(record.operation, "cuGraphInstantiateWithParams");
+  cch_error_clear();
+  cch_error_put(&record);
+  cch_error_record again = {.size = sizeof again};
+  cch_error_get(&again);
+  CHECK_EQ(memcmp(&record, &again, sizeof record), 0);
+  cch_graph_node_unref(a);
+  cch_graph_node_unref(b);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* An update takes what does not fit, does not say why, or lets go of what it brought. */
+static void updates_come_from_another_graph(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *same = new_graph(), *unlike = new_graph();
+  cch_bundle *kept = new_bundle(), *given = new_bundle();
+  cch_graph_node *node = add_kernel(g, NULL, NULL);
+  cch_graph_node_unref(add_kernel(same, NULL, kept));
+  cch_bundle_unref(kept);
+  cch_graph_node *other = add_empty(unlike, NULL);
+  cch_graph_exec *exec = instantiate(g);
+  cch_kernel_node params = kernel_params();
+  OK(cch_graph_exec_set(exec, node, &params, given, world.context));
+  cch_bundle_unref(given);
+  cch_update_result result = {.size = sizeof result};
+  FAILS(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, cch_graph_exec_update(exec, unlike, &result));
+  CHECK_EQ(result.result, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED);
+  CHECK_PTR(result.node, cch_graph_node_raw(other));
+  CHECK_EQ(ends(), 0);
+  OK(cch_graph_exec_update(exec, same, &result));
+  CHECK_EQ(result.result, CU_GRAPH_EXEC_UPDATE_SUCCESS);
+  CHECK_EQ(ends(), 1); /* what the node had been given, and never ran */
+  cch_graph_unref(same);
+  CHECK_EQ(ends(), 1);
+  OK(cch_graph_exec_update(exec, g, NULL));
+  CHECK_EQ(ends(), 2);
+  cch_graph_node_unref(node);
+  cch_graph_node_unref(other);
+  cch_graph_unref(unlike);
+  cch_graph_unref(g);
+  cch_graph_exec_unref(exec);
+  graphs_close();
+}
+
+/* A node of another graph is taken for one of this one's. */
+static void nodes_of_other_graphs_are_refused(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *leaf = new_graph(), *other = new_graph();
+  cch_graph_node *in_leaf = add_kernel(leaf, NULL, NULL), *stranger = add_kernel(other, NULL, NULL), *inner;
+  cch_child_node child_params = {.size = sizeof child_params, .graph = leaf};
+  cch_graph_node *n = add(g, CCH_NODE_GRAPH, &child_params, NULL, NULL);
+  cch_graph_exec *exec = instantiate(g);
+  cch_graph *child = child_of(n, 0);
+  OK(cch_graph_find_in_clone(&inner, in_leaf, child));
+  cch_kernel_node params = kernel_params();
+  int enabled;
+  CHECK(cch_graph_exec_has(exec, n) && cch_graph_exec_has(exec, inner));
+  CHECK(!cch_graph_exec_has(exec, stranger) && !cch_graph_exec_has(exec, in_leaf) && !cch_graph_exec_has(exec, NULL));
+  FAILS(CCH_EMISMATCH, cch_graph_exec_set(exec, stranger, &params, NULL, world.context));
+  FAILS(CCH_EMISMATCH, cch_graph_exec_enable(exec, stranger, 0));
+  FAILS(CCH_EMISMATCH, cch_graph_exec_is_enabled(&enabled, exec, stranger));
+  OK(cch_graph_exec_set(exec, inner, &params, NULL, world.context));
+  cch_launch_config config = graphs_config;
+  config.flags = CCH_LAUNCH_COOPERATIVE;
+  params.config = &config;
+  FAILS(CCH_EINVAL, cch_graph_exec_set(exec, inner, &params, NULL, world.context));
+  OK(cch_graph_node_destroy(n));
+  FAILS(CCH_EGONE, cch_graph_exec_set(exec, inner, &params, NULL, world.context));
+  cch_graph_node_unref(inner);
+  cch_graph_node_unref(n);
+  cch_graph_node_unref(in_leaf);
+  cch_graph_node_unref(stranger);
+  cch_graph_unref(child);
+  cch_graph_unref(leaf);
+  cch_graph_unref(other);
+  cch_graph_unref(g);
+  cch_graph_exec_unref(exec);
+  graphs_close();
+}
+
+/* From here on no work is ever done, as far as events say. */
+static void nothing_is_done(void) { fake_fail("cuEventQuery", 0, CUDA_ERROR_NOT_READY); }
+
+/* What a launch in flight uses goes when a node is given something else; or nothing ever goes. */
+static void launches_in_flight_keep_what_they_use(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_graph_node *node = add_kernel(g, NULL, NULL);
+  cch_graph_exec *exec = instantiate(g);
+  cch_kernel_node params = kernel_params();
+  for (int i = 0; i < 3; i++) { /* none of the first two ever runs */
+    cch_bundle *given = new_bundle();
+    OK(cch_graph_exec_set(exec, node, &params, given, world.context));
+    cch_bundle_unref(given);
+  }
+  CHECK_EQ(ends(), 2);
+  OK(cch_graph_launch(exec, world.stream));
+  nothing_is_done();
+  cch_bundle *last = new_bundle();
+  OK(cch_graph_exec_set(exec, node, &params, last, world.context));
+  cch_bundle_unref(last);
+  CHECK_EQ(ends(), 2);
+  OK(cch_graph_launch(exec, world.stream));
+  CHECK_EQ(ends(), 2);
+  fake_reset();
+  OK(cch_graph_launch(exec, world.stream));
+  CHECK_EQ(ends(), 3);
+  OK(cch_graph_exec_set(exec, node, &params, NULL, world.context));
+  OK(cch_graph_launch(exec, world.stream));
+  CHECK_EQ(ends(), 4);
+  /* What is refused is not kept, and takes nothing away. */
+  cch_bundle *refused = new_bundle();
+  fake_fail("cuGraphExecNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
+  FAILS(CUDA_ERROR_UNKNOWN, cch_graph_exec_set(exec, node, &params, refused, world.context));
+  cch_bundle_unref(refused);
+  CHECK_EQ(ends(), 5);
+  cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  cch_graph_exec_unref(exec);
+  graphs_close();
+}
+
+/* The end of an executable graph waits for its launches, or does not. */
+static void the_end_waits_without_blocking(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_graph_node *node = add_kernel(g, NULL, NULL);
+  cch_graph_exec *exec = instantiate(g);
+  cch_kernel_node params = kernel_params();
+  cch_bundle *given = new_bundle();
+  OK(cch_graph_exec_set(exec, node, &params, given, world.context));
+  cch_bundle_unref(given);
+  OK(cch_graph_launch(exec, world.stream));
+  nothing_is_done();
+  cch_graph_exec_unref(exec);
+  CHECK_EQ(fake_live(FAKE_EXEC), 0);
+  CHECK_EQ(ends(), 0);
+  fake_reset();
+  CHECK_EQ(ends(), 1);
+  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_EXEC), 0);
+  cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* The event behind a launch goes into a capture that its stream is in meanwhile. */
+static void marks_stay_out_of_captures(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *captured;
+  cch_graph_node *node = add_kernel(g, NULL, NULL);
+  cch_graph_exec *exec = instantiate(g);
+  cch_kernel_node params = kernel_params();
+  cch_bundle *given = new_bundle();
+  OK(cch_graph_exec_set(exec, node, &params, given, world.context));
+  cch_bundle_unref(given);
+  OK(cch_graph_launch(exec, world.stream));
+  OK(cch_capture_begin(&captured, world.stream, CCH_CAPTURE_GLOBAL));
+  OK(cch_graph_exec_set(exec, node, &params, NULL, world.context));
+  CHECK_EQ(fake_calls("cuEventRecord"), 0);
+  cch_graph_exec_unref(exec);
+  CHECK_EQ(ends(), 0);
+  OK(cch_capture_end(captured, world.stream));
+  CHECK_EQ(ends(), 1);
+  cch_graph_unref(captured);
+  cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* A launch into a capture does not keep what a node of the executable graph was given. */
+static void captured_launches_keep_what_they_use(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *captured;
+  cch_graph_node *node = add_kernel(g, NULL, NULL);
+  cch_graph_exec *exec = instantiate(g);
+  cch_kernel_node params = kernel_params();
+  cch_bundle *given = new_bundle();
+  OK(cch_graph_exec_set(exec, node, &params, given, world.context));
+  cch_bundle_unref(given);
+  OK(cch_capture_begin(&captured, world.stream, CCH_CAPTURE_RELAXED));
+  OK(cch_graph_launch(exec, world.stream));
+  OK(cch_capture_end(captured, world.stream));
+  cch_graph_exec_unref(exec);
+  CHECK_EQ(ends(), 0);
+  cch_graph_unref(captured);
+  CHECK_EQ(ends(), 1);
+  cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+int main(void) {
+  check_open();
+  RUN(graphs_run);
+  RUN(host_functions_drop_what_they_like);
+  RUN(failed_instantiation_names_the_node);
+  RUN(updates_come_from_another_graph);
+  RUN(nodes_of_other_graphs_are_refused);
+  RUN(launches_in_flight_keep_what_they_use);
+  RUN(the_end_waits_without_blocking);
+  RUN(marks_stay_out_of_captures);
+  RUN(captured_launches_keep_what_they_use);
+  return 0;
+}

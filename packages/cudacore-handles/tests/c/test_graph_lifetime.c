@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What graphs keep, how long, and what becomes of boxes of what CUDA has destroyed. */
+#include "graphs.h"
+
+#include <pthread.h>
+
+/* A node's bundle ends before the graph, its clones and what was instantiated from it; or never. */
+static void bundles_live_as_long_as_what_was_made(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *clone;
+  cch_bundle *kept = new_bundle();
+  cch_graph_node *node = add_kernel(g, NULL, kept);
+  cch_bundle *told = cch_graph_node_bundle(node);
+  CHECK(told == kept);
+  cch_bundle_unref(told);
+  cch_bundle_unref(kept);
+  OK(cch_graph_clone(&clone, g));
+  cch_graph_exec *exec = instantiate(g);
+  OK(cch_graph_node_destroy(node));
+  cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  CHECK_EQ(ends(), 0);
+  cch_graph_unref(clone);
+  CHECK_EQ(ends(), 0);
+  cch_graph_exec_unref(exec);
+  CHECK_EQ(ends(), 1);
+  graphs_close();
+}
+
+/* An update lets go of what the old parameters used while a clone runs them, or keeps it for ever. */
+static void updates_replace_the_bundle(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *clone;
+  cch_bundle *first = new_bundle(), *second = new_bundle(), *told;
+  cch_graph_node *node = add_kernel(g, NULL, first);
+  cch_bundle_unref(first);
+  OK(cch_graph_clone(&clone, g));
+  cch_kernel_node params = kernel_params();
+  check_mixed arguments = {.pointer = 5};
+  params.args = &arguments;
+  OK(cch_graph_node_set(node, &params, second, world.context));
+  cch_bundle_unref(second);
+  CHECK_EQ(ends(), 0); /* the clone */
+  told = cch_graph_node_bundle(node);
+  CHECK(told == second);
+  cch_bundle_unref(told);
+  cch_kernel_node got = {.size = sizeof got};
+  OK(cch_graph_node_get(&got, node));
+  CHECK_EQ(memcmp(got.args, &arguments, CHECK_MIXED_SIZE), 0);
+  cch_kernel_unref(got.kernel);
+  cch_graph_unref(clone);
+  CHECK_EQ(ends(), 1);
+  OK(cch_graph_node_set(node, &params, NULL, world.context));
+  CHECK_EQ(ends(), 2);
+  /* What is refused keeps nothing. */
+  cch_bundle *third = new_bundle();
+  fake_fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
+  FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, third, world.context));
+  cch_bundle_unref(third);
+  CHECK_EQ(ends(), 3);
+  cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* The kernel of a node, its library or its event end before the graph. */
+static void boxes_of_parameters_are_kept(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_library *library;
+  cch_kernel *kernel;
+  cch_event *event;
+  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+  OK(cch_kernel_get(&kernel, library, "empty"));
+  OK(cch_event_create(&event, world.context, 0));
+  cch_kernel_node params = {.size = sizeof params, .config = &graphs_config, .kernel = kernel};
+  cch_graph_node_unref(add(g, CCH_NODE_KERNEL, &params, NULL, NULL));
+  cch_event_node event_params = {.size = sizeof event_params, .event = event};
+  cch_graph_node_unref(add(g, CCH_NODE_EVENT_RECORD, &event_params, NULL, NULL));
+  cch_kernel_unref(kernel);
+  cch_library_unref(library);
+  cch_event_unref(event);
+  CHECK_EQ(fake_live(FAKE_LIBRARY), 2);
+  CHECK_EQ(fake_live(FAKE_EVENT), 2);
+  cch_graph_unref(g);
+  cch_reclaim_drain();
+  CHECK_EQ(fake_live(FAKE_LIBRARY), 1);
+  CHECK_EQ(fake_live(FAKE_EVENT), 1);
+  graphs_close();
+}
+
+/* A child graph, or a node in it, does not keep the root; or the root is destroyed by something else than its end. */
+static void any_box_keeps_the_root(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *leaf = new_graph();
+  cch_graph_node_unref(add_empty(leaf, NULL));
+  cch_child_node params = {.size = sizeof params, .graph = leaf};
+  cch_graph_node *n = add(g, CCH_NODE_GRAPH, &params, NULL, NULL);
+  cch_graph_unref(leaf);
+  cch_graph *child = child_of(n, 0);
+  cch_graph_node_unref(n);
+  cch_graph_unref(g);
+  CHECK_EQ(fake_calls("cuGraphDestroy"), 1); /* the leaf's */
+  cch_node_list list;
+  OK(cch_graph_nodes(&list, child));
+  CHECK_EQ(list.count, 1);
+  cch_graph_unref(child);
+  CHECK(cch_is_valid(list.nodes[0]));
+  CHECK_EQ(fake_calls("cuGraphDestroy"), 1);
+  cch_node_list_free(&list);
+  CHECK_EQ(fake_calls("cuGraphDestroy"), 2);
+  graphs_close();
+}
+
+/* A node has two boxes at a time, or what is known of it goes with its box. */
+static void nodes_have_one_box(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_bundle *kept = new_bundle();
+  CUgraphConditionalHandle condition;
+  OK(cch_graph_condition(&condition, g, world.context, 0, 0));
+  cch_conditional_node branch = {
+      .size = sizeof branch, .condition = condition, .type = CCH_CONDITIONAL_WHILE, .count = 1};
+  cch_graph_node *b = add(g, CCH_NODE_CONDITIONAL, &branch, NULL, NULL), *again;
+  cch_graph *body = child_of(b, 0);
+  cch_graph_node *node = add_kernel(body, NULL, kept);
+  CUgraphNode raw = cch_graph_node_raw(node);
+  OK(cch_graph_node_of(&again, body, raw));
+  CHECK(again == node);
+  cch_graph_node_unref(again);
+  cch_graph_node_unref(node);
+  cch_graph_unref(body); /* no box of the body, and none in it */
+  cch_graph_node_unref(b);
+  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH), 1);
+  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
+  OK(cch_graph_node_of(&node, g, raw));
+  cch_bundle *told = cch_graph_node_bundle(node);
+  CHECK(told == kept);
+  cch_bundle_unref(told);
+  cch_bundle_unref(kept);
+  cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  CHECK_EQ(ends(), 1);
+  graphs_close();
+}
+
+/* What CUDA destroys with a node is touched through a box, or its address is taken for what comes there next. */
+static void boxes_outlive_what_cuda_destroys(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *leaf = new_graph();
+  cch_graph_node *inner = add_kernel(leaf, NULL, NULL);
+  cch_child_node params = {.size = sizeof params, .graph = leaf};
+  cch_graph_node *n = add(g, CCH_NODE_GRAPH, &params, NULL, NULL), *found;
+  cch_graph *child = child_of(n, 0), *none = NULL;
+  OK(cch_graph_find_in_clone(&found, inner, child));
+  CUgraphNode raw = cch_graph_node_raw(found);
+  OK(cch_graph_node_destroy(n));
+  CHECK(!cch_is_valid(n) && !cch_is_valid(child) && !cch_is_valid(found) && cch_is_valid(g));
+  CHECK(cch_graph_node_raw(found) == NULL && cch_graph_raw(child) == NULL);
+  FAILS(CCH_EGONE, cch_graph_node_destroy(n));
+  FAILS(CCH_EGONE, cch_graph_node_child(&none, n, 0));
+  cch_node_list list;
+  FAILS(CCH_EGONE, cch_graph_nodes(&list, child));
+  FAILS(CCH_EGONE, cch_graph_node_set(found, &params, NULL, NULL));
+  CHECK(cch_graph_node_bundle(found) == NULL);
+  CHECK_EQ(cch_graph_node_type(n), CCH_NODE_GRAPH);
+  cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_EMPTY};
+  FAILS(CCH_EGONE, cch_graph_add(&found, child, &spec));
+  /* The double hands out what was freed last. */
+  cch_graph_node *next = add_empty(g, NULL), *second = add_empty(g, NULL);
+  CHECK(cch_graph_node_raw(next) == raw || cch_graph_node_raw(second) == raw);
+  CHECK(next != found && second != found && cch_is_valid(next));
+  cch_graph_node_unref(found); /* must not forget the new one */
+  OK(cch_graph_node_of(&found, g, cch_graph_node_raw(next)));
+  CHECK(found == next);
+  cch_graph_node_unref(found);
+  cch_graph_node_unref(next);
+  cch_graph_node_unref(second);
+  cch_graph_unref(g);
+  cch_graph_unref(child);
+  cch_graph_node_unref(n);
+  cch_graph_node_unref(inner);
+  cch_graph_unref(leaf);
+  graphs_close();
+}
+
+/* A child graph that is replaced leaves boxes that work on freed memory. */
+static void replaced_children_are_gone(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *leaf = new_graph();
+  cch_graph_node_unref(add_empty(leaf, NULL));
+  cch_child_node params = {.size = sizeof params, .graph = leaf};
+  cch_graph_node *n = add(g, CCH_NODE_GRAPH, &params, NULL, NULL);
+  cch_graph *child = child_of(n, 0);
+  OK(cch_graph_node_set(n, &params, NULL, NULL));
+  CHECK(!cch_is_valid(child));
+  cch_graph *now = child_of(n, 0);
+  CHECK(now != child && cch_is_valid(now));
+  cch_graph_unref(now);
+  cch_graph_unref(child);
+  cch_graph_node_unref(n);
+  cch_graph_unref(leaf);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* A graph cannot keep what none of its nodes uses. */
+static void graphs_keep_bundles(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_bundle *kept = new_bundle();
+  OK(cch_graph_keep(g, kept));
+  FAILS(CCH_EINVAL, cch_graph_keep(g, NULL));
+  cch_bundle_unref(kept);
+  cch_graph_exec *exec = instantiate(g);
+  cch_graph_unref(g);
+  CHECK_EQ(ends(), 0);
+  cch_graph_exec_unref(exec);
+  CHECK_EQ(ends(), 1);
+  graphs_close();
+}
+
+/* A graph that a stranger made is not destroyed, or twice. */
+static void adopted_graphs_end(void) {
+  graphs_open();
+  CUgraph raw;
+  cch_graph *g, *twice = NULL;
+  CHECK_EQ(driver.cuGraphCreate(&raw, 0), 0);
+  FAILS(CCH_EINVAL, cch_graph_adopt(&twice, NULL));
+  OK(cch_graph_adopt(&g, raw));
+  FAILS(CCH_EINVAL, cch_graph_adopt(&twice, raw));
+  CHECK(twice == NULL && cch_graph_raw(g) == raw && cch_graph_parent(g) == NULL);
+  cch_graph_unref(g);
+  CHECK_EQ(fake_live(FAKE_GRAPH), 0);
+  graphs_close();
+}
+
+/* A graph whose last reference goes in a host function is destroyed there, or never. */
+static void graphs_die_anywhere(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_graph_node *node = add_kernel(g, NULL, NULL);
+  cch_graph_exec *exec = instantiate(g);
+  cch_callback_enter();
+  cch_graph_unref(g);
+  cch_graph_node_unref(node);
+  cch_graph_exec_unref(exec);
+  CHECK_EQ(fake_calls("cuGraphDestroy") + fake_calls("cuGraphExecDestroy"), 0);
+  cch_callback_leave();
+  cch_reclaim_drain();
+  CHECK_EQ(fake_live(FAKE_GRAPH) + fake_live(FAKE_EXEC), 0);
+  graphs_close();
+}
+
+enum { THREADS = 4, ROUNDS = CHECK_SANITIZED ? 200 : 2000 };
+
+static pthread_mutex_t serial = PTHREAD_MUTEX_INITIALIZER;
+
+/* One thread at a time lists; references go on all at once. */
+static void list_and_drop(int index, void *argument) {
+  (void)index;
+  for (int i = 0; i < ROUNDS; i++) {
+    cch_node_list list;
+    pthread_mutex_lock(&serial);
+    OK(cch_graph_nodes(&list, argument));
+    cch_graph *child = child_of(list.nodes[0], 0);
+    pthread_mutex_unlock(&serial);
+    CHECK(cch_is_valid(list.nodes[1]));
+    cch_graph_unref(child);
+    cch_node_list_free(&list);
+  }
+}
+
+/* A box that dies on another thread is given out, or takes the record of its successor with it. */
+static void boxes_die_on_other_threads(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *leaf = new_graph();
+  cch_child_node params = {.size = sizeof params, .graph = leaf};
+  cch_graph_node_unref(add(g, CCH_NODE_GRAPH, &params, NULL, NULL));
+  for (int i = 0; i < 8; i++)
+    cch_graph_node_unref(add_empty(g, NULL));
+  check_threads(THREADS, list_and_drop, g);
+  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
+  cch_graph_unref(leaf);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+int main(void) {
+  check_open();
+  RUN(bundles_live_as_long_as_what_was_made);
+  RUN(updates_replace_the_bundle);
+  RUN(boxes_of_parameters_are_kept);
+  RUN(any_box_keeps_the_root);
+  RUN(nodes_have_one_box);
+  RUN(boxes_outlive_what_cuda_destroys);
+  RUN(replaced_children_are_gone);
+  RUN(graphs_keep_bundles);
+  RUN(adopted_graphs_end);
+  RUN(graphs_die_anywhere);
+  RUN(boxes_die_on_other_threads);
+  return 0;
+}
