@@ -58,7 +58,7 @@ CCH_EXPORT size_t cch_capture_count(void);
 
 /** Keeps a box, or a foreign object where `release` is not NULL, as long as the graph that a stream is being captured
  * into; CCH_EINVAL where it is not captured into a graph that has a box. On failure the object stays the caller's.
- * @since 0.1 */
+ * Memory that the capture itself allocates is the graph's already, and not kept. @since 0.1 */
 CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release);
 
 CCH_END_DECLS
