@@ -667,35 +667,51 @@ CUresult CUDAAPI cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *nod
   return leave(get_behind(node, nodes, NULL, count));
 }
 
-/* Both ends of all edges, which there must be, or must not. */
-static CUresult check_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, size_t count, bool there) {
-  object *graph;
-  CUresult result = find_object(&graph, FAKE_GRAPH, handle);
-  for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
-    result = check_before(graph, &from[i], 1);
-    if (result == CUDA_SUCCESS)
-      result = check_before(graph, &to[i], 1);
-    if (result == CUDA_SUCCESS && waits_for((object *)to[i], (object *)from[i]) != there)
-      result = CUDA_ERROR_INVALID_VALUE;
-  }
+/* Both ends of an edge, which there must be, or must not. */
+static CUresult check_edge(object *graph, const CUgraphNode *from, const CUgraphNode *to, bool there) {
+  CUresult result = check_before(graph, from, 1);
+  if (result == CUDA_SUCCESS)
+    result = check_before(graph, to, 1);
+  if (result == CUDA_SUCCESS && waits_for((object *)*to, (object *)*from) != there)
+    result = CUDA_ERROR_INVALID_VALUE;
   return result;
 }
 
-CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count) {
-  ENTER(cuGraphAddDependencies);
-  TRY(check_edges(graph, from, to, count, false));
-  for (size_t i = 0; i < count; i++) {
+/* Those before one that is refused are there all the same. */
+static CUresult add_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, size_t count) {
+  object *graph;
+  CUresult result = find_object(&graph, FAKE_GRAPH, handle);
+  for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+    result = check_edge(graph, &from[i], &to[i], false);
+    if (result != CUDA_SUCCESS)
+      break;
     struct fake_node *n = ((object *)to[i])->u.node;
     n->before = realloc(n->before, (n->before_count + 1) * sizeof *n->before);
     n->before[n->before_count++] = (object *)from[i];
   }
-  return leave(CUDA_SUCCESS);
+  return result;
 }
 
-static CUresult remove_edges(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count) {
-  CUresult result = check_edges(graph, from, to, count, true);
-  for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-    cut((object *)to[i], (object *)from[i]);
+CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                           const CUgraphEdgeData *edges, size_t count) {
+  (void)edges;
+  ENTER(cuGraphAddDependencies_v2);
+  return leave(add_edges(graph, from, to, count));
+}
+
+CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count) {
+  ENTER(cuGraphAddDependencies);
+  return leave(add_edges(graph, from, to, count));
+}
+
+static CUresult remove_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, size_t count) {
+  object *graph;
+  CUresult result = find_object(&graph, FAKE_GRAPH, handle);
+  for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+    result = check_edge(graph, &from[i], &to[i], true);
+    if (result == CUDA_SUCCESS)
+      cut((object *)to[i], (object *)from[i]);
+  }
   return result;
 }
 

@@ -147,6 +147,16 @@ static void edges_come_and_go(void) {
   FAILS(CCH_EMISMATCH, cch_graph_connect(&stranger, &a, 1));
   FAILS(CCH_EINVAL, cch_graph_connect(&a, &a, 1));
   OK(cch_graph_connect(NULL, NULL, 0));
+  cch_graph_node *from[] = {b, a}, *to[] = {c, c}; /* the second is there: all or none */
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_connect(from, to, 2));
+  OK(cch_graph_connect(from, to, 1));
+  OK(cch_graph_disconnect(from, to, 1));
+  from[1] = b;
+  from[0] = a;
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_disconnect(from, to, 2));
+  OK(cch_graph_node_dependencies(&list, c));
+  CHECK(list.count == 1 && list.nodes[0] == a);
+  cch_node_list_free(&list);
   OK(cch_graph_node_destroy(b));
   FAILS(CCH_EGONE, cch_graph_connect(&a, &b, 1));
   cch_node_list_free(&list); /* an empty one */
