@@ -351,6 +351,7 @@ static void memory_nodes(void) {
 
 static void *end_elsewhere(void *unused) {
   CUgraph graph;
+  ANSWERS(0, cuCtxSetCurrent(context));
   ANSWERS(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, cuStreamEndCapture(stream, &graph));
   return unused;
 }
@@ -377,9 +378,6 @@ static void captures(void) {
   ANSWERS(0, cuStreamUpdateCaptureDependencies(stream, &node, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
   ANSWERS(0, cuStreamGetCaptureInfo(stream, &status, &id, &graph, &before, &count));
   CHECK(count == 1 && before[0] == node);
-  pthread_t thread;
-  CHECK_EQ(pthread_create(&thread, NULL, end_elsewhere, NULL), 0);
-  CHECK_EQ(pthread_join(thread, NULL), 0);
   ANSWERS(0, cuStreamEndCapture(stream, &ended_graph));
   CHECK(ended_graph == graph);
   CUgraphExec exec = instantiate(graph);
@@ -387,6 +385,14 @@ static void captures(void) {
   CHECK_EQ(atomic_load(&ended), 0);
   ANSWERS(0, cuGraphExecDestroy(exec));
   expect_ends(1);
+
+  /* Another thread cannot end it, and ends it all the same. */
+  pthread_t thread;
+  ANSWERS(0, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  CHECK_EQ(pthread_create(&thread, NULL, end_elsewhere, NULL), 0);
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  ANSWERS(0, cuStreamGetCaptureInfo(stream, &status, &id, &graph, &before, &count));
+  CHECK_EQ(status, CU_STREAM_CAPTURE_STATUS_NONE);
 
   CUgraphNode first = add_empty(into, NULL);
   ANSWERS(0, cuStreamBeginCaptureToGraph(stream, into, &first, NULL, 1, CU_STREAM_CAPTURE_MODE_RELAXED));
