@@ -24,7 +24,7 @@ static int make_room(raw_list *list, bool others, bool edges, const char *operat
   if (others)
     list->others = malloc(list->count * sizeof *list->others);
   if (edges)
-    list->edges = malloc(list->count * sizeof *list->edges);
+    list->edges = calloc(list->count, sizeof *list->edges); /* an older driver has only plain ones, and tells nothing */
   bool failed = list->nodes == NULL || (others && list->others == NULL) || (edges && list->edges == NULL);
   return failed ? cch__fail_nomem(operation) : 0;
 }
@@ -68,6 +68,18 @@ static int ask(raw_list *list, int (*question)(raw_list *list, const void *of), 
     return status;
   status = make_room(list, others, edges, operation);
   return status != 0 ? status : question(list, of);
+}
+
+int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation) {
+  *out = false;
+  if (cch__driver.cuGraphNodeGetDependencies_v12030 == NULL)
+    return 0;
+  raw_list before;
+  int status = ask(&before, ask_dependencies, raw, false, true, operation);
+  for (size_t i = 0; status == 0 && i < before.count; i++)
+    *out |= before.edges[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  free_raw(&before);
+  return status;
 }
 
 /* ---- lists ---- */
