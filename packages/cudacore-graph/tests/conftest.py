@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -70,7 +70,7 @@ def run(stream: ch.Stream) -> Callable[[GraphDefinition], None]:
 
 
 @pytest.fixture
-def run_python(tmp_path: Path) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run code in a fresh interpreter, on the driver that this one is on."""
 
     def run(text: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -80,4 +80,4 @@ def run_python(tmp_path: Path) -> Iterator[Callable[..., subprocess.CompletedPro
         command = [sys.executable, "-X", "faulthandler", str(script)]
         return subprocess.run(command, env=child_env, capture_output=True, text=True, timeout=240, check=False)
 
-    yield run
+    return run

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from graph_tools import ONE, Numbers
 
 Run = Callable[[cg.GraphDefinition], None]
 
@@ -312,7 +312,7 @@ class TestBatch:
     def test_all_or_none(self, definition: cg.GraphDefinition, numbers: Numbers, sim: Any) -> None:
         """A batch that the driver refuses half-way would stay half."""
         items: list[tuple[Any, ...]] = [("memset", None, numbers.buffer, 0, 4)] * 5
-        with sim.failing("cuGraphAddMemsetNode", nth=4, error=2), pytest.raises(ch.CUDAError):
+        with sim.failing("cuGraphAddNode", nth=4, error=2), pytest.raises(ch.CUDAError):
             definition.add_many(items)
         assert not definition.nodes()
         assert len(definition.add_many(items)) == 5

@@ -158,9 +158,7 @@ PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
     return PyErr_Format(PyExc_TypeError,
                         "launch() takes a stream, a config, a kernel and its arguments, but %zd %s given", count,
                         count == 1 ? "was" : "were");
-  PyObject *stream = arguments[0], *settings = arguments[1], *face = arguments[2];
-  if (PyType_IsSubtype(Py_TYPE(stream), st->builder_type) && ((builder *)stream)->stream != NULL)
-    stream = ((builder *)stream)->stream;
+  PyObject *stream = stream_or_builder(st, arguments[0]), *settings = arguments[1], *face = arguments[2];
   if (!PyType_IsSubtype(Py_TYPE(stream), st->stream_type) || (PyObject *)Py_TYPE(settings) != st->faces.config ||
       (PyObject *)Py_TYPE(face) != st->faces.kernel || ((kernel *)face)->layout_bytes == NULL)
     return launch_slowly(st, arguments, count);

@@ -619,10 +619,18 @@ extern const char host_function_of_doc[], end_callbacks_doc[];
 
 /* A graph builder: what stands for its stream. */
 typedef struct builder {
-  PyObject_HEAD PyObject *stream; /* NULL: none, or no more */
+  PyObject_HEAD PyObject *stream; /* NULL or None: none, or no more */
 } builder;
 
 int add_builder_type(PyObject *module, state *st);
+
+/* The stream that an argument stands for, borrowed: the builder's, where it is an open one; else itself. */
+static inline PyObject *stream_or_builder(const state *st, PyObject *argument) {
+  if (!PyType_IsSubtype(Py_TYPE(argument), st->builder_type))
+    return argument;
+  PyObject *stream = ((builder *)argument)->stream;
+  return stream != NULL && stream != Py_None ? stream : argument;
+}
 
 /* After work that uses these was given to a stream: keeps them where it was captured. `more` is another box, or NULL.
  * -1 with an exception. */
