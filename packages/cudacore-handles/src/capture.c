@@ -280,9 +280,9 @@ static int abandon(const cch__capture *capture) {
     return 0; /* somebody else has ended it */
   CUgraph raw = NULL;
   status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
-  if (status == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD || status == CUDA_ERROR_NOT_PERMITTED)
+  if (status == CUDA_ERROR_NOT_PERMITTED)
     return status;
-  /* It could not become a graph, which nobody wants anyway: invalidated, or with forks that were not joined. */
+  /* It ended without a graph, which nobody wants anyway: invalidated, with forks not joined, or on another thread. */
   bool in_vain = status >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && status <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   if (status != 0 && !in_vain)
     cch__report(status);

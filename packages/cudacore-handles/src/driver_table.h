@@ -135,6 +135,7 @@
   X(cuGraphGetEdges, 12030)                                                                                            \
   X(cuGraphNodeGetDependencies, 12030)                                                                                 \
   X(cuGraphNodeGetDependentNodes, 12030)                                                                               \
+  X(cuGraphAddDependencies, 12030)                                                                                     \
   X(cuGraphRemoveDependencies, 12030)                                                                                  \
   X(cuStreamGetCaptureInfo, 11030)                                                                                     \
   X(cuStreamGetCaptureInfo, 12030)

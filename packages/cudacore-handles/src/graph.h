@@ -148,7 +148,8 @@ typedef struct cch__node_params {
   cch_bundle *kept; /* a reference; NULL for nothing */
   unsigned attribute_count;
   CUlaunchAttribute attributes[4];
-  void **pointers; /* to arguments: `few`, or on the heap */
+  bool programmatic; /* may begin before the kernels end that it waits for */
+  void **pointers;   /* to arguments: `few`, or on the heap */
   void *few[32];
   CUmemAccessDesc *peers;
   cch_alloc_node *alloc; /* where the address goes */
@@ -172,6 +173,8 @@ void cch__node_undo(cch_graph *graph, CUgraphNode raw);
 int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const char *operation);
 /* An attribute of a kernel node: zero, and not known, where the driver does not have it. */
 int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id);
+/* Whether a node may begin before a kernel ends that it waits for: one of its edges says so. */
+int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation);
 /* Whether a kernel node's attributes are others than parameters ask for. */
 int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);
 /* Whether an object is a node of a graph. */

@@ -24,7 +24,7 @@ static int make_room(raw_list *list, bool others, bool edges, const char *operat
   if (others)
     list->others = malloc(list->count * sizeof *list->others);
   if (edges)
-    list->edges = malloc(list->count * sizeof *list->edges);
+    list->edges = calloc(list->count, sizeof *list->edges); /* an older driver has only plain ones, and tells nothing */
   bool failed = list->nodes == NULL || (others && list->others == NULL) || (edges && list->edges == NULL);
   return failed ? cch__fail_nomem(operation) : 0;
 }
@@ -68,6 +68,18 @@ static int ask(raw_list *list, int (*question)(raw_list *list, const void *of), 
     return status;
   status = make_room(list, others, edges, operation);
   return status != 0 ? status : question(list, of);
+}
+
+int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation) {
+  *out = false;
+  if (cch__driver.cuGraphNodeGetDependencies_v12030 == NULL)
+    return 0;
+  raw_list before;
+  int status = ask(&before, ask_dependencies, raw, false, true, operation);
+  for (size_t i = 0; status == 0 && i < before.count; i++)
+    *out |= before.edges[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  free_raw(&before);
+  return status;
 }
 
 /* ---- lists ---- */
@@ -183,6 +195,38 @@ static int read_edges(raw_list *out, cch_graph_node *const *from, cch_graph_node
   return status;
 }
 
+/* One edge at a time: of several, the driver leaves those that come before one that it refuses. */
+static int add_edge(CUgraph graph, const raw_list *edges, size_t i) {
+  const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
+  if (edges->edges == NULL || cch__driver.cuGraphAddDependencies_v12030 == NULL)
+    return CCH__CALL(cuGraphAddDependencies, (graph, from, to, 1));
+  return cch__checked((int)cch__driver.cuGraphAddDependencies_v12030(graph, from, to, &edges->edges[i], 1),
+                      "cuGraphAddDependencies");
+}
+
+/* Edges other than plain ones are only found by all that they are. */
+static int remove_edge(CUgraph graph, const raw_list *edges, size_t i) {
+  const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
+  if (edges->edges == NULL || cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
+    return CCH__CALL(cuGraphRemoveDependencies, (graph, from, to, 1));
+  return cch__checked((int)cch__driver.cuGraphRemoveDependencies_v12030(graph, from, to, &edges->edges[i], 1),
+                      "cuGraphRemoveDependencies");
+}
+
+/* Does one thing with each edge, or the other with those that it had been done with. */
+static int change_each(CUgraph graph, const raw_list *edges, int (*change)(CUgraph, const raw_list *, size_t),
+                       int (*back)(CUgraph, const raw_list *, size_t)) {
+  int status = 0;
+  size_t done = 0;
+  for (; done < edges->count && status == 0; done += status == 0)
+    status = change(graph, edges, done);
+  cch__destructor_enter();
+  while (status != 0 && done-- > 0)
+    cch__report(back(graph, edges, done));
+  cch__destructor_leave();
+  return status;
+}
+
 int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
   int status = cch__ready();
   if (status != 0 || count == 0)
@@ -190,13 +234,15 @@ int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, si
   raw_list edges;
   status = read_edges(&edges, from, to, count, __func__);
   if (status == 0)
-    status = CCH__CALL(cuGraphAddDependencies, (from[0]->graph->raw, edges.nodes, edges.others, count));
+    status = change_each(from[0]->graph->raw, &edges, add_edge, remove_edge);
   free_raw(&edges);
   return status;
 }
 
-/* Edges other than plain ones are only found by all that they are: looks it up. */
+/* Looks up what edges are, if they can be other than plain ones. */
 static int look_up(raw_list *edges, const char *operation) {
+  if (cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
+    return 0;
   edges->edges = calloc(edges->count, sizeof *edges->edges);
   if (edges->edges == NULL)
     return cch__fail_nomem(operation);
@@ -219,13 +265,10 @@ int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to,
     return status;
   raw_list edges;
   status = read_edges(&edges, from, to, count, __func__);
-  CUgraph graph = status == 0 ? from[0]->graph->raw : NULL;
-  if (status == 0 && cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
-    status = CCH__CALL(cuGraphRemoveDependencies, (graph, edges.nodes, edges.others, count));
-  else if (status == 0 && (status = look_up(&edges, __func__)) == 0)
-    status = cch__checked(
-        (int)cch__driver.cuGraphRemoveDependencies_v12030(graph, edges.nodes, edges.others, edges.edges, count),
-        "cuGraphRemoveDependencies");
+  if (status == 0)
+    status = look_up(&edges, __func__);
+  if (status == 0)
+    status = change_each(from[0]->graph->raw, &edges, remove_edge, add_edge);
   free_raw(&edges);
   return status;
 }

@@ -38,14 +38,14 @@ cch_bundle *cch_graph_node_bundle(cch_graph_node *node) {
   return given;
 }
 
-static int get_attributes(cch_launch_config *config, CUgraphNode raw) {
-  CUlaunchAttributeValue cluster, cooperative, programmatic, priority;
-  bool known = false;
-  int status = cch__node_attribute(&cluster, &known, raw, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+static int get_attributes(cch_launch_config *config, CUgraphNode raw, const char *operation) {
+  CUlaunchAttributeValue cluster, cooperative, priority;
+  bool known = false, programmatic;
+  int status = cch__node_is_programmatic(&programmatic, raw, operation);
+  if (status == 0)
+    status = cch__node_attribute(&cluster, &known, raw, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
   if (status == 0)
     status = cch__node_attribute(&cooperative, &known, raw, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
-  if (status == 0)
-    status = cch__node_attribute(&programmatic, &known, raw, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
   if (status == 0)
     status = cch__node_attribute(&priority, &known, raw, CU_LAUNCH_ATTRIBUTE_PRIORITY);
   if (status != 0)
@@ -53,10 +53,8 @@ static int get_attributes(cch_launch_config *config, CUgraphNode raw) {
   config->cluster[0] = cluster.clusterDim.x;
   config->cluster[1] = cluster.clusterDim.y;
   config->cluster[2] = cluster.clusterDim.z;
-  config->flags =
-      (cooperative.cooperative ? CCH_LAUNCH_COOPERATIVE : 0) |
-      (programmatic.programmaticStreamSerializationAllowed ? CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION : 0) |
-      (known ? CCH_LAUNCH_PRIORITY : 0);
+  config->flags = (cooperative.cooperative ? CCH_LAUNCH_COOPERATIVE : 0) |
+                  (programmatic ? CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION : 0) | (known ? CCH_LAUNCH_PRIORITY : 0);
   config->priority = priority.priority;
   return 0;
 }
@@ -71,7 +69,7 @@ static int get_config(cch_launch_config *given, CUgraphNode raw, const CUDA_KERN
   if (given->size < CONFIG_0_1)
     return cch__fail(CCH_EINVAL, operation, "the size of the cch_launch_config is %u, and none has less than %d bytes",
                      given->size, (int)CONFIG_0_1);
-  int status = get_attributes(&config, raw);
+  int status = get_attributes(&config, raw, operation);
   if (status != 0)
     return status;
   if (given->size > sizeof config)

@@ -121,6 +121,27 @@ static int set_attributes(CUgraphNode raw, const CUlaunchAttribute *attributes, 
   return status;
 }
 
+/* Edges that let a node begin before the kernels end that it waits for; others are plain ones. */
+static int make_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, size_t count, const char *operation) {
+  CUgraphEdgeData *edges = calloc(count, sizeof *edges);
+  if (edges == NULL)
+    return cch__fail_nomem(operation);
+  int status = 0;
+  for (size_t i = 0; i < count && status == 0; i++) {
+    CUgraphNodeType type;
+    status = CCH__CALL(cuGraphNodeGetType, (before[i], &type));
+    if (status == 0 && type == CU_GRAPH_NODE_TYPE_KERNEL) {
+      edges[i].from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+      edges[i].type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+    }
+  }
+  if (status == 0)
+    *out = edges;
+  else
+    free(edges);
+  return status;
+}
+
 static int call_add(CUgraphNode *raw, cch_graph *graph, const CUgraphNode *before, const CUgraphEdgeData *edges,
                     size_t count, CUgraphNodeParams *params) {
   if (edges == NULL)
@@ -199,7 +220,12 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
   cch__node_params params;
   CUuserObject object = NULL;
   cch_graph_node *box = NULL;
+  CUgraphEdgeData *programmatic = NULL;
   int status = cch__node_params_fill(&params, spec->type, spec->params, spec->bundle, spec->context, operation);
+  if (status == 0 && params.programmatic && count > 0) {
+    status = make_programmatic(&programmatic, before, count, operation);
+    edges = programmatic;
+  }
   if (status == 0 && out != NULL && (box = new_box(graph, NULL, spec->type, operation)) == NULL)
     status = CCH_ENOMEM;
   if (status == 0) {
@@ -213,6 +239,7 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
     status = cch__graph_keep(&object, graph->raw, params.kept);
   if (status == 0)
     status = add_ready(raw, box, graph, &params, object, before, edges, count);
+  free(programmatic);
   cch__node_params_drop(&params);
   if (status == 0 && out != NULL)
     *out = box;
@@ -349,10 +376,8 @@ static bool is_same(CUlaunchAttributeID id, const CUlaunchAttributeValue *a, con
            or_one(a->clusterDim.z) == or_one(b->clusterDim.z);
   case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
     return a->cooperative == b->cooperative;
-  case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-    return a->priority == b->priority;
   default:
-    return a->programmaticStreamSerializationAllowed == b->programmaticStreamSerializationAllowed;
+    return a->priority == b->priority;
   }
 }
 
@@ -392,6 +417,18 @@ static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_
     out->before[out->count++] = before;
   }
   return 0;
+}
+
+/* Programmatic edges are made with a node, and are no parameter of it. */
+static int check_programmatic(CUgraphNode raw, const cch__node_params *params, const char *operation) {
+  bool programmatic;
+  int status = cch__node_is_programmatic(&programmatic, raw, operation);
+  if (status == 0 && programmatic != params->programmatic)
+    status =
+        cch__fail(CCH_EINVAL, operation,
+                  "whether a kernel node may begin before those end that it waits for is a matter of its edges, and "
+                  "cannot be changed: destroy the node, and add another");
+  return status;
 }
 
 int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params) {
@@ -464,7 +501,10 @@ static int set_kernel(CUgraphNode raw, cch__node_params *params, const cch__kern
 static int set_native(CUgraphNode raw, cch__node_params *params, const char *operation) {
   attribute_change change = {0};
   cch__kernel_read read = {0};
-  int status = params->native.type == CU_GRAPH_NODE_TYPE_KERNEL ? find_changes(&change, raw, params) : 0;
+  bool is_kernel = params->native.type == CU_GRAPH_NODE_TYPE_KERNEL;
+  int status = is_kernel && params->programmatic ? check_programmatic(raw, params, operation) : 0;
+  if (status == 0 && is_kernel)
+    status = find_changes(&change, raw, params);
   if (status == 0 && change.count == 0)
     return CCH__CALL(cuGraphNodeSetParams, (raw, &params->native));
   if (status == 0)

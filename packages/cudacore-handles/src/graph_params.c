@@ -69,8 +69,11 @@ static int fill_kernel(cch__node_params *out, const void *given, cch_bundle *bun
     memcpy(out->kept->payload, node.args, node.args_size);
   for (size_t i = 0; i < params->count; i++)
     out->pointers[i] = (char *)out->kept->payload + params->param[i].offset;
-  out->attribute_count = launch.config.numAttrs;
-  memcpy(out->attributes, launch.attributes, launch.config.numAttrs * sizeof *out->attributes);
+  for (unsigned i = 0; i < launch.config.numAttrs; i++)
+    if (launch.attributes[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      out->programmatic = true; /* of a stream's launches; between nodes it is their edges that are so */
+    else
+      out->attributes[out->attribute_count++] = launch.attributes[i];
   out->native.kernel = (CUDA_KERNEL_NODE_PARAMS_v3){.gridDimX = launch.config.gridDimX,
                                                     .gridDimY = launch.config.gridDimY,
                                                     .gridDimZ = launch.config.gridDimZ,
@@ -248,6 +251,7 @@ int cch__node_params_fill(cch__node_params *out, int type, const void *params, c
   out->native.type = (CUgraphNodeType)type;
   out->kept = NULL;
   out->attribute_count = 0;
+  out->programmatic = false;
   out->pointers = out->few;
   out->peers = NULL;
   out->alloc = NULL;

@@ -57,7 +57,7 @@ def driver_env(on_sim: bool) -> dict[str, str]:
     return env | simulated if on_sim else env
 
 
-@pytest.mark.parametrize("source", ["consumer.c", "consumer.cpp"])
+@pytest.mark.parametrize("source", ["consumer.c", "consumer.cpp", "graph.c"])
 def test_programs_run(source: str, build: Build, driver_env: dict[str, str]) -> None:
     """A program built against the installed package would not compile, not link, or not find the library."""
     result = subprocess.run([build(source)], env=driver_env, capture_output=True, text=True, timeout=60, check=False)

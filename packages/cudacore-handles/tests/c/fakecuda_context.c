@@ -428,17 +428,21 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph *graph) {
   TRY(find_stream(&stream, &context, handle));
   if (!stream || stream->u.stream.capture == CU_STREAM_CAPTURE_STATUS_NONE)
     return leave(CUDA_ERROR_ILLEGAL_STATE);
-  if (stream->u.stream.mode != CU_STREAM_CAPTURE_MODE_RELAXED && stream->u.stream.capture_thread != (uint64_t)gettid())
-    return leave(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-  bool invalidated = stream->u.stream.capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+  /* A failure ends it, too. */
+  CUresult result = CUDA_SUCCESS;
+  if (stream->u.stream.capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+    result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  else if (stream->u.stream.mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+           stream->u.stream.capture_thread != (uint64_t)gettid())
+    result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   stream->u.stream.capture = CU_STREAM_CAPTURE_STATUS_NONE;
   free(stream->u.stream.last);
   stream->u.stream.last = NULL;
-  *graph = invalidated ? NULL : (CUgraph)stream->u.stream.graph;
-  if (invalidated && stream->u.stream.makes_graph)
+  *graph = result == CUDA_SUCCESS ? (CUgraph)stream->u.stream.graph : NULL;
+  if (result != CUDA_SUCCESS && stream->u.stream.makes_graph)
     end_graph(stream->u.stream.graph);
   stream->u.stream.graph = NULL;
-  return leave_with_destructors(invalidated ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS);
+  return leave_with_destructors(result);
 }
 
 CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode *dependencies, size_t count,

@@ -126,6 +126,7 @@ static void end_node(object *node) {
     end_graph((object *)n->children[i]);
   free(n->children);
   free(n->before);
+  free(n->edges);
   free(n->args);
   free(n->pointers);
   free(n);
@@ -208,6 +209,9 @@ object *copy_graph(object *graph) {
     const struct fake_node *from = g->nodes[i]->u.node;
     struct fake_node *to = c->nodes[i]->u.node;
     to->before = calloc(from->before_count + 1, sizeof *to->before);
+    to->edges = calloc(from->before_count + 1, sizeof *to->edges);
+    if (from->before_count)
+      memcpy(to->edges, from->edges, from->before_count * sizeof *to->edges);
     for (size_t k = 0; k < from->before_count; k++)
       to->before[to->before_count++] = copy_of(from->before[k], copy);
   }
@@ -341,11 +345,15 @@ static CUresult check_before(object *graph, const CUgraphNode *before, size_t co
   return CUDA_SUCCESS;
 }
 
-static object *make_node(object *graph, const CUgraphNode *before, size_t count, CUgraphNodeParams *params) {
+static object *make_node(object *graph, const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count,
+                         CUgraphNodeParams *params) {
   static CUdeviceptr next_address = 0x700000000000;
   object *node = add_node(graph);
   struct fake_node *n = node->u.node;
   n->before = calloc(count + 1, sizeof *n->before);
+  n->edges = calloc(count + 1, sizeof *n->edges);
+  if (edges && count)
+    memcpy(n->edges, edges, count * sizeof *edges);
   for (size_t i = 0; i < count; i++)
     n->before[n->before_count++] = (object *)before[i];
   if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
@@ -365,8 +373,8 @@ static object *make_node(object *graph, const CUgraphNode *before, size_t count,
   return node;
 }
 
-static CUresult add(CUgraphNode *out, CUgraph handle, const CUgraphNode *before, size_t count,
-                    CUgraphNodeParams *params) {
+static CUresult add(CUgraphNode *out, CUgraph handle, const CUgraphNode *before, const CUgraphEdgeData *edges,
+                    size_t count, CUgraphNodeParams *params) {
   object *graph;
   CUresult result = find_object(&graph, FAKE_GRAPH, handle);
   if (result == CUDA_SUCCESS)
@@ -377,21 +385,20 @@ static CUresult add(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
       ((object *)params->graph.graph)->u.graph->has_memory)
     result = CUDA_ERROR_NOT_SUPPORTED;
   if (result == CUDA_SUCCESS)
-    *out = (CUgraphNode)make_node(graph, before, count, params);
+    *out = (CUgraphNode)make_node(graph, before, edges, count, params);
   return result;
 }
 
 CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
                                    const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params) {
-  (void)edges;
   ENTER(cuGraphAddNode_v2);
-  return leave(add(out, graph, before, count, params));
+  return leave(add(out, graph, before, edges, count, params));
 }
 
 CUresult CUDAAPI cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
                                 CUgraphNodeParams *params) {
   ENTER(cuGraphAddNode);
-  return leave(add(out, graph, before, count, params));
+  return leave(add(out, graph, before, NULL, count, params));
 }
 
 CUresult capture_launch(object *stream, const CUlaunchConfig *config, object *kernel, const fake_launch *launch) {
@@ -409,7 +416,7 @@ CUresult capture_launch(object *stream, const CUlaunchConfig *config, object *ke
                                                .sharedMemBytes = config->sharedMemBytes,
                                                .kernelParams = pointers,
                                                .kern = (CUkernel)kernel};
-  object *node = make_node(stream->u.stream.graph, stream->u.stream.last, stream->u.stream.last_count, &params);
+  object *node = make_node(stream->u.stream.graph, stream->u.stream.last, NULL, stream->u.stream.last_count, &params);
   stream->u.stream.last[0] = (CUgraphNode)node;
   stream->u.stream.last_count = 1;
   free(pointers);
@@ -419,7 +426,7 @@ CUresult capture_launch(object *stream, const CUlaunchConfig *config, object *ke
 CUresult capture_graph(object *stream, object *graph) {
   CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
   params.graph.graph = (CUgraph)graph;
-  object *node = make_node(stream->u.stream.graph, stream->u.stream.last, stream->u.stream.last_count, &params);
+  object *node = make_node(stream->u.stream.graph, stream->u.stream.last, NULL, stream->u.stream.last_count, &params);
   stream->u.stream.last[0] = (CUgraphNode)node;
   stream->u.stream.last_count = 1;
   return CUDA_SUCCESS;
@@ -430,6 +437,7 @@ static void cut(object *node, object *from) {
   for (size_t i = 0; i < n->before_count; i++)
     if (n->before[i] == from) {
       memmove(&n->before[i], &n->before[i + 1], (n->before_count - i - 1) * sizeof *n->before);
+      memmove(&n->edges[i], &n->edges[i + 1], (n->before_count - i - 1) * sizeof *n->edges);
       n->before_count--;
       return;
     }
@@ -543,6 +551,8 @@ CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUkernelNodeA
   ENTER(cuGraphKernelNodeGetAttribute);
   object *node;
   TRY(find_node(&node, handle, CU_GRAPH_NODE_TYPE_KERNEL));
+  if (id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+    return leave(CUDA_ERROR_INVALID_VALUE);
   *out = node->u.node->attributes[id & 15];
   return leave(CUDA_SUCCESS);
 }
@@ -552,6 +562,8 @@ CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode handle, CUkernelNodeA
   ENTER(cuGraphKernelNodeSetAttribute);
   object *node;
   TRY(find_node(&node, handle, CU_GRAPH_NODE_TYPE_KERNEL));
+  if (id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+    return leave(CUDA_ERROR_INVALID_VALUE);
   if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && value->clusterDim.x &&
       node->u.node->params.kernel.gridDimX % value->clusterDim.x)
     return leave(CUDA_ERROR_INVALID_CLUSTER_SIZE);
@@ -591,7 +603,7 @@ static CUresult get_edges(CUgraph handle, CUgraphNode *from, CUgraphNode *to, CU
         from[total] = (CUgraphNode)n->before[k];
         to[total] = (CUgraphNode)graph->u.graph->nodes[i];
         if (edges)
-          memset(&edges[total], 0, sizeof *edges);
+          edges[total] = n->edges[k];
       }
   }
   *count = total;
@@ -614,8 +626,8 @@ static CUresult get_before(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeDa
   CUresult result = find_object(&node, FAKE_NODE, handle);
   if (result != CUDA_SUCCESS)
     return result;
-  if (edges && nodes)
-    memset(edges, 0, *count * sizeof *edges);
+  for (size_t i = 0; edges && nodes && i < *count && i < node->u.node->before_count; i++)
+    edges[i] = node->u.node->edges[i];
   return tell(nodes, count, node->u.node->before, node->u.node->before_count);
 }
 
@@ -667,49 +679,78 @@ CUresult CUDAAPI cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *nod
   return leave(get_behind(node, nodes, NULL, count));
 }
 
-/* Both ends of all edges, which there must be, or must not. */
-static CUresult check_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, size_t count, bool there) {
+/* Both ends of an edge, which there must be, or must not. */
+static CUresult check_edge(object *graph, const CUgraphNode *from, const CUgraphNode *to, bool there) {
+  CUresult result = check_before(graph, from, 1);
+  if (result == CUDA_SUCCESS)
+    result = check_before(graph, to, 1);
+  if (result == CUDA_SUCCESS && waits_for((object *)*to, (object *)*from) != there)
+    result = CUDA_ERROR_INVALID_VALUE;
+  return result;
+}
+
+/* Those before one that is refused are there all the same. */
+static CUresult add_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edges,
+                          size_t count) {
   object *graph;
   CUresult result = find_object(&graph, FAKE_GRAPH, handle);
   for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
-    result = check_before(graph, &from[i], 1);
-    if (result == CUDA_SUCCESS)
-      result = check_before(graph, &to[i], 1);
-    if (result == CUDA_SUCCESS && waits_for((object *)to[i], (object *)from[i]) != there)
-      result = CUDA_ERROR_INVALID_VALUE;
+    result = check_edge(graph, &from[i], &to[i], false);
+    if (result != CUDA_SUCCESS)
+      break;
+    struct fake_node *n = ((object *)to[i])->u.node;
+    n->before = realloc(n->before, (n->before_count + 1) * sizeof *n->before);
+    n->edges = realloc(n->edges, (n->before_count + 1) * sizeof *n->edges);
+    n->edges[n->before_count] = edges ? edges[i] : (CUgraphEdgeData){0};
+    n->before[n->before_count++] = (object *)from[i];
   }
   return result;
 }
 
-CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count) {
-  ENTER(cuGraphAddDependencies);
-  TRY(check_edges(graph, from, to, count, false));
-  for (size_t i = 0; i < count; i++) {
-    struct fake_node *n = ((object *)to[i])->u.node;
-    n->before = realloc(n->before, (n->before_count + 1) * sizeof *n->before);
-    n->before[n->before_count++] = (object *)from[i];
-  }
-  return leave(CUDA_SUCCESS);
+CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                           const CUgraphEdgeData *edges, size_t count) {
+  ENTER(cuGraphAddDependencies_v2);
+  return leave(add_edges(graph, from, to, edges, count));
 }
 
-static CUresult remove_edges(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count) {
-  CUresult result = check_edges(graph, from, to, count, true);
-  for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-    cut((object *)to[i], (object *)from[i]);
+CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count) {
+  ENTER(cuGraphAddDependencies);
+  return leave(add_edges(graph, from, to, NULL, count));
+}
+
+static bool is_edge(object *node, object *from, const CUgraphEdgeData *edge) {
+  static const CUgraphEdgeData plain;
+  const struct fake_node *n = node->u.node;
+  for (size_t i = 0; i < n->before_count; i++)
+    if (n->before[i] == from)
+      return memcmp(&n->edges[i], edge ? edge : &plain, sizeof *edge) == 0;
+  return false;
+}
+
+static CUresult remove_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
+                             const CUgraphEdgeData *edges, size_t count) {
+  object *graph;
+  CUresult result = find_object(&graph, FAKE_GRAPH, handle);
+  for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+    result = check_edge(graph, &from[i], &to[i], true);
+    if (result == CUDA_SUCCESS && !is_edge((object *)to[i], (object *)from[i], edges ? &edges[i] : NULL))
+      result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+      cut((object *)to[i], (object *)from[i]);
+  }
   return result;
 }
 
 CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
                                               const CUgraphEdgeData *edges, size_t count) {
-  (void)edges;
   ENTER(cuGraphRemoveDependencies_v2);
-  return leave(remove_edges(graph, from, to, count));
+  return leave(remove_edges(graph, from, to, edges, count));
 }
 
 CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
                                            size_t count) {
   ENTER(cuGraphRemoveDependencies);
-  return leave(remove_edges(graph, from, to, count));
+  return leave(remove_edges(graph, from, to, NULL, count));
 }
 
 object **in_order(object *graph) {

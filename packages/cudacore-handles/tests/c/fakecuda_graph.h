@@ -32,6 +32,7 @@ struct fake_node {
   CUgraph *children; /* of a child graph node or a conditional one */
   size_t child_count;
   object **before;
+  CUgraphEdgeData *edges; /* likewise */
   size_t before_count;
   CUlaunchAttributeValue attributes[16];
   bool disabled;

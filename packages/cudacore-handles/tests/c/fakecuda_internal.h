@@ -152,6 +152,7 @@
   X(cuGraphNodeGetDependencies, 10000, cuGraphNodeGetDependencies, 0)                                                  \
   X(cuGraphNodeGetDependentNodes, 12030, cuGraphNodeGetDependentNodes_v2, 0)                                           \
   X(cuGraphNodeGetDependentNodes, 10000, cuGraphNodeGetDependentNodes, 0)                                              \
+  X(cuGraphAddDependencies, 12030, cuGraphAddDependencies_v2, 0)                                                       \
   X(cuGraphAddDependencies, 10000, cuGraphAddDependencies, 0)                                                          \
   X(cuGraphRemoveDependencies, 12030, cuGraphRemoveDependencies_v2, 0)                                                 \
   X(cuGraphRemoveDependencies, 10000, cuGraphRemoveDependencies, 0)                                                    \

@@ -145,21 +145,27 @@ static void invalidated_captures_have_no_graph(void) {
 static void drop(int index, void *argument) {
   (void)index;
   cch_graph_unref(argument);
-  CHECK_EQ(cch_reclaim_pending(), 1);
 }
 
-/* A capture that is dropped on another thread, which the driver refuses to end it there, never ends. */
-static void captures_end_on_their_own_thread(void) {
+/* A capture that is dropped on another thread, or where CUDA must not be called, goes on. */
+static void dropped_captures_end_from_anywhere(void) {
   graphs_open();
+  for (int mode = CCH_CAPTURE_GLOBAL; mode <= CCH_CAPTURE_RELAXED; mode++) {
+    check_threads(1, drop, begin(mode));
+    CHECK(!is_captured(world.stream));
+    CHECK_EQ(fake_live(FAKE_GRAPH), 0);
+  }
   cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
-  check_threads(1, drop, g);
+  cch_callback_enter();
+  cch_graph_unref(g);
+  cch_callback_leave();
   CHECK(is_captured(world.stream));
   cch_reclaim_drain();
   CHECK(!is_captured(world.stream));
   g = begin(CCH_CAPTURE_GLOBAL);
-  cch_callback_enter();
+  fake_forbid(1); /* of which nobody told us */
   cch_graph_unref(g);
-  cch_callback_leave();
+  fake_forbid(0);
   CHECK(is_captured(world.stream));
   cch_reclaim_drain();
   CHECK(!is_captured(world.stream));
@@ -171,18 +177,22 @@ static void end_elsewhere(int index, void *argument) {
   FAILS(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, cch_capture_end(argument, world.stream));
 }
 
-/* An end that is refused makes an end of what goes on. */
-static void refused_ends_change_nothing(void) {
+/* An end that is refused makes an end of what goes on; or there is a graph after one that failed. */
+static void failed_ends_are_told_apart(void) {
   graphs_open();
   cch_stream *other;
   OK(cch_stream_create(&other, world.context, 0, 0));
   cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
-  check_threads(1, end_elsewhere, g);
   FAILS(CCH_EMISMATCH, cch_capture_end(g, other));
-  CHECK(cch_is_valid(g));
+  CHECK(cch_is_valid(g) && is_captured(world.stream));
   launch();
   OK(cch_capture_end(g, world.stream));
   FAILS(CCH_EINVAL, cch_capture_end(g, world.stream));
+  cch_graph_unref(g);
+  g = begin(CCH_CAPTURE_GLOBAL);
+  check_threads(1, end_elsewhere, g); /* the driver ends it, and makes no graph */
+  CHECK(!cch_is_valid(g) && !is_captured(world.stream));
+  CHECK_EQ(cch_capture_count(), 0);
   cch_graph_unref(g);
   cch_stream_unref(other);
   graphs_close();
@@ -274,8 +284,8 @@ int main(void) {
   RUN(failed_beginnings_leave_no_capture);
   RUN(dropped_captures_end);
   RUN(invalidated_captures_have_no_graph);
-  RUN(captures_end_on_their_own_thread);
-  RUN(refused_ends_change_nothing);
+  RUN(dropped_captures_end_from_anywhere);
+  RUN(failed_ends_are_told_apart);
   RUN(captures_into_bodies);
   RUN(captures_that_others_ended_are_left_alone);
   RUN(bad_captures_are_refused);

@@ -147,6 +147,16 @@ static void edges_come_and_go(void) {
   FAILS(CCH_EMISMATCH, cch_graph_connect(&stranger, &a, 1));
   FAILS(CCH_EINVAL, cch_graph_connect(&a, &a, 1));
   OK(cch_graph_connect(NULL, NULL, 0));
+  cch_graph_node *from[] = {b, a}, *to[] = {c, c}; /* the second is there: all or none */
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_connect(from, to, 2));
+  OK(cch_graph_connect(from, to, 1));
+  OK(cch_graph_disconnect(from, to, 1));
+  from[1] = b;
+  from[0] = a;
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_disconnect(from, to, 2));
+  OK(cch_graph_node_dependencies(&list, c));
+  CHECK(list.count == 1 && list.nodes[0] == a);
+  cch_node_list_free(&list);
   OK(cch_graph_node_destroy(b));
   FAILS(CCH_EGONE, cch_graph_connect(&a, &b, 1));
   cch_node_list_free(&list); /* an empty one */
@@ -280,7 +290,7 @@ static void kernels_keep_their_attributes(void) {
   cch_kernel_node params = kernel_params();
   cch_launch_config config = graphs_config, told = {.size = sizeof told};
   config.cluster[0] = 2, config.cluster[1] = config.cluster[2] = 1;
-  config.flags = CCH_LAUNCH_COOPERATIVE | CCH_LAUNCH_PRIORITY | CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION;
+  config.flags = CCH_LAUNCH_COOPERATIVE | CCH_LAUNCH_PRIORITY;
   config.priority = -3;
   params.config = &config;
   cch_graph_node *node = add(g, CCH_NODE_KERNEL, &params, NULL, NULL);
@@ -327,6 +337,41 @@ static void kernels_keep_their_attributes(void) {
   cch_kernel_unref(got.kernel);
   CHECK(told.cluster[0] == 3 && told.grid[0] == 9);
   cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* A kernel waits for the end of another that it may overlap; or its edge is lost when it goes and comes. */
+static void programmatic_launches_are_edges(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_graph_node *first = add_kernel(g, NULL, NULL), *empty = add_empty(g, NULL), *second;
+  cch_graph_node *before[] = {first, empty};
+  cch_launch_config config = graphs_config, told = {.size = sizeof told};
+  cch_kernel_node params = kernel_params(), got = {.size = sizeof got, .config = &told};
+  cch_node_spec spec = {.size = sizeof spec,
+                        .type = CCH_NODE_KERNEL,
+                        .params = &params,
+                        .context = world.context,
+                        .dependencies = before,
+                        .dependency_count = 2};
+  config.flags = CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION;
+  params.config = &config;
+  OK(cch_graph_add(&second, g, &spec));
+  OK(cch_graph_node_get(&got, second));
+  cch_kernel_unref(got.kernel);
+  CHECK(told.flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION);
+  OK(cch_graph_node_set(second, &params, NULL, world.context));
+  cch_graph_node *to[] = {second, second}, *wrong[] = {first, first};
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_disconnect(wrong, to, 2)); /* and comes back as it was */
+  OK(cch_graph_node_get(&got, second));
+  cch_kernel_unref(got.kernel);
+  CHECK(told.flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION);
+  OK(cch_graph_disconnect(&first, &second, 1));
+  FAILS(CCH_EINVAL, cch_graph_node_set(second, &params, NULL, world.context));
+  cch_graph_node_unref(first);
+  cch_graph_node_unref(empty);
+  cch_graph_node_unref(second);
   cch_graph_unref(g);
   graphs_close();
 }
@@ -411,6 +456,7 @@ int main(void) {
   RUN(bad_specs_change_nothing);
   RUN(batch_is_all_or_nothing);
   RUN(kernels_keep_their_attributes);
+  RUN(programmatic_launches_are_edges);
   RUN(arguments_are_told_wherever_they_come_from);
   RUN(handles_are_found_below);
   RUN(large_graphs_are_linear);
