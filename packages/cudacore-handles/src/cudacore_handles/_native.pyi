@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from cudacore_handles._context import Context
@@ -12,6 +12,7 @@ from cudacore_handles._stream import IsStreamType, Stream
 _T = TypeVar("_T")
 _H = TypeVar("_H", bound=Handle)
 _O = TypeVar("_O", bound=Condition)
+_A = TypeVar("_A", bound=Adjacency)
 _E = TypeVar("_E", bound=EventHandle)
 _S = TypeVar("_S", bound=StreamHandle)
 _B = TypeVar("_B", bound=BufferHandle)
@@ -153,6 +154,23 @@ class NodeHandle(Handle, _Adders):
     def graph(self) -> Any: ...
     @property
     def is_valid(self) -> bool: ...
+    @property
+    def pred(self) -> Any: ...
+    @pred.setter
+    def pred(self, nodes: Iterable[Any]) -> None: ...
+    @property
+    def succ(self) -> Any: ...
+    @succ.setter
+    def succ(self, nodes: Iterable[Any]) -> None: ...
+
+class Adjacency:
+    def __new__(cls: type[_A], node: NodeHandle, is_fwd: bool) -> _A: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __len__(self) -> int: ...
+    @property
+    def _node(self) -> Any: ...
+    @property
+    def _forward(self) -> bool: ...
 
 class Condition:
     _used: bool

@@ -142,9 +142,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->forget);
   for (size_t i = 0; i < FACE_COUNT; i++)
     Py_VISIT(*face_at(st, i));
-  PyTypeObject *const types[] = {st->handle_type, st->event_type,   st->stream_type,   st->buffer_type,
-                                 st->kernel_type, st->config_type,  st->graph_type,    st->node_type,
-                                 st->exec_type,   st->builder_type, st->condition_type};
+  PyTypeObject *const types[] = {st->handle_type, st->event_type,  st->stream_type,  st->buffer_type,
+                                 st->kernel_type, st->config_type, st->graph_type,   st->adjacency_type,
+                                 st->node_type,   st->exec_type,   st->builder_type, st->condition_type};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     Py_VISIT(types[i]);
   return 0;
@@ -176,6 +176,7 @@ static void release(void *module) {
   Py_CLEAR(st->interface_name);
   Py_CLEAR(st->data_name);
   Py_CLEAR(st->builder_type);
+  Py_CLEAR(st->adjacency_type);
   Py_CLEAR(st->node_type);
   Py_CLEAR(st->exec_type);
   Py_CLEAR(st->condition_type);

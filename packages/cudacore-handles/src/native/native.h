@@ -119,7 +119,7 @@ typedef struct type_entry {
   X(read_array)        /* (array, size) -> what arrays.c cannot read itself, see there */                              \
   X(check_device)      /* (value, address, device): raises for memory that the device cannot reach */                  \
   X(graph)             /* the class GraphDefinition */                                                                 \
-  X(node)              /* the class GraphNode */                                                                       \
+  X(adjacency)         /* the class AdjacencySetProxy */                                                               \
   X(node_classes)      /* a tuple of its subclasses, by node_params.class */                                           \
   X(gone)              /* (face) -> the exception for the use of what was destroyed */                                 \
   X(node_failed)       /* (status, kind): raises for a node that could not be added or set */                          \
@@ -155,7 +155,7 @@ typedef struct state {
   node_slot *nodes; /* open addressing, linear probing, at most half full; NULL before the first node */
   size_t node_mask, node_count;
   PyTypeObject *handle_type, *event_type, *stream_type, *buffer_type, *kernel_type, *config_type;
-  PyTypeObject *graph_type, *node_type, *exec_type, *condition_type, *builder_type;
+  PyTypeObject *graph_type, *node_type, *adjacency_type, *exec_type, *condition_type, *builder_type;
   PyObject *ptr_name, *value_name, *interface_name, *data_name; /* of attributes, interned */
 } state;
 
