@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent
 BUILD = ROOT / "build"
 WHEELS = BUILD / "wheels"
 # In the order of their dependencies.
-PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-sim", "cudacore")
+PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-graph", "cudacore-sim", "cudacore")
 HANDLES = ROOT / "packages" / "cudacore-handles"
 SIM = ROOT / "packages" / "cudacore-sim"
 ENGINE = BUILD / "sim" / "tests" / "engine" / "libengine.so"
@@ -114,6 +114,8 @@ def dev(session: nox.Session) -> None:
     session.install(
         "--editable",
         str(ROOT / "packages" / "cudacore-compile"),
+        "--editable",
+        str(ROOT / "packages" / "cudacore-graph"),
         "--editable",
         f"{ROOT / 'packages' / 'cudacore'}[cu13]",
     )

@@ -82,6 +82,14 @@ cch_bundle *cch__bundle_given(cch_bundle *bundle) {
 
 size_t cch_bundle_count(const cch_bundle *bundle) { return bundle->count; }
 
+int cch_bundle_get(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index) {
+  if (index >= bundle->count)
+    return cch__fail(CCH_EINVAL, __func__, "the bundle has no owner number %zu, but %zu of them", index, bundle->count);
+  *out = bundle->owners[index].object;
+  *release = bundle->owners[index].release;
+  return 0;
+}
+
 void cch__bundle_drop(cch_bundle *bundle) {
   for (size_t i = 0; i < bundle->count; i++) {
     if (bundle->owners[i].release == NULL)

@@ -7,6 +7,7 @@ import ctypes
 import os
 from typing import Any
 
+import graph_tools as tools
 import kernels
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -36,13 +37,14 @@ FIXED: dict[str, Any] = {
     "w": ctypes.c_size_t(4),
     "g": ctypes.byref(SHARED),
     "v": SHARED,
+    "null": b"/dev/null",
 }
 NAMES = (b"store", b"empty", b"count", b"fail", b"counter", b"table", b"nope")
 NUMBERS = (0, 1, 2, 3, 4, 7, 64, 1000, 1 << 16, 1 << 21, 1 << 22, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
 
 # Parameters by letter: a word that is a kind of handle; "o" out, or "o" + a kind that it makes; "n" a number, "i" a
 # small integer, "h" host memory, "t" a name, "d" a device, "q" a location, "w" the size of an integer; "g" a handle of
-# IPC by its address, "v" itself.
+# IPC by its address, "v" itself. "nodes" is an array of two; structures have names of their own.
 CALLS = """
 cuIpcGetMemHandle g memory|cuIpcOpenMemHandle_v2 o:memory v i|cuIpcCloseMemHandle memory
 cuIpcGetEventHandle g event|cuIpcOpenEventHandle o:event v|cuMemPoolExportPointer g memory
@@ -78,8 +80,36 @@ cuModuleLoadData o:module x|cuModuleUnload module|cuModuleGetFunction o:function
 cuModuleGetGlobal_v2 o:memory o module t|cuFuncGetAttribute o i function|cuFuncSetAttribute function i i
 cuFuncGetParamInfo function n o o|cuKernelGetParamInfo function n o o|cuFuncGetName o function
 cuLaunchKernel function i i i i i i i stream k z|cuOccupancyMaxActiveBlocksPerMultiprocessor o function i n
-cuOccupancyMaxPotentialBlockSize o o function z n i|cuGetErrorName i o|cuStreamBeginCapture_v2 stream i
+cuOccupancyMaxPotentialBlockSize o o function z n i|cuGetErrorName i o
+cuStreamBeginCapture_v2 stream i|cuStreamEndCapture stream o:graph|cuStreamIsCapturing stream o
+cuStreamBeginCaptureToGraph stream graph nodes z i i|cuStreamGetCaptureInfo_v3 stream o o o:graph o o o
+cuStreamUpdateCaptureDependencies_v2 stream nodes z i i|cuEventRecordWithFlags event stream i
+cuGraphCreate o:graph i|cuGraphDestroy graph|cuGraphClone o:graph graph|cuGraphDestroyNode node|cuGraphDestroyNode node
+cuGraphAddEmptyNode o:node graph nodes i|cuGraphAddKernelNode_v2 o:node graph nodes i kernel
+cuGraphAddMemsetNode o:node graph nodes i memset context|cuGraphAddMemcpyNode o:node graph nodes i memcpy context
+cuGraphAddHostNode o:node graph nodes i host|cuGraphAddChildGraphNode o:node graph nodes i graph
+cuGraphAddEventRecordNode o:node graph nodes i event|cuGraphAddEventWaitNode o:node graph nodes i event
+cuGraphAddMemAllocNode o:node graph nodes i alloc|cuGraphAddMemFreeNode o:node graph nodes i memory
+cuGraphAddNode_v2 o:node graph nodes z i params|cuGraphNodeSetParams node params|cuGraphNodeGetParams node h
+cuGraphConditionalHandleCreate o:condition graph context i i|cuGraphMemAllocNodeGetParams node o
+cuGraphKernelNodeGetParams_v2 node o|cuGraphKernelNodeSetParams_v2 node kernel|cuGraphMemcpyNodeSetParams node memcpy
+cuGraphMemsetNodeSetParams node memset|cuGraphKernelNodeGetAttribute node i o|cuGraphKernelNodeSetAttribute node i o
+cuGraphKernelNodeCopyAttributes node node|cuGraphNodeGetType node o
+cuGraphGetNodes graph h count|cuGraphGetEdges_v2 graph h h z count
+cuGraphGetRootNodes graph h count|cuGraphNodeGetDependencies_v2 node h z count
+cuGraphNodeGetDependentNodes_v2 node h z count
+cuGraphAddDependencies_v2 graph nodes nodes z i|cuGraphRemoveDependencies_v2 graph nodes nodes z i
+cuGraphNodeFindInClone o:node node graph|cuGraphChildGraphNodeGetGraph node o:graph
+cuGraphInstantiateWithFlags o:exec graph i|cuGraphExecDestroy exec|cuGraphLaunch exec stream|cuGraphLaunch exec stream
+cuGraphUpload exec stream|cuGraphExecUpdate_v2 exec graph o|cuGraphExecNodeSetParams exec node params
+cuGraphNodeSetEnabled exec node i|cuGraphNodeGetEnabled exec node o
+cuGraphExecMemsetNodeSetParams exec node memset context
+cuGraphExecChildGraphNodeSetParams exec node graph|cuGraphExecKernelNodeSetParams_v2 exec node kernel
+cuUserObjectCreate o:object f h i i|cuUserObjectRetain object i|cuUserObjectRelease object i
+cuGraphRetainUserObject graph object i i|cuGraphReleaseUserObject graph object i
+cuDeviceGraphMemTrim d|cuDeviceGetGraphMemAttribute d i o|cuGraphDebugDotPrint graph null i
 """
+STRUCTURES = ("kernel", "memset", "memcpy", "host", "alloc", "params")
 TABLE = [line.split() for line in CALLS.replace("|", "\n").split("\n") if line.strip()]
 
 
@@ -133,9 +163,63 @@ class Calls(RuleBasedStateMachine):
             array = (ctypes.c_void_p * 2)(ctypes.addressof(pointer), ctypes.addressof(value))
             self.kept += [pointer, value, array]
             return data.draw(st.sampled_from((array, array, array, None)))
+        if kind == "count":
+            self.kept.append(ctypes.c_size_t(data.draw(st.integers(0, 4))))
+            return ctypes.byref(self.kept[-1])
+        if kind == "nodes":
+            array = (ctypes.c_void_p * 2)(*(self.handle(data, "node") for _ in range(2)))
+            self.kept.append(array)
+            return array
+        if kind in STRUCTURES:
+            made_here = self.structure(data, kind)
+            self.kept.append(made_here)
+            return ctypes.byref(made_here)
+        return ctypes.c_uint64(self.handle(data, kind))
+
+    def handle(self, data: st.DataObject, kind: str) -> int:
         known = self.handles.get(kind, [])
         others = [handle for handles in self.handles.values() for handle in handles[-2:]]
-        return ctypes.c_uint64(data.draw(st.sampled_from([*known, *known, *others, 0, 1, 2, 0x1230, (1 << 64) - 16])))
+        return int(data.draw(st.sampled_from([*known, *known, *others, 0, 1, 2, 0x1230, (1 << 64) - 16])))
+
+    def structure(self, data: st.DataObject, kind: str) -> Any:
+        def number() -> int:
+            return data.draw(st.sampled_from((0, 1, 1, 2, 4, 16, 1 << 20)))
+
+        if kind == "kernel":
+            pointer, value = ctypes.c_uint64(self.handle(data, "memory")), ctypes.c_uint64(5)
+            function = self.handle(data, "function")
+            return tools.kernel_params(function, pointer, value, grid=(number(), 1, 1), kern=function)
+        if kind == "memset":
+            memory, context = self.handle(data, "memory"), self.handle(data, "context")
+            return tools.memset_params(memory, 7, number(), size=number(), height=number(), pitch=number(), ctx=context)
+        if kind == "memcpy":
+            to, source = self.handle(data, "memory"), self.handle(data, "memory")
+            return tools.copy_params(to, source, number(), Height=number())
+        if kind == "host":
+            return tools.host_params(lambda _: None)
+        if kind == "alloc":
+            return tools.alloc_params(number())
+        params = tools.NodeParams(type=data.draw(st.sampled_from((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 13, 13, 12, 99))))
+        if params.type == 0:
+            params.of.kernel = self.structure(data, "kernel")
+        elif params.type == 1:
+            params.of.memcpy.copy = self.structure(data, "memcpy")
+        elif params.type == 2:
+            params.of.memset = self.structure(data, "memset")
+        elif params.type == 3:
+            params.of.host = self.structure(data, "host")
+        elif params.type == 4:
+            params.of.graph = tools.ChildNode(self.handle(data, "graph"), data.draw(st.sampled_from((0, 0, 1, 2))))
+        elif params.type in (6, 7):
+            params.of.event = tools.EventNode(self.handle(data, "event"))
+        elif params.type == 10:
+            params.of.alloc = self.structure(data, "alloc")
+        elif params.type == 11:
+            params.of.free = tools.FreeNode(self.handle(data, "memory"))
+        elif params.type == 13:  # no loops: some have no end
+            values = self.handle(data, "condition"), data.draw(st.sampled_from((tools.IF, tools.SWITCH))), number() % 5
+            params.of.conditional = tools.ConditionalNode(*values, None, self.handle(data, "context"))
+        return params
 
     def teardown(self) -> None:
         cudacore_sim.reset_device()

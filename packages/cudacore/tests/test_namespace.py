@@ -13,11 +13,13 @@ import types
 import pytest
 
 import cudacore
+import cudacore.graph
 import cudacore.typing
 from cudacore import _later
 
 HEAVY = (
     "cudacore_compile",
+    "cudacore_graph",
     "cuda.bindings",
     "cuda.pathfinder",
     "numpy",
@@ -70,7 +72,7 @@ def test_import_loads_no_driver() -> None:
     assert (result.stdout.strip(), result.stderr) == ("False", "")
 
 
-@pytest.mark.parametrize("module", [cudacore, cudacore.typing], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [cudacore, cudacore.graph, cudacore.typing], ids=lambda module: module.__name__)
 def test_all_is_what_is_there(module: types.ModuleType) -> None:
     """``__all__`` would promise a name that does not exist, or hide one that does."""
     assert all(hasattr(module, name) for name in module.__all__)  # what is made when it is asked for is made now
@@ -81,8 +83,10 @@ def test_all_is_what_is_there(module: types.ModuleType) -> None:
 def test_names_are_the_siblings_own() -> None:
     """A class of the umbrella would be another class than its package's, and isinstance checks would fail."""
     import cudacore_compile
+    import cudacore_graph
     import cudacore_handles
 
+    assert cudacore.graph.GraphBuilder is cudacore_graph.GraphBuilder
     assert cudacore.Device is cudacore_handles.Device
     assert cudacore.Program is cudacore_compile.Program
     assert issubclass(cudacore.NVRTCError, cudacore.CUDAError)
@@ -91,15 +95,16 @@ def test_names_are_the_siblings_own() -> None:
 def test_nothing_of_the_siblings_is_forgotten() -> None:
     """A name that a sibling has and that ``cuda.core`` has too would be missing here."""
     import cudacore_compile
+    import cudacore_graph
     import cudacore_handles
 
-    siblings = {*cudacore_handles.__all__, *cudacore_compile.__all__}
+    siblings = {*cudacore_handles.__all__, *cudacore_compile.__all__, *cudacore_graph.__all__}
     assert siblings & _later.CUDA_CORE["cudacore"] <= set(cudacore.__all__)
     errors = {name for name in siblings if name.endswith("Error")}
     assert errors <= set(cudacore.__all__)
 
 
-@pytest.mark.parametrize("name", ["Linker", "graph", "utils", "VirtualMemoryResource"])
+@pytest.mark.parametrize("name", ["Linker", "texture", "utils", "VirtualMemoryResource"])
 def test_name_of_later_release(name: str) -> None:
     """Asking for a name of ``cuda.core`` that is not there yet would not say that it is not there yet."""
     with pytest.raises(AttributeError, match=rf"cudacore 0\.1 does not have '{name}' yet \(cuda\.core 1\.2 has it\)"):
@@ -108,11 +113,11 @@ def test_name_of_later_release(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", ["from cudacore import Linker", "import cudacore.graph", "import cudacore.graph as g"]
+    "statement", ["from cudacore import Linker", "import cudacore.texture", "import cudacore.texture as t"]
 )
 def test_import_of_later_release(statement: str) -> None:
     """An import statement would hide the explanation behind Python's own message."""
-    with pytest.raises(ImportError, match=r"cudacore 0\.1 does not have '(Linker|graph)' yet"):
+    with pytest.raises(ImportError, match=r"cudacore 0\.1 does not have '(Linker|texture)' yet"):
         exec(statement, {})
 
 
@@ -128,8 +133,8 @@ def test_name_that_never_was() -> None:
 
 def test_typing_name_of_later_release() -> None:
     """A missing name of ``cudacore.typing`` would not say that it is not there yet."""
-    with pytest.raises(AttributeError, match=r"cudacore\.typing 0\.1 does not have 'GraphMemoryType' yet"):
-        cudacore.typing.GraphMemoryType  # noqa: B018
+    with pytest.raises(AttributeError, match=r"cudacore\.typing 0\.1 does not have 'ArrayFormatType' yet"):
+        cudacore.typing.ArrayFormatType  # noqa: B018
 
 
 def test_device_pointer_type() -> None:
@@ -168,5 +173,6 @@ def test_sibling_of_another_minor_version() -> None:
 
 def test_version() -> None:
     """The packages of one release would carry different versions."""
-    versions = {importlib.metadata.version(name) for name in ("cudacore", "cudacore-compile", "cudacore-handles")}
+    names = ("cudacore", "cudacore-compile", "cudacore-graph", "cudacore-handles")
+    versions = {importlib.metadata.version(name) for name in names}
     assert versions == {cudacore.__version__}

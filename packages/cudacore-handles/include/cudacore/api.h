@@ -232,6 +232,7 @@ typedef struct cch_api {
   int (*capture_add)(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec);
   size_t (*capture_count)(void);
   int (*capture_keep)(cch_graph *graph, void *object, cch_release_fn release);
+  int (*bundle_get)(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index);
 } cch_api;
 
 /**

@@ -31,6 +31,10 @@ CCH_EXPORT int cch_bundle_add_object(cch_bundle *bundle, void *object, cch_relea
 /** Number of owners. @since 0.1 */
 CCH_EXPORT size_t cch_bundle_count(const cch_bundle *bundle);
 
+/** One owner, borrowed from the bundle, in the order in which they were added; `release` is NULL where it is a box.
+ * CCH_EINVAL for an index that is out of range. @since 0.1 */
+CCH_EXPORT int cch_bundle_get(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index);
+
 CCH_EXPORT cch_bundle *cch_bundle_ref(cch_bundle *bundle);
 CCH_EXPORT void cch_bundle_unref(cch_bundle *bundle);
 

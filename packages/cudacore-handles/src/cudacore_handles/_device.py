@@ -342,7 +342,7 @@ def _find(device_id: object) -> Device:
 def graph_module() -> ModuleType:
     """Import the package above this one that builds graphs."""
     try:
-        import cudacore_graph  # type: ignore[import-not-found]
+        import cudacore_graph
     except ModuleNotFoundError as error:
         if error.name != "cudacore_graph":
             raise

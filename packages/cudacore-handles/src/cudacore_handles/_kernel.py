@@ -160,14 +160,11 @@ class Kernel(_native.KernelHandle):
         layout = self._layout = struct.pack(f"={len(numbers)}I", *numbers)
         return layout
 
-    def _allow_shared(self, nbytes: int, stream: Stream) -> None:
-        """See to it that launches on the stream's device may have so much dynamic shared memory.
+    def _allow_shared(self, nbytes: int, device: Device) -> None:
+        """See to it that launches on a device may have so much dynamic shared memory.
 
         By default a kernel may have 48 KiB less what it has statically; more must be asked for.
         """
-        if nbytes == 0:
-            return
-        device = stream.device
         attributes = self.attributes[device]
         if nbytes > attributes.max_dynamic_shared_size_bytes:
             most = attributes._most_dynamic_shared()

@@ -32,14 +32,21 @@ def prepare(
 def _check(stream: object, config: object, kernel: object) -> Stream:
     """Check a launch's own arguments, and see to what the kernel needs: its layout, and leave for shared memory."""
     accepted = Stream_accept(stream, allow_stream_protocol=True)
+    checked_config, checked_kernel = check_kernel(config, kernel)
+    if checked_config.shmem_size:
+        checked_kernel._allow_shared(checked_config.shmem_size, accepted.device)
+    if checked_kernel._layout is None:
+        checked_kernel._ask_layout(accepted.context)
+    return accepted
+
+
+def check_kernel(config: object, kernel: object) -> tuple[LaunchConfig, Kernel]:
+    """Return a launch's configuration and kernel, or say what is wrong with their types."""
     if not isinstance(config, LaunchConfig):
         raise TypeError(f"config must be a LaunchConfig, not {type(config).__name__}")
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a Kernel, not {type(kernel).__name__}; ObjectCode.get_kernel() gives one")
-    kernel._allow_shared(config.shmem_size, accepted)
-    if kernel._layout is None:
-        kernel._ask_layout(accepted.context)
-    return accepted
+    return config, kernel
 
 
 def _launch_checked(stream: object, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]) -> None:

@@ -33,6 +33,8 @@ class LaunchConfig(_native.Config):
         Whether all blocks are resident at once, so that the grid can synchronize. Default False.
     programmatic_stream_serialization : bool, optional
         Whether the kernel may begin before the one ahead of it on the stream has ended. Default False.
+    priority : int, optional
+        Its priority, whatever the stream's is; lower numbers run first. Default None: the stream's.
 
     Raises
     ------
@@ -40,10 +42,11 @@ class LaunchConfig(_native.Config):
         When an argument is of a wrong type, or outside what any CUDA device takes.
     """
 
-    __slots__ = ("__weakref__", "_block", "_cluster", "_grid")
+    __slots__ = ("__weakref__", "_block", "_cluster", "_grid", "_priority")
     _grid: tuple[int, ...]
     _cluster: tuple[int, ...] | None
     _block: tuple[int, ...]
+    _priority: int | None
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class LaunchConfig(_native.Config):
         shmem_size: int | None = None,
         is_cooperative: bool = False,
         programmatic_stream_serialization: bool = False,
+        priority: int | None = None,
     ) -> None:
         c = ffi.new("cch_launch_config *")
         c.size = ffi.sizeof("cch_launch_config")
@@ -82,13 +86,18 @@ class LaunchConfig(_native.Config):
             c.flags |= lib.CCH_LAUNCH_COOPERATIVE
         if as_flag("LaunchConfig.programmatic_stream_serialization", programmatic_stream_serialization):
             c.flags |= lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION
+        self._priority = _check_priority(priority)
+        if self._priority is not None:
+            c.flags |= lib.CCH_LAUNCH_PRIORITY
+            c.priority = self._priority
         self._store(bytes(ffi.buffer(c)))
 
     def __repr__(self) -> str:
+        priority = "" if self._priority is None else f", priority={self._priority}"
         return (
             f"LaunchConfig(grid={self._grid}, cluster={self._cluster}, block={self._block}, "
             f"shmem_size={self.shmem_size}, is_cooperative={self.is_cooperative}, "
-            f"programmatic_stream_serialization={self.programmatic_stream_serialization})"
+            f"programmatic_stream_serialization={self.programmatic_stream_serialization}{priority})"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -108,7 +117,24 @@ class LaunchConfig(_native.Config):
             self.shmem_size,
             self.is_cooperative,
             self.programmatic_stream_serialization,
+            self._priority,
         )
+
+    @classmethod
+    def _read(cls, c: Any) -> LaunchConfig:
+        """Make one of a ``cch_launch_config``, as the driver gave it."""
+        self = cls.__new__(cls)
+        cluster = tuple(c.cluster)
+        self._cluster = cluster if any(cluster) else None
+        self._grid = tuple(g // n for g, n in zip(c.grid, self._cluster or (1, 1, 1), strict=True))
+        self._block = tuple(c.block)
+        # The driver has one for every node, 0 where none was asked for.
+        self._priority = int(c.priority) or None
+        if self._priority is None:
+            c.flags &= ~lib.CCH_LAUNCH_PRIORITY
+        c.size = ffi.sizeof("cch_launch_config")
+        self._store(bytes(ffi.buffer(c)))
+        return self
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -140,6 +166,11 @@ class LaunchConfig(_native.Config):
         """bool: Whether the kernel may begin before the one ahead of it has ended."""
         return bool(self._flags & lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
 
+    @property
+    def priority(self) -> int | None:
+        """int or None: Its priority; None: the stream's."""
+        return self._priority
+
 
 def _dimensions(name: str, value: object, limits: tuple[int, int, int]) -> tuple[int, int, int]:
     """Return three positive integers, the missing ones 1."""
@@ -162,6 +193,16 @@ def _dimensions(name: str, value: object, limits: tuple[int, int, int]) -> tuple
         whole.append(number)
     x, y, z = (*whole, 1, 1)[:3]
     return x, y, z
+
+
+def _check_priority(value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"LaunchConfig.priority must be an int, not {type(value).__name__}")
+    if not -(2**31) <= value < 2**31:
+        raise ValueError(f"LaunchConfig.priority is {value}; CUDA's priorities are from about -5 to 0")
+    return value
 
 
 def _shared(name: str, value: object) -> int:

@@ -227,6 +227,8 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
         if arg.is_closed:
             raise closed(arg)
         return arg
+    if isinstance(arg, _native.Builder) and isinstance(arg._stream, Stream):
+        return arg._stream
     if allow_stream_protocol and hasattr(arg, "__cuda_stream__"):
         return Stream._from_protocol(arg)
     needed = "a Stream is needed, or an object with __cuda_stream__"

@@ -52,6 +52,22 @@ PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
   return make(st, (PyTypeObject *)arguments[0], box, arguments[4], Py_None);
 }
 
+/* After work on buffers that are in use: the graph keeps them where it was captured. */
+static int keep_captured(const state *st, cch_stream *stream, PyObject *first, PyObject *second) {
+  if (cch_capture_count() == 0)
+    return 0;
+  owners used;
+  owners_init(&used, true);
+  uint64_t address;
+  int status = owners_add_memory(&used, 0, first, &address);
+  if (status == 0 && second != NULL)
+    status = owners_add_memory(&used, 0, second, &address);
+  if (status == 0)
+    status = capture_keep(st, stream, &used, NULL);
+  owners_release(&used);
+  return status;
+}
+
 /* The box of a buffer, whose class is checked, for a call; NULL with an exception, `what` having %U for its class. */
 static cch_deviceptr *use_buffer(const state *st, PyObject *face, const char *what) {
   if (PyType_IsSubtype(Py_TYPE(face), st->buffer_type))
@@ -70,7 +86,7 @@ PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   PyObject *ordered_on = stream_accept(st, arguments[2]);
   if (ordered_on == NULL)
     return NULL;
-  int status = -1;
+  int status = -1, kept = 0;
   bool called = false;
   cch_stream *stream = handle_use(ordered_on);
   cch_deviceptr *dst = stream != NULL ? use_buffer(st, arguments[0], "dst must be a Buffer, not %U") : NULL;
@@ -82,6 +98,10 @@ PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
       Py_BEGIN_ALLOW_THREADS;
       status = cch_deviceptr_copy(dst, src, size, stream);
       Py_END_ALLOW_THREADS;
+      if (status != 0)
+        raise_status(st, status);
+      else
+        kept = keep_captured(st, stream, arguments[0], arguments[1]);
     } else {
       PyErr_Format(PyExc_ValueError, "buffer sizes mismatch between src and dst (sizes are: src=%zu, dst=%zu)", size,
                    room);
@@ -93,10 +113,8 @@ PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (stream != NULL)
     handle_done(ordered_on);
   Py_DECREF(ordered_on);
-  if (!called)
+  if (!called || status != 0 || kept < 0)
     return NULL;
-  if (status != 0)
-    return raise_status(st, status);
   Py_RETURN_NONE;
 }
 
@@ -113,22 +131,24 @@ PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   PyObject *ordered_on = stream_accept(st, arguments[3]);
   if (ordered_on == NULL)
     return NULL;
-  int status = -1;
+  int status = -1, kept = 0;
   cch_stream *stream = handle_use(ordered_on);
   cch_deviceptr *dst = stream != NULL ? use_buffer(st, arguments[0], "a Buffer is needed, not %U") : NULL;
   if (dst != NULL) {
     Py_BEGIN_ALLOW_THREADS;
     status = cch_deviceptr_fill(dst, (uint32_t)value, (unsigned)width, stream);
     Py_END_ALLOW_THREADS;
+    if (status != 0)
+      raise_status(st, status);
+    else
+      kept = keep_captured(st, stream, arguments[0], NULL);
     handle_done(arguments[0]);
   }
   if (stream != NULL)
     handle_done(ordered_on);
   Py_DECREF(ordered_on);
-  if (dst == NULL)
+  if (dst == NULL || status != 0 || kept < 0)
     return NULL;
-  if (status != 0)
-    return raise_status(st, status);
   Py_RETURN_NONE;
 }
 

@@ -21,6 +21,12 @@ static uintptr_t raw_of(const void *box, int kind) {
     return (uintptr_t)cch_library_raw(box);
   case CCH_KIND_KERNEL:
     return (uintptr_t)cch_kernel_raw(box);
+  case CCH_KIND_GRAPH:
+    return (uintptr_t)cch_graph_raw(box);
+  case CCH_KIND_GRAPH_NODE:
+    return (uintptr_t)cch_graph_node_raw(box);
+  case CCH_KIND_GRAPH_EXEC:
+    return (uintptr_t)cch_graph_exec_raw(box);
   default:
     return (uintptr_t)box;
   }

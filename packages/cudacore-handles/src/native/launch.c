@@ -35,7 +35,8 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
   cch_launch_config configuration = ((config *)settings)->config;
   unsigned char stack[SCRATCH_SIZE], *block = stack;
   owners keep;
-  owners_init(&keep, true);
+  const bool captured = cch_capture_count() != 0; /* perhaps: then the graph keeps what the work uses */
+  owners_init(&keep, !captured);
   if (params.total > sizeof stack)
     block = PyMem_Malloc((size_t)params.total);
   if (block == NULL) {
@@ -46,8 +47,8 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
     status = cch_launch(stream, &configuration, box, block, (size_t)params.total);
     Py_END_ALLOW_THREADS;
     if (status == 0) {
-      Py_INCREF(Py_None);
-      result = Py_None;
+      if (!captured || capture_keep(st, stream, &keep, box) == 0)
+        result = Py_NewRef(Py_None);
     } else {
       explain_launch(st, status, settings, face); /* before anything else on this thread can fail */
     }
@@ -157,14 +158,17 @@ PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
     return PyErr_Format(PyExc_TypeError,
                         "launch() takes a stream, a config, a kernel and its arguments, but %zd %s given", count,
                         count == 1 ? "was" : "were");
-  PyObject *stream = arguments[0], *settings = arguments[1], *face = arguments[2];
+  PyObject *stream = stream_or_builder(st, arguments[0]), *settings = arguments[1], *face = arguments[2];
   if (!PyType_IsSubtype(Py_TYPE(stream), st->stream_type) || (PyObject *)Py_TYPE(settings) != st->faces.config ||
       (PyObject *)Py_TYPE(face) != st->faces.kernel || ((kernel *)face)->layout_bytes == NULL)
     return launch_slowly(st, arguments, count);
   unsigned shared = ((config *)settings)->config.shared_bytes;
   if (shared != 0 && !shared_allowed((kernel *)face, shared, stream))
     return launch_slowly(st, arguments, count);
-  return launch_faces(st, stream, settings, face, (values){arguments + 3, NULL, count - 3});
+  Py_INCREF(stream); /* a builder can be closed meanwhile */
+  PyObject *result = launch_faces(st, stream, settings, face, (values){arguments + 3, NULL, count - 3});
+  Py_DECREF(stream);
+  return result;
 }
 
 /* Whether these are a stream, a configuration and a kernel that has its layout; -1 with an exception. */

@@ -122,7 +122,8 @@ static int execute(PyObject *module) {
   if (!st->ptr_name || !st->value_name || !st->interface_name || !st->data_name || !st->forget || !st->runtime)
     return -1;
   if (add_handle_type(module, st) < 0 || add_event_type(module, st) < 0 || add_stream_type(module, st) < 0 ||
-      add_buffer_type(module, st) < 0 || add_launch_types(module, st) < 0 || add_prepared_type(module, st) < 0)
+      add_buffer_type(module, st) < 0 || add_launch_types(module, st) < 0 || add_prepared_type(module, st) < 0 ||
+      add_graph_types(module, st) < 0 || add_node_type(module, st) < 0 || add_builder_type(module, st) < 0)
     return -1;
   if (add_api_capsule(module) < 0 || add_owner_functions(module) < 0)
     return -1;
@@ -141,8 +142,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->forget);
   for (size_t i = 0; i < FACE_COUNT; i++)
     Py_VISIT(*face_at(st, i));
-  PyTypeObject *const types[] = {st->handle_type, st->event_type,  st->stream_type,
-                                 st->buffer_type, st->kernel_type, st->config_type};
+  PyTypeObject *const types[] = {st->handle_type, st->event_type,   st->stream_type,   st->buffer_type,
+                                 st->kernel_type, st->config_type,  st->graph_type,    st->node_type,
+                                 st->exec_type,   st->builder_type, st->condition_type};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     Py_VISIT(types[i]);
   return 0;
@@ -173,6 +175,11 @@ static void release(void *module) {
   Py_CLEAR(st->value_name);
   Py_CLEAR(st->interface_name);
   Py_CLEAR(st->data_name);
+  Py_CLEAR(st->builder_type);
+  Py_CLEAR(st->node_type);
+  Py_CLEAR(st->exec_type);
+  Py_CLEAR(st->condition_type);
+  Py_CLEAR(st->graph_type);
   Py_CLEAR(st->config_type);
   Py_CLEAR(st->kernel_type);
   Py_CLEAR(st->buffer_type);
@@ -181,6 +188,8 @@ static void release(void *module) {
   Py_CLEAR(st->handle_type);
   runtime_unref(st->runtime);
   st->runtime = NULL;
+  PyMem_Free(st->nodes);
+  st->nodes = NULL;
   PyMem_Free(st->table);
   st->table = NULL;
 }
@@ -207,6 +216,20 @@ static PyMethodDef methods[] = {
     {"read_capsule", read_capsule, METH_O, read_capsule_doc},
     {"tensor_memory", tensor_memory, METH_O, tensor_memory_doc},
     {"open_handle_capsule", open_handle_capsule, METH_O, open_handle_capsule_doc},
+    {"graph_nodes", FASTCALL(graph_nodes), METH_FASTCALL, graph_nodes_doc},
+    {"graph_edges", FASTCALL(graph_edges), METH_FASTCALL, graph_edges_doc},
+    {"neighbours", FASTCALL(neighbours), METH_FASTCALL, neighbours_doc},
+    {"adopt_node", adopt_node, METH_O, adopt_node_doc},
+    {"add_nodes", FASTCALL(add_nodes), METH_FASTCALL, add_nodes_doc},
+    {"capture_add", FASTCALL(capture_add), METH_FASTCALL, capture_add_doc},
+    {"set_node", FASTCALL(set_node), METH_FASTCALL, set_node_doc},
+    {"set_kernel_node", FASTCALL(set_kernel_node), METH_FASTCALL, set_kernel_node_doc},
+    {"set_exec_node", FASTCALL(set_exec_node), METH_FASTCALL, set_exec_node_doc},
+    {"exec_enabled", FASTCALL(exec_enabled), METH_FASTCALL, exec_enabled_doc},
+    {"update_exec", FASTCALL(update_exec), METH_FASTCALL, update_exec_doc},
+    {"node_owner", FASTCALL(node_owner), METH_FASTCALL, node_owner_doc},
+    {"host_function_of", host_function_of, METH_O, host_function_of_doc},
+    {"end_callbacks", end_callbacks, METH_NOARGS, end_callbacks_doc},
     {"_forget", types_forget, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

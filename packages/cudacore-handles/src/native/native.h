@@ -15,6 +15,11 @@
  *   owners.c    what the packed values point into
  *   launch.c, prepared.c           launches, with the hot half of Kernel and LaunchConfig
  *   dlpack.c    DLPack tensors
+ *   graph.c     the hot halves of graph definitions, conditions and executable graphs; locks of graphs
+ *   node.c      the hot half of graph nodes; the one face of each
+ *   node_params.c, node_add.c, node_batch.c    parameters of nodes, from Python values; where they go
+ *   callback.c  Python functions that graphs call
+ *   capture.c   the hot half of graph builders; what captured work keeps
  *   module.c    the module object
  *
  * The C library's calls release the GIL, so anybody may close anything meanwhile. The rule is: what is read from a face
@@ -26,6 +31,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <pythread.h>
 #include <structmember.h>
 
 #include "dlpack.h"
@@ -111,7 +117,18 @@ typedef struct type_entry {
   X(launch_checked)    /* launches what the fast path cannot, or says what is wrong with it */                         \
   X(explain)           /* (status, config, kernel): raises for a launch that was refused */                            \
   X(read_array)        /* (array, size) -> what arrays.c cannot read itself, see there */                              \
-  X(check_device)      /* (value, address, device): raises for memory that the device cannot reach */
+  X(check_device)      /* (value, address, device): raises for memory that the device cannot reach */                  \
+  X(graph)             /* the class GraphDefinition */                                                                 \
+  X(node)              /* the class GraphNode */                                                                       \
+  X(node_classes)      /* a tuple of its subclasses, by node_params.class */                                           \
+  X(gone)              /* (face) -> the exception for the use of what was destroyed */                                 \
+  X(node_failed)       /* (status, kind): raises for a node that could not be added or set */                          \
+  X(check_node_kernel) /* (config, kernel): sees to what a kernel node needs, or says what is wrong with it */         \
+  X(node_memory)       /* (value, name) -> the address of what is neither a Buffer nor an int */                       \
+  X(fill_value)        /* (value) -> (pattern, bytes), of what is no int */                                            \
+  X(alloc_place)       /* (device, memory type, peers) -> what node_params.c reads */                                  \
+  X(host_function)     /* (function, user data) -> (address, data, objects to keep); None: a Python function */        \
+  X(bad_condition)     /* (condition, graph or None): raises for a condition that cannot be used */
 
 typedef struct faces {
 #define FACE(name) PyObject *name;
@@ -121,6 +138,12 @@ typedef struct faces {
 
 typedef struct runtime runtime;
 
+/* One graph node that has a face: the face is not kept alive, it leaves the table when it dies. */
+typedef struct node_slot {
+  const void *box; /* the key; NULL: a free slot */
+  PyObject *face;
+} node_slot;
+
 typedef struct state {
   type_entry *table; /* how types are packed: open addressing, linear probing, at most half full */
   size_t mask;       /* slots - 1 */
@@ -129,7 +152,10 @@ typedef struct state {
   PyObject *forget; /* the module's _forget, the callback of the weak references */
   faces faces;
   runtime *runtime;
+  node_slot *nodes; /* open addressing, linear probing, at most half full; NULL before the first node */
+  size_t node_mask, node_count;
   PyTypeObject *handle_type, *event_type, *stream_type, *buffer_type, *kernel_type, *config_type;
+  PyTypeObject *graph_type, *node_type, *exec_type, *condition_type, *builder_type;
   PyObject *ptr_name, *value_name, *interface_name, *data_name; /* of attributes, interned */
 } state;
 
@@ -226,6 +252,21 @@ PyObject *disown(PyObject *module, PyObject *address);
 int add_owner_functions(PyObject *module);
 extern const char own_doc[], disown_doc[];
 
+typedef struct owner owner;
+/* A new owner of an object, for owner_release; NULL with an exception. */
+owner *owner_make(const state *st, PyObject *object, bool frees);
+/* A cch_release_fn for owners. */
+void owner_release(void *self);
+/* Ends an owner that nobody has taken over. */
+void owner_discard(owner *self);
+/* What it keeps: borrowed. */
+PyObject *owner_object(const owner *self);
+/* Whether its interpreter has ended, so that the object must not be touched. Without the GIL, too. */
+bool owner_ended(const owner *self);
+/* Takes the GIL for its interpreter, on a thread of anybody's; what it returns goes to owner_detach(). */
+void *owner_attach(const owner *self);
+void owner_detach(const owner *self, void *attached);
+
 /* Whether the interpreter ends, so that Python code must not be run any more. Keeps the exception that is set. */
 bool is_finalizing(void);
 
@@ -317,6 +358,10 @@ int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *
 int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object);
 /* Gives all back, and is empty then. Runs Python code, and lets go of the GIL where there are boxes. */
 void owners_release(owners *self);
+/* Makes a bundle that keeps what is kept here, NULL where that is nothing; -1 with an exception. */
+int owners_bundle(const state *st, owners *self, cch_bundle **out);
+/* The box that an item keeps, borrowed; NULL where it keeps an object alone. */
+void *owned_box(const owned *item);
 
 /* ---- pack.c ---- */
 
@@ -431,6 +476,165 @@ extern const char launch_doc[], launch_now_doc[];
 /* ---- prepared.c ---- */
 
 int add_prepared_type(PyObject *module, state *st);
+
+/* ---- graph.c ---- */
+
+/*
+ * CUDA lets one thread at a time work on a hierarchy of graphs, and calls let go of the GIL: who changes a graph, or
+ * lists what is in it, has its lock. The lock is taken last, and given back before any Python code runs.
+ */
+typedef struct graph_lock {
+  int first, second; /* -1: none */
+} graph_lock;
+
+/* `other`: a second graph, or NULL. Lets go of the GIL where it must wait. */
+graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other);
+void graph_lock_give(graph_lock lock);
+
+typedef struct condition {
+  PyObject_HEAD unsigned long long handle; /* CUgraphConditionalHandle */
+  PyObject *graph;                         /* a face of the graph that it is of */
+  bool used;                               /* a conditional node has it */
+} condition;
+
+typedef struct exec {
+  handle base;
+  PyThread_type_lock lock; /* launches and updates come one after the other; NULL before the first */
+} exec;
+
+/* The box of a Graph, for a call that nobody else makes at the same time; -1 with an exception. */
+int exec_use(PyObject *face, cch_graph_exec **out);
+void exec_done(PyObject *face);
+
+PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char update_exec_doc[];
+
+int add_graph_types(PyObject *module, state *st);
+
+/* ---- node.c ---- */
+
+/* Places in faces.node_classes, after those that are CUDA's types. */
+enum { CLASS_IF = 14, CLASS_IF_ELSE, CLASS_WHILE, CLASS_SWITCH, CLASS_OTHER, CLASS_COUNT };
+
+int add_node_type(PyObject *module, state *st);
+
+/* The face of a node: the one that it has, or a new one. Takes over a reference to the box, also on failure: NULL with
+ * an exception. `class` is a place in faces.node_classes; -1: as the box says. */
+PyObject *node_face(state *st, cch_graph_node *box, int class);
+
+/* The box of a node that exists, for as long as the caller keeps the face; NULL with an exception. */
+cch_graph_node *node_box(const state *st, PyObject *face, const char *name);
+
+PyObject *graph_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *neighbours(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *adopt_node(PyObject *module, PyObject *address);
+extern const char adopt_node_doc[], graph_nodes_doc[], graph_edges_doc[], neighbours_doc[];
+
+/* ---- node_params.c ---- */
+
+/* The parameters of one node as the library takes them, with what they use. Zero-initialise; stays where it is. */
+typedef struct node_params {
+  int type;  /* cch_node_type */
+  int class; /* of the node that they make: a place in faces.node_classes */
+  union {
+    cch_kernel_node kernel;
+    cch_memcpy_node memcpy;
+    cch_memset_node memset;
+    cch_host_node host;
+    cch_child_node child;
+    cch_event_node event;
+    cch_alloc_node alloc;
+    cch_free_node free;
+    cch_conditional_node conditional;
+  } of;
+  cch_bundle *bundle;       /* what they point into; NULL: nothing */
+  cch_launch_config config; /* of a kernel */
+  PyObject *used;           /* a face in use: of the kernel, the event or the child graph */
+  PyObject *condition;
+  bool took_condition;
+  void *heap; /* the argument block, or the peers */
+} node_params;
+
+/* A kind of node: the method that adds it. */
+typedef struct node_kind node_kind;
+
+/* The kind of a name; NULL with an exception. */
+const node_kind *node_kind_find(PyObject *name);
+const char *node_kind_name(const node_kind *kind);
+
+/*
+ * Reads the arguments of a method; -1 with an exception. `scratch` is room for an argument block of SCRATCH_SIZE, or
+ * NULL. Runs Python code. Whatever becomes of it, node_params_drop() follows.
+ */
+int node_params_read(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
+                     void *scratch, node_params *out);
+/* The same, without keywords, for arguments in a tuple, from `first` on. */
+int node_params_read_tuple(state *st, const node_kind *kind, PyObject *tuple, Py_ssize_t first, void *scratch,
+                           node_params *out);
+/* Packs a kernel's arguments into parameters that have all else; -1 with an exception. */
+int node_params_read_kernel(state *st, PyObject *config, PyObject *kernel, values given, void *scratch,
+                            node_params *out);
+/* Whether a node with these parameters may be in a graph; -1 with an exception. */
+int node_params_check(const state *st, const node_params *params, const cch_graph *graph);
+/* What goes to the library as `params`. */
+const void *node_params_of(const node_params *params);
+/* The graph that is copied into the node; NULL: none. */
+const cch_graph *node_params_child(const node_params *params);
+/* A node with the parameters was made: its condition cannot be used again. */
+void node_params_done(node_params *params);
+/* It was not, after all. */
+void node_params_undone(node_params *params);
+void node_params_drop(node_params *params);
+
+/* ---- node_add.c: methods of graphs and nodes, and where else parameters go ---- */
+
+extern PyMethodDef graph_adders[], node_adders[];
+PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *set_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *node_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char capture_add_doc[], set_node_doc[], set_kernel_node_doc[], set_exec_node_doc[];
+extern const char exec_enabled_doc[], node_owner_doc[];
+
+/* Raises for a node that the library refused just now; returns NULL. */
+PyObject *raise_node_failed(const state *st, int status, const node_kind *kind);
+
+/* ---- node_batch.c ---- */
+
+PyObject *add_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char add_nodes_doc[];
+
+/* ---- callback.c ---- */
+
+/* A cch_host_fn whose data is an owner of a Python function. */
+void call_python(void *data);
+PyObject *host_function_of(PyObject *module, PyObject *node);
+PyObject *end_callbacks(PyObject *module, PyObject *nothing);
+extern const char host_function_of_doc[], end_callbacks_doc[];
+
+/* ---- capture.c ---- */
+
+/* A graph builder: what stands for its stream. */
+typedef struct builder {
+  PyObject_HEAD PyObject *stream; /* NULL or None: none, or no more */
+} builder;
+
+int add_builder_type(PyObject *module, state *st);
+
+/* The stream that an argument stands for, borrowed: the builder's, where it is an open one; else itself. */
+static inline PyObject *stream_or_builder(const state *st, PyObject *argument) {
+  if (!PyType_IsSubtype(Py_TYPE(argument), st->builder_type))
+    return argument;
+  PyObject *stream = ((builder *)argument)->stream;
+  return stream != NULL && stream != Py_None ? stream : argument;
+}
+
+/* After work that uses these was given to a stream: keeps them where it was captured. `more` is another box, or NULL.
+ * -1 with an exception. */
+int capture_keep(const state *st, cch_stream *stream, owners *used, void *more);
 
 /* ---- dlpack.c ---- */
 

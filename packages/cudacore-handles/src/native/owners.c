@@ -66,3 +66,57 @@ void owners_release(owners *self) {
   give_back(owners_items(&taken), taken.count);
   PyMem_Free(taken.heap);
 }
+
+void *owned_box(const owned *item) {
+  if (item->box != NULL || !item->in_use)
+    return item->box;
+  const handle *face = (const handle *)item->object;
+  return face->box != NULL ? face->box : face->closing; /* somebody may have closed it meanwhile */
+}
+
+static int add_to_bundle(const state *st, cch_bundle *bundle, const owned *item) {
+  void *box = owned_box(item);
+  int status;
+  if (box != NULL) {
+    status = cch_bundle_add(bundle, box);
+  } else if (item->object != NULL) {
+    owner *kept = owner_make(st, item->object, false);
+    if (kept == NULL)
+      return -1;
+    status = cch_bundle_add_object(bundle, kept, owner_release);
+    if (status != 0)
+      owner_discard(kept);
+  } else { /* nothing, in its place: see read_memory() */
+    cch_bundle *empty = NULL;
+    status = cch_bundle_create(&empty, 0);
+    if (status == 0)
+      status = cch_bundle_add(bundle, empty);
+    cch_bundle_unref(empty);
+  }
+  if (status != 0)
+    raise_status(st, status);
+  return status == 0 ? 0 : -1;
+}
+
+int owners_bundle(const state *st, owners *self, cch_bundle **out) {
+  const owned *items = owners_items(self);
+  bool any = false;
+  for (Py_ssize_t i = 0; i < self->count; i++)
+    any |= items[i].box != NULL || items[i].object != NULL;
+  *out = NULL;
+  if (!any)
+    return 0;
+  cch_bundle *bundle = NULL;
+  int status = cch_bundle_create(&bundle, (size_t)self->count);
+  if (status != 0) {
+    raise_status(st, status);
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < self->count && status == 0; i++)
+    status = add_to_bundle(st, bundle, &items[i]);
+  if (status == 0)
+    *out = bundle;
+  else
+    box_let_go(bundle);
+  return status;
+}

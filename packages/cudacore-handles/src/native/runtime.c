@@ -11,7 +11,7 @@
 
 enum { NOT_PERMITTED = 800 }; /* CUDA_ERROR_NOT_PERMITTED */
 
-typedef struct owner {
+struct owner {
   struct owner *next;
   runtime *runtime; /* a reference */
   PyObject *object; /* what is kept, or the memory resource that frees the memory below */
@@ -19,7 +19,7 @@ typedef struct owner {
   CUdeviceptr ptr;
   size_t size;
   cch_stream *stream; /* a reference, or NULL */
-} owner;
+};
 
 struct runtime {
   atomic_size_t references;
@@ -27,6 +27,7 @@ struct runtime {
   atomic_bool ended; /* the interpreter is gone: nothing of Python is touched any more */
   atomic_bool woken; /* a pending call is on its way */
   bool is_main;      /* pending calls are the main interpreter's */
+  PyInterpreterState *interpreter;
 };
 
 static const char runtime_name[] = "cudacore_handles.runtime";
@@ -67,6 +68,7 @@ runtime *runtime_of_interpreter(void) {
   }
   atomic_init(&rt->references, 1);
   rt->is_main = PyInterpreterState_GetID(interpreter) == 0;
+  rt->interpreter = interpreter;
   capsule = PyCapsule_New(rt, runtime_name, interpreter_ended);
   if (capsule == NULL) {
     runtime_unref(rt);
@@ -82,7 +84,7 @@ runtime *runtime_of_interpreter(void) {
   return rt;
 }
 
-static owner *owner_make(const state *st, PyObject *object, bool frees) {
+owner *owner_make(const state *st, PyObject *object, bool frees) {
   owner *self = calloc(1, sizeof *self);
   if (self == NULL) {
     PyErr_NoMemory();
@@ -101,7 +103,7 @@ static void discard(owner *self) {
   free(self);
 }
 
-static void owner_discard(owner *self) {
+void owner_discard(owner *self) {
   Py_DECREF(self->object);
   discard(self);
 }
@@ -212,7 +214,31 @@ static void queue(owner *self) {
   runtime_unref(rt);
 }
 
-static void owner_release(void *self) { queue(self); }
+void owner_release(void *self) { queue(self); }
+
+PyObject *owner_object(const owner *self) { return self->object; }
+
+bool owner_ended(const owner *self) { return atomic_load(&self->runtime->ended); }
+
+/* PyGILState_Ensure() knows the main interpreter alone; another one's call has a thread state of its own. */
+void *owner_attach(const owner *self) {
+  if (self->runtime->is_main)
+    return (void *)(uintptr_t)PyGILState_Ensure();
+  PyThreadState *thread = PyThreadState_New(self->runtime->interpreter);
+  PyEval_RestoreThread(thread);
+  return thread;
+}
+
+void owner_detach(const owner *self, void *attached) {
+  if (self->runtime->is_main) {
+    PyGILState_Release((PyGILState_STATE)(uintptr_t)attached);
+    return;
+  }
+  PyThreadState *thread = attached;
+  PyThreadState_Clear(thread);
+  PyEval_SaveThread();
+  PyThreadState_Delete(thread);
+}
 
 static void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *stream) {
   owner *self = opaque;

@@ -3,6 +3,7 @@
 #include "native.h"
 
 PyObject *stream_accept(const state *st, PyObject *argument) {
+  argument = stream_or_builder(st, argument);
   if (!PyType_IsSubtype(Py_TYPE(argument), st->stream_type))
     return PyObject_CallFunctionObjArgs(st->faces.accept_stream, argument, NULL);
   Py_INCREF(argument);

@@ -38,6 +38,13 @@ static void owners_live_as_long_as_the_bundle(void) {
   OK(cch_bundle_add_object(bundle, &one, release));
   OK(cch_bundle_add_object(bundle, &ten, release));
   CHECK_EQ(cch_bundle_count(bundle), 104);
+  void *owner = NULL;
+  cch_release_fn how = NULL;
+  OK(cch_bundle_get(&owner, &how, bundle, 103));
+  CHECK(owner == &ten && how == release);
+  OK(cch_bundle_get(&owner, &how, bundle, 50));
+  CHECK(cch_kind_of(owner) == CCH_KIND_EVENT && how == NULL);
+  FAILS(CCH_EINVAL, cch_bundle_get(&owner, &how, bundle, 104));
   CHECK_EQ(cch_live_count(CCH_KIND_BUNDLE), 1);
   CHECK(cch_bundle_ref(bundle) == bundle);
   cch_bundle_unref(bundle);

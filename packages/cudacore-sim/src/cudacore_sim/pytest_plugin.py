@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import time
 import types
 from collections.abc import Generator, Iterator
 
@@ -36,6 +37,22 @@ MARKERS = (
     "leaks_ok(reason): may end with more live objects of the driver than it began with",
     "misuse_ok(reason): misuses the driver on purpose, or lets a kernel fail",
 )
+
+
+_SECONDS_TO_SETTLE = 2
+
+
+class _Hooks:
+    """What a project can add to the plugin, in its conftest.py."""
+
+    @pytest.hookspec
+    def pytest_cuda_settle(self) -> None:
+        """Destroy what was put off until later, before the plugin counts what is left."""
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Make the hooks known."""
+    pluginmanager.add_hookspecs(_Hooks)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -133,7 +150,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     node = request.node
-    before = _live()
+    before = _live(request.config)
     known = node.stash[KNOWN] = len(cudacore_sim.reports())
     yield
     failed = cudacore_sim.clear_errors() > 0 or node.stash.get(KERNEL_FAILED, False)
@@ -141,7 +158,12 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         return  # the traceback keeps the test's objects
     node.funcargs.clear()  # fixtures are torn down by now, but their values live on here
     problems = []
-    leaked = [f"{count - before[kind]} x {kind}" for kind, count in _live().items() if count > before[kind]]
+    leaked = _leaked(request.config, before)
+    # A graph's user objects are destroyed on the driver's own thread, and only then is what they kept.
+    end = time.monotonic() + _SECONDS_TO_SETTLE
+    while leaked and time.monotonic() < end:
+        time.sleep(0.01)
+        leaked = _leaked(request.config, before)
     # What a test gave back after its kernel had failed could not be freed.
     if leaked and not failed and not node.get_closest_marker("leaks_ok"):
         problems.append("objects of the driver that were not there before this test: " + ", ".join(leaked))
@@ -160,8 +182,13 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         item.stash[KERNEL_FAILED] = cudacore_sim.clear_errors() > 0
 
 
-def _live() -> dict[str, int]:
+def _leaked(config: pytest.Config, before: dict[str, int]) -> list[str]:
+    return [f"{count - before[kind]} x {kind}" for kind, count in _live(config).items() if count > before[kind]]
+
+
+def _live(config: pytest.Config) -> dict[str, int]:
     gc.collect()
+    config.hook.pytest_cuda_settle()
     counts = cudacore_sim.live()
     del counts["context"]  # primary contexts and what they have stay for good once they were needed
     return counts

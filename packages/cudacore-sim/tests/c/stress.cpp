@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many threads that launch, copy, allocate, record and wait at once: a data race in the driver would show under
- * ThreadSanitizer, and a lost dependency in the numbers.
+ * Many threads that launch, copy, allocate, record, wait, capture and run graphs at once: a data race in the driver
+ * would show under ThreadSanitizer, and a lost dependency in the numbers.
  */
 #include "cudacore_sim.h"
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -46,6 +47,45 @@ const char ptx[] = R"(
 
 void CUDA_CB add_one(void *number) { ++*static_cast<unsigned *>(number); }
 
+std::atomic<int> destroyed{0};
+
+void CUDA_CB count_destroyed(void *) { destroyed++; }
+
+/* The same work as a graph, which outlives its handles while it runs. */
+void work_in_graph(CUkernel kernel, CUstream first, CUstream second, CUevent event) {
+  CUgraph graph = nullptr;
+  CUgraphExec executable = nullptr;
+  CUuserObject object = nullptr;
+  CUdeviceptr memory = 0;
+  std::vector<unsigned> numbers(count);
+  unsigned callbacks = 0;
+  CHECK(cuStreamBeginCapture(first, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  CHECK(cuMemAllocAsync(&memory, count * sizeof(unsigned), first));
+  CHECK(cuMemsetD32Async(memory, 5, count, first));
+  void *arguments[] = {&memory};
+  for (int i = 0; i < 3; i++)
+    CHECK(cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, count, 1, 1, 0, first, arguments, nullptr));
+  CHECK(cuEventRecord(event, first));
+  CHECK(cuStreamWaitEvent(second, event, 0));
+  CHECK(cuMemcpyDtoHAsync(numbers.data(), memory, count * sizeof(unsigned), second));
+  CHECK(cuLaunchHostFunc(first, add_one, &callbacks));
+  CHECK(cuEventRecord(event, second));
+  CHECK(cuStreamWaitEvent(first, event, 0));
+  CHECK(cuMemFreeAsync(memory, first));
+  CHECK(cuStreamEndCapture(first, &graph));
+  CHECK(cuUserObjectCreate(&object, nullptr, count_destroyed, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  CHECK(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  CHECK(cuGraphInstantiate(&executable, graph, 0));
+  CHECK(cuGraphDestroy(graph));
+  for (int i = 0; i < 3; i++)
+    CHECK(cuGraphLaunch(executable, first));
+  CHECK(cuGraphExecDestroy(executable));
+  CHECK(cuStreamSynchronize(first));
+  for (unsigned number : numbers)
+    CHECK(number != 8);
+  CHECK(callbacks != 3);
+}
+
 void work(CUcontext context, CUlibrary library) {
   CUkernel kernel = nullptr;
   CHECK(cuCtxSetCurrent(context));
@@ -76,6 +116,7 @@ void work(CUcontext context, CUlibrary library) {
     for (unsigned number : numbers)
       CHECK(number != 8);
     CHECK(callbacks != 1);
+    work_in_graph(kernel, first, second, event);
     CHECK(cuStreamDestroy(first));
     CHECK(cuStreamDestroy(second));
     CHECK(cuEventDestroy(event));
@@ -100,5 +141,7 @@ int main() {
   for (int kind = 0; kind < CUDASIM_KIND_COUNT; kind++)
     CHECK(cudasim_live(kind) != 0);
   CHECK(cudasim_reports() != 0);
+  while (destroyed != threads * rounds)
+    std::this_thread::yield();
   return 0;
 }

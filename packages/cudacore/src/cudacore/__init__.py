@@ -38,8 +38,9 @@ from cudacore_handles import (
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from cudacore import typing
+    from cudacore import graph, typing
     from cudacore_compile import NVRTCError, Program, ProgramOptions
+    from cudacore_graph import GraphMemoryResource
 
 __all__ = [
     "LEGACY_DEFAULT_STREAM",
@@ -53,6 +54,7 @@ __all__ = [
     "DeviceMemoryResourceOptions",
     "Event",
     "EventOptions",
+    "GraphMemoryResource",
     "Kernel",
     "LaunchConfig",
     "LegacyPinnedMemoryResource",
@@ -64,6 +66,7 @@ __all__ = [
     "Stream",
     "StreamOptions",
     "UnsupportedCodeError",
+    "graph",
     "launch",
     "typing",
 ]
@@ -72,7 +75,12 @@ __version__ = "0.1.0"
 
 
 # What is imported when it is asked for: a program that runs what is compiled needs nothing of the compilers.
-_COMPILING = frozenset({"NVRTCError", "Program", "ProgramOptions"})
+_LATER = {
+    "GraphMemoryResource": "cudacore_graph",
+    "NVRTCError": "cudacore_compile",
+    "Program": "cudacore_compile",
+    "ProgramOptions": "cudacore_compile",
+}
 
 
 def _check_sibling(sibling: ModuleType) -> None:
@@ -93,13 +101,12 @@ _later.install_finder()
 
 
 def __getattr__(name: str) -> object:
-    if name == "typing":
-        return importlib.import_module("cudacore.typing")
-    if name in _COMPILING:
-        import cudacore_compile
-
-        _check_sibling(cudacore_compile)
-        globals()[name] = value = getattr(cudacore_compile, name)
+    if name in ("graph", "typing"):
+        return importlib.import_module(f"cudacore.{name}")
+    if name in _LATER:
+        sibling = importlib.import_module(_LATER[name])
+        _check_sibling(sibling)
+        globals()[name] = value = getattr(sibling, name)
         return value
     raise AttributeError(_later.message(__name__, name), name=name)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cudacore import _later
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
+from cudacore_graph.typing import GraphConditionalType, GraphMemoryType
 from cudacore_handles import IsStreamType, ParamKind
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CompilerBackendType",
     "DevicePointerType",
+    "GraphConditionalType",
+    "GraphMemoryType",
     "IsStreamType",
     "ObjectCodeFormatType",
     "PCHStatusType",

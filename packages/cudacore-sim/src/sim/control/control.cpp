@@ -207,8 +207,6 @@ void cudasim_reset_device(void) {
   for (const auto &graph : s.graphs.all())
     if (graph->owner == nullptr)
       destroy_graph(graph);
-  for (const auto &condition : s.conditions.all())
-    s.conditions.remove(condition->handle);
   wait_for_destructors(lock);
   for (const auto &object : s.user_objects.all())
     s.user_objects.remove(object->handle);

@@ -8,6 +8,12 @@
 namespace sim {
 namespace {
 
+/* Whether a node that a capture knows was not destroyed meanwhile. */
+bool is_there(const Capture &capture, const GraphNode &node) {
+  auto found = capture.graph->nodes.find(node.id);
+  return found != capture.graph->nodes.end() && found->second.get() == &node;
+}
+
 void add_edge(std::vector<CaptureEdge> &edges, const CaptureEdge &edge) {
   auto is_there = [&](const CaptureEdge &other) { return other.node == edge.node; };
   auto found = std::find_if(edges.begin(), edges.end(), is_there);
@@ -45,20 +51,23 @@ bool is_joined(const Capture &capture, const Stream &origin) {
       queue.push_back(node);
   };
   for (const CaptureEdge &edge : origin.capture->edges)
-    visit(edge.node.get());
+    if (is_there(capture, *edge.node))
+      visit(edge.node.get());
   while (!queue.empty()) {
     const GraphNode *node = queue.back();
     queue.pop_back();
     for (const Edge &edge : node->before)
       visit(edge.node);
   }
+  auto is_waited_for = [&](const CaptureEdge &edge) {
+    return seen.count(edge.node.get()) != 0 || !is_there(capture, *edge.node);
+  };
   for (const std::weak_ptr<Stream> &weak : capture.streams)
     if (StreamPtr stream = weak.lock(); stream != nullptr && stream->capture != nullptr)
       for (const CaptureEdge &edge : stream->capture->edges)
-        if (seen.count(edge.node.get()) == 0)
+        if (!is_waited_for(edge))
           return false;
-  return std::all_of(capture.lost.begin(), capture.lost.end(),
-                     [&](const CaptureEdge &edge) { return seen.count(edge.node.get()) != 0; });
+  return std::all_of(capture.lost.begin(), capture.lost.end(), is_waited_for);
 }
 
 CUresult begin(CUstream handle, CUstreamCaptureMode mode, const GraphPtr &graph, std::vector<CaptureEdge> edges) {
@@ -163,6 +172,8 @@ CUresult tell(CUstream handle, const InfoRequest &wanted) {
   part->told_nodes.clear();
   part->told_data.clear();
   for (const CaptureEdge &edge : part->edges) {
+    if (!is_there(*part->capture, *edge.node))
+      continue;
     part->told_nodes.push_back(handle_of_node(*edge.node));
     part->told_data.push_back(edge.data);
   }
@@ -208,6 +219,8 @@ NodePtr capture_node(const StreamPtr &stream, CUgraphNodeType type, ParamsPtr pa
   StreamCapture &part = *stream->capture;
   std::vector<Edge> before;
   for (const CaptureEdge &edge : part.edges) {
+    if (!is_there(*part.capture, *edge.node))
+      continue;
     CUgraphEdgeData data = edge.data;
     if (programmatic && is_default(data) && edge.node->type == CU_GRAPH_NODE_TYPE_KERNEL) {
       data.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;

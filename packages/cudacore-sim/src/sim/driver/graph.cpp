@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs as such: how they come, are copied and go. */
-#include "graph.h"
+#include "capture.h"
 
 #include "../control/report.h"
 
@@ -72,9 +72,10 @@ GraphPtr new_graph(GraphNode *owner) {
 void destroy_graph(const GraphPtr &graph) {
   for (const auto &[id, node] : graph->nodes)
     forget_node(node);
-  for (const std::shared_ptr<Condition> &condition : graph->conditions)
-    condition->graph.reset();
   graph->nodes.clear();
+  for (const std::shared_ptr<Capture> &capture : state().captures)
+    if (capture->graph == graph)
+      invalidate(*capture);
   state().graphs.remove(graph->handle);
 }
 

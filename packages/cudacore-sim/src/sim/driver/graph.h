@@ -26,6 +26,7 @@ struct Condition {
   uint32_t value = 0, initial = 0;
   bool has_initial = false; /* applied when the graph is launched */
   bool used = false;        /* by a node */
+  ~Condition();             /* its handle goes with the last graph that has it; with the lock held */
 };
 
 /* An address that an allocation node has for good; memory is there from launches to frees. */
@@ -165,8 +166,9 @@ bool is_default(const CUgraphEdgeData &data);
 /* ---- parameters: from what the application gives, and back */
 
 bool is_node_attribute(CUlaunchAttributeID attribute);
-ParamsPtr make_kernel(const Callable &what, const LaunchRequest &request, std::vector<std::byte> arguments,
-                      bool as_block, std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes);
+ParamsPtr make_kernel(uint64_t handle, const Callable &what, const LaunchRequest &request,
+                      std::vector<std::byte> arguments, bool as_block,
+                      std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes);
 CUresult read_kernel(const CUDA_KERNEL_NODE_PARAMS &from, const KernelParams *previous, ParamsPtr &out);
 CUresult check_kernel(const KernelParams &params, LaunchRequest &request); /* with its attributes, as it would run */
 CUresult read_memcpy(const CUDA_MEMCPY3D &from, CUcontext context, ParamsPtr &out);

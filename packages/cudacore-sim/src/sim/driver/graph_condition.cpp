@@ -4,9 +4,23 @@
 
 namespace sim {
 
+namespace {
+
+std::shared_ptr<Condition> find_condition(uint64_t handle) {
+  const std::weak_ptr<Condition> *found = state().conditions.peek(handle);
+  return found != nullptr ? found->lock() : nullptr;
+}
+
+} // namespace
+
+Condition::~Condition() {
+  if (state().conditions.peek(handle) != nullptr)
+    state().conditions.remove(handle);
+}
+
 bool set_condition(uint64_t handle, uint32_t value) {
   std::lock_guard<std::mutex> guard(state().mutex);
-  Condition *condition = state().conditions.peek(handle);
+  std::shared_ptr<Condition> condition = find_condition(handle);
   if (condition == nullptr)
     return false;
   condition->value = value;
@@ -14,7 +28,7 @@ bool set_condition(uint64_t handle, uint32_t value) {
 }
 
 CUresult read_conditional(const Graph &into, CUDA_CONDITIONAL_NODE_PARAMS &from, ParamsPtr &out) {
-  ConditionalParams params{from, state().conditions.find(from.handle), nullptr, {}, {}};
+  ConditionalParams params{from, find_condition(from.handle), nullptr, {}, {}};
   if (params.condition == nullptr || params.condition->used)
     return CUDA_ERROR_INVALID_VALUE;
   GraphPtr graph = params.condition->graph.lock();
@@ -75,7 +89,7 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, C
   condition->context = context;
   condition->initial = defaultLaunchValue;
   condition->has_initial = flags != 0;
-  condition->handle = state().conditions.add(condition);
+  condition->handle = state().conditions.add(std::make_shared<std::weak_ptr<Condition>>(condition));
   graph->root().conditions.push_back(condition);
   *pHandle_out = condition->handle;
   return CUDA_SUCCESS;

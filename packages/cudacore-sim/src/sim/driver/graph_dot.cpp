@@ -118,7 +118,8 @@ private:
              "to" + letter(f.dstMemoryType) + "," +
              number(params.shape.width * params.shape.height * params.shape.depth) + ")\n" + handle(node) + "\"]";
     }
-    const std::string fields = "MemoryType | Array | Host | Device | XInBytes | Y | Z | Pitch | Height | LOD";
+    const std::string fields = "MemoryType | Array | Host | Device | XInBytes | Y | Z | Pitch | Height"
+                               " | LOD"; /* codespell:ignore */
     return "[style=\"solid\" shape=\"record\" label=\"{\nMEMCPY\n| {{ID | node handle} | {" + identity(node) + " | " +
            address(node.handle) + "}}\n| {{src | dst} | { " + fields + " | " + fields + "} | {" +
            side(f.srcMemoryType, f.srcHost, f.srcDevice, f.srcXInBytes, f.srcY, f.srcZ, f.srcPitch, f.srcHeight) +

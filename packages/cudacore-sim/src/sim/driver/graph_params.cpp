@@ -22,12 +22,15 @@ CUresult find_callable_of(const CUDA_KERNEL_NODE_PARAMS &from, Callable &out) {
 }
 
 /* As what it is read back: the function, and the kernel if it is of one. */
-void name_kernel(KernelParams &params) {
-  for (const std::shared_ptr<Kernel> &kernel : state().kernels.all())
-    if (kernel->image == params.what.image && kernel->index == params.what.index) {
-      params.kernel = handle_of<CUkernel>(kernel->handle);
-      function_of(kernel, params.what.context, &params.function);
-    }
+void name_kernel(KernelParams &params, uint64_t handle) {
+  std::shared_ptr<Kernel> kernel = state().kernels.find(handle);
+  if (const std::shared_ptr<Function> function = state().functions.find(handle)) {
+    params.function = handle_of<CUfunction>(handle);
+    kernel = function->kernel.lock();
+  } else if (kernel != nullptr) {
+    function_of(kernel, params.what.context, &params.function);
+  }
+  params.kernel = kernel != nullptr ? handle_of<CUkernel>(kernel->handle) : nullptr;
 }
 
 /* So that they can be read back: as pointers, or as the block that they were. */
@@ -87,8 +90,9 @@ size_t size_of(CUgraphNodeType type) {
 
 } // namespace
 
-ParamsPtr make_kernel(const Callable &what, const LaunchRequest &request, std::vector<std::byte> arguments,
-                      bool as_block, std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes) {
+ParamsPtr make_kernel(uint64_t handle, const Callable &what, const LaunchRequest &request,
+                      std::vector<std::byte> arguments, bool as_block,
+                      std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes) {
   /* Pointers to the arguments are taken where they are for good. */
   auto made = std::make_shared<Params>(KernelParams{});
   KernelParams &params = std::get<KernelParams>(*made);
@@ -98,7 +102,7 @@ ParamsPtr make_kernel(const Callable &what, const LaunchRequest &request, std::v
   params.request.dynamic_shared = request.dynamic_shared;
   params.arguments = std::move(arguments);
   params.attributes = std::move(attributes);
-  name_kernel(params);
+  name_kernel(params, handle);
   point_to_arguments(params, as_block);
   return made;
 }
@@ -118,7 +122,8 @@ CUresult read_kernel(const CUDA_KERNEL_NODE_PARAMS &from, const KernelParams *pr
   std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes;
   if (previous != nullptr)
     attributes = previous->attributes;
-  ParamsPtr made = make_kernel(what, request, std::move(arguments), as_block, std::move(attributes));
+  uint64_t handle = from.func != nullptr ? value_of(from.func) : value_of(from.kern);
+  ParamsPtr made = make_kernel(handle, what, request, std::move(arguments), as_block, std::move(attributes));
   if (CUresult result = check_kernel(as<KernelParams>(made), request))
     return result;
   out = std::move(made);

@@ -301,7 +301,7 @@ CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, Re
 }
 
 /* A launch as a node of a graph. */
-void capture_launch(const StreamPtr &stream, const Callable &what, const Request &request,
+void capture_launch(const StreamPtr &stream, CUfunction handle, const Callable &what, const Request &request,
                     std::vector<std::byte> arguments, bool as_block) {
   std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes;
   for (const CUlaunchAttribute &attribute : request.attributes)
@@ -315,7 +315,8 @@ void capture_launch(const StreamPtr &stream, const Callable &what, const Request
   value.priority = request.priority.value_or(stream->priority);
   if (value.priority != 0)
     attributes[CU_LAUNCH_ATTRIBUTE_PRIORITY] = value;
-  ParamsPtr params = make_kernel(what, request, std::move(arguments), as_block, std::move(attributes));
+  ParamsPtr params =
+      make_kernel(value_of(handle), what, request, std::move(arguments), as_block, std::move(attributes));
   NodePtr node = capture_node(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(params), request.programmatic);
   for (const auto &[event, port] : request.events)
     capture_record(node, *stream->capture, *event, port);
@@ -351,7 +352,7 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
   }
   if (is_captured) {
     request.cluster = asked_cluster;
-    capture_launch(stream, what, request, std::move(arguments), parameters == nullptr && extra != nullptr);
+    capture_launch(stream, handle, what, request, std::move(arguments), parameters == nullptr && extra != nullptr);
     return CUDA_SUCCESS;
   }
   if (CUresult result = check_code(what))

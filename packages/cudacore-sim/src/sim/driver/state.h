@@ -218,7 +218,7 @@ struct State {
   Handles<Graph> graphs{Kind::graph};
   Handles<GraphNode> graph_nodes{Kind::graph_node};
   Handles<GraphExec> graph_execs{Kind::graph_exec};
-  Handles<Condition> conditions{Kind::condition};
+  Handles<std::weak_ptr<Condition>> conditions{Kind::condition};
   Handles<UserObject> user_objects{Kind::user_object};
   std::map<std::array<int, 3>, PoolPlace> pool_places; /* by kind of memory, kind of location and its number */
   std::map<uint64_t, uint64_t> reservations;           /* of addresses: base, size */

@@ -227,8 +227,7 @@ void Warp::call_builtin(const Instruction &ins, uint32_t lanes, const Function &
                      "free() of what malloc() did not give, or twice");
       break;
     case Builtin::set_condition:
-      if (!grid->launch.set_condition ||
-          !grid->launch.set_condition(arguments[0], static_cast<uint32_t>(arguments[1])))
+      if (!grid->launch.set_condition || !grid->launch.set_condition(arguments[0], static_cast<uint32_t>(arguments[1])))
         access_fault(FaultKind::illegal_address, ins, lane, arguments[0], 0, false, "condition",
                      "cudaGraphSetConditional() of what is no conditional handle of a graph");
       break;

@@ -68,7 +68,7 @@ def fan(order: str, swap: bool = False) -> Build:
                 tools.memset(cu, graph, things.out + 4, 2, 1, first)
             elif letter == "k":
                 tools.kernel(cu, graph, things.store, c_uint64(things.out + 8), c_uint32(3), after=(first,))
-            elif letter == "e":
+            elif letter == "o":
                 tools.empty(cu, graph, first)
             elif letter == "r":
                 tools.empty(cu, graph)
@@ -194,9 +194,9 @@ CASES: dict[str, tuple[Build, Build]] = {
     "edge_less": (two(edge=True), two(edge=False)),
     "edge_reversed": (two(edge=True), two(edge=True, reverse=True)),
     "siblings_swapped": (fan("mk"), fan("km")),
-    "siblings_same": (fan("mke"), fan("mke")),
-    "sibling_of_other_type": (fan("mk"), fan("me")),
-    "sibling_is_root": (fan("mke"), fan("mkr")),
+    "siblings_same": (fan("mko"), fan("mko")),
+    "sibling_of_other_type": (fan("mk"), fan("mo")),
+    "sibling_is_root": (fan("mko"), fan("mkr")),
     "dependencies_swapped": (diamond(), diamond(reverse=True)),
     "kernel_value": (kernel(), kernel(value=2)),
     "kernel_function": (kernel(), kernel("increase")),

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA graphs: defined node by node or captured from a stream, inspected, drawn, changed, instantiated, launched.
+
+Importing this package loads neither the driver nor ``cuda.bindings``: that happens at the first call that needs them.
+"""
+
+from __future__ import annotations
+
+from cudacore_graph import typing
+from cudacore_graph._adjacency import AdjacencySetProxy
+from cudacore_graph._builder import GraphBuilder
+from cudacore_graph._condition import GraphCondition
+from cudacore_graph._definition import GraphDefinition
+from cudacore_graph._graph import (
+    ExecutableChildGraphNode,
+    ExecutableEventRecordNode,
+    ExecutableEventWaitNode,
+    ExecutableGraphNode,
+    ExecutableHostCallbackNode,
+    ExecutableKernelNode,
+    ExecutableMemcpyNode,
+    ExecutableMemsetNode,
+    Graph,
+)
+from cudacore_graph._memory import GraphMemoryResource, GraphMemoryResourceAttributes
+from cudacore_graph._node import GraphNode
+from cudacore_graph._node_types import (
+    AllocNode,
+    ChildGraphNode,
+    ConditionalNode,
+    EmptyNode,
+    EventRecordNode,
+    EventWaitNode,
+    FreeNode,
+    HostCallbackNode,
+    IfElseNode,
+    IfNode,
+    KernelNode,
+    MemcpyNode,
+    MemsetNode,
+    SwitchNode,
+    WhileNode,
+)
+from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AdjacencySetProxy",
+    "AllocNode",
+    "ChildGraphNode",
+    "ConditionalNode",
+    "EmptyNode",
+    "EventRecordNode",
+    "EventWaitNode",
+    "ExecutableChildGraphNode",
+    "ExecutableEventRecordNode",
+    "ExecutableEventWaitNode",
+    "ExecutableGraphNode",
+    "ExecutableHostCallbackNode",
+    "ExecutableKernelNode",
+    "ExecutableMemcpyNode",
+    "ExecutableMemsetNode",
+    "FreeNode",
+    "Graph",
+    "GraphBuilder",
+    "GraphCompleteOptions",
+    "GraphCondition",
+    "GraphDebugPrintOptions",
+    "GraphDefinition",
+    "GraphMemoryResource",
+    "GraphMemoryResourceAttributes",
+    "GraphNode",
+    "HostCallbackNode",
+    "IfElseNode",
+    "IfNode",
+    "KernelNode",
+    "MemcpyNode",
+    "MemsetNode",
+    "SwitchNode",
+    "WhileNode",
+    "typing",
+]

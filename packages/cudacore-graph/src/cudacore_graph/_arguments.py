@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of nodes that the compiled half of the package does not read itself."""
+
+from __future__ import annotations
+
+import atexit
+import struct
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from cudacore_graph.typing import GraphMemoryType
+from cudacore_handles import Device, Kernel, _native
+from cudacore_handles._address import as_address
+from cudacore_handles._buffer import _fill_pattern
+from cudacore_handles._cffi import lib
+from cudacore_handles._launch import check_kernel
+from cudacore_handles._stream import LEGACY_DEFAULT_STREAM
+
+_PINNED, _MANAGED = 1, 2  # CUmemAllocationType
+_PYTHON_API = 4  # a flag of ctypes: the function wants Python's lock, which the driver's thread does not have
+# Location and kind of allocation.
+_MEMORY = {
+    GraphMemoryType.DEVICE: (lib.CCH_LOCATION_DEVICE, _PINNED),
+    GraphMemoryType.HOST: (lib.CCH_LOCATION_HOST, _PINNED),
+    GraphMemoryType.MANAGED: (lib.CCH_LOCATION_DEVICE, _MANAGED),
+}
+# One parameter of a kernel that takes a pointer: what it takes are addresses.
+_ONE_POINTER = struct.pack("=3I", 0, 8, 7)
+
+
+def _check_node_kernel(config: object, kernel: object) -> None:
+    """See to what a kernel node needs: the kernel's layout, and leave for shared memory; or say what is wrong."""
+    settings, code = check_kernel(config, kernel)
+    device = Device()
+    if settings.shmem_size:
+        code._allow_shared(settings.shmem_size, device)
+    if code._layout is None:
+        code._ask_layout(device.context)
+
+
+def _node_memory(value: Any, name: str) -> int:
+    """Return the address of what is neither a Buffer nor an int: an array, or an object of ``cuda.bindings``."""
+    if value is None or isinstance(value, (bool, float, str, bytes, bytearray, memoryview)):
+        raise TypeError(f"{name} must be a Buffer, a device array or an int, not {type(value).__name__}")
+    if hasattr(value, "__array_interface__"):
+        raise TypeError(
+            f"{name} is an array in the host's memory: give its address, array.ctypes.data, and {name}_owner=array"
+        )
+    if not hasattr(value, "__cuda_array_interface__") and not hasattr(value, "__dlpack__"):
+        return as_address(value, f"{name} must be a Buffer, a device array or an int")
+    try:
+        return int.from_bytes(_native.pack(_ONE_POINTER, (value,)), "little")
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None
+
+
+def _fill_value(value: object) -> tuple[int, int]:
+    """Return the pattern of a fill, and its bytes."""
+    return _fill_pattern(value, 0, LEGACY_DEFAULT_STREAM)
+
+
+def _alloc_place(
+    device: Device | int | None, memory_type: GraphMemoryType | str | None, peers: Iterable[Device | int] | None
+) -> tuple[int, int, int, tuple[int, ...]]:
+    """Return where memory is allocated: location, its id, kind of allocation, and the devices that can use it."""
+    try:
+        kind = GraphMemoryType.DEVICE if memory_type is None else GraphMemoryType(memory_type)
+    except ValueError:
+        names = ", ".join(repr(str(member)) for member in GraphMemoryType)
+        raise ValueError(f"memory_type is {memory_type!r}; it must be one of {names}") from None
+    ordinal = Device(device).device_id
+    if peers is None:
+        peers = ()
+    elif not isinstance(peers, Iterable) or isinstance(peers, (str, bytes)):
+        raise TypeError(f"peer_access must be a list of Device or int, not {type(peers).__name__}")
+    others = tuple(dict.fromkeys(Device(peer).device_id for peer in peers))
+    location, allocation = _MEMORY[kind]
+    if kind is GraphMemoryType.HOST:
+        # A device has to be named that uses the memory.
+        return location, 0, allocation, tuple(dict.fromkeys((ordinal, *others)))
+    return location, ordinal, allocation, tuple(other for other in others if other != ordinal)
+
+
+def _host_function(function: Any, data: Any) -> tuple[int, int, tuple[object, ...]] | None:
+    """Return the address of a function of ctypes, its argument, and what keeps both alive; None: a Python function."""
+    ctypes = sys.modules.get("ctypes")
+    if ctypes is None or not isinstance(function, ctypes._CFuncPtr):
+        if not callable(function):
+            raise TypeError(f"fn must be a callable or a function of ctypes, not {type(function).__name__}")
+        if data is not None:
+            raise ValueError(
+                "user_data is only supported with functions of ctypes; functools.partial() gives a Python function its "
+                "arguments"
+            )
+        return None
+    _check_prototype(ctypes, function)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    if not address:
+        raise ValueError("fn is a NULL pointer of ctypes")
+    if data is None:
+        return address, 0, (function,)
+    if isinstance(data, int) and not isinstance(data, bool):
+        return address, as_address(data, "user_data must be an address or bytes-like"), (function,)
+    try:
+        copy = bytearray(data)
+    except TypeError:
+        raise TypeError(f"user_data must be an int or bytes-like, not {type(data).__name__}") from None
+    argument = (ctypes.c_char * max(len(copy), 1)).from_buffer(copy or bytearray(1))
+    return address, ctypes.addressof(argument), (function, argument)
+
+
+def _check_prototype(ctypes: Any, function: Any) -> None:
+    """Refuse a function that would find its argument elsewhere, or need what the driver's thread does not have."""
+    arguments = function.argtypes
+    wanted = "fn must be a function of the type ctypes.CFUNCTYPE(None, ctypes.c_void_p), as cuLaunchHostFunc calls it"
+    if type(function)._flags_ & _PYTHON_API:
+        raise TypeError(f"{wanted}; one of PYFUNCTYPE or PyDLL needs Python's lock, which the driver does not take")
+    if function.restype is not None:
+        raise TypeError(f"{wanted}; this one returns {getattr(function.restype, '__name__', function.restype)}")
+    if arguments is None or tuple(arguments) != (ctypes.c_void_p,):
+        given = "no declared arguments" if arguments is None else tuple(a.__name__ for a in arguments)
+        raise TypeError(f"{wanted}; this one has {given}: set fn.argtypes = [ctypes.c_void_p]")
+
+
+def check_args(kernel: Kernel, args: object) -> tuple[Any, ...]:
+    """Return a kernel's arguments as a tuple, or say what is wrong with them."""
+    if isinstance(args, (str, bytes)) or not isinstance(args, Iterable):
+        raise TypeError(f"args must be a tuple with all arguments of {kernel!r}, not {type(args).__name__}")
+    return tuple(args)
+
+
+_native.set_face("check_node_kernel", _check_node_kernel)
+_native.set_face("node_memory", _node_memory)
+_native.set_face("fill_value", _fill_value)
+_native.set_face("alloc_place", _alloc_place)
+_native.set_face("host_function", _host_function)
+atexit.register(_native.end_callbacks)

@@ -1,0 +1,450 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs that are captured from streams."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from cudacore_graph._condition import GraphCondition, create_condition
+from cudacore_graph._definition import GraphDefinition
+from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
+from cudacore_handles import Stream, _native
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import CUDAError, check, closed, last_error
+from cudacore_handles._handle import adopt, hold
+
+if TYPE_CHECKING:
+    from cudacore_graph._graph import Graph
+
+_MODES = {
+    "global": lib.CCH_CAPTURE_GLOBAL,
+    "thread_local": lib.CCH_CAPTURE_THREAD_LOCAL,
+    "relaxed": lib.CCH_CAPTURE_RELAXED,
+}
+
+
+class _Kind(Enum):
+    """Whose graph a builder builds, as messages name it."""
+
+    PRIMARY = "primary"
+    FORKED = "forked"
+    CONDITIONAL_BODY = "conditional-body"
+
+
+class _State(Enum):
+    """What a builder does, as messages name it."""
+
+    NOT_STARTED = "not building yet"
+    CAPTURING = "building"
+    ENDED = "not building any more"
+    CLOSED = "closed"
+
+
+# What is allowed next, by kind and state.
+_ALLOWED = {
+    (_Kind.PRIMARY, _State.NOT_STARTED): "call begin_building() first",
+    (_Kind.PRIMARY, _State.CAPTURING): "add work, then call end_building()",
+    (_Kind.PRIMARY, _State.ENDED): (
+        "use complete(), graph_definition or debug_dot_print(), or embed it in another builder"
+    ),
+    (_Kind.FORKED, _State.CAPTURING): "add work, then join() it; all else is the primary builder's",
+    (_Kind.CONDITIONAL_BODY, _State.NOT_STARTED): "call begin_building(), or fill its graph_definition",
+    (_Kind.CONDITIONAL_BODY, _State.CAPTURING): "add work, then call end_building()",
+    (_Kind.CONDITIONAL_BODY, _State.ENDED): (
+        "use graph_definition or debug_dot_print(); it runs with the graph that its conditional node is in"
+    ),
+}
+
+
+class _Capture:
+    """A graph that is captured: what a builder shares with those that were split from it."""
+
+    def __init__(self, graph: GraphDefinition) -> None:
+        self.graph = graph
+        # Streams of forks that are not joined. A capture fails when one of its streams is gone.
+        self.unjoined: dict[int, Stream] = {}
+
+
+class GraphBuilder(_native.Builder):
+    """Build a graph by capturing what is done on a stream.
+
+    Made by :meth:`Device.create_graph_builder` and :meth:`Stream.create_graph_builder`; taken wherever a stream is.
+    Between :meth:`begin_building` and :meth:`end_building` what is given to it does not run, but becomes nodes:
+    launches, copies and fills here, and the work of other libraries on its stream. What the work uses here is kept
+    alive by the graph; what other libraries use is theirs to keep. As a context manager it begins to build, and ends;
+    when the block raises, it closes.
+
+    A builder is the *primary* one of its graph, or one that :meth:`split` has *forked* from another, or the one of a
+    *conditional body*. What is not allowed in its state is a ``RuntimeError`` that says what is.
+    """
+
+    _kind = _Kind.PRIMARY
+    _state = _State.CLOSED
+    _capture: _Capture | None = None
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "GraphBuilder objects cannot be instantiated directly; use Device.create_graph_builder() or "
+            "Stream.create_graph_builder()"
+        )
+
+    @classmethod
+    def _init(cls, stream: Stream, kind: _Kind = _Kind.PRIMARY, capture: _Capture | None = None) -> GraphBuilder:
+        """Make a builder of a stream; those that are not primary have a graph."""
+        self = cls.__new__(cls)
+        self._stream = adopt(Stream, hold_reference(stream))  # its own object: the caller may close the other
+        self._kind = kind
+        self._capture = capture
+        self._state = _State.CAPTURING if kind is _Kind.FORKED else _State.NOT_STARTED
+        return self
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __enter__(self) -> GraphBuilder:
+        if self._state is not _State.CAPTURING:
+            self.begin_building()
+        return self
+
+    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
+        if exc_type is not None:
+            self.close()
+        elif self._state is _State.CAPTURING and self._kind is not _Kind.FORKED:
+            self.end_building()
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """Return (0, address of the stream): the protocol by which libraries share streams."""
+        return self.stream.__cuda_stream__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a GraphBuilder cannot be pickled: a graph is of one process")
+
+    def __repr__(self) -> str:
+        return f"<GraphBuilder {self._kind.value}, {self._state.value}>"
+
+    def close(self) -> None:
+        """Give up the graph, unless it is built, and the stream. Calling it again does nothing.
+
+        A capture under way ends, for nothing. Views of the graph, and graphs that were made of it, stay.
+        """
+        state, self._state = self._state, _State.CLOSED
+        if state is _State.CLOSED:
+            return
+        stream, self._stream = self._stream, None
+        capture, self._capture = self._capture, None
+        if state is _State.CAPTURING and self._kind is not _Kind.FORKED and stream is not None and capture is not None:
+            # What is to be given up may have failed before, in ways that do not matter any more.
+            with _native.Locked(capture.graph):
+                lib.cch_capture_end(hold(capture.graph), hold(stream))
+
+    def begin_building(self, mode: str | None = "relaxed") -> GraphBuilder:
+        """Begin to capture (cuStreamBeginCapture).
+
+        Parameters
+        ----------
+        mode : {"relaxed", "thread_local", "global"}, optional
+            What the driver refuses meanwhile because it might not go together with the capture: nothing; calls of this
+            thread; calls of all threads. Default "relaxed".
+
+        Returns
+        -------
+        GraphBuilder
+            This one.
+        """
+        if mode is None:
+            mode = "relaxed"
+        if mode not in _MODES:
+            raise ValueError(f"mode is {mode!r}; it must be 'global', 'thread_local' or 'relaxed'")
+        if self._state is not _State.NOT_STARTED:
+            raise self._illegal("begin building")
+        stream = hold(self.stream)
+        if self._capture is None:
+            out = ffi.new("cch_graph **")
+            check(lib.cch_capture_begin(out, stream, _MODES[mode]))
+            self._capture = _Capture(adopt(GraphDefinition, out[0]))
+        else:
+            graph = self._capture.graph
+            with _native.Locked(graph):
+                status = lib.cch_capture_begin_to(hold(graph), stream, ffi.NULL, 0, _MODES[mode])
+            check(status)
+        self._state = _State.CAPTURING
+        return self
+
+    def end_building(self) -> GraphBuilder:
+        """End the capture (cuStreamEndCapture): the graph is complete.
+
+        Returns
+        -------
+        GraphBuilder
+            This one.
+
+        Raises
+        ------
+        RuntimeError
+            When builders that were split from this one are not joined; it is building still.
+        CUDAError
+            When something that is not allowed in a capture has made it invalid. The builder is closed then.
+        """
+        capture = self._capturing("end building", forked=False)
+        if capture.unjoined:
+            count = len(capture.unjoined)
+            raise RuntimeError(
+                f"cannot end building: {count} builder{'s' * (count != 1)} that split() made "
+                f"{'are' if count != 1 else 'is'} not joined; call GraphBuilder.join(), or close() this one to give up"
+            )
+        with _native.Locked(capture.graph):
+            status = lib.cch_capture_end(hold(capture.graph), hold(self.stream))
+        if status:
+            error = last_error(status)
+            self._state = _State.ENDED  # there is nothing left to end
+            self.close()
+            raise _explained(error)
+        self._state = _State.ENDED
+        return self
+
+    def complete(self, options: GraphCompleteOptions | Mapping[str, Any] | None = None) -> Graph:
+        """Make an executable graph; see :meth:`GraphDefinition.instantiate`.
+
+        Parameters
+        ----------
+        options : GraphCompleteOptions, optional
+            How it is to run.
+        """
+        if self._kind is not _Kind.PRIMARY or self._state is not _State.ENDED:
+            raise self._illegal("complete the graph")
+        return self._finished("complete the graph").instantiate(options)
+
+    def debug_dot_print(
+        self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | Mapping[str, Any] | None = None
+    ) -> None:
+        """Have the driver describe the graph; see :meth:`GraphDefinition.debug_dot_print`."""
+        self._finished("describe the graph").debug_dot_print(path, options)
+
+    def split(self, count: int) -> tuple[GraphBuilder, ...]:
+        """Fork the capture: what is done on each of the builders from now on does not wait for the others.
+
+        Parameters
+        ----------
+        count : int
+            How many builders there are to be.
+
+        Returns
+        -------
+        tuple of GraphBuilder
+            This one, and the new ones, each with a stream of its own. All must be joined again.
+        """
+        if isinstance(count, bool) or not hasattr(count, "__index__"):
+            raise TypeError(f"count must be an int, not {type(count).__name__}")
+        if count.__index__() < 2:
+            raise ValueError(f"count is {count}; a builder is split into at least 2, itself included")
+        capture = self._capturing("split")
+        forks = []
+        for _ in range(count.__index__() - 1):
+            stream = Stream._create(self.stream.context, None)
+            fork = GraphBuilder._init(stream, _Kind.FORKED, capture)
+            stream.wait(self.stream)
+            capture.unjoined[stream._raw] = stream
+            forks.append(fork)
+        return (self, *forks)
+
+    @staticmethod
+    def join(*graph_builders: GraphBuilder) -> GraphBuilder:
+        """Join builders that were split: what is done on the one that is left waits for all of them.
+
+        Parameters
+        ----------
+        *graph_builders : GraphBuilder
+            At least two builders of one graph.
+
+        Returns
+        -------
+        GraphBuilder
+            The one that need not be joined, if it is among them, else the first; the others are closed.
+        """
+        for builder in graph_builders:
+            if not isinstance(builder, GraphBuilder):
+                raise TypeError(f"join() takes GraphBuilder objects, not {type(builder).__name__}")
+        if len(set(map(id, graph_builders))) < 2 or len(set(map(id, graph_builders))) != len(graph_builders):
+            raise ValueError("join() needs at least two builders, each of them once")
+        captures = [builder._capturing("join") for builder in graph_builders]
+        if any(capture is not captures[0] for capture in captures):
+            raise ValueError("join() takes builders of one graph: those that split() made of each other")
+        rest = next((b for b in graph_builders if b._kind is not _Kind.FORKED), graph_builders[0])
+        for builder in graph_builders:
+            if builder is not rest:
+                rest.stream.wait(builder.stream)
+                captures[0].unjoined.pop(builder.stream._raw, None)
+                builder.close()
+        return rest
+
+    def create_condition(self, default_value: int | None = None) -> GraphCondition:
+        """Create a condition of the graph; see :meth:`GraphDefinition.create_condition`."""
+        if self._capture is None:
+            raise self._illegal("create a condition")
+        return create_condition(self._capture.graph, default_value)
+
+    def if_then(self, condition: GraphCondition) -> GraphBuilder:
+        """Add a conditional node that runs a body when the condition is not 0.
+
+        Parameters
+        ----------
+        condition : GraphCondition
+            A condition of this graph; each is for one node.
+
+        Returns
+        -------
+        GraphBuilder
+            The builder of the body.
+        """
+        (body,) = self._conditional("if_then", condition)
+        return body
+
+    def if_else(self, condition: GraphCondition) -> tuple[GraphBuilder, GraphBuilder]:
+        """Add a conditional node with two bodies.
+
+        Returns
+        -------
+        tuple of GraphBuilder
+            The builders of the bodies: for a condition that is not 0, and for one that is.
+        """
+        then, otherwise = self._conditional("if_else", condition)
+        return then, otherwise
+
+    def while_loop(self, condition: GraphCondition) -> GraphBuilder:
+        """Add a conditional node that runs a body again and again, while the condition is not 0.
+
+        Returns
+        -------
+        GraphBuilder
+            The builder of the body.
+        """
+        (body,) = self._conditional("while_loop", condition)
+        return body
+
+    def switch(self, condition: GraphCondition, count: int) -> tuple[GraphBuilder, ...]:
+        """Add a conditional node that runs the body whose number the condition has; none where it is too large.
+
+        Parameters
+        ----------
+        condition : GraphCondition
+            A condition of this graph.
+        count : int
+            How many bodies there are.
+
+        Returns
+        -------
+        tuple of GraphBuilder
+            The builders of the bodies.
+        """
+        return self._conditional("switch", condition, count)
+
+    def embed(self, child: GraphBuilder) -> None:
+        """Add a copy of another graph as one node.
+
+        Parameters
+        ----------
+        child : GraphBuilder
+            A builder that has ended building.
+        """
+        if not isinstance(child, GraphBuilder):
+            raise TypeError(f"child must be a GraphBuilder, not {type(child).__name__}")
+        capture = self._capturing("embed a graph")
+        _native.capture_add(self.stream, capture.graph, "embed", child._finished("embed the graph"))
+
+    def callback(self, fn: Any, *, user_data: Any = None) -> None:
+        """Add a call of a function of the host; see :meth:`GraphDefinition.callback`.
+
+        Parameters
+        ----------
+        fn : callable
+            The function.
+        user_data : int or bytes-like, optional
+            The argument of a function of ctypes.
+        """
+        capture = self._capturing("add a callback")
+        _native.capture_add(self.stream, capture.graph, "callback", fn, user_data)
+
+    def _conditional(self, kind: str, condition: GraphCondition, *count: int) -> tuple[GraphBuilder, ...]:
+        capture = self._capturing("add a conditional node")
+        node = _native.capture_add(self.stream, capture.graph, kind, condition, *count)
+        context = self.stream.context
+        return tuple(
+            GraphBuilder._init(Stream._create(context, None), _Kind.CONDITIONAL_BODY, _Capture(body))
+            for body in node.branches
+        )
+
+    def _capturing(self, what: str, *, forked: bool = True) -> _Capture:
+        """Return the capture, or say why this cannot be done."""
+        if self._state is not _State.CAPTURING or self._capture is None:
+            raise self._illegal(what)
+        if not forked and self._kind is _Kind.FORKED:
+            raise self._illegal(what)
+        return self._capture
+
+    def _finished(self, what: str) -> GraphDefinition:
+        """Return the graph, which has been built, or say why this cannot be done."""
+        if self._kind is _Kind.FORKED or self._state is not _State.ENDED or self._capture is None:
+            raise self._illegal(what)
+        return self._capture.graph
+
+    def _illegal(self, what: str) -> RuntimeError:
+        """Make the exception for what the state does not allow."""
+        if self._state is _State.CLOSED:
+            joined = " (joined builders are)" if self._kind is _Kind.FORKED else ""
+            return RuntimeError(f"cannot {what}: this GraphBuilder has been closed{joined}; make a new one")
+        allowed = _ALLOWED[self._kind, self._state]
+        return RuntimeError(f"cannot {what}: this {self._kind.value} GraphBuilder is {self._state.value}; {allowed}")
+
+    @property
+    def stream(self) -> Stream:
+        """Stream: The stream that is captured."""
+        stream = self._stream
+        if stream is None:
+            raise closed(self)
+        return stream
+
+    @property
+    def is_closed(self) -> bool:
+        """bool: Whether it was closed, or joined."""
+        return self._state is _State.CLOSED
+
+    @property
+    def is_building(self) -> bool:
+        """bool: Whether it captures now."""
+        return self._state is _State.CAPTURING
+
+    @property
+    def is_join_required(self) -> bool:
+        """bool: Whether it was split from another builder, and must be joined before that ends building."""
+        return self._kind is _Kind.FORKED
+
+    @property
+    def graph_definition(self) -> GraphDefinition:
+        """GraphDefinition: The graph, as a view that outlives the builder; nodes can be added by it.
+
+        Of a primary builder after :meth:`end_building`; of the builder of a conditional body before
+        :meth:`begin_building`, too: such a body can be filled by the view alone. Never of a forked builder, whose
+        graph is the primary one's.
+        """
+        ready = self._state is _State.ENDED or (
+            self._state is _State.NOT_STARTED and self._kind is _Kind.CONDITIONAL_BODY
+        )
+        if not ready or self._kind is _Kind.FORKED or self._capture is None:
+            raise self._illegal("give the graph's definition")
+        return self._capture.graph
+
+
+def hold_reference(stream: Stream) -> Any:
+    """Return a stream's box with a reference for a new object to take over."""
+    return ffi.cast("void *", stream._reference())
+
+
+def _explained(error: CUDAError) -> CUDAError:
+    error.hint = error.hint or (
+        "Something that is not allowed in a capture was done meanwhile, and the graph is lost: "
+        "begin_building('relaxed') allows most"
+    )
+    return error

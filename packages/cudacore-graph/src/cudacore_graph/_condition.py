@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions: values that kernels set, and that decide what a graph does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from cudacore_handles import _native
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import check
+from cudacore_handles._handle import hold
+
+if TYPE_CHECKING:
+    from cuda.bindings import driver
+
+_HANDLE_BYTES = 8
+
+
+class GraphCondition(_native.Condition):
+    """Hold a value that decides what a conditional node does.
+
+    Conditions are made by :meth:`GraphDefinition.create_condition` and :meth:`GraphBuilder.create_condition`, and
+    each is for one conditional node. A kernel that takes it as an argument (``cudaGraphConditionalHandle``) sets it
+    by ``cudaGraphSetConditional``. Two are equal when they are the same condition of CUDA's.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def __repr__(self) -> str:
+        return f"<GraphCondition handle={self.value:#x}>"
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == other.value if isinstance(other, GraphCondition) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((GraphCondition, self.value))
+
+    @property
+    def handle(self) -> driver.CUgraphConditionalHandle:
+        """cuda.bindings.driver.CUgraphConditionalHandle: The condition for ``cuda.bindings``."""
+        from cuda.bindings import driver
+
+        return driver.CUgraphConditionalHandle(self.value)
+
+
+def create_condition(graph: _native.GraphHandle, default_value: object) -> GraphCondition:
+    """Make a condition of a graph; see :meth:`GraphDefinition.create_condition`."""
+    value = 0
+    if default_value is not None:
+        if not hasattr(default_value, "__index__"):
+            raise TypeError(f"default_value must be an int or None, not {type(default_value).__name__}")
+        value = default_value.__index__()
+        if not 0 <= value < 2**32:
+            raise ValueError(f"default_value is {value}; it must be from 0 to 2**32 - 1")
+    out = ffi.new("CUgraphConditionalHandle *")
+    with _native.Locked(graph):
+        status = lib.cch_graph_condition(out, hold(graph), ffi.NULL, default_value is not None, value)
+    check(status)
+    return GraphCondition(graph, int(out[0]))
+
+
+def _bad_condition(condition: GraphCondition, used: int) -> NoReturn:
+    """Raise for a condition that a node cannot have."""
+    if used:
+        raise ValueError(f"{condition!r} is that of a conditional node already; each needs one of its own")
+    raise ValueError(
+        f"{condition!r} is of another graph: a conditional node takes a condition of its own graph, or of one that its "
+        "graph is in"
+    )
+
+
+_native.register(GraphCondition, _native.UNSIGNED | _HANDLE_BYTES << 8 | _native.HAS_VALUE)
+_native.set_face("bad_condition", _bad_condition)

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs that are built node by node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cudacore_graph._condition import GraphCondition, create_condition
+from cudacore_graph._errors import gone
+from cudacore_graph._node import GraphNode
+from cudacore_graph._options import GraphDebugPrintOptions
+from cudacore_handles import _native
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import check, closed
+from cudacore_handles._handle import adopt, hold
+from cudacore_handles._options import as_options
+
+if TYPE_CHECKING:
+    from cuda.bindings import driver
+
+    from cudacore_graph._graph import Graph
+    from cudacore_graph._options import GraphCompleteOptions
+
+
+class GraphDefinition(_native.GraphHandle):
+    """Define a graph: its nodes, and what they wait for.
+
+    The methods add nodes: those of a definition at the beginning of the graph, those of a node behind that. A
+    definition can also be a view: of the graph of a :class:`GraphBuilder`, of a child graph, or of the body of a
+    conditional node. Two are equal when they are of the same graph. What its nodes use is kept by the graph as long
+    as it exists: as long as anybody has a definition of it, a node of it, or of a graph in it.
+
+    ``print(definition)`` shows it as a tree, :meth:`to_dot`, :meth:`to_svg` and :meth:`to_mermaid` draw it, and a
+    notebook shows the picture by itself.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def __new__(cls) -> GraphDefinition:
+        out = ffi.new("cch_graph **")
+        check(lib.cch_graph_create(out))
+        return adopt(cls, out[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a GraphDefinition cannot be pickled: a graph is of one process")
+
+    def __repr__(self) -> str:
+        if self.is_closed:
+            return "<GraphDefinition closed>"
+        return f"<GraphDefinition handle={self._raw:#x}{'' if self.is_valid else ' destroyed'}>"
+
+    def __str__(self) -> str:
+        if not self.is_valid:
+            return repr(self)
+        from cudacore_graph._render import to_tree
+
+        return to_tree(self)
+
+    def _repr_mimebundle_(self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None) -> Any:
+        from cudacore_graph._render import mimebundle
+
+        return mimebundle(self, include, exclude)
+
+    def nodes(self) -> set[GraphNode]:
+        """Return all nodes (cuGraphGetNodes), without those of graphs in nodes."""
+        return _native.graph_nodes(self, set())
+
+    def edges(self) -> set[tuple[GraphNode, GraphNode]]:
+        """Return all edges (cuGraphGetEdges): pairs of a node, and one that waits for it."""
+        return _native.graph_edges(self, set())
+
+    def add_many(self, nodes: Iterable[tuple[Any, ...]]) -> list[GraphNode]:
+        """Add many nodes in one call, all or none.
+
+        Parameters
+        ----------
+        nodes : iterable of tuple
+            Each ``(kind, after, *arguments)``. The kind is the name of the method that adds such a node
+            (``"launch"``, ``"memcpy"``, ``"memset"``, ``"callback"``, ``"empty"`` and so on), and the arguments are
+            that method's, by position in the order of its signature. What the node waits for is None, a node of this
+            graph, the number of an earlier node of the batch, or a tuple of such.
+
+        Returns
+        -------
+        list of GraphNode
+            The new nodes, in the order given.
+        """
+        return _native.add_nodes(self, nodes)
+
+    def create_condition(self, default_value: int | None = None) -> GraphCondition:
+        """Create a condition, for one conditional node of this graph or of graphs in it.
+
+        Parameters
+        ----------
+        default_value : int, optional
+            The value that it has at the beginning of each launch. Default None: the one that it had last.
+        """
+        return create_condition(self, default_value)
+
+    def instantiate(self, options: GraphCompleteOptions | Mapping[str, Any] | None = None) -> Graph:
+        """Make an executable graph (cuGraphInstantiateWithParams).
+
+        Parameters
+        ----------
+        options : GraphCompleteOptions, optional
+            How it is to run.
+
+        Raises
+        ------
+        CUDAError
+            When the driver cannot make it; the error says which node is to blame, where the driver says so.
+        """
+        from cudacore_graph._graph import instantiate
+
+        return instantiate(self, options)
+
+    def clone(self) -> tuple[GraphDefinition, dict[GraphNode, GraphNode]]:
+        """Copy the graph, with child graphs and bodies (cuGraphClone).
+
+        Returns
+        -------
+        GraphDefinition
+            The copy.
+        dict of GraphNode to GraphNode
+            The copy's node for each node of this graph.
+        """
+        out = ffi.new("cch_graph **")
+        with _native.Locked(self):
+            status = lib.cch_graph_clone(out, hold(self))
+        check(status)
+        copy = adopt(type(self), out[0])
+        held = hold(copy)
+        pairs: dict[GraphNode, GraphNode] = {}
+        for node in _native.graph_nodes(self, []):
+            found = ffi.new("cch_graph_node **")
+            with _native.Locked(self, copy):
+                status = lib.cch_graph_find_in_clone(found, hold(node), held)
+            check(status)
+            pairs[node] = _native.adopt_node(int(ffi.cast("uintptr_t", found[0])))
+        return copy, pairs
+
+    def debug_dot_print(
+        self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | Mapping[str, Any] | None = None
+    ) -> None:
+        """Have the driver write its own description to a file, in the DOT language (cuGraphDebugDotPrint).
+
+        Parameters
+        ----------
+        path : str
+            The file.
+        options : GraphDebugPrintOptions, optional
+            What to write about nodes.
+        """
+        flags = as_options(GraphDebugPrintOptions, options)._flags()
+        where = os.fsencode(path)
+        with _native.Locked(self):
+            status = lib.cch_graph_debug_dot_print(hold(self), where, flags)
+        check(status, hint=f"{os.fsdecode(where)!r} must be a file that can be written")
+
+    def to_dot(self) -> str:
+        """Return a picture of the graph in the DOT language, as Graphviz draws it."""
+        from cudacore_graph._render import to_dot
+
+        return to_dot(self)
+
+    def to_svg(self) -> str:
+        """Return a picture of the graph as SVG. Needs the package ``graphviz`` and its program ``dot``."""
+        from cudacore_graph._render import to_svg
+
+        return to_svg(self)
+
+    def to_mermaid(self) -> str:
+        """Return a picture of the graph in Mermaid's language, which many sites and editors draw."""
+        from cudacore_graph._render import to_mermaid
+
+        return to_mermaid(self)
+
+    @property
+    def handle(self) -> driver.CUgraph:
+        """cuda.bindings.driver.CUgraph: The graph for ``cuda.bindings``."""
+        from cuda.bindings import driver
+
+        if self.is_closed:
+            raise closed(self)
+        if not self.is_valid:
+            raise gone(self)
+        return driver.CUgraph(self._raw)
+
+
+_native.set_face("graph", GraphDefinition)

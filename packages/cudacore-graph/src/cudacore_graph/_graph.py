@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executable graphs."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cudacore_graph._arguments import check_args
+from cudacore_graph._definition import GraphDefinition
+from cudacore_graph._errors import failed_node, gone
+from cudacore_graph._node import GraphNode
+from cudacore_graph._node_types import (
+    ChildGraphNode,
+    EventRecordNode,
+    EventWaitNode,
+    HostCallbackNode,
+    KernelNode,
+    MemcpyNode,
+    MemsetNode,
+)
+from cudacore_graph._options import GraphCompleteOptions
+from cudacore_handles import Buffer, Event, Kernel, LaunchConfig, _native
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import closed, last_error
+from cudacore_handles._handle import adopt, hold
+from cudacore_handles._options import as_options
+from cudacore_handles._stream import Stream_accept
+
+if TYPE_CHECKING:
+    from cuda.bindings import driver
+
+    from cudacore_graph._builder import GraphBuilder
+
+# What CUgraphExecUpdateResult means: the reason, by its number.
+_REASONS = {
+    1: "it failed for a reason that the driver does not tell",
+    2: "the topology changed",
+    3: "a node has another type",
+    4: "a kernel node has another function, in a way that cannot be updated",
+    5: "a node's parameters changed in a way that cannot be updated",
+    6: "a node does what cannot be updated",
+    7: "a kernel's function changed in a way that cannot be updated",
+    8: "a kernel node's attributes changed in a way that cannot be updated",
+}
+_UPDATE_FAILURE = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
+
+
+class Graph(_native.ExecHandle):
+    """Run a graph, again and again.
+
+    Made by :meth:`GraphDefinition.instantiate` and :meth:`GraphBuilder.complete`. It keeps what its nodes use, whatever
+    becomes of the definition. ``graph[node]`` is a view of one node, to give it other parameters or to disable it.
+    """
+
+    __slots__ = ("__weakref__", "_source")
+    # The definition that it was made from, for the texts of errors, as long as it is there.
+    _source: weakref.ref[GraphDefinition] | None
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "Graph objects cannot be instantiated directly; use GraphDefinition.instantiate() or "
+            "GraphBuilder.complete()"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Graph cannot be pickled: a graph is of one process")
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return "<Graph closed>" if self.is_closed else f"<Graph handle={self._raw:#x}>"
+
+    def __getitem__(self, node: GraphNode) -> ExecutableGraphNode:
+        """Return a view of a node of this executable graph.
+
+        Parameters
+        ----------
+        node : GraphNode
+            The node of the definition, or of a graph in it.
+        """
+        if not isinstance(node, GraphNode):
+            raise TypeError(f"node must be a GraphNode of the graph's definition, not {type(node).__name__}")
+        if not node.is_valid:
+            raise gone(node)
+        if not lib.cch_graph_exec_has(hold(self), hold(node)):
+            raise ValueError(f"{node!r} is not of the graph that {self!r} was made from")
+        return _VIEWS.get(type(node), ExecutableGraphNode)._init(self, node)
+
+    def update(self, source: GraphBuilder | GraphDefinition) -> None:
+        """Take over the parameters of another graph of the same shape (cuGraphExecUpdate).
+
+        Parameters
+        ----------
+        source : GraphBuilder or GraphDefinition
+            The graph; a builder has ended building.
+
+        Raises
+        ------
+        CUDAError
+            When it cannot be: the error says why, and names the node.
+        """
+        definition = _definition_of(source)
+        status, result, node, before = _native.update_exec(self, definition)
+        if status:
+            error = last_error(status)
+            if status == _UPDATE_FAILURE or result > 1:
+                error.hint = _why_not(self, definition, result, node, before)
+            raise error
+
+    @property
+    def handle(self) -> driver.CUgraphExec:
+        """cuda.bindings.driver.CUgraphExec: The graph for ``cuda.bindings``."""
+        if self.is_closed:
+            raise closed(self)
+        from cuda.bindings import driver
+
+        return driver.CUgraphExec(self._raw)
+
+
+class ExecutableGraphNode:
+    """Show one node of an executable graph; ``graph[node]`` gives it.
+
+    What changes here is of the executable graph alone, from its next launch on.
+    """
+
+    __slots__ = ("_graph", "_node")
+    _graph: Graph
+    _node: Any
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(f"{type(self).__name__} objects cannot be instantiated directly; use graph[node]")
+
+    @classmethod
+    def _init(cls, graph: Graph, node: GraphNode) -> ExecutableGraphNode:
+        self = cls.__new__(cls)
+        self._graph = graph
+        self._node = node
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._node!r} in {self._graph!r}>"
+
+
+class _Switchable(ExecutableGraphNode):
+    __slots__ = ()
+
+    @property
+    def is_enabled(self) -> bool:
+        """bool: Whether the node runs (cuGraphNodeGetEnabled)."""
+        return _native.exec_enabled(self._graph, self._node, None)
+
+    def enable(self) -> None:
+        """Have the node run (cuGraphNodeSetEnabled)."""
+        _native.exec_enabled(self._graph, self._node, True)
+
+    def disable(self) -> None:
+        """Have the node do nothing (cuGraphNodeSetEnabled)."""
+        _native.exec_enabled(self._graph, self._node, False)
+
+
+class ExecutableKernelNode(_Switchable):
+    """Show a kernel node of an executable graph."""
+
+    __slots__ = ()
+
+    def update(self, *, config: LaunchConfig, kernel: Kernel, args: Any) -> None:
+        """Launch something else from the next launch on (cuGraphExecKernelNodeSetParams).
+
+        Parameters
+        ----------
+        config : LaunchConfig
+            With how many threads, and how.
+        kernel : Kernel
+            What to launch.
+        args : tuple
+            All its arguments; ``()`` for a kernel that takes none.
+        """
+        if type(args) is not tuple:
+            args = check_args(kernel, args)
+        _native.set_exec_node(self._graph, self._node, "launch", config, kernel, *args)
+
+
+class ExecutableMemsetNode(_Switchable):
+    """Show a fill of an executable graph."""
+
+    __slots__ = ()
+
+    def update(
+        self, *, dst: Buffer | int, value: Any, width: int, height: int = 1, pitch: int = 0, dst_owner: object = None
+    ) -> None:
+        """Fill something else from the next launch on (cuGraphExecMemsetNodeSetParams).
+
+        See :meth:`GraphDefinition.memset`.
+        """
+        _native.set_exec_node(self._graph, self._node, "memset", dst, value, width, height, pitch, dst_owner)
+
+
+class ExecutableMemcpyNode(_Switchable):
+    """Show a copy of an executable graph."""
+
+    __slots__ = ()
+
+    def update(
+        self,
+        *,
+        dst: Buffer | int,
+        src: Buffer | int,
+        size: int,
+        height: int = 1,
+        depth: int = 1,
+        dst_pitch: int = 0,
+        src_pitch: int = 0,
+        dst_height: int = 0,
+        src_height: int = 0,
+        dst_owner: object = None,
+        src_owner: object = None,
+    ) -> None:
+        """Copy something else from the next launch on (cuGraphExecMemcpyNodeSetParams).
+
+        See :meth:`GraphDefinition.memcpy`.
+        """
+        _native.set_exec_node(
+            self._graph,
+            self._node,
+            "memcpy",
+            dst,
+            src,
+            size,
+            height,
+            depth,
+            dst_pitch,
+            src_pitch,
+            dst_height,
+            src_height,
+            dst_owner,
+            src_owner,
+        )
+
+
+class ExecutableChildGraphNode(ExecutableGraphNode):
+    """Show a child graph of an executable graph."""
+
+    __slots__ = ()
+
+    def update(self, child: GraphDefinition) -> None:
+        """Take over the parameters of another child graph of the same shape (cuGraphExecChildGraphNodeSetParams)."""
+        _native.set_exec_node(self._graph, self._node, "embed", child)
+
+
+class ExecutableEventRecordNode(ExecutableGraphNode):
+    """Show a node of an executable graph that records an event."""
+
+    __slots__ = ()
+
+    def update(self, event: Event) -> None:
+        """Record another event from the next launch on (cuGraphExecEventRecordNodeSetEvent)."""
+        _native.set_exec_node(self._graph, self._node, "record", event)
+
+
+class ExecutableEventWaitNode(ExecutableGraphNode):
+    """Show a node of an executable graph that waits for an event."""
+
+    __slots__ = ()
+
+    def update(self, event: Event) -> None:
+        """Wait for another event from the next launch on (cuGraphExecEventWaitNodeSetEvent)."""
+        _native.set_exec_node(self._graph, self._node, "wait", event)
+
+
+class ExecutableHostCallbackNode(ExecutableGraphNode):
+    """Show a node of an executable graph that calls a function of the host."""
+
+    __slots__ = ()
+
+    def update(self, fn: Any, *, user_data: Any = None) -> None:
+        """Call another function from the next launch on (cuGraphExecHostNodeSetParams).
+
+        See :meth:`GraphDefinition.callback`.
+        """
+        _native.set_exec_node(self._graph, self._node, "callback", fn, user_data)
+
+
+_VIEWS: dict[type, type[ExecutableGraphNode]] = {
+    KernelNode: ExecutableKernelNode,
+    MemsetNode: ExecutableMemsetNode,
+    MemcpyNode: ExecutableMemcpyNode,
+    ChildGraphNode: ExecutableChildGraphNode,
+    EventRecordNode: ExecutableEventRecordNode,
+    EventWaitNode: ExecutableEventWaitNode,
+    HostCallbackNode: ExecutableHostCallbackNode,
+}
+
+
+def instantiate(definition: GraphDefinition, options: GraphCompleteOptions | Mapping[str, Any] | None) -> Graph:
+    """Make an executable graph; see :meth:`GraphDefinition.instantiate`."""
+    params = ffi.NULL
+    stream = None
+    if options is not None:
+        chosen = as_options(GraphCompleteOptions, options)
+        params = ffi.new("cch_instantiate_params *")
+        params.size = ffi.sizeof("cch_instantiate_params")
+        params.flags = chosen._flags()
+        if chosen.upload_stream is not None:
+            stream = hold(Stream_accept(chosen.upload_stream, allow_stream_protocol=True))
+            params.upload = stream
+    out = ffi.new("cch_graph_exec **")
+    with _native.Locked(definition):
+        status = lib.cch_graph_instantiate(out, hold(definition), params)
+    if status:
+        error = last_error(status)
+        node = failed_node()
+        if node:
+            error.hint = f"The node is {_describe(definition, node)}"
+        raise error
+    graph = adopt(Graph, out[0])
+    graph._source = weakref.ref(definition)
+    return graph
+
+
+def _definition_of(source: object) -> GraphDefinition:
+    if isinstance(source, GraphDefinition):
+        return source
+    from cudacore_graph._builder import GraphBuilder
+
+    if isinstance(source, GraphBuilder):
+        return source._finished("update a graph from it")
+    raise TypeError(f"source must be a GraphDefinition or a GraphBuilder, not {type(source).__name__}")
+
+
+def _describe(definition: GraphDefinition, handle: int) -> str:
+    """Return what is known of a node that the driver names: what it is, and its place."""
+    from cudacore_graph._render import title
+
+    for index, node in enumerate(_native.graph_nodes(definition, [])):
+        if node._raw == handle:
+            return f"{node!r}, node {index} of {definition!r}: {title(node)}"
+    return f"the node with the handle {handle:#x}, in a graph in {definition!r}"
+
+
+def _why_not(graph: Graph, definition: GraphDefinition, result: int, node: int, before: int) -> str:
+    """Return why a graph could not be updated: the reason, the node on both sides, the way out."""
+    parts = [_REASONS.get(result, f"reason {result}")]
+    if before:
+        parts.append(f"at the edge from {_describe(definition, before)}")
+    if node:
+        parts.append(f"{'to' if before else 'at'} {_describe(definition, node)}")
+        source = graph._source() if graph._source is not None else None
+        counterpart = _counterpart(source, definition, node)
+        parts.append(counterpart or "the definition that the graph was made from is not there any more to compare with")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}. Make a new executable graph of it instead: source.instantiate()"
+
+
+def _counterpart(source: GraphDefinition | None, definition: GraphDefinition, handle: int) -> str:
+    """Return what stands at a node's place in the graph that the executable one was made from."""
+    if source is None or not source.is_valid:
+        return ""
+    from cudacore_graph._render import title
+
+    theirs = _native.graph_nodes(definition, [])
+    ours = _native.graph_nodes(source, [])
+    index = next((i for i, node in enumerate(theirs) if node._raw == handle), None)
+    if index is None or index >= len(ours):
+        return f"the graph was made from {source!r}, which has {len(ours)} nodes, and this one {len(theirs)}"
+    return f"where the graph was made from {ours[index]!r}: {title(ours[index])}"

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that graphs allocate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cudacore_handles import Buffer, Device, IsStreamType, MemoryResource, Stream, _native
+from cudacore_handles._address import as_address
+from cudacore_handles._buffer import _is_capturing, check_size
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import call_driver, check
+from cudacore_handles._handle import adopt
+from cudacore_handles._memory import Pool
+from cudacore_handles._stream import Stream_accept
+
+_resources: dict[int, GraphMemoryResource] = {}
+
+
+class GraphMemoryResourceAttributes:
+    """Tell how much memory the graphs of a device have (cuDeviceGetGraphMemAttribute).
+
+    :attr:`GraphMemoryResource.attributes` gives it. Every property is asked of the driver when it is read.
+    """
+
+    __slots__ = ("_device_id",)
+    _device_id: int
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "GraphMemoryResourceAttributes cannot be instantiated directly; use GraphMemoryResource.attributes"
+        )
+
+    @classmethod
+    def _init(cls, device_id: int) -> GraphMemoryResourceAttributes:
+        self = cls.__new__(cls)
+        self._device_id = device_id
+        return self
+
+    def __repr__(self) -> str:
+        names = ("reserved_mem_current", "reserved_mem_high", "used_mem_current", "used_mem_high")
+        values = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"GraphMemoryResourceAttributes({values})"
+
+    def _get(self, name: str) -> int:
+        from cuda.bindings import driver
+
+        attribute = getattr(driver.CUgraphMem_attribute, f"CU_GRAPH_MEM_ATTR_{name}")
+        return int(call_driver("cuDeviceGetGraphMemAttribute", self._device_id, attribute))
+
+    def _reset(self, name: str, value: object) -> None:
+        from cuda.bindings import driver
+
+        if value != 0:
+            raise ValueError(f"a high-water mark can be set to 0 alone, not to {value!r}")
+        attribute = getattr(driver.CUgraphMem_attribute, f"CU_GRAPH_MEM_ATTR_{name}")
+        call_driver("cuDeviceSetGraphMemAttribute", self._device_id, attribute, driver.cuuint64_t(0))
+
+    @property
+    def reserved_mem_current(self) -> int:
+        """int: Bytes that graphs have from the system now."""
+        return self._get("RESERVED_MEM_CURRENT")
+
+    @property
+    def reserved_mem_high(self) -> int:
+        """int: Most bytes that they had; can be set to 0."""
+        return self._get("RESERVED_MEM_HIGH")
+
+    @reserved_mem_high.setter
+    def reserved_mem_high(self, value: int) -> None:
+        self._reset("RESERVED_MEM_HIGH", value)
+
+    @property
+    def used_mem_current(self) -> int:
+        """int: Bytes that graphs use now."""
+        return self._get("USED_MEM_CURRENT")
+
+    @property
+    def used_mem_high(self) -> int:
+        """int: Most bytes that they used; can be set to 0."""
+        return self._get("USED_MEM_HIGH")
+
+    @used_mem_high.setter
+    def used_mem_high(self, value: int) -> None:
+        self._reset("USED_MEM_HIGH", value)
+
+
+class GraphMemoryResource(MemoryResource):
+    """Allocate memory of graphs, while a graph is captured: allocation and free become nodes.
+
+    There is one for each device.
+
+    Parameters
+    ----------
+    device_id : int or Device
+        The device.
+    """
+
+    _device_id: int
+    _pool: Pool
+
+    def __new__(cls, device_id: Device | int) -> GraphMemoryResource:
+        ordinal = Device(device_id).device_id
+        known = _resources.get(ordinal)
+        if known is None:
+            known = object.__new__(cls)
+            known._device_id = ordinal
+            out = ffi.new("cch_pool **")
+            check(lib.cch_pool_current(out, ordinal))
+            known._pool = adopt(Pool, out[0])
+            known = _resources.setdefault(ordinal, known)
+        return known
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GraphMemoryResource, (self._device_id,)
+
+    def __repr__(self) -> str:
+        return f"<GraphMemoryResource of device {self._device_id}>"
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
+        """Allocate memory in the graph that is captured (cuMemAllocAsync).
+
+        Parameters
+        ----------
+        size : int
+            Bytes.
+        stream : GraphBuilder or Stream
+            What is captured.
+
+        Raises
+        ------
+        RuntimeError
+            When it is not.
+        """
+        accepted = Stream_accept(stream, allow_stream_protocol=True)
+        if not _is_capturing(accepted):
+            raise RuntimeError(
+                "GraphMemoryResource allocates while a graph is captured, and this stream is not; "
+                "use Device.memory_resource"
+            )
+        nbytes = check_size(size)
+        if nbytes == 0:
+            raise ValueError("size is 0; a graph allocates at least one byte")
+        return _native.allocate(Buffer, self._pool, nbytes, accepted, self)
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
+        """Free memory in the graph that is captured (cuMemFreeAsync)."""
+        accepted = Stream_accept(stream, allow_stream_protocol=True)
+        call_driver("cuMemFreeAsync", as_address(ptr, "ptr must be an int, the memory's address"), accepted.handle)
+
+    def close(self) -> None:
+        """Do nothing: the memory is the device's."""
+
+    def trim(self) -> None:
+        """Give memory that no graph uses back to the system (cuDeviceGraphMemTrim)."""
+        call_driver("cuDeviceGraphMemTrim", self._device_id)
+
+    @property
+    def attributes(self) -> GraphMemoryResourceAttributes:
+        """GraphMemoryResourceAttributes: How much memory the device's graphs have."""
+        return GraphMemoryResourceAttributes._init(self._device_id)
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the device."""
+        return self._device_id
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: False."""
+        return False

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of graphs: what all of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from cudacore_graph._adjacency import AdjacencySetProxy
+from cudacore_graph._errors import gone
+from cudacore_handles import _native
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import check
+from cudacore_handles._handle import hold
+
+if TYPE_CHECKING:
+    from cuda.bindings import driver
+
+
+class GraphNode(_native.NodeHandle):
+    """Be a piece of work in a graph; the methods add others behind it.
+
+    Nodes are made by the methods of :class:`GraphDefinition` and of nodes, and come back from
+    :meth:`GraphDefinition.nodes`, :attr:`pred` and others: as long as somebody has it, a node is the same Python
+    object everywhere. What a node uses is kept alive by its graph, and by everything that was made from the graph:
+    clones, executable graphs and their launches. A node whose :attr:`is_valid` is False is in no graph any more, and
+    using it is a :class:`ClosedError`.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            f"{type(self).__name__} objects cannot be instantiated directly; use the methods of GraphDefinition"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(f"a {type(self).__name__} cannot be pickled: a graph is of one process")
+
+    def __repr__(self) -> str:
+        state = "" if self.is_valid else " destroyed"
+        return f"<{type(self).__name__} handle={self._raw:#x}{state}>"
+
+    @property
+    def type(self) -> driver.CUgraphNodeType:
+        """cuda.bindings.driver.CUgraphNodeType: The node's type, as CUDA has it."""
+        from cuda.bindings import driver
+
+        return driver.CUgraphNodeType(lib.cch_graph_node_type(hold(self)))
+
+    @property
+    def handle(self) -> driver.CUgraphNode:
+        """cuda.bindings.driver.CUgraphNode: The node for ``cuda.bindings``."""
+        from cuda.bindings import driver
+
+        if not self.is_valid:
+            raise gone(self)
+        return driver.CUgraphNode(self._raw)
+
+    @property
+    def pred(self) -> AdjacencySetProxy:
+        """AdjacencySetProxy: The nodes that this one waits for; a set that can be changed, or assigned."""
+        return AdjacencySetProxy(self, False)
+
+    @pred.setter
+    def pred(self, nodes: Iterable[GraphNode]) -> None:
+        self.pred.replace(nodes)
+
+    @property
+    def succ(self) -> AdjacencySetProxy:
+        """AdjacencySetProxy: The nodes that wait for this one; a set that can be changed, or assigned."""
+        return AdjacencySetProxy(self, True)
+
+    @succ.setter
+    def succ(self, nodes: Iterable[GraphNode]) -> None:
+        self.succ.replace(nodes)
+
+    def _read(self, kind: str, **fields: Any) -> Any:
+        """Return the parameters, as the driver has them, in the library's structure; fields can ask for more."""
+        if not self.is_valid:
+            raise gone(self)
+        params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node"), **fields})
+        with _native.Locked(self):
+            status = lib.cch_graph_node_get(params, hold(self))
+        check(status)
+        return params
+
+
+_native.set_face("node", GraphNode)

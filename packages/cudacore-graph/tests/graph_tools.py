@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that the tests load, in PTX, which every driver compiles; and memory."""
+
+from __future__ import annotations
+
+import cudacore_handles as ch
+
+ONE = ch.LaunchConfig(grid=1, block=1)
+
+PTX = b"""
+.version 8.3
+.target sm_75
+.address_size 64
+
+.extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
+
+.visible .entry nothing()
+{
+    ret;
+}
+
+// *out += amount
+.visible .entry add(.param .u64 out, .param .u32 amount)
+{
+    .reg .u64 %p;
+    .reg .u32 %x, %n;
+    ld.param.u64 %p, [out];
+    ld.param.u32 %n, [amount];
+    ld.global.u32 %x, [%p];
+    add.u32 %x, %x, %n;
+    st.global.u32 [%p], %x;
+    ret;
+}
+
+// *out = *out * factor
+.visible .entry times(.param .u64 out, .param .u32 factor)
+{
+    .reg .u64 %p;
+    .reg .u32 %x, %n;
+    ld.param.u64 %p, [out];
+    ld.param.u32 %n, [factor];
+    ld.global.u32 %x, [%p];
+    mul.lo.u32 %x, %x, %n;
+    st.global.u32 [%p], %x;
+    ret;
+}
+
+// The condition becomes *value.
+.visible .entry set_condition(.param .u64 condition, .param .u64 value)
+{
+    .reg .u64 %c, %p;
+    .reg .u32 %x;
+    ld.param.u64 %c, [condition];
+    ld.param.u64 %p, [value];
+    ld.global.u32 %x, [%p];
+    { .param .b64 p0; .param .b32 p1;
+    st.param.b64 [p0], %c;
+    st.param.b32 [p1], %x;
+    call.uni cudaGraphSetConditional, (p0, p1); }
+    ret;
+}
+
+// One less is left in *counter, and the condition is that.
+.visible .entry count_down(.param .u64 condition, .param .u64 counter)
+{
+    .reg .u64 %c, %p;
+    .reg .u32 %x;
+    ld.param.u64 %c, [condition];
+    ld.param.u64 %p, [counter];
+    ld.global.u32 %x, [%p];
+    sub.u32 %x, %x, 1;
+    st.global.u32 [%p], %x;
+    { .param .b64 p0; .param .b32 p1;
+    st.param.b64 [p0], %c;
+    st.param.b32 [p1], %x;
+    call.uni cudaGraphSetConditional, (p0, p1); }
+    ret;
+}
+"""
+
+
+class Numbers:
+    """Unsigned integers that host and device reach, all 0 at first."""
+
+    def __init__(self, count: int) -> None:
+        self.buffer = ch.LegacyPinnedMemoryResource().allocate(4 * count)
+        self.view = self.buffer.__buffer__().cast("I")
+        for index in range(count):
+            self.view[index] = 0
+
+    def __getitem__(self, index: int) -> int:
+        return int(self.view[index])
+
+    def __setitem__(self, index: int, value: int) -> None:
+        self.view[index] = value
+
+    def at(self, index: int) -> int:
+        return self.buffer.handle + 4 * index

@@ -1,0 +1,475 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builders: what is captured, the states, forks, conditional bodies; and that no stream stays in capture."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graph_tools import ONE, Numbers
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+from cudacore_handles._buffer import _is_capturing
+
+MODES = ("relaxed", "thread_local", "global")
+
+
+def run(graph: cg.Graph, stream: ch.Stream) -> None:
+    graph.launch(stream)
+    stream.sync()
+
+
+class TestCapture:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_launches(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, mode: str) -> None:
+        """What is done on a builder would run at once, or not be in the graph."""
+        builder = stream.create_graph_builder()
+        assert not builder.is_building
+        assert builder.begin_building(mode) is builder
+        assert builder.is_building
+        ch.launch(builder, ONE, add, numbers.buffer, 1)
+        prepared = add.prepare(builder, ONE, numbers.buffer, 10)
+        prepared()
+        prepared(numbers.buffer, 100)
+        builder.callback(lambda: numbers.__setitem__(1, numbers[0]))
+        assert builder.end_building() is builder
+        assert numbers[0] == 0
+        graph = builder.complete()
+        run(graph, stream)
+        run(graph, stream)
+        assert (numbers[0], numbers[1]) == (222, 222)
+        (last,) = (node for node in builder.graph_definition.nodes() if isinstance(node, cg.HostCallbackNode))
+        assert [type(node) for node in last.pred] == [cg.KernelNode]
+
+    def test_context_manager(self, device: ch.Device, add: ch.Kernel, numbers: Numbers, stream: ch.Stream) -> None:
+        """A block would not begin and end the capture, or leave it open when it raises."""
+        with device.create_graph_builder() as builder:
+            ch.launch(builder, ONE, add, numbers.buffer, 1)
+        run(builder.complete(), stream)
+        assert numbers[0] == 1
+        with stream.create_graph_builder().begin_building("global") as builder:
+            assert builder.is_building
+        with pytest.raises(KeyError), stream.create_graph_builder() as builder:
+            raise KeyError
+        assert builder.is_closed
+        assert not _is_capturing(stream)
+
+    def test_copies_and_fills(self, stream: ch.Stream, numbers: Numbers) -> None:
+        """A copy or a fill would run at once."""
+        other = Numbers(16)
+        with stream.create_graph_builder() as builder:
+            numbers.buffer.fill(b"\x05\x00\x00\x00", stream=builder)
+            other.buffer.copy_from(numbers.buffer, stream=builder)
+        kinds = {type(node) for node in builder.graph_definition.nodes()}
+        assert kinds == {cg.MemsetNode, cg.MemcpyNode}
+        assert numbers[0] == 0
+        run(builder.complete(), stream)
+        assert other[15] == 5
+
+    def test_keeps_what_it_uses(self, stream: ch.Stream, code: ch.ObjectCode) -> None:
+        """Kernels, buffers and arrays would be freed under a captured graph (cuda.core frees them)."""
+        numbers, copy = Numbers(4), Numbers(4)
+        view, copied = numbers.view, copy.view
+        kernel = code.get_kernel("add")
+
+        class Array:
+            def __init__(self) -> None:
+                self.numbers = numbers
+                self.__cuda_array_interface__ = {
+                    "shape": (1,), "typestr": "<u4", "data": (numbers.at(1), False), "version": 3,
+                }  # fmt: skip
+
+        array = Array()
+        reference = weakref.ref(array)
+        raw = kernel._raw
+        with stream.create_graph_builder() as builder:
+            ch.launch(builder, ONE, kernel, numbers.buffer, 1)
+            ch.launch(builder, ONE, kernel, array, 2)
+            prepared = kernel.prepare(builder, ONE, numbers.at(0), 0)
+            prepared(numbers.buffer, 4)
+            copy.buffer.copy_from(numbers.buffer, stream=builder)
+        del prepared
+        numbers.buffer.close()
+        copy.buffer.close()
+        del array, kernel, copy
+        gc.collect()
+        assert reference() is not None
+        graph = builder.complete()
+        builder.close()
+        gc.collect()
+        run(graph, stream)
+        assert (view[0], view[1], copied[0]) == (5, 2, 5)
+        assert reference() is not None
+        assert raw
+
+    def test_work_of_others(self, stream: ch.Stream, numbers: Numbers) -> None:
+        """What is done by its handle, as other libraries do it, would not be captured."""
+        from cuda.bindings import driver
+
+        with stream.create_graph_builder() as builder:
+            version, handle = builder.__cuda_stream__()
+            assert (version, handle) == stream.__cuda_stream__()
+            (error,) = driver.cuMemsetD32Async(numbers.at(0), 7, 4, driver.CUstream(handle))
+            assert error == 0
+            borrowed = ch.Stream.from_handle(handle)
+            numbers.buffer.fill(1, stream=borrowed)
+        run(builder.complete(), stream)
+        assert numbers[0] == 0x01010101
+        assert len(builder.graph_definition.nodes()) == 2
+
+    def test_embed(self, stream: ch.Stream, device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
+        """A built graph would not become a node of another, or its child would not keep what it uses."""
+        with device.create_graph_builder() as child:
+            ch.launch(child, ONE, add, numbers.buffer, 1)
+        with stream.create_graph_builder() as builder:
+            ch.launch(builder, ONE, add, numbers.buffer, 10)
+            builder.embed(child)
+            builder.embed(child)
+        child.close()
+        run(builder.complete(), stream)
+        assert numbers[0] == 12
+
+
+class TestForks:
+    def test_split_and_join(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
+        """Branches would wait for each other, or the join not for them."""
+        with stream.create_graph_builder() as builder:
+            ch.launch(builder, ONE, add, numbers.buffer, 1)
+            first, second, third = builder.split(3)
+            assert first is builder
+            assert (first.is_join_required, second.is_join_required) == (False, True)
+            for index, branch in enumerate((first, second, third)):
+                ch.launch(branch, ONE, add, numbers.at(index + 1), 1)
+            assert cg.GraphBuilder.join(second, third, first) is builder
+            assert second.is_closed
+            assert third.is_closed
+            ch.launch(builder, ONE, add, numbers.at(4), 1)
+        definition = builder.graph_definition
+        assert len(definition.nodes()) == 5
+        assert len(definition.edges()) == 6
+        run(builder.complete(), stream)
+        assert [numbers[i] for i in range(5)] == [1] * 5
+
+    def test_fork_of_a_fork(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
+        """A fork could not be split, or joining two forks would end the capture."""
+        with stream.create_graph_builder() as builder:
+            _, fork = builder.split(2)
+            same, other = fork.split(2)
+            assert same is fork
+            ch.launch(other, ONE, add, numbers.buffer, 1)
+            rest = cg.GraphBuilder.join(fork, other)
+            assert rest is fork
+            cg.GraphBuilder.join(builder, rest)
+        run(builder.complete(), stream)
+        assert numbers[0] == 1
+
+    def test_not_joined(self, stream: ch.Stream) -> None:
+        """Ending with open forks would lose the graph, or leave a stream in capture."""
+        builder = stream.create_graph_builder().begin_building()
+        _, fork = builder.split(2)
+        with pytest.raises(RuntimeError, match=r"cannot end building: 1 builder that split\(\) made is not joined"):
+            builder.end_building()
+        assert builder.is_building
+        cg.GraphBuilder.join(builder, fork)
+        builder.end_building()
+
+        builder = stream.create_graph_builder().begin_building()
+        _, fork = builder.split(2)
+        fork_stream = fork.stream
+        builder.close()
+        assert not _is_capturing(stream)
+        assert not _is_capturing(fork_stream)
+        for call in (lambda: fork.split(2), lambda: fork.callback(print), lambda: ch.Stream.sync(fork_stream)):
+            try:
+                call()
+            except (RuntimeError, ch.CUDAError):
+                pass
+        fork.close()
+
+    def test_bad_input(self, stream: ch.Stream, device: ch.Device) -> None:
+        """Builders of two graphs would be joined, or numbers taken that make no sense."""
+        wrong: Any = "2"
+        with stream.create_graph_builder() as builder, device.create_graph_builder() as other:
+            _, fork = builder.split(2)
+            for call, error, match in (
+                (lambda: builder.split(1), ValueError, "count is 1"),
+                (lambda: builder.split(wrong), TypeError, "count must be an int"),
+                (lambda: builder.join(builder), ValueError, "at least two builders"),
+                (lambda: builder.join(builder, builder), ValueError, "each of them once"),
+                (lambda: builder.join(builder, other), ValueError, "builders of one graph"),
+                (lambda: builder.join(builder, wrong), TypeError, "GraphBuilder objects, not str"),
+                (lambda: builder.embed(other), RuntimeError, "is building; add work, then call end_building"),
+                (lambda: builder.embed(wrong), TypeError, "child must be a GraphBuilder"),
+            ):
+                with pytest.raises(error, match=match):
+                    call()
+            builder.join(builder, fork)
+
+
+class TestConditionals:
+    def test_while_body(self, stream: ch.Stream, code: ch.ObjectCode, add: ch.Kernel, numbers: Numbers) -> None:
+        """The body of a loop could not be captured."""
+        numbers[1] = 4
+        with stream.create_graph_builder() as builder:
+            condition = builder.create_condition(1)
+            with builder.while_loop(condition) as body:
+                ch.launch(body, ONE, add, numbers.buffer, 1)
+                ch.launch(body, ONE, code.get_kernel("count_down"), condition, numbers.at(1))
+            ch.launch(builder, ONE, add, numbers.buffer, 100)
+        run(builder.complete(), stream)
+        assert numbers[0] == 104
+
+    def test_branches(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
+        """Bodies would be mixed up."""
+        with stream.create_graph_builder() as builder:
+            with builder.if_then(builder.create_condition(1)) as body:
+                ch.launch(body, ONE, add, numbers.buffer, 1)
+            then, otherwise = builder.if_else(builder.create_condition(0))
+            with then:
+                ch.launch(then, ONE, add, numbers.buffer, 10)
+            with otherwise:
+                ch.launch(otherwise, ONE, add, numbers.buffer, 100)
+            cases = builder.switch(builder.create_condition(1), 2)
+            assert len(cases) == 2
+            with cases[1] as case:
+                ch.launch(case, ONE, add, numbers.buffer, 1000)
+        run(builder.complete(), stream)
+        assert numbers[0] == 1101
+
+    def test_body_by_the_explicit_api(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
+        """A body could only be captured."""
+        with stream.create_graph_builder() as builder:
+            body = builder.if_then(builder.create_condition(1))
+            body.graph_definition.launch(ONE, add, numbers.buffer, 3)
+        run(builder.complete(), stream)
+        assert numbers[0] == 3
+
+    def test_on_a_fork(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
+        """A conditional node on a fork would lose the primary builder's graph."""
+        with stream.create_graph_builder() as builder:
+            _, fork = builder.split(2)
+            body = fork.if_then(fork.create_condition(1))
+            with body:
+                ch.launch(body, ONE, add, numbers.buffer, 1)
+            builder.join(builder, fork)
+        run(builder.complete(), stream)
+        assert numbers[0] == 1
+
+    def test_body_keeps_what_it_uses(self, stream: ch.Stream, add: ch.Kernel) -> None:
+        """Memory that is used in a body would be freed under the graph."""
+        numbers = Numbers(1)
+        view = numbers.view
+        with stream.create_graph_builder() as builder, builder.if_then(builder.create_condition(1)) as body:
+            ch.launch(body, ONE, add, numbers.buffer, 2)
+        numbers.buffer.close()
+        body.close()
+        gc.collect()
+        graph = builder.complete()
+        builder.close()
+        run(graph, stream)
+        assert view[0] == 2
+
+    def test_condition_of_another_graph(self, stream: ch.Stream) -> None:
+        """A condition would be used in a graph that it is not of."""
+        other = cg.GraphDefinition().create_condition()
+        with stream.create_graph_builder() as builder:
+            with pytest.raises(ValueError, match="is of another graph"):
+                builder.if_then(other)
+            condition = builder.create_condition()
+            builder.if_then(condition)
+            with pytest.raises(ValueError, match="is that of a conditional node already"):
+                builder.while_loop(condition)
+
+
+class TestStates:
+    def test_illegal(self, stream: ch.Stream) -> None:
+        """A call that makes no sense in a state would come to the driver, or not say what is allowed."""
+        builder = stream.create_graph_builder()
+        calls: dict[str, Callable[[cg.GraphBuilder], Any]] = {
+            "begin building": lambda b: b.begin_building(),
+            "end building": lambda b: b.end_building(),
+            "complete the graph": lambda b: b.complete(),
+            "describe the graph": lambda b: b.debug_dot_print("/dev/null"),
+            "give the graph's definition": lambda b: b.graph_definition,
+            "split": lambda b: b.split(2),
+            "add a callback": lambda b: b.callback(print),
+            "create a condition": lambda b: b.create_condition(),
+        }
+        finished = {"complete the graph", "describe the graph", "give the graph's definition"}
+        capturing = {"end building", "split", "add a callback", "create a condition"}
+
+        def refuse(which: set[str], match: str) -> None:
+            for what in which:
+                with pytest.raises(RuntimeError, match=f"cannot {what}: this .*{match}"):
+                    calls[what](builder)
+
+        refuse(finished | capturing, "GraphBuilder is not building yet; call begin_building")
+        builder.begin_building()
+        primary = builder
+        refuse({"begin building"} | finished, "primary GraphBuilder is building; add work, then call end_building")
+        _, builder = primary.split(2)
+        refuse({"begin building", "end building"} | finished, "forked GraphBuilder is building; add work, then join")
+        primary.join(primary, builder)
+        refuse(set(calls), r"closed \(joined builders are\)")
+        body = primary.if_then(primary.create_condition())
+        builder = body
+        refuse(
+            {"end building", "split", "complete the graph", "describe the graph"},
+            "conditional-body GraphBuilder is not",
+        )
+        body.begin_building()
+        refuse({"begin building"} | finished, "conditional-body GraphBuilder is building")
+        body.end_building()
+        refuse({"begin building", "complete the graph", "split"}, "it runs with the graph that its conditional node")
+        builder = primary.end_building()
+        refuse({"begin building"} | (capturing - {"create a condition"}), "not building any more; use complete")
+        builder.close()
+        builder.close()
+        refuse(set(calls), "closed; make a new one")
+        for call in (lambda: builder.stream, builder.__cuda_stream__, lambda: ch.Stream.wait(stream, builder)):
+            with pytest.raises(ch.ClosedError, match="GraphBuilder has been closed"):
+                call()
+
+    def test_definition_is_a_view(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
+        """What is added to a builder's definition would not be in its graph, or go with the builder."""
+        with stream.create_graph_builder() as builder:
+            ch.launch(builder, ONE, add, numbers.buffer, 1)
+        definition = builder.graph_definition
+        assert definition == builder.graph_definition
+        (node,) = definition.nodes()
+        node.launch(ONE, add, numbers.buffer, 10)
+        run(builder.complete(), stream)
+        assert numbers[0] == 11
+        builder.close()
+        assert len(definition.nodes()) == 2
+        run(definition.instantiate(), stream)
+        assert numbers[0] == 22
+
+    @pytest.mark.parametrize("drop", ["close", "collect"])
+    @pytest.mark.parametrize("mode", MODES)
+    def test_dropped_in_mid_capture(
+        self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, mode: str, drop: str
+    ) -> None:
+        """A stream would stay in capture when its builder is closed, or is garbage."""
+        builder = stream.create_graph_builder().begin_building(mode)
+        ch.launch(builder, ONE, add, numbers.buffer, 1)
+        body = builder.if_then(builder.create_condition()).begin_building(mode)
+        body_stream = body.stream
+        assert _is_capturing(stream)
+        if drop == "close":
+            body.close()
+            builder.close()
+        del builder, body
+        gc.collect()
+        assert not _is_capturing(stream)
+        assert not _is_capturing(body_stream)
+        ch.launch(stream, ONE, add, numbers.buffer, 1)
+        stream.sync()
+        assert numbers[0] == 1
+
+    def test_invalidated(self, stream: ch.Stream) -> None:
+        """A capture that something broke would look like a graph, or keep its stream."""
+        builder = stream.create_graph_builder().begin_building("global")
+        with pytest.raises(ch.CUDAError):
+            stream.sync()
+        with pytest.raises(ch.CUDAError, match=r"begin_building\('relaxed'\) allows most"):
+            builder.end_building()
+        assert builder.is_closed
+        assert not _is_capturing(stream)
+        with stream.create_graph_builder() as builder:
+            builder.callback(print)
+
+    def test_modes(self, stream: ch.Stream) -> None:
+        """A misspelt mode would be taken for some other."""
+        builder = stream.create_graph_builder()
+        with pytest.raises(ValueError, match="mode is 'locall'; it must be 'global', 'thread_local' or 'relaxed'"):
+            builder.begin_building("locall")
+        builder.begin_building(None).end_building()
+
+    def test_stream(self, device: ch.Device) -> None:
+        """A builder would lose its stream when the caller closes his own object of it."""
+        stream = device.create_stream()
+        builder = stream.create_graph_builder()
+        assert builder.stream == stream
+        stream.close()
+        with builder:
+            builder.callback(print)
+        assert len(builder.graph_definition.nodes()) == 1
+
+    @pytest.mark.sim
+    @pytest.mark.parametrize("call", ["cuStreamBeginCapture_v2", "cuStreamGetCaptureInfo_v3", "cuUserObjectCreate"])
+    def test_begin_fails(self, stream: ch.Stream, sim: Any, call: str) -> None:
+        """A capture that fails to begin would leave the stream in it."""
+        builder = stream.create_graph_builder()
+        with sim.failing(call, nth=1, error=2):
+            try:
+                builder.begin_building()
+            except ch.CUDAError:
+                assert not builder.is_building
+                assert not _is_capturing(stream)
+        builder.close()
+        with stream.create_graph_builder() as builder:
+            builder.callback(print)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_garbage_in_a_capture(
+    device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, mode: str
+) -> None:
+    """What dies while a stream is captured would invalidate the capture, or slip into it."""
+
+    def garbage() -> None:
+        other = device.create_stream()
+        device.allocate(1024, stream=other).close()
+        device.allocate(1024, stream=stream_before)
+        device.create_event()
+        other.record()
+        definition = cg.GraphDefinition()
+        definition.launch(ONE, add, numbers.buffer, 1).callback(garbage)
+        definition.instantiate()
+        cycle: list[Any] = [definition, other]
+        cycle.append(cycle)
+
+    stream_before = device.create_stream()
+    kept: list[Any] = []
+    kept.append(device.allocate(64, stream=stream))
+    garbage_first = [cg.GraphDefinition() for _ in range(3)]
+    for definition in garbage_first:
+        definition.launch(ONE, add, numbers.buffer, 1)
+    builder = stream.create_graph_builder().begin_building(mode)
+    if mode == "relaxed":
+        garbage()
+    garbage_first.clear()
+    gc.collect()
+    ch.launch(builder, ONE, add, numbers.buffer, 1)
+    kept.clear()
+    gc.collect()
+    _, fork = builder.split(2)
+    if mode == "relaxed":
+        garbage()
+        gc.collect()
+    ch.launch(fork, ONE, add, numbers.at(1), 1)
+    builder.join(builder, fork)
+    del fork
+    gc.collect()
+    builder.end_building()
+    assert [type(node) for node in builder.graph_definition.nodes()] == [cg.KernelNode] * 2
+    run(builder.complete(), stream)
+    assert (numbers[0], numbers[1]) == (1, 1)
+
+
+def test_debug_dot_print(stream: ch.Stream, tmp_path: Path) -> None:
+    """The driver's own description could not be had."""
+    with stream.create_graph_builder() as builder:
+        builder.callback(print)
+    path = tmp_path / "graph.dot"
+    builder.debug_dot_print(str(path), cg.GraphDebugPrintOptions(verbose=True))
+    assert path.read_text().startswith("digraph")
+    builder.graph_definition.debug_dot_print(path, {"handles": True})
+    with pytest.raises(ch.CUDAError, match="must be a file that can be written"):
+        builder.debug_dot_print(str(tmp_path / "no" / "folder"))

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Definitions: adding nodes, listing them, edges, changes of topology, clones."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import pickle
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from graph_tools import ONE, Numbers
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+
+Run = Callable[[cg.GraphDefinition], None]
+
+
+def add_one_of_each(definition: cg.GraphDefinition, kernel: ch.Kernel, numbers: Numbers) -> list[cg.GraphNode]:
+    """Add a chain of nodes of all 14 types."""
+    device = ch.Device()
+    event = device.create_event()
+    child = cg.GraphDefinition()
+    child.empty()
+    nodes: list[cg.GraphNode] = [definition.empty()]
+    nodes.append(nodes[-1].launch(ONE, kernel, numbers.buffer, 1))
+    nodes.append(nodes[-1].allocate(64))
+    nodes.append(nodes[-1].deallocate(nodes[-1].dptr))
+    nodes.append(nodes[-1].memset(numbers.buffer, 0, 4))
+    nodes.append(nodes[-1].memcpy(numbers.buffer, numbers.at(8), 4, src_owner=numbers.buffer))
+    nodes.append(nodes[-1].embed(child))
+    nodes.append(nodes[-1].callback(print))
+    nodes.append(nodes[-1].record(event))
+    nodes.append(nodes[-1].wait(event))
+    nodes.append(nodes[-1].if_then(definition.create_condition(0)))
+    nodes.append(nodes[-1].if_else(definition.create_condition(0)))
+    nodes.append(nodes[-1].while_loop(definition.create_condition(0)))
+    nodes.append(nodes[-1].switch(definition.create_condition(0), 3))
+    return nodes
+
+
+def test_every_type(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
+    """A type of node could not be added, would be of another class, or would not stand behind its predecessor."""
+    nodes = add_one_of_each(definition, add, numbers)
+    classes = [cg.EmptyNode, cg.KernelNode, cg.AllocNode, cg.FreeNode, cg.MemsetNode, cg.MemcpyNode, cg.ChildGraphNode,
+               cg.HostCallbackNode, cg.EventRecordNode, cg.EventWaitNode, cg.IfNode, cg.IfElseNode, cg.WhileNode,
+               cg.SwitchNode]  # fmt: skip
+    assert [type(node) for node in nodes] == classes
+    assert definition.nodes() == set(nodes)
+    assert definition.edges() == set(itertools.pairwise(nodes))
+    for before, node in itertools.pairwise(nodes):
+        assert node.pred == {before}
+        assert before.succ == {node}
+        assert node.graph == definition
+        assert node.type.name.startswith("CU_GRAPH_NODE_TYPE_")
+        assert int(node.handle) == node._raw
+
+
+def test_nodes_are_the_same_objects(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
+    """Two objects would stand for one node; or a node would keep another's class after it was looked up anew."""
+    nodes = add_one_of_each(definition, add, numbers)
+    kinds = [type(node) for node in nodes]
+    known = {id(node) for node in nodes}
+    assert {id(node) for node in definition.nodes()} == known
+    assert next(iter(nodes[0].succ)) is nodes[1]
+    names = {node._raw: type(node) for node in nodes}
+    assert len(names) == len(kinds)
+    del nodes, known
+    gc.collect()
+    assert {node._raw: type(node) for node in definition.nodes()} == names
+
+
+def test_node_is_weakly_referenced(definition: cg.GraphDefinition) -> None:
+    """A weak reference would keep a node, or lead to one that is gone."""
+    node = definition.empty()
+    reference = weakref.ref(node)
+    raw = node._raw
+    assert reference() is node
+    del node
+    assert reference() is None
+    (again,) = definition.nodes()
+    assert again._raw == raw
+
+
+def test_join_waits_for_all(definition: cg.GraphDefinition) -> None:
+    """A join would not wait for a branch, or be refused for one that is named twice."""
+    first, second = definition.empty(), definition.empty()
+    assert definition.join(first, second, first).pred == {first, second}
+    assert first.join().pred == {first}
+    assert first.join(first, second).pred == {first, second}
+    assert definition.join().pred == set()
+    many = [definition.empty() for _ in range(50)]
+    assert definition.join(*many, *many).pred == set(many)
+
+
+def test_adjacency_is_a_set(definition: cg.GraphDefinition) -> None:
+    """A set of neighbours would not do what sets do, or not change the graph."""
+    a, b, c, d = (definition.empty() for _ in range(4))
+    d.pred.add(a)
+    d.pred |= {b, c}
+    assert d.pred == {a, b, c}
+    assert len(d.pred) == 3
+    assert a in d.pred
+    assert d not in d.pred
+    assert d.pred & {a, d} == {a}
+    assert repr(a.succ) == f"{{{d!r}}}"
+    d.pred.add(a)  # again
+    d.pred.discard(a)
+    d.pred.discard(a)
+    with pytest.raises(KeyError):
+        d.pred.remove(a)
+    d.pred -= {b}
+    assert definition.edges() == {(c, d)}
+    d.pred ^= {a, c}
+    assert d.pred == {a}
+    d.pred &= {b}
+    assert not d.pred
+    a.succ.update({b}, [c])
+    assert a.succ == {b, c}
+    a.succ = {c, d}
+    assert definition.edges() == {(a, c), (a, d)}
+    a.succ.clear()
+    assert not definition.edges()
+
+
+def test_destroy(definition: cg.GraphDefinition, numbers: Numbers, add: ch.Kernel) -> None:
+    """A node that is destroyed would still be in the graph, or crash who has it."""
+    first = definition.empty()
+    node = first.launch(ONE, add, numbers.buffer, 1)
+    last = node.join()
+    node.destroy()
+    node.destroy()
+    assert not node.is_valid
+    assert definition.nodes() == {first, last}
+    assert not definition.edges()
+    assert "destroyed" in repr(node)
+    assert node == node  # noqa: PLR0124
+    calls: list[Callable[[], Any]] = [
+        lambda: node.config,
+        lambda: node.handle,
+        lambda: node.join(),
+        lambda: first.join(node),
+        lambda: list(node.pred),
+        lambda: node.pred.add(first),
+        lambda: first.pred.add(node),
+        lambda: node.update(args=(numbers.buffer, 1)),
+    ]
+    for call in calls:
+        with pytest.raises(ch.ClosedError, match="KernelNode was destroyed"):
+            call()
+
+
+def test_destroyed_child(definition: cg.GraphDefinition) -> None:
+    """A definition of a child graph would outlive the node that has it, and give a null graph to the driver."""
+    child = cg.GraphDefinition()
+    child.empty()
+    node = definition.embed(child)
+    inner = node.child_graph
+    (inner_node,) = inner.nodes()
+    assert inner != child
+    assert inner == node.child_graph
+    node.destroy()
+    assert not inner.is_valid
+    assert not inner_node.is_valid
+    assert repr(inner).endswith("destroyed>")
+    assert str(inner) == repr(inner)
+    for call in (inner.empty, inner.nodes, lambda: inner.handle, inner_node.join):
+        with pytest.raises((ch.ClosedError, ch.CUDAError)):
+            call()
+    assert child.is_valid
+
+
+def test_child_keeps_its_root(device: ch.Device, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
+    """The body of a conditional node would be destroyed with the last object of its root."""
+    definition = cg.GraphDefinition()
+    body = definition.if_then(definition.create_condition(1)).then
+    reference = weakref.ref(definition)
+    del definition
+    gc.collect()
+    assert reference() is None
+    node = body.launch(ONE, add, numbers.buffer, 1)
+    assert body.nodes() == {node}
+    assert body.is_valid
+
+
+def test_clone(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
+    """A clone would share nodes with the original, or its mapping lead elsewhere."""
+    first = definition.launch(ONE, add, numbers.buffer, 1)
+    second = first.launch(ONE, add, numbers.buffer, 10)
+    copy, pairs = definition.clone()
+    assert copy != definition
+    assert set(pairs) == {first, second}
+    assert copy.nodes() == set(pairs.values())
+    assert pairs[second].pred == {pairs[first]}
+    assert all(pairs[node].graph == copy for node in pairs)
+    pairs[second].update(args=(numbers.buffer, 100))
+    second.destroy()
+    run(copy)
+    assert numbers[0] == 101
+    run(definition)
+    assert numbers[0] == 102
+
+
+def test_clone_keeps_what_nodes_use(device: ch.Device, add: ch.Kernel, run: Run) -> None:
+    """A clone would run with memory that went with the original's node."""
+    numbers = Numbers(1)
+    view = numbers.view
+    definition = cg.GraphDefinition()
+    node = definition.launch(ONE, add, numbers.buffer, 5)
+    copy, pairs = definition.clone()
+    node.destroy()
+    del node, pairs, definition
+    numbers.buffer.close()
+    gc.collect()
+    run(copy)
+    assert view[0] == 5
+
+
+def test_equality(definition: cg.GraphDefinition) -> None:
+    """Definitions of one graph would not be equal, or those of two would."""
+    node = definition.empty()
+    assert node.graph == definition
+    assert node.graph is not definition
+    assert hash(node.graph) == hash(definition)
+    assert definition != cg.GraphDefinition()
+    assert definition != node
+    assert len({node, *definition.nodes()}) == 1
+
+
+def test_what_cannot_be(definition: cg.GraphDefinition) -> None:
+    """Classes that make no sense to call, copy or close would do something."""
+    node = definition.empty()
+    for cls in (cg.GraphNode, cg.KernelNode, cg.Graph, cg.GraphBuilder, cg.ExecutableGraphNode):
+        with pytest.raises(RuntimeError, match="cannot be instantiated directly"):
+            cls()
+    for thing in (definition, node, definition.instantiate()):
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(thing)
+    assert not hasattr(node, "close")
+    definition.close()
+    with pytest.raises(ch.ClosedError, match="GraphDefinition has been closed"):
+        definition.empty()
+    assert repr(definition) == "<GraphDefinition closed>"
+
+
+def test_handles_for_cuda_bindings(definition: cg.GraphDefinition) -> None:
+    """A graph could not be given to the driver's own functions."""
+    from cuda.bindings import driver
+
+    definition.empty()
+    error, _, count = driver.cuGraphGetNodes(definition.handle)
+    assert (error, count) == (0, 1)
+    condition = definition.create_condition()
+    assert int(condition.handle) == condition.value
+
+
+class TestBatch:
+    def test_chain(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
+        """Nodes of a batch would be others than those of single calls, or stand elsewhere."""
+        start = definition.memset(numbers.buffer, 0, 16)
+        items: list[tuple[Any, ...]] = [("launch", start, ONE, add, numbers.buffer, 1)]
+        items += [("launch", index, ONE, add, numbers.buffer, 1) for index in range(50)]
+        items += [("empty", (start, 50)), ("memcpy", 51, numbers.at(1), numbers.buffer, 4), ("callback", [51], print)]
+        nodes = definition.add_many(items)
+        assert [type(node) for node in nodes[-3:]] == [cg.EmptyNode, cg.MemcpyNode, cg.HostCallbackNode]
+        assert nodes[0].pred == {start}
+        assert nodes[51].pred == {start, nodes[50]}
+        assert nodes[52].pred == {nodes[51]}
+        assert definition.nodes() == {start, *nodes}
+        nodes[-1].destroy()
+        run(definition)
+        assert (numbers[0], numbers[1]) == (51, 51)
+
+    def test_nothing(self, definition: cg.GraphDefinition) -> None:
+        """An empty batch would be an error."""
+        assert definition.add_many([]) == []
+
+    def test_conditions(self, definition: cg.GraphDefinition) -> None:
+        """A failed batch would use up a condition; or a batch would give one to two nodes."""
+        condition = definition.create_condition()
+        with pytest.raises(ValueError, match=r"node 1: .* is that of a conditional node already"):
+            definition.add_many([("if_then", None, condition), ("while_loop", None, condition)])
+        assert not definition.nodes()
+        (node,) = definition.add_many([("switch", None, condition, 2)])
+        assert len(node.branches) == 2
+
+    @pytest.mark.parametrize(
+        ("item", "error", "match"),
+        [
+            (("lanch", None), ValueError, "node 1: 'lanch' is no kind of node; it must be one of launch, memcpy"),
+            (("empty",), TypeError, r"node 1: a node of a batch is a tuple \(kind, after, \*arguments\)"),
+            (["empty", None], TypeError, "node 1: a node of a batch is a tuple"),
+            (("empty", 1), ValueError, "node 1: 1 is not the number of an earlier node"),
+            (("empty", -1), ValueError, "node 1: -1 is not the number of an earlier node"),
+            (("empty", "0"), TypeError, "node 1: after must be a GraphNode, not 'str'"),
+            (("memset", None, 0, 0, 1), ValueError, "node 1: dst is NULL"),
+            (("memset", None, 4096), TypeError, r"node 1: memset\(\) needs value"),
+            (("empty", None, 1), TypeError, "node 1: empty takes at most 0 arguments, but 1 were given"),
+            (("launch", None, ONE), TypeError, "node 1: launch takes a config, a kernel and its arguments"),
+        ],
+    )
+    def test_bad_input(self, definition: cg.GraphDefinition, item: Any, error: type[Exception], match: str) -> None:
+        """A mistake in a batch would leave some nodes behind, or not say where it is."""
+        with pytest.raises(error, match=match):
+            definition.add_many([("empty", None), item])
+        assert not definition.nodes()
+
+    @pytest.mark.sim
+    def test_all_or_none(self, definition: cg.GraphDefinition, numbers: Numbers, sim: Any) -> None:
+        """A batch that the driver refuses half-way would stay half."""
+        items: list[tuple[Any, ...]] = [("memset", None, numbers.buffer, 0, 4)] * 5
+        with sim.failing("cuGraphAddNode", nth=4, error=2), pytest.raises(ch.CUDAError):
+            definition.add_many(items)
+        assert not definition.nodes()
+        assert len(definition.add_many(items)) == 5

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executable graphs: launches, updates, views of nodes, options; what they keep."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from graph_tools import ONE, Numbers
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+from cudacore_handles._errors import call_driver
+
+
+@pytest.fixture
+def launch(stream: ch.Stream) -> Callable[[cg.Graph], None]:
+    """Launch a graph, and wait."""
+
+    def launch(graph: cg.Graph) -> None:
+        graph.launch(stream)
+        stream.sync()
+
+    return launch
+
+
+Launch = Callable[[cg.Graph], None]
+
+
+def test_launch(definition: cg.GraphDefinition, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
+    """A graph could be launched once, or on one stream only; a closed one would crash."""
+    definition.launch(ONE, add, numbers.buffer, 1)
+    graph = definition.instantiate()
+    graph.upload(stream)
+    for _ in range(3):
+        graph.launch(stream)
+    stream.sync()
+    other = ch.Device().create_stream()
+    graph.launch(other)
+    other.sync()
+    assert numbers[0] == 4
+    assert int(graph.handle) == graph._raw
+    graph.close()
+    graph.close()
+    for call in (lambda: graph.launch(stream), lambda: graph.upload(stream), lambda: graph.handle):
+        with pytest.raises(ch.ClosedError, match="Graph has been closed"):
+            call()
+    wrong: Any = 3
+    with pytest.raises(TypeError, match="a Stream is needed"):
+        definition.instantiate().launch(wrong)
+
+
+def test_outlives_all(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream) -> None:
+    """An executable graph would use what went with its definition, its kernels or their code."""
+    numbers = Numbers(1)
+    view = numbers.view
+    definition = cg.GraphDefinition()
+    called: list[int] = []
+    definition.launch(ONE, code.get_kernel("add"), numbers.buffer, 1).callback(lambda: called.append(1))
+    graph = definition.instantiate()
+    del definition
+    numbers.buffer.close()
+    gc.collect()
+    graph.launch(stream)
+    stream.sync()
+    assert (view[0], called) == (1, [1])
+
+
+def test_closed_while_it_runs(definition: cg.GraphDefinition, stream: ch.Stream, add: ch.Kernel) -> None:
+    """A launch under way would lose what it uses when the graph is closed."""
+    numbers = Numbers(1)
+    view = numbers.view
+    release = threading.Event()
+    definition.callback(release.wait).launch(ONE, add, numbers.buffer, 1)
+    graph = definition.instantiate()
+    graph.launch(stream)
+    graph.close()
+    definition.close()
+    numbers.buffer.close()
+    gc.collect()
+    release.set()
+    stream.sync()
+    assert view[0] == 1
+
+
+class TestUpdate:
+    def test_parameters(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch) -> None:
+        """A graph would not take over the parameters of another, or forget to keep what they use."""
+        definition.launch(ONE, add, numbers.buffer, 1)
+        graph = definition.instantiate()
+        other, second = cg.GraphDefinition(), Numbers(1)
+        view = second.view
+        other.launch(ONE, add, second.buffer, 10)
+        graph.update(other)
+        other.close()
+        second.buffer.close()
+        gc.collect()
+        launch(graph)
+        assert (numbers[0], view[0]) == (0, 10)
+        graph.update(definition)
+        launch(graph)
+        assert numbers[0] == 1
+
+    def test_from_a_builder(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, launch: Launch) -> None:
+        """A graph could not be updated by capturing anew."""
+
+        def capture(amount: int) -> cg.GraphBuilder:
+            with stream.create_graph_builder() as builder:
+                ch.launch(builder, ONE, add, numbers.buffer, amount)
+            return builder
+
+        graph = capture(1).complete()
+        graph.update(capture(5))
+        launch(graph)
+        assert numbers[0] == 5
+        builder = stream.create_graph_builder()
+        with pytest.raises(RuntimeError, match="cannot update a graph from it: this primary GraphBuilder is not"):
+            graph.update(builder)
+        wrong: Any = 3
+        with pytest.raises(TypeError, match="source must be a GraphDefinition or a GraphBuilder, not int"):
+            graph.update(wrong)
+
+    def test_another_shape(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
+    ) -> None:
+        """A failed update would not say why, which node, and what to do; or it would spoil the graph."""
+        definition.launch(ONE, add, numbers.buffer, 1)
+        graph = definition.instantiate()
+        other = cg.GraphDefinition()
+        other.memset(numbers.buffer, 0, 4)
+        with pytest.raises(ch.CUDAError) as caught:
+            graph.update(other)
+        text = str(caught.value)
+        assert "A node has another type" in text or "The topology changed" in text
+        assert "Make a new executable graph of it instead: source.instantiate()" in text
+        if "another type" in text:
+            assert "memset 4 B" in text
+            assert "where the graph was made from <KernelNode" in text
+        longer = cg.GraphDefinition()
+        longer.launch(ONE, add, numbers.buffer, 1).join()
+        with pytest.raises(ch.CUDAError, match=r"The topology changed.*Make a new executable graph"):
+            graph.update(longer)
+        launch(graph)
+        assert numbers[0] == 1
+
+
+class TestViews:
+    def test_kernel(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, launch: Launch
+    ) -> None:
+        """An update of one node would change others, the definition, or not keep what it uses."""
+        node = definition.launch(ONE, add, numbers.buffer, 1)
+        definition.launch(ONE, add, numbers.at(1), 1)
+        graph = definition.instantiate()
+        view = graph[node]
+        assert isinstance(view, cg.ExecutableKernelNode)
+        assert repr(view).startswith("<ExecutableKernelNode of <KernelNode")
+        other = Numbers(1)
+        memory = other.view
+        memory[0] = 3
+        view.update(config=ONE, kernel=times, args=(other.buffer, 5))
+        other.buffer.close()
+        del other
+        gc.collect()
+        launch(graph)
+        assert (numbers[0], numbers[1], memory[0]) == (0, 1, 15)
+        assert node.kernel == add
+
+    def test_disable(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch) -> None:
+        """A disabled node would run, or one that was enabled again would not."""
+        node = definition.launch(ONE, add, numbers.buffer, 1)
+        graph = definition.instantiate()
+        view: Any = graph[node]
+        assert view.is_enabled
+        view.disable()
+        assert not view.is_enabled
+        launch(graph)
+        view.enable()
+        launch(graph)
+        assert numbers[0] == 1
+
+    def test_other_types(
+        self, definition: cg.GraphDefinition, device: ch.Device, add: ch.Kernel, numbers: Numbers, launch: Launch
+    ) -> None:
+        """A type of node could not be updated in an executable graph."""
+        called: list[str] = []
+        child, other_child = cg.GraphDefinition(), cg.GraphDefinition()
+        child.launch(ONE, add, numbers.at(8), 1)
+        other_child.launch(ONE, add, numbers.at(8), 5)
+        first, second = device.create_event(), device.create_event()
+        fill = definition.memset(numbers.buffer, 1, 4)
+        copy = fill.memcpy(numbers.at(1), numbers.at(0), 4)
+        call = copy.callback(lambda: called.append("old"))
+        inner = call.embed(child)
+        record = inner.record(first)
+        wait = record.wait(first)
+        empty = wait.join()
+        graph = definition.instantiate()
+        views: list[Any] = [graph[node] for node in (fill, copy, call, inner, record, wait, empty)]
+        assert [type(view).__name__ for view in views] == [
+            "ExecutableMemsetNode", "ExecutableMemcpyNode", "ExecutableHostCallbackNode", "ExecutableChildGraphNode",
+            "ExecutableEventRecordNode", "ExecutableEventWaitNode", "ExecutableGraphNode",
+        ]  # fmt: skip
+        views[0].update(dst=numbers.buffer, value=2, width=4)
+        views[1].update(dst=numbers.at(2), src=numbers.at(0), size=4)
+        views[2].update(lambda: called.append("new"))
+        views[3].update(other_child)
+        views[4].update(second)
+        views[5].update(second)
+        gc.collect()
+        launch(graph)
+        assert (numbers[0], numbers[1], numbers[2], numbers[8]) == (0x02020202, 0, 0x02020202, 5)
+        assert called == ["new"]
+        assert second.is_done
+
+    def test_bad_input(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
+        """A node of another graph would be taken for one of this."""
+        node = definition.empty()
+        graph = definition.instantiate()
+        stranger = cg.GraphDefinition().empty()
+        wrong: Any = 0
+        with pytest.raises(ValueError, match="is not of the graph that"):
+            graph[stranger]
+        with pytest.raises(TypeError, match="node must be a GraphNode"):
+            graph[wrong]
+        node.destroy()
+        with pytest.raises(ch.ClosedError, match="was destroyed"):
+            graph[node]
+
+
+class TestOptions:
+    def test_upload_and_flags(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
+        """Options would not reach the driver."""
+        from cudacore_handles._cffi import ffi, lib
+        from cudacore_handles._handle import hold
+
+        definition.empty()
+        out = ffi.new("uint64_t *")
+        for options, flags in (
+            (None, 0),
+            (cg.GraphCompleteOptions(auto_free_on_launch=True), 1),
+            (cg.GraphCompleteOptions(use_node_priority=True, upload_stream=stream), 8 | 2),
+            ({"use_node_priority": True}, 8),
+        ):
+            graph = definition.instantiate(options)
+            assert lib.cch_graph_exec_flags(out, hold(graph)) == 0
+            assert out[0] & ~2 == flags & ~2
+
+    def test_auto_free(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
+        """Memory that a graph does not free would keep it from being launched again."""
+        memory = definition.allocate(64).dptr
+        graph = definition.instantiate(cg.GraphCompleteOptions(auto_free_on_launch=True))
+        graph.launch(stream)
+        graph.launch(stream)
+        stream.sync()
+        call_driver("cuMemFree", memory)  # what the last launch has left
+
+    def test_bad_input(self, definition: cg.GraphDefinition) -> None:
+        """Options that make no sense would be taken."""
+        wrong: Any = "yes"
+        with pytest.raises(ValueError, match="auto_free_on_launch and device_launch cannot be both set"):
+            definition.instantiate(cg.GraphCompleteOptions(auto_free_on_launch=True, device_launch=True))
+        with pytest.raises(TypeError, match=r"GraphCompleteOptions\.device_launch must be True or False"):
+            cg.GraphCompleteOptions(device_launch=wrong)
+        with pytest.raises(TypeError, match="must be provided as an object of type GraphCompleteOptions"):
+            definition.instantiate(wrong)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'uplaod_stream'"):
+            definition.instantiate({"uplaod_stream": None})
+        with pytest.raises(TypeError, match="Stream or GraphBuilder expected"):
+            definition.instantiate({"upload_stream": wrong})
+        with pytest.raises(TypeError, match=r"GraphDebugPrintOptions\.handles must be True or False"):
+            cg.GraphDebugPrintOptions(handles=wrong)
+
+    def test_failed_instantiation_names_the_node(self, definition: cg.GraphDefinition) -> None:
+        """An error of instantiation would not say which node is to blame."""
+        definition.empty()
+        definition.callback(print)
+        with pytest.raises(ch.CUDAError) as caught:
+            definition.instantiate(cg.GraphCompleteOptions(device_launch=True))
+        assert "cuGraphInstantiateWithParams" in str(caught.value)
+
+
+def test_threads(device: ch.Device, add: ch.Kernel, code: ch.ObjectCode) -> None:
+    """Threads that build and launch at once would corrupt a graph, or stop each other for ever."""
+    shared = cg.GraphDefinition()
+    first = shared.empty()
+    numbers = [Numbers(1) for _ in range(4)]
+    failures: list[BaseException] = []
+
+    def work(mine: Numbers) -> None:
+        try:
+            device.set_current()
+            stream = device.create_stream()
+            for _ in range(30):
+                node = first.launch(ONE, add, mine.buffer, 1)
+                shared.nodes()
+                node.callback(lambda: None)
+                own = cg.GraphDefinition()
+                own.launch(ONE, add, mine.buffer, 1)
+                graph = own.instantiate()
+                graph.launch(stream)
+                stream.sync()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(mine,)) for mine in numbers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert len(shared.nodes()) == 1 + 4 * 30 * 2
+    assert [mine[0] for mine in numbers] == [30] * 4

@@ -1,0 +1,711 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each type of node: what it does, what it tells, and how it is updated."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_tools import ONE, Numbers
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+from cudacore_graph.typing import GraphConditionalType, GraphMemoryType
+
+Run = Callable[[cg.GraphDefinition], None]
+
+
+class TestKernel:
+    def test_runs_in_order(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, run: Run
+    ) -> None:
+        """Kernels would not run, or not one behind the other."""
+        definition.launch(ONE, add, numbers.buffer, 3).launch(ONE, times, numbers.buffer, 5).launch(
+            ONE, add, numbers.at(0), 2
+        )
+        run(definition)
+        assert numbers[0] == 17
+
+    def test_tells(self, definition: cg.GraphDefinition, code: ch.ObjectCode) -> None:
+        """A node would tell another geometry or kernel than it was given."""
+        kernel = code.get_kernel("nothing")
+        config = ch.LaunchConfig(grid=(2, 3), block=(4, 5, 6), shmem_size=1024)
+        node = definition.launch(config, kernel)
+        assert node.config == config
+        assert (node.grid, node.block, node.shmem_size) == ((2, 3, 1), (4, 5, 6), 1024)
+        assert node.kernel == kernel
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"cluster": (2, 1, 1)},
+            {"is_cooperative": True},
+            {"priority": -1},
+            {"cluster": 2, "priority": -3},
+        ],
+        ids=str,
+    )
+    def test_keeps_launch_attributes(
+        self, definition: cg.GraphDefinition, code: ch.ObjectCode, run: Run, options: dict[str, Any]
+    ) -> None:
+        """A cluster, a cooperative launch or a priority would be lost on the way into the graph."""
+        config = ch.LaunchConfig(grid=2, block=32, **options)
+        node = definition.launch(config, code.get_kernel("nothing"))
+        assert node.config == config
+        _, pairs = definition.clone()
+        assert pairs[node].config == config
+        run(definition)
+
+    def test_update_keeps_the_rest(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, run: Run
+    ) -> None:
+        """An update would change what it was not given."""
+        numbers[0] = 7
+        node = definition.launch(ONE, add, numbers.buffer, 3)
+        node.update(config=ch.LaunchConfig(grid=1, block=1, shmem_size=64))
+        assert node.shmem_size == 64
+        run(definition)
+        assert numbers[0] == 10
+        node.update(args=(numbers.buffer, 5))
+        assert (node.shmem_size, node.kernel) == (64, add)
+        run(definition)
+        assert numbers[0] == 15
+        node.update(kernel=times, args=(numbers.buffer, 2))
+        assert (node.shmem_size, node.kernel) == (64, times)
+        run(definition)
+        assert numbers[0] == 30
+        node.update()
+
+    def test_update_of_what_others_use(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, stream: ch.Stream, numbers: Numbers
+    ) -> None:
+        """An executable graph would use memory that its definition's node let go of."""
+        other = Numbers(1)
+        view = other.view
+        node = definition.launch(ONE, add, other.buffer, 3)
+        graph = definition.instantiate()
+        node.update(args=(numbers.buffer, 1))
+        other.buffer.close()
+        del other
+        gc.collect()
+        graph.launch(stream)
+        stream.sync()
+        assert view[0] == 3
+        node.destroy()
+        graph.launch(stream)
+        stream.sync()
+        assert view[0] == 6
+
+    def test_keeps_its_arguments(self, definition: cg.GraphDefinition, add: ch.Kernel, run: Run) -> None:
+        """A buffer, or an array of another library, would be freed while a node uses it."""
+
+        class Array:
+            def __init__(self) -> None:
+                self.numbers = Numbers(1)
+                self.__cuda_array_interface__ = {
+                    "shape": (1,), "typestr": "<u4", "data": (self.numbers.at(0), False), "version": 3,
+                }  # fmt: skip
+
+        array = Array()
+        reference, view = weakref.ref(array), array.numbers.view
+        node = definition.launch(ONE, add, array, 4)
+        del array
+        gc.collect()
+        assert reference() is not None
+        run(definition)
+        assert view[0] == 4
+        del view
+        node.update(args=(0, 0))
+        del node
+        definition.close()
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "match"),
+        [
+            ((), TypeError, r"the kernel takes 2 arguments .* but 0 were given"),
+            ((1, 2, 3), TypeError, "but 3 were given"),
+            ((1, 2.5), TypeError, "argument 1"),
+            ((1, 2**40), OverflowError, "argument 1"),
+            (("x", 2), TypeError, "argument 0"),
+        ],
+    )
+    def test_bad_arguments(
+        self,
+        definition: cg.GraphDefinition,
+        add: ch.Kernel,
+        arguments: tuple[Any, ...],
+        error: type[Exception],
+        match: str,
+    ) -> None:
+        """A node would launch with garbage."""
+        with pytest.raises(error, match=match):
+            definition.launch(ONE, add, *arguments)
+        assert not definition.nodes()
+
+    def test_bad_input(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
+        """What is no kernel, no configuration, or closed would be taken."""
+        node = definition.launch(ONE, add, numbers.buffer, 1)
+        bad: Any = None
+        for call, error, match in (
+            (lambda: definition.launch(bad, add), TypeError, "config must be a LaunchConfig"),
+            (lambda: definition.launch(ONE, bad), TypeError, "kernel must be a Kernel"),
+            (lambda: definition.launch(ONE), TypeError, "takes a config, a kernel and its arguments, but 1 was given"),
+            (lambda: node.update(kernel=add), ValueError, "kernel is another one, and its arguments are missing"),
+            (lambda: node.update(config=bad, args=3), TypeError, "args must be a tuple"),
+            (lambda: node.update(config="x"), TypeError, "config must be a LaunchConfig"),
+        ):
+            with pytest.raises(error, match=match):
+                call()
+        numbers.buffer.close()
+        with pytest.raises(ch.ClosedError, match="argument 0: Buffer has been closed"):
+            definition.launch(ONE, add, numbers.buffer, 1)
+
+
+class TestMemory:
+    def test_allocate_and_free(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run, device: ch.Device
+    ) -> None:
+        """Memory of a graph could not be used in it, or have another size or place than was asked for."""
+        memory = definition.allocate(64)
+        assert memory.dptr
+        assert memory.bytesize == 64
+        assert memory.device_id == device.device_id
+        assert memory.memory_type is GraphMemoryType.DEVICE
+        assert memory.peer_access == ()
+        node = memory.memset(memory.dptr, 0, 64).launch(ONE, add, memory.dptr, 9)
+        node = node.memcpy(numbers.buffer, memory.dptr, 4)
+        free = node.deallocate(memory.dptr)
+        assert free.dptr == memory.dptr
+        run(definition)
+        assert numbers[0] == 9
+
+    def test_bad_input(self, definition: cg.GraphDefinition) -> None:
+        """Sizes, kinds of memory and addresses that cannot be would come to the driver."""
+        bad: Any = "x"
+        for call, error, match in (
+            (lambda: definition.allocate(0), ValueError, "size is 0; it must be at least 1"),
+            (lambda: definition.allocate(-1), ValueError, "size is -1"),
+            (lambda: definition.allocate(True), TypeError, "size must be an int"),
+            (lambda: definition.allocate(bad), TypeError, "size must be an int"),
+            (
+                lambda: definition.allocate(1, memory_type="tape"),
+                ValueError,
+                "memory_type is 'tape'; it must be one of",
+            ),
+            (lambda: definition.allocate(1, device=77), ValueError, "device_id"),
+            (lambda: definition.allocate(1, peer_access=bad), TypeError, "peer_access must be a list"),
+            (lambda: definition.deallocate(0), ValueError, "dptr is NULL"),
+            (lambda: definition.deallocate(bad), TypeError, "dptr must be"),
+            (lambda: definition.deallocate(4096), ValueError, "dptr cannot be freed by a node of this graph"),
+        ):
+            with pytest.raises(error, match=match):
+                call()
+        assert not definition.nodes()
+
+    def test_double_free(self, definition: cg.GraphDefinition) -> None:
+        """Memory would be freed twice by one graph."""
+        memory = definition.allocate(64)
+        free = memory.deallocate(memory.dptr)
+        with pytest.raises(ValueError, match="be freed once in a graph"):
+            free.deallocate(memory.dptr)
+        assert definition.nodes() == {memory, free}
+
+
+class TestMemset:
+    @pytest.mark.parametrize(
+        ("value", "width", "expected", "size"),
+        [
+            (7, 16, 0x07070707, 1),
+            (b"\x34\x12", 8, 0x12341234, 2),
+            (np.float32(1.0), 4, 0x3F800000, 4),
+            (np.uint8(5), 4, 0x05050505, 1),
+        ],
+    )
+    def test_values(
+        self,
+        definition: cg.GraphDefinition,
+        numbers: Numbers,
+        run: Run,
+        value: Any,
+        width: int,
+        expected: int,
+        size: int,
+    ) -> None:
+        """A value of some size would fill with another one."""
+        node = definition.memset(numbers.buffer, value, width)
+        assert (node.element_size, node.width, node.height) == (size, width, 1)
+        assert node.dptr == numbers.at(0)
+        assert node.value == expected & (256**size - 1)
+        run(definition)
+        assert numbers[0] == expected
+
+    def test_rows(self, definition: cg.GraphDefinition, numbers: Numbers, run: Run) -> None:
+        """A fill in two dimensions would fill what is between the rows."""
+        node = definition.memset(numbers.buffer, np.uint32(3), 2, 3, 16)
+        assert (node.width, node.height, node.pitch) == (2, 3, 16)
+        run(definition)
+        assert [numbers[i] for i in range(12)] == [3, 3, 0, 0] * 3
+
+    def test_update(self, definition: cg.GraphDefinition, numbers: Numbers, run: Run) -> None:
+        """An update would change what it was not given, or let go of it."""
+        view = numbers.view
+        node = definition.memset(numbers.buffer, np.uint16(3), 2)
+        numbers.buffer.close()
+        node.update(value=np.uint16(4))
+        gc.collect()
+        run(definition)
+        assert view[0] == 0x40004
+        node.update(width=4)
+        run(definition)
+        assert view[1] == 0x40004
+        other = Numbers(1)
+        node.update(dst=other.buffer, width=2)
+        assert node.dptr == other.at(0)
+        run(definition)
+        assert other[0] == 0x40004
+        with pytest.raises(ValueError, match="dst_owner comes with dst"):
+            node.update(dst_owner=other)
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "match"),
+        [
+            ((0, 0, 4), ValueError, "dst is NULL"),
+            ((None, 0, 4), TypeError, "dst must be a Buffer, a device array or an int, not NoneType"),
+            ((np.zeros(3), 0, 4), TypeError, "dst is an array in the host's memory"),
+            ((-1, 0, 4), ValueError, "dst is -1, which is no address"),
+            ((4096, 256, 4), OverflowError, "value is 256"),
+            ((4096, -1, 4), OverflowError, "value is -1"),
+            ((4096, b"abc", 4), ValueError, "value must be 1, 2, or 4 bytes"),
+            ((4096, 1.5, 4), TypeError, "value must be an int"),
+            ((4096, 0, 0), ValueError, "width is 0; it must be at least 1"),
+            ((4096, 0, 4, 0), ValueError, "height is 0; it must be at least 1"),
+            ((4096, 0, 4, 2, 3), ValueError, "pitch is 3 bytes from row to row, less than the row's 4"),
+            ((4097, b"ab", 4), ValueError, "must be multiples of the value's 2 bytes"),
+        ],
+    )
+    def test_bad_input(
+        self, definition: cg.GraphDefinition, arguments: tuple[Any, ...], error: type[Exception], match: str
+    ) -> None:
+        """A fill that cannot be would come to the driver."""
+        with pytest.raises(error, match=match):
+            definition.memset(*arguments)
+        assert not definition.nodes()
+
+    def test_extent(self, definition: cg.GraphDefinition, numbers: Numbers) -> None:
+        """A fill would go beyond its buffer."""
+        definition.memset(numbers.buffer, 0, 64)
+        with pytest.raises(ValueError, match="dst has 64 bytes, and the node would use 65"):
+            definition.memset(numbers.buffer, 0, 65)
+        with pytest.raises(ValueError, match="the node would use 66"):
+            definition.memset(numbers.buffer, 0, 2, 3, 32)
+        with pytest.raises(ValueError, match="dst is a Buffer, which is kept by itself: leave dst_owner out"):
+            definition.memset(numbers.buffer, 0, 1, dst_owner=numbers)
+
+
+class TestMemcpy:
+    def test_rows_and_slices(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
+        """A copy in three dimensions would copy other rows."""
+        source, target = Numbers(24), Numbers(24)
+        for index in range(24):
+            source[index] = index
+        # Two slices of two rows of two numbers, from slices of three rows of four.
+        node = definition.memcpy(
+            target.buffer, source.buffer, 8, height=2, depth=2, src_pitch=16, src_height=3, dst_pitch=8
+        )
+        assert (node.size, node.height, node.depth) == (8, 2, 2)
+        assert (node.dst, node.src) == (target.at(0), source.at(0))
+        run(definition)
+        assert [target[i] for i in range(8)] == [0, 1, 4, 5, 12, 13, 16, 17]
+        node.update(src=source.at(1), src_owner=source.buffer)
+        run(definition)
+        assert [target[i] for i in range(8)] == [1, 2, 5, 6, 13, 14, 17, 18]
+
+    def test_update_keeps_the_other_operand(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
+        """An update of one operand would let go of the other, or keep the old one for ever."""
+        first, second, target = Numbers(1), Numbers(1), Numbers(1)
+        first[0], second[0] = 1, 2
+        view = target.view
+        live = ch.live_counts()["deviceptr"]
+        node = definition.memcpy(target.buffer, first.buffer, 4)
+        target.buffer.close()
+        node.update(src=second.buffer)
+        run(definition)
+        assert view[0] == 2
+        del first, second
+        third = Numbers(1)
+        for _ in range(5):
+            node.update(src=third.buffer)
+        # The target and the third are kept; the others are not.
+        gc.collect()
+        for _ in range(100):
+            if ch.live_counts()["deviceptr"] == live - 1:
+                break
+            ch.Device().default_stream.record()
+        assert ch.live_counts()["deviceptr"] == live - 1
+        with pytest.raises(ValueError, match="src_owner comes with src"):
+            node.update(src_owner=third)
+
+    @pytest.mark.parametrize(
+        ("arguments", "options", "error", "match"),
+        [
+            ((0, 4096, 4), {}, ValueError, "dst is NULL"),
+            ((4096, 0, 4), {}, ValueError, "src is NULL"),
+            ((4096, 4096, -1), {}, ValueError, "size is -1"),
+            ((4096, 4096, 0), {}, ValueError, "size is 0"),
+            ((4096, 4096, 4), {"height": 0}, ValueError, "height is 0"),
+            ((4096, 4096, 4), {"src_pitch": 3}, ValueError, "src_pitch is 3 bytes from row to row, less than"),
+            ((4096, 4096, 4), {"height": 2, "dst_height": 1}, ValueError, "dst_height is 1 rows"),
+            ((4096, 4096, 4), {"pitch": 3}, TypeError, r"memcpy\(\) has no argument 'pitch'"),
+            ((4096, 4096), {}, TypeError, r"memcpy\(\) needs size"),
+            ((4096, 4096, 4, 4), {}, TypeError, r"memcpy\(\) takes at most 3 positional arguments"),
+        ],
+    )
+    def test_bad_input(
+        self,
+        definition: cg.GraphDefinition,
+        arguments: tuple[Any, ...],
+        options: dict[str, Any],
+        error: type[Exception],
+        match: str,
+    ) -> None:
+        """A copy that cannot be would come to the driver."""
+        with pytest.raises(error, match=match):
+            definition.memcpy(*arguments, **options)
+        assert not definition.nodes()
+
+
+class TestCallback:
+    def test_python_function(self, definition: cg.GraphDefinition, run: Run) -> None:
+        """A Python function would not be called, or at another time."""
+        called: list[str] = []
+        first = definition.callback(functools.partial(called.append, "a"))
+        node = first.callback(lambda: called.append("b"))
+        node.callback(lambda: called.append("c"))  # on a host node it builds, as on all others
+        run(definition)
+        assert called == ["a", "b", "c"]
+        assert callable(node.function)
+        assert isinstance(first.function, functools.partial)
+
+    def test_update(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
+        """An executable graph would call the function that its definition has now."""
+        called: list[int] = []
+        node = definition.callback(lambda: called.append(1))
+        graph = definition.instantiate()
+        reference = weakref.ref(node.function)
+        node.update(lambda: called.append(2))
+        gc.collect()
+        assert reference() is not None
+        graph.launch(stream)
+        definition.instantiate().launch(stream)
+        stream.sync()
+        assert called == [1, 2]
+
+    def test_released(self, device: ch.Device) -> None:
+        """A function would live on when no graph calls it any more."""
+        definition = cg.GraphDefinition()
+
+        def function() -> None: ...
+
+        reference = weakref.ref(function)
+        node = definition.callback(function)
+        copy, pairs = definition.clone()
+        del function, node, definition
+        gc.collect()
+        assert reference() is not None
+        del copy, pairs
+        for _ in range(1000):
+            gc.collect()
+            device.default_stream.sync()
+            if reference() is None:
+                break
+        assert reference() is None
+
+    def test_raises(self, definition: cg.GraphDefinition, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An exception would be lost, or go into the driver."""
+        import sys
+
+        seen: list[Any] = []
+        monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: seen.append(unraisable.exc_type))
+
+        def fail() -> None:
+            raise KeyError("x")
+
+        definition.callback(fail)
+        run(definition)
+        assert seen == [KeyError]
+
+    def test_ctypes_function(self, definition: cg.GraphDefinition, run: Run) -> None:
+        """A function of ctypes would get another argument, or be gone when it is called."""
+        seen: list[bytes] = []
+        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+        @prototype
+        def read(address: int) -> None:
+            seen.append(ctypes.string_at(address, 4))
+
+        data = bytearray(b"abcd")
+        node = definition.callback(read, user_data=data)
+        data[:] = b"wxyz"  # the node has a copy
+        assert node.function is None
+        kept = ctypes.create_string_buffer(b"1234")
+        node.callback(read, user_data=ctypes.addressof(kept))
+        del node, read
+        gc.collect()
+        run(definition)
+        assert seen == [b"abcd", b"1234"]
+
+    def test_ctypes_null(self, definition: cg.GraphDefinition, run: Run) -> None:
+        """Without user data a function would get an address all the same."""
+        seen: list[Any] = []
+        definition.callback(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(seen.append))
+        run(definition)
+        assert seen == [None]
+
+    def test_bad_input(self, definition: cg.GraphDefinition) -> None:
+        """A function that cannot be called so would be called."""
+        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        wrong: Any = 3
+        for call, error, match in (
+            (lambda: definition.callback(wrong), TypeError, "fn must be a callable or a function of ctypes, not int"),
+            (lambda: definition.callback(print, user_data=1), ValueError, "user_data is only supported with functions"),
+            (lambda: definition.callback(ctypes.CFUNCTYPE(None)(print)), TypeError, "this one has"),
+            (
+                lambda: definition.callback(ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(print)),
+                TypeError,
+                "this one returns c_int",
+            ),
+            (lambda: definition.callback(ctypes.CFUNCTYPE(None, ctypes.c_int)(print)), TypeError, "this one has"),
+            (lambda: definition.callback(ctypes.CDLL(None).abort), TypeError, "this one returns"),
+            (lambda: definition.callback(ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(print)), TypeError, "Python's lock"),
+            (lambda: definition.callback(prototype()), ValueError, "fn is a NULL pointer"),
+            (lambda: definition.callback(prototype(print), user_data=1.5), TypeError, "user_data must be an int or"),
+        ):
+            with pytest.raises(error, match=match):
+                call()
+        assert not definition.nodes()
+
+    def test_cuda_calls_are_forbidden(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
+        """A call of CUDA in a host function would wait for ever, rather than be refused."""
+        seen: list[BaseException] = []
+
+        def function() -> None:
+            try:
+                device.create_event()
+            except ch.CUDAError as error:
+                seen.append(error)
+
+        definition.callback(function)
+        run(definition)
+        assert [error.code_name for error in seen if isinstance(error, ch.CUDAError)] == ["CUDA_ERROR_NOT_PERMITTED"]
+
+
+class TestEvents:
+    def test_record_and_wait(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
+        """A node would record another event than it was given, or forget its flags."""
+        event = device.create_event(ch.EventOptions(timing_enabled=True))
+        record = definition.record(event)
+        wait = record.wait(event)
+        assert record.event == event
+        assert wait.event == event
+        assert record.event.is_timing_enabled
+        run(definition)
+        assert event.is_done
+        other = device.create_event()
+        record.update(other)
+        wait.update(other)
+        assert record.event == wait.event == other
+
+    def test_keeps_its_event(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
+        """An event would be destroyed while a node has it."""
+        event = device.create_event()
+        node = definition.record(event)
+        raw = event._raw
+        event.close()
+        del event
+        gc.collect()
+        assert node.event._raw == raw
+        run(definition)
+
+    def test_bad_input(self, definition: cg.GraphDefinition, device: ch.Device) -> None:
+        """What is no event, or closed, would come to the driver."""
+        event = device.create_event()
+        event.close()
+        wrong: Any = 3
+        for add in (definition.record, definition.wait):
+            with pytest.raises(TypeError, match="event must be an Event, not 'int'"):
+                add(wrong)
+            with pytest.raises(ch.ClosedError, match="Event has been closed"):
+                add(event)
+        assert not definition.nodes()
+
+
+class TestChild:
+    def test_runs(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
+        """A child graph would not run, or share its nodes with the graph that it was copied from."""
+        child = cg.GraphDefinition()
+        inner = child.launch(ONE, add, numbers.buffer, 1)
+        node = definition.embed(child)
+        inner.update(args=(numbers.buffer, 100))
+        run(definition)
+        assert numbers[0] == 1
+        node.update(child)
+        run(definition)
+        assert numbers[0] == 101
+        (copied,) = node.child_graph.nodes()
+        copied.update(args=(numbers.buffer, 1000))
+        run(definition)
+        assert numbers[0] == 1101
+
+    def test_keeps_what_it_uses(self, definition: cg.GraphDefinition, add: ch.Kernel, run: Run) -> None:
+        """A child graph's memory would go with the graph that it was copied from."""
+        numbers = Numbers(1)
+        view = numbers.view
+        child = cg.GraphDefinition()
+        child.launch(ONE, add, numbers.buffer, 1)
+        definition.embed(child)
+        child.close()
+        numbers.buffer.close()
+        gc.collect()
+        run(definition)
+        assert view[0] == 1
+
+    def test_bad_input(self, definition: cg.GraphDefinition) -> None:
+        """A graph would be embedded in itself."""
+        wrong: Any = 3
+        with pytest.raises(TypeError, match="child must be a GraphDefinition, not 'int'"):
+            definition.embed(wrong)
+        node = definition.embed(cg.GraphDefinition())
+        for graph in (definition, node.child_graph):
+            with pytest.raises(ValueError, match="child is in the same graph as the node that is to run it"):
+                definition.embed(graph)
+            with pytest.raises(ValueError, match="child is in the same graph as the node that is to run it"):
+                node.update(graph)
+
+
+class TestConditionals:
+    @pytest.mark.parametrize(("value", "expected"), [(0, 0), (1, 1), (7, 1)])
+    def test_if(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, code: ch.ObjectCode, numbers: Numbers, run: Run,
+        value: int, expected: int,
+    ) -> None:  # fmt: skip
+        """The body of an if would run at the wrong time, or before the condition is set."""
+        numbers[1] = value
+        condition = definition.create_condition()
+        node = definition.launch(ONE, code.get_kernel("set_condition"), condition, numbers.at(1)).if_then(condition)
+        node.then.launch(ONE, add, numbers.buffer, 1)
+        assert node.cond_type is GraphConditionalType.IF
+        assert node.branches == (node.then,)
+        assert node.condition == condition
+        run(definition)
+        assert numbers[0] == expected
+
+    @pytest.mark.parametrize(("value", "expected"), [(0, 10), (1, 1)])
+    def test_if_else(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run, value: int, expected: int
+    ) -> None:
+        """The wrong body would run."""
+        node = definition.if_else(definition.create_condition(value))
+        node.then.launch(ONE, add, numbers.buffer, 1)
+        node.else_.launch(ONE, add, numbers.buffer, 10)
+        assert node.branches == (node.then, node.else_)
+        run(definition)
+        assert numbers[0] == expected
+
+    @pytest.mark.parametrize("rounds", [1, 5])
+    def test_while(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, code: ch.ObjectCode, numbers: Numbers, run: Run,
+        rounds: int,
+    ) -> None:  # fmt: skip
+        """A loop would run too often, or not often enough."""
+        numbers[1] = rounds
+        condition = definition.create_condition(1)
+        node = definition.while_loop(condition)
+        node.body.launch(ONE, add, numbers.buffer, 1).launch(
+            ONE, code.get_kernel("count_down"), condition, numbers.at(1)
+        )
+        assert node.cond_type is GraphConditionalType.WHILE
+        run(definition)
+        assert numbers[0] == rounds
+
+    def test_while_without_a_round(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run
+    ) -> None:
+        """A loop whose condition is 0 at first would run once, or for ever."""
+        definition.while_loop(definition.create_condition(0)).body.launch(ONE, add, numbers.buffer, 1)
+        run(definition)
+        assert numbers[0] == 0
+
+    @pytest.mark.parametrize(("value", "expected"), [(0, 1), (2, 100), (3, 0), (99, 0)])
+    def test_switch(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run, value: int, expected: int
+    ) -> None:
+        """A switch would run another body than the one of that number, or any where there is none."""
+        node = definition.switch(definition.create_condition(value), 3)
+        for index, body in enumerate(node.branches):
+            body.launch(ONE, add, numbers.buffer, 10**index)
+        assert node.cond_type is GraphConditionalType.SWITCH
+        run(definition)
+        assert numbers[0] == expected
+
+    def test_nested(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
+        """A condition of a graph could not be that of a node in one of its bodies."""
+        outer, inner = definition.create_condition(1), definition.create_condition(1)
+        body = definition.if_then(outer).then
+        body.if_then(inner).then.launch(ONE, add, numbers.buffer, 1)
+        run(definition)
+        assert numbers[0] == 1
+
+    def test_bad_input(self, definition: cg.GraphDefinition) -> None:
+        """A condition would be used twice, or in another graph."""
+        wrong: Any = 1
+        condition = definition.create_condition(0)
+        other = cg.GraphDefinition().create_condition()
+        node = definition.if_then(condition)
+        inner = node.then.create_condition()
+        for call, error, match in (
+            (lambda: definition.if_then(wrong), TypeError, "condition must be a GraphCondition, not 'int'"),
+            (lambda: definition.while_loop(condition), ValueError, "is that of a conditional node already"),
+            (lambda: definition.if_then(other), ValueError, "is of another graph"),
+            (lambda: definition.if_then(inner), ValueError, "is of another graph"),
+            (lambda: definition.switch(inner, 0), ValueError, "count is 0"),
+            (lambda: definition.switch(inner, 2**31), ValueError, "count is 2147483648"),
+            (lambda: definition.create_condition(-1), ValueError, "default_value is -1"),
+            (lambda: definition.create_condition(1.5), TypeError, "default_value must be an int or None, not float"),
+        ):
+            with pytest.raises(error, match=match):
+                call()
+        assert definition.nodes() == {node}
+        assert repr(condition) == f"<GraphCondition handle={condition.value:#x}>"
+        assert len({condition, node.condition}) == 1
+
+
+class TestEdges:
+    def test_bad_input(self, definition: cg.GraphDefinition) -> None:
+        """An edge that cannot be would come to the driver, or half of a change would be made."""
+        a = definition.empty()
+        b = a.join()
+        c = b.join()
+        stranger = cg.GraphDefinition().empty()
+        wrong: Any = "x"
+        for call, error, match in (
+            (lambda: a.pred.add(c), ValueError, "would close a cycle"),
+            (lambda: c.succ.add(a), ValueError, "would close a cycle"),
+            (lambda: a.pred.add(a), ValueError, "cannot wait for itself"),
+            (lambda: a.pred.add(stranger), ValueError, "is a node of another graph"),
+            (lambda: c.pred.update([a, stranger]), ValueError, "is a node of another graph"),
+            (lambda: c.pred.update([wrong]), TypeError, "a GraphNode is needed, not str"),
+            (lambda: c.pred.update(a), TypeError, "an iterable of GraphNode is needed"),
+            (lambda: definition.join(stranger), ValueError, "is a node of another graph"),
+            (lambda: a.join(stranger), ValueError, "is a node of another graph"),
+            (lambda: a.join(wrong), TypeError, "nodes must be a GraphNode, not 'str'"),
+            (lambda: definition.add_many([("empty", stranger)]), ValueError, "is a node of another graph"),
+        ):
+            with pytest.raises(error, match=match):
+                call()
+        assert definition.edges() == {(a, b), (b, c)}

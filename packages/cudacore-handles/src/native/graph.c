@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The hot halves of GraphDefinition, GraphCondition and Graph, and the locks of graphs. */
+#include "native.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* ---- locks: a few for all hierarchies, chosen by the root ---- */
+
+enum { STRIPES = 16, UNLOCKED = -1 };
+
+/* Of the process: an object of one interpreter can be known to another by its box. */
+static PyThread_type_lock stripes[STRIPES];
+static atomic_bool forked; /* what another thread held at the fork stays held; and the child makes no CUDA calls */
+
+static void in_forked_child(void) { atomic_store(&forked, true); }
+
+static int make_stripes(void) {
+  if (stripes[0] != NULL)
+    return 0;
+  for (int i = STRIPES - 1; i >= 0; i--)
+    if (stripes[i] == NULL && (stripes[i] = PyThread_allocate_lock()) == NULL) {
+      PyErr_NoMemory();
+      return -1;
+    }
+  pthread_atfork(NULL, NULL, in_forked_child);
+  return 0;
+}
+
+static int stripe_of(const cch_graph *graph) {
+  for (const cch_graph *parent = cch_graph_parent(graph); parent != NULL; parent = cch_graph_parent(parent))
+    graph = parent;
+  return (int)(((uintptr_t)graph * UINT64_C(0x9E3779B97F4A7C15) >> 32) % STRIPES);
+}
+
+static void take(PyThread_type_lock lock) {
+  if (PyThread_acquire_lock(lock, NOWAIT_LOCK))
+    return;
+  Py_BEGIN_ALLOW_THREADS;
+  PyThread_acquire_lock(lock, WAIT_LOCK);
+  Py_END_ALLOW_THREADS;
+}
+
+graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other) {
+  graph_lock lock = {UNLOCKED, UNLOCKED};
+  if (atomic_load_explicit(&forked, memory_order_relaxed))
+    return lock;
+  lock.first = stripe_of(graph);
+  if (other != NULL) {
+    int second = stripe_of(other);
+    if (second < lock.first) { /* always in this order */
+      lock.second = lock.first;
+      lock.first = second;
+    } else if (second > lock.first) {
+      lock.second = second;
+    }
+  }
+  take(stripes[lock.first]);
+  if (lock.second != UNLOCKED)
+    take(stripes[lock.second]);
+  return lock;
+}
+
+void graph_lock_give(graph_lock lock) {
+  if (lock.second != UNLOCKED)
+    PyThread_release_lock(stripes[lock.second]);
+  if (lock.first != UNLOCKED)
+    PyThread_release_lock(stripes[lock.first]);
+}
+
+/* The lock for Python code, as a context manager. */
+typedef struct locked {
+  PyObject_HEAD graph_lock lock;
+  cch_graph *graphs[2]; /* references */
+} locked;
+
+/* The graph of a face, of a definition or a node; a new reference, NULL with an exception. */
+static cch_graph *hold_graph(const state *st, PyObject *face) {
+  if (!PyType_IsSubtype(Py_TYPE(face), st->graph_type) && !PyType_IsSubtype(Py_TYPE(face), st->node_type)) {
+    raise_about(PyExc_TypeError, "a GraphDefinition or a GraphNode is needed, not '%U'", face, 0, 0);
+    return NULL;
+  }
+  void *box = handle_hold(face);
+  if (box == NULL || cch_kind_of(box) == CCH_KIND_GRAPH)
+    return box;
+  cch_graph *graph = cch_graph_ref(cch_graph_node_graph(box));
+  box_let_go(box);
+  return graph;
+}
+
+static PyObject *locked_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  static char *names[] = {"", "", NULL};
+  PyObject *faces[2] = {NULL, NULL};
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:Locked", names, &faces[0], &faces[1]))
+    return NULL;
+  const state *st = PyType_GetModuleState(type);
+  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  locked *self = (locked *)allocate(type, 0);
+  if (self == NULL)
+    return NULL;
+  self->lock = (graph_lock){UNLOCKED, UNLOCKED};
+  for (int i = 0; i < 2 && faces[i] != NULL; i++)
+    if ((self->graphs[i] = hold_graph(st, faces[i])) == NULL) {
+      Py_DECREF(self);
+      return NULL;
+    }
+  return (PyObject *)self;
+}
+
+static PyObject *locked_enter(PyObject *object, PyObject *nothing) {
+  (void)nothing;
+  locked *self = (locked *)object;
+  self->lock = graph_lock_take(self->graphs[0], self->graphs[1]);
+  Py_RETURN_NONE;
+}
+
+static PyObject *locked_exit(PyObject *object, PyObject *const *arguments, Py_ssize_t count) {
+  (void)arguments, (void)count;
+  locked *self = (locked *)object;
+  graph_lock_give(self->lock);
+  self->lock = (graph_lock){UNLOCKED, UNLOCKED};
+  Py_RETURN_NONE;
+}
+
+static void locked_dealloc(PyObject *object) {
+  locked *self = (locked *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  box_let_go(self->graphs[0]);
+  box_let_go(self->graphs[1]);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(object);
+  Py_DECREF(type);
+}
+
+static PyMethodDef locked_methods[] = {
+    {"__enter__", locked_enter, METH_NOARGS, NULL},
+    {"__exit__", FASTCALL(locked_exit), METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot locked_slots[] = {
+    {Py_tp_doc, "Locked(graph, other=None, /)\n--\n\n"
+                "Keep other threads away from the graphs of two faces; no code of users runs meanwhile."},
+    {Py_tp_new, (void *)locked_new},
+    {Py_tp_dealloc, (void *)locked_dealloc},
+    {Py_tp_methods, locked_methods},
+    {0, NULL},
+};
+
+static PyType_Spec locked_spec = {
+    .name = "cudacore_handles._native.Locked",
+    .basicsize = sizeof(locked),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = locked_slots,
+};
+
+/* ---- the hot half of GraphDefinition ---- */
+
+/* A graph that CUDA destroyed leaves its handle for another one: the box says which graph it is. */
+static PyObject *graph_compare(PyObject *a, PyObject *b, int operation) {
+  const handle *self = (const handle *)a, *other = (const handle *)b;
+  if ((operation != Py_EQ && operation != Py_NE) || self->st == NULL ||
+      !PyType_IsSubtype(Py_TYPE(b), self->st->graph_type))
+    Py_RETURN_NOTIMPLEMENTED;
+  int equal = a == b || (self->box != NULL && self->box == other->box);
+  return PyBool_FromLong(equal == (operation == Py_EQ));
+}
+
+static Py_hash_t graph_hash(PyObject *object) {
+  const handle *self = (const handle *)object;
+  return (Py_hash_t)(self->raw >> 4);
+}
+
+static PyObject *is_valid(PyObject *object, void *closure) {
+  (void)closure;
+  const handle *self = (const handle *)object;
+  return PyBool_FromLong(self->box != NULL && cch_is_valid(self->box));
+}
+
+static PyGetSetDef graph_properties[] = {
+    {"is_valid", is_valid, NULL,
+     "bool: Whether the graph exists: CUDA destroys child graphs and bodies with the node that has them.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot graph_slots[] = {
+    {Py_tp_doc, "The hot half of GraphDefinition."},
+    {Py_tp_dealloc, (void *)handle_dealloc},
+    {Py_tp_richcompare, (void *)graph_compare},
+    {Py_tp_hash, (void *)graph_hash},
+    {Py_tp_methods, graph_adders},
+    {Py_tp_getset, graph_properties},
+    {0, NULL},
+};
+
+static PyType_Spec graph_spec = {
+    .name = "cudacore_handles._native.GraphHandle",
+    .basicsize = sizeof(handle),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = graph_slots,
+};
+
+/* ---- the hot half of GraphCondition ---- */
+
+static PyObject *condition_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  static char *names[] = {"graph", "handle", NULL};
+  const state *st = PyType_GetModuleState(type);
+  if (st == NULL) { /* a subclass: the module is that of a base */
+    PyErr_Clear();
+    for (PyTypeObject *base = type; base != NULL && st == NULL; base = PyType_GetSlot(base, Py_tp_base)) {
+      st = PyType_GetModuleState(base);
+      PyErr_Clear();
+    }
+  }
+  PyObject *graph;
+  unsigned long long number;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!K:GraphCondition", names, st->graph_type, &graph, &number))
+    return NULL;
+  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  condition *self = (condition *)allocate(type, 0);
+  if (self == NULL)
+    return NULL;
+  Py_INCREF(graph);
+  self->graph = graph;
+  self->handle = number;
+  return (PyObject *)self;
+}
+
+static void condition_dealloc(PyObject *object) {
+  condition *self = (condition *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  Py_XDECREF(self->graph);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(object);
+  Py_DECREF(type);
+}
+
+static PyMemberDef condition_members[] = {
+    {"value", T_ULONGLONG, offsetof(condition, handle), READONLY,
+     "int: The handle as a number, as kernels take it (``cudaGraphConditionalHandle``)."},
+    {"_graph", T_OBJECT, offsetof(condition, graph), READONLY, NULL},
+    {"_used", T_BOOL, offsetof(condition, used), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot condition_slots[] = {
+    {Py_tp_doc, "The hot half of GraphCondition."},
+    {Py_tp_new, (void *)condition_new},
+    {Py_tp_dealloc, (void *)condition_dealloc},
+    {Py_tp_members, condition_members},
+    {0, NULL},
+};
+
+static PyType_Spec condition_spec = {
+    .name = "cudacore_handles._native.Condition",
+    .basicsize = sizeof(condition),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = condition_slots,
+};
+
+/* ---- the hot half of Graph ---- */
+
+int exec_use(PyObject *face, cch_graph_exec **out) {
+  exec *self = (exec *)face;
+  cch_graph_exec *box = handle_use(face);
+  if (box == NULL)
+    return -1;
+  if (self->lock == NULL && (self->lock = PyThread_allocate_lock()) == NULL) {
+    handle_done(face);
+    PyErr_NoMemory();
+    return -1;
+  }
+  take(self->lock);
+  *out = box;
+  return 0;
+}
+
+void exec_done(PyObject *face) {
+  PyThread_release_lock(((exec *)face)->lock);
+  handle_done(face);
+}
+
+static PyObject *run(PyObject *self, PyObject *argument, int (*call)(cch_graph_exec *, cch_stream *)) {
+  const state *st = ((handle *)self)->st;
+  PyObject *face = st != NULL ? stream_accept(st, argument) : handle_hold(self);
+  cch_stream *stream = face != NULL ? handle_use(face) : NULL;
+  cch_graph_exec *box;
+  int status = -1;
+  if (stream != NULL && exec_use(self, &box) == 0) {
+    Py_BEGIN_ALLOW_THREADS;
+    status = call(box, stream);
+    Py_END_ALLOW_THREADS;
+    if (status != 0)
+      raise_status(st, status);
+    exec_done(self);
+  }
+  if (stream != NULL)
+    handle_done(face);
+  Py_XDECREF(face);
+  if (status != 0)
+    return NULL;
+  owners_drain(st);
+  Py_RETURN_NONE;
+}
+
+static PyObject *launch_graph(PyObject *self, PyObject *stream) { return run(self, stream, cch_graph_launch); }
+
+static PyObject *upload_graph(PyObject *self, PyObject *stream) { return run(self, stream, cch_graph_upload); }
+
+const char update_exec_doc[] =
+    "update_exec(graph, definition, /)\n--\n\n"
+    "Give an executable graph the parameters of another graph (cuGraphExecUpdate): return the "
+    "status of the library,\n"
+    "the driver's result, and the handles of the nodes that it blames, 0 for none.";
+
+PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("update_exec(graph, definition)", count, 2) < 0)
+    return NULL;
+  if (!PyType_IsSubtype(Py_TYPE(arguments[0]), st->exec_type) ||
+      !PyType_IsSubtype(Py_TYPE(arguments[1]), st->graph_type))
+    return PyErr_Format(PyExc_TypeError, "a Graph and a GraphDefinition are needed");
+  cch_graph *graph = handle_use(arguments[1]);
+  cch_graph_exec *box;
+  if (graph == NULL)
+    return NULL;
+  PyObject *result = NULL;
+  if (exec_use(arguments[0], &box) == 0) {
+    cch_update_result found = {.size = sizeof found};
+    graph_lock lock = graph_lock_take(graph, NULL);
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = cch_graph_exec_update(box, graph, &found);
+    Py_END_ALLOW_THREADS;
+    graph_lock_give(lock);
+    result = Py_BuildValue("iiKK", status, (int)found.result, (unsigned long long)(uintptr_t)found.node,
+                           (unsigned long long)(uintptr_t)found.from);
+    exec_done(arguments[0]);
+  }
+  handle_done(arguments[1]);
+  return result;
+}
+
+static void exec_dealloc(PyObject *object) {
+  exec *self = (exec *)object;
+  if (self->lock != NULL)
+    PyThread_free_lock(self->lock);
+  handle_dealloc(object);
+}
+
+static PyMethodDef exec_methods[] = {
+    {"launch", launch_graph, METH_O,
+     "launch($self, stream, /)\n--\n\n"
+     "Launch the graph (cuGraphLaunch).\n"
+     "\n"
+     "Parameters\n"
+     "----------\n"
+     "stream : Stream\n"
+     "    The stream that the work is ordered on. Launches of one graph run one after the other, on any streams."},
+    {"upload", upload_graph, METH_O,
+     "upload($self, stream, /)\n--\n\n"
+     "Bring the graph to the device before its first launch (cuGraphUpload).\n"
+     "\n"
+     "Parameters\n"
+     "----------\n"
+     "stream : Stream\n"
+     "    The stream that the upload is ordered on."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot exec_slots[] = {
+    {Py_tp_doc, "The hot half of Graph."},
+    {Py_tp_dealloc, (void *)exec_dealloc},
+    {Py_tp_methods, exec_methods},
+    {0, NULL},
+};
+
+static PyType_Spec exec_spec = {
+    .name = "cudacore_handles._native.ExecHandle",
+    .basicsize = sizeof(exec),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = exec_slots,
+};
+
+int add_graph_types(PyObject *module, state *st) {
+  if (make_stripes() < 0)
+    return -1;
+  PyTypeObject *locked_type = add_type(module, &locked_spec, NULL);
+  Py_XDECREF(locked_type);
+  if (locked_type == NULL)
+    return -1;
+  st->graph_type = add_type(module, &graph_spec, st->handle_type);
+  st->condition_type = st->graph_type != NULL ? add_type(module, &condition_spec, NULL) : NULL;
+  st->exec_type = st->condition_type != NULL ? add_type(module, &exec_spec, st->handle_type) : NULL;
+  return st->exec_type != NULL ? 0 : -1;
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hot half of GraphNode. A node has one face while anybody holds it: the same Python object comes back from every
+ * list. A table leads from boxes to faces; it keeps nothing alive, and a face takes itself out when it dies.
+ */
+#include "native.h"
+
+enum { NODES_START = 64 }; /* slots of a new table; a power of two */
+
+/* ---- the table ---- */
+
+static size_t home_slot(const state *st, const void *box) {
+  return (size_t)((uint64_t)(uintptr_t)box * UINT64_C(0x9E3779B97F4A7C15) >> 32) & st->node_mask;
+}
+
+static node_slot *find(const state *st, const void *box) {
+  size_t i = home_slot(st, box);
+  while (st->nodes[i].box != NULL && st->nodes[i].box != box)
+    i = (i + 1) & st->node_mask;
+  return &st->nodes[i];
+}
+
+static int reserve(state *st, size_t slots) {
+  node_slot *table = PyMem_Calloc(slots, sizeof *table), *old = st->nodes;
+  if (table == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  size_t old_slots = old != NULL ? st->node_mask + 1 : 0;
+  st->nodes = table;
+  st->node_mask = slots - 1;
+  for (size_t i = 0; i < old_slots; i++)
+    if (old[i].box != NULL)
+      *find(st, old[i].box) = old[i];
+  PyMem_Free(old);
+  return 0;
+}
+
+static void forget(state *st, node_slot *slot) {
+  size_t hole = (size_t)(slot - st->nodes);
+  /* Close the gap: an entry further on moves into it unless its home lies between the gap and its place. */
+  for (size_t i = (hole + 1) & st->node_mask; st->nodes[i].box != NULL; i = (i + 1) & st->node_mask) {
+    size_t from_home = (i - home_slot(st, st->nodes[i].box)) & st->node_mask;
+    if (from_home >= ((i - hole) & st->node_mask)) {
+      st->nodes[hole] = st->nodes[i];
+      hole = i;
+    }
+  }
+  st->nodes[hole] = (node_slot){NULL, NULL};
+  if (--st->node_count == 0 && st->node_mask >= 1024 * NODES_START) { /* after a very large graph */
+    PyMem_Free(st->nodes);
+    st->nodes = NULL;
+  }
+}
+
+/* ---- faces ---- */
+
+/* Which class a node is of, by its box. */
+static int class_of(cch_graph_node *box) {
+  int type = cch_graph_node_type(box);
+  if (type < 0 || type >= CLASS_IF)
+    return CLASS_OTHER;
+  if (type != CCH_NODE_CONDITIONAL)
+    return type;
+  cch_conditional_node params = {.size = sizeof params};
+  if (cch_graph_node_get(&params, box) != 0)
+    return CCH_NODE_CONDITIONAL; /* an older driver does not tell more */
+  switch (params.type) {
+  case CCH_CONDITIONAL_IF:
+    return params.count > 1 ? CLASS_IF_ELSE : CLASS_IF;
+  case CCH_CONDITIONAL_WHILE:
+    return CLASS_WHILE;
+  case CCH_CONDITIONAL_SWITCH:
+    return CLASS_SWITCH;
+  default:
+    return CCH_NODE_CONDITIONAL;
+  }
+}
+
+PyObject *node_face(state *st, cch_graph_node *box, int class) {
+  if ((st->nodes == NULL || 2 * (st->node_count + 1) > st->node_mask + 1) &&
+      reserve(st, st->nodes == NULL ? NODES_START : 2 * (st->node_mask + 1)) < 0) {
+    box_let_go(box);
+    return NULL;
+  }
+  node_slot *slot = find(st, box);
+  /* One whose destruction has begun is no more to be given to anybody. */
+  if (slot->box != NULL && Py_REFCNT(slot->face) > 0) {
+    PyObject *face = slot->face;
+    Py_INCREF(face);
+    cch_graph_node_unref(box); /* the face has another */
+    return face;
+  }
+  PyObject *cls = PyTuple_GetItem(st->faces.node_classes, class < 0 ? class_of(box) : class);
+  PyObject *face = cls != NULL ? handle_make(st, (PyTypeObject *)cls, box) : NULL;
+  if (cls == NULL)
+    box_let_go(box);
+  if (face == NULL)
+    return NULL;
+  slot = find(st, box); /* making it can have run anything: a garbage collection */
+  if (slot->box == NULL)
+    st->node_count++;
+  *slot = (node_slot){box, face};
+  return face;
+}
+
+cch_graph_node *node_box(const state *st, PyObject *face, const char *name) {
+  if (!PyType_IsSubtype(Py_TYPE(face), st->node_type)) {
+    char format[96];
+    PyOS_snprintf(format, sizeof format, "%s must be a GraphNode, not '%%U'", name);
+    raise_about(PyExc_TypeError, format, face, 0, 0);
+    return NULL;
+  }
+  void *box = ((handle *)face)->box;
+  if (box != NULL && cch_is_valid(box))
+    return box;
+  if (box == NULL) {
+    handle_hold(face); /* which raises: it was never made */
+    return NULL;
+  }
+  PyObject *error = PyObject_CallFunctionObjArgs(st->faces.gone, face, NULL);
+  if (error != NULL) {
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+  }
+  return NULL;
+}
+
+static void node_dealloc(PyObject *object) {
+  handle *self = (handle *)object;
+  state *st = (state *)self->st;
+  if (st != NULL && self->box != NULL && st->nodes != NULL) {
+    node_slot *slot = find(st, self->box);
+    if (slot->face == object)
+      forget(st, slot);
+  }
+  PyObject_ClearWeakRefs(object);
+  handle_dealloc(object);
+}
+
+static Py_hash_t node_hash(PyObject *object) { return (Py_hash_t)((uintptr_t)object >> 4); }
+
+/* There is one face of a node: equal is what is the same. */
+static PyObject *node_compare(PyObject *a, PyObject *b, int operation) {
+  if ((operation != Py_EQ && operation != Py_NE) || (a != b && !PyObject_TypeCheck(b, ((handle *)a)->st->node_type)))
+    Py_RETURN_NOTIMPLEMENTED;
+  return PyBool_FromLong((a == b) == (operation == Py_EQ));
+}
+
+static PyObject *is_valid(PyObject *object, void *closure) {
+  (void)closure;
+  const handle *self = (const handle *)object;
+  return PyBool_FromLong(self->box != NULL && cch_is_valid(self->box));
+}
+
+static PyObject *graph_of(PyObject *object, void *closure) {
+  (void)closure;
+  const handle *self = (const handle *)object;
+  if (self->box == NULL)
+    return handle_hold(object);
+  cch_graph *graph = cch_graph_ref(cch_graph_node_graph(self->box));
+  return handle_make(self->st, (PyTypeObject *)self->st->faces.graph, graph);
+}
+
+/* All of a node's users have the same object: nobody closes it for the others. */
+static PyObject *not_there(PyObject *object, void *closure) {
+  return PyErr_Format(PyExc_AttributeError, "%R has no '%s': a node is not closed; destroy() takes it out of its graph",
+                      Py_TYPE(object), (const char *)closure);
+}
+
+static PyObject *destroy(PyObject *object, PyObject *nothing) {
+  (void)nothing;
+  handle *self = (handle *)object;
+  const state *st = self->st;
+  cch_graph_node *node = self->box;
+  if (node == NULL)
+    return handle_hold(object);
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_is_valid(node) ? cch_graph_node_destroy(node) : 0;
+  Py_END_ALLOW_THREADS;
+  graph_lock_give(lock);
+  if (status != 0)
+    return raise_status(st, status);
+  owners_drain(st);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef destroy_method = {
+    "destroy", destroy, METH_NOARGS,
+    "destroy($self, /)\n--\n\n"
+    "Take the node, and all edges at it, out of its graph (cuGraphDestroyNode).\n"
+    "\n"
+    "What was made from the graph before keeps what the node uses. Destroying it again does nothing."};
+
+static PyMemberDef node_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, sizeof(handle), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef node_properties[] = {
+    {"is_valid", is_valid, NULL, "bool: Whether the node is in its graph still, and the graph exists.", NULL},
+    {"graph", graph_of, NULL, "GraphDefinition: The graph that the node is in.", NULL},
+    {"close", not_there, NULL, NULL, "close"},
+    {"is_closed", not_there, NULL, NULL, "is_closed"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+int add_node_type(PyObject *module, state *st) {
+  /* The methods: those that both definitions and nodes have, and one more. */
+  static PyMethodDef methods[24];
+  int count = 0;
+  while (node_adders[count].ml_name != NULL && count < 22) {
+    methods[count] = node_adders[count];
+    count++;
+  }
+  methods[count] = destroy_method;
+  PyType_Slot slots[] = {
+      {Py_tp_doc, "The hot half of GraphNode."},
+      {Py_tp_dealloc, (void *)node_dealloc},
+      {Py_tp_richcompare, (void *)node_compare},
+      {Py_tp_hash, (void *)node_hash},
+      {Py_tp_methods, methods},
+      {Py_tp_members, node_members},
+      {Py_tp_getset, node_properties},
+      {0, NULL},
+  };
+  PyType_Spec spec = {
+      .name = "cudacore_handles._native.NodeHandle",
+      .basicsize = sizeof(handle) + sizeof(PyObject *), /* and the list of weak references */
+      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+      .slots = slots,
+  };
+  st->node_type = add_type(module, &spec, st->handle_type);
+  return st->node_type != NULL ? 0 : -1;
+}
+
+/* ---- lists ---- */
+
+/* The graph of a face, for a call, which handle_done() ends; NULL with an exception. */
+static cch_graph *use_graph(const state *st, PyObject *face) {
+  if (PyType_IsSubtype(Py_TYPE(face), st->graph_type))
+    return handle_use(face);
+  raise_about(PyExc_TypeError, "a GraphDefinition is needed, not '%U'", face, 0, 0);
+  return NULL;
+}
+
+static int add_to(PyObject *place, PyObject *item) {
+  return PyList_CheckExact(place) ? PyList_Append(place, item) : PySet_Add(place, item);
+}
+
+/* Adds the faces of nodes to a list or a set. Takes the references out of the list of boxes. */
+static int add_faces(state *st, cch_graph_node **nodes, size_t count, PyObject *place) {
+  for (size_t i = 0; i < count; i++) {
+    cch_graph_node *box = nodes[i];
+    nodes[i] = NULL;
+    PyObject *face = node_face(st, box, -1);
+    int status = face != NULL ? add_to(place, face) : -1;
+    Py_XDECREF(face);
+    if (status < 0)
+      return -1;
+  }
+  return 0;
+}
+
+const char graph_nodes_doc[] = "graph_nodes(graph, place, /)\n--\n\n"
+                               "Add the nodes of a graph to a list or a set, which is returned (cuGraphGetNodes).";
+
+PyObject *graph_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  state *st = PyModule_GetState(module);
+  if (check_argument_count("graph_nodes(graph, place)", count, 2) < 0)
+    return NULL;
+  PyObject *face = arguments[0], *place = arguments[1];
+  cch_graph *graph = use_graph(st, face);
+  if (graph == NULL)
+    return NULL;
+  cch_node_list list = {0};
+  graph_lock lock = graph_lock_take(graph, NULL);
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_graph_nodes(&list, graph);
+  Py_END_ALLOW_THREADS;
+  graph_lock_give(lock);
+  if (status != 0)
+    raise_status(st, status);
+  else if (add_faces(st, list.nodes, list.count, place) < 0)
+    status = -1;
+  cch_node_list_free(&list);
+  handle_done(face);
+  return status == 0 ? Py_NewRef(place) : NULL;
+}
+
+const char graph_edges_doc[] = "graph_edges(graph, place, /)\n--\n\n"
+                               "Add the edges of a graph, pairs of nodes, to a list or a set, which is returned "
+                               "(cuGraphGetEdges).";
+
+PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  state *st = PyModule_GetState(module);
+  if (check_argument_count("graph_edges(graph, place)", count, 2) < 0)
+    return NULL;
+  PyObject *face = arguments[0], *place = arguments[1];
+  cch_graph *graph = use_graph(st, face);
+  if (graph == NULL)
+    return NULL;
+  cch_edge_list list = {0};
+  graph_lock lock = graph_lock_take(graph, NULL);
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_graph_edges(&list, graph);
+  Py_END_ALLOW_THREADS;
+  graph_lock_give(lock);
+  if (status != 0)
+    raise_status(st, status);
+  for (size_t i = 0; status == 0 && i < list.count; i++) {
+    cch_edge edge = list.edges[i];
+    list.edges[i] = (cch_edge){NULL, NULL};
+    PyObject *from = node_face(st, edge.from, -1), *to = node_face(st, edge.to, -1);
+    PyObject *pair = from != NULL && to != NULL ? PyTuple_Pack(2, from, to) : NULL;
+    status = pair != NULL ? add_to(place, pair) : -1;
+    Py_XDECREF(from);
+    Py_XDECREF(to);
+    Py_XDECREF(pair);
+  }
+  cch_edge_list_free(&list);
+  handle_done(face);
+  return status == 0 ? Py_NewRef(place) : NULL;
+}
+
+const char neighbours_doc[] = "neighbours(node, forward, /)\n--\n\n"
+                              "Return the nodes that wait for a node (cuGraphNodeGetDependentNodes), or that it waits "
+                              "for, in a list.";
+
+PyObject *neighbours(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  state *st = PyModule_GetState(module);
+  if (check_argument_count("neighbours(node, forward)", count, 2) < 0)
+    return NULL;
+  cch_graph_node *node = node_box(st, arguments[0], "node");
+  if (node == NULL)
+    return NULL;
+  cch_node_list list = {0};
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = arguments[1] == Py_True ? cch_graph_node_dependents(&list, node) : cch_graph_node_dependencies(&list, node);
+  Py_END_ALLOW_THREADS;
+  graph_lock_give(lock);
+  if (status != 0)
+    return raise_status(st, status);
+  PyObject *result = PyList_New(0);
+  if (result != NULL && add_faces(st, list.nodes, list.count, result) < 0)
+    Py_CLEAR(result);
+  cch_node_list_free(&list);
+  return result;
+}
+
+const char adopt_node_doc[] = "adopt_node(address, /)\n--\n\n"
+                              "Return the node of a box, taking over one reference to it.";
+
+PyObject *adopt_node(PyObject *module, PyObject *address) {
+  void *box = PyLong_AsVoidPtr(address);
+  if (box == NULL)
+    return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "address is 0; it must be a box's");
+  return node_face(PyModule_GetState(module), box, -1);
+}
