@@ -562,6 +562,8 @@ int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bun
   if (status != 0)
     return status;
   status = set_in_context(node, params, bundle, context, __func__);
+  if (status != 0)
+    cch__fail_at_node(node->raw);
   cch__current_leave(&current);
   cch__poll(); /* CUDA tells at once, or later, what is no longer needed */
   return status;
