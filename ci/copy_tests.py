@@ -23,6 +23,7 @@ def main() -> None:
     for tests in sorted(ROOT.glob("packages/*/tests")):
         shutil.copytree(tests, target / tests.relative_to(ROOT), ignore=IGNORE)
     shutil.copytree(ROOT / "ci", target / "ci", ignore=IGNORE)
+    shutil.copytree(ROOT / "docs" / "graph", target / "docs" / "graph")  # its examples are run
     for name in ("README.md", "conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, target / name)
 

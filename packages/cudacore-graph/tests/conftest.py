@@ -13,12 +13,18 @@ from pathlib import Path
 import pytest
 
 import cudacore_handles as ch
-from cudacore_graph import GraphDefinition
+from cudacore_graph import GraphDefinition, GraphMemoryResource
 
 TESTS = Path(__file__).resolve().parent
 sys.path.append(str(TESTS))
 
 import graph_tools  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _graph_memory(first_device: ch.Device) -> None:
+    """Have what is made at first use and kept for good, lest it look like a leak of the first test that needs it."""
+    GraphMemoryResource(first_device)
 
 
 @pytest.fixture

@@ -257,6 +257,15 @@ def test_handles_for_cuda_bindings(definition: cg.GraphDefinition) -> None:
     assert int(condition.handle) == condition.value
 
 
+def test_capsules(definition: cg.GraphDefinition) -> None:
+    """A graph could not go to an extension module and come back."""
+    node = definition.empty()
+    graph = definition.instantiate()
+    assert ch.from_capsule(definition.__cudacore_handle__()) == definition
+    assert ch.from_capsule(node.__cudacore_handle__()) is node
+    assert ch.from_capsule(graph.__cudacore_handle__()) == graph
+
+
 class TestBatch:
     def test_chain(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
         """Nodes of a batch would be others than those of single calls, or stand elsewhere."""

@@ -331,6 +331,11 @@ int cch_capture_status_of(int *status_out, cch_graph **graph, cch_stream *stream
   return 0;
 }
 
+/* Whether a box is memory that the capture itself allocates. Its free is to be captured too, and waits for nobody. */
+static bool is_own_memory(const cch__capture *capture, const void *box) {
+  return box != NULL && cch_kind_of(box) == CCH_KIND_DEVICEPTR && ((const cch_deviceptr *)box)->capture == capture->id;
+}
+
 int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
   int status = cch__usable(graph, __func__);
   if (status != 0)
@@ -338,9 +343,9 @@ int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
   cch__graph_lock(graph);
   if (graph->capture == NULL)
     status = cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
-  else if (release == NULL)
+  else if (release == NULL && !is_own_memory(graph->capture, object))
     status = cch_bundle_add(graph->capture->kept, object);
-  else
+  else if (release != NULL)
     status = cch_bundle_add_object(graph->capture->kept, object, release);
   cch__graph_unlock(graph);
   return status;

@@ -393,7 +393,6 @@ int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode ra
 
 static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_params *params) {
   static const CUlaunchAttributeID ids[] = {CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
-                                            CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                             CU_LAUNCH_ATTRIBUTE_PRIORITY};
   out->count = 0;
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {

@@ -71,11 +71,12 @@ class _Capture:
 class GraphBuilder(_native.Builder):
     """Build a graph by capturing what is done on a stream.
 
-    Made by :meth:`Device.create_graph_builder` and :meth:`Stream.create_graph_builder`; taken wherever a stream is.
-    Between :meth:`begin_building` and :meth:`end_building` what is given to it does not run, but becomes nodes:
-    launches, copies and fills here, and the work of other libraries on its stream. What the work uses here is kept
-    alive by the graph; what other libraries use is theirs to keep. As a context manager it begins to build, and ends;
-    when the block raises, it closes.
+    Made by :meth:`~cudacore_handles.Device.create_graph_builder` and
+    :meth:`~cudacore_handles.Stream.create_graph_builder`; taken wherever a stream is. Between :meth:`begin_building`
+    and :meth:`end_building` what is given to it does not run, but becomes nodes: launches, copies and fills here, and
+    the work of other libraries on its stream. What the work uses here is kept alive by the graph; what other
+    libraries use is theirs to keep. As a context manager it begins to build, and ends; when the block raises, it
+    closes.
 
     A builder is the *primary* one of its graph, or one that :meth:`split` has *forked* from another, or the one of a
     *conditional body*. What is not allowed in its state is a ``RuntimeError`` that says what is.
@@ -145,9 +146,9 @@ class GraphBuilder(_native.Builder):
 
         Parameters
         ----------
-        mode : {"relaxed", "thread_local", "global"}, optional
-            What the driver refuses meanwhile because it might not go together with the capture: nothing; calls of this
-            thread; calls of all threads. Default "relaxed".
+        mode : str, optional
+            What the driver refuses meanwhile, because it might not go together with the capture: ``"relaxed"`` nothing,
+            ``"thread_local"`` calls of this thread, ``"global"`` calls of all threads. Default ``"relaxed"``.
 
         Returns
         -------

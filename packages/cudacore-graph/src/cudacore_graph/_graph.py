@@ -64,6 +64,13 @@ class Graph(_native.ExecHandle):
             "GraphBuilder.complete()"
         )
 
+    @classmethod
+    def _init(cls, box: Any, source: GraphDefinition | None = None) -> Graph:
+        """Take over one reference to a ``cch_graph_exec``."""
+        self = adopt(cls, box)
+        self._source = None if source is None else weakref.ref(source)
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Graph cannot be pickled: a graph is of one process")
 
@@ -318,9 +325,7 @@ def instantiate(definition: GraphDefinition, options: GraphCompleteOptions | Map
         if node:
             error.hint = f"The node is {_describe(definition, node)}"
         raise error
-    graph = adopt(Graph, out[0])
-    graph._source = weakref.ref(definition)
-    return graph
+    return Graph._init(out[0], definition)
 
 
 def _definition_of(source: object) -> GraphDefinition:

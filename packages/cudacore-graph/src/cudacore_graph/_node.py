@@ -24,7 +24,7 @@ class GraphNode(_native.NodeHandle):
     :meth:`GraphDefinition.nodes`, :attr:`pred` and others: as long as somebody has it, a node is the same Python
     object everywhere. What a node uses is kept alive by its graph, and by everything that was made from the graph:
     clones, executable graphs and their launches. A node whose :attr:`is_valid` is False is in no graph any more, and
-    using it is a :class:`ClosedError`.
+    using it is a :class:`~cudacore_handles.ClosedError`.
     """
 
     __slots__ = ()

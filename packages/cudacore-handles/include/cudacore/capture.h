@@ -59,7 +59,8 @@ CCH_EXPORT size_t cch_capture_count(void);
 /**
  * Keeps a box (of which it takes a reference), or a foreign object where `release` is not NULL, as long as the graph
  * that is being captured, and whatever is made from it. CCH_EINVAL where no stream is being captured into the graph. No
- * call of the driver. On failure the object stays the caller's. @since 0.1
+ * call of the driver. Memory that the capture itself allocates is the graph's already, and not kept. On failure the
+ * object stays the caller's. @since 0.1
  */
 CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release);
 

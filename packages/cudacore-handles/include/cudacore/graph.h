@@ -63,11 +63,15 @@ typedef struct cch_kernel_node {
 /** Of CCH_NODE_MEMCPY: a copy in up to three dimensions. The driver finds out where the operands are. */
 typedef struct cch_memcpy_node {
   size_t size;
-  CUdeviceptr dst, src;          /**< addresses, of the host too */
-  size_t width;                  /**< bytes a row */
-  size_t height, depth;          /**< rows, slices; 0 is taken for 1 */
-  size_t dst_pitch, src_pitch;   /**< bytes from row to row; 0: the width */
-  size_t dst_height, src_height; /**< rows from slice to slice; 0: the height */
+  CUdeviceptr dst;   /**< address, of the host too */
+  CUdeviceptr src;   /**< likewise */
+  size_t width;      /**< bytes a row */
+  size_t height;     /**< rows a slice; 0 is taken for 1 */
+  size_t depth;      /**< slices; 0 is taken for 1 */
+  size_t dst_pitch;  /**< bytes from row to row; 0: the width */
+  size_t src_pitch;  /**< likewise */
+  size_t dst_height; /**< rows from slice to slice; 0: the height */
+  size_t src_height; /**< likewise */
 } cch_memcpy_node;
 
 /** Of CCH_NODE_MEMSET. */
@@ -241,15 +245,19 @@ CCH_EXPORT CUgraphNode cch_graph_node_raw(const cch_graph_node *node);
 
 /* ---- lists. What is listed comes in one block with new references, which cch_node_list_free() gives back ---- */
 
+/** Nodes, each with a reference. Who takes one over puts NULL in its place. */
 typedef struct cch_node_list {
   size_t count;
   cch_graph_node **nodes;
 } cch_node_list;
 
+/** One edge: `to` waits for `from`. */
 typedef struct cch_edge {
-  cch_graph_node *from, *to;
+  cch_graph_node *from;
+  cch_graph_node *to;
 } cch_edge;
 
+/** Edges, each with references to its nodes, which can be taken over likewise. */
 typedef struct cch_edge_list {
   size_t count;
   cch_edge *edges;

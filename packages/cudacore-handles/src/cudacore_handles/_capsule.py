@@ -10,6 +10,7 @@ from cudacore_handles import _native
 from cudacore_handles._buffer import Buffer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import Context
+from cudacore_handles._device import graph_module
 from cudacore_handles._event import Event
 from cudacore_handles._handle import address, adopt
 from cudacore_handles._kernel import Kernel
@@ -24,13 +25,17 @@ _MAKERS: dict[str, Callable[[Any], Any]] = {
     "kernel": lambda box: Kernel._init(box),
     "deviceptr": lambda box: Buffer._adopt_memory(address(box), None, None),
     "pool": lambda box: DeviceMemoryResource._init(adopt(Pool, box)),
+    "graph": lambda box: adopt(graph_module().GraphDefinition, box),
+    "graph_node": lambda box: graph_module() and _native.adopt_node(address(box)),
+    "graph_exec": lambda box: graph_module().Graph._init(box),
 }
 
 
-def from_capsule(capsule: object) -> Context | Stream | Event | Kernel | Buffer | DeviceMemoryResource:
+def from_capsule(capsule: object) -> Any:
     """Make an object of a handle that an extension module gives.
 
-    The object has a reference of its own: it does not need the capsule.
+    The object has a reference of its own: it does not need the capsule. Handles of graphs, nodes and executable graphs
+    need the package ``cudacore-graph``.
 
     Parameters
     ----------

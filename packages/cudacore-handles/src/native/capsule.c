@@ -20,6 +20,9 @@ static const char *const names[CCH_KIND_COUNT] = {
     [CCH_KIND_NVRTC_PROGRAM] = "cudacore_handles.nvrtc_program",
     [CCH_KIND_NVVM_PROGRAM] = "cudacore_handles.nvvm_program",
     [CCH_KIND_BUNDLE] = "cudacore_handles.bundle",
+    [CCH_KIND_GRAPH] = "cudacore_handles.graph",
+    [CCH_KIND_GRAPH_NODE] = "cudacore_handles.graph_node",
+    [CCH_KIND_GRAPH_EXEC] = "cudacore_handles.graph_exec",
 };
 
 static void destroy(PyObject *capsule) {

@@ -257,7 +257,7 @@ ADDER("switch", add_switch)
             "callback($self, /, fn, *, user_data=None)\n--\n\n"                                                        \
             "Add a call of a function of the host (cuGraphAddHostNode): on a node, behind it.\n"                       \
             "\n"                                                                                                       \
-            "The function must make no calls of CUDA. What it raises goes to :func:`sys.unraisablehook`. A function "  \
+            "The function must make no calls of CUDA. What it raises goes to ``sys.unraisablehook``. A function "      \
             "that\n"                                                                                                   \
             "refers to its own graph is never collected: refer to it weakly.\n"                                        \
             "\n"                                                                                                       \
@@ -379,7 +379,7 @@ ADDER("switch", add_switch)
             "Returns\n"                                                                                                \
             "-------\n"                                                                                                \
             "SwitchNode\n"                                                                                             \
-            "    The new node; its bodies are :attr:`SwitchNode.branches`.")
+            "    The new node; its bodies are :attr:`ConditionalNode.branches`.")
 
 PyMethodDef graph_adders[] = {
     COMMON,

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GraphMemoryResource: memory that a captured graph allocates."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from graph_tools import ONE, Numbers
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+
+
+def test_allocation_becomes_a_node(device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
+    """Memory would be allocated at once, or be freed outside of the graph."""
+    resource = cg.GraphMemoryResource(device)
+    with stream.create_graph_builder() as builder:
+        memory = resource.allocate(64, stream=builder)
+        assert memory.memory_resource is resource
+        memory.fill(0, stream=builder)
+        ch.launch(builder, ONE, add, memory, 3)
+        ch.launch(builder, ONE, add, numbers.buffer, 1)
+        memory.close(builder)
+    kinds = sorted(type(node).__name__ for node in builder.graph_definition.nodes())
+    assert kinds == ["AllocNode", "FreeNode", "KernelNode", "KernelNode", "MemsetNode"]
+    graph = builder.complete()
+    graph.launch(stream)
+    graph.launch(stream)
+    stream.sync()
+    assert numbers[0] == 2
+
+
+def test_one_for_a_device(device: ch.Device) -> None:
+    """Each use would make another resource."""
+    resource = cg.GraphMemoryResource(device)
+    assert resource is cg.GraphMemoryResource(device.device_id)
+    assert pickle.loads(pickle.dumps(resource)) is resource
+    assert (resource.device_id, resource.is_device_accessible, resource.is_host_accessible) == (0, True, False)
+    assert repr(resource) == "<GraphMemoryResource of device 0>"
+    resource.close()
+
+
+def test_outside_of_a_capture(device: ch.Device, stream: ch.Stream) -> None:
+    """Memory that no graph has would be allocated."""
+    resource = cg.GraphMemoryResource(device)
+    with pytest.raises(RuntimeError, match="allocates while a graph is captured, and this stream is not"):
+        resource.allocate(64, stream=stream)
+    with stream.create_graph_builder() as builder, pytest.raises(ValueError, match="size is 0"):
+        resource.allocate(0, stream=builder)
+
+
+def test_attributes(device: ch.Device, stream: ch.Stream) -> None:
+    """How much memory graphs have could not be asked, or not be given back."""
+    resource = cg.GraphMemoryResource(device)
+    attributes = resource.attributes
+    definition = cg.GraphDefinition()
+    memory = definition.allocate(1 << 20)
+    memory.deallocate(memory.dptr)
+    graph = definition.instantiate()
+    graph.launch(stream)
+    stream.sync()
+    assert attributes.used_mem_high >= 1 << 20
+    assert attributes.reserved_mem_high >= attributes.used_mem_high
+    with pytest.raises(ValueError, match="can be set to 0 alone, not to 5"):
+        attributes.used_mem_high = 5
+    graph.close()
+    resource.trim()
+    assert attributes.used_mem_current == 0
+    assert attributes.reserved_mem_current == 0
+    attributes.used_mem_high = 0
+    attributes.reserved_mem_high = 0
+    assert attributes.used_mem_high == 0
+    assert repr(attributes).startswith("GraphMemoryResourceAttributes(reserved_mem_current=0, ")
+    with pytest.raises(RuntimeError, match="cannot be instantiated directly"):
+        cg.GraphMemoryResourceAttributes()
+    wrong: Any = "x"
+    with pytest.raises(TypeError):
+        cg.GraphMemoryResource(wrong)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What graphs do to a process: importing, its end, and forks."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Callable
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import cudacore_graph
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+SETUP = """
+import cudacore_graph as cg
+import cudacore_handles as ch
+import graph_tools
+
+device = ch.Device()
+device.set_current()
+stream = device.create_stream()
+add = ch.ObjectCode.from_ptx(graph_tools.PTX).get_kernel("add")
+numbers = graph_tools.Numbers(4)
+"""
+
+
+def test_import_is_light(run_python: Run) -> None:
+    """Importing the package would load the driver, the bindings or other heavy modules."""
+    result = run_python(
+        """
+        import sys
+        import cudacore_graph
+        heavy = ("cuda.bindings", "numpy", "ctypes", "graphviz", "cudacore_compile", "importlib.metadata")
+        assert not [name for name in heavy if name in sys.modules]
+        assert "libcuda.so" not in open("/proc/self/maps").read()
+        """
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_no_circle_of_imports() -> None:
+    """A module could not be read, tested or imported without all the others."""
+    folder = Path(cudacore_graph.__file__).parent
+    names = {f"cudacore_graph.{path.stem}" for path in folder.glob("*.py")}
+    imports: dict[str, set[str]] = {}
+    for path in folder.glob("[!_]*.py"), folder.glob("_[!_]*.py"):
+        for module in path:
+            found = imports[f"cudacore_graph.{module.stem}"] = set()
+            for node in ast.parse(module.read_text()).body:
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)} & names
+    assert sum(map(len, imports.values())) > 5
+    TopologicalSorter(imports).prepare()  # CycleError names the circle
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "keep = definition, graph, node, builder",
+        "cycle = [definition, graph]; cycle.append(cycle); del definition, graph",
+        "import threading; threading.local().x = graph",
+        "graph.launch(stream)",
+        "definition.callback(lambda: time.sleep(0.3)); definition.instantiate().launch(stream)",
+        "atexit.register(lambda: (graph.launch(stream), stream.sync()))",
+        "builder = stream.create_graph_builder().begin_building('global')",
+        "class Late:\n    def __del__(self): graph.launch(stream)\nlate = Late()",
+    ],
+)
+def test_end_of_the_interpreter(run_python: Run, last: str) -> None:
+    """An interpreter that ends with graphs, captures or callbacks under way would crash, hang, or write to stderr."""
+    code = f"""
+import atexit, sys, time
+{SETUP}
+called = []
+definition = cg.GraphDefinition()
+node = definition.launch(graph_tools.ONE, add, numbers.buffer, 1)
+node.callback(lambda: called.append(1))
+graph = definition.instantiate()
+with stream.create_graph_builder() as builder:
+    ch.launch(builder, graph_tools.ONE, add, numbers.buffer, 1)
+{last}
+"""
+    result = run_python(code)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_callback_that_exits(run_python: Run) -> None:
+    """``SystemExit`` in a callback would end the process in the middle of the driver."""
+    result = run_python(
+        f"""
+import sys
+{SETUP}
+definition = cg.GraphDefinition()
+definition.callback(sys.exit)
+definition.instantiate().launch(stream)
+stream.sync()
+print("still here")
+"""
+    )
+    assert (result.returncode, result.stdout) == (0, "still here\n")
+    assert "SystemExit" in result.stderr
+
+
+def test_fork(run_python: Run) -> None:
+    """A child would hang in a graph that it inherited, or not say why it cannot use it."""
+    result = run_python(
+        f"""
+import os, warnings
+warnings.simplefilter("ignore")
+{SETUP}
+definition = cg.GraphDefinition()
+node = definition.empty()
+graph = definition.instantiate()
+pid = os.fork()
+if pid == 0:
+    try:
+        node.join()
+    except ch.CUDAError as error:
+        os._exit(0 if error.code_name == "CCH_EFORKED" else 1)
+    os._exit(2)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+"""
+    )
+    assert (result.returncode, result.stderr) == (0, "")
