@@ -156,8 +156,9 @@ def c(session: nox.Session) -> None:
     meson_test(session, "c", HANDLES)
     meson_test(session, "sim", SIM)
     # The driver's test double and the simulated driver must answer alike.
-    conformance = BUILD / "c" / "tests" / "c" / "test_conformance"
-    session.run(str(conformance), external=True, env={"CUDACORE_DRIVER": str(BUILD / "sim" / "libcuda.so.1")})
+    for name in ("test_conformance", "test_conformance_graph"):
+        program = BUILD / "c" / "tests" / "c" / name
+        session.run(str(program), external=True, env={"CUDACORE_DRIVER": str(BUILD / "sim" / "libcuda.so.1")})
 
 
 def fixed_addresses() -> str:

@@ -265,6 +265,7 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
     graph->box.owned = graph->box.owned || makes_graph;
   else if (makes_graph)
     fail_graph(graph);
+  cch__poll_patiently(); /* what could not be destroyed for the capture's sake */
   return status;
 }
 

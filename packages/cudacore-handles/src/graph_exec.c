@@ -385,6 +385,8 @@ int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *p
     return status;
   settle(exec);
   status = set_in_context(exec, node, params, bundle, context, __func__);
+  if (status != 0)
+    cch__fail_at_node(node->raw);
   cch__current_leave(&current);
   return status;
 }

@@ -393,7 +393,6 @@ int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode ra
 
 static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_params *params) {
   static const CUlaunchAttributeID ids[] = {CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
-                                            CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                             CU_LAUNCH_ATTRIBUTE_PRIORITY};
   out->count = 0;
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
@@ -562,6 +561,8 @@ int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bun
   if (status != 0)
     return status;
   status = set_in_context(node, params, bundle, context, __func__);
+  if (status != 0)
+    cch__fail_at_node(node->raw);
   cch__current_leave(&current);
   cch__poll(); /* CUDA tells at once, or later, what is no longer needed */
   return status;

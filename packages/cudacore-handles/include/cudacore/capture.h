@@ -8,7 +8,6 @@
  * captured work uses, and a capture that is not ended ends, for nothing, with the last reference to that box.
  */
 
-#include <cudacore/base.h>
 #include <cudacore/graph.h>
 
 CCH_BEGIN_DECLS
@@ -39,8 +38,10 @@ CCH_EXPORT int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_gr
                                     size_t count, int mode);
 
 /**
- * Ends the capture that began on `stream` into `graph` (cuStreamEndCapture). On failure the capture has ended too, and,
- * where it had begun with cch_capture_begin(), the graph is no longer valid, nor are its nodes. @since 0.1
+ * Ends the capture that began on `stream` into `graph` (cuStreamEndCapture). CCH_EMISMATCH for another stream, which
+ * changes nothing. Where the driver refuses, because the capture was invalidated, forks were not joined, or the thread
+ * is not the one that began, the capture has ended too, and, where it had begun with cch_capture_begin(), the graph is
+ * no longer valid, nor are its nodes. @since 0.1
  */
 CCH_EXPORT int cch_capture_end(cch_graph *graph, cch_stream *stream);
 
@@ -52,13 +53,15 @@ CCH_EXPORT int cch_capture_status_of(int *status, cch_graph **graph, cch_stream 
  * spec's dependencies are not used. @since 0.1 */
 CCH_EXPORT int cch_capture_add(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec);
 
-/** Captures that cch_capture_begin() has begun and that have not ended. 0: no launch needs to ask. Destructor-safe.
- * @since 0.1 */
+/** Captures that were begun here and have not ended. 0: no launch needs to ask. Destructor-safe. @since 0.1 */
 CCH_EXPORT size_t cch_capture_count(void);
 
-/** Keeps a box, or a foreign object where `release` is not NULL, as long as the graph that a stream is being captured
- * into; CCH_EINVAL where it is not captured into a graph that has a box. On failure the object stays the caller's.
- * Memory that the capture itself allocates is the graph's already, and not kept. @since 0.1 */
+/**
+ * Keeps a box (of which it takes a reference), or a foreign object where `release` is not NULL, as long as the graph
+ * that is being captured, and whatever is made from it. CCH_EINVAL where no stream is being captured into the graph. No
+ * call of the driver. Memory that the capture itself allocates is the graph's already, and not kept. On failure the
+ * object stays the caller's. @since 0.1
+ */
 CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release);
 
 CCH_END_DECLS

@@ -66,7 +66,7 @@ CCH_EXPORT void cch_error_get(cch_error_record *out);
 CCH_EXPORT void cch_error_clear(void);
 
 /** Puts back a record that cch_error_last() gave, on the same thread: for those who run other code before the failure
- * that it is of has been looked at. Destructor-safe. @since 0.1 */
+ * that it is of has been looked at. It has no node: cch_error_put(). Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_error_restore(const cch_error *error);
 
 /** Puts back a record that cch_error_get() gave, as cch_error_restore() does, with all that it has. Destructor-safe.

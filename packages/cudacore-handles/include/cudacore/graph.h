@@ -15,6 +15,9 @@
  * version of the parameters (a CUDA user object): whatever was cloned or instantiated from the graph keeps it too, also
  * when the node is updated or destroyed meanwhile.
  *
+ * CUDA takes nothing out of a graph that has memory nodes (CCH_NODE_ALLOC, CCH_NODE_FREE), neither nodes nor edges:
+ * what is said here to be undone on failure stays in such a graph, with all that it uses.
+ *
  * CUDA lets one thread at a time work on a hierarchy: *caller serialises* all that changes it or lists it. References,
  * and cch_is_valid(), are for any thread.
  */
@@ -45,7 +48,10 @@ typedef enum cch_node_type {
  * caller's to put into the node's bundle.
  */
 
-/** Of CCH_NODE_KERNEL. */
+/**
+ * Of CCH_NODE_KERNEL. CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION becomes programmatic edges (driver 12.3) from those
+ * kernels that the node waits for when it is added, and cannot be changed later.
+ */
 typedef struct cch_kernel_node {
   size_t size;
   const cch_launch_config *config;
@@ -187,8 +193,9 @@ typedef struct cch_node_spec {
 CCH_EXPORT int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec);
 
 /**
- * Adds many nodes, in order. On failure the nodes that were added are destroyed again, and `failed` (which may be NULL)
- * is the index of the one that could not be. `out`: room for `count` references, or NULL. @since 0.1
+ * Adds many nodes, in order; their specifications are all of one size. On failure the nodes that were added are
+ * destroyed again, and `failed` (which may be NULL) is the index of the one that could not be. `out`: room for `count`
+ * references, or NULL. @since 0.1
  */
 CCH_EXPORT int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
                                    size_t *failed);
@@ -205,16 +212,18 @@ CCH_EXPORT int cch_graph_node_type(const cch_graph_node *node);
 
 /**
  * Gives new parameters to a node, of the type's structure: kernel, memcpy, memset, host, graph, event
- * (cuGraph...NodeSetParams). The old bundle is let go of by the graph, not by what was made from it. @since 0.1
+ * (cuGraphNodeSetParams). The old bundle is let go of by the graph, not by what was made from it. @since 0.1
  */
 CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bundle, cch_context *context);
 
 /**
  * The parameters of a node as the driver has them, into the type's structure, whose `size` is set. Boxes come with new
  * references: of kernels and events the one that is known, or one that borrows the handle. A kernel node's config is
- * written to where `config` points, unless NULL; `args` and `args_size` are the block that the library gave to the
- * driver, NULL where others did, and belong to the node. A host node's function and data are those that were given.
- * @since 0.1
+ * written to where `config` points, unless NULL; the kernel is NULL where it is of a module, `args` where the places of
+ * its arguments are not known (driver 12.4), and they belong to the node until its parameters are changed or asked for
+ * again. The function and data of a host node are those that were given, in clones too. An alloc node's peers are
+ * written to where `peers` points, unless NULL, as many as `peer_count` says there is room for; `peer_count` is then
+ * how many there are. @since 0.1
  */
 CCH_EXPORT int cch_graph_node_get(void *params, cch_graph_node *node);
 
@@ -265,10 +274,10 @@ CCH_EXPORT int cch_graph_node_dependents(cch_node_list *out, cch_graph_node *nod
 CCH_EXPORT void cch_node_list_free(cch_node_list *list);
 CCH_EXPORT void cch_edge_list_free(cch_edge_list *list);
 
-/** Adds edges; on failure none. Both ends must be nodes of one graph; cycles are found by the driver when it
- * instantiates, not here. @since 0.1 */
+/** Adds edges between nodes of one graph; on failure none. An edge that is there is CUDA_ERROR_INVALID_VALUE. Cycles
+ * are found by the driver when it instantiates, not here. @since 0.1 */
 CCH_EXPORT int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
-/** Removes edges. @since 0.1 */
+/** Removes edges; on failure none. @since 0.1 */
 CCH_EXPORT int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
 
 /* ---- executable graphs ---- */
@@ -308,8 +317,11 @@ CCH_EXPORT int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream);
  * three functions take. Destructor-safe. @since 0.1 */
 CCH_EXPORT int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node);
 
-/** Gives new parameters to one node (cuGraphExec...NodeSetParams), from the next launch on; what launches in flight use
- * is kept until they are done. CCH_EMISMATCH for a node of another graph. @since 0.1 */
+/**
+ * Gives new parameters to one node (cuGraphExecNodeSetParams), from the next launch on; what launches in flight use is
+ * kept until they are done. CCH_EMISMATCH for a node of another graph. A kernel keeps the attributes (cluster,
+ * cooperative, priority) that the node has: CCH_EINVAL for others. @since 0.1
+ */
 CCH_EXPORT int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
                                   cch_context *context);
 /** Lets a kernel, memcpy or memset node run, or do nothing (cuGraphNodeSetEnabled). @since 0.1 */

@@ -220,6 +220,9 @@ static void launches_in_flight_keep_what_they_use(void) {
   cch_bundle *refused = new_bundle();
   fake_fail("cuGraphExecNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_graph_exec_set(exec, node, &params, refused, world.context));
+  cch_error_record record = {.size = sizeof record};
+  cch_error_get(&record);
+  CHECK_PTR(record.node, cch_graph_node_raw(node));
   cch_bundle_unref(refused);
   CHECK_EQ(ends(), 5);
   cch_graph_node_unref(node);
