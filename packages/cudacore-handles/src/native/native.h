@@ -593,11 +593,12 @@ extern PyMethodDef graph_adders[], node_adders[];
 PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *set_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *alloc_address(PyObject *module, PyObject *node);
 PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *node_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 extern const char capture_add_doc[], set_node_doc[], set_kernel_node_doc[], set_exec_node_doc[];
-extern const char exec_enabled_doc[], node_owner_doc[];
+extern const char alloc_address_doc[], exec_enabled_doc[], node_owner_doc[];
 
 /* Raises for a node that the library refused just now; returns NULL. */
 PyObject *raise_node_failed(const state *st, int status, const node_kind *kind);
