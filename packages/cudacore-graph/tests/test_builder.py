@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import graph_tools
 import pytest
 from graph_tools import ONE, Numbers
 
@@ -502,6 +503,24 @@ def test_garbage_in_a_capture(
     assert [type(node) for node in builder.graph_definition.nodes()] == [cg.KernelNode] * 2
     run(builder.complete(), stream)
     assert (numbers[0], numbers[1]) == (1, 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_first_use_in_a_capture(
+    device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is made at first use would be made during a capture, and break it."""
+    monkeypatch.setattr(device, "_memory_resource", None)
+    builder = stream.create_graph_builder().begin_building(mode)
+    memory = device.allocate(64, stream=builder)
+    memory.fill(0, stream=builder)
+    kernel = ch.ObjectCode.from_ptx(graph_tools.PTX).get_kernel("add")
+    ch.launch(builder, ONE, kernel, memory, 1)
+    ch.launch(builder, ONE, kernel, numbers.buffer, 1)
+    memory.close(builder)
+    builder.end_building()
+    run(builder.complete(), stream)
+    assert numbers[0] == 1
 
 
 def test_debug_dot_print(stream: ch.Stream, tmp_path: Path) -> None:

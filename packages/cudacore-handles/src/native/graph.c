@@ -270,13 +270,15 @@ int exec_use(PyObject *face, cch_graph_exec **out) {
     PyErr_NoMemory();
     return -1;
   }
-  take(self->lock);
+  if (!atomic_load_explicit(&forked, memory_order_relaxed))
+    take(self->lock);
   *out = box;
   return 0;
 }
 
 void exec_done(PyObject *face) {
-  PyThread_release_lock(((exec *)face)->lock);
+  if (!atomic_load_explicit(&forked, memory_order_relaxed))
+    PyThread_release_lock(((exec *)face)->lock);
   handle_done(face);
 }
 
