@@ -505,6 +505,21 @@ def test_garbage_in_a_capture(
     assert (numbers[0], numbers[1]) == (1, 1)
 
 
+def test_collected_under_a_lock(device: ch.Device, stream: ch.Stream) -> None:
+    """A garbage collection in the middle of a call would wait for ever for the lock of that call."""
+    from cudacore_handles import _native
+
+    builders = [device.create_graph_builder().begin_building() for _ in range(40)]  # some share a lock
+    streams = [builder.stream for builder in builders]
+    definition = cg.GraphDefinition()
+    cycle: list[Any] = [builders]
+    cycle.append(cycle)
+    del builders, cycle
+    with _native.Locked(definition):
+        gc.collect()
+    assert not any(map(_is_capturing, streams))
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_first_use_in_a_capture(
     device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str, monkeypatch: pytest.MonkeyPatch

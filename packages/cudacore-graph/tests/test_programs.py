@@ -12,8 +12,8 @@ import cudacore_handles as ch
 def test_rounds(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
     """Nodes that work alone would not work together: a loop with a child graph, events, memory of the graph, a switch.
 
-    The counter goes from 5 to 0. Each round adds 3 in the graph's own memory; at the end the sum is copied, a switch on a
-    number that was set before chooses what to add, and both sides of a condition are tried.
+    The counter goes from 5 to 0. Each round adds 3 in the graph's own memory; at the end the sum is copied, a switch on
+    a number that was set before chooses what to add, and both sides of a condition are tried.
     """
     add, count_down, set_condition = map(code.get_kernel, ("add", "count_down", "set_condition"))
     numbers = Numbers(16)

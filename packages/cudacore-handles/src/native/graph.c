@@ -9,17 +9,24 @@
 
 enum { STRIPES = 16, UNLOCKED = -1 };
 
-/* Of the process: an object of one interpreter can be known to another by its box. */
-static PyThread_type_lock stripes[STRIPES];
+/*
+ * Of the process: an object of one interpreter can be known to another by its box. A thread that has one can take it
+ * again: what Python code does under it can set off a garbage collection, and that can end a capture.
+ */
+static struct stripe {
+  PyThread_type_lock lock;
+  atomic_ulong owner; /* the thread that has it; 0: none */
+  unsigned depth;     /* how often it has been taken; its owner's */
+} stripes[STRIPES];
 static atomic_bool forked; /* what another thread held at the fork stays held; and the child makes no CUDA calls */
 
 static void in_forked_child(void) { atomic_store(&forked, true); }
 
 static int make_stripes(void) {
-  if (stripes[0] != NULL)
+  if (stripes[0].lock != NULL)
     return 0;
   for (int i = STRIPES - 1; i >= 0; i--)
-    if (stripes[i] == NULL && (stripes[i] = PyThread_allocate_lock()) == NULL) {
+    if (stripes[i].lock == NULL && (stripes[i].lock = PyThread_allocate_lock()) == NULL) {
       PyErr_NoMemory();
       return -1;
     }
@@ -41,6 +48,24 @@ static void take(PyThread_type_lock lock) {
   Py_END_ALLOW_THREADS;
 }
 
+static void take_stripe(int number) {
+  struct stripe *self = &stripes[number];
+  const unsigned long thread = PyThread_get_thread_ident();
+  if (atomic_load_explicit(&self->owner, memory_order_relaxed) != thread) {
+    take(self->lock);
+    atomic_store_explicit(&self->owner, thread, memory_order_relaxed);
+  }
+  self->depth++;
+}
+
+static void give_stripe(int number) {
+  struct stripe *self = &stripes[number];
+  if (--self->depth != 0)
+    return;
+  atomic_store_explicit(&self->owner, 0, memory_order_relaxed);
+  PyThread_release_lock(self->lock);
+}
+
 graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other) {
   graph_lock lock = {UNLOCKED, UNLOCKED};
   if (atomic_load_explicit(&forked, memory_order_relaxed))
@@ -55,17 +80,17 @@ graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other) {
       lock.second = second;
     }
   }
-  take(stripes[lock.first]);
+  take_stripe(lock.first);
   if (lock.second != UNLOCKED)
-    take(stripes[lock.second]);
+    take_stripe(lock.second);
   return lock;
 }
 
 void graph_lock_give(graph_lock lock) {
   if (lock.second != UNLOCKED)
-    PyThread_release_lock(stripes[lock.second]);
+    give_stripe(lock.second);
   if (lock.first != UNLOCKED)
-    PyThread_release_lock(stripes[lock.first]);
+    give_stripe(lock.first);
 }
 
 /* The lock for Python code, as a context manager. */
@@ -292,9 +317,9 @@ static PyObject *run(PyObject *self, PyObject *argument, int (*call)(cch_graph_e
     Py_BEGIN_ALLOW_THREADS;
     status = call(box, stream);
     Py_END_ALLOW_THREADS;
+    exec_done(self);
     if (status != 0)
       raise_status(st, status);
-    exec_done(self);
   }
   if (stream != NULL)
     handle_done(face);
@@ -335,9 +360,9 @@ PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     status = cch_graph_exec_update(box, graph, &found);
     Py_END_ALLOW_THREADS;
     graph_lock_give(lock);
+    exec_done(arguments[0]);
     result = Py_BuildValue("iiKK", status, (int)found.result, (unsigned long long)(uintptr_t)found.node,
                            (unsigned long long)(uintptr_t)found.from);
-    exec_done(arguments[0]);
   }
   handle_done(arguments[1]);
   return result;

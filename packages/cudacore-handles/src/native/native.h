@@ -502,7 +502,8 @@ typedef struct exec {
   PyThread_type_lock lock; /* launches and updates come one after the other; NULL before the first */
 } exec;
 
-/* The box of a Graph, for a call that nobody else makes at the same time; -1 with an exception. */
+/* The box of a Graph, for a call that nobody else makes at the same time; -1 with an exception. No Python code runs
+ * before exec_done(). */
 int exec_use(PyObject *face, cch_graph_exec **out);
 void exec_done(PyObject *face);
 

@@ -482,12 +482,10 @@ static PyObject *set(const state *st, const node_kind *kind, PyObject *face, PyO
                         : cch_graph_node_set(node, node_params_of(params), params->bundle, NULL);
   Py_END_ALLOW_THREADS;
   graph_lock_give(lock);
-  if (status != 0)
-    raise_node_failed(st, status, kind);
   if (used != NULL)
     exec_done(exec);
   if (status != 0)
-    return NULL;
+    return raise_node_failed(st, status, kind);
   Py_RETURN_NONE;
 }
 
@@ -610,9 +608,8 @@ PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_ssize_t 
                                    : cch_graph_exec_enable(box, node, enabled);
   Py_END_ALLOW_THREADS;
   graph_lock_give(lock);
-  PyObject *result = status == 0 ? PyBool_FromLong(enabled) : raise_status(st, status);
   exec_done(arguments[0]);
-  return result;
+  return status == 0 ? PyBool_FromLong(enabled) : raise_status(st, status);
 }
 
 const char node_owner_doc[] = "node_owner(node, index, /)\n--\n\n"
