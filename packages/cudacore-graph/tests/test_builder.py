@@ -515,8 +515,7 @@ def test_collected_under_a_lock(device: ch.Device, stream: ch.Stream) -> None:
     cycle: list[Any] = [builders]
     cycle.append(cycle)
     del builders, cycle
-    with _native.Locked(definition):
-        gc.collect()
+    _native.locked_call(definition, None, gc.collect)
     assert not any(map(_is_capturing, streams))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cudacore_graph._errors import gone
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check
+from cudacore_handles._errors import check, last_error
 from cudacore_handles._handle import hold
 
 if TYPE_CHECKING:
@@ -92,13 +92,12 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
             self._check(other)
         if gained:
             self._check_cycles(set(gained), set(lost))
-        with _native.Locked(self._node):
-            status = self._call(lib.cch_graph_disconnect, lost)
-            if not status and gained:
-                status = self._call(lib.cch_graph_connect, gained)
-                if status and lost:
-                    self._call(lib.cch_graph_connect, lost)
-        check(status)
+        check(self._call(lib.cch_graph_disconnect, lost))
+        status = self._call(lib.cch_graph_connect, gained)
+        if status:
+            error = last_error(status)
+            self._call(lib.cch_graph_connect, lost)
+            raise error
 
     def _call(self, function: Any, others: tuple[GraphNode, ...]) -> int:
         if not others:
@@ -106,7 +105,7 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
         own, far = [hold(self._node)] * len(others), [hold(other) for other in others]
         ends = (own, far) if self._forward else (far, own)
         arrays = [ffi.new("cch_graph_node *[]", side) for side in ends]
-        return int(function(*arrays, len(others)))
+        return int(_native.locked_call(self._node, None, function, *arrays, len(others)))
 
     def _check(self, other: GraphNode) -> None:
         """Say what is wrong with an edge to or from another node."""

@@ -138,8 +138,7 @@ class GraphBuilder(_native.Builder):
         capture, self._capture = self._capture, None
         if state is _State.CAPTURING and self._kind is not _Kind.FORKED and stream is not None and capture is not None:
             # What is to be given up may have failed before, in ways that do not matter any more.
-            with _native.Locked(capture.graph):
-                lib.cch_capture_end(hold(capture.graph), hold(stream))
+            _native.locked_call(capture.graph, None, lib.cch_capture_end, hold(capture.graph), hold(stream))
 
     def begin_building(self, mode: str | None = "relaxed") -> GraphBuilder:
         """Begin to capture (cuStreamBeginCapture).
@@ -170,8 +169,9 @@ class GraphBuilder(_native.Builder):
             self._capture = _Capture(adopt(GraphDefinition, out[0]))
         else:
             graph = self._capture.graph
-            with _native.Locked(graph):
-                status = lib.cch_capture_begin_to(hold(graph), stream, ffi.NULL, 0, _MODES[mode])
+            status = _native.locked_call(
+                graph, None, lib.cch_capture_begin_to, hold(graph), stream, ffi.NULL, 0, _MODES[mode]
+            )
             check(status)
         self._state = _State.CAPTURING
         return self
@@ -198,8 +198,7 @@ class GraphBuilder(_native.Builder):
                 f"cannot end building: {count} builder{'s' * (count != 1)} that split() made "
                 f"{'are' if count != 1 else 'is'} not joined; call GraphBuilder.join(), or close() this one to give up"
             )
-        with _native.Locked(capture.graph):
-            status = lib.cch_capture_end(hold(capture.graph), hold(self.stream))
+        status = _native.locked_call(capture.graph, None, lib.cch_capture_end, hold(capture.graph), hold(self.stream))
         if status:
             error = last_error(status)
             self._state = _State.ENDED  # there is nothing left to end

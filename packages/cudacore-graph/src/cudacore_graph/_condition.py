@@ -53,8 +53,9 @@ def create_condition(graph: _native.GraphHandle, default_value: object) -> Graph
         if not 0 <= value < 2**32:
             raise ValueError(f"default_value is {value}; it must be from 0 to 2**32 - 1")
     out = ffi.new("CUgraphConditionalHandle *")
-    with _native.Locked(graph):
-        status = lib.cch_graph_condition(out, hold(graph), ffi.NULL, default_value is not None, value)
+    status = _native.locked_call(
+        graph, None, lib.cch_graph_condition, out, hold(graph), ffi.NULL, default_value is not None, value
+    )
     check(status)
     return GraphCondition(graph, int(out[0]))
 

@@ -127,16 +127,14 @@ class GraphDefinition(_native.GraphHandle):
             The copy's node for each node of this graph.
         """
         out = ffi.new("cch_graph **")
-        with _native.Locked(self):
-            status = lib.cch_graph_clone(out, hold(self))
+        status = _native.locked_call(self, None, lib.cch_graph_clone, out, hold(self))
         check(status)
         copy = adopt(type(self), out[0])
         held = hold(copy)
         pairs: dict[GraphNode, GraphNode] = {}
         for node in _native.graph_nodes(self, []):
             found = ffi.new("cch_graph_node **")
-            with _native.Locked(self, copy):
-                status = lib.cch_graph_find_in_clone(found, hold(node), held)
+            status = _native.locked_call(self, copy, lib.cch_graph_find_in_clone, found, hold(node), held)
             check(status)
             pairs[node] = _native.adopt_node(int(ffi.cast("uintptr_t", found[0])))
         return copy, pairs
@@ -155,8 +153,7 @@ class GraphDefinition(_native.GraphHandle):
         """
         flags = as_options(GraphDebugPrintOptions, options)._flags()
         where = os.fsencode(path)
-        with _native.Locked(self):
-            status = lib.cch_graph_debug_dot_print(hold(self), where, flags)
+        status = _native.locked_call(self, None, lib.cch_graph_debug_dot_print, hold(self), where, flags)
         check(status, hint=f"{os.fsdecode(where)!r} must be a file that can be written")
 
     def to_dot(self) -> str:

@@ -317,8 +317,7 @@ def instantiate(definition: GraphDefinition, options: GraphCompleteOptions | Map
             stream = hold(Stream_accept(chosen.upload_stream, allow_stream_protocol=True))
             params.upload = stream
     out = ffi.new("cch_graph_exec **")
-    with _native.Locked(definition):
-        status = lib.cch_graph_instantiate(out, hold(definition), params)
+    status = _native.locked_call(definition, None, lib.cch_graph_instantiate, out, hold(definition), params)
     if status:
         error = last_error(status)
         node = failed_node()

@@ -60,7 +60,6 @@ class GraphNode(_native.NodeHandle):
         if not self.is_valid:
             raise gone(self)
         params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node"), **fields})
-        with _native.Locked(self):
-            status = lib.cch_graph_node_get(params, hold(self))
+        status = _native.locked_call(self, None, lib.cch_graph_node_get, params, hold(self))
         check(status)
         return params

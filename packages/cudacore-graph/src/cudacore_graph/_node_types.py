@@ -457,8 +457,7 @@ def _child(node: GraphNode, index: int) -> GraphDefinition:
     if not node.is_valid:
         raise gone(node)
     out = ffi.new("cch_graph **")
-    with _native.Locked(node):
-        status = lib.cch_graph_node_child(out, hold(node), index)
+    status = _native.locked_call(node, None, lib.cch_graph_node_child, out, hold(node), index)
     check(status)
     return adopt(GraphDefinition, out[0])
 

@@ -11,7 +11,7 @@ enum { STRIPES = 16, UNLOCKED = -1 };
 
 /*
  * Of the process: an object of one interpreter can be known to another by its box. A thread that has one can take it
- * again: what Python code does under it can set off a garbage collection, and that can end a capture.
+ * again: an allocation under it can set off a garbage collection, and that can end a capture.
  */
 static struct stripe {
   PyThread_type_lock lock;
@@ -93,12 +93,6 @@ void graph_lock_give(graph_lock lock) {
     give_stripe(lock.first);
 }
 
-/* The lock for Python code, as a context manager. */
-typedef struct locked {
-  PyObject_HEAD graph_lock lock;
-  cch_graph *graphs[2]; /* references */
-} locked;
-
 /* The graph of a face, of a definition or a node; a new reference, NULL with an exception. */
 static cch_graph *hold_graph(const state *st, PyObject *face) {
   if (!PyType_IsSubtype(Py_TYPE(face), st->graph_type) && !PyType_IsSubtype(Py_TYPE(face), st->node_type)) {
@@ -113,71 +107,36 @@ static cch_graph *hold_graph(const state *st, PyObject *face) {
   return graph;
 }
 
-static PyObject *locked_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
-  static char *names[] = {"", "", NULL};
-  PyObject *faces[2] = {NULL, NULL};
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:Locked", names, &faces[0], &faces[1]))
+const char locked_call_doc[] =
+    "locked_call(graph, other, function, /, *arguments)\n--\n\n"
+    "Call a function of the library while other threads are kept away from the graphs of two "
+    "faces; None: one.";
+
+PyObject *locked_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (count < 3)
+    return PyErr_Format(PyExc_TypeError, "locked_call(graph, other, function, ...) takes 3 arguments, not %zd", count);
+  cch_graph *graph = hold_graph(st, arguments[0]), *other = NULL;
+  if (graph != NULL && arguments[1] != Py_None && (other = hold_graph(st, arguments[1])) == NULL) {
+    box_let_go(graph);
     return NULL;
-  const state *st = PyType_GetModuleState(type);
-  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-  locked *self = (locked *)allocate(type, 0);
-  if (self == NULL)
-    return NULL;
-  self->lock = (graph_lock){UNLOCKED, UNLOCKED};
-  for (int i = 0; i < 2 && faces[i] != NULL; i++)
-    if ((self->graphs[i] = hold_graph(st, faces[i])) == NULL) {
-      Py_DECREF(self);
-      return NULL;
-    }
-  return (PyObject *)self;
+  }
+  PyObject *given = graph != NULL ? PyTuple_New(count - 3) : NULL, *result = NULL;
+  for (Py_ssize_t i = 3; given != NULL && i < count; i++)
+    PyTuple_SetItem(given, i - 3, Py_NewRef(arguments[i]));
+  if (given != NULL) {
+    graph_lock lock = graph_lock_take(graph, other);
+    result = PyObject_CallObject(arguments[2], given);
+    graph_lock_give(lock);
+  }
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Py_XDECREF(given);
+  box_let_go(other);
+  box_let_go(graph);
+  PyErr_Restore(type, value, traceback);
+  return result;
 }
-
-static PyObject *locked_enter(PyObject *object, PyObject *nothing) {
-  (void)nothing;
-  locked *self = (locked *)object;
-  self->lock = graph_lock_take(self->graphs[0], self->graphs[1]);
-  Py_RETURN_NONE;
-}
-
-static PyObject *locked_exit(PyObject *object, PyObject *const *arguments, Py_ssize_t count) {
-  (void)arguments, (void)count;
-  locked *self = (locked *)object;
-  graph_lock_give(self->lock);
-  self->lock = (graph_lock){UNLOCKED, UNLOCKED};
-  Py_RETURN_NONE;
-}
-
-static void locked_dealloc(PyObject *object) {
-  locked *self = (locked *)object;
-  PyTypeObject *type = Py_TYPE(object);
-  box_let_go(self->graphs[0]);
-  box_let_go(self->graphs[1]);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(object);
-  Py_DECREF(type);
-}
-
-static PyMethodDef locked_methods[] = {
-    {"__enter__", locked_enter, METH_NOARGS, NULL},
-    {"__exit__", FASTCALL(locked_exit), METH_FASTCALL, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot locked_slots[] = {
-    {Py_tp_doc, "Locked(graph, other=None, /)\n--\n\n"
-                "Keep other threads away from the graphs of two faces; no code of users runs meanwhile."},
-    {Py_tp_new, (void *)locked_new},
-    {Py_tp_dealloc, (void *)locked_dealloc},
-    {Py_tp_methods, locked_methods},
-    {0, NULL},
-};
-
-static PyType_Spec locked_spec = {
-    .name = "cudacore_handles._native.Locked",
-    .basicsize = sizeof(locked),
-    .flags = Py_TPFLAGS_DEFAULT,
-    .slots = locked_slots,
-};
 
 /* ---- the hot half of GraphDefinition ---- */
 
@@ -411,10 +370,6 @@ static PyType_Spec exec_spec = {
 
 int add_graph_types(PyObject *module, state *st) {
   if (make_stripes() < 0)
-    return -1;
-  PyTypeObject *locked_type = add_type(module, &locked_spec, NULL);
-  Py_XDECREF(locked_type);
-  if (locked_type == NULL)
     return -1;
   st->graph_type = add_type(module, &graph_spec, st->handle_type);
   st->condition_type = st->graph_type != NULL ? add_type(module, &condition_spec, NULL) : NULL;

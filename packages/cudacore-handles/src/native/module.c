@@ -228,6 +228,7 @@ static PyMethodDef methods[] = {
     {"set_exec_node", FASTCALL(set_exec_node), METH_FASTCALL, set_exec_node_doc},
     {"alloc_address", alloc_address, METH_O, alloc_address_doc},
     {"exec_enabled", FASTCALL(exec_enabled), METH_FASTCALL, exec_enabled_doc},
+    {"locked_call", FASTCALL(locked_call), METH_FASTCALL, locked_call_doc},
     {"update_exec", FASTCALL(update_exec), METH_FASTCALL, update_exec_doc},
     {"node_owner", FASTCALL(node_owner), METH_FASTCALL, node_owner_doc},
     {"host_function_of", host_function_of, METH_O, host_function_of_doc},

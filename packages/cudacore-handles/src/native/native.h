@@ -507,8 +507,9 @@ typedef struct exec {
 int exec_use(PyObject *face, cch_graph_exec **out);
 void exec_done(PyObject *face);
 
+PyObject *locked_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-extern const char update_exec_doc[];
+extern const char locked_call_doc[], update_exec_doc[];
 
 int add_graph_types(PyObject *module, state *st);
 
