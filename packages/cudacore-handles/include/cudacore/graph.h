@@ -63,11 +63,15 @@ typedef struct cch_kernel_node {
 /** Of CCH_NODE_MEMCPY: a copy in up to three dimensions. The driver finds out where the operands are. */
 typedef struct cch_memcpy_node {
   size_t size;
-  CUdeviceptr dst, src;          /**< addresses, of the host too */
-  size_t width;                  /**< bytes a row */
-  size_t height, depth;          /**< rows, slices; 0 is taken for 1 */
-  size_t dst_pitch, src_pitch;   /**< bytes from row to row; 0: the width */
-  size_t dst_height, src_height; /**< rows from slice to slice; 0: the height */
+  CUdeviceptr dst; /**< addresses, of the host too */
+  CUdeviceptr src;
+  size_t width;     /**< bytes a row */
+  size_t height;    /**< rows; 0 is taken for 1 */
+  size_t depth;     /**< slices; 0 is taken for 1 */
+  size_t dst_pitch; /**< bytes from row to row; 0: the width */
+  size_t src_pitch;
+  size_t dst_height; /**< rows from slice to slice; 0: the height */
+  size_t src_height;
 } cch_memcpy_node;
 
 /** Of CCH_NODE_MEMSET. */
@@ -241,15 +245,19 @@ CCH_EXPORT CUgraphNode cch_graph_node_raw(const cch_graph_node *node);
 
 /* ---- lists. What is listed comes in one block with new references, which cch_node_list_free() gives back ---- */
 
+/** Nodes, with a reference to each. */
 typedef struct cch_node_list {
   size_t count;
   cch_graph_node **nodes;
 } cch_node_list;
 
+/** One edge: the second node waits for the first. */
 typedef struct cch_edge {
-  cch_graph_node *from, *to;
+  cch_graph_node *from;
+  cch_graph_node *to;
 } cch_edge;
 
+/** Edges, with a reference to each end. */
 typedef struct cch_edge_list {
   size_t count;
   cch_edge *edges;
@@ -263,7 +271,9 @@ CCH_EXPORT int cch_graph_edges(cch_edge_list *out, cch_graph *graph);
 CCH_EXPORT int cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);
 /** The nodes that wait for a node. @since 0.1 */
 CCH_EXPORT int cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node);
+/** Gives back what was listed; an empty or zeroed list, too. @since 0.1 */
 CCH_EXPORT void cch_node_list_free(cch_node_list *list);
+/** Likewise. @since 0.1 */
 CCH_EXPORT void cch_edge_list_free(cch_edge_list *list);
 
 /** Adds edges between nodes of one graph; on failure none. An edge that is there is CUDA_ERROR_INVALID_VALUE. Cycles
@@ -302,7 +312,9 @@ CCH_EXPORT int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch
 /** CUDA_GRAPH_INSTANTIATE_FLAG_* (cuGraphExecGetFlags). @since 0.1 */
 CCH_EXPORT int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec);
 
+/** Makes the first launch cheaper (cuGraphUpload). @since 0.1 */
 CCH_EXPORT int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream);
+/** Launches on a stream (cuGraphLaunch), behind earlier launches of the same graph. @since 0.1 */
 CCH_EXPORT int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream);
 
 /** Whether a node is of the graph that this was instantiated from, child graphs and bodies included: one that the next
@@ -318,6 +330,7 @@ CCH_EXPORT int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, co
                                   cch_context *context);
 /** Lets a kernel, memcpy or memset node run, or do nothing (cuGraphNodeSetEnabled). @since 0.1 */
 CCH_EXPORT int cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled);
+/** Whether it does (cuGraphNodeGetEnabled). @since 0.1 */
 CCH_EXPORT int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node);
 
 CCH_EXPORT cch_graph_exec *cch_graph_exec_ref(cch_graph_exec *exec);
