@@ -7,47 +7,13 @@
  *
  * Compiled against cuda.h and linked to nothing of CUDA: the driver is loaded at run time.
  */
-#include <cuda.h>
+#include "floor.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-/* cuda.h renames many of these by macros to the version that it declares; the expanded name is the symbol's. */
-#define FUNCTIONS(F)                                                                                                   \
-  F(cuInit)                                                                                                            \
-  F(cuGetErrorName)                                                                                                    \
-  F(cuDeviceGet)                                                                                                       \
-  F(cuDevicePrimaryCtxRetain)                                                                                          \
-  F(cuCtxSetCurrent)                                                                                                   \
-  F(cuCtxSynchronize)                                                                                                  \
-  F(cuLibraryLoadData)                                                                                                 \
-  F(cuLibraryGetKernel)                                                                                                \
-  F(cuLibraryUnload)                                                                                                   \
-  F(cuLaunchKernelEx)                                                                                                  \
-  F(cuStreamCreateWithPriority)                                                                                        \
-  F(cuStreamDestroy)                                                                                                   \
-  F(cuStreamSynchronize)                                                                                               \
-  F(cuStreamWaitEvent)                                                                                                 \
-  F(cuEventCreate)                                                                                                     \
-  F(cuEventDestroy)                                                                                                    \
-  F(cuEventRecord)                                                                                                     \
-  F(cuEventQuery)                                                                                                      \
-  F(cuEventSynchronize)                                                                                                \
-  F(cuEventElapsedTime)                                                                                                \
-  F(cuMemAllocAsync)                                                                                                   \
-  F(cuMemFreeAsync)                                                                                                    \
-  F(cuMemHostAlloc)                                                                                                    \
-  F(cuMemcpyAsync)                                                                                                     \
-  F(cuMemsetD8Async)
-
-#define DECLARE(name) __typeof__(name) *name;
-static struct {
-  FUNCTIONS(DECLARE)
-} cu;
+struct driver cu;
+CUstream stream;
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -68,7 +34,7 @@ static void load_driver(void) {
   FUNCTIONS(LOAD)
 }
 
-static void check(CUresult result, const char *call) {
+void check(CUresult result, const char *call) {
   if (result == CUDA_SUCCESS)
     return;
   const char *name = "unknown error";
@@ -76,7 +42,6 @@ static void check(CUresult result, const char *call) {
   fprintf(stderr, "%s: %s\n", call, name);
   exit(1);
 }
-#define CHECK(call) check(call, #call)
 
 static void *read_file(const char *path) {
   FILE *file = fopen(path, "rb");
@@ -97,42 +62,18 @@ static void *read_file(const char *path) {
   return data;
 }
 
-static CUstream stream;
-
-static double now(void) {
+double now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-static int ascending(const void *a, const void *b) {
+int ascending(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-/*
- * As worker.py does it: a short warm-up, then the median of `repeat` measurements with nothing running between. `per`
- * is the number of operations in a statement.
- */
-#define ROW_PER(per, name, number, repeat, statement)                                                                  \
-  do {                                                                                                                 \
-    double times[repeat];                                                                                              \
-    for (int r = -1; r < (repeat); r++) {                                                                              \
-      int n = r < 0 ? (number) / 10 + 1 : (number);                                                                    \
-      double start = now();                                                                                            \
-      for (int i = 0; i < n; i++) {                                                                                    \
-        statement;                                                                                                     \
-      }                                                                                                                \
-      if (r >= 0)                                                                                                      \
-        times[r] = (now() - start) / n / (per);                                                                        \
-      CHECK(cu.cuCtxSynchronize());                                                                                    \
-    }                                                                                                                  \
-    qsort(times, repeat, sizeof times[0], ascending);                                                                  \
-    printf("%s\t%.1f\n", name, times[(repeat) / 2]);                                                                   \
-  } while (0)
-#define ROW(name, number, repeat, statement) ROW_PER(1, name, number, repeat, statement)
-
-static CUlaunchConfig one_block(CUstream on) {
+CUlaunchConfig one_block(CUstream on) {
   CUlaunchConfig config;
   memset(&config, 0, sizeof config);
   config.gridDimX = config.gridDimY = config.gridDimZ = 1;
@@ -311,5 +252,6 @@ int main(int argc, char **argv) {
   memory(buffer);
   objects(image);
   threads(context, library, buffer);
+  graphs(context, library, buffer);
   return 0;
 }

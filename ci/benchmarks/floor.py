@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build and run floor.c."""
+"""Build and run the floor: floor.c and floor_graphs.c."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rows import FIRST_VALUE, KERNELS, OURS, TARGET, TINY
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 import cuda_headers
 
-SOURCE = Path(__file__).resolve().parent / "floor.c"
+SOURCES = [Path(__file__).resolve().parent / name for name in ("floor.c", "floor_graphs.c")]
 KERNELS_FILE = f"kernels.{TARGET}"
 FIRST_FILE = f"first.{TARGET}"
 
@@ -35,7 +35,7 @@ def compile_kernels(folder: Path) -> None:
 
 
 def build(folder: Path) -> Path | None:
-    """Compile floor.c into a folder, which has the kernels, too; return the program.
+    """Compile the floor into a folder, which has the kernels, too; return the program.
 
     Without a C compiler or cuda.h there is no floor: says so on stderr and returns None.
     """
@@ -45,7 +45,17 @@ def build(folder: Path) -> Path | None:
         print(f"no floor: {missing}", file=sys.stderr)
         return None
     program = folder / "floor"
-    command = [str(compiler), "-std=gnu11", "-O2", f"-I{include}", str(SOURCE), "-ldl", "-pthread", "-o", str(program)]
+    command = [
+        str(compiler),
+        "-std=gnu11",
+        "-O2",
+        f"-I{include}",
+        *map(str, SOURCES),
+        "-ldl",
+        "-pthread",
+        "-o",
+        str(program),
+    ]
     subprocess.run(command, check=True)
     return program
 

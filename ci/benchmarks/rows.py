@@ -75,6 +75,8 @@ class Row:
         At most the row of that name, of the same process, times the second; takes the place of `ratio`.
     needs : str, optional
         The library whose arrays it uses; without it the row is left out.
+    graphs : bool
+        Uses what graphs.py makes.
     per : int
         Operations in one execution of the statement.
     """
@@ -92,6 +94,7 @@ class Row:
     over_floor: tuple[float, float] | None = None
     over_row: tuple[str, float] | None = None
     needs: str | None = None
+    graphs: bool = False
     per: int = 1
 
     @property
@@ -124,8 +127,14 @@ def with_arrays(name: str, kernel: str, arrays: str, *, needs: str, over_row: tu
     return Row(f"launch, {name}", statement, 500, 15, drain=True, ours=True, needs=needs, over_row=over_row)
 
 
+def adding(name: str, statement: str, *, floor: str | None = None) -> Row:
+    """Build a graph of many nodes, and drop it."""
+    return Row(f"add {name}", statement, 3, 5, ratio=0.45, floor=floor, graphs=True, per=NODES)
+
+
 MIXED = ", buffer, f32, i32, 3.0, u64"
 INTS2, INTS8, RAW_KERNEL = "launch, 2 ints", "launch, 8 ints", "CuPy's RawKernel, 8 arrays"
+NODES, PREDECESSORS = 1000, 100  # of graphs; floor_graphs.c has them, too
 THREADS, LAUNCHES = 8, 500  # threads that launch at once, and launches of each; floor.c has them, too
 
 ROWS = (
@@ -171,6 +180,41 @@ ROWS = (
     Row("compile to cubin", "Program(TINY % next(serial), 'c++', options).compile('cubin')", 5, 5, gpu=False),
     Row("compile to PTX", "Program(TINY % next(serial), 'c++', options).compile('ptx')", 5, 5, gpu=False),
     Row("launch, 8 threads at once", "launch_from_threads()", 1, 15, drain=True, ratio=1.0, per=THREADS * LAUNCHES),
+    adding("kernel node, pointer", "add_kernels()"),
+    adding("kernel node, Buffer", "add_kernels(buffer)", floor="add kernel node, pointer"),
+    adding("memset node", "add_memsets()"),
+    adding("memcpy node, Buffers", "add_memcpys()"),
+    adding("empty node", "add_empties()"),
+    adding("callback node", "add_callbacks()"),
+    adding("event record node", "add_records()"),
+    adding("allocation and free node", "add_frees()"),
+    Row("definition.nodes()", "chain.nodes()", 10, 5, ratio=0.30, graphs=True, per=NODES),
+    Row("definition.edges()", "chain.edges()", 10, 5, ratio=0.30, graphs=True, per=NODES),
+    Row("list(node.pred)", "list(join.pred)", 100, 5, ratio=0.5, graphs=True, per=PREDECESSORS),
+    Row("definition.instantiate", "chain.instantiate().close()", 3, 5, ratio=1.0, graphs=True, per=NODES),
+    Row("capture 1000 launches", "capture().close()", 3, 5, ratio=0.9, graphs=True, per=NODES),
+    Row(
+        "capture 1000 launches, prepared",
+        "capture_prepared().close()",
+        3,
+        5,
+        ratio=0.6,
+        floor="capture 1000 launches",
+        graphs=True,
+        per=NODES,
+    ),
+    Row("complete 1000 captured launches", "captured.complete().close()", 3, 5, ratio=1.0, graphs=True, per=NODES),
+    Row("graph.update, 1000 nodes", "many.update(captured)", 5, 5, ratio=1.0, graphs=True, per=NODES),
+    Row("graph.launch, 1 node", "one_node.launch(stream)", 200, 15, drain=True, ratio=0.6, graphs=True),
+    Row("graph.launch, 1000 nodes", "many.launch(stream)", 20, 5, drain=True, ratio=1.0, graphs=True),
+    Row(
+        "graph[node].update",
+        "executable_node.update(config=config, kernel=k1, args=(pointer,))",
+        500,
+        7,
+        ratio=0.5,
+        graphs=True,
+    ),
     # Last, because other libraries come into the process.
     Row(INTS2, "launch(stream, config, k2, *pointers2)", 500, 15, drain=True, ours=True),
     with_arrays("2 PyTorch tensors", "k2", "torch2", needs="torch", over_row=(INTS2, 1.06)),

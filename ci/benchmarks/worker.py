@@ -22,6 +22,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import graphs
 from rows import KERNELS, LAUNCHES, OURS, ROWS, TARGET, THREADS, TINY, Row
 
 HANGS = 60.0  # seconds after which threads that launch are taken for deadlocked
@@ -155,6 +156,8 @@ def main() -> None:
             results[row.name] = f"needs {row.needs}, which is not installed"
             continue
         try:
+            if row.graphs and "chain" not in names:
+                names |= graphs.functions(core, importlib.import_module(f"{module}.graph"), names)
             if row.needs and row.needs not in sys.modules:
                 names |= arrays_of(row.needs, names)
             results[row.name] = measure(row, names)

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLOOR_H
+#define FLOOR_H
+
+/* What the files of the floor share: the driver's functions, and how a row is measured. */
+
+#include <cuda.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* cuda.h renames many of these by macros to the version that it declares; the expanded name is the symbol's. */
+#define FUNCTIONS(F)                                                                                                   \
+  F(cuInit)                                                                                                            \
+  F(cuGetErrorName)                                                                                                    \
+  F(cuDeviceGet)                                                                                                       \
+  F(cuDevicePrimaryCtxRetain)                                                                                          \
+  F(cuCtxSetCurrent)                                                                                                   \
+  F(cuCtxSynchronize)                                                                                                  \
+  F(cuLibraryLoadData)                                                                                                 \
+  F(cuLibraryGetKernel)                                                                                                \
+  F(cuLibraryUnload)                                                                                                   \
+  F(cuLaunchKernelEx)                                                                                                  \
+  F(cuStreamCreateWithPriority)                                                                                        \
+  F(cuStreamDestroy)                                                                                                   \
+  F(cuStreamSynchronize)                                                                                               \
+  F(cuStreamWaitEvent)                                                                                                 \
+  F(cuEventCreate)                                                                                                     \
+  F(cuEventDestroy)                                                                                                    \
+  F(cuEventRecord)                                                                                                     \
+  F(cuEventQuery)                                                                                                      \
+  F(cuEventSynchronize)                                                                                                \
+  F(cuEventElapsedTime)                                                                                                \
+  F(cuMemAllocAsync)                                                                                                   \
+  F(cuMemFreeAsync)                                                                                                    \
+  F(cuMemHostAlloc)                                                                                                    \
+  F(cuMemcpyAsync)                                                                                                     \
+  F(cuMemsetD8Async)                                                                                                   \
+  F(cuStreamBeginCapture)                                                                                              \
+  F(cuStreamEndCapture)                                                                                                \
+  F(cuUserObjectCreate)                                                                                                \
+  F(cuGraphRetainUserObject)                                                                                           \
+  F(cuGraphCreate)                                                                                                     \
+  F(cuGraphDestroy)                                                                                                    \
+  F(cuGraphAddNode)                                                                                                    \
+  F(cuGraphAddDependencies)                                                                                            \
+  F(cuGraphGetNodes)                                                                                                   \
+  F(cuGraphGetEdges)                                                                                                   \
+  F(cuGraphNodeGetType)                                                                                                \
+  F(cuGraphNodeGetDependencies)                                                                                        \
+  F(cuGraphInstantiate)                                                                                                \
+  F(cuGraphExecDestroy)                                                                                                \
+  F(cuGraphExecUpdate)                                                                                                 \
+  F(cuGraphExecNodeSetParams)                                                                                          \
+  F(cuGraphUpload)                                                                                                     \
+  F(cuGraphLaunch)
+
+#define DECLARE(name) __typeof__(name) *name;
+extern struct driver {
+  FUNCTIONS(DECLARE)
+} cu;
+
+extern CUstream stream;
+
+void check(CUresult result, const char *call);
+#define CHECK(call) check(call, #call)
+double now(void);
+int ascending(const void *a, const void *b);
+CUlaunchConfig one_block(CUstream on);
+
+/*
+ * As worker.py does it: a short warm-up, then the median of `repeat` measurements with nothing running between. `per`
+ * is the number of operations in a statement.
+ */
+#define ROW_PER(per, name, number, repeat, statement)                                                                  \
+  do {                                                                                                                 \
+    double times[repeat];                                                                                              \
+    for (int r = -1; r < (repeat); r++) {                                                                              \
+      int n = r < 0 ? (number) / 10 + 1 : (number);                                                                    \
+      double start = now();                                                                                            \
+      for (int i = 0; i < n; i++) {                                                                                    \
+        statement;                                                                                                     \
+      }                                                                                                                \
+      if (r >= 0)                                                                                                      \
+        times[r] = (now() - start) / n / (per);                                                                        \
+      CHECK(cu.cuCtxSynchronize());                                                                                    \
+    }                                                                                                                  \
+    qsort(times, repeat, sizeof times[0], ascending);                                                                  \
+    printf("%s\t%.1f\n", name, times[(repeat) / 2]);                                                                   \
+  } while (0)
+#define ROW(name, number, repeat, statement) ROW_PER(1, name, number, repeat, statement)
+
+/* floor_graphs.c */
+void graphs(CUcontext context, CUlibrary library, CUdeviceptr pointer);
+
+#endif

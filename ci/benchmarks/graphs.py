@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rows about graphs call: the same functions for every module."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from rows import NODES, PREDECESSORS
+
+
+def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, Any]) -> dict[str, Any]:
+    """Return functions that build graphs, and graphs for the rows that use one."""
+    device, stream, config, kernel = names["device"], names["stream"], names["config"], names["k1"]
+    pointer, buffer, other, event = names["pointer"], names["buffer"], names["other"], names["event"]
+    launch, definition = core.launch, graph.GraphDefinition
+
+    def callback() -> None: ...
+
+    def add_kernels(argument: Any = pointer) -> Any:
+        built = definition()
+        node = built.launch(config, kernel, argument)
+        for _ in range(NODES - 1):
+            node = node.launch(config, kernel, argument)
+        return built
+
+    def add_memsets() -> Any:
+        built = definition()
+        built.join(*[built.memset(pointer, 0, 16) for _ in range(NODES)])
+        return built
+
+    def add_memcpys() -> Any:
+        built = definition()
+        node = built.memcpy(buffer, other, 16)
+        for _ in range(NODES - 1):
+            node = node.memcpy(buffer, other, 16)
+        return built
+
+    def add_empties() -> Any:
+        built = definition()
+        node = built.empty()
+        for _ in range(NODES - 1):
+            node = node.join()
+        return built
+
+    def add_callbacks() -> Any:
+        built = definition()
+        for _ in range(NODES):
+            built.callback(callback)
+        return built
+
+    def add_records() -> Any:
+        built = definition()
+        node = built.record(event)
+        for _ in range(NODES - 1):
+            node = node.record(event)
+        return built
+
+    def add_frees() -> Any:
+        built = definition()
+        node = built.allocate(1024)
+        for _ in range(NODES // 2 - 1):
+            node = node.deallocate(node.dptr).allocate(1024)
+        node.deallocate(node.dptr)
+        return built
+
+    def capture(count: int = NODES) -> Any:
+        builder = device.create_graph_builder().begin_building()
+        for _ in range(count):
+            launch(builder, config, kernel, pointer)
+        return builder.end_building()
+
+    def capture_prepared() -> Any:
+        if not hasattr(kernel, "prepare"):
+            return capture()
+        builder = device.create_graph_builder().begin_building()
+        prepared = kernel.prepare(builder, config, pointer)
+        for _ in range(NODES):
+            prepared()
+        return builder.end_building()
+
+    chain, one, many = add_kernels(), capture(1).complete(), capture().complete()
+    wide = definition()
+    join = wide.join(*[wide.empty() for _ in range(PREDECESSORS)])
+    for runnable in (one, many):
+        runnable.upload(stream)
+    executable = chain.instantiate()
+    return {
+        "add_callbacks": add_callbacks,
+        "add_empties": add_empties,
+        "add_frees": add_frees,
+        "add_kernels": add_kernels,
+        "add_memcpys": add_memcpys,
+        "add_memsets": add_memsets,
+        "add_records": add_records,
+        "capture": capture,
+        "capture_prepared": capture_prepared,
+        "captured": capture(),
+        "chain": chain,
+        "executable_node": executable[next(iter(chain.nodes()))],
+        "join": join,
+        "many": many,
+        "one_node": one,
+        "wide": wide,
+    }
