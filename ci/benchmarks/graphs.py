@@ -24,6 +24,13 @@ def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, 
             node = node.launch(config, kernel, argument)
         return built
 
+    def add_many() -> Any:
+        items: list[tuple[Any, ...]] = [("launch", None, config, kernel, buffer)]
+        items += [("launch", index, config, kernel, buffer) for index in range(NODES - 1)]
+        built = definition()
+        built.add_many(items)
+        return built
+
     def add_memsets() -> Any:
         built = definition()
         built.join(*[built.memset(pointer, 0, 16) for _ in range(NODES)])
@@ -90,6 +97,7 @@ def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, 
         "add_empties": add_empties,
         "add_frees": add_frees,
         "add_kernels": add_kernels,
+        "add_many": add_many,
         "add_memcpys": add_memcpys,
         "add_memsets": add_memsets,
         "add_records": add_records,

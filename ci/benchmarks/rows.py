@@ -182,6 +182,17 @@ ROWS = (
     Row("launch, 8 threads at once", "launch_from_threads()", 1, 15, drain=True, ratio=1.0, per=THREADS * LAUNCHES),
     adding("kernel node, pointer", "add_kernels()"),
     adding("kernel node, Buffer", "add_kernels(buffer)", floor="add kernel node, pointer"),
+    Row(
+        "add kernel node, Buffer, in a batch",
+        "add_many()",
+        3,
+        5,
+        ours=True,
+        floor="add kernel node, pointer",
+        over_floor=(1.5, 0.0),
+        graphs=True,
+        per=NODES,
+    ),
     adding("memset node", "add_memsets()"),
     adding("memcpy node, Buffers", "add_memcpys()"),
     adding("empty node", "add_empties()"),
@@ -231,7 +242,7 @@ FIRST_RESULT = 1.25
 FIRST_VALUE = 42
 
 # Modules whose import is timed in fresh processes, each with its target: the ratio to importing the baseline.
-IMPORTS = {"cudacore": 0.25, "cudacore_compile": 0.15, "cudacore_handles": None}
+IMPORTS = {"cudacore": 0.25, "cudacore_compile": 0.15, "cudacore_graph": None, "cudacore_handles": None}
 
 # Sizes of wheels, in kB.
-WHEELS = {"cudacore-handles": 400.0, "all": 700.0}
+WHEELS = {"cudacore-graph": 60.0, "cudacore-handles": 400.0, "all": 700.0}

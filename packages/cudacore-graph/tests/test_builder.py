@@ -122,6 +122,47 @@ class TestCapture:
         assert numbers[0] == 0x01010101
         assert len(builder.graph_definition.nodes()) == 2
 
+    @pytest.mark.gpu
+    def test_pytorch(self, device: ch.Device) -> None:
+        """Kernels of PyTorch on a builder's stream would not be captured."""
+        torch = pytest.importorskip("torch", reason="needs PyTorch")
+        stream = device.create_stream()
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream.__cuda_stream__()[1])):
+            x = torch.ones(1024, device="cuda")
+            (x * 2 + 1).sum()  # what it makes at first use
+        stream.sync()
+        out = torch.zeros(1024, device="cuda")
+        torch.cuda.synchronize()
+        with stream.create_graph_builder() as builder:
+            handle = builder.__cuda_stream__()[1]
+            with torch.cuda.stream(torch.cuda.ExternalStream(handle)):
+                torch.add(x, x, out=out)
+                torch.add(out, x, out=out)
+        graph = builder.complete()
+        assert float(out[0]) == 0
+        run(graph, stream)
+        assert float(out[0]) == 3
+        x.fill_(5)
+        torch.cuda.synchronize()
+        run(graph, stream)
+        assert float(out[0]) == 15
+
+    @pytest.mark.gpu
+    def test_cupy(self, device: ch.Device) -> None:
+        """Kernels of CuPy on a builder's stream would not be captured."""
+        cupy = pytest.importorskip("cupy", reason="needs CuPy")
+        stream = device.create_stream()
+        x, out = cupy.ones(1024, "f4"), cupy.zeros(1024, "f4")
+        with cupy.cuda.ExternalStream(stream.__cuda_stream__()[1]):
+            cupy.add(x, x, out=out)  # compiled at first use
+            out.fill(0)
+        stream.sync()
+        with stream.create_graph_builder() as builder, cupy.cuda.ExternalStream(builder.__cuda_stream__()[1]):
+            cupy.add(x, x, out=out)
+            cupy.add(out, x, out=out)
+        run(builder.complete(), stream)
+        assert float(out[0]) == 3
+
     def test_embed(self, stream: ch.Stream, device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
         """A built graph would not become a node of another, or its child would not keep what it uses."""
         with device.create_graph_builder() as child:

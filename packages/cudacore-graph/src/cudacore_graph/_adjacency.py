@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableSet
+from collections.abc import Iterable, MutableSet
 from typing import TYPE_CHECKING, Any
 
 from cudacore_graph._errors import gone
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cudacore_graph._node import GraphNode
 
 
-class AdjacencySetProxy(MutableSet["GraphNode"]):
+class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
     """Show the nodes that a node waits for, or that wait for it, as a set; changing it changes the graph's edges.
 
     :attr:`GraphNode.pred` and :attr:`GraphNode.succ` give it. Every question goes to the driver. A change is made as a
@@ -24,11 +24,7 @@ class AdjacencySetProxy(MutableSet["GraphNode"]):
     ``ValueError`` before the driver sees it.
     """
 
-    __slots__ = ("_forward", "_node")
-
-    def __init__(self, node: GraphNode, is_fwd: bool) -> None:
-        self._node = node
-        self._forward = is_fwd
+    __slots__ = ()
 
     @classmethod
     def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
@@ -36,12 +32,6 @@ class AdjacencySetProxy(MutableSet["GraphNode"]):
 
     def __contains__(self, x: object) -> bool:
         return x in _native.neighbours(self._node, self._forward)
-
-    def __iter__(self) -> Iterator[GraphNode]:
-        return iter(_native.neighbours(self._node, self._forward))
-
-    def __len__(self) -> int:
-        return len(_native.neighbours(self._node, self._forward))
 
     def __repr__(self) -> str:
         return f"{{{', '.join(map(repr, self))}}}"
@@ -157,3 +147,6 @@ def _nodes(nodes: Iterable[Any]) -> set[GraphNode]:
         if not isinstance(node, GraphNode):
             raise TypeError(f"a GraphNode is needed, not {type(node).__name__}")
     return found
+
+
+_native.set_face("adjacency", AdjacencySetProxy)

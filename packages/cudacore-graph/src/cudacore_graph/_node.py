@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from cudacore_graph._adjacency import AdjacencySetProxy
 from cudacore_graph._errors import gone
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
@@ -57,24 +55,6 @@ class GraphNode(_native.NodeHandle):
             raise gone(self)
         return driver.CUgraphNode(self._raw)
 
-    @property
-    def pred(self) -> AdjacencySetProxy:
-        """AdjacencySetProxy: The nodes that this one waits for; a set that can be changed, or assigned."""
-        return AdjacencySetProxy(self, False)
-
-    @pred.setter
-    def pred(self, nodes: Iterable[GraphNode]) -> None:
-        self.pred.replace(nodes)
-
-    @property
-    def succ(self) -> AdjacencySetProxy:
-        """AdjacencySetProxy: The nodes that wait for this one; a set that can be changed, or assigned."""
-        return AdjacencySetProxy(self, True)
-
-    @succ.setter
-    def succ(self, nodes: Iterable[GraphNode]) -> None:
-        self.succ.replace(nodes)
-
     def _read(self, kind: str, **fields: Any) -> Any:
         """Return the parameters, as the driver has them, in the library's structure; fields can ask for more."""
         if not self.is_valid:
@@ -84,6 +64,3 @@ class GraphNode(_native.NodeHandle):
             status = lib.cch_graph_node_get(params, hold(self))
         check(status)
         return params
-
-
-_native.set_face("node", GraphNode)

@@ -107,7 +107,7 @@ class AllocNode(GraphNode):
     @property
     def dptr(self) -> int:
         """int: The address."""
-        return int(self._read("alloc").address)
+        return _native.alloc_address(self)
 
     @property
     def bytesize(self) -> int:

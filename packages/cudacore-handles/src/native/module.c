@@ -142,9 +142,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->forget);
   for (size_t i = 0; i < FACE_COUNT; i++)
     Py_VISIT(*face_at(st, i));
-  PyTypeObject *const types[] = {st->handle_type, st->event_type,   st->stream_type,   st->buffer_type,
-                                 st->kernel_type, st->config_type,  st->graph_type,    st->node_type,
-                                 st->exec_type,   st->builder_type, st->condition_type};
+  PyTypeObject *const types[] = {st->handle_type, st->event_type,  st->stream_type,  st->buffer_type,
+                                 st->kernel_type, st->config_type, st->graph_type,   st->adjacency_type,
+                                 st->node_type,   st->exec_type,   st->builder_type, st->condition_type};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     Py_VISIT(types[i]);
   return 0;
@@ -176,6 +176,7 @@ static void release(void *module) {
   Py_CLEAR(st->interface_name);
   Py_CLEAR(st->data_name);
   Py_CLEAR(st->builder_type);
+  Py_CLEAR(st->adjacency_type);
   Py_CLEAR(st->node_type);
   Py_CLEAR(st->exec_type);
   Py_CLEAR(st->condition_type);
@@ -225,6 +226,7 @@ static PyMethodDef methods[] = {
     {"set_node", FASTCALL(set_node), METH_FASTCALL, set_node_doc},
     {"set_kernel_node", FASTCALL(set_kernel_node), METH_FASTCALL, set_kernel_node_doc},
     {"set_exec_node", FASTCALL(set_exec_node), METH_FASTCALL, set_exec_node_doc},
+    {"alloc_address", alloc_address, METH_O, alloc_address_doc},
     {"exec_enabled", FASTCALL(exec_enabled), METH_FASTCALL, exec_enabled_doc},
     {"update_exec", FASTCALL(update_exec), METH_FASTCALL, update_exec_doc},
     {"node_owner", FASTCALL(node_owner), METH_FASTCALL, node_owner_doc},

@@ -119,7 +119,7 @@ typedef struct type_entry {
   X(read_array)        /* (array, size) -> what arrays.c cannot read itself, see there */                              \
   X(check_device)      /* (value, address, device): raises for memory that the device cannot reach */                  \
   X(graph)             /* the class GraphDefinition */                                                                 \
-  X(node)              /* the class GraphNode */                                                                       \
+  X(adjacency)         /* the class AdjacencySetProxy */                                                               \
   X(node_classes)      /* a tuple of its subclasses, by node_params.class */                                           \
   X(gone)              /* (face) -> the exception for the use of what was destroyed */                                 \
   X(node_failed)       /* (status, kind): raises for a node that could not be added or set */                          \
@@ -155,7 +155,7 @@ typedef struct state {
   node_slot *nodes; /* open addressing, linear probing, at most half full; NULL before the first node */
   size_t node_mask, node_count;
   PyTypeObject *handle_type, *event_type, *stream_type, *buffer_type, *kernel_type, *config_type;
-  PyTypeObject *graph_type, *node_type, *exec_type, *condition_type, *builder_type;
+  PyTypeObject *graph_type, *node_type, *adjacency_type, *exec_type, *condition_type, *builder_type;
   PyObject *ptr_name, *value_name, *interface_name, *data_name; /* of attributes, interned */
 } state;
 
@@ -593,11 +593,12 @@ extern PyMethodDef graph_adders[], node_adders[];
 PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *set_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *alloc_address(PyObject *module, PyObject *node);
 PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *node_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 extern const char capture_add_doc[], set_node_doc[], set_kernel_node_doc[], set_exec_node_doc[];
-extern const char exec_enabled_doc[], node_owner_doc[];
+extern const char alloc_address_doc[], exec_enabled_doc[], node_owner_doc[];
 
 /* Raises for a node that the library refused just now; returns NULL. */
 PyObject *raise_node_failed(const state *st, int status, const node_kind *kind);

@@ -187,6 +187,100 @@ static PyObject *destroy(PyObject *object, PyObject *nothing) {
   Py_RETURN_NONE;
 }
 
+/* ---- the hot half of AdjacencySetProxy ---- */
+
+typedef struct adjacency {
+  PyObject_HEAD PyObject *node;
+  bool forward;
+} adjacency;
+
+static PyObject *list_neighbours(state *st, PyObject *face, bool forward, bool only_count);
+
+static PyObject *adjacency_make(PyTypeObject *type, PyObject *node, bool forward) {
+  allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  adjacency *self = (adjacency *)make(type, 0);
+  if (self != NULL) {
+    self->node = Py_NewRef(node);
+    self->forward = forward;
+  }
+  return (PyObject *)self;
+}
+
+static PyObject *adjacency_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  static char *names[] = {"node", "is_fwd", NULL};
+  PyObject *node;
+  int forward;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "Op:AdjacencySetProxy", names, &node, &forward))
+    return NULL;
+  return adjacency_make(type, node, forward != 0);
+}
+
+static state *state_of_node(PyObject *node) { return (state *)((handle *)node)->st; }
+
+static PyObject *adjacency_iter(PyObject *object) {
+  const adjacency *self = (const adjacency *)object;
+  PyObject *list = list_neighbours(state_of_node(self->node), self->node, self->forward, false);
+  PyObject *iterator = list != NULL ? PyObject_GetIter(list) : NULL;
+  Py_XDECREF(list);
+  return iterator;
+}
+
+static Py_ssize_t adjacency_length(PyObject *object) {
+  const adjacency *self = (const adjacency *)object;
+  PyObject *number = list_neighbours(state_of_node(self->node), self->node, self->forward, true);
+  Py_ssize_t length = number != NULL ? PyLong_AsSsize_t(number) : -1;
+  Py_XDECREF(number);
+  return length;
+}
+
+static void adjacency_dealloc(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  Py_XDECREF(((adjacency *)object)->node);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(object);
+  Py_DECREF(type);
+}
+
+static PyMemberDef adjacency_members[] = {
+    {"_node", T_OBJECT, offsetof(adjacency, node), READONLY, NULL},
+    {"_forward", T_BOOL, offsetof(adjacency, forward), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot adjacency_slots[] = {
+    {Py_tp_doc, "The hot half of AdjacencySetProxy."},
+    {Py_tp_new, (void *)adjacency_new},
+    {Py_tp_dealloc, (void *)adjacency_dealloc},
+    {Py_tp_iter, (void *)adjacency_iter},
+    {Py_sq_length, (void *)adjacency_length},
+    {Py_tp_members, adjacency_members},
+    {0, NULL},
+};
+
+static PyType_Spec adjacency_spec = {
+    .name = "cudacore_handles._native.Adjacency",
+    .basicsize = sizeof(adjacency),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = adjacency_slots,
+};
+
+static PyObject *get_adjacency(PyObject *node, void *forward) {
+  const state *st = ((handle *)node)->st;
+  return st != NULL ? adjacency_make((PyTypeObject *)st->faces.adjacency, node, forward != NULL) : handle_hold(node);
+}
+
+static int set_adjacency(PyObject *node, PyObject *nodes, void *forward) {
+  if (nodes == NULL) {
+    PyErr_SetString(PyExc_AttributeError, "a node's neighbours can be cleared, but not deleted");
+    return -1;
+  }
+  PyObject *set = get_adjacency(node, forward);
+  PyObject *result = set != NULL ? PyObject_CallMethod(set, "replace", "O", nodes) : NULL;
+  Py_XDECREF(result);
+  Py_XDECREF(set);
+  return result != NULL ? 0 : -1;
+}
+
 static PyMethodDef destroy_method = {
     "destroy", destroy, METH_NOARGS,
     "destroy($self, /)\n--\n\n"
@@ -202,6 +296,10 @@ static PyMemberDef node_members[] = {
 static PyGetSetDef node_properties[] = {
     {"is_valid", is_valid, NULL, "bool: Whether the node is in its graph still, and the graph exists.", NULL},
     {"graph", graph_of, NULL, "GraphDefinition: The graph that the node is in.", NULL},
+    {"pred", get_adjacency, set_adjacency,
+     "AdjacencySetProxy: The nodes that this one waits for; a set that can be changed, or assigned.", NULL},
+    {"succ", get_adjacency, set_adjacency,
+     "AdjacencySetProxy: The nodes that wait for this one; a set that can be changed, or assigned.", "forward"},
     {"close", not_there, NULL, NULL, "close"},
     {"is_closed", not_there, NULL, NULL, "is_closed"},
     {NULL, NULL, NULL, NULL, NULL},
@@ -233,7 +331,8 @@ int add_node_type(PyObject *module, state *st) {
       .slots = slots,
   };
   st->node_type = add_type(module, &spec, st->handle_type);
-  return st->node_type != NULL ? 0 : -1;
+  st->adjacency_type = st->node_type != NULL ? add_type(module, &adjacency_spec, NULL) : NULL;
+  return st->adjacency_type != NULL ? 0 : -1;
 }
 
 /* ---- lists ---- */
@@ -327,31 +426,35 @@ PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   return status == 0 ? Py_NewRef(place) : NULL;
 }
 
-const char neighbours_doc[] = "neighbours(node, forward, /)\n--\n\n"
-                              "Return the nodes that wait for a node (cuGraphNodeGetDependentNodes), or that it waits "
-                              "for, in a list.";
-
-PyObject *neighbours(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  state *st = PyModule_GetState(module);
-  if (check_argument_count("neighbours(node, forward)", count, 2) < 0)
-    return NULL;
-  cch_graph_node *node = node_box(st, arguments[0], "node");
+/* The nodes that wait for a node, or that it waits for: a list, or, where `only_count`, their number. */
+static PyObject *list_neighbours(state *st, PyObject *face, bool forward, bool only_count) {
+  cch_graph_node *node = node_box(st, face, "node");
   if (node == NULL)
     return NULL;
   cch_node_list list = {0};
   graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
   int status;
   Py_BEGIN_ALLOW_THREADS;
-  status = arguments[1] == Py_True ? cch_graph_node_dependents(&list, node) : cch_graph_node_dependencies(&list, node);
+  status = forward ? cch_graph_node_dependents(&list, node) : cch_graph_node_dependencies(&list, node);
   Py_END_ALLOW_THREADS;
   graph_lock_give(lock);
   if (status != 0)
     return raise_status(st, status);
-  PyObject *result = PyList_New(0);
-  if (result != NULL && add_faces(st, list.nodes, list.count, result) < 0)
+  PyObject *result = only_count ? PyLong_FromSize_t(list.count) : PyList_New(0);
+  if (result != NULL && !only_count && add_faces(st, list.nodes, list.count, result) < 0)
     Py_CLEAR(result);
   cch_node_list_free(&list);
   return result;
+}
+
+const char neighbours_doc[] = "neighbours(node, forward, /)\n--\n\n"
+                              "Return the nodes that wait for a node (cuGraphNodeGetDependentNodes), or that it waits "
+                              "for, in a list.";
+
+PyObject *neighbours(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (check_argument_count("neighbours(node, forward)", count, 2) < 0)
+    return NULL;
+  return list_neighbours(PyModule_GetState(module), arguments[0], arguments[1] == Py_True, false);
 }
 
 const char adopt_node_doc[] = "adopt_node(address, /)\n--\n\n"

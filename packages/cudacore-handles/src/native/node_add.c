@@ -643,3 +643,18 @@ PyObject *node_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t co
   box_let_go(bundle);
   return result;
 }
+
+const char alloc_address_doc[] = "alloc_address(node, /)\n--\n\n"
+                                 "Return the address that an allocation node allocates (cuGraphMemAllocNodeGetParams).";
+
+PyObject *alloc_address(PyObject *module, PyObject *face) {
+  const state *st = PyModule_GetState(module);
+  cch_graph_node *node = node_box(st, face, "node");
+  if (node == NULL)
+    return NULL;
+  cch_alloc_node params = {.size = sizeof params};
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  int status = cch_graph_node_get(&params, node); /* the driver knows it, and waits for nothing */
+  graph_lock_give(lock);
+  return status == 0 ? PyLong_FromUnsignedLongLong(params.address) : raise_status(st, status);
+}
