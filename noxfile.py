@@ -75,10 +75,12 @@ def run_tests(session: nox.Session, cuda: str) -> None:
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs)
         return
+    # A process a core; what a file's tests share is made once.
+    pytest = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile")
     # Tests that want two devices are skipped where there is one.
-    session.run("python", "-m", "pytest", env={"CUDACORE_SIM_DEVICES": "2"})
-    # The simulator's own tests destroy all that its process has made: they have one of their own.
-    session.run("python", "-m", "pytest", "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
+    session.run(*pytest, env={"CUDACORE_SIM_DEVICES": "2"})
+    # The simulator's own tests destroy all that its process has made: they have processes of their own.
+    session.run(*pytest, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
 
 
 def build_with_meson(session: nox.Session, name: str, package: Path, *options: str) -> Path:

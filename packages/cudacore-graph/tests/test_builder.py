@@ -429,8 +429,8 @@ class TestStates:
     def test_modes(self, stream: ch.Stream) -> None:
         """A misspelt mode would be taken for some other."""
         builder = stream.create_graph_builder()
-        with pytest.raises(ValueError, match="mode is 'locall'; it must be 'global', 'thread_local' or 'relaxed'"):
-            builder.begin_building("locall")
+        with pytest.raises(ValueError, match="mode is 'thread'; it must be 'global', 'thread_local' or 'relaxed'"):
+            builder.begin_building("thread")
         builder.begin_building(None).end_building()
 
     def test_stream(self, device: ch.Device) -> None:

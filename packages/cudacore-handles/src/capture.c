@@ -57,6 +57,7 @@ static int new_capture(cch__capture **out, cch_stream *stream, bool makes_graph,
     return status;
   }
   capture->stream = cch_stream_ref(stream);
+  capture->thread = cch__thread();
   capture->makes_graph = makes_graph;
   *out = capture;
   return 0;
@@ -209,6 +210,12 @@ int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *c
 
 /* ---- end ---- */
 
+/* Whether the handle of the capture's stream means that stream here: that of the per-thread default stream only does on
+ * its own thread. */
+static bool is_reached_from_here(const cch__capture *capture) {
+  return capture->stream->raw != CU_STREAM_PER_THREAD || capture->thread == cch__thread();
+}
+
 /* The capture is over. What it kept is kept by the graph alone from now on. */
 static void over(cch_graph *graph) {
   cch__graph_lock(graph);
@@ -249,6 +256,9 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
   if (capture->stream->raw != stream->raw)
     return cch__fail(CCH_EMISMATCH, __func__, "the capture into the graph began on the stream %p, not on %p",
                      (void *)capture->stream->raw, (void *)stream->raw);
+  if (!is_reached_from_here(capture))
+    return cch__fail(CCH_EMISMATCH, __func__,
+                     "the capture into the graph began on the default stream of another thread");
   cch__current current;
   status = cch__current_enter(&current, stream->context);
   if (status != 0)
@@ -294,6 +304,8 @@ static int abandon(const cch__capture *capture) {
 
 bool cch__capture_abandon(cch_graph *graph) {
   cch__capture *capture = graph->capture;
+  if (!is_reached_from_here(capture))
+    return false; /* that thread ends it, when it polls next */
   cch__current current;
   int entered = cch__current_enter(&current, capture->stream->context);
   if (cch__not_now(entered))

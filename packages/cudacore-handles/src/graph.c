@@ -184,6 +184,8 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
   } else if (level->box != NULL && cch__box_try_ref(&level->box->box)) {
     known = level->box;
   } else {
+    if (level->box != NULL)
+      level->box->level = NULL; /* it is dead, and finds no level to leave: that is the new one's */
     level->box = graph;
     graph->level = level;
     graph->parent = cch_graph_ref(parent);

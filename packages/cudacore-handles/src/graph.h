@@ -46,6 +46,7 @@ typedef struct cch__capture {
   cch_stream *stream;
   cch_bundle *kept; /* what captured work uses, which the graph keeps; guarded by the hierarchy's lock */
   uint64_t id;
+  uint64_t thread;  /* whose stream it is, if that is the per-thread default stream */
   bool makes_graph; /* the graph began with the capture, and fails with it */
 } cch__capture;
 

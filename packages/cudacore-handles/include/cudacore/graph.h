@@ -271,7 +271,9 @@ CCH_EXPORT int cch_graph_edges(cch_edge_list *out, cch_graph *graph);
 CCH_EXPORT int cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);
 /** The nodes that wait for a node. @since 0.1 */
 CCH_EXPORT int cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node);
+/** Gives back what was listed; an empty or zeroed list, too. @since 0.1 */
 CCH_EXPORT void cch_node_list_free(cch_node_list *list);
+/** Likewise. @since 0.1 */
 CCH_EXPORT void cch_edge_list_free(cch_edge_list *list);
 
 /** Adds edges between nodes of one graph; on failure none. An edge that is there is CUDA_ERROR_INVALID_VALUE. Cycles
@@ -310,7 +312,9 @@ CCH_EXPORT int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch
 /** CUDA_GRAPH_INSTANTIATE_FLAG_* (cuGraphExecGetFlags). @since 0.1 */
 CCH_EXPORT int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec);
 
+/** Makes the first launch cheaper (cuGraphUpload). @since 0.1 */
 CCH_EXPORT int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream);
+/** Launches on a stream (cuGraphLaunch), behind earlier launches of the same graph. @since 0.1 */
 CCH_EXPORT int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream);
 
 /** Whether a node is of the graph that this was instantiated from, child graphs and bodies included: one that the next
@@ -326,6 +330,7 @@ CCH_EXPORT int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, co
                                   cch_context *context);
 /** Lets a kernel, memcpy or memset node run, or do nothing (cuGraphNodeSetEnabled). @since 0.1 */
 CCH_EXPORT int cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled);
+/** Whether it does (cuGraphNodeGetEnabled). @since 0.1 */
 CCH_EXPORT int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node);
 
 CCH_EXPORT cch_graph_exec *cch_graph_exec_ref(cch_graph_exec *exec);
