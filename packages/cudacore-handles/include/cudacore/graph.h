@@ -291,8 +291,9 @@ typedef struct cch_instantiate_params {
   cch_stream *upload; /**< where to upload at once, with the flag for it */
 } cch_instantiate_params;
 
-/** Makes an executable graph (cuGraphInstantiateWithParams). What the driver refuses in its result is a failure here;
- * the error record names the node. `params` may be NULL. @since 0.1 */
+/** Makes an executable graph (cuGraphInstantiateWithParams), in the context of the stream to upload on, or the current
+ * one. What the driver refuses in its result is a failure here; the error record names the node. `params` may be NULL.
+ * @since 0.1 */
 CCH_EXPORT int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_instantiate_params *params);
 
 /** Why an executable graph could not be updated. Set `size`. */

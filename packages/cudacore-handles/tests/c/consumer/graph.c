@@ -141,7 +141,8 @@ int main(void) {
   CUdeviceptr raw_host = 0;
   int status, i;
 
-  if ((status = cch_context_primary(&context, 0)) == 0 &&
+  /* Graphs are instantiated in the context that is current. */
+  if ((status = cch_context_primary(&context, 0)) == 0 && (status = cch_context_set_current(context)) == 0 &&
       (status = cch_stream_create(&stream, context, CCH_STREAM_NON_BLOCKING, 0)) == 0 &&
       (status = cch_deviceptr_alloc(&device, context, COUNT * sizeof(uint32_t))) == 0 &&
       (status = cch_deviceptr_alloc_host(&host, context, COUNT * sizeof(uint32_t), 0)) == 0 &&
