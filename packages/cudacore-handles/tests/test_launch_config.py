@@ -324,3 +324,24 @@ def test_too_many_threads(
     launch() if context == "current" else in_new_thread(launch)
     stream.sync()
     assert struct.unpack("=I", out.__buffer__()) == (64,)
+
+
+def test_priority() -> None:
+    """A priority would be lost in copies, or be shown and compared where there is none."""
+    plain, urgent = ch.LaunchConfig(grid=1, block=1), ch.LaunchConfig(grid=1, block=1, priority=-2)
+    assert (plain.priority, urgent.priority) == (None, -2)
+    assert plain != urgent
+    assert "priority" not in repr(plain)
+    assert repr(urgent).endswith(", priority=-2)")
+    assert pickle.loads(pickle.dumps(urgent)) == urgent
+    wrong: Any = "high"
+    with pytest.raises(TypeError, match=r"LaunchConfig\.priority must be an int, not str"):
+        ch.LaunchConfig(grid=1, block=1, priority=wrong)
+    with pytest.raises(ValueError, match=r"LaunchConfig\.priority is 4294967296"):
+        ch.LaunchConfig(grid=1, block=1, priority=2**32)
+
+
+def test_launch_with_a_priority(code: ch.ObjectCode, stream: ch.Stream) -> None:
+    """A launch with a priority would be refused."""
+    ch.launch(stream, ch.LaunchConfig(grid=1, block=1, priority=-1), code.get_kernel("nothing"))
+    stream.sync()
