@@ -133,7 +133,9 @@ CUresult unsupported(Entry entry) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CallbackScope::CallbackScope(const char *what) : outer(callback) { callback = what; }
+CallbackScope::CallbackScope(const char *what, bool ends_outer) : outer(ends_outer ? nullptr : callback) {
+  callback = what;
+}
 CallbackScope::~CallbackScope() { callback = outer; }
 
 const char *name_of(Kind kind) {

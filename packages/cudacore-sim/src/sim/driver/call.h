@@ -65,7 +65,7 @@ CUresult unsupported(Entry entry); /* what is not simulated answers, and says on
 /* Whether this thread runs a host function or callback, where CUDA calls are forbidden. */
 class CallbackScope {
 public:
-  explicit CallbackScope(const char *what);
+  explicit CallbackScope(const char *what, bool ends_outer = false);
   ~CallbackScope();
   CallbackScope(const CallbackScope &) = delete;
   CallbackScope &operator=(const CallbackScope &) = delete;

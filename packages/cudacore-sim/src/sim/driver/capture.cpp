@@ -104,7 +104,7 @@ CUresult read_edges(const Graph &graph, const CUgraphNode *nodes, const CUgraphE
     CaptureEdge edge{nullptr, data != nullptr ? data[i] : CUgraphEdgeData{}};
     if (CUresult result = find_node(nodes[i], edge.node))
       return result;
-    if (edge.node->graph != &graph)
+    if (edge.node->graph != &graph || !may_leave(edge.data, edge.node->type))
       return CUDA_ERROR_INVALID_VALUE;
     add_edge(out, edge);
   }
@@ -169,13 +169,13 @@ CUresult tell(CUstream handle, const InfoRequest &wanted) {
                                   [](const CaptureEdge &edge) { return !is_default(edge.data); });
   if (is_annotated && wanted.nodes != nullptr && wanted.data == nullptr)
     return CUDA_ERROR_LOSSY_QUERY;
-  part->told_nodes.clear();
-  part->told_data.clear();
+  stream->told_nodes.clear();
+  stream->told_data.clear();
   for (const CaptureEdge &edge : part->edges) {
     if (!is_there(*part->capture, *edge.node))
       continue;
-    part->told_nodes.push_back(handle_of_node(*edge.node));
-    part->told_data.push_back(edge.data);
+    stream->told_nodes.push_back(handle_of_node(*edge.node));
+    stream->told_data.push_back(edge.data);
   }
   *wanted.status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (wanted.id != nullptr)
@@ -183,11 +183,11 @@ CUresult tell(CUstream handle, const InfoRequest &wanted) {
   if (wanted.graph != nullptr)
     *wanted.graph = handle_of_graph(*part->capture->graph);
   if (wanted.nodes != nullptr)
-    *wanted.nodes = part->told_nodes.data();
+    *wanted.nodes = stream->told_nodes.data();
   if (wanted.data != nullptr)
-    *wanted.data = part->told_data.data();
+    *wanted.data = stream->told_data.data();
   if (wanted.count != nullptr)
-    *wanted.count = part->told_nodes.size();
+    *wanted.count = stream->told_nodes.size();
   return CUDA_SUCCESS;
 }
 

@@ -31,8 +31,6 @@ using CapturePtr = std::shared_ptr<Capture>;
 struct StreamCapture {
   CapturePtr capture;
   std::vector<CaptureEdge> edges;
-  std::vector<CUgraphNode> told_nodes; /* what the application was told, and may look at */
-  std::vector<CUgraphEdgeData> told_data;
 };
 
 /* An event that was recorded in a capture, and stands for nodes. */

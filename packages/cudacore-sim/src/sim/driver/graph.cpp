@@ -33,6 +33,8 @@ template <class Found> bool any_node(const Graph &graph, Found found) {
 void forget_node(const NodePtr &node) {
   for (const GraphPtr &part : parts_of(*node))
     destroy_graph(part);
+  if (const auto *conditional = std::get_if<ConditionalParams>(node->params.get()))
+    conditional->condition->used = false;
   state().graph_nodes.remove(node->handle);
 }
 
@@ -191,7 +193,8 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
     return result;
   if (phGraphClone == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (has_memory(*graph) || has_conditions(*graph))
+  bool is_body = graph->owner != nullptr && graph->owner->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  if (is_body || has_memory(*graph) || has_conditions(*graph))
     return CUDA_ERROR_NOT_SUPPORTED;
   if (CUresult result = clone_graph(*graph, nullptr, copy))
     return result;

@@ -162,6 +162,7 @@ CUresult clone_graph(const Graph &graph, GraphNode *owner, GraphPtr &out);
 bool sort_nodes(const Graph &graph, std::vector<const GraphNode *> &out);
 
 bool is_default(const CUgraphEdgeData &data);
+bool may_leave(const CUgraphEdgeData &data, CUgraphNodeType from); /* whether an edge from such a node can be so */
 
 /* ---- parameters: from what the application gives, and back */
 

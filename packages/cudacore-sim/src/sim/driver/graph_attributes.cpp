@@ -2,6 +2,7 @@
 /* Attributes of kernel nodes. */
 #include "graph.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sim {
@@ -11,6 +12,14 @@ CUresult find_kernel_node(CUgraphNode handle, NodePtr &out) {
   if (CUresult result = find_node(handle, out))
     return result;
   return out->type == CU_GRAPH_NODE_TYPE_KERNEL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* That a node has where none was set. */
+CUlaunchAttributeValue initial(CUlaunchAttributeID attribute) {
+  CUlaunchAttributeValue value{};
+  if (attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP)
+    value.memSyncDomainMap = {CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT, CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE};
+  return value;
 }
 
 CUresult set_attributes(GraphNode &node, std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes) {
@@ -40,7 +49,6 @@ bool is_node_attribute(CUlaunchAttributeID attribute) {
   case CU_LAUNCH_ATTRIBUTE_PRIORITY:
   case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
   case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-  case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
   case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
   case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
     return true;
@@ -62,7 +70,7 @@ CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
   if (found != attributes.end())
     *value_out = found->second;
   else
-    std::memset(value_out, 0, sizeof *value_out);
+    *value_out = initial(attr);
   return CUDA_SUCCESS;
 }
 
@@ -73,7 +81,13 @@ CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
   if (value == nullptr || !is_node_attribute(attr))
     return CUDA_ERROR_INVALID_VALUE;
   auto attributes = as<KernelParams>(node->params).attributes;
-  attributes[attr] = *value;
+  CUlaunchAttributeValue &kept = attributes[attr] = *value;
+  if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+    kept.priority = std::clamp(kept.priority, greatest_priority, least_priority);
+  bool is_carveout = attr == CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+  bool is_percentage = kept.sharedMemCarveout <= 100;
+  if (is_carveout && !is_percentage && kept.sharedMemCarveout != static_cast<unsigned>(CU_SHAREDMEM_CARVEOUT_DEFAULT))
+    return CUDA_ERROR_INVALID_VALUE;
   return set_attributes(*node, std::move(attributes));
 }
 

@@ -12,14 +12,7 @@ constexpr CUgraphEdgeData ordinary{};
 
 /* Whether an edge between nodes of these types can be annotated so. */
 bool is_edge(const CUgraphEdgeData &data, CUgraphNodeType from, CUgraphNodeType to) {
-  if (is_default(data))
-    return true;
-  bool is_reserved =
-      std::any_of(std::begin(data.reserved), std::end(data.reserved), [](auto byte) { return byte != 0; });
-  bool is_port = data.from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC ||
-                 data.from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER;
-  return !is_reserved && data.to_port == 0 && data.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC && is_port &&
-         from == CU_GRAPH_NODE_TYPE_KERNEL && to == CU_GRAPH_NODE_TYPE_KERNEL;
+  return may_leave(data, from) && (is_default(data) || to == CU_GRAPH_NODE_TYPE_KERNEL);
 }
 
 const Edge *find_edge(const GraphNode &from, const GraphNode &to) {
@@ -163,16 +156,14 @@ CUresult remove(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, 
     return result;
   if (graph->has_memory_nodes && count != 0)
     return CUDA_ERROR_NOT_SUPPORTED;
+  /* Those before one that is not there are gone. Without annotations an edge is meant whatever it has. */
   for (const Pair &pair : pairs) {
     const Edge *edge = find_edge(*pair.from, *pair.to);
-    if (edge == nullptr || std::memcmp(&edge->data, &pair.data, sizeof pair.data) != 0)
+    if (edge == nullptr || (data != nullptr && std::memcmp(&edge->data, &pair.data, sizeof pair.data) != 0))
       return CUDA_ERROR_INVALID_VALUE;
+    erase_edge(pair.from->after, pair.to.get());
+    erase_edge(pair.to->before, pair.from.get());
   }
-  for (const Pair &pair : pairs)
-    if (find_edge(*pair.from, *pair.to) != nullptr) {
-      erase_edge(pair.from->after, pair.to.get());
-      erase_edge(pair.to->before, pair.from.get());
-    }
   return CUDA_SUCCESS;
 }
 
@@ -215,6 +206,17 @@ template <class T, class Answer> CUresult read(CUgraphNode handle, T *out, Answe
 } // namespace
 
 bool is_default(const CUgraphEdgeData &data) { return std::memcmp(&data, &ordinary, sizeof data) == 0; }
+
+bool may_leave(const CUgraphEdgeData &data, CUgraphNodeType from) {
+  if (is_default(data))
+    return true;
+  bool is_reserved =
+      std::any_of(std::begin(data.reserved), std::end(data.reserved), [](auto byte) { return byte != 0; });
+  bool is_port = data.from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC ||
+                 data.from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER;
+  return !is_reserved && data.to_port == 0 && data.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC && is_port &&
+         from == CU_GRAPH_NODE_TYPE_KERNEL;
+}
 
 CUresult read_dependencies(const Graph &graph, const CUgraphNode *nodes, const CUgraphEdgeData *data, size_t count,
                            CUgraphNodeType type, std::vector<Edge> &out) {

@@ -137,7 +137,7 @@ CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags, Refusal &
     return why.code;
   }
   if (graph->owner != nullptr) {
-    why.is(graph->moved ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_ERROR);
+    why.is(CUDA_ERROR_NOT_SUPPORTED, CUDA_GRAPH_INSTANTIATE_ERROR);
     return why.code;
   }
   if (is_refused(*graph, flags, false, why))
@@ -337,7 +337,8 @@ CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
     return result;
   if (flags == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  *flags = exec->flags & ~static_cast<uint64_t>(CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD);
+  constexpr uint64_t untold = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+  *flags = exec->flags & ~untold;
   return CUDA_SUCCESS;
 }
 
@@ -401,15 +402,13 @@ CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode 
 }
 
 CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
-  return change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, [&](const ExecNode &, ParamsPtr &params) {
-    return read_event(event, params) == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  });
+  return change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+                [&](const ExecNode &, ParamsPtr &params) { return read_event(event, params); });
 }
 
 CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
-  return change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, [&](const ExecNode &, ParamsPtr &params) {
-    return read_event(event, params) == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  });
+  return change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+                [&](const ExecNode &, ParamsPtr &params) { return read_event(event, params); });
 }
 
 CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {

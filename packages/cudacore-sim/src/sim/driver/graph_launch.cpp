@@ -206,6 +206,7 @@ CUresult launch_graph(const ExecPtr &exec, const StreamPtr &stream) {
   launch->context = context;
   launch->priority = stream->priority;
   launch->by_node = (exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) != 0;
+  exec->references->mark_launched();
   launch->references = exec->references;
   std::vector<std::shared_ptr<GraphMemory>> left;
   for (const std::shared_ptr<GraphMemory> &memory : exec->allocations) {

@@ -23,9 +23,12 @@ CUresult check_access(const CUDA_MEM_ALLOC_NODE_PARAMS &from, std::vector<CUmemA
   for (size_t i = 0; i < from.accessDescCount; i++) {
     const CUmemAccessDesc &access = from.accessDescs[i];
     Device *device = nullptr;
-    if (access.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        find_device(access.location.id, device) != CUDA_SUCCESS || access.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+    if (access.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
       return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult result = find_device(access.location.id, device))
+      return result;
+    if (access.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      return CUDA_ERROR_NOT_SUPPORTED;
     out.push_back(access);
   }
   return CUDA_SUCCESS;
@@ -67,9 +70,12 @@ CUresult read_alloc(const Graph &into, CUDA_MEM_ALLOC_NODE_PARAMS &from, ParamsP
   const CUmemPoolProps &pool = from.poolProps;
   if (into.owner != nullptr && into.owner->type == CU_GRAPH_NODE_TYPE_GRAPH)
     return CUDA_ERROR_NOT_SUPPORTED;
-  if (from.bytesize == 0 || pool.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-      pool.handleTypes != CU_MEM_HANDLE_TYPE_NONE || pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+  bool is_managed = pool.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
+  if (from.bytesize == 0 || (pool.allocType != CU_MEM_ALLOCATION_TYPE_PINNED && !is_managed) ||
+      pool.location.type == CU_MEM_LOCATION_TYPE_INVALID)
     return CUDA_ERROR_INVALID_VALUE;
+  if (pool.handleTypes != CU_MEM_HANDLE_TYPE_NONE || pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_NOT_SUPPORTED;
   if (find_device(pool.location.id, device) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = check_access(from, params.access))
@@ -79,6 +85,8 @@ CUresult read_alloc(const Graph &into, CUDA_MEM_ALLOC_NODE_PARAMS &from, ParamsP
   uint64_t base = s.arena.take(from.bytesize);
   if (base == 0)
     return CUDA_ERROR_OUT_OF_MEMORY;
+  if (is_managed)
+    note("managed memory of graphs is simulated as memory of the device, which host code cannot use");
   auto allocation = std::make_shared<Allocation>();
   allocation->kind = Allocation::Kind::graph;
   allocation->base = base;

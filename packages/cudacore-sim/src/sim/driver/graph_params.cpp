@@ -133,6 +133,8 @@ CUresult read_kernel(const CUDA_KERNEL_NODE_PARAMS &from, const KernelParams *pr
 CUresult check_kernel(const KernelParams &params, LaunchRequest &request) {
   request = params.request;
   for (const auto &[id, value] : params.attributes) {
+    if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)
+      continue; /* nodes have any value of it, launches have not */
     CUlaunchAttribute attribute{};
     attribute.id = id;
     attribute.value = value;
@@ -203,8 +205,8 @@ CUresult read_host(const CUDA_HOST_NODE_PARAMS_v2 &from, ParamsPtr &out) {
 
 CUresult read_event(CUevent event, ParamsPtr &out) {
   EventParams params{event, nullptr};
-  if (CUresult result = find_object(state().events, Kind::event, event, params.event))
-    return result;
+  if (find_object(state().events, Kind::event, event, params.event) != CUDA_SUCCESS)
+    return CUDA_ERROR_INVALID_VALUE;
   out = shared(std::move(params));
   return CUDA_SUCCESS;
 }
@@ -225,7 +227,7 @@ CUresult read_child(const Graph &into, const CUDA_CHILD_GRAPH_NODE_PARAMS &from,
     graph->moved = true;
     made = graph;
   } else {
-    if (has_memory(*graph))
+    if (graph->owner != nullptr || has_memory(*graph))
       return CUDA_ERROR_NOT_SUPPORTED;
     if (CUresult result = clone_graph(*graph, nullptr, made))
       return result;

@@ -30,7 +30,8 @@ public:
       return fail(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
                   ends.size() > old_ends.size() ? ends[old_ends.size()] : nullptr);
     for (size_t i = 0; i < ends.size(); i++)
-      pair(ends[i], old_ends[i]);
+      if (!pair(ends[i], old_ends[i]))
+        return false;
     while (!queue.empty()) {
       const GraphNode *node = queue.back();
       queue.pop_back();
@@ -43,16 +44,17 @@ public:
   size_t place_of(const GraphNode &node) const { return places.at(&node); }
 
 private:
-  void pair(const GraphNode *node, size_t place) {
+  bool pair(const GraphNode *node, size_t place) {
+    if (node->type != old.nodes[place].type)
+      return fail(CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, node);
     places[node] = place;
     taken[place] = node;
     queue.push_back(node);
+    return true;
   }
 
   bool follow(const GraphNode &node) {
     const ExecNode &like = old.nodes[places[&node]];
-    if (node.type != like.type)
-      return fail(CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, &node);
     if (node.before.size() != like.before.size())
       return fail(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &node);
     for (size_t i = 0; i < node.before.size(); i++) {
@@ -64,8 +66,8 @@ private:
       bool is_like = std::memcmp(&data, &node.before[i].data, sizeof data) == 0;
       if ((!is_new && !is_same) || !is_like)
         return fail(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &node, dependency);
-      if (is_new)
-        pair(dependency, place);
+      if (is_new && !pair(dependency, place))
+        return false;
     }
     return true;
   }

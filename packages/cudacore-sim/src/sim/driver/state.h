@@ -42,7 +42,9 @@ struct Stream {
   CUstreamAttrValue synchronization_policy{}, access_policy{}, memory_domain{}, memory_domain_map{};
   UnitPtr tail; /* what was submitted last */
   bool legacy = false;
-  std::shared_ptr<StreamCapture> capture;                               /* null: work runs */
+  std::shared_ptr<StreamCapture> capture; /* null: work runs */
+  std::vector<CUgraphNode> told_nodes;    /* what the application was told of captures, and may look at: */
+  std::vector<CUgraphEdgeData> told_data; /* they keep their addresses from one capture to the next */
   Stream() { std::memset(&synchronization_policy, 0xFF, sizeof(int)); } /* before it is set */
   bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }
 };

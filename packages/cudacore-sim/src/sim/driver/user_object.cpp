@@ -103,8 +103,17 @@ bool drop(const UserObjectPtr &object, uint64_t count) {
 
 } // namespace
 
-void release(const UserObjectPtr &object, uint64_t count) {
-  if (drop(object, count))
+/* The caller's thread runs the destructor, where there is a call. After it that thread may call anything, in another
+   destructor too, as on a GPU. */
+void release(const UserObjectPtr &object, uint64_t count, bool later) {
+  if (!drop(object, count))
+    return;
+  if (!later && Call::active())
+    Call::current().run_at_end([object] {
+      CallbackScope scope("the destructor of a user object", true);
+      object->destroy(object->data);
+    });
+  else
     destroy_later(object->destroy, object->data);
 }
 
@@ -117,7 +126,7 @@ References::References(const References &other) { add(other); }
 
 References::~References() {
   for (const auto &[object, count] : counts)
-    release(object, count);
+    release(object, count, launched);
 }
 
 void References::add(const UserObjectPtr &object, uint64_t count) { counts[object] += count; }
@@ -171,12 +180,7 @@ CUresult cuUserObjectRelease(CUuserObject object, unsigned int count) {
     return result;
   if (!is_count(count))
     return CUDA_ERROR_INVALID_VALUE;
-  /* The caller's thread runs the destructor, unless a graph has the last reference. */
-  if (drop(found, count))
-    Call::current().run_at_end([found] {
-      CallbackScope scope("the destructor of a user object");
-      found->destroy(found->data);
-    });
+  release(found, count);
   return CUDA_SUCCESS;
 }
 

@@ -22,7 +22,7 @@ using UserObjectPtr = std::shared_ptr<UserObject>;
 
 CUresult find_user_object(CUuserObject handle, UserObjectPtr &out);
 void retain(UserObject &object, uint64_t count);
-void release(const UserObjectPtr &object, uint64_t count); /* the last one has the destructor run in its thread */
+void release(const UserObjectPtr &object, uint64_t count, bool later = false);
 void wait_for_destructors(std::unique_lock<std::mutex> &lock);
 
 /* References that a graph, or what was made of it, has to user objects. Copying retains, destroying releases; with the
@@ -34,12 +34,14 @@ public:
   References &operator=(const References &other) = delete;
   ~References();
 
+  void mark_launched() { launched = true; }              /* another thread than that of the call lets go of them */
   void add(const UserObjectPtr &object, uint64_t count); /* takes them over */
   void add(const References &other);
   bool remove(const UserObjectPtr &object, uint64_t count); /* and releases them; false: there are not so many */
 
 private:
   std::map<UserObjectPtr, uint64_t> counts;
+  bool launched = false;
 };
 
 } // namespace sim

@@ -582,7 +582,7 @@ def to_a_graph_arguments(cu: Recorder) -> None:
 
 @sequence
 def to_a_graph_invalidated(cu: Recorder) -> None:
-    """A capture into a graph is invalidated: the graph stays."""
+    """A capture into a graph is invalidated, and the graph is asked for after that."""
     stream, address, graph = cu.stream(NON_BLOCKING), cu.memory(16, 0), tools.graph(cu)
     node = tools.memset(cu, graph, address, 1, 1)
     cu.call("cuStreamBeginCaptureToGraph", stream, graph, array(node), None, 1, RELAXED)
@@ -591,7 +591,7 @@ def to_a_graph_invalidated(cu: Recorder) -> None:
     tools.status(cu, stream)
     tools.see_graph(cu, graph)
     tools.end(cu, stream)
-    tools.see_graph(cu, graph)
+    cu.call("cuGraphGetNodes", graph, None, c_size_t)
     cu.call("cuGraphInstantiateWithFlags", c_void_p, graph, 0)
 
 
