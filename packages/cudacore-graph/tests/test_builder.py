@@ -172,6 +172,45 @@ class TestCapture:
         del x, out, graph
         cupy.get_default_memory_pool().free_all_blocks()  # else CuPy's memory is found to be leaked at exit
 
+    @pytest.mark.leaks_ok("the graph is given up, not destroyed: the driver would crash")
+    def test_body_that_fails(self, device: ch.Device) -> None:
+        """The driver would crash: a capture that fails destroys the body that it goes into, which the graph still has."""
+        stream = device.create_stream()
+        builder = stream.create_graph_builder().begin_building()
+        condition = builder.create_condition(default_value=1)
+        body = builder.if_then(condition)
+        body.begin_building()
+        body.callback(lambda: None)
+        with pytest.raises(ch.CUDAError):
+            body.stream.sync()  # not allowed in a capture
+        with pytest.raises(ch.CUDAError):
+            body.end_building()
+        assert body.is_closed
+        with pytest.raises((ch.CUDAError, ch.ClosedError)):
+            builder.end_building()
+        assert builder.is_closed
+        del builder, body, condition
+        stream.sync()  # it is in no capture
+        stream.create_graph_builder().begin_building().end_building().complete().launch(stream)
+        stream.sync()
+
+    @pytest.mark.leaks_ok("the graph is given up, not destroyed: the driver would crash")
+    def test_body_that_is_given_up(self, device: ch.Device, definition: cg.GraphDefinition) -> None:
+        """Likewise where nobody ends the capture."""
+        condition = definition.create_condition(default_value=1)
+        node = definition.if_then(condition)
+        stream = device.create_stream()
+        graph = cg.GraphBuilder._init(stream, cg._builder._Kind.CONDITIONAL_BODY, cg._builder._Capture(node.then))
+        graph.begin_building()
+        with pytest.raises(ch.CUDAError):
+            graph.stream.sync()
+        graph.close()
+        assert not definition.is_valid
+        with pytest.raises(ch.CUDAError, match="CCH_EGONE"):
+            definition.instantiate()
+        del graph
+        stream.sync()
+
     def test_embed(self, stream: ch.Stream, device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
         """A built graph would not become a node of another, or its child would not keep what it uses."""
         with device.create_graph_builder() as child:

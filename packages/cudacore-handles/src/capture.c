@@ -226,12 +226,20 @@ static void over(cch_graph *graph) {
   free_capture(capture);
 }
 
-/* The graph of a capture came to nothing: the driver has destroyed it. */
+/*
+ * The graph of a capture came to nothing: the driver has destroyed it. It does so with a graph that was there before,
+ * too, and with the body of a conditional node; and crashes (13.0, H200) as soon as it comes to that body again, to
+ * destroy the graph around it, too. So all of the hierarchy is given up, and what is left of it in the driver is
+ * leaked.
+ */
 static void fail_graph(cch_graph *graph) {
-  cch__graph_lock(graph);
-  cch__level_end(graph->level);
-  cch__invalidate(graph);
-  cch__graph_unlock(graph);
+  cch_graph *root = graph;
+  while (root->parent != NULL)
+    root = root->parent;
+  cch__graph_lock(root);
+  cch__level_end(&root->hierarchy->root);
+  cch__invalidate(root);
+  cch__graph_unlock(root);
 }
 
 /* Whether the stream is still in the capture. The right context is current. */
@@ -245,9 +253,9 @@ static bool goes_on(const cch__capture *capture) {
 }
 
 int cch_capture_end(cch_graph *graph, cch_stream *stream) {
-  int status = cch__usable(graph, __func__);
-  if (status == 0)
-    status = cch__usable(stream, __func__);
+  int status = cch__usable(stream, __func__);
+  if (status == 0 && graph->capture == NULL) /* a graph that is gone may be captured into still: see fail_graph() */
+    status = cch__usable(graph, __func__);
   if (status != 0)
     return status;
   cch__capture *capture = graph->capture;
@@ -271,16 +279,18 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
     return status;
   bool makes_graph = capture->makes_graph;
   over(graph);
-  if (status == 0)
+  if (cch__is_gone(graph))
+    status = status != 0 ? status : cch__fail_gone(graph, __func__);
+  else if (status == 0)
     graph->box.owned = graph->box.owned || makes_graph;
-  else if (makes_graph)
+  else
     fail_graph(graph);
   cch__poll_patiently(); /* what could not be destroyed for the capture's sake */
   return status;
 }
 
 /* Ends a capture for nothing, if it goes on at all; the driver's answer where that cannot be now, or 0. */
-static int abandon(const cch__capture *capture) {
+static int abandon(cch_graph *graph, const cch__capture *capture) {
   cch__capture_info info;
   CUstream stream = capture->stream->raw;
   int status = cch__capture_info_of(&info, stream);
@@ -297,8 +307,10 @@ static int abandon(const cch__capture *capture) {
   bool in_vain = status >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && status <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   if (status != 0 && !in_vain)
     cch__report(status);
-  if (status == 0 && capture->makes_graph && raw != NULL)
+  if (status == 0 && capture->makes_graph && raw != NULL && !cch__is_gone(graph))
     cch__report(CCH__CALL(cuGraphDestroy, (raw)));
+  if (in_vain && !cch__is_gone(graph))
+    fail_graph(graph);
   return 0;
 }
 
@@ -311,7 +323,7 @@ bool cch__capture_abandon(cch_graph *graph) {
   if (cch__not_now(entered))
     return false;
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = abandon(capture);
+  int status = abandon(graph, capture);
   cch__relaxed_leave(mode);
   if (entered == 0)
     cch__current_leave(&current);
@@ -323,7 +335,7 @@ bool cch__capture_abandon(cch_graph *graph) {
 }
 
 void cch__capture_drop(cch_graph *graph) {
-  if (graph->capture != NULL)
+  if (graph->capture != NULL && !(cch__is_gone(graph) && cch__capture_abandon(graph)))
     over(graph);
 }
 

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "docs" / "examples" / "simulated-ci"
 WHEELS = Path(os.environ.get("CUDACORE_WHEELS", ROOT / "build" / "wheels")).resolve()
-PACKAGES = ("cudacore", "cudacore-compile", "cudacore-handles", "cudacore-sim")
+PACKAGES = ("cudacore", "cudacore-compile", "cudacore-graph", "cudacore-handles", "cudacore-sim")
 
 
 @pytest.fixture
