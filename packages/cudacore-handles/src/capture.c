@@ -51,8 +51,17 @@ static int new_capture(cch__capture **out, cch_stream *stream, bool makes_graph,
   cch__capture *capture = calloc(1, sizeof *capture);
   if (capture == NULL)
     return cch__fail_nomem(operation);
-  int status = cch_bundle_create(&capture->kept, 0);
+  int status;
+  if (stream->context != NULL) {
+    capture->context = cch_context_ref(stream->context);
+    status = 0;
+  } else {
+    status = cch_context_current(&capture->context);
+  }
+  if (status == 0)
+    status = cch_bundle_create(&capture->kept, 0);
   if (status != 0) {
+    cch_context_unref(capture->context);
     free(capture);
     return status;
   }
@@ -66,6 +75,7 @@ static int new_capture(cch__capture **out, cch_stream *stream, bool makes_graph,
 static void free_capture(cch__capture *capture) {
   cch_bundle_unref(capture->kept);
   cch_stream_unref(capture->stream);
+  cch_context_unref(capture->context);
   free(capture);
 }
 
@@ -242,14 +252,37 @@ static void fail_graph(cch_graph *graph) {
   cch__graph_unlock(root);
 }
 
+/* Whether a stream that says this of itself is in the capture, or was until something invalidated it. */
+static bool is_in(const cch__capture_info *info, const cch__capture *capture) {
+  return info->status == CU_STREAM_CAPTURE_STATUS_INVALIDATED ||
+         (info->status == CU_STREAM_CAPTURE_STATUS_ACTIVE && info->id == capture->id);
+}
+
 /* Whether the stream is still in the capture. The right context is current. */
 static bool goes_on(const cch__capture *capture) {
   cch__capture_info info;
   cch__destructor_enter();
   int status = cch__capture_info_of(&info, capture->stream->raw);
   cch__destructor_leave();
-  return status != 0 || info.status == CU_STREAM_CAPTURE_STATUS_INVALIDATED ||
-         (info.status == CU_STREAM_CAPTURE_STATUS_ACTIVE && info.id == capture->id);
+  return status != 0 || is_in(&info, capture);
+}
+
+/* Ends the capture, if nobody else has: the stream may be in another one by now, and the graph is not ours then. The
+ * right context is current. */
+static int end(bool *ended, const cch__capture *capture, const char *operation) {
+  cch__capture_info info;
+  *ended = false;
+  int status = cch__capture_info_of(&info, capture->stream->raw);
+  if (status != 0)
+    return status;
+  if (!is_in(&info, capture)) {
+    *ended = true;
+    return cch__fail(CCH_EGONE, operation, "somebody else has ended the capture, by the stream's handle");
+  }
+  CUgraph raw = NULL;
+  status = CCH__CALL(cuStreamEndCapture, (capture->stream->raw, &raw));
+  *ended = status == 0 || !goes_on(capture);
+  return status;
 }
 
 int cch_capture_end(cch_graph *graph, cch_stream *stream) {
@@ -268,12 +301,11 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
     return cch__fail(CCH_EMISMATCH, __func__,
                      "the capture into the graph began on the default stream of another thread");
   cch__current current;
-  status = cch__current_enter(&current, stream->context);
+  status = cch__current_enter(&current, capture->context);
   if (status != 0)
     return status;
-  CUgraph raw = NULL;
-  status = CCH__CALL(cuStreamEndCapture, (stream->raw, &raw));
-  bool ended = status == 0 || !goes_on(capture);
+  bool ended;
+  status = end(&ended, capture, __func__);
   cch__current_leave(&current);
   if (!ended)
     return status;
@@ -296,8 +328,7 @@ static int abandon(cch_graph *graph, const cch__capture *capture) {
   int status = cch__capture_info_of(&info, stream);
   if (status != 0)
     return status;
-  if (info.status == CU_STREAM_CAPTURE_STATUS_NONE ||
-      (info.status == CU_STREAM_CAPTURE_STATUS_ACTIVE && info.id != capture->id))
+  if (!is_in(&info, capture))
     return 0; /* somebody else has ended it */
   CUgraph raw = NULL;
   status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
@@ -319,7 +350,7 @@ bool cch__capture_abandon(cch_graph *graph) {
   if (!is_reached_from_here(capture))
     return false; /* that thread ends it, when it polls next */
   cch__current current;
-  int entered = cch__current_enter(&current, capture->stream->context);
+  int entered = cch__current_enter(&current, capture->context);
   if (cch__not_now(entered))
     return false;
   CUstreamCaptureMode mode = cch__relaxed_enter();

@@ -44,7 +44,8 @@ typedef struct cch__hierarchy {
 /* A capture into a graph, which ends with the graph's box, if nobody ends it before. */
 typedef struct cch__capture {
   cch_stream *stream;
-  cch_bundle *kept; /* what captured work uses, which the graph keeps; guarded by the hierarchy's lock */
+  cch_context *context; /* the stream's; for a default stream the one that was current when it began */
+  cch_bundle *kept;     /* what captured work uses, which the graph keeps; guarded by the hierarchy's lock */
   uint64_t id;
   uint64_t thread;  /* whose stream it is, if that is the per-thread default stream */
   bool makes_graph; /* the graph began with the capture, and fails with it */

@@ -40,8 +40,8 @@ CCH_EXPORT int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_gr
 /**
  * Ends the capture that began on `stream` into `graph` (cuStreamEndCapture). CCH_EMISMATCH for another stream, which
  * changes nothing. Where the driver refuses, because the capture was invalidated, forks were not joined, or the thread
- * is not the one that began, the capture has ended too, and, where it had begun with cch_capture_begin(), the graph is
- * no longer valid, nor are its nodes. @since 0.1
+ * is not the one that began, the capture has ended too, and the graph is no longer valid, nor is what it is in, nor
+ * their nodes. So it is, with CCH_EGONE, where somebody else has ended the capture by the stream's handle. @since 0.1
  */
 CCH_EXPORT int cch_capture_end(cch_graph *graph, cch_stream *stream);
 

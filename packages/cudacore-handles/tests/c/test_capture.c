@@ -251,6 +251,17 @@ static void captures_that_others_ended_are_left_alone(void) {
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
   CHECK_EQ(driver.cuGraphDestroy(raw), 0);
   CHECK_EQ(driver.cuGraphDestroy(second), 0);
+  /* Likewise where it is not dropped, but ended: the graph is theirs. */
+  g = begin(CCH_CAPTURE_GLOBAL);
+  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &raw), 0);
+  CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+  FAILS(CCH_EGONE, cch_capture_end(g, world.stream));
+  CHECK(!cch_is_valid(g) && is_captured(world.stream));
+  CHECK_EQ(cch_capture_count(), 0);
+  cch_graph_unref(g);
+  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
+  CHECK_EQ(driver.cuGraphDestroy(raw), 0);
+  CHECK_EQ(driver.cuGraphDestroy(second), 0);
   graphs_close();
 }
 
