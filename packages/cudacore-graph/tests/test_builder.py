@@ -502,6 +502,24 @@ class TestStates:
         with stream.create_graph_builder() as builder:
             builder.callback(print)
 
+    @pytest.mark.parametrize(
+        ("call", "match"),
+        [
+            (lambda builder, stream, graph: graph.launch(builder), r"GraphBuilder\.embed\(\) adds one"),
+            (lambda builder, stream, graph: stream.device.sync(), r"begin_building\('relaxed'\) allows most"),
+            (lambda builder, stream, graph: builder.stream.wait(stream.record()), r"before begin_building\(\)"),
+        ],
+    )
+    def test_what_cannot_be_captured(
+        self, device: ch.Device, stream: ch.Stream, call: Callable[..., object], match: str
+    ) -> None:
+        """It would not be said how it can be done."""
+        graph = cg.GraphDefinition().instantiate()
+        builder = device.create_graph_builder().begin_building()
+        with pytest.raises(ch.CUDAError, match=match):
+            call(builder, stream, graph)
+        builder.close()
+
     def test_modes(self, stream: ch.Stream) -> None:
         """A misspelt mode would be taken for some other."""
         builder = stream.create_graph_builder()

@@ -19,6 +19,12 @@ from cudacore_handles._memory import _SynchronousMemoryResource
 MODES = ("relaxed", "thread_local", "global")
 
 
+@pytest.fixture
+def numbers(device: ch.Device) -> Numbers:
+    """Give 48 numbers."""
+    return Numbers(48)
+
+
 class Made:
     """What the objects of a test are made with, before the capture begins."""
 
@@ -28,6 +34,7 @@ class Made:
         self.other = device.create_stream()
         self.code = ch.ObjectCode.from_ptx(graph_tools.PTX)
         self.add = self.code.get_kernel("add")
+        self.result = ch.Buffer.from_handle(numbers.at(16), 64)
 
     def definition(self) -> cg.GraphDefinition:
         memory = self.device.allocate(64, stream=self.captured)
@@ -172,46 +179,71 @@ MEMORY = {
 }
 
 
+def prepare_and_launch(made: Made, on: cg.GraphBuilder, memory: ch.Buffer) -> None:
+    made.new_kernel().prepare(on, ONE, memory, 1)()
+
+
+def launch_prepared_anew(made: Made, on: cg.GraphBuilder, memory: ch.Buffer) -> None:
+    prepared = made.new_kernel().prepare(on, ONE, made.numbers.buffer, 0)
+    prepared(memory, 1)
+    prepared[0] = made.numbers.buffer  # what it holds is not what the graph holds
+
+
+def embed(made: Made, on: cg.GraphBuilder, memory: ch.Buffer) -> None:
+    with made.device.create_graph_builder() as child:
+        memory.fill(1, stream=child)
+    on.embed(child)
+
+
+USES: dict[str, Callable[[Made, cg.GraphBuilder, ch.Buffer], object]] = {
+    "launch": lambda made, on, memory: ch.launch(on, ONE, made.new_kernel(), memory, 1),
+    "prepared launch": prepare_and_launch,
+    "prepared launch anew": launch_prepared_anew,
+    "fill": lambda made, on, memory: memory.fill(b"\x01\0\0\0", stream=on),
+    "copy from": lambda made, on, memory: made.result.copy_from(memory, stream=on),
+    "embedded graph": embed,
+    "copy to": lambda made, on, memory: memory.copy_from(made.result, stream=on),
+}
+
+
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("kind", MEMORY)
-def test_drops_of_what_is_used(device: ch.Device, stream: ch.Stream, numbers: Numbers, kind: str, mode: str) -> None:
+def test_drops_of_what_is_used(
+    device: ch.Device, stream: ch.Stream, numbers: Numbers, kind: str, use: str, mode: str
+) -> None:
     """What captured work uses would be gone when the graph runs, whichever builder it was given to (trap 3)."""
-    things: list[Any] = [MEMORY[kind](device, stream) for _ in range(3)]
-    results = [ch.Buffer.from_handle(numbers.at(16 * index), 64) for index in range(3)]
+    made = Made(device, stream, numbers)
+    things = [MEMORY[kind](device, stream) for _ in range(3)]
     for memory in things:
         memory.fill(0, stream=stream)
-    kernel = ch.ObjectCode.from_ptx(graph_tools.PTX).get_kernel("add")
+    stream.sync()
+
+    def alive() -> tuple[int, int]:
+        gc.collect()
+        counts = ch.live_counts()
+        return counts["deviceptr"], counts["kernel"]
+
     builder = stream.create_graph_builder().begin_building(mode)
     _, fork = builder.split(2)
     body = builder.if_then(builder.create_condition(1)).begin_building(mode)
-    for on, result in zip((builder, fork, body), results, strict=True):
+    memories, kernels = alive()
+    kernels += 3 if "launch" in use else 0
+    for on in (builder, fork, body):
         memory = things.pop()
-        ch.launch(on, ONE, kernel, memory, 1)
-        prepared = kernel.prepare(on, ONE, memory, 2)
-        prepared()
-        result.copy_from(memory, stream=on)
+        USES[use](made, on, memory)
         memory.close()
-        del memory, prepared
-        gc.collect()
-    del kernel
-    gc.collect()
+        del memory
+    assert alive() == (memories, kernels)
     body.end_building()
     builder.join(builder, fork)
     graph = builder.end_building().complete()
     builder.close()
     body.close()
     del builder, body, fork, on
-    gc.collect()
-    for _ in range(2):
-        graph.launch(stream)
-        stream.sync()
-    assert [numbers[16 * index] for index in range(3)] == [6, 6, 6]
-
-
-@pytest.fixture
-def numbers(device: ch.Device) -> Numbers:
-    """Give 48 numbers."""
-    return Numbers(48)
+    assert alive() == (memories, kernels)
+    graph.launch(stream)
+    stream.sync()
 
 
 LARGE = ch.LaunchConfig(grid=1, block=1, shmem_size=60_000)  # needs leave, which is asked for at the first launch

@@ -178,9 +178,7 @@ class GraphBuilder(_native.Builder):
             raise ValueError(f"mode is {mode!r}; it must be 'global', 'thread_local' or 'relaxed'")
         if self._state is not _State.NOT_STARTED:
             raise self._illegal("begin building")
-        # Made at first use, by asking a pool for its attributes: not while a stream is captured.
         face = self._own_stream()
-        _ = face.device.memory_resource
         stream = hold(face)
         if self._capture is None:
             out = ffi.new("cch_graph **")

@@ -86,6 +86,13 @@ _HINTS = {
         "A kernel that ran earlier read or wrote memory that is not its own; the context cannot be used any more. "
         "compute-sanitizer finds the kernel and the line; the simulated driver has named them on stderr"
     ),
+    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (
+        "While a stream is captured this cannot be done, or not in the capture's mode: begin_building('relaxed') "
+        "allows most; and no graph is launched into a capture: GraphBuilder.embed() adds one"
+    ),
+    "CUDA_ERROR_STREAM_CAPTURE_ISOLATION": (
+        "Captured work can wait only for work of the same capture: wait for the other before begin_building()"
+    ),
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "The code was compiled for another GPU architecture than this device has",
     "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": (
         "All blocks of a cooperative launch must fit on the device at once: "
