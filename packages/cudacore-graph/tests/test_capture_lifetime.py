@@ -118,6 +118,10 @@ KINDS: dict[str, Callable[[Made], Any]] = {
 }
 
 
+def kinds_of(definition: cg.GraphDefinition) -> list[str]:
+    return sorted(type(node).__name__ for node in definition.nodes())
+
+
 def close(thing: Any) -> None:
     if hasattr(thing, "close"):
         thing.close()
@@ -163,8 +167,7 @@ def test_drops(device: ch.Device, numbers: Numbers, kind: str, mode: str, nonblo
     point()  # before the end
     builder.end_building()
     assert next(points, None) is None
-    nodes = sorted(type(node).__name__ for node in builder.graph_definition.nodes())
-    assert nodes == ["IfNode", "KernelNode", "KernelNode"]
+    assert kinds_of(builder.graph_definition) == ["IfNode", "KernelNode", "KernelNode"]
     assert [type(node) for node in body.graph_definition.nodes()] == [cg.KernelNode]
     builder.complete().launch(stream)
     stream.sync()
@@ -310,9 +313,80 @@ def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numb
     del buffer
     memory.close()
     builder.end_building()
-    kinds = sorted(type(node).__name__ for node in builder.graph_definition.nodes())
-    assert kinds == ["AllocNode"] * 2 + ["FreeNode"] + ["MemcpyNode"] * 2 + ["MemsetNode"] * 2
+    assert (
+        kinds_of(builder.graph_definition) == ["AllocNode"] * 2 + ["FreeNode"] + ["MemcpyNode"] * 2 + ["MemsetNode"] * 2
+    )
     builder.complete().launch(stream)
     stream.sync()
     assert numbers[0] == 0x01010101
     late.close()
+
+
+def test_memory_of_a_capture_in_a_body(device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
+    """A body would keep the memory of the graph around it, which could not free it, nor run again."""
+    add = Made(device, stream, numbers).add
+    with stream.create_graph_builder() as builder:
+        memory = device.allocate(64, stream=builder)
+        memory.fill(0, stream=builder)
+        with builder.if_then(builder.create_condition(1)) as body:
+            ch.launch(body, ONE, add, memory, 5)
+        ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
+        memory.close()
+    assert kinds_of(builder.graph_definition) == ["AllocNode", "FreeNode", "IfNode", "MemcpyNode", "MemsetNode"]
+    graph = builder.complete()
+    for _ in range(2):
+        graph.launch(stream)
+        stream.sync()
+    assert numbers[0] == 5
+
+
+@pytest.mark.parametrize("way", ["close", "collect"])
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_of_a_joined_fork(device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str, way: str) -> None:
+    """The free of a fork's memory would be work of a fork that nobody joins any more, and the graph be lost."""
+    add = Made(device, stream, numbers).add
+    builder = stream.create_graph_builder().begin_building(mode)
+    _, fork = builder.split(2)
+    _, deeper = fork.split(2)
+    memory = device.allocate(64, stream=deeper)
+    memory.fill(0, stream=deeper)
+    fork.join(fork, deeper)
+    builder.join(builder, fork)
+    ch.launch(builder, ONE, add, memory, 1)
+    if way == "close":
+        memory.close()
+    else:
+        del memory
+        gc.collect()
+    graph = builder.end_building().complete()
+    assert kinds_of(builder.graph_definition) == ["AllocNode", "FreeNode", "KernelNode", "MemsetNode"]
+    (free,) = (node for node in builder.graph_definition.nodes() if isinstance(node, cg.FreeNode))
+    assert [type(node) for node in free.pred] == [cg.KernelNode]
+    for _ in range(2):
+        graph.launch(stream)
+        stream.sync()
+
+
+def test_memory_of_a_graph_that_has_gone(device: ch.Device, stream: ch.Stream) -> None:
+    """Its address would be another's, who would lose his memory by the free of what there never was."""
+    builder = stream.create_graph_builder().begin_building("global")
+    memory = device.allocate(64, stream=builder)
+    with pytest.raises(ch.CUDAError):
+        stream.sync()
+    with pytest.raises(ch.CUDAError):
+        builder.end_building()
+    memory.close()  # the simulated driver would report it
+    with stream.create_graph_builder() as builder:
+        memory = device.allocate(64, stream=builder)
+    gc.collect()
+    graphs = ch.live_counts()["graph"]
+    graph = builder.complete()
+    builder.close()
+    del builder
+    gc.collect()
+    assert ch.live_counts()["graph"] == graphs
+    graph.launch(stream)
+    memory.close()
+    gc.collect()
+    assert ch.live_counts()["graph"] == graphs - 1
+    stream.sync()

@@ -73,6 +73,12 @@ static int new_capture(cch__capture **out, cch_stream *stream, bool makes_graph,
 }
 
 static void free_capture(cch__capture *capture) {
+  for (cch__joined *one = capture->joined, *next; one != NULL; one = next) {
+    next = one->next;
+    cch_stream_unref(one->stream);
+    cch_stream_unref(one->into);
+    free(one);
+  }
   cch_bundle_unref(capture->kept);
   cch_stream_unref(capture->stream);
   cch_context_unref(capture->context);
@@ -91,7 +97,8 @@ static void take_back(CUstream stream, bool makes_graph) {
   CUgraph raw = NULL;
   cch__destructor_enter();
   int status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
-  cch__report(status);
+  if (!cch__not_now(status)) /* another thread's illegal call can have broken it already: it has ended then, too */
+    cch__report(status);
   if (status == 0 && makes_graph && raw != NULL)
     cch__report(CCH__CALL(cuGraphDestroy, (raw)));
   cch__destructor_leave();
@@ -386,9 +393,54 @@ int cch_capture_status_of(int *status_out, cch_graph **graph, cch_stream *stream
   return 0;
 }
 
-/* Whether a box is memory that the capture itself allocates. Its free is to be captured too, and waits for nobody. */
-static bool is_own_memory(const cch__capture *capture, const void *box) {
-  return box != NULL && cch_kind_of(box) == CCH_KIND_DEVICEPTR && ((const cch_deviceptr *)box)->capture == capture->id;
+/* Whether a box is memory that a capture into the same hierarchy allocates: a body uses that of the graph around it.
+ * Its free is to be captured, too, and waits for nobody. */
+static bool is_own_memory(const cch_graph *graph, const void *box) {
+  const cch_graph *of =
+      box != NULL && cch_kind_of(box) == CCH_KIND_DEVICEPTR ? ((const cch_deviceptr *)box)->graph : NULL;
+  return of != NULL && of->hierarchy == graph->hierarchy;
+}
+
+int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
+  int status = cch__usable(graph, __func__);
+  if (status == 0)
+    status = cch__usable(stream, __func__);
+  if (status == 0)
+    status = cch__usable(into, __func__);
+  if (status == 0 && graph->capture == NULL)
+    status = cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
+  if (status != 0)
+    return status;
+  cch__joined *joined = malloc(sizeof *joined);
+  if (joined == NULL)
+    return cch__fail_nomem(__func__);
+  status = cch_stream_wait_stream(into, stream);
+  if (status != 0) {
+    free(joined);
+    return status;
+  }
+  cch__graph_lock(graph);
+  *joined = (cch__joined){graph->capture->joined, cch_stream_ref(stream), cch_stream_ref(into)};
+  graph->capture->joined = joined;
+  cch__graph_unlock(graph);
+  return 0;
+}
+
+cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream) {
+  cch__graph_lock(graph);
+  /* What was joined last stands first: into what a stream was joined can itself have been joined only later. */
+  const cch__joined *end = NULL, *one = graph->capture != NULL ? graph->capture->joined : NULL;
+  while (one != end)
+    if (one->stream != stream) {
+      one = one->next;
+    } else {
+      stream = one->into;
+      end = one;
+      one = graph->capture->joined;
+    }
+  cch_stream_ref(stream);
+  cch__graph_unlock(graph);
+  return stream;
 }
 
 int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
@@ -398,7 +450,7 @@ int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
   cch__graph_lock(graph);
   if (graph->capture == NULL)
     status = cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
-  else if (release == NULL && !is_own_memory(graph->capture, object))
+  else if (release == NULL && !is_own_memory(graph, object))
     status = cch_bundle_add(graph->capture->kept, object);
   else if (release != NULL)
     status = cch_bundle_add_object(graph->capture->kept, object, release);

@@ -15,7 +15,7 @@ from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_handles import PER_THREAD_DEFAULT_STREAM, Stream, _native
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import CUDAError, closed, last_error
+from cudacore_handles._errors import CUDAError, check, closed, last_error
 from cudacore_handles._handle import Face, adopt, hold
 
 if TYPE_CHECKING:
@@ -311,8 +311,11 @@ class GraphBuilder(_native.Builder):
         rest = next((b for b in graph_builders if b._kind is not _Kind.FORKED), graph_builders[0])
         for builder in graph_builders:
             if builder is not rest:
-                stream = builder._own_stream()
-                rest._own_stream().wait(stream)
+                stream, graph = builder._own_stream(), captures[0].graph
+                status = _native.locked_call(
+                    graph, None, lib.cch_capture_join, hold(graph), hold(stream), hold(rest._own_stream())
+                )
+                check(status)
                 captures[0].unjoined.pop(stream, None)
                 builder.close()
         return rest

@@ -468,6 +468,7 @@ static int capture_add(world *w, void **made) {
   return cch_capture_add(NULL, w->captured, &spec);
 }
 DOES(capture_keep, cch_capture_keep(w->capture, w->bundle, NULL))
+DOES(capture_join, cch_capture_join(w->capture, w->captured, w->captured))
 
 #define MADE(name, flags) {#name, name, undo_##name, flags}
 #define DONE(name, flags) {#name, name, NULL, flags}
@@ -589,5 +590,6 @@ const operation operations[] = {
     MADE(capture_status, 0),
     DONE(capture_add, 0),
     DONE(capture_keep, 0),
+    DONE(capture_join, 0),
 };
 const size_t operation_count = sizeof operations / sizeof *operations;
