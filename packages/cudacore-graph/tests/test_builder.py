@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -584,6 +586,37 @@ class TestStates:
         builder = stream.create_graph_builder().begin_building(mode)
         on_another_thread(builder.close)
         assert not _is_capturing(stream)
+
+    def test_many_threads(self, stream: ch.Stream) -> None:
+        """Threads that do the same to one builder at once would undo what one of them has done."""
+        count = 8
+
+        def at_once(function: Callable[[], object]) -> int:
+            barrier = threading.Barrier(count)
+
+            def call() -> bool:
+                barrier.wait()
+                try:
+                    function()
+                except RuntimeError:
+                    return False
+                return True
+
+            with ThreadPoolExecutor(count) as pool:
+                return sum(future.result() for future in [pool.submit(call) for _ in range(count)])
+
+        for _ in range(20):
+            builder = stream.create_graph_builder()
+            assert at_once(builder.begin_building) == 1
+            assert at_once(partial(builder.callback, print)) == count
+            assert at_once(partial(builder.split, 2)) == count
+            builder.close()
+            builder = stream.create_graph_builder().begin_building()
+            builder.callback(print)
+            assert at_once(builder.end_building) == 1
+            assert len(builder.graph_definition.nodes()) == 1
+            assert at_once(builder.close) == count
+            assert not _is_capturing(stream)
 
     def test_per_thread_default_stream(self, device: ch.Device) -> None:
         """Another thread would end the capture of a default stream of its own, and not this one."""
