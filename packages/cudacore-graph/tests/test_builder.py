@@ -482,8 +482,9 @@ class TestStates:
         body_stream = body.stream
         assert _is_capturing(stream)
         if drop == "close":
-            body.close()
             builder.close()
+            assert not _is_capturing(stream)  # though the body holds the graph
+            body.close()
         del builder, body
         gc.collect()
         assert not _is_capturing(stream)

@@ -79,6 +79,12 @@ class Made:
             ch.launch(builder, ONE, self.add, self.device.allocate(64, stream=self.captured), 1)
         return builder
 
+    def earlier(self) -> ch.Buffer:
+        with self.captured.create_graph_builder() as builder:
+            memory = self.device.allocate(64, stream=builder)
+        builder.complete().launch(self.captured)
+        return memory
+
     def building(self) -> cg.GraphBuilder:
         builder = self.device.create_graph_builder().begin_building()
         ch.launch(builder, ONE, self.add, self.numbers.buffer, 1)
@@ -99,6 +105,7 @@ KINDS: dict[str, Callable[[Made], Any]] = {
     ),
     "buffer without a pool": lambda made: _SynchronousMemoryResource(0).allocate(64, stream=made.captured),
     "buffer of a user's resource": Made.resource,
+    "buffer of an earlier capture": Made.earlier,
     "borrowed buffer": lambda made: ch.Buffer.from_handle(made.numbers.buffer.handle, 4, owner=made.definition()),
     "event": lambda made: made.captured.record(),
     "event without work": lambda made: made.device.create_event(),
