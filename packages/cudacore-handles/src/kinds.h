@@ -18,6 +18,7 @@ struct cch_stream {
   cch__box box;
   CUstream raw;
   cch_context *context;
+  cch_graph *capture; /* weak: into which the stream is captured; guarded by a lock of capture.c */
 };
 
 struct cch_event {
