@@ -17,7 +17,7 @@ from cudacore_graph import GraphDefinition
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "graph" / "index.rst"
 PICTURES = {"definition.svg": "definition", "loop.svg": "looping"}  # of what the guide builds
-_ADDRESS = re.compile(r"\.\.[0-9a-f]{6}")
+_ADDRESS = re.compile(r"\.\.[0-9a-f]{6}|0x[0-9a-f]+")
 
 
 def test_guide(

@@ -101,14 +101,13 @@ static void take_back(CUstream stream, bool makes_graph) {
 }
 
 /* Learns what graph a capture that has just begun makes, and has it keep the capture's bundle. */
-static int set_up(CUgraph *out, cch__capture *capture) {
+static int set_up(CUgraph *out, cch_graph *graph, cch__capture *capture) {
   cch__capture_info info;
-  CUuserObject object;
   int status = cch__capture_info_of(&info, capture->stream->raw);
   if (status == 0 && info.graph == NULL)
     status = cch__fail_driver(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "cuStreamGetCaptureInfo");
   if (status == 0)
-    status = cch__graph_keep(&object, info.graph, capture->kept);
+    status = cch__graph_keep(graph, capture->kept, "cuStreamBeginCapture");
   if (status != 0)
     return status;
   capture->id = info.id;
@@ -116,12 +115,12 @@ static int set_up(CUgraph *out, cch__capture *capture) {
   return 0;
 }
 
-static int begin(CUgraph *out, cch__capture *capture, int mode) {
+static int begin(CUgraph *out, cch_graph *graph, cch__capture *capture, int mode) {
   CUstream stream = capture->stream->raw;
   int status = CCH__CALL(cuStreamBeginCapture, (stream, (CUstreamCaptureMode)mode));
   if (status != 0)
     return status;
-  status = set_up(out, capture);
+  status = set_up(out, graph, capture);
   if (status != 0)
     take_back(stream, true);
   return status;
@@ -157,7 +156,7 @@ int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
   cch__current current;
   status = cch__current_enter(&current, stream->context);
   if (status == 0) {
-    status = begin(&raw, capture, mode);
+    status = begin(&raw, graph, capture, mode);
     cch__current_leave(&current);
   }
   if (status != 0) {
@@ -178,7 +177,7 @@ static int begin_to(cch_graph *graph, cch__capture *capture, const CUgraphNode *
       CCH__CALL(cuStreamBeginCaptureToGraph, (stream, graph->raw, before, NULL, count, (CUstreamCaptureMode)mode));
   if (status != 0)
     return status;
-  status = set_up(&raw, capture);
+  status = set_up(&raw, graph, capture);
   if (status != 0)
     take_back(stream, false);
   return status;
