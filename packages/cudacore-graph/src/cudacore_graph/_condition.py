@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from cudacore_graph._errors import hold_there
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import check
-from cudacore_handles._handle import hold
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -54,7 +54,7 @@ def create_condition(graph: _native.GraphHandle, default_value: object) -> Graph
             raise ValueError(f"default_value is {value}; it must be from 0 to 2**32 - 1")
     out = ffi.new("CUgraphConditionalHandle *")
     status = _native.locked_call(
-        graph, None, lib.cch_graph_condition, out, hold(graph), ffi.NULL, default_value is not None, value
+        graph, None, lib.cch_graph_condition, out, hold_there(graph), ffi.NULL, default_value is not None, value
     )
     check(status)
     return GraphCondition(graph, int(out[0]))

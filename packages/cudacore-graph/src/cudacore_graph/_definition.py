@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cudacore_graph._condition import GraphCondition, create_condition
-from cudacore_graph._errors import gone
+from cudacore_graph._errors import gone, hold_there
 from cudacore_graph._node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
 from cudacore_handles import _native
@@ -127,7 +127,7 @@ class GraphDefinition(_native.GraphHandle):
             The copy's node for each node of this graph.
         """
         out = ffi.new("cch_graph **")
-        status = _native.locked_call(self, None, lib.cch_graph_clone, out, hold(self))
+        status = _native.locked_call(self, None, lib.cch_graph_clone, out, hold_there(self))
         check(status)
         copy = adopt(type(self), out[0])
         held = hold(copy)
@@ -153,7 +153,9 @@ class GraphDefinition(_native.GraphHandle):
         """
         flags = as_options(GraphDebugPrintOptions, options)._flags()
         where = os.fsencode(path)
-        status = _native.locked_call(self, None, lib.cch_graph_debug_dot_print, hold(self), where, flags)
+        if b"\0" in where:
+            raise ValueError(f"path has a NUL character, which would end it: {path!r}")
+        status = _native.locked_call(self, None, lib.cch_graph_debug_dot_print, hold_there(self), where, flags)
         check(status, hint=f"{os.fsdecode(where)!r} must be a file that can be written")
 
     def to_dot(self) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_graph._arguments import check_args
 from cudacore_graph._definition import GraphDefinition
-from cudacore_graph._errors import failed_node, gone
+from cudacore_graph._errors import failed_node, gone, hold_there
 from cudacore_graph._node import GraphNode
 from cudacore_graph._node_types import (
     ChildGraphNode,
@@ -317,7 +317,7 @@ def instantiate(definition: GraphDefinition, options: GraphCompleteOptions | Map
             stream = hold(Stream_accept(chosen.upload_stream, allow_stream_protocol=True))
             params.upload = stream
     out = ffi.new("cch_graph_exec **")
-    status = _native.locked_call(definition, None, lib.cch_graph_instantiate, out, hold(definition), params)
+    status = _native.locked_call(definition, None, lib.cch_graph_instantiate, out, hold_there(definition), params)
     if status:
         error = last_error(status)
         node = failed_node()

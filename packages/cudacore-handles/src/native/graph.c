@@ -7,7 +7,7 @@
 
 /* ---- locks: a few for all hierarchies, chosen by the root ---- */
 
-enum { STRIPES = 16, UNLOCKED = -1 };
+enum { STRIPES = 16 /* at most 32: a graph_lock has a bit for each */ };
 
 /*
  * Of the process: an object of one interpreter can be known to another by its box. A thread that has one can take it
@@ -66,31 +66,29 @@ static void give_stripe(int number) {
   PyThread_release_lock(self->lock);
 }
 
-graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other) {
-  graph_lock lock = {UNLOCKED, UNLOCKED};
+void graph_lock_add(graph_lock *lock, const cch_graph *graph) { lock->stripes |= UINT32_C(1) << stripe_of(graph); }
+
+void graph_lock_take_added(graph_lock *lock) {
   if (atomic_load_explicit(&forked, memory_order_relaxed))
-    return lock;
-  lock.first = stripe_of(graph);
-  if (other != NULL) {
-    int second = stripe_of(other);
-    if (second < lock.first) { /* always in this order */
-      lock.second = lock.first;
-      lock.first = second;
-    } else if (second > lock.first) {
-      lock.second = second;
-    }
-  }
-  take_stripe(lock.first);
-  if (lock.second != UNLOCKED)
-    take_stripe(lock.second);
+    lock->stripes = 0;
+  for (int i = 0; i < STRIPES; i++) /* always in this order */
+    if (lock->stripes >> i & 1)
+      take_stripe(i);
+}
+
+graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other) {
+  graph_lock lock = {0};
+  graph_lock_add(&lock, graph);
+  if (other != NULL)
+    graph_lock_add(&lock, other);
+  graph_lock_take_added(&lock);
   return lock;
 }
 
 void graph_lock_give(graph_lock lock) {
-  if (lock.second != UNLOCKED)
-    give_stripe(lock.second);
-  if (lock.first != UNLOCKED)
-    give_stripe(lock.first);
+  for (int i = STRIPES - 1; i >= 0; i--)
+    if (lock.stripes >> i & 1)
+      give_stripe(i);
 }
 
 /* The graph of a face, of a definition or a node; a new reference, NULL with an exception. */
@@ -200,12 +198,17 @@ static PyObject *condition_new(PyTypeObject *type, PyObject *arguments, PyObject
   unsigned long long number;
   if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!K:GraphCondition", names, st->graph_type, &graph, &number))
     return NULL;
+  void *box = handle_hold(graph); /* for a face of its own, which nobody closes */
+  PyObject *own = box != NULL ? handle_make(st, (PyTypeObject *)st->faces.graph, box) : NULL;
+  if (own == NULL)
+    return NULL;
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   condition *self = (condition *)allocate(type, 0);
-  if (self == NULL)
+  if (self == NULL) {
+    Py_DECREF(own);
     return NULL;
-  Py_INCREF(graph);
-  self->graph = graph;
+  }
+  self->graph = own;
   self->handle = number;
   return (PyObject *)self;
 }
@@ -303,10 +306,9 @@ PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   const state *st = PyModule_GetState(module);
   if (check_argument_count("update_exec(graph, definition)", count, 2) < 0)
     return NULL;
-  if (!PyType_IsSubtype(Py_TYPE(arguments[0]), st->exec_type) ||
-      !PyType_IsSubtype(Py_TYPE(arguments[1]), st->graph_type))
-    return PyErr_Format(PyExc_TypeError, "a Graph and a GraphDefinition are needed");
-  cch_graph *graph = handle_use(arguments[1]);
+  if (!PyType_IsSubtype(Py_TYPE(arguments[0]), st->exec_type))
+    return PyErr_Format(PyExc_TypeError, "a Graph is needed");
+  cch_graph *graph = graph_use(st, arguments[1], "a GraphDefinition is needed, not '%U'");
   cch_graph_exec *box;
   if (graph == NULL)
     return NULL;
