@@ -69,7 +69,7 @@ static void take_out(cch__level *level, cch__record *record) {
 }
 
 void cch__record_trim(cch__level *level, cch__record *record) {
-  if (record->box == NULL && record->object == NULL && record->children == NULL)
+  if (record->box == NULL && record->object == NULL && record->children == NULL && record->context == NULL)
     take_out(level, record);
 }
 

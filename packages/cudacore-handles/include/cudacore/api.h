@@ -233,6 +233,7 @@ typedef struct cch_api {
   size_t (*capture_count)(void);
   int (*capture_keep)(cch_graph *graph, void *object, cch_release_fn release);
   int (*bundle_get)(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index);
+  int (*graph_node_context)(cch_context **out, cch_graph_node *node);
 } cch_api;
 
 /**

@@ -493,18 +493,61 @@ static PyObject *set(const state *st, const node_kind *kind, PyObject *face, PyO
   Py_RETURN_NONE;
 }
 
+/* The context that was current before a node's. */
+typedef struct context_change {
+  cch_context *before;
+  bool changed;
+} context_change;
+
+/*
+ * Makes the context of a node current, for as long as it is given other parameters: what packs and checks them, and the
+ * driver, go by the current one. -1 with an exception.
+ */
+static int enter_context(const state *st, PyObject *face, context_change *out) {
+  cch_graph_node *node = node_box(st, face, "node");
+  cch_context *own = NULL;
+  *out = (context_change){NULL, false};
+  if (node == NULL)
+    return -1;
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  int status = cch_graph_node_context(&own, node); /* waits for nothing */
+  graph_lock_give(lock);
+  if (status == 0)
+    status = own != NULL ? cch_context_current(&out->before) : 0;
+  if (status == 0 && own != NULL && (out->before == NULL || cch_context_raw(own) != cch_context_raw(out->before))) {
+    status = cch_context_set_current(own);
+    out->changed = status == 0;
+  }
+  box_let_go(own);
+  if (status == 0)
+    return 0;
+  box_let_go(out->before);
+  raise_status(st, status);
+  return -1;
+}
+
+static void leave_context(const context_change *change) {
+  if (change->changed)
+    cch_context_set_current(change->before); /* it was current */
+  box_let_go(change->before);
+}
+
 /* The rest of the arguments as parameters, into a node. */
 static PyObject *read_and_set(state *st, PyObject *exec, PyObject *node, PyObject *const *arguments, Py_ssize_t count) {
   const node_kind *kind = node_kind_find(arguments[0]);
   if (kind == NULL)
     return NULL;
   node_params params = {0};
+  context_change change;
+  if (enter_context(st, node, &change) < 0)
+    return NULL;
   unsigned char scratch[SCRATCH_SIZE];
   PyObject *result = NULL, *tuple = PyTuple_New(count - 1);
   for (Py_ssize_t i = 1; tuple != NULL && i < count; i++)
     PyTuple_SetItem(tuple, i - 1, Py_NewRef(arguments[i]));
   if (tuple != NULL && node_params_read_tuple(st, kind, tuple, 0, scratch, &params) == 0)
     result = set(st, kind, node, exec, &params);
+  leave_context(&change);
   node_params_drop(&params);
   Py_XDECREF(tuple);
   owners_drain(st);
@@ -550,6 +593,9 @@ PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize
   unsigned char scratch[SCRATCH_SIZE];
   PyObject *result = NULL;
   cch_kernel *kept = NULL;
+  context_change change;
+  if (enter_context(st, face, &change) < 0)
+    return NULL;
   if (arguments[3] != Py_None) { /* the caller has completed what was not given */
     values given = {NULL, arguments[3], PyTuple_Size(arguments[3])};
     if (node_params_read_kernel(st, settings, arguments[2], given, scratch, &params) == 0)
@@ -587,6 +633,7 @@ PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize
       }
     }
   }
+  leave_context(&change);
   node_params_drop(&params);
   box_let_go(kept);
   owners_drain(st);

@@ -398,6 +398,60 @@ static void kernels_keep_their_attributes(void) {
   graphs_close();
 }
 
+static void check_context(cch_graph_node *node, cch_context *expected) {
+  cch_context *told = world.context;
+  OK(cch_graph_node_context(&told, node));
+  CHECK(told == expected);
+  cch_context_unref(told);
+}
+
+/* A node is taken for one of the context that happens to be current. */
+static void nodes_tell_their_context(void) {
+  graphs_open();
+  cch_context *second;
+  OK(cch_context_primary(&second, 1));
+  OK(cch_context_set_current(world.context));
+  cch_graph *g = new_graph(), *copy;
+  cch_kernel_node kernel = kernel_params();
+  const cch_memcpy_node transfer = {.size = sizeof transfer, .dst = 0x1000, .src = 0x2000, .width = 64};
+  const cch_memset_node fill = {.size = sizeof fill, .dst = 0x3000, .element_size = 1, .width = 8};
+  const struct {
+    int type;
+    const void *params;
+  } kinds[] = {{CCH_NODE_KERNEL, &kernel}, {CCH_NODE_MEMCPY, &transfer}, {CCH_NODE_MEMSET, &fill}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    cch_graph_node *explicit, *current, *found;
+    cch_node_spec spec = {.size = sizeof spec, .type = kinds[i].type, .params = kinds[i].params, .context = second};
+    OK(cch_graph_add(&explicit, g, &spec));
+    spec.context = NULL;
+    OK(cch_graph_add(&current, g, &spec));
+    check_context(explicit, second);
+    check_context(current, world.context);
+    CUgraphNode raw = cch_graph_node_raw(explicit);
+    cch_graph_node_unref(explicit); /* what is known outlives the box */
+    OK(cch_graph_node_of(&explicit, g, raw));
+    check_context(explicit, second);
+    OK(cch_graph_clone(&copy, g));
+    OK(cch_graph_find_in_clone(&found, explicit, copy));
+    check_context(found, kinds[i].type == CCH_NODE_KERNEL ? second : NULL);
+    cch_graph_node_unref(found);
+    cch_graph_unref(copy);
+    OK(cch_graph_node_set(explicit, kinds[i].params, NULL, world.context));
+    check_context(explicit, world.context);
+    OK(cch_graph_node_destroy(explicit));
+    FAILS(CCH_EGONE, cch_graph_node_context(&second, explicit));
+    cch_graph_node_unref(explicit);
+    cch_graph_node_unref(current);
+  }
+  cch_graph_node *empty = add_empty(g, NULL);
+  check_context(empty, NULL);
+  cch_graph_node_unref(empty);
+  cch_graph_unref(g);
+  OK(cch_context_set_current(NULL));
+  cch_context_unref(second);
+  graphs_close();
+}
+
 /* A kernel waits for the end of another that it may overlap; or its edge is lost when it goes and comes. */
 static void programmatic_launches_are_edges(void) {
   graphs_open();
@@ -514,6 +568,7 @@ int main(void) {
   RUN(structures_grow);
   RUN(batch_is_all_or_nothing);
   RUN(kernels_keep_their_attributes);
+  RUN(nodes_tell_their_context);
   RUN(programmatic_launches_are_edges);
   RUN(arguments_are_told_wherever_they_come_from);
   RUN(handles_are_found_below);
