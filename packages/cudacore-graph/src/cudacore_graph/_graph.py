@@ -44,6 +44,7 @@ _REASONS = {
     7: "a kernel's function changed in a way that cannot be updated",
     8: "a kernel node's attributes changed in a way that cannot be updated",
 }
+_NOT_SUPPORTED = 801
 _UPDATE_FAILURE = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
 
 
@@ -323,6 +324,10 @@ def instantiate(definition: GraphDefinition, options: GraphCompleteOptions | Map
         node = failed_node()
         if node:
             error.hint = f"The node is {_describe(definition, node)}"
+        elif status == _NOT_SUPPORTED:
+            error.hint = (
+                "A graph with memory nodes can have one executable graph at a time: close the one that there is"
+            )
         raise error
     return Graph._init(out[0], definition)
 
