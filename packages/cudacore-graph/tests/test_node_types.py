@@ -209,6 +209,24 @@ class TestMemory:
                 call()
         assert not definition.nodes()
 
+    def test_what_the_driver_refuses(self, definition: cg.GraphDefinition) -> None:
+        """It would not be said that memory nodes are the reason, or that a graph is in another one."""
+        node = definition.allocate(64)
+        body = definition.if_then(definition.create_condition(0)).then
+        graph = definition.instantiate()
+        calls: list[tuple[Callable[[], object], str]] = [
+            (definition.instantiate, "there can be one executable graph at a time"),
+            (body.instantiate, "Bodies and child graphs run in their graph alone"),
+            (definition.clone, "Bodies, and graphs with memory nodes, cannot be cloned"),
+            (lambda: cg.GraphDefinition().embed(definition), "cannot have memory nodes or conditional nodes"),
+            (node.destroy, "stay, once their graph has been instantiated"),
+        ]
+        for call, match in calls:
+            with pytest.raises(ch.CUDAError, match=match):
+                call()
+        assert node.is_valid
+        graph.close()
+
     def test_double_free(self, definition: cg.GraphDefinition) -> None:
         """Memory would be freed twice by one graph."""
         memory = definition.allocate(64)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from cudacore_graph._graph import Graph
     from cudacore_graph._options import GraphCompleteOptions
 
+_NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
+
 
 class GraphDefinition(_native.GraphHandle):
     """Define a graph: its nodes, and what they wait for.
@@ -128,7 +130,7 @@ class GraphDefinition(_native.GraphHandle):
         """
         out = ffi.new("cch_graph **")
         status = _native.locked_call(self, None, lib.cch_graph_clone, out, hold_there(self))
-        check(status)
+        check(status, hint="Bodies, and graphs with memory nodes, cannot be cloned" if status == _NOT_SUPPORTED else "")
         copy = adopt(type(self), out[0])
         held = hold(copy)
         pairs: dict[GraphNode, GraphNode] = {}

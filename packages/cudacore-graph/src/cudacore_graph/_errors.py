@@ -22,6 +22,7 @@ _HINTS = {
     "embed": "A child graph cannot have memory nodes or conditional nodes on this driver",
     "memcpy": "dst and src must be addresses that CUDA knows, or of the host's own memory; so many bytes must be there",
     "memset": "dst must be memory that the device can use; width and height at least 1",
+    "destroy": "Nodes that allocate and free memory stay, once their graph has been instantiated",
     "if_else": "A second body needs a driver for CUDA 12.8",
     "switch": "A switch needs a driver for CUDA 12.8",
 }
