@@ -18,6 +18,7 @@ from graph_tools import ONE, Numbers
 import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_graph.typing import GraphConditionalType, GraphMemoryType
+from cudacore_handles import _native
 
 Run = Callable[[cg.GraphDefinition], None]
 
@@ -215,9 +216,9 @@ class TestMemory:
         body = definition.if_then(definition.create_condition(0)).then
         graph = definition.instantiate()
         calls: list[tuple[Callable[[], object], str]] = [
-            (definition.instantiate, "there can be one executable graph at a time"),
+            (definition.instantiate, "can be one executable graph at a time: close the other"),
             (body.instantiate, "Bodies and child graphs run in their graph alone"),
-            (definition.clone, "Bodies, and graphs with memory nodes, cannot be cloned"),
+            (definition.clone, "Bodies, and graphs with memory or conditional nodes, cannot be cloned"),
             (lambda: cg.GraphDefinition().embed(definition), "cannot have memory nodes or conditional nodes"),
             (node.destroy, "stay, once their graph has been instantiated"),
         ]
@@ -570,6 +571,48 @@ class TestCallback:
         definition.callback(function)
         run(definition)
         assert [error.code_name for error in seen if isinstance(error, ch.CUDAError)] == ["CUDA_ERROR_NOT_PERMITTED"]
+
+    def test_graphs_are_forbidden(self, definition: cg.GraphDefinition, device: ch.Device, stream: ch.Stream) -> None:
+        """A function that uses its graph would wait for the thread that waits for it."""
+        seen: list[str] = []
+        used: dict[str, Any] = {}  # emptied at the end: a function that keeps its graph keeps itself
+        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+        def function(_: object = None) -> None:
+            whole, graph, node = used["definition"], used["graph"], used["node"]
+            calls: list[Callable[[], object]] = [
+                whole.nodes, whole.empty, whole.clone, whole.instantiate, node.destroy, node.join,
+                lambda: node.function, lambda: list(node.pred), lambda: node.update(print), lambda: str(whole),
+                lambda: graph.launch(stream), lambda: graph.update(whole), lambda: graph[node].update(print),
+                lambda: whole.add_many([("empty", None)]), whole.create_condition,
+            ]  # fmt: skip
+            for call in calls:
+                try:
+                    call()
+                except ch.CUDAError as error:
+                    seen.append(str(error))
+
+        node = definition.callback(function)
+        node.callback(prototype(function))
+        used.update(definition=definition, graph=definition.instantiate(), node=node)
+
+        def launch() -> None:
+            used["graph"].launch(stream)
+            stream.sync()
+
+        def hold_locks() -> None:
+            device.set_current()
+            _native.locked_call(definition, None, launch)
+
+        thread = threading.Thread(target=hold_locks, daemon=True)
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive()
+        used.clear()
+        assert len(seen) == 30
+        for message in seen:
+            assert "CUDA_ERROR_NOT_PERMITTED" in message
+            assert "graphs cannot be used in a function that CUDA calls" in message
 
 
 class TestEvents:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cudacore_graph._options import GraphCompleteOptions
 
 _NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
+_NO_CLONE = "Bodies, and graphs with memory or conditional nodes, cannot be cloned"
 
 
 class GraphDefinition(_native.GraphHandle):
@@ -119,7 +120,9 @@ class GraphDefinition(_native.GraphHandle):
         return instantiate(self, options)
 
     def clone(self) -> tuple[GraphDefinition, dict[GraphNode, GraphNode]]:
-        """Copy the graph, with child graphs and bodies (cuGraphClone).
+        """Copy the graph, with child graphs (cuGraphClone).
+
+        Drivers copy no graph with memory or conditional nodes.
 
         Returns
         -------
@@ -130,7 +133,7 @@ class GraphDefinition(_native.GraphHandle):
         """
         out = ffi.new("cch_graph **")
         status = _native.locked_call(self, None, lib.cch_graph_clone, out, hold_there(self))
-        check(status, hint="Bodies, and graphs with memory nodes, cannot be cloned" if status == _NOT_SUPPORTED else "")
+        check(status, hint=_NO_CLONE if status == _NOT_SUPPORTED else "")
         copy = adopt(type(self), out[0])
         held = hold(copy)
         pairs: dict[GraphNode, GraphNode] = {}

@@ -326,8 +326,8 @@ def instantiate(definition: GraphDefinition, options: GraphCompleteOptions | Map
             error.hint = f"The node is {_describe(definition, node)}"
         elif status == _NOT_SUPPORTED:
             error.hint = (
-                "Bodies and child graphs run in their graph alone; and of a graph with memory nodes there can be one "
-                "executable graph at a time: close the one that there is"
+                "Bodies and child graphs run in their graph alone; of a graph with memory or conditional nodes there "
+                "can be one executable graph at a time: close the other"
             )
         raise error
     return Graph._init(out[0], definition)

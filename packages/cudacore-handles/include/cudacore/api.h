@@ -234,6 +234,7 @@ typedef struct cch_api {
   int (*capture_keep)(cch_graph *graph, void *object, cch_release_fn release);
   int (*bundle_get)(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index);
   int (*graph_node_context)(cch_context **out, cch_graph_node *node);
+  int (*callback_active)(void);
 } cch_api;
 
 /**

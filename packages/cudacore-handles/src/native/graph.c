@@ -22,6 +22,10 @@ static atomic_bool forked; /* what another thread held at the fork stays held; a
 
 static void in_forked_child(void) { atomic_store(&forked, true); }
 
+/* Whether the library refuses all work on graphs: who has a lock can be gone, or wait for the function that we are in.
+ */
+static bool needs_no_lock(void) { return atomic_load_explicit(&forked, memory_order_relaxed) || cch_callback_active(); }
+
 static int make_stripes(void) {
   if (stripes[0].lock != NULL)
     return 0;
@@ -69,7 +73,7 @@ static void give_stripe(int number) {
 void graph_lock_add(graph_lock *lock, const cch_graph *graph) { lock->stripes |= UINT32_C(1) << stripe_of(graph); }
 
 void graph_lock_take_added(graph_lock *lock) {
-  if (atomic_load_explicit(&forked, memory_order_relaxed))
+  if (needs_no_lock())
     lock->stripes = 0;
   for (int i = 0; i < STRIPES; i++) /* always in this order */
     if (lock->stripes >> i & 1)
@@ -257,14 +261,14 @@ int exec_use(PyObject *face, cch_graph_exec **out) {
     PyErr_NoMemory();
     return -1;
   }
-  if (!atomic_load_explicit(&forked, memory_order_relaxed))
+  if (!needs_no_lock())
     take(self->lock);
   *out = box;
   return 0;
 }
 
 void exec_done(PyObject *face) {
-  if (!atomic_load_explicit(&forked, memory_order_relaxed))
+  if (!needs_no_lock())
     PyThread_release_lock(((exec *)face)->lock);
   handle_done(face);
 }

@@ -398,6 +398,31 @@ static void kernels_keep_their_attributes(void) {
   graphs_close();
 }
 
+/* A function waits for the thread that waits for it; or the driver is entered where that is forbidden. */
+static void functions_that_cuda_calls_use_no_graph(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *other = NULL;
+  cch_graph_node *node = add_empty(g, NULL);
+  cch_graph_exec *exec = instantiate(g);
+  cch_node_list list;
+  CHECK_EQ(cch_callback_active(), 0);
+  cch_callback_enter();
+  CHECK_EQ(cch_callback_active(), 1);
+  FAILS(CUDA_ERROR_NOT_PERMITTED, cch_graph_nodes(&list, g));
+  FAILS(CUDA_ERROR_NOT_PERMITTED, cch_graph_clone(&other, g));
+  FAILS(CUDA_ERROR_NOT_PERMITTED, cch_graph_node_destroy(node));
+  FAILS(CUDA_ERROR_NOT_PERMITTED, cch_graph_launch(exec, world.stream));
+  CHECK(cch_is_valid(node) && cch_graph_exec_has(exec, node));
+  cch_callback_leave();
+  OK(cch_graph_nodes(&list, g));
+  CHECK_EQ(list.count, 1);
+  cch_node_list_free(&list);
+  cch_graph_exec_unref(exec);
+  cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
 static void check_context(cch_graph_node *node, cch_context *expected) {
   cch_context *told = world.context;
   OK(cch_graph_node_context(&told, node));
@@ -569,6 +594,7 @@ int main(void) {
   RUN(batch_is_all_or_nothing);
   RUN(kernels_keep_their_attributes);
   RUN(nodes_tell_their_context);
+  RUN(functions_that_cuda_calls_use_no_graph);
   RUN(programmatic_launches_are_edges);
   RUN(arguments_are_told_wherever_they_come_from);
   RUN(handles_are_found_below);
