@@ -17,6 +17,7 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
+from cudacore_handles import _native
 
 Run = Callable[[cg.GraphDefinition], None]
 
@@ -290,6 +291,21 @@ def test_gone(definition: cg.GraphDefinition, tmp_path: Path) -> None:
         with pytest.raises(ch.ClosedError, match=r"not there any more|was destroyed"):
             call()
     assert not definition.nodes()
+
+
+def test_gone_meanwhile(definition: cg.GraphDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another thread destroys between a check and the call would be another kind of error."""
+    node = definition.empty()
+    call = _native.locked_call
+
+    def late(*args: Any) -> Any:
+        node.destroy()
+        return call(*args)
+
+    monkeypatch.setattr(_native, "locked_call", late)
+    with pytest.raises(ch.ClosedError, match="CCH_EGONE") as caught:
+        node.succ.add(definition.empty())
+    assert isinstance(pickle.loads(pickle.dumps(caught.value)), ch.CUDAError)
 
 
 def test_debug_dot_print_bad_path(definition: cg.GraphDefinition, tmp_path: Path) -> None:

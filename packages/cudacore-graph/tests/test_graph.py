@@ -241,6 +241,9 @@ class TestViews:
             graph[stranger]
         with pytest.raises(TypeError, match="node must be a GraphNode"):
             graph[wrong]
+        late: Any = graph[definition.callback(print)]
+        with pytest.raises(ch.CUDAError, match="must have been there when the executable graph was made"):
+            late.update(print)
         child = definition.embed(cg.GraphDefinition())
         graph = definition.instantiate()
         view: Any = graph[child]

@@ -26,12 +26,16 @@ _HINTS = {
     "if_else": "A second body needs a driver for CUDA 12.8",
     "switch": "A switch needs a driver for CUDA 12.8",
 }
+_THERE = "The node must have been there when the executable graph was made"
 _ONE_ROW = "keeps its one row, and the device of its memory; of several rows, nothing can be changed"
 # Likewise of a node in an executable graph.
 _EXEC_HINTS = {
-    "launch": "In an executable graph, a kernel stays on its device",
-    "memcpy": f"In an executable graph a copy {_ONE_ROW}",
-    "memset": f"In an executable graph a fill {_ONE_ROW}",
+    "launch": f"A kernel stays on its device. {_THERE}",
+    "memcpy": f"A copy {_ONE_ROW}. {_THERE}",
+    "memset": f"A fill {_ONE_ROW}. {_THERE}",
+    "callback": _THERE,
+    "record": _THERE,
+    "wait": _THERE,
     "embed": "The graph must have the nodes and edges of the child graph that is there, in the order of their making",
 }
 
