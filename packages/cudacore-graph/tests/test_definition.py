@@ -207,6 +207,24 @@ def test_clone(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers,
     assert numbers[0] == 102
 
 
+def test_clone_while_it_changes(definition: cg.GraphDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph could not be cloned when another thread adds to it, or takes from it, between the questions."""
+    kept, other = definition.empty(), definition.empty()
+    ask = _native.graph_nodes
+
+    def late(graph: cg.GraphDefinition, place: Any) -> Any:
+        definition.callback(print)
+        found = ask(graph, place)
+        other.destroy()
+        return found
+
+    monkeypatch.setattr(_native, "graph_nodes", late)
+    copied, pairs = definition.clone()
+    monkeypatch.undo()
+    assert list(pairs) == [kept]
+    assert pairs[kept].graph == copied
+
+
 def test_clone_keeps_what_nodes_use(device: ch.Device, add: ch.Kernel, run: Run) -> None:
     """A clone would run with memory that went with the original's node."""
     numbers = Numbers(1)

@@ -483,6 +483,29 @@ class TestCallback:
                 break
         assert reference() is None
 
+    def test_many_released_at_once(self, device: ch.Device) -> None:
+        """Many functions that go with one graph would overflow what they wait in, or need a context to go."""
+        alive = weakref.WeakSet[Any]()
+        definition = cg.GraphDefinition()
+
+        def function() -> Callable[[], None]:
+            def call() -> None: ...
+
+            alive.add(call)
+            return call
+
+        definition.add_many([("callback", None, function()) for _ in range(20000)])
+        assert len(alive) == 20000
+        thread = threading.Thread(target=definition.close)  # no context is current there
+        thread.start()
+        thread.join()
+        for _ in range(1000):
+            device.default_stream.sync()
+            gc.collect()
+            if not alive:
+                break
+        assert not alive
+
     def test_raises(self, definition: cg.GraphDefinition, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         """An exception would be lost, or go into the driver."""
         import sys

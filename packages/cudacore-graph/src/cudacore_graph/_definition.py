@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cudacore_graph._graph import Graph
     from cudacore_graph._options import GraphCompleteOptions
 
+_INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
 _NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
 _NO_CLONE = "Bodies, and graphs with memory or conditional nodes, cannot be cloned"
 
@@ -140,6 +141,8 @@ class GraphDefinition(_native.GraphHandle):
         for node in _native.graph_nodes(self, []):
             found = ffi.new("cch_graph_node **")
             status = _native.locked_call(self, copy, lib.cch_graph_find_in_clone, found, hold(node), held)
+            if status in (_INVALID_VALUE, lib.CCH_EGONE):
+                continue  # another thread has added or destroyed it since: it is in one of them alone
             check(status)
             pairs[node] = _native.adopt_node(int(ffi.cast("uintptr_t", found[0])))
         return copy, pairs
