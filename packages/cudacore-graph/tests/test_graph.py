@@ -231,7 +231,7 @@ class TestViews:
         launch(graph)
         assert numbers[0] == 10
 
-    def test_bad_input(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
+    def test_bad_input(self, definition: cg.GraphDefinition, stream: ch.Stream, numbers: Numbers) -> None:
         """A node of another graph would be taken for one of this."""
         node = definition.empty()
         graph = definition.instantiate()
@@ -244,6 +244,10 @@ class TestViews:
         late: Any = graph[definition.callback(print)]
         with pytest.raises(ch.CUDAError, match="must have been there when the executable graph was made"):
             late.update(print)
+        late = graph[definition.memset(numbers.buffer, 0, 4)]
+        for call in (late.disable, lambda: late.is_enabled):
+            with pytest.raises(ch.CUDAError, match="must have been there when the executable graph was made"):
+                call()
         child = definition.embed(cg.GraphDefinition())
         graph = definition.instantiate()
         view: Any = graph[child]

@@ -34,6 +34,7 @@ _EXEC_HINTS = {
     "memcpy": f"A copy {_ONE_ROW}. {_THERE}",
     "memset": f"A fill {_ONE_ROW}. {_THERE}",
     "callback": _THERE,
+    "enable": _THERE,
     "record": _THERE,
     "wait": _THERE,
     "embed": "The graph must have the nodes and edges of the child graph that is there, in the order of their making",

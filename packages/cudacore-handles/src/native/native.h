@@ -612,6 +612,8 @@ extern const char alloc_address_doc[], exec_enabled_doc[], read_node_doc[];
 /* Raises for a node that the library refused just now; returns NULL. `place`: in a batch, or one of those below. */
 enum { NO_PLACE = -1, PLACE_IN_EXEC = -2 };
 PyObject *raise_node_failed(const state *st, int status, const node_kind *kind, Py_ssize_t place);
+/* Likewise for something else that was to be done with a node. */
+PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t place);
 
 /* Puts each item of a list there once: nodes to wait for, which the driver takes no node twice of, in any order.
  * Returns how many are left. */

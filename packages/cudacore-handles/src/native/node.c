@@ -187,11 +187,8 @@ static PyObject *destroy(PyObject *object, PyObject *nothing) {
   status = cch_is_valid(node) ? cch_graph_node_destroy(node) : 0;
   Py_END_ALLOW_THREADS;
   graph_lock_give(lock);
-  if (status != 0) {
-    PyObject *result = PyObject_CallFunction(st->faces.node_failed, "isn", status, "destroy", (Py_ssize_t)NO_PLACE);
-    Py_XDECREF(result); /* it raises */
-    return NULL;
-  }
+  if (status != 0)
+    return raise_failed(st, status, "destroy", NO_PLACE);
   owners_drain(st);
   Py_RETURN_NONE;
 }

@@ -9,10 +9,14 @@
 
 enum { INLINE_DEPENDENCIES = 16 };
 
-PyObject *raise_node_failed(const state *st, int status, const node_kind *kind, Py_ssize_t place) {
-  PyObject *result = PyObject_CallFunction(st->faces.node_failed, "isn", status, node_kind_name(kind), place);
+PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t place) {
+  PyObject *result = PyObject_CallFunction(st->faces.node_failed, "isn", status, what, place);
   Py_XDECREF(result); /* it raises */
   return NULL;
+}
+
+PyObject *raise_node_failed(const state *st, int status, const node_kind *kind, Py_ssize_t place) {
+  return raise_failed(st, status, node_kind_name(kind), place);
 }
 
 /* ---- adding ---- */
@@ -660,7 +664,7 @@ PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_ssize_t 
   Py_END_ALLOW_THREADS;
   graph_lock_give(lock);
   exec_done(arguments[0]);
-  return status == 0 ? PyBool_FromLong(enabled) : raise_status(st, status);
+  return status == 0 ? PyBool_FromLong(enabled) : raise_failed(st, status, "enable", PLACE_IN_EXEC);
 }
 
 const char read_node_doc[] = "read_node(node, address, /)\n--\n\n"
