@@ -218,7 +218,7 @@ class TestCapture:
             graph.stream.sync()
         graph.close()
         assert not definition.is_valid
-        with pytest.raises(ch.CUDAError, match="CCH_EGONE"):
+        with pytest.raises(ch.ClosedError, match="a capture that failed"):
             definition.instantiate()
         del graph
         stream.sync()

@@ -20,6 +20,7 @@ typedef struct cch__record {
   CUuserObject object;  /* by which the driver keeps that, too, where the graph is shared */
   cch_graph_node *box;  /* weak */
   cch__level *children; /* of child graphs and bodies in the node */
+  CUcontext context;    /* of a kernel, a copy or a fill: the driver does not tell all of them */
 } cch__record;
 
 /*
@@ -195,6 +196,8 @@ int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode ra
 int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation);
 /* Whether a kernel node's attributes are others than parameters ask for. */
 int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);
+/* The context in parameters; NULL: they have none. */
+CUcontext cch__node_params_context(const cch__node_params *params);
 /* Whether an object is a node of a graph. */
 int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation);
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from cudacore_graph._errors import hold_there
 from cudacore_handles import Context, _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import check
@@ -57,7 +58,7 @@ def create_condition(
     out = ffi.new("CUgraphConditionalHandle *")
     where = ffi.NULL if context is None else hold(context)
     status = _native.locked_call(
-        graph, None, lib.cch_graph_condition, out, hold(graph), where, default_value is not None, value
+        graph, None, lib.cch_graph_condition, out, hold_there(graph), where, default_value is not None, value
     )
     check(status)
     return GraphCondition(graph, int(out[0]))

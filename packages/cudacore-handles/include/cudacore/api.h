@@ -236,6 +236,8 @@ typedef struct cch_api {
   int (*capture_graph)(cch_graph **out, cch_stream *stream);
   int (*graph_share)(cch_graph *graph);
   int (*capture_join)(cch_graph *graph, cch_stream *stream, cch_stream *into);
+  int (*graph_node_context)(cch_context **out, cch_graph_node *node);
+  int (*callback_active)(void);
 } cch_api;
 
 /**

@@ -62,6 +62,10 @@ class ClosedError(RuntimeError, ValueError):
     """Report the use of a closed object."""
 
 
+class _GoneError(CUDAError, ClosedError):
+    """Report the use of what was destroyed meanwhile: as seen by the library, rather than before it is called."""
+
+
 class UnsupportedCodeError(RuntimeError, ValueError):
     """Report code of a type that the driver does not load, or that the compilers do not take or make."""
 
@@ -128,7 +132,8 @@ def last_error(status: int | None = None) -> CUDAError:
     lib.cch_error_last(error)
     code = error.code if status is None else status
     name = _text(lib.cch_error_name(code))
-    return CUDAError(_text(error.operation), code, name, _text(error.message), hint=_HINTS.get(name, ""))
+    cls = _GoneError if code == lib.CCH_EGONE else CUDAError
+    return cls(_text(error.operation), code, name, _text(error.message), hint=_HINTS.get(name, ""))
 
 
 def call_driver(function: str, *args: object) -> Any:
