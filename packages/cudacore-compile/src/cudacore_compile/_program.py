@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cudacore_compile import _nvrtc
+from cudacore_compile import _nvrtc, _process_state
 from cudacore_compile._errors import NVRTCError
 from cudacore_compile._hints import explain
 from cudacore_compile._options import ProgramOptions, encode
@@ -22,6 +22,8 @@ from cudacore_handles._program import nvrtc_program_raw
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
+
+    from cudacore_compile._cache_resource import ProgramCacheResource
 
 
 class Program:
@@ -93,7 +95,7 @@ class Program:
         name_expressions: Iterable[str | bytes] | None = (),
         logs: Any = None,
         *,
-        cache: Any = None,
+        cache: ProgramCacheResource | None = None,
     ) -> ObjectCode:
         """Compile the program (nvrtcCompileProgram).
 
@@ -108,8 +110,10 @@ class Program:
         logs : object with a ``write`` method, optional
             Receives the compiler's log as a str if there is any, whether the compilation succeeds or fails.
             Default None.
-        cache : optional
-            For a program cache, which this release does not have: must be None.
+        cache : ProgramCacheResource, optional
+            Where to look for the code first, and to keep it, with its lowered names, for the next time; the log is kept
+            too. See :func:`make_program_cache_key` for what the code is found by. A program of which it cannot be told
+            what it includes is compiled each time. Default None.
 
         Returns
         -------
@@ -131,14 +135,28 @@ class Program:
         names = _names(name_expressions)
         if logs is not None and not callable(getattr(logs, "write", None)):
             raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
-        if cache is not None:
-            raise NotImplementedError("program caches are not supported yet: cache must be None")
         if self._closed:
             raise closed(self)
         options = self._options
+        if cache is not None:
+            from cudacore_compile._cache_compile import check_cache, compile_cached
+
+            check_cache(cache)
+            return compile_cached(
+                cache,
+                lambda log: self.compile(target, names, log),
+                code=self._code,
+                code_type=SourceCodeType.CXX,
+                options=options,
+                target=target,
+                names=names,
+                headers=self._headers,
+                logs=logs,
+            )
         flags = options.as_bytes(CompilerBackendType.NVRTC, target)
         options._check_trace_file()
         compiler = _nvrtc.load()
+        _process_state.note(options)
         box = self._box_to_compile(compiler)
         log = ""
         try:

@@ -38,8 +38,8 @@ from cudacore_handles import (
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from cudacore import graph, typing
-    from cudacore_compile import NVRTCError, Program, ProgramOptions
+    from cudacore import graph, typing, utils
+    from cudacore_compile import NVRTCError, Program, ProgramOptions, UncacheableError
     from cudacore_graph import GraphMemoryResource
 
 __all__ = [
@@ -65,10 +65,12 @@ __all__ = [
     "ProgramOptions",
     "Stream",
     "StreamOptions",
+    "UncacheableError",
     "UnsupportedCodeError",
     "graph",
     "launch",
     "typing",
+    "utils",
 ]
 
 __version__ = "0.1.0"
@@ -80,6 +82,7 @@ _LATER = {
     "NVRTCError": "cudacore_compile",
     "Program": "cudacore_compile",
     "ProgramOptions": "cudacore_compile",
+    "UncacheableError": "cudacore_compile",
 }
 
 
@@ -101,7 +104,7 @@ _later.install_finder()
 
 
 def __getattr__(name: str) -> object:
-    if name in ("graph", "typing"):
+    if name in ("graph", "typing", "utils"):
         return importlib.import_module(f"cudacore.{name}")
     if name in _LATER:
         sibling = importlib.import_module(_LATER[name])

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that decides on what a program compiles to, as one hash."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from cudacore_compile import _nvrtc
+from cudacore_compile._cache_includes import UncacheableError, digest_of_file, digest_of_inputs
+from cudacore_compile._options import ProgramOptions
+from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
+
+# Whatever changes what a key means, or what an entry has, changes this: old entries are not found any more.
+_SCHEMA = b"cudacore-program-1"
+_SIDE_EFFECTS = ("create_pch", "time", "fdevice_time_trace")
+
+
+def program_key(
+    code: bytes,
+    code_type: SourceCodeType,
+    options: ProgramOptions,
+    target: ObjectCodeFormatType,
+    names: Iterable[str],
+    *,
+    headers: Mapping[bytes, bytes],
+    extra_digest: bytes | None = None,
+) -> tuple[bytes, bool]:
+    """Return a key, and whether it depends on what can change while the program is compiled.
+
+    Raises
+    ------
+    UncacheableError
+        When it cannot be found out what the program reads.
+    ValueError
+        When the options have the compiler write files.
+    """
+    for field in _SIDE_EFFECTS:
+        if getattr(options, field) is not None:
+            raise ValueError(
+                f"ProgramOptions.{field} has the compiler write a file, which a program cache would leave out: compile "
+                "without cache=, or leave the option out"
+            )
+    flags = options.as_bytes(CompilerBackendType.NVRTC, target)
+    digest = _Digest()
+    digest.add(b"schema", _SCHEMA)
+    digest.add(b"compiler", nvrtc_identity())
+    digest.add(b"code type", code_type.value.encode())
+    digest.add(b"target", target.value.encode())
+    digest.add(b"name", (options.name or "").encode("utf-8", "surrogateescape"))
+    digest.add_all(b"options", flags)
+    digest.add_all(b"name expressions", sorted(name.encode() for name in names))
+    digest.add_all(b"headers", [item for pair in sorted(headers.items()) for item in pair])
+    digest.add(b"extra", b"" if extra_digest is None else b"+" + extra_digest)
+    if options.debug or options.lineinfo:  # there is the whole path of the program then
+        digest.add(b"directory", os.fsencode(os.getcwd()))
+    include_path = _values(flags, b"--include-path=")
+    if options.use_bundled_headers:
+        bundled = _values(flags, b"--use-bundled-headers=")
+        include_path += [*bundled, *(os.path.join(top, "cccl") for top in bundled)]
+    for path in _values(flags, b"--use-pch="):
+        for directory in ("", *_values(flags, b"--pch-dir=")):
+            digest.add(b"precompiled header", digest_of_file(os.path.join(directory, path)) or b"none")
+    macros = [value.partition(b"=") for value in _raw_values(flags, b"--define-macro=")]
+    inputs = _Digest()
+    try:
+        changes = digest_of_inputs(
+            lambda data: inputs.add(b"", data),
+            code,
+            directory=os.path.dirname(options.name or ""),
+            include_path=include_path,
+            pre_include=_values(flags, b"--pre-include="),
+            headers=headers,
+            macros={name: value for name, _, value in macros},
+        )
+    except UncacheableError as error:
+        if extra_digest is None:
+            raise UncacheableError(
+                f"it cannot be told from the sources what the program is compiled from, so that it has no key: {error}"
+            ) from None
+        changes = False
+        inputs = _Digest()
+        inputs.add(b"source", code)
+    digest.add(b"inputs", inputs.digest())
+    return digest.digest(), changes
+
+
+class _Digest:
+    """A hash of parts, each with its length."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, label: bytes, data: bytes) -> None:
+        self._hash.update(struct.pack("<QQ", len(label), len(data)))
+        self._hash.update(label)
+        self._hash.update(data)
+
+    def add_all(self, label: bytes, items: Sequence[bytes]) -> None:
+        self._hash.update(struct.pack("<QQ", len(label), len(items)))
+        self._hash.update(label)
+        for item in items:
+            self.add(b"", item)
+
+    def digest(self) -> bytes:
+        return self._hash.digest()
+
+
+def _raw_values(flags: Sequence[bytes], flag: bytes) -> list[bytes]:
+    return [option[len(flag) :] for option in flags if option.startswith(flag)]
+
+
+def _values(flags: Sequence[bytes], flag: bytes) -> list[str]:
+    return [os.fsdecode(value) for value in _raw_values(flags, flag)]
+
+
+@functools.cache
+def nvrtc_identity() -> bytes:
+    """Return what tells this build of NVRTC, with its built-in functions, from all others."""
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+
+    parts = [_nvrtc.load().version_text.encode()]
+    path = load_nvidia_dynamic_lib("nvrtc").abs_path
+    if path is not None:
+        library = Path(path).resolve()
+        parts += [build_identity(file) for file in (library, *sorted(library.parent.glob("libnvrtc-builtins.so*")))]
+    return b"\0".join(parts)
+
+
+def build_identity(library: Path) -> bytes:
+    """Return the build ID of a shared library, which its linker made of its contents; or else its size and time."""
+    with open(library, "rb") as file:
+        header = file.read(64)
+        if header[:6] == b"\x7fELF\x02\x01":
+            (offset,) = struct.unpack_from("<Q", header, 32)
+            size, count = struct.unpack_from("<HH", header, 54)
+            file.seek(offset)
+            table = file.read(size * count)
+            for at in range(0, len(table) - 55, size):
+                kind, _, start, _, _, length = struct.unpack_from("<IIQQQQ", table, at)
+                if kind == _PT_NOTE:
+                    file.seek(start)
+                    found = _gnu_build_id(file.read(length))
+                    if found:
+                        return found
+    status = library.stat()
+    return f"{library} {status.st_size} {status.st_mtime_ns}".encode("utf-8", "surrogateescape")
+
+
+_PT_NOTE = 4
+_NT_GNU_BUILD_ID = 3
+
+
+def _gnu_build_id(notes: bytes) -> bytes:
+    at = 0
+    while at + 12 <= len(notes):
+        name_size, size, kind = struct.unpack_from("<III", notes, at)
+        name_at = at + 12
+        data_at = name_at + (name_size + 3) // 4 * 4
+        if kind == _NT_GNU_BUILD_ID and notes[name_at : name_at + 4] == b"GNU\0":
+            return notes[data_at : data_at + size]
+        at = data_at + (size + 3) // 4 * 4
+    return b""
