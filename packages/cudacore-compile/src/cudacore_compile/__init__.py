@@ -6,22 +6,31 @@ Importing this package loads neither NVRTC nor ``cuda.bindings``: that happens a
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING
+
 from cudacore_compile import typing
-from cudacore_compile._cache_files import FileStreamProgramCache
-from cudacore_compile._cache_includes import UncacheableError
-from cudacore_compile._cache_keys import make_program_cache_key
-from cudacore_compile._cache_memory import InMemoryProgramCache
-from cudacore_compile._cache_resource import CacheStatistics, ProgramCacheResource
 from cudacore_compile._errors import NVRTCError
 from cudacore_compile._options import ProgramOptions
 from cudacore_compile._program import Program
 from cudacore_compile._targets import SUPPORTED_TARGETS
 
+if TYPE_CHECKING:
+    from cudacore_compile._batch import CompileJob, compile_many
+    from cudacore_compile._batch_error import BatchError
+    from cudacore_compile._cache_files import FileStreamProgramCache
+    from cudacore_compile._cache_includes import UncacheableError
+    from cudacore_compile._cache_keys import make_program_cache_key
+    from cudacore_compile._cache_memory import InMemoryProgramCache
+    from cudacore_compile._cache_resource import CacheStatistics, ProgramCacheResource
+
 __version__ = "0.1.0"
 
 __all__ = [
     "SUPPORTED_TARGETS",
+    "BatchError",
     "CacheStatistics",
+    "CompileJob",
     "FileStreamProgramCache",
     "InMemoryProgramCache",
     "NVRTCError",
@@ -29,6 +38,32 @@ __all__ = [
     "ProgramCacheResource",
     "ProgramOptions",
     "UncacheableError",
+    "compile_many",
     "make_program_cache_key",
     "typing",
 ]
+
+# What is imported when it is asked for: a program that compiles one kernel starts sooner.
+_LATER = {
+    "BatchError": "_batch_error",
+    "CacheStatistics": "_cache_resource",
+    "CompileJob": "_batch",
+    "FileStreamProgramCache": "_cache_files",
+    "InMemoryProgramCache": "_cache_memory",
+    "ProgramCacheResource": "_cache_resource",
+    "UncacheableError": "_cache_includes",
+    "compile_many": "_batch",
+    "make_program_cache_key": "_cache_keys",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    value = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

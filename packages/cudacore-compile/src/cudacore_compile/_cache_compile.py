@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from cudacore_compile import _process_state
@@ -13,9 +13,20 @@ from cudacore_compile._cache_digest import program_key
 from cudacore_compile._cache_entry import Entry
 from cudacore_compile._cache_includes import UncacheableError
 from cudacore_compile._cache_resource import ProgramCacheResource
-from cudacore_compile._options import ProgramOptions
-from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
+from cudacore_compile._compilation import Compilation
 from cudacore_handles import ObjectCode
+
+
+def key_of(compilation: Compilation) -> tuple[bytes, bool]:
+    """Return a compilation's key, and whether that can change: see :func:`program_key`."""
+    return program_key(
+        compilation.code,
+        compilation.code_type,
+        compilation.options,
+        compilation.target,
+        compilation.names,
+        headers=compilation.headers,
+    )
 
 
 def check_cache(cache: object) -> None:
@@ -25,16 +36,7 @@ def check_cache(cache: object) -> None:
 
 
 def compile_cached(
-    cache: ProgramCacheResource,
-    compile_now: Callable[[Any], ObjectCode],
-    *,
-    code: bytes,
-    code_type: SourceCodeType,
-    options: ProgramOptions,
-    target: ObjectCodeFormatType,
-    names: list[str],
-    headers: Mapping[bytes, bytes],
-    logs: Any,
+    cache: ProgramCacheResource, compilation: Compilation, compile_now: Callable[[Any], ObjectCode], logs: Any
 ) -> ObjectCode:
     """Return the code from a cache, or compile it and keep it there.
 
@@ -42,55 +44,73 @@ def compile_cached(
     ----------
     cache : ProgramCacheResource
         The cache. Whatever is wrong with it costs a compilation, and a RuntimeWarning.
+    compilation : Compilation
+        What is compiled.
     compile_now : callable
         Compiles; takes the object to write the log to.
-    code, code_type, options, target, names, headers
-        What is compiled.
-    logs
+    logs : object with a ``write`` method, or None
         Receives the compiler's log, also when that was kept.
     """
-
-    def key() -> tuple[bytes, bool]:
-        return program_key(code, code_type, options, target, names, headers=headers)
-
-    try:
-        before, changes = key()
-    except UncacheableError:
-        cache.count("uncacheable")
-        return compile_now(logs)
-    try:
-        entry = cache._load(before)
-    except OSError as error:
-        _warn(cache, "read", error)
-        entry = None
-    if entry is not None:
-        found = entry.object_code(target.value, options.name or "default_program")
-        if found is not None:
-            if logs is not None and entry.log:
-                logs.write(entry.log)
-            return found
+    cached = CachedCompilation(cache, compilation)
+    found = cached.find()
+    if found is not None:
+        code, log = found
+        if logs is not None and log:
+            logs.write(log)
+        return code
     heard = io.StringIO()
     try:
         result = compile_now(heard)
     finally:
         if logs is not None and heard.getvalue():
             logs.write(heard.getvalue())
-    # A file that changed while the compiler was running may have been read before or after.
-    if _process_state.is_clean_for(options) and (not changes or _unchanged(key, before)):
-        try:
-            cache._save(before, Entry.of(result, heard.getvalue()))
-        except OSError as error:
-            _warn(cache, "written", error)
+    cached.keep(result, heard.getvalue(), is_clean=_process_state.is_clean_for(compilation.options))
     return result
 
 
-def _unchanged(key: Callable[[], tuple[bytes, bool]], before: bytes) -> bool:
-    try:
-        return key()[0] == before
-    except UncacheableError:
-        return False
+class CachedCompilation:
+    """One compilation, between the lookup and the store."""
 
+    def __init__(self, cache: ProgramCacheResource, compilation: Compilation) -> None:
+        self._cache = cache
+        self._compilation = compilation
+        self._key = b""
+        self._can_change = False
+        try:
+            self._key, self._can_change = key_of(compilation)
+        except UncacheableError:
+            cache.count("uncacheable")
 
-def _warn(cache: ProgramCacheResource, what: str, error: OSError) -> None:
-    cache.count("failures")
-    warnings.warn(f"{cache!r} could not be {what}: {error}", RuntimeWarning, stacklevel=4)
+    def find(self) -> tuple[ObjectCode, str] | None:
+        """Return the code and the log, if they are kept."""
+        if not self._key:
+            return None
+        try:
+            entry = self._cache._load(self._key)
+        except OSError as error:
+            self._warn("read", error)
+            return None
+        if entry is None:
+            return None
+        code = entry.object_code(self._compilation.target.value, self._compilation.options.name or "default_program")
+        return None if code is None else (code, entry.log)
+
+    def keep(self, code: ObjectCode, log: str, *, is_clean: bool) -> None:
+        """Keep what was compiled, if another process would make the same of the same files."""
+        # A file that changed while the compiler was running may have been read before or after.
+        if not self._key or not is_clean or (self._can_change and self._has_changed()):
+            return
+        try:
+            self._cache._save(self._key, Entry.of(code, log))
+        except OSError as error:
+            self._warn("written", error)
+
+    def _has_changed(self) -> bool:
+        try:
+            return key_of(self._compilation)[0] != self._key
+        except UncacheableError:
+            return True
+
+    def _warn(self, what: str, error: OSError) -> None:
+        self._cache.count("failures")
+        warnings.warn(f"{self._cache!r} could not be {what}: {error}", RuntimeWarning, stacklevel=5)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cudacore_compile import _nvrtc, _process_state
+from cudacore_compile._compilation import Compilation
 from cudacore_compile._errors import NVRTCError
 from cudacore_compile._hints import explain
 from cudacore_compile._options import ProgramOptions, encode
@@ -131,28 +132,18 @@ class Program:
         TypeError, ValueError
             For arguments that cannot be used, options that contradict the target, and a closed program.
         """
-        target = check_target(SourceCodeType.CXX, target_type)
-        names = _names(name_expressions)
+        compilation = self._compilation(target_type, name_expressions)
         if logs is not None and not callable(getattr(logs, "write", None)):
             raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
-        if self._closed:
-            raise closed(self)
-        options = self._options
         if cache is not None:
             from cudacore_compile._cache_compile import check_cache, compile_cached
 
             check_cache(cache)
-            return compile_cached(
-                cache,
-                lambda log: self.compile(target, names, log),
-                code=self._code,
-                code_type=SourceCodeType.CXX,
-                options=options,
-                target=target,
-                names=names,
-                headers=self._headers,
-                logs=logs,
-            )
+        if self._closed:
+            raise closed(self)
+        target, names, options = compilation.target, compilation.names, self._options
+        if cache is not None:
+            return compile_cached(cache, compilation, lambda log: self.compile(target, names, log), logs)
         flags = options.as_bytes(CompilerBackendType.NVRTC, target)
         options._check_trace_file()
         compiler = _nvrtc.load()
@@ -185,6 +176,14 @@ class Program:
             symbol_mapping=result.lowered_names,
             signatures=result.signatures,
         )
+
+    def _compilation(
+        self, target_type: ObjectCodeFormatType | str, name_expressions: Iterable[str | bytes] | None
+    ) -> Compilation:
+        """Return what :meth:`compile` compiles."""
+        target = check_target(SourceCodeType.CXX, target_type)
+        names = _names(name_expressions)
+        return Compilation(self._code, SourceCodeType.CXX, self._options, target, names, self._headers)
 
     def close(self) -> None:
         """Give up the program. Calling it again does nothing; compilations that are running are finished."""

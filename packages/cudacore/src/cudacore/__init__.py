@@ -39,12 +39,13 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from cudacore import graph, typing, utils
-    from cudacore_compile import NVRTCError, Program, ProgramOptions, UncacheableError
+    from cudacore_compile import BatchError, NVRTCError, Program, ProgramOptions, UncacheableError
     from cudacore_graph import GraphMemoryResource
 
 __all__ = [
     "LEGACY_DEFAULT_STREAM",
     "PER_THREAD_DEFAULT_STREAM",
+    "BatchError",
     "Buffer",
     "CUDAError",
     "ClosedError",
@@ -78,6 +79,7 @@ __version__ = "0.1.0"
 
 # What is imported when it is asked for: a program that runs what is compiled needs nothing of the compilers.
 _LATER = {
+    "BatchError": "cudacore_compile",
     "GraphMemoryResource": "cudacore_graph",
     "NVRTCError": "cudacore_compile",
     "Program": "cudacore_compile",

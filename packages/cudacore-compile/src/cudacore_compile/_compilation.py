@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One compilation, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from cudacore_compile._options import ProgramOptions
+from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
+
+
+class Compilation(NamedTuple):
+    """All that is compiled, and how."""
+
+    code: bytes
+    code_type: SourceCodeType
+    options: ProgramOptions
+    target: ObjectCodeFormatType
+    names: list[str]
+    headers: Mapping[bytes, bytes]
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return what is the same for the same compilation, at one time."""
+        flags = self.options.as_bytes(CompilerBackendType.NVRTC, self.target)
+        headers = tuple(sorted(self.headers.items()))
+        name = self.options.name
+        return self.code, self.code_type, self.target, name, tuple(flags), frozenset(self.names), headers
