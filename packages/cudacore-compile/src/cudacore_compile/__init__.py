@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cudacore_compile._cache_keys import make_program_cache_key
     from cudacore_compile._cache_memory import InMemoryProgramCache
     from cudacore_compile._cache_resource import CacheStatistics, ProgramCacheResource
+    from cudacore_compile._fatbin import NVFatbinError, make_fatbin
 
 __version__ = "0.1.0"
 
@@ -33,12 +34,14 @@ __all__ = [
     "CompileJob",
     "FileStreamProgramCache",
     "InMemoryProgramCache",
+    "NVFatbinError",
     "NVRTCError",
     "Program",
     "ProgramCacheResource",
     "ProgramOptions",
     "UncacheableError",
     "compile_many",
+    "make_fatbin",
     "make_program_cache_key",
     "typing",
 ]
@@ -50,9 +53,11 @@ _LATER = {
     "CompileJob": "_batch",
     "FileStreamProgramCache": "_cache_files",
     "InMemoryProgramCache": "_cache_memory",
+    "NVFatbinError": "_fatbin",
     "ProgramCacheResource": "_cache_resource",
     "UncacheableError": "_cache_includes",
     "compile_many": "_batch",
+    "make_fatbin": "_fatbin",
     "make_program_cache_key": "_cache_keys",
 }
 

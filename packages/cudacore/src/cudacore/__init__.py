@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from cudacore import graph, typing, utils
-    from cudacore_compile import BatchError, NVRTCError, Program, ProgramOptions, UncacheableError
+    from cudacore_compile import BatchError, NVFatbinError, NVRTCError, Program, ProgramOptions, UncacheableError
     from cudacore_graph import GraphMemoryResource
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "LaunchConfig",
     "LegacyPinnedMemoryResource",
     "MemoryResource",
+    "NVFatbinError",
     "NVRTCError",
     "ObjectCode",
     "Program",
@@ -81,6 +82,7 @@ __version__ = "0.1.0"
 _LATER = {
     "BatchError": "cudacore_compile",
     "GraphMemoryResource": "cudacore_graph",
+    "NVFatbinError": "cudacore_compile",
     "NVRTCError": "cudacore_compile",
     "Program": "cudacore_compile",
     "ProgramOptions": "cudacore_compile",
