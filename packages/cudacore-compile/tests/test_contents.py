@@ -174,8 +174,8 @@ def test_names_that_the_compiler_was_not_given(device: Device) -> None:
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("plian", "did you mean 'plain'?"),
-        ("n::f<flaot>", "did you mean 'n::f<float>'"),
+        ("plan", "did you mean 'plain'?"),
+        ("n::f<floats>", "did you mean 'n::f<float>'"),
         ("f<float>", "did you mean 'n::f<float>'"),
         ("completely different", "it has: n::f<float>"),
     ],
@@ -209,8 +209,8 @@ def test_global_that_is_not_there(device: Device) -> None:
     """A mistyped name of a variable would be a bare NOT_FOUND."""
     code = build("ptx", f"sm_{device.arch}")
     with pytest.raises(CUDAError) as caught:
-        code.get_global("tabel")
+        code.get_global("tables")
     assert caught.value.code_name == "CUDA_ERROR_NOT_FOUND"
     assert caught.value.hint == (
-        "The code has no variable 'tabel'; did you mean 'table'? It has: &n::counter, data, table"
+        "The code has no variable 'tables'; did you mean 'table'? It has: &n::counter, data, table"
     )

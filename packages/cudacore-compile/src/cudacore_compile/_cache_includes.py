@@ -60,6 +60,8 @@ _TRAILING_BLANK = re.compile(rb"\\[ \t]+\r?\n")
 
 def _scan(data: bytes) -> _Scan:
     digest = hashlib.sha256(data).digest()
+    if b"??" in data:  # trigraphs, which C++ has up to C++14
+        data = data.replace(b"??=", b"#").replace(b"??/", b"\\")
     if b"\\" in data:
         data = data.replace(b"\\\n", b"").replace(b"\\\r\n", b"")
     references: dict[_Reference, None] = {}
@@ -117,7 +119,10 @@ def _is_directive(data: bytes, at: int) -> bool:
         before = before.rstrip(b" \t\v\f")
         if not before.endswith(b"*/"):
             return before.endswith((b"#", b"%:"))
-        before = before[: max(0, before.rfind(b"/*"))]
+        start = before.rfind(b"/*")
+        if start < 0:
+            return True  # a comment so long that it may stand behind one
+        before = before[:start]
 
 
 @dataclass
