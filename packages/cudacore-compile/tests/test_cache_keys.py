@@ -21,6 +21,7 @@ from cudacore_compile import (
     UncacheableError,
     _cache_digest,
     _cache_includes,
+    _cache_scan,
     make_program_cache_key,
 )
 from cudacore_handles import ObjectCode
@@ -32,7 +33,8 @@ KERNEL = '\nextern "C" __global__ void k(int *p) { *p = VALUE; }'
 def _in_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Start in an empty directory, with no memory of files: they are new, and the clocks of tests are quick."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_cache_includes, "_known", _cache_includes._Known())
+    monkeypatch.setattr(_cache_includes, "_files", _cache_scan.Files())
+    monkeypatch.setattr(_cache_includes, "_seen", {})
 
 
 def key(code: str = KERNEL, *, headers: Any = None, extra: bytes | None = None, **options: Any) -> bytes:
@@ -281,12 +283,35 @@ def test_times_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
     # Once it has settled it is read no more, until its times change.
     later = time.time_ns() + 10**10
     with monkeypatch.context() as patch:
-        patch.setattr(_cache_includes.time, "time_ns", lambda: later)
+        patch.setattr(_cache_scan.time, "time_ns", lambda: later)
         settled = key('#include "v.h"')
         patch.setattr("builtins.open", None)
         assert key('#include "v.h"') == settled
     write("v.h", "#define VALUE 3333")
     assert key('#include "v.h"') != settled
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_what_is_remembered(monkeypatch: pytest.MonkeyPatch, computed: bool) -> None:
+    """Once all files have settled, a file that appears, changes or goes would be overlooked."""
+    source = "#define IN(n) <part/n>\n#include IN(v.h)" if computed else "#include <part/v.h>"
+    write("inc/main.h", source)
+    write("inc/part/other.h", "")
+    monkeypatch.setattr(_cache_scan.time, "time_ns", lambda: 2**62)  # long after
+    keys = []
+    for change in (
+        lambda: None,
+        lambda: write("inc/part/v.h", "1"),
+        lambda: write("inc/part/v.h", "2"),
+        lambda: os.unlink("inc/part/v.h"),
+        lambda: write("first/part/v.h", "1"),
+    ):
+        change()
+        keys.append(key("#include <main.h>", include_path=["first", "inc"]))
+        assert key("#include <main.h>", include_path=["first", "inc"]) == keys[-1]
+    assert len(_cache_includes._seen) == 1
+    assert keys[0] == keys[3]
+    assert len(set(keys)) == 4
 
 
 # -- everything else
@@ -433,17 +458,9 @@ def test_all_that_the_compiler_reads(nvrtc_version: tuple[int, ...], tmp_path: P
     (top,) = (flag.partition(b"=")[2].decode() for flag in options.as_bytes("NVRTC") if b"bundled" in flag)
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     read = {event["args"]["detail"] for event in events if event.get("name") == "Processing Header File"}
-    names: list[bytes] = []
-    _cache_includes.digest_of_inputs(
-        names.append,
-        source.encode(),
-        directory="",
-        include_path=[top, os.path.join(top, "cccl")],
-        pre_include=[],
-        headers={},
-        macros={},
-    )
-    found = {os.path.realpath(os.fsdecode(name)) for name in names[::2] if b"\0" not in name}
+    include_path = [top, os.path.join(top, "cccl")]
+    closure = _cache_includes.close_over(source.encode(), "", include_path, [], {}, {})
+    found = {os.path.realpath(os.fsdecode(name)) for name in closure.digests if b"\0" not in name}
     assert len(read) > 100
     assert {os.path.realpath(name) for name in read if os.path.exists(name)} <= found
     assert len(found) < 1.5 * len(read)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from cudacore_compile._batch import CompileJob, compile_many
     from cudacore_compile._batch_error import BatchError
     from cudacore_compile._cache_files import FileStreamProgramCache
-    from cudacore_compile._cache_includes import UncacheableError
     from cudacore_compile._cache_keys import make_program_cache_key
     from cudacore_compile._cache_memory import InMemoryProgramCache
     from cudacore_compile._cache_resource import CacheStatistics, ProgramCacheResource
+    from cudacore_compile._cache_scan import UncacheableError
     from cudacore_compile._fatbin import NVFatbinError, make_fatbin
 
 __version__ = "0.1.0"
@@ -55,7 +55,7 @@ _LATER = {
     "InMemoryProgramCache": "_cache_memory",
     "NVFatbinError": "_fatbin",
     "ProgramCacheResource": "_cache_resource",
-    "UncacheableError": "_cache_includes",
+    "UncacheableError": "_cache_scan",
     "compile_many": "_batch",
     "make_fatbin": "_fatbin",
     "make_program_cache_key": "_cache_keys",

@@ -11,8 +11,8 @@ from typing import Any
 from cudacore_compile import _process_state
 from cudacore_compile._cache_digest import program_key
 from cudacore_compile._cache_entry import Entry
-from cudacore_compile._cache_includes import UncacheableError
 from cudacore_compile._cache_resource import ProgramCacheResource
+from cudacore_compile._cache_scan import UncacheableError
 from cudacore_compile._compilation import Compilation
 from cudacore_handles import ObjectCode
 

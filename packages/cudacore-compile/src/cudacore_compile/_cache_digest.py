@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from cudacore_compile import _nvrtc
-from cudacore_compile._cache_includes import UncacheableError, digest_of_file, digest_of_inputs
+from cudacore_compile._cache_includes import digest_of_file, inputs_of
+from cudacore_compile._cache_scan import UncacheableError
 from cudacore_compile._options import ProgramOptions
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 
@@ -66,10 +67,8 @@ def program_key(
         for directory in ("", *_values(flags, b"--pch-dir=")):
             digest.add(b"precompiled header", digest_of_file(os.path.join(directory, path)) or b"none")
     macros = [value.partition(b"=") for value in _raw_values(flags, b"--define-macro=")]
-    inputs = _Digest()
     try:
-        changes = digest_of_inputs(
-            lambda data: inputs.add(b"", data),
+        inputs, can_change = inputs_of(
             code,
             directory=os.path.dirname(options.name or ""),
             include_path=include_path,
@@ -82,11 +81,9 @@ def program_key(
             raise UncacheableError(
                 f"it cannot be told from the sources what the program is compiled from, so that it has no key: {error}"
             ) from None
-        changes = False
-        inputs = _Digest()
-        inputs.add(b"source", code)
-    digest.add(b"inputs", inputs.digest())
-    return digest.digest(), changes
+        inputs, can_change = code, False
+    digest.add(b"inputs", inputs)
+    return digest.digest(), can_change
 
 
 class _Digest:
