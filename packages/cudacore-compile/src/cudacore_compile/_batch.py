@@ -16,13 +16,12 @@ from cudacore_compile import _process_state
 from cudacore_compile._batch_error import BatchError
 from cudacore_compile._cache_compile import CachedCompilation, check_cache
 from cudacore_compile._cache_resource import ProgramCacheResource
+from cudacore_compile._compilation import files_written
 from cudacore_compile._options import ProgramOptions, _current_arch
 from cudacore_compile._program import Program
 from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import ObjectCode
 from cudacore_handles._options import as_options
-
-_SIDE_EFFECTS = ("create_pch", "time", "fdevice_time_trace")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +161,7 @@ class _Batch:
                 job = dataclasses.replace(job, options=options)
                 program = Program(job.code, job.code_type, options, headers=job.headers)
                 compilation = program._compilation(job.target_type, job.name_expressions)
-                if not any(getattr(options, field) for field in _SIDE_EFFECTS):
+                if not files_written(options):
                     identity = compilation.identity()
                 if cache is not None and identity not in known:
                     cached = CachedCompilation(cache, compilation)

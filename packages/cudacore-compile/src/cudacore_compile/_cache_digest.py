@@ -13,12 +13,12 @@ from pathlib import Path
 from cudacore_compile import _nvrtc
 from cudacore_compile._cache_includes import digest_of_file, inputs_of
 from cudacore_compile._cache_scan import UncacheableError
+from cudacore_compile._compilation import files_written
 from cudacore_compile._options import ProgramOptions
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 
 # Whatever changes what a key means, or what an entry has, changes this: old entries are not found any more.
 _SCHEMA = b"cudacore-program-1"
-_SIDE_EFFECTS = ("create_pch", "time", "fdevice_time_trace")
 
 
 def program_key(
@@ -40,12 +40,11 @@ def program_key(
     ValueError
         When the options have the compiler write files.
     """
-    for field in _SIDE_EFFECTS:
-        if getattr(options, field) is not None:
-            raise ValueError(
-                f"ProgramOptions.{field} has the compiler write a file, which a program cache would leave out: compile "
-                "without cache=, or leave the option out"
-            )
+    for field in files_written(options):
+        raise ValueError(
+            f"ProgramOptions.{field} has the compiler write a file, which a program cache would leave out: compile "
+            "without cache=, or leave the option out"
+        )
     flags = options.as_bytes(CompilerBackendType.NVRTC, target)
     digest = _Digest()
     digest.add(b"schema", _SCHEMA)

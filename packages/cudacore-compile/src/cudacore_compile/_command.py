@@ -16,6 +16,7 @@ from cudacore_compile import __version__
 from cudacore_compile._batch import CompileJob, compile_many
 from cudacore_compile._batch_error import BatchError
 from cudacore_compile._cache_files import FileStreamProgramCache, default_directory
+from cudacore_compile._compilation import files_written
 from cudacore_compile._diagnostics import Diagnostic, parse_log, render
 from cudacore_compile._fatbin import make_fatbin
 from cudacore_compile._listing import list_kernels
@@ -207,7 +208,7 @@ class _Work:
                 self.jobs.append(CompileJob(code, job_options, target or "cubin", arguments.name_expression))
                 self._places.append((file, arch or ""))
         self.cache = None
-        if not arguments.no_cache and not _has_side_effects(options):
+        if not arguments.no_cache and not files_written(options):
             try:
                 self.cache = FileStreamProgramCache(arguments.cache_dir, max_size_bytes=_CACHE_BYTES)
             except OSError:
@@ -327,10 +328,6 @@ def _value(text: str) -> bool | int | str:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     return int(text) if text.isdecimal() else text
-
-
-def _has_side_effects(options: ProgramOptions) -> bool:
-    return any(getattr(options, field) is not None for field in ("create_pch", "time", "fdevice_time_trace"))
 
 
 def _target_of(output: str | None) -> str | None:

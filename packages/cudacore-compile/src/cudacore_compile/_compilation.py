@@ -10,6 +10,12 @@ from cudacore_compile._options import ProgramOptions
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 
 
+def files_written(options: ProgramOptions) -> list[str]:
+    """Return the fields by which options have the compiler write something else than code."""
+    fields = ("create_pch", "time", "fdevice_time_trace")
+    return [field for field in fields if getattr(options, field) not in (None, False)]
+
+
 class Compilation(NamedTuple):
     """All that is compiled, and how."""
 
