@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cudacore_compile import _nvrtc
-from cudacore_compile._errors import NVRTCError
+from cudacore_compile._errors import NVRTCError, without_frames
 from cudacore_compile._hints import explain
 from cudacore_compile._options import ProgramOptions, encode
 from cudacore_compile._targets import check_code_type, check_target
@@ -18,7 +18,6 @@ from cudacore_handles import ObjectCode
 from cudacore_handles._errors import closed
 from cudacore_handles._names import shorten
 from cudacore_handles._options import as_options
-from cudacore_handles._program import nvrtc_program_raw
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
@@ -143,7 +142,7 @@ class Program:
         log = ""
         try:
             result = compiler.compile(
-                nvrtc_program_raw(box),
+                box,
                 flags,
                 names,
                 target,
@@ -154,9 +153,9 @@ class Program:
         except NVRTCError as error:
             log = error.log
             error.hint = explain(error.code_name, log, names, compiler.version_text, compiler.architectures)
-            raise
+            raise without_frames(error)  # noqa: B904
         finally:
-            del box  # lest the traceback of a failure keep the NVRTC program
+            del box  # as above
             if logs is not None and log:
                 logs.write(log)
         self._pch_status = result.pch_status
@@ -227,7 +226,7 @@ class Program:
         box = self._box
         if box is None:
             raise closed(self)
-        return compiler.handle(nvrtc_program_raw(box))
+        return compiler.handle(box)
 
 
 def _source(argument: str, source: object) -> bytes:

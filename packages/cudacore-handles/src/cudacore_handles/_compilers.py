@@ -69,7 +69,7 @@ class NVRTC:
         return _get(lib.cch_nvrtc_program_get, program, lib.CCH_NVRTC_LOG)
 
     def output(self, program: Box, kind: str) -> bytes:
-        """Return ``"ptx"``, ``"cubin"``, ``"ltoir"`` or ``"optixir"`` of a compiled program (nvrtcGetPTX and others)."""
+        """Return ``"ptx"``, ``"cubin"``, ``"ltoir"`` or ``"optixir"`` (nvrtcGetPTX and others)."""
         return _get(lib.cch_nvrtc_program_get, program, getattr(lib, f"CCH_NVRTC_{kind.upper()}"))
 
     def lowered_name(self, program: Box, expression: bytes) -> bytes:
@@ -177,7 +177,9 @@ class NVJitLink:
 
     def add(self, linker: Box, kind: str, code: bytes, name: bytes) -> None:
         """Add code of a type such as ``"ptx"`` (nvJitLinkAddData)."""
-        check(lib.cch_nvjitlink_linker_add(linker, getattr(lib, f"CCH_NVJITLINK_{kind.upper()}"), code, len(code), name))
+        check(
+            lib.cch_nvjitlink_linker_add(linker, getattr(lib, f"CCH_NVJITLINK_{kind.upper()}"), code, len(code), name)
+        )
 
     def link(self, linker: Box) -> None:
         """Link what was added (nvJitLinkComplete)."""
