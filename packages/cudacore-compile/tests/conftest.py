@@ -67,10 +67,11 @@ def nvrtc_version() -> tuple[int, ...]:
 
 @pytest.fixture(autouse=True)
 def _no_program_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test after which an NVRTC program lives on."""
+    """Fail a test after which a program or linker of a compiler lives on."""
+    kinds = ("nvrtc_program", "nvvm_program", "nvjitlink_linker")
     gc.collect()
-    before = live_counts()["nvrtc_program"]
+    before = [live_counts()[kind] for kind in kinds]
     yield
     if not request.node.stash.get(CALL_FAILED, False):  # else the traceback keeps the test's objects
         gc.collect()
-        assert live_counts()["nvrtc_program"] <= before
+        assert [live_counts()[kind] for kind in kinds] <= before

@@ -106,15 +106,19 @@ int cch__fail_compiler_missing(const void *opaque, const char *operation) {
 }
 
 void cch__fail_explain_log(char *log) {
-  char *line = log, *found = NULL;
+  char *line = log, *first = NULL, *found = NULL;
   while (found == NULL && line != NULL && *line != '\0') {
     char *end = strchr(line, '\n');
     if (end != NULL)
       *end = '\0';
+    if (first == NULL && *line != '\0')
+      first = line;
     if (strcasestr(line, "error") != NULL)
       found = line;
     line = end != NULL ? end + 1 : NULL;
   }
+  if (found == NULL)
+    found = first; /* not all compilers use the word */
   if (found != NULL)
     cch__fail_explain(found);
 }

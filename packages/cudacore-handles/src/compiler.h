@@ -39,7 +39,7 @@ int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, 
 /* A failure of a library's function, recorded; and of one that it does not have. */
 int cch__fail_compiler(const void *compiler, int result, const char *operation);
 int cch__fail_compiler_missing(const void *compiler, const char *operation);
-/* Says more of it: the first line of a log that speaks of an error. */
+/* Says more of it: the first line of a log that speaks of an error, or else the first. */
 void cch__fail_explain_log(char *log);
 
 static inline int cch__compiled(const void *compiler, int result, const char *operation) {

@@ -114,7 +114,7 @@ class NVRTC:
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error, log=log, words=words) from None
         if self._restrict_stays and not restrict:
-            warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=3)
+            warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=4)
         code = code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else code
         return Compilation(code, log, lowered, signatures, pch_status)
 
