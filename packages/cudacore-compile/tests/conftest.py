@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,6 +19,8 @@ from cudacore_compile import Program, ProgramOptions
 from cudacore_compile._nvrtc import load
 from cudacore_handles import live_counts
 from pytest_cudacore import CALL_FAILED
+
+sys.path.append(str(Path(__file__).resolve().parent))  # compile_sources is a helper module beside the tests
 
 
 class Compiled(NamedTuple):

@@ -47,7 +47,7 @@ class LinkerOptions:
         Generate line numbers. ``-lineinfo``.
     ftz, prec_div, prec_sqrt, fma : bool, optional
         How LTO-IR calculates, as in :class:`ProgramOptions`. Other code has been compiled already: without LTO-IR they
-        are without effect, and a RuntimeWarning. ``-ftz={true|false}`` and so on.
+        are without effect, and a RuntimeWarning. ``-ftz={1|0}`` and so on.
     kernels_used, variables_used : str or list of str, optional
         Lowered names of the kernels and variables that are used: with link-time optimization, others can be removed.
         ``-kernels-used=``, ``-variables-used=``.
@@ -181,10 +181,10 @@ _FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
     "optimization_level": ("-O", _level),
     "debug": ("-g", values.switch),
     "lineinfo": ("-lineinfo", values.switch),
-    "ftz": ("-ftz", values.true_or_false),
-    "prec_div": ("-prec-div", values.true_or_false),
-    "prec_sqrt": ("-prec-sqrt", values.true_or_false),
-    "fma": ("-fma", values.true_or_false),
+    "ftz": ("-ftz", values.one_or_zero),
+    "prec_div": ("-prec-div", values.one_or_zero),
+    "prec_sqrt": ("-prec-sqrt", values.one_or_zero),
+    "fma": ("-fma", values.one_or_zero),
     "kernels_used": ("-kernels-used", values.texts),
     "variables_used": ("-variables-used", values.texts),
     "optimize_unused_variables": ("-optimize-unused-variables", values.switch),

@@ -101,6 +101,8 @@ def explain(code_name: str, log: str, version: str) -> str:
         return f"The PTX was made by a newer compiler than nvJitLink {version}: install one as new as that"
     if code_name == "NVJITLINK_ERROR_UNRECOGNIZED_OPTION":
         return f"nvJitLink {version} does not know one of these options, or the architecture, or takes no such value"
+    if code_name == "NVJITLINK_ERROR_UNSUPPORTED_ARCH":
+        return f"nvJitLink {version} does not link for this architecture"
     if "does not match type" in log:
         return "The code is damaged, or no code of the type that its ObjectCode was made with"
     if "bad input" in log or code_name == "NVJITLINK_ERROR_ARCH_MISMATCH":

@@ -39,7 +39,16 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from cudacore import graph, typing
-    from cudacore_compile import NVRTCError, Program, ProgramOptions
+    from cudacore_compile import (
+        CompilerError,
+        Linker,
+        LinkerOptions,
+        NVJitLinkError,
+        NVRTCError,
+        NVVMError,
+        Program,
+        ProgramOptions,
+    )
     from cudacore_graph import GraphMemoryResource
 
 __all__ = [
@@ -48,6 +57,7 @@ __all__ = [
     "Buffer",
     "CUDAError",
     "ClosedError",
+    "CompilerError",
     "Context",
     "Device",
     "DeviceMemoryResource",
@@ -58,8 +68,12 @@ __all__ = [
     "Kernel",
     "LaunchConfig",
     "LegacyPinnedMemoryResource",
+    "Linker",
+    "LinkerOptions",
     "MemoryResource",
+    "NVJitLinkError",
     "NVRTCError",
+    "NVVMError",
     "ObjectCode",
     "Program",
     "ProgramOptions",
@@ -76,8 +90,13 @@ __version__ = "0.1.0"
 
 # What is imported when it is asked for: a program that runs what is compiled needs nothing of the compilers.
 _LATER = {
+    "CompilerError": "cudacore_compile",
     "GraphMemoryResource": "cudacore_graph",
+    "Linker": "cudacore_compile",
+    "LinkerOptions": "cudacore_compile",
+    "NVJitLinkError": "cudacore_compile",
     "NVRTCError": "cudacore_compile",
+    "NVVMError": "cudacore_compile",
     "Program": "cudacore_compile",
     "ProgramOptions": "cudacore_compile",
 }
