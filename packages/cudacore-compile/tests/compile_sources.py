@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-LAYOUT = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
+LAYOUT = (
+    "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-f64:64:64-"
+    "v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64"
+)
 HEAD = f"""
 target triple = "nvptx64-nvidia-cuda"
 target datalayout = "{LAYOUT}"

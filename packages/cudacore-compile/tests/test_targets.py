@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import pytest
+from compile_sources import FUNCTION_IR
 
 from cudacore_compile import SUPPORTED_TARGETS, Program, ProgramOptions
 from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
@@ -16,13 +17,7 @@ TABLE = re.escape(
 SOURCES = {
     "c++": "__device__ int x;",
     "ptx": ".version 7.8\n.target sm_90\n.address_size 64\n.visible .global .align 4 .u32 x;\n",
-    "nvvm": """
-        target triple = "nvptx64-unknown-cuda"
-        target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
-        @x = addrspace(1) global i32 0
-        !nvvmir.version = !{!0}
-        !0 = !{i32 2, i32 0}
-    """,
+    "nvvm": FUNCTION_IR,
 }
 
 

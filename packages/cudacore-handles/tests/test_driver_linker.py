@@ -91,7 +91,7 @@ def test_no_current_context(device: Device, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.sim
 def test_simulated_driver_has_none(device: Device) -> None:
     """The simulated driver, which has no linker, would be said to have linked."""
-    with pytest.raises(CUDAError, match="^cuLinkCreate: CUDA_ERROR_NOT_SUPPORTED"):
+    with pytest.raises(CUDAError, match=r"^cuLinkCreate: CUDA_ERROR_NOT_SUPPORTED"):
         _driver_linker.link_with_driver([("ptx", b"\0", b"")], {}, time=False)
 
 

@@ -16,11 +16,16 @@ from cudacore_handles import CUDAError, _compilers
 LIBRARY = Library("libNVVM", "nvvm", NVVMError, ("nvidia-nvvm", "nvidia-cuda-nvcc-cu12"))
 # libNVVM cannot list its architectures, but says of each whether it has it. Variants come with their numbers.
 _ARCHITECTURES = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 107, 110, 120, 121)
-_EMPTY = b"""target triple = "nvptx64-nvidia-cuda"
-target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
-!nvvmir.version = !{!0}
-!0 = !{i32 2, i32 0}
-"""
+# The layout that NVVM takes in all its versions, for all architectures.
+_LAYOUT = (
+    "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-f64:64:64-"
+    "v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64"
+)
+_EMPTY = f"""target triple = "nvptx64-nvidia-cuda"
+target datalayout = "{_LAYOUT}"
+!nvvmir.version = !{{!0}}
+!0 = !{{i32 2, i32 0}}
+""".encode()
 
 
 class NVVM:
@@ -108,6 +113,8 @@ class NVVM:
                 f"This libNVVM takes NVVM IR {major}.{minor} with debug information {debug_major}.{debug_minor}: "
                 "see !nvvmir.version in the modules"
             )
+        if "DataLayout" in log or "data layout" in log:
+            return f'Modules need: target datalayout = "{_LAYOUT}"'
         if error.code_name == "NVVM_ERROR_INVALID_OPTION" and "-arch=" in log:
             known = ", ".join(map(str, self.architectures()))
             return f"Set ProgramOptions.arch to what this libNVVM compiles for: {known}"
