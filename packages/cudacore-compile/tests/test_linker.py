@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import gc
 import pickle
+import re
 import subprocess
 import threading
 import weakref
@@ -581,6 +582,14 @@ def test_driver_links_instead(
     assert (linker.get_error_log(), linker.get_info_log()) == ("a warning", "told")
     with pytest.raises(NVJitLinkError, match=r"does not have LinkerOptions\.ptxas_options"):
         Linker(*ptx, options=LinkerOptions(arch="sm_90", ptxas_options="-v")).link("cubin")
+
+
+@pytest.mark.sim
+def test_driver_that_cannot_link(no_nvjitlink: None, ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """A failure of the driver's linker would not say why that one was taken."""
+    older = [ObjectCode.from_ptx(re.sub(rb"\.version .*", b".version 8.0", bytes(code.code))) for code in ptx]
+    with pytest.raises(CUDAError, match=r"cuLinkCreate: .* The driver was to link, because there is no nvJitLink"):
+        Linker(*older, options=SM_90).link("cubin")
 
 
 @pytest.mark.gpu

@@ -125,6 +125,10 @@ class Linker:
             self._logs = (error.log, "")
             if isinstance(error, CompilerError):
                 raise without_frames(error)  # noqa: B904
+            if choice.backend is CompilerBackendType.DRIVER:
+                error.hint = f"The driver was to link, because {choice.reason}" + (
+                    f". {error.hint}" if error.hint else ""
+                )
             raise
         self._logs = (linked.error_log, linked.info_log)
         code = linked.code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else linked.code
@@ -263,10 +267,26 @@ def _read(codes: tuple[ObjectCode, ...]) -> list[Input]:
     inputs = []
     for number, code in enumerate(codes, 1):
         content = code._read()
+        name = code.name or f"{code.code_type} {number}"
         if code.code_type == "ptx":
             content = content.rstrip(b"\0") + b"\0"
-        inputs.append(Input(code.code_type, content, code.name or f"{code.code_type} {number}"))
+        elif code.code_type == "cubin":
+            _check_elf(content, name)
+        inputs.append(Input(code.code_type, content, name))
     return inputs
+
+
+def _check_elf(code: bytes, name: str) -> None:
+    """Raise for a cubin that ends too early: nvJitLink before 13 reads on, and links what it finds there."""
+    if code[:4] != b"\x7fELF":
+        return  # which nvJitLink says
+    end = 64
+    if len(code) >= end:
+        offset = int.from_bytes(code[40:48], "little")
+        size, count = (int.from_bytes(code[at : at + 2], "little") for at in (58, 60))
+        end = max(end, offset + size * count)
+    if len(code) < end:
+        raise ValueError(f"{name!r} is a truncated cubin: it has {len(code)} bytes, and must have {end} or more")
 
 
 def _ptx_version(code: Input) -> Version | None:
