@@ -145,7 +145,7 @@ class Linker:
         return self._logs[0]
 
     def get_info_log(self) -> str:
-        """Return what else the last link had to say: see :attr:`LinkerOptions.verbose` and `time`."""
+        """Return what else the last link had to say: see `verbose` and `time` of :class:`LinkerOptions`."""
         return self._logs[1]
 
     def close(self) -> None:

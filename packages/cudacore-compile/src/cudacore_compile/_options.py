@@ -72,7 +72,7 @@ class ProgramOptions:
         Make LTO-IR, which is what the target ``"ltoir"`` implies and no other can have. ``--dlink-time-opt``.
     gen_opt_lto : bool, optional
         Optimize before LTO-IR is made. ``--gen-opt-lto``.
-    define_macro : str or tuple of (str, str or number), or list of these, or mapping, optional
+    define_macro : str or tuple of (str, str or int or float), or list of these, or mapping, optional
         Macros to define: ``"NAME"``, ``"NAME=value"``, ``("NAME", "value")`` or ``{"NAME": value}``, where None is a
         macro without a value. ``--define-macro=``.
     undefine_macro : str or list of str, optional

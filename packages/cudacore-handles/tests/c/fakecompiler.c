@@ -34,13 +34,10 @@ static int create(void **out, const char *source) {
 
 static int destroy(void *at) {
   void **program = at;
-  int answer = atomic_load(&result);
-  if (answer == 0) {
-    free(*program);
-    *program = NULL;
-    atomic_fetch_add(&destroyed, 1);
-  }
-  return answer;
+  free(*program);
+  *program = NULL;
+  atomic_fetch_add(&destroyed, 1);
+  return atomic_load(&result);
 }
 
 static int build(program *program, const char *word, int failure) {
