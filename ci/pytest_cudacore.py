@@ -70,6 +70,24 @@ def device(first_device: cudacore_handles.Device) -> Iterator[cudacore_handles.D
     first_device.sync()
 
 
+@pytest.fixture(scope="session")
+def second_device(first_device: cudacore_handles.Device) -> cudacore_handles.Device:
+    """Give device 1, for fixtures of a wider scope than a test; tests take ``other_device``."""
+    import cudacore_handles
+
+    devices = cudacore_handles.Device.get_all_devices()
+    if len(devices) < 2:
+        pytest.skip("needs two devices")
+    _ = devices[1].memory_resource, devices[1].context  # made at first use and kept for good
+    return devices[1]
+
+
+@pytest.fixture
+def other_device(device: cudacore_handles.Device, second_device: cudacore_handles.Device) -> cudacore_handles.Device:
+    """Give a second device; the first one is current."""
+    return second_device
+
+
 @pytest.fixture(autouse=True)
 def _live_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that ends with more live CUDA objects than it began with."""

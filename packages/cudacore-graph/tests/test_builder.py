@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,11 @@ import cudacore_handles as ch
 from cudacore_handles._buffer import _is_capturing
 
 MODES = ("relaxed", "thread_local", "global")
+
+
+def on_another_thread(function: Callable[[], object]) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(function).result()
 
 
 def run(graph: cg.Graph, stream: ch.Stream) -> None:
@@ -57,6 +65,10 @@ class TestCapture:
             assert builder.is_building
         with pytest.raises(KeyError), stream.create_graph_builder() as builder:
             raise KeyError
+        assert builder.is_closed
+        assert not _is_capturing(stream)
+        with pytest.raises(RuntimeError, match="1 builder that split"), stream.create_graph_builder() as builder:
+            builder.split(2)
         assert builder.is_closed
         assert not _is_capturing(stream)
 
@@ -206,7 +218,7 @@ class TestCapture:
             graph.stream.sync()
         graph.close()
         assert not definition.is_valid
-        with pytest.raises(ch.CUDAError, match="CCH_EGONE"):
+        with pytest.raises(ch.ClosedError, match="a capture that failed"):
             definition.instantiate()
         del graph
         stream.sync()
@@ -267,18 +279,37 @@ class TestForks:
         cg.GraphBuilder.join(builder, fork)
         builder.end_building()
 
+    @pytest.mark.parametrize("drop", ["close", "collect"])
+    def test_fork_of_what_is_given_up(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, drop: str) -> None:
+        """What is given to a fork of a capture that is over would run."""
         builder = stream.create_graph_builder().begin_building()
-        _, fork = builder.split(2)
+        _, fork, lost = builder.split(3)
         fork_stream = fork.stream
-        builder.close()
+        del lost
+        if drop == "close":
+            builder.close()
+        del _, builder
+        gc.collect()
         assert not _is_capturing(stream)
         assert not _is_capturing(fork_stream)
-        for call in (lambda: fork.split(2), lambda: fork.callback(print), lambda: ch.Stream.sync(fork_stream)):
-            try:
+        assert fork.is_closed
+        for call in (lambda: fork.split(2), lambda: fork.callback(print), fork.create_condition):
+            with pytest.raises(RuntimeError, match="has been closed"):
                 call()
-            except (RuntimeError, ch.CUDAError):
-                pass
-        fork.close()
+        with pytest.raises(ch.ClosedError):
+            ch.launch(fork, ONE, add, numbers.buffer, 1)
+        fork_stream.sync()
+        assert numbers[0] == 0
+
+    @pytest.mark.sim
+    @pytest.mark.parametrize("call", ["cuStreamCreateWithPriority", "cuEventCreate", "cuStreamWaitEvent"])
+    def test_split_fails(self, stream: ch.Stream, sim: Any, call: str) -> None:
+        """Forks that nobody has would have to be joined."""
+        with stream.create_graph_builder() as builder:
+            with sim.failing(call, nth=2, error=2), pytest.raises(ch.CUDAError):
+                builder.split(3)
+            builder.callback(print)
+        assert len(builder.graph_definition.nodes()) == 1
 
     def test_bad_input(self, stream: ch.Stream, device: ch.Device) -> None:
         """Builders of two graphs would be joined, or numbers taken that make no sense."""
@@ -451,8 +482,9 @@ class TestStates:
         body_stream = body.stream
         assert _is_capturing(stream)
         if drop == "close":
-            body.close()
             builder.close()
+            assert not _is_capturing(stream)  # though the body holds the graph
+            body.close()
         del builder, body
         gc.collect()
         assert not _is_capturing(stream)
@@ -473,6 +505,24 @@ class TestStates:
         with stream.create_graph_builder() as builder:
             builder.callback(print)
 
+    @pytest.mark.parametrize(
+        ("call", "match"),
+        [
+            (lambda builder, stream, graph: graph.launch(builder), r"GraphBuilder\.embed\(\) adds one"),
+            (lambda builder, stream, graph: stream.device.sync(), r"begin_building\('relaxed'\) allows most"),
+            (lambda builder, stream, graph: builder.stream.wait(stream.record()), r"before begin_building\(\)"),
+        ],
+    )
+    def test_what_cannot_be_captured(
+        self, device: ch.Device, stream: ch.Stream, call: Callable[..., object], match: str
+    ) -> None:
+        """It would not be said how it can be done."""
+        graph = cg.GraphDefinition().instantiate()
+        builder = device.create_graph_builder().begin_building()
+        with pytest.raises(ch.CUDAError, match=match):
+            call(builder, stream, graph)
+        builder.close()
+
     def test_modes(self, stream: ch.Stream) -> None:
         """A misspelt mode would be taken for some other."""
         builder = stream.create_graph_builder()
@@ -488,7 +538,147 @@ class TestStates:
         stream.close()
         with builder:
             builder.callback(print)
+            _, fork = builder.split(2)
+            builder.stream.close()
+            fork.stream.close()
+            builder.join(builder, fork)
         assert len(builder.graph_definition.nodes()) == 1
+
+    def test_stream_in_use(self, stream: ch.Stream) -> None:
+        """A stream that two builders capture would be no more than an illegal state."""
+        with stream.create_graph_builder() as builder:
+            builder.callback(print)
+            with pytest.raises(ch.CUDAError, match="being captured already: give each builder a stream"):
+                stream.create_graph_builder().begin_building()
+        assert len(builder.graph_definition.nodes()) == 1
+
+    def test_legacy_default_stream(self, device: ch.Device) -> None:
+        """It would not be said that this stream cannot be captured."""
+        builder = ch.LEGACY_DEFAULT_STREAM.create_graph_builder()
+        with pytest.raises(ch.CUDAError, match="The legacy default stream cannot be captured"):
+            builder.begin_building()
+        assert not builder.is_building
+
+    def test_definition_is_closed(self, stream: ch.Stream) -> None:
+        """Who closes a view of the graph would leave the builder without it, and the stream in capture."""
+        with stream.create_graph_builder() as builder:
+            body = builder.if_then(builder.create_condition())
+            view = body.graph_definition
+            body.begin_building()
+            body_stream = body.stream
+            view.close()
+            body.end_building()
+            assert not _is_capturing(body_stream)
+        builder.graph_definition.close()
+        builder.complete()
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_another_thread(self, stream: ch.Stream, mode: str) -> None:
+        """What another thread ends would be lost: in most modes the driver gives it no graph."""
+        builder = stream.create_graph_builder().begin_building(mode)
+        builder.callback(print)
+        if mode == "relaxed":
+            on_another_thread(builder.end_building)
+        else:
+            with pytest.raises(RuntimeError, match=r"it began on another thread, and must end there; .*'relaxed'"):
+                on_another_thread(builder.end_building)
+            builder.end_building()
+        assert len(builder.graph_definition.nodes()) == 1
+        builder = stream.create_graph_builder().begin_building(mode)
+        on_another_thread(builder.close)
+        assert not _is_capturing(stream)
+
+    def test_many_threads(self, stream: ch.Stream) -> None:
+        """Threads that do the same to one builder at once would undo what one of them has done."""
+        count = 8
+
+        def at_once(function: Callable[[], object]) -> int:
+            barrier = threading.Barrier(count)
+
+            def call() -> bool:
+                barrier.wait()
+                try:
+                    function()
+                except RuntimeError:
+                    return False
+                return True
+
+            with ThreadPoolExecutor(count) as pool:
+                return sum(future.result() for future in [pool.submit(call) for _ in range(count)])
+
+        for _ in range(20):
+            builder = stream.create_graph_builder()
+            assert at_once(builder.begin_building) == 1
+            assert at_once(partial(builder.callback, print)) == count
+            assert at_once(partial(builder.split, 2)) == count
+            builder.close()
+            builder = stream.create_graph_builder().begin_building()
+            builder.callback(print)
+            assert at_once(builder.end_building) == 1
+            assert len(builder.graph_definition.nodes()) == 1
+            assert at_once(builder.close) == count
+            assert not _is_capturing(stream)
+
+    def test_per_thread_default_stream(self, device: ch.Device) -> None:
+        """Another thread would end the capture of a default stream of its own, and not this one."""
+        stream = ch.PER_THREAD_DEFAULT_STREAM
+        builder = stream.create_graph_builder().begin_building()
+        builder.callback(print)
+        with pytest.raises(RuntimeError, match="it began on another thread"):
+            on_another_thread(builder.end_building)
+        assert len(builder.end_building().graph_definition.nodes()) == 1
+        builder = stream.create_graph_builder().begin_building()
+        on_another_thread(builder.close)
+        device.create_stream()  # as good as any call
+        gc.collect()
+        ch._cffi.lib.cch_reclaim_drain()
+        assert not _is_capturing(stream)
+
+    @pytest.mark.parametrize("drop", ["end", "close", "collect"])
+    def test_another_device_is_current(self, device: ch.Device, other_device: ch.Device, drop: str) -> None:
+        """The default stream of another device would be looked at, and this one stay in capture."""
+        stream = ch.PER_THREAD_DEFAULT_STREAM
+        builder = stream.create_graph_builder().begin_building()
+        other_device.set_current()
+        if drop == "end":
+            builder.end_building()
+        elif drop == "close":
+            builder.close()
+        del builder
+        gc.collect()
+        device.set_current()
+        assert not _is_capturing(stream)
+
+    def test_no_context_is_current(self, stream: ch.Stream) -> None:
+        """A builder would look at the current context, and not at its stream's."""
+
+        def build() -> cg.Graph:
+            with stream.create_graph_builder() as builder:
+                builder.if_then(builder.create_condition())
+                builder.join(*builder.split(2))
+                builder.callback(print)
+            return builder.complete()
+
+        on_another_thread(build)
+
+    @pytest.mark.parametrize("again", [False, True])
+    def test_ended_by_others(self, stream: ch.Stream, again: bool) -> None:
+        """Another capture would be ended, and the graph be had twice, when somebody has ended a builder's by hand."""
+        from cuda.bindings import driver
+
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        builder = stream.create_graph_builder().begin_building()
+        _, theirs = driver.cuStreamEndCapture(stream.handle)
+        if again:
+            driver.cuStreamBeginCapture(stream.handle, mode)
+        with pytest.raises(ch.CUDAError, match="somebody else has ended the capture"):
+            builder.end_building()
+        assert builder.is_closed
+        assert _is_capturing(stream) == again
+        if again:
+            _, other = driver.cuStreamEndCapture(stream.handle)
+            assert driver.cuGraphDestroy(other)[0] == 0
+        assert driver.cuGraphDestroy(theirs)[0] == 0
 
     @pytest.mark.sim
     @pytest.mark.parametrize("call", ["cuStreamBeginCapture_v2", "cuStreamGetCaptureInfo_v3"])

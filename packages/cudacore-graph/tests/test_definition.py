@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import itertools
 import pickle
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
+from cudacore_handles import _native
 
 Run = Callable[[cg.GraphDefinition], None]
 
@@ -204,6 +207,24 @@ def test_clone(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers,
     assert numbers[0] == 102
 
 
+def test_clone_while_it_changes(definition: cg.GraphDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph could not be cloned when another thread adds to it, or takes from it, between the questions."""
+    kept, other = definition.empty(), definition.empty()
+    ask = _native.graph_nodes
+
+    def late(graph: cg.GraphDefinition, place: Any) -> Any:
+        definition.callback(print)
+        found = ask(graph, place)
+        other.destroy()
+        return found
+
+    monkeypatch.setattr(_native, "graph_nodes", late)
+    copied, pairs = definition.clone()
+    monkeypatch.undo()
+    assert list(pairs) == [kept]
+    assert pairs[kept].graph == copied
+
+
 def test_clone_keeps_what_nodes_use(device: ch.Device, add: ch.Kernel, run: Run) -> None:
     """A clone would run with memory that went with the original's node."""
     numbers = Numbers(1)
@@ -237,13 +258,79 @@ def test_what_cannot_be(definition: cg.GraphDefinition) -> None:
         with pytest.raises(RuntimeError, match="cannot be instantiated directly"):
             cls()
     for thing in (definition, node, definition.instantiate()):
-        with pytest.raises(TypeError, match="cannot be pickled"):
-            pickle.dumps(thing)
+        for do in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="cannot be pickled"):
+                do(thing)
     assert not hasattr(node, "close")
     definition.close()
     with pytest.raises(ch.ClosedError, match="GraphDefinition has been closed"):
         definition.empty()
     assert repr(definition) == "<GraphDefinition closed>"
+
+
+def test_never_made(definition: cg.GraphDefinition, stream: ch.Stream) -> None:
+    """Objects that no method made would be read as if they were of the driver."""
+
+    class Node(cg.GraphNode):
+        def __init__(self) -> None: ...
+
+    wrong: Any = 3
+    node, other = Node(), definition.empty()
+    assert (node == wrong, node == other, other == node) == (False, False, False)
+    assert not node.is_valid
+    unmade = object.__new__(cg.GraphDefinition)
+    graph = cg.Graph.__new__(cg.Graph)
+    calls: list[Callable[[], object]] = [
+        lambda: node.graph, lambda: node.pred, node.destroy, node.join, lambda: other.join(node),
+        lambda: cg.AdjacencySetProxy(node, True), unmade.nodes, unmade.clone, unmade.instantiate,
+        lambda: other.embed(unmade), lambda: definition.add_many([("empty", node)]), lambda: unmade.add_many([]),
+        lambda: graph.launch(stream), lambda: graph.update(definition), lambda: graph[other],
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(ValueError, match="was never opened"):
+            call()
+    for thing in (wrong, None, definition):
+        with pytest.raises(TypeError, match="node must be a GraphNode"):
+            cg.AdjacencySetProxy(thing, True)
+
+
+def test_gone(definition: cg.GraphDefinition, tmp_path: Path) -> None:
+    """What was destroyed with its node would be an error of the driver, not one that says so."""
+    node = definition.embed(cg.GraphDefinition())
+    inner = node.child_graph
+    graph = definition.instantiate()
+    node.destroy()
+    calls: list[Callable[[], object]] = [
+        inner.nodes, inner.edges, inner.clone, inner.instantiate, inner.empty, inner.create_condition, inner.to_dot,
+        inner.to_mermaid, lambda: inner.debug_dot_print(tmp_path / "x"), lambda: definition.embed(inner),
+        lambda: graph.update(inner), lambda: inner.handle, lambda: inner.add_many([("empty", None)]),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(ch.ClosedError, match=r"not there any more|was destroyed"):
+            call()
+    assert not definition.nodes()
+
+
+def test_gone_meanwhile(definition: cg.GraphDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another thread destroys between a check and the call would be another kind of error."""
+    node = definition.empty()
+    call = _native.locked_call
+
+    def late(*args: Any) -> Any:
+        node.destroy()
+        return call(*args)
+
+    monkeypatch.setattr(_native, "locked_call", late)
+    with pytest.raises(ch.ClosedError, match="CCH_EGONE") as caught:
+        node.succ.add(definition.empty())
+    assert isinstance(pickle.loads(pickle.dumps(caught.value)), ch.CUDAError)
+
+
+def test_debug_dot_print_bad_path(definition: cg.GraphDefinition, tmp_path: Path) -> None:
+    """The driver would write to a file whose name ends early."""
+    with pytest.raises(ValueError, match="NUL character"):
+        definition.debug_dot_print(f"{tmp_path}/a\0b")
+    assert not list(tmp_path.iterdir())
 
 
 def test_handles_for_cuda_bindings(definition: cg.GraphDefinition) -> None:
@@ -318,6 +405,38 @@ class TestBatch:
         assert not definition.nodes()
 
     @pytest.mark.sim
+    @pytest.mark.sim
+    def test_names_the_node(self, definition: cg.GraphDefinition, device: ch.Device, sim: Any) -> None:
+        """An error would not say which node of the batch it is about, or what kind of error it is."""
+        closed = device.create_event()
+        closed.close()
+        gone = definition.empty()
+        gone.destroy()
+        for item in (("record", None, closed), ("empty", gone)):
+            with pytest.raises(ch.ClosedError, match=r"^node 1: "):
+                definition.add_many([("empty", None), item])
+        with sim.failing("cuGraphAddNode", nth=2, error=2), pytest.raises(ch.CUDAError, match="node 1 of the batch"):
+            definition.add_many([("empty", None)] * 3)
+        with pytest.raises(ValueError, match=r"^node 1: dptr cannot be freed"):
+            definition.add_many([("empty", None), ("deallocate", 0, 5)])
+
+        class Mine(KeyError):
+            def __index__(self) -> int:
+                raise self
+
+        with pytest.raises(Mine) as caught:
+            definition.add_many([("memset", None, 1, 0, Mine(1, 2))])
+        assert caught.value.args == (1, 2)
+        assert not definition.nodes()
+
+    def test_after_the_same_twice(self, definition: cg.GraphDefinition) -> None:
+        """What is named twice would be an edge too many, which the driver refuses."""
+        first = definition.empty()
+        nodes = definition.add_many([("empty", (first, first)), ("empty", [0, first, 0, first]), ("empty", (1, 0, 1))])
+        assert definition.edges() == {
+            (first, nodes[0]), (nodes[0], nodes[1]), (first, nodes[1]), (nodes[1], nodes[2]), (nodes[0], nodes[2])
+        }  # fmt: skip
+
     def test_all_or_none(self, definition: cg.GraphDefinition, numbers: Numbers, sim: Any) -> None:
         """A batch that the driver refuses half-way would stay half."""
         items: list[tuple[Any, ...]] = [("memset", None, numbers.buffer, 0, 4)] * 5

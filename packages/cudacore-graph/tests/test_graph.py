@@ -216,7 +216,22 @@ class TestViews:
         assert called == ["new"]
         assert second.is_done
 
-    def test_bad_input(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
+    def test_child_by_itself(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
+    ) -> None:
+        """A child graph that was changed in place could not be given to what was instantiated before."""
+        child = cg.GraphDefinition()
+        child.launch(ONE, add, numbers.buffer, 1)
+        node = definition.embed(child)
+        graph = definition.instantiate()
+        view: Any = graph[node]
+        (inner,) = node.child_graph.nodes()
+        inner.update(args=(numbers.buffer, 10))  # type: ignore[attr-defined]
+        view.update(node.child_graph)
+        launch(graph)
+        assert numbers[0] == 10
+
+    def test_bad_input(self, definition: cg.GraphDefinition, stream: ch.Stream, numbers: Numbers) -> None:
         """A node of another graph would be taken for one of this."""
         node = definition.empty()
         graph = definition.instantiate()
@@ -226,6 +241,18 @@ class TestViews:
             graph[stranger]
         with pytest.raises(TypeError, match="node must be a GraphNode"):
             graph[wrong]
+        late: Any = graph[definition.callback(print)]
+        with pytest.raises(ch.CUDAError, match="must have been there when the executable graph was made"):
+            late.update(print)
+        late = graph[definition.memset(numbers.buffer, 0, 4)]
+        for call in (late.disable, lambda: late.is_enabled):
+            with pytest.raises(ch.CUDAError, match="must have been there when the executable graph was made"):
+                call()
+        child = definition.embed(cg.GraphDefinition())
+        graph = definition.instantiate()
+        view: Any = graph[child]
+        with pytest.raises(ch.CUDAError, match="must have the nodes and edges of the child graph that is there"):
+            view.update(definition)
         node.destroy()
         with pytest.raises(ch.ClosedError, match="was destroyed"):
             graph[node]

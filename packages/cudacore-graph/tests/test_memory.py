@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from typing import Any
 
@@ -11,6 +12,7 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
+from cudacore_graph import _memory
 
 
 def test_allocation_becomes_a_node(device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
@@ -40,6 +42,20 @@ def test_one_for_a_device(device: ch.Device) -> None:
     assert (resource.device_id, resource.is_device_accessible, resource.is_host_accessible) == (0, True, False)
     assert repr(resource) == "<GraphMemoryResource of device 0>"
     resource.close()
+
+
+def test_of_a_class_of_ones_own(device: ch.Device) -> None:
+    """Another class would get an object of the first one that was asked for."""
+
+    class Mine(cg.GraphMemoryResource): ...
+
+    try:
+        resource = Mine(device)
+        assert type(resource) is Mine
+        assert resource is Mine(0) is copy.copy(resource)
+        assert type(cg.GraphMemoryResource(device)) is cg.GraphMemoryResource
+    finally:
+        _memory._resources.pop((Mine, 0))
 
 
 def test_outside_of_a_capture(device: ch.Device, stream: ch.Stream) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from graph_tools import ONE, Numbers
 import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_graph.typing import GraphConditionalType, GraphMemoryType
+from cudacore_handles import _native
 
 Run = Callable[[cg.GraphDefinition], None]
 
@@ -208,6 +210,24 @@ class TestMemory:
                 call()
         assert not definition.nodes()
 
+    def test_what_the_driver_refuses(self, definition: cg.GraphDefinition) -> None:
+        """It would not be said that memory nodes are the reason, or that a graph is in another one."""
+        node = definition.allocate(64)
+        body = definition.if_then(definition.create_condition(0)).then
+        graph = definition.instantiate()
+        calls: list[tuple[Callable[[], object], str]] = [
+            (definition.instantiate, "can be one executable graph at a time: close the other"),
+            (body.instantiate, "Bodies and child graphs run in their graph alone"),
+            (definition.clone, "Bodies, and graphs with memory or conditional nodes, cannot be cloned"),
+            (lambda: cg.GraphDefinition().embed(definition), "cannot have memory nodes or conditional nodes"),
+            (node.destroy, "stay, once their graph has been instantiated"),
+        ]
+        for call, match in calls:
+            with pytest.raises(ch.CUDAError, match=match):
+                call()
+        assert node.is_valid
+        graph.close()
+
     def test_double_free(self, definition: cg.GraphDefinition) -> None:
         """Memory would be freed twice by one graph."""
         memory = definition.allocate(64)
@@ -326,6 +346,43 @@ class TestMemcpy:
         run(definition)
         assert [target[i] for i in range(8)] == [1, 2, 5, 6, 13, 14, 17, 18]
 
+    def test_update_beyond_a_buffer(self, definition: cg.GraphDefinition, device: ch.Device) -> None:
+        """What a node keeps of a buffer would be no limit for an update, or for an address with its owner."""
+        stream = device.create_stream()
+        small, large = (device.allocate(size, stream=stream) for size in (16, 64))
+        stream.sync()
+        node, fill = definition.memcpy(small, large, 16), definition.memset(small, 0, 16)
+        with pytest.raises(ValueError, match="dst has 16 bytes, and the node would use 17"):
+            node.update(size=17)
+        with pytest.raises(ValueError, match="dst has 16 bytes, and the node would use 17"):
+            fill.update(width=17)
+        with pytest.raises(ValueError, match="src has 8 bytes, and the node would use 9"):
+            definition.memcpy(large, small.handle + 8, 9, src_owner=small)
+        assert (node.size, fill.width) == (16, 16)
+
+    def test_update_by_two_threads(self, definition: cg.GraphDefinition, device: ch.Device) -> None:
+        """An update would keep an operand alive that another thread has replaced, and not the one that it copies."""
+        stream = device.create_stream()
+        memory = [device.allocate(16, stream=stream) for _ in range(2)]
+        stream.sync()
+        node = definition.memcpy(memory[0], memory[0], 4)
+        params: Any
+        for _ in range(50):
+            stop = threading.Event()
+
+            def change(stop: threading.Event = stop) -> None:
+                while not stop.is_set():
+                    for buffer in memory:
+                        node.update(src=buffer)
+
+            thread = threading.Thread(target=change)
+            thread.start()
+            for _ in range(20):
+                params, owners = node._read_owned("memcpy")
+                assert params.src == owners[1]._raw
+            stop.set()
+            thread.join()
+
     def test_update_keeps_the_other_operand(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
         """An update of one operand would let go of the other, or keep the old one for ever."""
         first, second, target = Numbers(1), Numbers(1), Numbers(1)
@@ -426,6 +483,29 @@ class TestCallback:
                 break
         assert reference() is None
 
+    def test_many_released_at_once(self, device: ch.Device) -> None:
+        """Many functions that go with one graph would overflow what they wait in, or need a context to go."""
+        alive = weakref.WeakSet[Any]()
+        definition = cg.GraphDefinition()
+
+        def function() -> Callable[[], None]:
+            def call() -> None: ...
+
+            alive.add(call)
+            return call
+
+        definition.add_many([("callback", None, function()) for _ in range(20000)])
+        assert len(alive) == 20000
+        thread = threading.Thread(target=definition.close)  # no context is current there
+        thread.start()
+        thread.join()
+        for _ in range(1000):
+            device.default_stream.sync()
+            gc.collect()
+            if not alive:
+                break
+        assert not alive
+
     def test_raises(self, definition: cg.GraphDefinition, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         """An exception would be lost, or go into the driver."""
         import sys
@@ -460,6 +540,13 @@ class TestCallback:
         run(definition)
         assert seen == [b"abcd", b"1234"]
 
+    def test_address_of_numpy(self, definition: cg.GraphDefinition, run: Run) -> None:
+        """An address of NumPy's would be taken for so many bytes."""
+        seen: list[Any] = []
+        definition.callback(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(seen.append), user_data=np.int64(4096))
+        run(definition)
+        assert seen == [4096]
+
     def test_ctypes_null(self, definition: cg.GraphDefinition, run: Run) -> None:
         """Without user data a function would get an address all the same."""
         seen: list[Any] = []
@@ -485,6 +572,10 @@ class TestCallback:
             (lambda: definition.callback(ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(print)), TypeError, "Python's lock"),
             (lambda: definition.callback(prototype()), ValueError, "fn is a NULL pointer"),
             (lambda: definition.callback(prototype(print), user_data=1.5), TypeError, "user_data must be an int or"),
+            (lambda: definition.callback(prototype(print), user_data=True), TypeError, "bytes-like, not bool"),
+            (lambda: definition.callback(prototype(print), user_data=[1, 2]), TypeError, "bytes-like, not list"),
+            (lambda: definition.callback(prototype(print), user_data="x"), TypeError, "bytes-like, not str"),
+            (lambda: definition.callback(prototype(print), user_data=-1), ValueError, "-1 is none"),
         ):
             with pytest.raises(error, match=match):
                 call()
@@ -503,6 +594,48 @@ class TestCallback:
         definition.callback(function)
         run(definition)
         assert [error.code_name for error in seen if isinstance(error, ch.CUDAError)] == ["CUDA_ERROR_NOT_PERMITTED"]
+
+    def test_graphs_are_forbidden(self, definition: cg.GraphDefinition, device: ch.Device, stream: ch.Stream) -> None:
+        """A function that uses its graph would wait for the thread that waits for it."""
+        seen: list[str] = []
+        used: dict[str, Any] = {}  # emptied at the end: a function that keeps its graph keeps itself
+        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+        def function(_: object = None) -> None:
+            whole, graph, node = used["definition"], used["graph"], used["node"]
+            calls: list[Callable[[], object]] = [
+                whole.nodes, whole.empty, whole.clone, whole.instantiate, node.destroy, node.join,
+                lambda: node.function, lambda: list(node.pred), lambda: node.update(print), lambda: str(whole),
+                lambda: graph.launch(stream), lambda: graph.update(whole), lambda: graph[node].update(print),
+                lambda: whole.add_many([("empty", None)]), whole.create_condition,
+            ]  # fmt: skip
+            for call in calls:
+                try:
+                    call()
+                except ch.CUDAError as error:
+                    seen.append(str(error))
+
+        node = definition.callback(function)
+        node.callback(prototype(function))
+        used.update(definition=definition, graph=definition.instantiate(), node=node)
+
+        def launch() -> None:
+            used["graph"].launch(stream)
+            stream.sync()
+
+        def hold_locks() -> None:
+            device.set_current()
+            _native.locked_call(definition, None, launch)
+
+        thread = threading.Thread(target=hold_locks, daemon=True)
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive()
+        used.clear()
+        assert len(seen) == 30
+        for message in seen:
+            assert "CUDA_ERROR_NOT_PERMITTED" in message
+            assert "graphs cannot be used in a function that CUDA calls" in message
 
 
 class TestEvents:
@@ -652,6 +785,45 @@ class TestConditionals:
         assert node.cond_type is GraphConditionalType.SWITCH
         run(definition)
         assert numbers[0] == expected
+
+    def test_of_a_closed_definition(self, definition: cg.GraphDefinition) -> None:
+        """A condition would be of no graph any more when the definition is closed that made it."""
+        condition = definition.create_condition(0)
+        node = definition.empty()
+        definition.close()
+        assert node.if_then(condition).condition == condition
+
+    def test_used_by_two_threads(self, definition: cg.GraphDefinition, device: ch.Device) -> None:
+        """Two nodes that are added at once would have one condition."""
+        for _ in range(50):
+            condition = definition.create_condition(0)
+            barrier = threading.Barrier(4)
+            made: list[object] = []
+
+            def add(barrier: threading.Barrier = barrier, condition: Any = condition, made: Any = made) -> None:
+                device.set_current()
+                barrier.wait()
+                try:
+                    made.append(definition.if_then(condition))
+                except ValueError:
+                    pass
+
+            threads = [threading.Thread(target=add) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(made) == 1
+
+    @pytest.mark.sim
+    def test_free_again_after_a_failure(self, definition: cg.GraphDefinition, sim: Any) -> None:
+        """A node that the driver refuses would use up its condition."""
+        condition = definition.create_condition(0)
+        with sim.failing("cuGraphAddNode", nth=1, error=2), pytest.raises(ch.CUDAError):
+            definition.if_then(condition)
+        with pytest.raises(ValueError, match="count is 0"):
+            definition.switch(condition, 0)
+        assert definition.if_then(condition).condition == condition
 
     def test_nested(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
         """A condition of a graph could not be that of a node in one of its bodies."""

@@ -27,6 +27,29 @@ add = ch.ObjectCode.from_ptx(graph_tools.PTX).get_kernel("add")
 numbers = graph_tools.Numbers(4)
 """
 
+# A capture with all that can be in it.
+BUILDING = """
+builder = stream.create_graph_builder().begin_building('global')
+memory = device.allocate(64, stream=builder)
+_, fork = builder.split(2)
+body = builder.if_then(builder.create_condition(1)).begin_building('global')
+ch.launch(body, graph_tools.ONE, add, memory, 1)
+"""
+
+# Captures of a thread that has ended.
+ON_A_THREAD = """
+import threading
+
+builders = []
+def build():
+    device.set_current()
+    for stream in device.create_stream(), ch.PER_THREAD_DEFAULT_STREAM:
+        builders.append(stream.create_graph_builder().begin_building('thread_local'))
+thread = threading.Thread(target=build)
+thread.start()
+thread.join()
+"""
+
 
 def test_import_is_light(run_python: Run) -> None:
     """Importing the package would load the driver, the bindings or other heavy modules."""
@@ -62,11 +85,16 @@ def test_no_circle_of_imports() -> None:
     [
         "keep = definition, graph, node, builder",
         "cycle = [definition, graph]; cycle.append(cycle); del definition, graph",
+        "definition.callback(lambda keep=definition: keep); del definition, node",  # which nobody can collect
         "import threading; threading.local().x = graph",
         "graph.launch(stream)",
         "definition.callback(lambda: time.sleep(0.3)); definition.instantiate().launch(stream)",
         "atexit.register(lambda: (graph.launch(stream), stream.sync()))",
         "builder = stream.create_graph_builder().begin_building('global')",
+        BUILDING,
+        BUILDING + "cycle = [builder, fork, body, memory]; cycle.append(cycle); del builder, fork, body, memory",
+        "builder = ch.PER_THREAD_DEFAULT_STREAM.create_graph_builder().begin_building()",
+        ON_A_THREAD,
         "class Late:\n    def __del__(self): graph.launch(stream)\nlate = Late()",
     ],
 )
@@ -123,6 +151,46 @@ if pid == 0:
         os._exit(0 if error.code_name == "CCH_EFORKED" else 1)
     os._exit(2)
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+"""
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_fork_in_a_capture(run_python: Run) -> None:
+    """A child would hang in a capture that it inherited, or end it for its parent."""
+    result = run_python(
+        f"""
+import gc, os, sys, warnings
+warnings.simplefilter("ignore")
+{SETUP}
+{BUILDING}
+pid = os.fork()
+if pid == 0:
+    for call in (
+        lambda: ch.launch(fork, graph_tools.ONE, add, numbers.buffer, 1),
+        lambda: builder.split(2),
+        lambda: builder.join(builder, fork),
+        lambda: builder.callback(print),
+        body.end_building,
+        stream.create_graph_builder().begin_building,
+    ):
+        try:
+            call()
+        except ch.CUDAError as error:
+            if error.code_name == "CCH_EFORKED":
+                continue
+        os._exit(1)
+    memory.close()
+    body.close()
+    del builder, fork
+    gc.collect()
+    sys.exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+body.end_building()
+memory.close()
+builder.join(builder, fork)
+builder.end_building().complete().launch(stream)
+stream.sync()
 """
     )
     assert (result.returncode, result.stderr) == (0, "")

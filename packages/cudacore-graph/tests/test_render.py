@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shutil
 import sys
 import types
+import xml.etree.ElementTree
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from graph_tools import ONE, Numbers
 import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_graph import _render
+from cudacore_handles import _native
 
 
 @pytest.fixture
@@ -126,6 +129,71 @@ def test_names_that_break_out(definition: cg.GraphDefinition) -> None:
     definition.callback(function)
     assert '[label="callback\\nsay \\"<b>&\\\\" ' in definition.to_dot()
     assert "say &quot;&lt;b&gt;&amp;\\" in definition.to_mermaid()
+
+
+ODD_NAMES = (
+    'a"b<script>', "two\nlines", "x\udc80y", "\x1b[31mred\x00", "#quot;#59;", ']"]; n9[', "日本語 λ", "a|b{c}", "`md`",
+    "\u202eback", "<!-- -->", "%%{init: {}}%%", "\\N \\G \\l", "<br/>", "",
+)  # fmt: skip
+
+
+class _MadeUp:
+    """What has every attribute, or none that can be asked for, as stand-ins of tests do."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def __call__(self) -> None: ...
+
+    def __getattr__(self, name: str) -> object:
+        if name != "__qualname__":
+            raise AttributeError(name)
+        if self.answer is KeyError:
+            raise KeyError(name)
+        return self.answer
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_names(definition: cg.GraphDefinition, name: str) -> None:
+    """A name would add nodes, lines or elements to a picture, or make it one that cannot be read."""
+
+    def function() -> None: ...
+
+    function.__qualname__ = name
+    definition.callback(function)
+    texts = {kind: make() for kind, make in (("dot", definition.to_dot), ("mermaid", definition.to_mermaid))}
+    texts["tree"] = str(definition)
+    function.__qualname__ = "plain"
+    plain = {"dot": definition.to_dot(), "mermaid": definition.to_mermaid(), "tree": str(definition)}
+    for kind, text in texts.items():
+        text.encode()
+        assert all(character.isprintable() or character in "\n\t" for character in text)
+        assert len(text.splitlines()) == len(plain[kind].splitlines())
+    assert re.fullmatch(r'    n0\["callback<br/>[^"<>`]*"\]', texts["mermaid"].splitlines()[1])
+    assert re.search(r'n0 \[label="([^"\\]|\\.)*" fillcolor="#f4cccc"\]\n', texts["dot"])
+    if shutil.which("dot") is not None and importlib.util.find_spec("graphviz") is not None:
+        svg = xml.etree.ElementTree.fromstring(definition.to_svg())
+        assert not [element for element in svg.iter() if element.tag.endswith("script")]
+
+
+@pytest.mark.parametrize("answer", [3, None, KeyError, b"x"], ids=repr)
+def test_callables_that_make_up_names(definition: cg.GraphDefinition, answer: object) -> None:
+    """A stand-in for a function would be an error when the graph is looked at."""
+    definition.callback(_MadeUp(answer))
+    assert "callback  _MadeUp" in str(definition)
+
+
+def test_looked_at_while_it_grows(definition: cg.GraphDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph could not be looked at when another thread adds to it between the questions for nodes and edges."""
+    ask = _native.graph_edges
+
+    def late(graph: cg.GraphDefinition, place: Any) -> Any:
+        definition.empty().join()
+        return ask(graph, place)
+
+    monkeypatch.setattr(_native, "graph_edges", late)
+    definition.empty().join()
+    assert str(definition).splitlines()[0].endswith("2 nodes, 1 edge")
 
 
 class _Source:

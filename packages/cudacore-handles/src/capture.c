@@ -54,8 +54,17 @@ static int new_capture(cch__capture **out, cch_stream *stream, bool makes_graph,
   cch__capture *capture = calloc(1, sizeof *capture);
   if (capture == NULL)
     return cch__fail_nomem(operation);
-  int status = cch_bundle_create(&capture->kept, 0);
+  int status;
+  if (stream->context != NULL) {
+    capture->context = cch_context_ref(stream->context);
+    status = 0;
+  } else {
+    status = cch_context_current(&capture->context);
+  }
+  if (status == 0)
+    status = cch_bundle_create(&capture->kept, 0);
   if (status != 0) {
+    cch_context_unref(capture->context);
     free(capture);
     return status;
   }
@@ -67,8 +76,15 @@ static int new_capture(cch__capture **out, cch_stream *stream, bool makes_graph,
 }
 
 static void free_capture(cch__capture *capture) {
+  for (cch__joined *one = capture->joined, *next; one != NULL; one = next) {
+    next = one->next;
+    cch_stream_unref(one->stream);
+    cch_stream_unref(one->into);
+    free(one);
+  }
   cch_bundle_unref(capture->kept);
   cch_stream_unref(capture->stream);
+  cch_context_unref(capture->context);
   free(capture);
 }
 
@@ -94,7 +110,8 @@ static void take_back(CUstream stream, bool makes_graph) {
   CUgraph raw = NULL;
   cch__destructor_enter();
   int status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
-  cch__report(status);
+  if (!cch__not_now(status)) /* another thread's illegal call can have broken it already: it has ended then, too */
+    cch__report(status);
   if (status == 0 && makes_graph && raw != NULL)
     cch__report(CCH__CALL(cuGraphDestroy, (raw)));
   cch__destructor_leave();
@@ -255,14 +272,37 @@ static void fail_graph(cch_graph *graph) {
   cch__graph_unlock(root);
 }
 
+/* Whether a stream that says this of itself is in the capture, or was until something invalidated it. */
+static bool is_in(const cch__capture_info *info, const cch__capture *capture) {
+  return info->status == CU_STREAM_CAPTURE_STATUS_INVALIDATED ||
+         (info->status == CU_STREAM_CAPTURE_STATUS_ACTIVE && info->id == capture->id);
+}
+
 /* Whether the stream is still in the capture. The right context is current. */
 static bool goes_on(const cch__capture *capture) {
   cch__capture_info info;
   cch__destructor_enter();
   int status = cch__capture_info_of(&info, capture->stream->raw);
   cch__destructor_leave();
-  return status != 0 || info.status == CU_STREAM_CAPTURE_STATUS_INVALIDATED ||
-         (info.status == CU_STREAM_CAPTURE_STATUS_ACTIVE && info.id == capture->id);
+  return status != 0 || is_in(&info, capture);
+}
+
+/* Ends the capture, if nobody else has: the stream may be in another one by now, and the graph is not ours then. The
+ * right context is current. */
+static int end(bool *ended, const cch__capture *capture, const char *operation) {
+  cch__capture_info info;
+  *ended = false;
+  int status = cch__capture_info_of(&info, capture->stream->raw);
+  if (status != 0)
+    return status;
+  if (!is_in(&info, capture)) {
+    *ended = true;
+    return cch__fail(CCH_EGONE, operation, "somebody else has ended the capture, by the stream's handle");
+  }
+  CUgraph raw = NULL;
+  status = CCH__CALL(cuStreamEndCapture, (capture->stream->raw, &raw));
+  *ended = status == 0 || !goes_on(capture);
+  return status;
 }
 
 int cch_capture_end(cch_graph *graph, cch_stream *stream) {
@@ -281,12 +321,11 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
     return cch__fail(CCH_EMISMATCH, __func__,
                      "the capture into the graph began on the default stream of another thread");
   cch__current current;
-  status = cch__current_enter(&current, stream->context);
+  status = cch__current_enter(&current, capture->context);
   if (status != 0)
     return status;
-  CUgraph raw = NULL;
-  status = CCH__CALL(cuStreamEndCapture, (stream->raw, &raw));
-  bool ended = status == 0 || !goes_on(capture);
+  bool ended;
+  status = end(&ended, capture, __func__);
   cch__current_leave(&current);
   if (!ended)
     return status;
@@ -309,8 +348,7 @@ static int abandon(cch_graph *graph, const cch__capture *capture) {
   int status = cch__capture_info_of(&info, stream);
   if (status != 0)
     return status;
-  if (info.status == CU_STREAM_CAPTURE_STATUS_NONE ||
-      (info.status == CU_STREAM_CAPTURE_STATUS_ACTIVE && info.id != capture->id))
+  if (!is_in(&info, capture))
     return 0; /* somebody else has ended it */
   CUgraph raw = NULL;
   status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
@@ -332,7 +370,7 @@ bool cch__capture_abandon(cch_graph *graph) {
   if (!is_reached_from_here(capture))
     return false; /* that thread ends it, when it polls next */
   cch__current current;
-  int entered = cch__current_enter(&current, capture->stream->context);
+  int entered = cch__current_enter(&current, capture->context);
   if (cch__not_now(entered))
     return false;
   CUstreamCaptureMode mode = cch__relaxed_enter();
@@ -383,9 +421,54 @@ int cch_capture_graph(cch_graph **out, cch_stream *stream) {
   return 0;
 }
 
-/* Whether a box is memory that the capture itself allocates. Its free is to be captured too, and waits for nobody. */
-static bool is_own_memory(const cch__capture *capture, const void *box) {
-  return box != NULL && cch_kind_of(box) == CCH_KIND_DEVICEPTR && ((const cch_deviceptr *)box)->capture == capture->id;
+/* Whether a box is memory that a capture into the same hierarchy allocates: a body uses that of the graph around it.
+ * Its free is to be captured, too, and waits for nobody. */
+static bool is_own_memory(const cch_graph *graph, const void *box) {
+  const cch_graph *of =
+      box != NULL && cch_kind_of(box) == CCH_KIND_DEVICEPTR ? ((const cch_deviceptr *)box)->graph : NULL;
+  return of != NULL && of->hierarchy == graph->hierarchy;
+}
+
+int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
+  int status = cch__usable(graph, __func__);
+  if (status == 0)
+    status = cch__usable(stream, __func__);
+  if (status == 0)
+    status = cch__usable(into, __func__);
+  if (status == 0 && graph->capture == NULL)
+    status = cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
+  if (status != 0)
+    return status;
+  cch__joined *joined = malloc(sizeof *joined);
+  if (joined == NULL)
+    return cch__fail_nomem(__func__);
+  status = cch_stream_wait_stream(into, stream);
+  if (status != 0) {
+    free(joined);
+    return status;
+  }
+  cch__graph_lock(graph);
+  *joined = (cch__joined){graph->capture->joined, cch_stream_ref(stream), cch_stream_ref(into)};
+  graph->capture->joined = joined;
+  cch__graph_unlock(graph);
+  return 0;
+}
+
+cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream) {
+  cch__graph_lock(graph);
+  /* What was joined last stands first: into what a stream was joined can itself have been joined only later. */
+  const cch__joined *end = NULL, *one = graph->capture != NULL ? graph->capture->joined : NULL;
+  while (one != end)
+    if (one->stream != stream) {
+      one = one->next;
+    } else {
+      stream = one->into;
+      end = one;
+      one = graph->capture->joined;
+    }
+  cch_stream_ref(stream);
+  cch__graph_unlock(graph);
+  return stream;
 }
 
 /* Whether a box is among those that were kept last: the same few work in turns. */
@@ -404,7 +487,7 @@ int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
   cch__graph_lock(graph);
   if (graph->capture == NULL)
     status = cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
-  else if (release == NULL && !is_own_memory(graph->capture, object) && !is_kept(graph->capture->kept, object))
+  else if (release == NULL && !is_own_memory(graph, object) && !is_kept(graph->capture->kept, object))
     status = cch_bundle_add(graph->capture->kept, object);
   else if (release != NULL)
     status = cch_bundle_add_object(graph->capture->kept, object, release);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+#include "capture.h"
 #include "current.h"
 #include "reclaim.h"
+#include "registry.h"
 
 #include <pthread.h>
 
@@ -48,6 +50,15 @@ static int capture_of(uint64_t *out, CUstream stream) {
   return status;
 }
 
+/* The box of the graph that a stream is captured into, a new reference; NULL where the capture was not begun here. The
+ * right context is current. */
+static cch_graph *graph_of_capture(CUstream stream) {
+  cch__capture_info info;
+  if (cch_capture_count() == 0 || cch__capture_info_of(&info, stream) != 0 || info.graph == NULL)
+    return NULL;
+  return cch__registry_find(CCH_KIND_GRAPH, info.graph);
+}
+
 /* Whether work on a stream would go into a capture, or break one: a failure is that of the legacy stream, for which the
  * driver says so of any blocking stream's capture. */
 static bool is_capturing(CUstream stream) {
@@ -87,6 +98,8 @@ int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, 
       status = capture_of(&ptr->capture, stream->raw);
       if (status == 0)
         status = CCH__CALL(cuMemAllocFromPoolAsync, (&ptr->ptr, size, pool->raw, stream->raw));
+      if (status == 0 && ptr->capture != 0)
+        ptr->graph = graph_of_capture(stream->raw);
       cch__current_leave(&current);
     }
   }
@@ -369,12 +382,7 @@ static int free_at_once(const cch_deviceptr *ptr, const cch_stream *stream) {
   return CCH__CALL(cuMemFreeHost, ((void *)(uintptr_t)ptr->ptr));
 }
 
-bool cch__deviceptr_end(cch_deviceptr *ptr) {
-  if (ptr->origin == CCH__FOREIGN) {
-    free_foreign(ptr);
-    return true;
-  }
-  const cch_stream *stream = stream_of_free(ptr);
+static bool end_on(cch_deviceptr *ptr, const cch_stream *stream) {
   cch__current current;
   int entered =
       cch__current_enter(&current, stream != NULL && stream->context != NULL ? stream->context : ptr->context);
@@ -393,7 +401,23 @@ bool cch__deviceptr_end(cch_deviceptr *ptr) {
   return true;
 }
 
+bool cch__deviceptr_end(cch_deviceptr *ptr) {
+  if (ptr->origin == CCH__FOREIGN) {
+    free_foreign(ptr);
+    return true;
+  }
+  if (ptr->graph == NULL)
+    return end_on(ptr, stream_of_free(ptr));
+  if (cch__is_gone(ptr->graph)) /* its capture failed, and never gave the memory */
+    return true;
+  cch_stream *stream = cch__capture_stream(ptr->graph, stream_of_free(ptr));
+  bool ended = end_on(ptr, stream);
+  cch_stream_unref(stream);
+  return ended;
+}
+
 void cch__deviceptr_drop(cch_deviceptr *ptr) {
+  cch_graph_unref(ptr->graph);
   cch_stream_unref(cch_deviceptr_stream(ptr));
   cch__box_unref(ptr->backing);
   cch_context_unref(ptr->context);

@@ -20,6 +20,7 @@ typedef struct cch__record {
   CUuserObject object;  /* by which the driver keeps that, too, where the graph is shared */
   cch_graph_node *box;  /* weak */
   cch__level *children; /* of child graphs and bodies in the node */
+  CUcontext context;    /* of a kernel, a copy or a fill: the driver does not tell all of them */
 } cch__record;
 
 /*
@@ -44,10 +45,18 @@ typedef struct cch__hierarchy {
   cch__level root;
 } cch__hierarchy;
 
+/* A stream whose work is in order with another's from the point on where that one waited for it. */
+typedef struct cch__joined {
+  struct cch__joined *next;
+  cch_stream *stream, *into;
+} cch__joined;
+
 /* A capture into a graph, which ends with the graph's box, if nobody ends it before. */
 typedef struct cch__capture {
   cch_stream *stream;
-  cch_bundle *kept; /* what captured work uses, which the graph keeps; guarded by the hierarchy's lock */
+  cch_context *context; /* the stream's; for a default stream the one that was current when it began */
+  cch_bundle *kept;     /* what captured work uses, which the graph keeps; guarded by the hierarchy's lock */
+  cch__joined *joined;  /* likewise */
   uint64_t id;
   uint64_t thread;  /* whose stream it is, if that is the per-thread default stream */
   bool makes_graph; /* the graph began with the capture, and fails with it */
@@ -187,6 +196,8 @@ int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode ra
 int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation);
 /* Whether a kernel node's attributes are others than parameters ask for. */
 int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);
+/* The context in parameters; NULL: they have none. */
+CUcontext cch__node_params_context(const cch__node_params *params);
 /* Whether an object is a node of a graph. */
 int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation);
 

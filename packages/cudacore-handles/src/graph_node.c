@@ -196,12 +196,14 @@ static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cc
     return status;
   }
   take_answers(params);
-  if (params->kept != NULL || box != NULL) {
+  CUcontext context = cch__node_params_context(params);
+  if (params->kept != NULL || box != NULL || context != NULL) {
     cch__graph_lock(graph);
     cch__record *record = cch__record_begin(graph->level, raw);
     record->object = object;
     record->bundle = cch_bundle_ref(params->kept);
     record->box = box;
+    record->context = context;
     if (box != NULL)
       box->raw = raw;
     cch__graph_unlock(graph);
@@ -534,6 +536,7 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
     old = record->object;
     record->object = object;
     record->bundle = cch_bundle_ref(filled.kept);
+    record->context = cch__node_params_context(&filled);
     if (node->type == CCH_NODE_GRAPH)
       cch__record_end_children(record);
     cch__graph_unlock(graph);
@@ -541,6 +544,27 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
   }
   cch__node_params_drop(&filled);
   return status;
+}
+
+int cch_graph_node_context(cch_context **out, cch_graph_node *node) {
+  int status = cch__usable(node, __func__);
+  if (status != 0)
+    return status;
+  cch__graph_lock(node->graph);
+  const cch__record *record = cch__record_find(node->graph->level, node->raw);
+  CUcontext raw = record != NULL ? record->context : NULL;
+  cch__graph_unlock(node->graph);
+  if (raw == NULL && node->type == CCH_NODE_KERNEL) {
+    CUDA_KERNEL_NODE_PARAMS native;
+    status = CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, &native));
+    if (status != 0)
+      return status;
+    raw = native.ctx;
+  }
+  if (raw != NULL)
+    return cch_context_wrap(out, raw, NULL, NULL);
+  *out = NULL;
+  return 0;
 }
 
 int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bundle, cch_context *context) {

@@ -82,9 +82,8 @@ static int fill_kernel(cch__node_params *out, const void *given, cch_bundle *bun
                                                     .blockDimZ = launch.config.blockDimZ,
                                                     .sharedMemBytes = launch.config.sharedMemBytes,
                                                     .kernelParams = params->count > 0 ? out->pointers : NULL,
-                                                    .kern = node.kernel->raw,
-                                                    .ctx = context != NULL ? context->raw : NULL};
-  return 0;
+                                                    .kern = node.kernel->raw};
+  return context_of(&out->native.kernel.ctx, context);
 }
 
 static int fill_memcpy(cch__node_params *out, const void *given, cch_bundle *bundle, const cch_context *context,
@@ -287,6 +286,19 @@ int cch__node_params_fill(cch__node_params *out, int type, const void *params, c
     return fill_conditional(out, params, bundle, context, operation);
   }
   return cch__fail(CCH_EINVAL, operation, "nodes of type %d cannot be added", type);
+}
+
+CUcontext cch__node_params_context(const cch__node_params *params) {
+  switch ((int)params->native.type) {
+  case CU_GRAPH_NODE_TYPE_KERNEL:
+    return params->native.kernel.ctx;
+  case CU_GRAPH_NODE_TYPE_MEMCPY:
+    return params->native.memcpy.copyCtx;
+  case CU_GRAPH_NODE_TYPE_MEMSET:
+    return params->native.memset.ctx;
+  default:
+    return NULL;
+  }
 }
 
 void cch__node_params_drop(cch__node_params *params) {

@@ -70,7 +70,7 @@ static void take_out(cch__level *level, cch__record *record) {
 }
 
 void cch__record_trim(cch__level *level, cch__record *record) {
-  if (record->box == NULL && record->bundle == NULL && record->children == NULL)
+  if (record->box == NULL && record->bundle == NULL && record->children == NULL && record->context == NULL)
     take_out(level, record);
 }
 

@@ -46,6 +46,7 @@ struct cch_deviceptr {
   _Atomic(cch_stream *) stream;
   uint64_t thread;  /* whose the per-thread default stream is that the free is ordered on */
   uint64_t capture; /* the capture that it was allocated in, 0 for none */
+  cch_graph *graph; /* of that capture, if it has a box: as long as it exists, the address is nobody else's */
   cch__origin origin;
   cch_free_fn free;
 };

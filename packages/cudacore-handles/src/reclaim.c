@@ -32,6 +32,16 @@ static _Thread_local struct {
   size_t drained; /* boxes that had been queued */
 } dying;
 
+bool cch__in_callback(void) { return callback_depth > 0; }
+
+int cch_callback_active(void) { return callback_depth > 0; }
+
+int cch__fail_forbidden(const char *operation) {
+  int status = cch__fail_driver(CUDA_ERROR_NOT_PERMITTED, operation);
+  cch__fail_explain("graphs cannot be used in a function that CUDA calls");
+  return status;
+}
+
 void cch_callback_enter(void) { callback_depth++; }
 
 void cch_callback_leave(void) {

@@ -89,22 +89,6 @@ def succeeded(result: subprocess.CompletedProcess[str]) -> str:
 # ---- devices, streams, memory
 
 
-@pytest.fixture(scope="session")
-def second_device(first_device: ch.Device) -> ch.Device:
-    """Give device 1, for fixtures of a wider scope than a test; tests take ``other_device``."""
-    devices = ch.Device.get_all_devices()
-    if len(devices) < 2:
-        pytest.skip("needs two devices")
-    _ = devices[1].memory_resource, devices[1].context  # made at first use and kept for good
-    return devices[1]
-
-
-@pytest.fixture
-def other_device(device: ch.Device, second_device: ch.Device) -> ch.Device:
-    """Give a second device; the first one is current."""
-    return second_device
-
-
 @pytest.fixture
 def stream(device: ch.Device) -> ch.Stream:
     """Give a new stream of the device."""

@@ -22,6 +22,7 @@ from recorder import HOST_FUNCTION
 import cudacore_sim
 
 INVALID_VALUE, ILLEGAL_ADDRESS, NOT_PERMITTED = 1, 700, 800
+CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED = 900, 901
 NON_BLOCKING = 1
 
 
@@ -89,6 +90,19 @@ def test_stale_handles(calls: Any, kind: str) -> None:
     calls.prepare(name, handle, *arguments)
     assert calls.call(name, handle, *arguments) == INVALID_VALUE
     assert cudacore_sim.reports() == [f"{name} was given a {kind} that was destroyed: {handle:#x}"]
+
+
+def test_body_of_a_failed_capture(calls: Any) -> None:
+    """What makes the driver crash would go on as if nothing were."""
+    graph, stream = tools.graph(calls), calls.stream(NON_BLOCKING)
+    _, (body,) = tools.conditional(calls, graph, tools.condition(calls, graph, 1), tools.IF)
+    calls.prepare("cuStreamBeginCaptureToGraph", stream, body, None, None, 0, tools.RELAXED)
+    assert calls.call("cuStreamSynchronize", stream) == CAPTURE_UNSUPPORTED
+    assert calls.call("cuStreamEndCapture", stream, c_void_p) == CAPTURE_INVALIDATED
+    assert calls.call("cuGraphGetNodes", body, None, c_size_t) == INVALID_VALUE
+    assert calls.call("cuGraphInstantiateWithFlags", c_void_p, graph, 0) == INVALID_VALUE
+    assert calls.call("cuGraphDestroy", graph) == 0
+    assert [text.split(":")[1] for text in cudacore_sim.reports()[1:]] == [" here the driver crashes"] * 2
 
 
 def test_calls_in_destructors(calls: Any) -> None:

@@ -100,10 +100,10 @@ def _host_function(function: Any, data: Any) -> tuple[int, int, tuple[object, ..
         raise ValueError("fn is a NULL pointer of ctypes")
     if data is None:
         return address, 0, (function,)
-    if isinstance(data, int) and not isinstance(data, bool):
-        return address, as_address(data, "user_data must be an address or bytes-like"), (function,)
+    if hasattr(data, "__index__") and not isinstance(data, bool):  # NumPy's integers are bytes-like, too
+        return address, as_address(data.__index__(), "user_data must be an address or bytes-like"), (function,)
     try:
-        copy = bytearray(data)
+        copy = bytearray(memoryview(data))
     except TypeError:
         raise TypeError(f"user_data must be an int or bytes-like, not {type(data).__name__}") from None
     argument = (ctypes.c_char * max(len(copy), 1)).from_buffer(copy or bytearray(1))

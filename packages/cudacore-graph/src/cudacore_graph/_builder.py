@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import weakref
 from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -11,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
-from cudacore_handles import Stream, _native
+from cudacore_handles import PER_THREAD_DEFAULT_STREAM, Stream, _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import CUDAError, check, closed, last_error
-from cudacore_handles._handle import adopt, hold
+from cudacore_handles._handle import Face, adopt, hold
 
 if TYPE_CHECKING:
     from cudacore_graph._graph import Graph
@@ -64,8 +66,17 @@ class _Capture:
 
     def __init__(self, graph: GraphDefinition) -> None:
         self.graph = graph
-        # Streams of forks that are not joined. A capture fails when one of its streams is gone.
-        self.unjoined: dict[int, Stream] = {}
+        # The thread that is to end it, where no other can.
+        self.thread: int | None = None
+        # Streams of forks that are not joined, with the forks. A capture fails when one of its streams is gone.
+        self.unjoined: dict[Stream, weakref.ref[GraphBuilder]] = {}
+
+    def close_forks(self) -> None:
+        """Close the forks that are left of a capture that is over: what they are given would run."""
+        for reference in list(self.unjoined.values()):
+            fork = reference()
+            if fork is not None:
+                fork.close()
 
 
 class GraphBuilder(_native.Builder):
@@ -96,7 +107,7 @@ class GraphBuilder(_native.Builder):
     def _init(cls, stream: Stream, kind: _Kind = _Kind.PRIMARY, capture: _Capture | None = None) -> GraphBuilder:
         """Make a builder of a stream; those that are not primary have a graph."""
         self = cls.__new__(cls)
-        self._stream = adopt(Stream, hold_reference(stream))  # its own object: the caller may close the other
+        self._stream = _view(stream)
         self._kind = kind
         self._capture = capture
         self._state = _State.CAPTURING if kind is _Kind.FORKED else _State.NOT_STARTED
@@ -114,11 +125,15 @@ class GraphBuilder(_native.Builder):
         if exc_type is not None:
             self.close()
         elif self._state is _State.CAPTURING and self._kind is not _Kind.FORKED:
-            self.end_building()
+            try:
+                self.end_building()
+            except BaseException:
+                self.close()  # nobody comes after the block to do it
+                raise
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return (0, address of the stream): the protocol by which libraries share streams."""
-        return self.stream.__cuda_stream__()
+        return self._own_stream().__cuda_stream__()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a GraphBuilder cannot be pickled: a graph is of one process")
@@ -129,7 +144,8 @@ class GraphBuilder(_native.Builder):
     def close(self) -> None:
         """Give up the graph, unless it is built, and the stream. Calling it again does nothing.
 
-        A capture under way ends, for nothing. Views of the graph, and graphs that were made of it, stay.
+        A capture under way ends, for nothing, and what was split from it is closed, too. Views of the graph, and
+        graphs that were made of it, stay.
         """
         state, self._state = self._state, _State.CLOSED
         if state is _State.CLOSED:
@@ -137,6 +153,7 @@ class GraphBuilder(_native.Builder):
         stream, self._stream = self._stream, None
         capture, self._capture = self._capture, None
         if state is _State.CAPTURING and self._kind is not _Kind.FORKED and stream is not None and capture is not None:
+            capture.close_forks()
             # What is to be given up may have failed before, in ways that do not matter any more.
             _native.locked_call(capture.graph, None, lib.cch_capture_end, hold(capture.graph), hold(stream))
 
@@ -147,7 +164,8 @@ class GraphBuilder(_native.Builder):
         ----------
         mode : str, optional
             What the driver refuses meanwhile, because it might not go together with the capture: ``"relaxed"`` nothing,
-            ``"thread_local"`` calls of this thread, ``"global"`` calls of all threads. Default ``"relaxed"``.
+            ``"thread_local"`` calls of this thread, ``"global"`` calls of all threads. Default ``"relaxed"``, in which
+            any thread can end the capture; in the others only the one that begins it.
 
         Returns
         -------
@@ -160,19 +178,20 @@ class GraphBuilder(_native.Builder):
             raise ValueError(f"mode is {mode!r}; it must be 'global', 'thread_local' or 'relaxed'")
         if self._state is not _State.NOT_STARTED:
             raise self._illegal("begin building")
-        # Made at first use, by asking a pool for its attributes: not while a stream is captured.
-        _ = self.stream.device.memory_resource
-        stream = hold(self.stream)
+        face = self._own_stream()
+        stream = hold(face)
         if self._capture is None:
             out = ffi.new("cch_graph **")
-            check(lib.cch_capture_begin(out, stream, _MODES[mode]))
+            _check_begun(lib.cch_capture_begin(out, stream, _MODES[mode]))
             self._capture = _Capture(adopt(GraphDefinition, out[0]))
         else:
             graph = self._capture.graph
             status = _native.locked_call(
                 graph, None, lib.cch_capture_begin_to, hold(graph), stream, ffi.NULL, 0, _MODES[mode]
             )
-            check(status)
+            _check_begun(status)
+        if mode != "relaxed" or face == PER_THREAD_DEFAULT_STREAM:
+            self._capture.thread = threading.get_ident()
         self._state = _State.CAPTURING
         return self
 
@@ -187,24 +206,34 @@ class GraphBuilder(_native.Builder):
         Raises
         ------
         RuntimeError
-            When builders that were split from this one are not joined; it is building still.
+            When builders that were split from this one are not joined, or on another thread than the one that began
+            in a mode that binds to it; it is building still.
         CUDAError
             When something that is not allowed in a capture has made it invalid. The builder is closed then.
         """
         capture = self._capturing("end building", forked=False)
+        if capture.thread not in (None, threading.get_ident()):
+            raise RuntimeError(
+                "cannot end building: it began on another thread, and must end there; begin_building('relaxed'), on a "
+                "stream that is not the per-thread default stream, can be ended on any"
+            )
         if capture.unjoined:
             count = len(capture.unjoined)
             raise RuntimeError(
                 f"cannot end building: {count} builder{'s' * (count != 1)} that split() made "
                 f"{'are' if count != 1 else 'is'} not joined; call GraphBuilder.join(), or close() this one to give up"
             )
-        status = _native.locked_call(capture.graph, None, lib.cch_capture_end, hold(capture.graph), hold(self.stream))
+        stream = hold(self._own_stream())
+        status = _native.locked_call(capture.graph, None, lib.cch_capture_end, hold(capture.graph), stream)
         if status:
             error = last_error(status)
+            if capture.graph.is_valid:
+                raise error  # the capture goes on, or another thread has ended it
             self._state = _State.ENDED  # there is nothing left to end
             self.close()
             raise _explained(error)
-        self._state = _State.ENDED
+        if self._state is _State.CAPTURING:  # else another thread has closed it meanwhile
+            self._state = _State.ENDED
         return self
 
     def complete(self, options: GraphCompleteOptions | Mapping[str, Any] | None = None) -> Graph:
@@ -243,13 +272,18 @@ class GraphBuilder(_native.Builder):
         if count.__index__() < 2:
             raise ValueError(f"count is {count}; a builder is split into at least 2, itself included")
         capture = self._capturing("split")
-        forks = []
-        for _ in range(count.__index__() - 1):
-            stream = Stream._create(self.stream.context, None)
-            fork = GraphBuilder._init(stream, _Kind.FORKED, capture)
-            stream.wait(self.stream)
-            capture.unjoined[stream._raw] = stream
-            forks.append(fork)
+        own = self._own_stream()
+        streams = [Stream._create(own.context, None) for _ in range(count.__index__() - 1)]
+        forks: list[GraphBuilder] = []
+        try:
+            for stream in streams:
+                stream.wait(own)
+                forks.append(GraphBuilder._init(stream, _Kind.FORKED, capture))
+                capture.unjoined[stream] = weakref.ref(forks[-1])
+        except BaseException:
+            if forks:
+                GraphBuilder.join(self, *forks)
+            raise
         return (self, *forks)
 
     @staticmethod
@@ -277,8 +311,12 @@ class GraphBuilder(_native.Builder):
         rest = next((b for b in graph_builders if b._kind is not _Kind.FORKED), graph_builders[0])
         for builder in graph_builders:
             if builder is not rest:
-                rest.stream.wait(builder.stream)
-                captures[0].unjoined.pop(builder.stream._raw, None)
+                stream, graph = builder._own_stream(), captures[0].graph
+                status = _native.locked_call(
+                    graph, None, lib.cch_capture_join, hold(graph), hold(stream), hold(rest._own_stream())
+                )
+                check(status)
+                captures[0].unjoined.pop(stream, None)
                 builder.close()
         return rest
 
@@ -286,7 +324,7 @@ class GraphBuilder(_native.Builder):
         """Create a condition of the graph; see :meth:`GraphDefinition.create_condition`."""
         if self._capture is None:
             raise self._illegal("create a condition")
-        return create_condition(self._capture.graph, default_value)
+        return create_condition(self._capture.graph, default_value, self._own_stream().context)
 
     def if_then(self, condition: GraphCondition) -> GraphBuilder:
         """Add a conditional node that runs a body when the condition is not 0.
@@ -354,7 +392,7 @@ class GraphBuilder(_native.Builder):
         if not isinstance(child, GraphBuilder):
             raise TypeError(f"child must be a GraphBuilder, not {type(child).__name__}")
         capture = self._capturing("embed a graph")
-        _native.capture_add(self.stream, capture.graph, "embed", child._finished("embed the graph"))
+        _native.capture_add(self._own_stream(), capture.graph, "embed", child._finished("embed the graph"))
 
     def callback(self, fn: Any, *, user_data: Any = None) -> None:
         """Add a call of a function of the host; see :meth:`GraphDefinition.callback`.
@@ -367,12 +405,12 @@ class GraphBuilder(_native.Builder):
             The argument of a function of ctypes.
         """
         capture = self._capturing("add a callback")
-        _native.capture_add(self.stream, capture.graph, "callback", fn, user_data)
+        _native.capture_add(self._own_stream(), capture.graph, "callback", fn, user_data)
 
     def _conditional(self, kind: str, condition: GraphCondition, *count: int) -> tuple[GraphBuilder, ...]:
         capture = self._capturing("add a conditional node")
-        node = _native.capture_add(self.stream, capture.graph, kind, condition, *count)
-        context = self.stream.context
+        node = _native.capture_add(self._own_stream(), capture.graph, kind, condition, *count)
+        context = self._own_stream().context
         return tuple(
             GraphBuilder._init(Stream._create(context, None), _Kind.CONDITIONAL_BODY, _Capture(body))
             for body in node.branches
@@ -400,13 +438,16 @@ class GraphBuilder(_native.Builder):
         allowed = _ALLOWED[self._kind, self._state]
         return RuntimeError(f"cannot {what}: this {self._kind.value} GraphBuilder is {self._state.value}; {allowed}")
 
-    @property
-    def stream(self) -> Stream:
-        """Stream: The stream that is captured."""
+    def _own_stream(self) -> Stream:
         stream = self._stream
         if stream is None:
             raise closed(self)
         return stream
+
+    @property
+    def stream(self) -> Stream:
+        """Stream: The stream that is captured. Closing this object of it does nothing to the builder."""
+        return _view(self._own_stream())
 
     @property
     def is_closed(self) -> bool:
@@ -436,17 +477,33 @@ class GraphBuilder(_native.Builder):
         )
         if not ready or self._kind is _Kind.FORKED or self._capture is None:
             raise self._illegal("give the graph's definition")
-        return self._capture.graph
+        return _view(self._capture.graph)
 
 
-def hold_reference(stream: Stream) -> Any:
-    """Return a stream's box with a reference for a new object to take over."""
-    return ffi.cast("void *", stream._reference())
+def _view(face: Face) -> Face:
+    """Return another object of what a face has: whoever closes one, the other stays."""
+    return adopt(type(face), ffi.cast("void *", face._reference()))
+
+
+_NOT_BEGUN = {
+    "CUDA_ERROR_ILLEGAL_STATE": "The stream is being captured already: give each builder a stream of its own",
+    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (
+        "The legacy default stream cannot be captured: use Device.create_graph_builder(), or that of another stream"
+    ),
+}
+
+
+def _check_begun(status: int) -> None:
+    if status:
+        error = last_error(status)
+        error.hint = _NOT_BEGUN.get(error.code_name, error.hint)
+        raise error
 
 
 def _explained(error: CUDAError) -> CUDAError:
-    error.hint = error.hint or (
-        "Something that is not allowed in a capture was done meanwhile, and the graph is lost: "
-        "begin_building('relaxed') allows most"
-    )
+    if error.code > 0:  # the driver's; the library says it all
+        error.hint = error.hint or (
+            "Something that is not allowed in a capture was done meanwhile, and the graph is lost: "
+            "begin_building('relaxed') allows most"
+        )
     return error

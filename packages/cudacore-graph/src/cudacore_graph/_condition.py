@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from cudacore_handles import _native
+from cudacore_graph._errors import hold_there
+from cudacore_handles import Context, _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import check
 from cudacore_handles._handle import hold
@@ -43,8 +44,10 @@ class GraphCondition(_native.Condition):
         return driver.CUgraphConditionalHandle(self.value)
 
 
-def create_condition(graph: _native.GraphHandle, default_value: object) -> GraphCondition:
-    """Make a condition of a graph; see :meth:`GraphDefinition.create_condition`."""
+def create_condition(
+    graph: _native.GraphHandle, default_value: object, context: Context | None = None
+) -> GraphCondition:
+    """Make a condition of a graph; see :meth:`GraphDefinition.create_condition`. Default context: the current one."""
     value = 0
     if default_value is not None:
         if not hasattr(default_value, "__index__"):
@@ -53,8 +56,9 @@ def create_condition(graph: _native.GraphHandle, default_value: object) -> Graph
         if not 0 <= value < 2**32:
             raise ValueError(f"default_value is {value}; it must be from 0 to 2**32 - 1")
     out = ffi.new("CUgraphConditionalHandle *")
+    where = ffi.NULL if context is None else hold(context)
     status = _native.locked_call(
-        graph, None, lib.cch_graph_condition, out, hold(graph), ffi.NULL, default_value is not None, value
+        graph, None, lib.cch_graph_condition, out, hold_there(graph), where, default_value is not None, value
     )
     check(status)
     return GraphCondition(graph, int(out[0]))

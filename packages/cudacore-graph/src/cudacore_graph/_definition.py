@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cudacore_graph._condition import GraphCondition, create_condition
-from cudacore_graph._errors import gone
+from cudacore_graph._errors import gone, hold_there
 from cudacore_graph._node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
 from cudacore_handles import _native
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     from cudacore_graph._graph import Graph
     from cudacore_graph._options import GraphCompleteOptions
+
+_INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
+_NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
+_NO_CLONE = "Bodies, and graphs with memory or conditional nodes, cannot be cloned"
 
 
 class GraphDefinition(_native.GraphHandle):
@@ -117,7 +121,9 @@ class GraphDefinition(_native.GraphHandle):
         return instantiate(self, options)
 
     def clone(self) -> tuple[GraphDefinition, dict[GraphNode, GraphNode]]:
-        """Copy the graph, with child graphs and bodies (cuGraphClone).
+        """Copy the graph, with child graphs (cuGraphClone).
+
+        Drivers copy no graph with memory or conditional nodes.
 
         Returns
         -------
@@ -127,14 +133,16 @@ class GraphDefinition(_native.GraphHandle):
             The copy's node for each node of this graph.
         """
         out = ffi.new("cch_graph **")
-        status = _native.locked_call(self, None, lib.cch_graph_clone, out, hold(self))
-        check(status)
+        status = _native.locked_call(self, None, lib.cch_graph_clone, out, hold_there(self))
+        check(status, hint=_NO_CLONE if status == _NOT_SUPPORTED else "")
         copy = adopt(type(self), out[0])
         held = hold(copy)
         pairs: dict[GraphNode, GraphNode] = {}
         for node in _native.graph_nodes(self, []):
             found = ffi.new("cch_graph_node **")
             status = _native.locked_call(self, copy, lib.cch_graph_find_in_clone, found, hold(node), held)
+            if status in (_INVALID_VALUE, lib.CCH_EGONE):
+                continue  # another thread has added or destroyed it since: it is in one of them alone
             check(status)
             pairs[node] = _native.adopt_node(int(ffi.cast("uintptr_t", found[0])))
         return copy, pairs
@@ -153,7 +161,9 @@ class GraphDefinition(_native.GraphHandle):
         """
         flags = as_options(GraphDebugPrintOptions, options)._flags()
         where = os.fsencode(path)
-        status = _native.locked_call(self, None, lib.cch_graph_debug_dot_print, hold(self), where, flags)
+        if b"\0" in where:
+            raise ValueError(f"path has a NUL character, which would end it: {path!r}")
+        status = _native.locked_call(self, None, lib.cch_graph_debug_dot_print, hold_there(self), where, flags)
         check(status, hint=f"{os.fsdecode(where)!r} must be a file that can be written")
 
     def to_dot(self) -> str:

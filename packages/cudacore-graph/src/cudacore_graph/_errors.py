@@ -3,25 +3,41 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from cudacore_handles import ClosedError, CUDAError, _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import last_error
+from cudacore_handles._handle import hold
 
 _NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
 _INVALID_VALUE = 1
+_UPDATE_FAILURE = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
 
+_IN_EXEC = -2  # PLACE_IN_EXEC of native.h
+
+_FREE = "it must be the address of an allocation node (AllocNode.dptr), and be freed once in a graph, or by nobody"
 # What a refusal most often means, by the method.
 _HINTS = {
-    "deallocate": (
-        "dptr must be the address of an allocation node (AllocNode.dptr), and be freed once in a graph, or by nobody"
-    ),
     "embed": "A child graph cannot have memory nodes or conditional nodes on this driver",
     "memcpy": "dst and src must be addresses that CUDA knows, or of the host's own memory; so many bytes must be there",
     "memset": "dst must be memory that the device can use; width and height at least 1",
+    "destroy": "Nodes that allocate and free memory stay, once their graph has been instantiated",
     "if_else": "A second body needs a driver for CUDA 12.8",
     "switch": "A switch needs a driver for CUDA 12.8",
+}
+_THERE = "The node must have been there when the executable graph was made"
+_ONE_ROW = "keeps its one row, and the device of its memory; of several rows, nothing can be changed"
+# Likewise of a node in an executable graph.
+_EXEC_HINTS = {
+    "launch": f"A kernel stays on its device. {_THERE}",
+    "memcpy": f"A copy {_ONE_ROW}. {_THERE}",
+    "memset": f"A fill {_ONE_ROW}. {_THERE}",
+    "callback": _THERE,
+    "enable": _THERE,
+    "record": _THERE,
+    "wait": _THERE,
+    "embed": "The graph must have the nodes and edges of the child graph that is there, in the order of their making",
 }
 
 
@@ -35,6 +51,14 @@ def gone(face: _native.NodeHandle | _native.GraphHandle) -> ClosedError:
     )
 
 
+def hold_there(face: _native.GraphHandle) -> Any:
+    """Return a reference to a graph's box, as :func:`hold` does, or say that CUDA has destroyed the graph."""
+    box = hold(face)
+    if not face.is_valid:
+        raise gone(face)
+    return box
+
+
 def failed_node() -> int:
     """Return the handle of the node that the last failure on this thread is about, 0 for none."""
     record = ffi.new("cch_error_record *")
@@ -43,17 +67,19 @@ def failed_node() -> int:
     return int(ffi.cast("uintptr_t", record.node))
 
 
-def _node_failed(status: int, kind: str) -> NoReturn:
-    """Raise for a node that the driver, or the library, refused."""
+def _node_failed(status: int, kind: str, place: int) -> NoReturn:
+    """Raise for a node that the driver, or the library, refused; `place` is the one in a batch, or negative."""
     error = last_error(status)
     if status == lib.CCH_EGONE:
         raise ClosedError(f"{kind}: the graph, or one of the nodes, was destroyed: {error.meaning}")
     if status == lib.CCH_EMISMATCH:
         error.hint = "Nodes belong to one graph, and conditions to it or to one that it is in"
-    elif status in (_INVALID_VALUE, _NOT_SUPPORTED):
-        error.hint = _HINTS.get(kind, error.hint)
-    if kind == "deallocate" and status == _INVALID_VALUE:
-        raise ValueError(f"dptr cannot be freed by a node of this graph. {error.hint} ({error})") from error
+    elif status in (_INVALID_VALUE, _NOT_SUPPORTED, _UPDATE_FAILURE):
+        if kind == "deallocate":
+            raise ValueError(f"dptr cannot be freed by a node of this graph: {_FREE} ({error})") from error
+        error.hint = (_EXEC_HINTS if place == _IN_EXEC else _HINTS).get(kind, error.hint)
+    if place >= 0:
+        error.hint = f"It is node {place} of the batch, of the kind {kind!r}. {error.hint}".rstrip()
     raise error
 
 

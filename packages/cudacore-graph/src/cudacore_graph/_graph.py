@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_graph._arguments import check_args
 from cudacore_graph._definition import GraphDefinition
-from cudacore_graph._errors import failed_node, gone
+from cudacore_graph._errors import failed_node, gone, hold_there
 from cudacore_graph._node import GraphNode
 from cudacore_graph._node_types import (
     ChildGraphNode,
@@ -44,6 +44,7 @@ _REASONS = {
     7: "a kernel's function changed in a way that cannot be updated",
     8: "a kernel node's attributes changed in a way that cannot be updated",
 }
+_NOT_SUPPORTED = 801
 _UPDATE_FAILURE = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
 
 
@@ -320,12 +321,17 @@ def instantiate(definition: GraphDefinition, options: GraphCompleteOptions | Map
             stream = hold(Stream_accept(chosen.upload_stream, allow_stream_protocol=True))
             params.upload = stream
     out = ffi.new("cch_graph_exec **")
-    status = _native.locked_call(definition, None, lib.cch_graph_instantiate, out, hold(definition), params)
+    status = _native.locked_call(definition, None, lib.cch_graph_instantiate, out, hold_there(definition), params)
     if status:
         error = last_error(status)
         node = failed_node()
         if node:
             error.hint = f"The node is {_describe(definition, node)}"
+        elif status == _NOT_SUPPORTED:
+            error.hint = (
+                "Bodies and child graphs run in their graph alone; of a graph with memory or conditional nodes there "
+                "can be one executable graph at a time: close the other"
+            )
         raise error
     return Graph._init(out[0], definition)
 

@@ -14,7 +14,7 @@ from cudacore_handles._handle import adopt
 from cudacore_handles._memory import Pool
 from cudacore_handles._stream import Stream_accept
 
-_resources: dict[int, GraphMemoryResource] = {}
+_resources: dict[tuple[type, int], GraphMemoryResource] = {}
 
 
 class GraphMemoryResourceAttributes:
@@ -101,18 +101,18 @@ class GraphMemoryResource(MemoryResource):
 
     def __new__(cls, device_id: Device | int) -> GraphMemoryResource:
         ordinal = Device(device_id).device_id
-        known = _resources.get(ordinal)
+        known = _resources.get((cls, ordinal))
         if known is None:
             known = object.__new__(cls)
             known._device_id = ordinal
             out = ffi.new("cch_pool **")
             check(lib.cch_pool_current(out, ordinal))
             known._pool = adopt(Pool, out[0])
-            known = _resources.setdefault(ordinal, known)
+            known = _resources.setdefault((cls, ordinal), known)
         return known
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return GraphMemoryResource, (self._device_id,)
+        return type(self), (self._device_id,)
 
     def __repr__(self) -> str:
         return f"<GraphMemoryResource of device {self._device_id}>"

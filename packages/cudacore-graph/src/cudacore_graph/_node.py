@@ -33,7 +33,7 @@ class GraphNode(_native.NodeHandle):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(f"a {type(self).__name__} cannot be pickled: a graph is of one process")
+        raise TypeError(f"{type(self).__name__} objects cannot be pickled or copied: a graph is of one process")
 
     def __repr__(self) -> str:
         state = "" if self.is_valid else " destroyed"
@@ -65,3 +65,8 @@ class GraphNode(_native.NodeHandle):
         status = _native.locked_call(self, None, lib.cch_graph_node_get, params, hold(self))
         check(status)
         return params
+
+    def _read_owned(self, kind: str) -> tuple[Any, tuple[Any, Any]]:
+        """Return the parameters of a copy or a fill, and what keeps its operands alive; both as of one moment."""
+        params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node")})
+        return params, _native.read_node(self, int(ffi.cast("uintptr_t", params)))

@@ -174,9 +174,9 @@ class MemsetNode(GraphNode):
         What is not given stays as it is; see :meth:`GraphDefinition.memset`.
         """
         _check_owner("dst", dst, dst_owner)
-        known = self._read("memset")
+        known, (owner, _) = self._read_owned("memset")
         if dst is None:
-            dst, dst_owner = int(known.dst), _native.node_owner(self, 0)
+            dst, dst_owner = int(known.dst), owner
         if value is None:
             value = int(known.value).to_bytes(4, "little")[: known.element_size]
         _native.set_node(
@@ -241,11 +241,11 @@ class MemcpyNode(GraphNode):
         """
         _check_owner("dst", dst, dst_owner)
         _check_owner("src", src, src_owner)
-        known = self._read("memcpy")
+        known, owners = self._read_owned("memcpy")
         if dst is None:
-            dst, dst_owner = int(known.dst), _native.node_owner(self, 0)
+            dst, dst_owner = int(known.dst), owners[0]
         if src is None:
-            src, src_owner = int(known.src), _native.node_owner(self, 1)
+            src, src_owner = int(known.src), owners[1]
         rows = max(known.height, 1) * max(known.depth, 1) > 1
         _native.set_node(
             self,

@@ -71,8 +71,7 @@ def _part(node: GraphNode) -> _Part:
         return _Part("free", (_short(node.dptr),), ())
     if isinstance(node, HostCallbackNode):
         function = node.function
-        name = getattr(function, "__qualname__", None) or type(function).__name__
-        return _Part("callback", (shorten(name) if function is not None else "a C function",), ())
+        return _Part("callback", (_function_name(function) if function is not None else "a C function",), ())
     if isinstance(node, _EventNode):
         verb = "record" if type(node).__name__ == "EventRecordNode" else "wait"
         return _Part(verb, (f"event {_short(node.event._raw)}",), ())
@@ -95,14 +94,29 @@ def _kernel(node: KernelNode) -> _Part:
     return _Part(_kernel_name(node), tuple(details), ())
 
 
+def _function_name(function: object) -> str:
+    """Return the name of a callable, which can be an object that makes up its attributes."""
+    try:
+        name = getattr(function, "__qualname__", None)
+    except Exception:
+        name = None
+    return shorten(_printable(name if isinstance(name, str) and name else type(function).__name__))
+
+
+def _printable(name: str) -> str:
+    """Return a name as one line that every format can have: control characters and surrogates are escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
 def _kernel_name(node: KernelNode) -> str:
     """Return the kernel's name (cuKernelGetName), or its handle where the driver has no name for it."""
-    raw = node.kernel._raw
+    kernel = node.kernel  # held, while it is asked
+    raw = kernel._raw
     symbol, name = ffi.new("void **"), ffi.new("const char **")
     if lib.cch_driver_symbol(symbol, b"cuKernelGetName", _NAME_VERSION) == 0:
         ask = ffi.cast("int (*)(const char **, void *)", symbol[0])
         if ask(name, ffi.cast("void *", raw)) == 0 and name[0]:
-            return shorten(ffi.string(name[0]).decode("utf-8", "replace"))
+            return shorten(_printable(ffi.string(name[0]).decode("utf-8", "backslashreplace")))
     return f"kernel {_short(raw)}"
 
 
@@ -167,6 +181,8 @@ def _layout(graph: GraphDefinition) -> _Layout:
     before: list[list[int]] = [[] for _ in nodes]
     behind: list[list[int]] = [[] for _ in nodes]
     for first, second in _native.graph_edges(graph, []):
+        if first not in place or second not in place:
+            continue  # another thread has added it since
         before[place[second]].append(place[first])
         behind[place[first]].append(place[second])
     missing = [len(those) for those in before]
@@ -324,7 +340,8 @@ def _mermaid_lines(layout: _Layout, prefix: str, depth: int) -> Iterator[str]:
 
 
 def _mermaid_text(text: str) -> str:
-    for plain, code in (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;")):
+    # What begins with # is an entity to Mermaid, too, and what is between backticks is Markdown.
+    for plain, code in (("#", "#35;"), ("`", "#96;"), ("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(plain, code)
     return text
 

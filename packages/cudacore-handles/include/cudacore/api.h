@@ -229,6 +229,9 @@ typedef struct cch_api {
   int (*bundle_get)(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index);
   int (*capture_graph)(cch_graph **out, cch_stream *stream);
   int (*graph_share)(cch_graph *graph);
+  int (*capture_join)(cch_graph *graph, cch_stream *stream, cch_stream *into);
+  int (*graph_node_context)(cch_context **out, cch_graph_node *node);
+  int (*callback_active)(void);
   const char *(*error_name_in)(int domain, int code);
   const char *(*error_string_in)(int domain, int code);
   int (*nvrtc_load)(cch_nvrtc **out, const char *path);

@@ -40,10 +40,16 @@ CCH_EXPORT int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_gr
 /**
  * Ends the capture that began on `stream` into `graph` (cuStreamEndCapture). CCH_EMISMATCH for another stream, which
  * changes nothing. Where the driver refuses, because the capture was invalidated, forks were not joined, or the thread
- * is not the one that began, the capture has ended too, and, where it had begun with cch_capture_begin(), the graph is
- * no longer valid, nor are its nodes. @since 0.1
+ * is not the one that began, the capture has ended too, and the graph is no longer valid, nor is what it is in, nor
+ * their nodes. So it is, with CCH_EGONE, where somebody else has ended the capture by the stream's handle. @since 0.1
  */
 CCH_EXPORT int cch_capture_end(cch_graph *graph, cch_stream *stream);
+
+/** Joins a stream that forked from another in the capture into `graph`: `into` waits for it, as with
+ * cch_stream_wait_stream(), and it is not to be used in this capture any more. Memory that the capture allocated on it,
+ * and that is given up later in the capture, is freed on `into`: a free on `stream` would be work that is not joined.
+ * CCH_EINVAL where no stream is being captured into the graph. @since 0.1 */
+CCH_EXPORT int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into);
 
 /** State of a stream's capture, cch_capture_status (cuStreamGetCaptureInfo); and, where `graph` is not NULL, the
  * graph's box, a new reference, NULL where there is no capture or it was not begun here. @since 0.1 */

@@ -221,7 +221,8 @@ CCH_EXPORT int cch_graph_node_type(const cch_graph_node *node);
 
 /**
  * Gives new parameters to a node, of the type's structure: kernel, memcpy, memset, host, graph, event
- * (cuGraphNodeSetParams). The old bundle is let go of by the graph, not by what was made from it. @since 0.1
+ * (cuGraphNodeSetParams). The old bundle is let go of by the graph, not by what was made from it. The context is the
+ * one that a kernel, a copy or a fill is to work in from now on; NULL: the current one. @since 0.1
  */
 CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bundle, cch_context *context);
 
@@ -235,6 +236,10 @@ CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *params, cch_
  * how many there are. @since 0.1
  */
 CCH_EXPORT int cch_graph_node_get(void *params, cch_graph_node *node);
+
+/** The context that a kernel, a copy or a fill works in, a new reference; NULL in *out for other nodes, and where it is
+ * not known: of copies and fills that others made. @since 0.1 */
+CCH_EXPORT int cch_graph_node_context(cch_context **out, cch_graph_node *node);
 
 /** The bundle of the node's parameters, a new reference; NULL where there is none or it is not known. @since 0.1 */
 CCH_EXPORT cch_bundle *cch_graph_node_bundle(cch_graph_node *node);
@@ -334,7 +339,8 @@ CCH_EXPORT int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_no
 /**
  * Gives new parameters to one node (cuGraphExecNodeSetParams), from the next launch on; what launches in flight use is
  * kept until they are done. CCH_EMISMATCH for a node of another graph. A kernel keeps the attributes (cluster,
- * cooperative, priority) that the node has: CCH_EINVAL for others. @since 0.1
+ * cooperative, priority) that the node has: CCH_EINVAL for others. The context, NULL for the current one, must be that
+ * of the node. @since 0.1
  */
 CCH_EXPORT int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
                                   cch_context *context);

@@ -32,6 +32,10 @@ CCH_EXPORT int cch_process_forked(void);
  * Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_callback_enter(void);
 
+/** 1 between those two on the calling thread, host functions of graphs included: functions about graphs then return
+ * CUDA_ERROR_NOT_PERMITTED, and it is a deadlock to wait for who launches one. Destructor-safe. @since 0.1 */
+CCH_EXPORT int cch_callback_active(void);
+
 /** Ends what cch_callback_enter() began. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_callback_leave(void);
 

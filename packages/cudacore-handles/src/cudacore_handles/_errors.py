@@ -62,6 +62,10 @@ class ClosedError(RuntimeError, ValueError):
     """Report the use of a closed object."""
 
 
+class _GoneError(CUDAError, ClosedError):
+    """Report the use of what was destroyed meanwhile: as seen by the library, rather than before it is called."""
+
+
 class UnsupportedCodeError(RuntimeError, ValueError):
     """Report code of a type that the driver does not load, or that the compilers do not take or make."""
 
@@ -85,6 +89,13 @@ _HINTS = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": (
         "A kernel that ran earlier read or wrote memory that is not its own; the context cannot be used any more. "
         "compute-sanitizer finds the kernel and the line; the simulated driver has named them on stderr"
+    ),
+    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (
+        "While a stream is captured this cannot be done, or not in the capture's mode: begin_building('relaxed') "
+        "allows most; and no graph is launched into a capture: GraphBuilder.embed() adds one"
+    ),
+    "CUDA_ERROR_STREAM_CAPTURE_ISOLATION": (
+        "Captured work can wait only for work of the same capture: wait for the other before begin_building()"
     ),
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "The code was compiled for another GPU architecture than this device has",
     "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": (
@@ -126,7 +137,8 @@ def last_error(status: int | None = None) -> CUDAError:
         return CUDAError(_text(error.operation), error.code, name, meaning)
     code = error.code if status is None else status
     name = _text(lib.cch_error_name(code))
-    return CUDAError(_text(error.operation), code, name, _text(error.message), hint=_HINTS.get(name, ""))
+    cls = _GoneError if code == lib.CCH_EGONE else CUDAError
+    return cls(_text(error.operation), code, name, _text(error.message), hint=_HINTS.get(name, ""))
 
 
 def call_driver(function: str, *args: object) -> Any:

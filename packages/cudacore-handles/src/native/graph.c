@@ -7,7 +7,7 @@
 
 /* ---- locks: a few for all hierarchies, chosen by the root ---- */
 
-enum { STRIPES = 16, UNLOCKED = -1 };
+enum { STRIPES = 16 /* at most 32: a graph_lock has a bit for each */ };
 
 /*
  * Of the process: an object of one interpreter can be known to another by its box. A thread that has one can take it
@@ -21,6 +21,10 @@ static struct stripe {
 static atomic_bool forked; /* what another thread held at the fork stays held; and the child makes no CUDA calls */
 
 static void in_forked_child(void) { atomic_store(&forked, true); }
+
+/* Whether the library refuses all work on graphs: who has a lock can be gone, or wait for the function that we are in.
+ */
+static bool needs_no_lock(void) { return atomic_load_explicit(&forked, memory_order_relaxed) || cch_callback_active(); }
 
 static int make_stripes(void) {
   if (stripes[0].lock != NULL)
@@ -66,31 +70,29 @@ static void give_stripe(int number) {
   PyThread_release_lock(self->lock);
 }
 
+void graph_lock_add(graph_lock *lock, const cch_graph *graph) { lock->stripes |= UINT32_C(1) << stripe_of(graph); }
+
+void graph_lock_take_added(graph_lock *lock) {
+  if (needs_no_lock())
+    lock->stripes = 0;
+  for (int i = 0; i < STRIPES; i++) /* always in this order */
+    if (lock->stripes >> i & 1)
+      take_stripe(i);
+}
+
 graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other) {
-  graph_lock lock = {UNLOCKED, UNLOCKED};
-  if (atomic_load_explicit(&forked, memory_order_relaxed))
-    return lock;
-  lock.first = stripe_of(graph);
-  if (other != NULL) {
-    int second = stripe_of(other);
-    if (second < lock.first) { /* always in this order */
-      lock.second = lock.first;
-      lock.first = second;
-    } else if (second > lock.first) {
-      lock.second = second;
-    }
-  }
-  take_stripe(lock.first);
-  if (lock.second != UNLOCKED)
-    take_stripe(lock.second);
+  graph_lock lock = {0};
+  graph_lock_add(&lock, graph);
+  if (other != NULL)
+    graph_lock_add(&lock, other);
+  graph_lock_take_added(&lock);
   return lock;
 }
 
 void graph_lock_give(graph_lock lock) {
-  if (lock.second != UNLOCKED)
-    give_stripe(lock.second);
-  if (lock.first != UNLOCKED)
-    give_stripe(lock.first);
+  for (int i = STRIPES - 1; i >= 0; i--)
+    if (lock.stripes >> i & 1)
+      give_stripe(i);
 }
 
 /* The graph of a face, of a definition or a node; a new reference, NULL with an exception. */
@@ -200,12 +202,17 @@ static PyObject *condition_new(PyTypeObject *type, PyObject *arguments, PyObject
   unsigned long long number;
   if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!K:GraphCondition", names, st->graph_type, &graph, &number))
     return NULL;
+  void *box = handle_hold(graph); /* for a face of its own, which nobody closes */
+  PyObject *own = box != NULL ? handle_make(st, (PyTypeObject *)st->faces.graph, box) : NULL;
+  if (own == NULL)
+    return NULL;
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   condition *self = (condition *)allocate(type, 0);
-  if (self == NULL)
+  if (self == NULL) {
+    Py_DECREF(own);
     return NULL;
-  Py_INCREF(graph);
-  self->graph = graph;
+  }
+  self->graph = own;
   self->handle = number;
   return (PyObject *)self;
 }
@@ -254,14 +261,14 @@ int exec_use(PyObject *face, cch_graph_exec **out) {
     PyErr_NoMemory();
     return -1;
   }
-  if (!atomic_load_explicit(&forked, memory_order_relaxed))
+  if (!needs_no_lock())
     take(self->lock);
   *out = box;
   return 0;
 }
 
 void exec_done(PyObject *face) {
-  if (!atomic_load_explicit(&forked, memory_order_relaxed))
+  if (!needs_no_lock())
     PyThread_release_lock(((exec *)face)->lock);
   handle_done(face);
 }
@@ -303,10 +310,9 @@ PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   const state *st = PyModule_GetState(module);
   if (check_argument_count("update_exec(graph, definition)", count, 2) < 0)
     return NULL;
-  if (!PyType_IsSubtype(Py_TYPE(arguments[0]), st->exec_type) ||
-      !PyType_IsSubtype(Py_TYPE(arguments[1]), st->graph_type))
-    return PyErr_Format(PyExc_TypeError, "a Graph and a GraphDefinition are needed");
-  cch_graph *graph = handle_use(arguments[1]);
+  if (!PyType_IsSubtype(Py_TYPE(arguments[0]), st->exec_type))
+    return PyErr_Format(PyExc_TypeError, "a Graph is needed");
+  cch_graph *graph = graph_use(st, arguments[1], "a GraphDefinition is needed, not '%U'");
   cch_graph_exec *box;
   if (graph == NULL)
     return NULL;

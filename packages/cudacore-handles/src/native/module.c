@@ -230,7 +230,7 @@ static PyMethodDef methods[] = {
     {"exec_enabled", FASTCALL(exec_enabled), METH_FASTCALL, exec_enabled_doc},
     {"locked_call", FASTCALL(locked_call), METH_FASTCALL, locked_call_doc},
     {"update_exec", FASTCALL(update_exec), METH_FASTCALL, update_exec_doc},
-    {"node_owner", FASTCALL(node_owner), METH_FASTCALL, node_owner_doc},
+    {"read_node", FASTCALL(read_node), METH_FASTCALL, read_node_doc},
     {"host_function_of", host_function_of, METH_O, host_function_of_doc},
     {"end_callbacks", end_callbacks, METH_NOARGS, end_callbacks_doc},
     {"_forget", types_forget, METH_O, NULL},

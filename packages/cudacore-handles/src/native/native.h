@@ -122,7 +122,7 @@ typedef struct type_entry {
   X(adjacency)         /* the class AdjacencySetProxy */                                                               \
   X(node_classes)      /* a tuple of its subclasses, by node_params.class */                                           \
   X(gone)              /* (face) -> the exception for the use of what was destroyed */                                 \
-  X(node_failed)       /* (status, kind): raises for a node that could not be added or set */                          \
+  X(node_failed)       /* (status, kind, place): raises for a node that could not be added or set */                   \
   X(check_node_kernel) /* (config, kernel): sees to what a kernel node needs, or says what is wrong with it */         \
   X(node_memory)       /* (value, name) -> the address of what is neither a Buffer nor an int */                       \
   X(fill_value)        /* (value) -> (pattern, bytes), of what is no int */                                            \
@@ -484,16 +484,19 @@ int add_prepared_type(PyObject *module, state *st);
  * lists what is in it, has its lock. The lock is taken last, and given back before any Python code runs.
  */
 typedef struct graph_lock {
-  int first, second; /* -1: none */
+  uint32_t stripes; /* a bit for each */
 } graph_lock;
 
 /* `other`: a second graph, or NULL. Lets go of the GIL where it must wait. */
 graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other);
+/* Likewise of any number of graphs, which are added to a lock that is all zero, and then taken together. */
+void graph_lock_add(graph_lock *lock, const cch_graph *graph);
+void graph_lock_take_added(graph_lock *lock);
 void graph_lock_give(graph_lock lock);
 
 typedef struct condition {
   PyObject_HEAD unsigned long long handle; /* CUgraphConditionalHandle */
-  PyObject *graph;                         /* a face of the graph that it is of */
+  PyObject *graph;                         /* a face of its own, of the graph that it is of */
   bool used;                               /* a conditional node has it */
 } condition;
 
@@ -526,6 +529,10 @@ PyObject *node_face(state *st, cch_graph_node *box, int class);
 
 /* The box of a node that exists, for as long as the caller keeps the face; NULL with an exception. */
 cch_graph_node *node_box(const state *st, PyObject *face, const char *name);
+
+/* The box of a definition whose graph exists, in use until handle_done(); NULL with an exception. `message` is for
+ * what is no definition. */
+cch_graph *graph_use(const state *st, PyObject *face, const char *message);
 
 PyObject *graph_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
@@ -597,13 +604,21 @@ PyObject *set_node(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
 PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *alloc_address(PyObject *module, PyObject *node);
 PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *node_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *read_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 extern const char capture_add_doc[], set_node_doc[], set_kernel_node_doc[], set_exec_node_doc[];
-extern const char alloc_address_doc[], exec_enabled_doc[], node_owner_doc[];
+extern const char alloc_address_doc[], exec_enabled_doc[], read_node_doc[];
 
-/* Raises for a node that the library refused just now; returns NULL. */
-PyObject *raise_node_failed(const state *st, int status, const node_kind *kind);
+/* Raises for a node that the library refused just now; returns NULL. `place`: in a batch, or one of those below. */
+enum { NO_PLACE = -1, PLACE_IN_EXEC = -2 };
+PyObject *raise_node_failed(const state *st, int status, const node_kind *kind, Py_ssize_t place);
+/* Likewise for something else that was to be done with a node. */
+PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t place);
+
+/* Puts each item of a list there once: nodes to wait for, which the driver takes no node twice of, in any order.
+ * Returns how many are left. */
+size_t drop_doubles(void *items, size_t count, size_t size, int (*compare)(const void *, const void *));
+int compare_boxes(const void *a, const void *b);
 
 /* ---- node_batch.c ---- */
 

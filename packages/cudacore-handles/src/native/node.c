@@ -104,6 +104,14 @@ PyObject *node_face(state *st, cch_graph_node *box, int class) {
   return face;
 }
 
+static void raise_gone(const state *st, PyObject *face) {
+  PyObject *error = PyObject_CallFunctionObjArgs(st->faces.gone, face, NULL);
+  if (error != NULL) {
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+  }
+}
+
 cch_graph_node *node_box(const state *st, PyObject *face, const char *name) {
   if (!PyType_IsSubtype(Py_TYPE(face), st->node_type)) {
     char format[96];
@@ -118,11 +126,7 @@ cch_graph_node *node_box(const state *st, PyObject *face, const char *name) {
     handle_hold(face); /* which raises: it was never made */
     return NULL;
   }
-  PyObject *error = PyObject_CallFunctionObjArgs(st->faces.gone, face, NULL);
-  if (error != NULL) {
-    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    Py_DECREF(error);
-  }
+  raise_gone(st, face);
   return NULL;
 }
 
@@ -142,7 +146,9 @@ static Py_hash_t node_hash(PyObject *object) { return (Py_hash_t)((uintptr_t)obj
 
 /* There is one face of a node: equal is what is the same. */
 static PyObject *node_compare(PyObject *a, PyObject *b, int operation) {
-  if ((operation != Py_EQ && operation != Py_NE) || (a != b && !PyObject_TypeCheck(b, ((handle *)a)->st->node_type)))
+  const state *st = ((handle *)a)->st; /* NULL: it was never made */
+  if ((operation != Py_EQ && operation != Py_NE) ||
+      (a != b && (st == NULL || !PyType_IsSubtype(Py_TYPE(b), st->node_type))))
     Py_RETURN_NOTIMPLEMENTED;
   return PyBool_FromLong((a == b) == (operation == Py_EQ));
 }
@@ -182,7 +188,7 @@ static PyObject *destroy(PyObject *object, PyObject *nothing) {
   Py_END_ALLOW_THREADS;
   graph_lock_give(lock);
   if (status != 0)
-    return raise_status(st, status);
+    return raise_failed(st, status, "destroy", NO_PLACE);
   owners_drain(st);
   Py_RETURN_NONE;
 }
@@ -212,6 +218,18 @@ static PyObject *adjacency_new(PyTypeObject *type, PyObject *arguments, PyObject
   int forward;
   if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "Op:AdjacencySetProxy", names, &node, &forward))
     return NULL;
+  /* The class is one of Python's: a base of it is ours, and knows its module. */
+  const state *st = NULL;
+  for (PyTypeObject *base = type; base != NULL && st == NULL; base = PyType_GetSlot(base, Py_tp_base)) {
+    st = PyType_GetModuleState(base);
+    PyErr_Clear();
+  }
+  if (st == NULL || !PyType_IsSubtype(Py_TYPE(node), st->node_type)) {
+    raise_about(PyExc_TypeError, "node must be a GraphNode, not '%U'", node, 0, 0);
+    return NULL;
+  }
+  if (((handle *)node)->box == NULL)
+    return handle_hold(node); /* which raises: it was never made */
   return adjacency_make(type, node, forward != 0);
 }
 
@@ -337,11 +355,18 @@ int add_node_type(PyObject *module, state *st) {
 
 /* ---- lists ---- */
 
-/* The graph of a face, for a call, which handle_done() ends; NULL with an exception. */
-static cch_graph *use_graph(const state *st, PyObject *face) {
-  if (PyType_IsSubtype(Py_TYPE(face), st->graph_type))
-    return handle_use(face);
-  raise_about(PyExc_TypeError, "a GraphDefinition is needed, not '%U'", face, 0, 0);
+static const char not_a_graph[] = "a GraphDefinition is needed, not '%U'";
+
+cch_graph *graph_use(const state *st, PyObject *face, const char *message) {
+  if (!PyType_IsSubtype(Py_TYPE(face), st->graph_type)) {
+    raise_about(PyExc_TypeError, message, face, 0, 0);
+    return NULL;
+  }
+  cch_graph *graph = handle_use(face);
+  if (graph == NULL || cch_is_valid(graph))
+    return graph;
+  raise_gone(st, face);
+  handle_done(face);
   return NULL;
 }
 
@@ -371,7 +396,7 @@ PyObject *graph_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   if (check_argument_count("graph_nodes(graph, place)", count, 2) < 0)
     return NULL;
   PyObject *face = arguments[0], *place = arguments[1];
-  cch_graph *graph = use_graph(st, face);
+  cch_graph *graph = graph_use(st, face, not_a_graph);
   if (graph == NULL)
     return NULL;
   cch_node_list list = {0};
@@ -399,7 +424,7 @@ PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   if (check_argument_count("graph_edges(graph, place)", count, 2) < 0)
     return NULL;
   PyObject *face = arguments[0], *place = arguments[1];
-  cch_graph *graph = use_graph(st, face);
+  cch_graph *graph = graph_use(st, face, not_a_graph);
   if (graph == NULL)
     return NULL;
   cch_edge_list list = {0};

@@ -9,10 +9,14 @@
 
 enum { INLINE_DEPENDENCIES = 16 };
 
-PyObject *raise_node_failed(const state *st, int status, const node_kind *kind) {
-  PyObject *result = PyObject_CallFunction(st->faces.node_failed, "is", status, node_kind_name(kind));
+PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t place) {
+  PyObject *result = PyObject_CallFunction(st->faces.node_failed, "isn", status, what, place);
   Py_XDECREF(result); /* it raises */
   return NULL;
+}
+
+PyObject *raise_node_failed(const state *st, int status, const node_kind *kind, Py_ssize_t place) {
+  return raise_failed(st, status, node_kind_name(kind), place);
 }
 
 /* ---- adding ---- */
@@ -29,6 +33,7 @@ static PyObject *add(state *st, const node_kind *kind, node_params *params, cch_
                                 .dependencies = dependencies,
                                 .dependency_count = count};
     cch_graph_node *node = NULL;
+    node_params_done(params); /* at once: another thread could use the condition, too */
     graph_lock lock = graph_lock_take(graph, node_params_child(params));
     int status;
     Py_BEGIN_ALLOW_THREADS;
@@ -36,10 +41,10 @@ static PyObject *add(state *st, const node_kind *kind, node_params *params, cch_
     Py_END_ALLOW_THREADS;
     graph_lock_give(lock);
     if (status == 0) {
-      node_params_done(params);
       result = node_face(st, node, params->class);
     } else {
-      raise_node_failed(st, status, kind);
+      node_params_undone(params);
+      raise_node_failed(st, status, kind, NO_PLACE);
     }
   }
   node_params_drop(params);
@@ -105,21 +110,22 @@ static const node_kind *empty_kind(void) {
   return kind != NULL ? kind : (kind = kind_named("empty"));
 }
 
-static int by_address(const void *a, const void *b) {
+int compare_boxes(const void *a, const void *b) {
   const uintptr_t left = (uintptr_t)*(void *const *)a, right = (uintptr_t)*(void *const *)b;
   return (left > right) - (left < right);
 }
 
-/* The driver takes no node twice, and does not mind their order. Returns how many are left. */
-static size_t drop_doubles(cch_graph_node **nodes, size_t count) {
+size_t drop_doubles(void *items, size_t count, size_t size, int (*compare)(const void *, const void *)) {
   if (count < 2)
     return count;
-  qsort(nodes, count, sizeof *nodes, by_address);
-  size_t different = 1;
-  for (size_t i = 1; i < count; i++)
-    if (nodes[i] != nodes[different - 1])
-      nodes[different++] = nodes[i];
-  return different;
+  qsort(items, count, size, compare);
+  char *last = items; /* of those that stay */
+  for (size_t i = 1; i < count; i++) {
+    const char *item = (const char *)items + i * size;
+    if (compare(item, last) != 0)
+      memmove(last += size, item, size);
+  }
+  return (size_t)(last - (char *)items) / size + 1;
 }
 
 /* An empty node behind the object, where that is a node, and all others. */
@@ -142,7 +148,7 @@ static PyObject *join(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
   }
   PyObject *result = NULL;
   if (fine && read_nodes(st, arguments, count, &graph, nodes + own) == 0) {
-    size_t different = drop_doubles(nodes, (size_t)count + own);
+    size_t different = drop_doubles(nodes, (size_t)count + own, sizeof *nodes, compare_boxes);
     node_params params = {.type = CCH_NODE_EMPTY, .class = CCH_NODE_EMPTY};
     result = add(st, empty_kind(), &params, graph, nodes, different);
   }
@@ -444,6 +450,7 @@ PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     const cch_node_spec spec = {
         .size = sizeof spec, .type = params.type, .params = node_params_of(&params), .bundle = params.bundle};
     cch_graph_node *node = NULL;
+    node_params_done(&params);
     graph_lock lock = graph_lock_take(graph, node_params_child(&params));
     int status;
     Py_BEGIN_ALLOW_THREADS;
@@ -451,10 +458,10 @@ PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     Py_END_ALLOW_THREADS;
     graph_lock_give(lock);
     if (status == 0) {
-      node_params_done(&params);
       result = node_face(st, node, params.class);
     } else {
-      raise_node_failed(st, status, kind);
+      node_params_undone(&params);
+      raise_node_failed(st, status, kind, NO_PLACE);
     }
     handle_done(arguments[0]);
   }
@@ -472,7 +479,8 @@ done:
 static PyObject *set(const state *st, const node_kind *kind, PyObject *face, PyObject *exec, node_params *params) {
   cch_graph_node *node = node_box(st, face, "node");
   cch_graph_exec *used = NULL;
-  if (node == NULL || node_params_check(st, params, cch_graph_node_graph(node)) < 0 ||
+  /* An executable graph has no graph within itself: it can be given the one that its node has. */
+  if (node == NULL || (exec == NULL && node_params_check(st, params, cch_graph_node_graph(node)) < 0) ||
       (exec != NULL && exec_use(exec, &used) < 0))
     return NULL;
   graph_lock lock = graph_lock_take(cch_graph_node_graph(node), node_params_child(params));
@@ -485,8 +493,47 @@ static PyObject *set(const state *st, const node_kind *kind, PyObject *face, PyO
   if (used != NULL)
     exec_done(exec);
   if (status != 0)
-    return raise_node_failed(st, status, kind);
+    return raise_node_failed(st, status, kind, used != NULL ? PLACE_IN_EXEC : NO_PLACE);
   Py_RETURN_NONE;
+}
+
+/* The context that was current before a node's. */
+typedef struct context_change {
+  cch_context *before;
+  bool changed;
+} context_change;
+
+/*
+ * Makes the context of a node current, for as long as it is given other parameters: what packs and checks them, and the
+ * driver, go by the current one. -1 with an exception.
+ */
+static int enter_context(const state *st, PyObject *face, context_change *out) {
+  cch_graph_node *node = node_box(st, face, "node");
+  cch_context *own = NULL;
+  *out = (context_change){NULL, false};
+  if (node == NULL)
+    return -1;
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  int status = cch_graph_node_context(&own, node); /* waits for nothing */
+  graph_lock_give(lock);
+  if (status == 0)
+    status = own != NULL ? cch_context_current(&out->before) : 0;
+  if (status == 0 && own != NULL && (out->before == NULL || cch_context_raw(own) != cch_context_raw(out->before))) {
+    status = cch_context_set_current(own);
+    out->changed = status == 0;
+  }
+  box_let_go(own);
+  if (status == 0)
+    return 0;
+  box_let_go(out->before);
+  raise_status(st, status);
+  return -1;
+}
+
+static void leave_context(const context_change *change) {
+  if (change->changed)
+    cch_context_set_current(change->before); /* it was current */
+  box_let_go(change->before);
 }
 
 /* The rest of the arguments as parameters, into a node. */
@@ -495,12 +542,16 @@ static PyObject *read_and_set(state *st, PyObject *exec, PyObject *node, PyObjec
   if (kind == NULL)
     return NULL;
   node_params params = {0};
+  context_change change;
+  if (enter_context(st, node, &change) < 0)
+    return NULL;
   unsigned char scratch[SCRATCH_SIZE];
   PyObject *result = NULL, *tuple = PyTuple_New(count - 1);
   for (Py_ssize_t i = 1; tuple != NULL && i < count; i++)
     PyTuple_SetItem(tuple, i - 1, Py_NewRef(arguments[i]));
   if (tuple != NULL && node_params_read_tuple(st, kind, tuple, 0, scratch, &params) == 0)
     result = set(st, kind, node, exec, &params);
+  leave_context(&change);
   node_params_drop(&params);
   Py_XDECREF(tuple);
   owners_drain(st);
@@ -546,6 +597,9 @@ PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize
   unsigned char scratch[SCRATCH_SIZE];
   PyObject *result = NULL;
   cch_kernel *kept = NULL;
+  context_change change;
+  if (enter_context(st, face, &change) < 0)
+    return NULL;
   if (arguments[3] != Py_None) { /* the caller has completed what was not given */
     values given = {NULL, arguments[3], PyTuple_Size(arguments[3])};
     if (node_params_read_kernel(st, settings, arguments[2], given, scratch, &params) == 0)
@@ -583,6 +637,7 @@ PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize
       }
     }
   }
+  leave_context(&change);
   node_params_drop(&params);
   box_let_go(kept);
   owners_drain(st);
@@ -609,34 +664,48 @@ PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_ssize_t 
   Py_END_ALLOW_THREADS;
   graph_lock_give(lock);
   exec_done(arguments[0]);
-  return status == 0 ? PyBool_FromLong(enabled) : raise_status(st, status);
+  return status == 0 ? PyBool_FromLong(enabled) : raise_failed(st, status, "enable", PLACE_IN_EXEC);
 }
 
-const char node_owner_doc[] = "node_owner(node, index, /)\n--\n\n"
-                              "Return what keeps one operand of a node alive: an object, a handle, or None.";
+const char read_node_doc[] = "read_node(node, address, /)\n--\n\n"
+                             "Read the parameters of a copy or a fill into the library's structure at an address: "
+                             "return what keeps its operands\n"
+                             "alive, at the same moment: a tuple of two, each an object, a handle, or None.";
 
-PyObject *node_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  const state *st = PyModule_GetState(module);
-  if (check_argument_count("node_owner(node, index)", count, 2) < 0)
-    return NULL;
-  size_t index = PyLong_AsSize_t(arguments[1]);
-  if (index == (size_t)-1 && PyErr_Occurred())
-    return NULL;
-  cch_graph_node *node = node_box(st, arguments[0], "node");
-  if (node == NULL)
-    return NULL;
-  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-  cch_bundle *bundle = cch_graph_node_bundle(node);
-  graph_lock_give(lock);
+/* One of the owners in a bundle; None: there is none. */
+static PyObject *owner_in(const state *st, cch_bundle *bundle, size_t index) {
   void *object = NULL;
   cch_release_fn release = NULL;
-  PyObject *result = Py_None;
   if (bundle == NULL || cch_bundle_get(&object, &release, bundle, index) != 0)
-    Py_INCREF(result);
-  else if (release == NULL)
-    result = handle_make(st, st->handle_type, cch_ref(object));
-  else
-    result = Py_NewRef(release == owner_release ? owner_object(object) : Py_None);
+    return Py_NewRef(Py_None);
+  if (release == NULL)
+    return handle_make(st, st->handle_type, cch_ref(object));
+  return Py_NewRef(release == owner_release ? owner_object(object) : Py_None);
+}
+
+PyObject *read_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("read_node(node, address)", count, 2) < 0)
+    return NULL;
+  void *params = PyLong_AsVoidPtr(arguments[1]);
+  cch_graph_node *node = params != NULL ? node_box(st, arguments[0], "node") : NULL;
+  if (node == NULL)
+    return NULL;
+  cch_bundle *bundle = NULL;
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_graph_node_get(params, node);
+  if (status == 0)
+    bundle = cch_graph_node_bundle(node);
+  Py_END_ALLOW_THREADS;
+  graph_lock_give(lock);
+  if (status != 0)
+    return raise_status(st, status);
+  PyObject *first = owner_in(st, bundle, 0), *second = first != NULL ? owner_in(st, bundle, 1) : NULL;
+  PyObject *result = second != NULL ? PyTuple_Pack(2, first, second) : NULL;
+  Py_XDECREF(second);
+  Py_XDECREF(first);
   box_let_go(bundle);
   return result;
 }

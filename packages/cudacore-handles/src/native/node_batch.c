@@ -65,6 +65,11 @@ static int read_dependency(batch *self, size_t place, PyObject *item) {
   return 0;
 }
 
+static int compare_indices(const void *a, const void *b) {
+  const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+  return (left > right) - (left < right);
+}
+
 static int read_dependencies(batch *self, size_t place, PyObject *after) {
   self->spans[place] = (span){.nodes = self->node_count, .indices = self->index_count};
   if (after == Py_None)
@@ -78,7 +83,15 @@ static int read_dependencies(batch *self, size_t place, PyObject *after) {
     if (status < 0)
       return -1;
   }
-  return 0;
+  span *read = &self->spans[place];
+  if (read->node_count > 1)
+    read->node_count = drop_doubles(self->nodes + read->nodes, read->node_count, sizeof *self->nodes, compare_boxes);
+  if (read->index_count > 1)
+    read->index_count =
+        drop_doubles(self->indices + read->indices, read->index_count, sizeof *self->indices, compare_indices);
+  self->node_count = read->nodes + read->node_count;
+  self->index_count = read->indices + read->index_count;
+  return PyErr_Occurred() ? -1 : 0;
 }
 
 /* (kind, after, *arguments) */
@@ -98,19 +111,26 @@ static int read_item(batch *self, size_t place, PyObject *item) {
   return 0;
 }
 
-/* Says which node of the batch an exception is about. */
+/* Says which node of the batch an exception is about, where it has a text of ours, and that alone. */
 static void name_item(size_t place) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  if (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_OverflowError) {
+  PyObject *kinds[] = {PyExc_TypeError, PyExc_ValueError, PyExc_OverflowError};
+  bool ours = false;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    ours |= PyErr_GivenExceptionMatches(type, kinds[i]) != 0;
+  PyObject *old = ours ? PyObject_GetAttrString(value, "args") : NULL;
+  if (old != NULL && PyTuple_Size(old) == 1) {
     PyObject *message = PyUnicode_FromFormat("node %zu: %S", place, value);
     PyObject *args = message != NULL ? PyTuple_Pack(1, message) : NULL;
-    if (args == NULL || PyObject_SetAttrString(value, "args", args) < 0)
-      PyErr_Clear();
+    if (args != NULL)
+      PyObject_SetAttrString(value, "args", args);
     Py_XDECREF(args);
     Py_XDECREF(message);
   }
+  PyErr_Clear();
+  Py_XDECREF(old);
   PyErr_Restore(type, value, traceback);
 }
 
@@ -133,7 +153,12 @@ static int add(batch *self, cch_graph_node **out) {
                                .earlier_count = s->index_count};
   }
   size_t failed = 0;
-  graph_lock lock = graph_lock_take(self->graph, NULL);
+  graph_lock lock = {0};
+  graph_lock_add(&lock, self->graph);
+  for (size_t i = 0; i < self->count; i++)
+    if (node_params_child(&self->params[i]) != NULL)
+      graph_lock_add(&lock, node_params_child(&self->params[i]));
+  graph_lock_take_added(&lock);
   int status;
   Py_BEGIN_ALLOW_THREADS;
   status = cch_graph_add_batch(out, self->graph, specs, self->count, &failed);
@@ -142,7 +167,7 @@ static int add(batch *self, cch_graph_node **out) {
   PyMem_Free(specs);
   if (status == 0)
     return 0;
-  raise_node_failed(self->st, status, self->kinds[failed < self->count ? failed : 0]);
+  raise_node_failed(self->st, status, self->kinds[failed < self->count ? failed : 0], (Py_ssize_t)failed);
   name_item(failed);
   return -1;
 }

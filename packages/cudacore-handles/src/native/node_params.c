@@ -64,6 +64,15 @@ static int read_number(PyObject *value, const char *name, CUdeviceptr *out) {
   return 0;
 }
 
+/* The bytes from an address to the end of the memory that it is in; -1 where it is not in it. */
+static Py_ssize_t rest_of(const void *box, CUdeviceptr address) {
+  if (cch_kind_of(box) != CCH_KIND_DEVICEPTR)
+    return -1;
+  CUdeviceptr start = cch_deviceptr_raw(box);
+  size_t size = cch_deviceptr_size(box);
+  return address >= start && address - start < size ? (Py_ssize_t)(size - (address - start)) : -1;
+}
+
 /*
  * Reads an operand, and adds to `keep` exactly one item: what keeps it alive, or an item without anything. So whoever
  * replaces one of a copy's operands finds what keeps the other.
@@ -101,6 +110,7 @@ static int read_memory(state *st, PyObject *value, PyObject *owner, const char *
       if ((box = handle_hold(keeper)) == NULL)
         return -1;
       keeper = NULL;
+      out->size = rest_of(box, out->address);
     }
     Py_XINCREF(keeper);
     if (owners_add(keep, 0, box, keeper) < 0)
@@ -323,8 +333,12 @@ static int read_event(state *st, const node_kind *kind, PyObject *const *given, 
 static int read_embed(state *st, const node_kind *kind, PyObject *const *given, node_params *out) {
   (void)kind;
   out->of.child.size = sizeof out->of.child;
-  out->of.child.graph = use(given[0], st->graph_type, "child must be a GraphDefinition, not '%U'", out);
-  return out->of.child.graph != NULL ? 0 : -1;
+  out->of.child.graph = graph_use(st, given[0], "child must be a GraphDefinition, not '%U'");
+  if (out->of.child.graph == NULL)
+    return -1;
+  Py_INCREF(given[0]);
+  out->used = given[0];
+  return 0;
 }
 
 static int read_nothing(state *st, const node_kind *kind, PyObject *const *given, node_params *out) {

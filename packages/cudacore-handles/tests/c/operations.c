@@ -379,6 +379,7 @@ GETS(graph_node_get_graph, cch_child_node, child, cch_graph_unref(out.graph))
 GETS(graph_node_get_record, cch_event_node, record, cch_event_unref(out.event))
 GETS(graph_node_get_wait, cch_event_node, wait, cch_event_unref(out.event))
 GETS(graph_node_get_conditional, cch_conditional_node, branch, (void)0)
+MAKES(graph_node_context, cch_context, cch_graph_node_context(&out, w->node))
 MAKES(graph_node_child, cch_graph, cch_graph_node_child(&out, w->child, 0))
 MAKES(graph_node_body, cch_graph, cch_graph_node_child(&out, w->branch, 0))
 
@@ -477,6 +478,7 @@ static int capture_add(world *w, void **made) {
   return cch_capture_add(NULL, w->captured, &spec);
 }
 DOES(capture_keep, cch_capture_keep(w->capture, w->bundle, NULL))
+DOES(capture_join, cch_capture_join(w->capture, w->captured, w->captured))
 
 #define MADE(name, flags) {#name, name, undo_##name, flags}
 #define DONE(name, flags) {#name, name, NULL, flags}
@@ -574,6 +576,7 @@ const operation operations[] = {
     DONE(graph_node_get_record, 0),
     DONE(graph_node_get_wait, 0),
     DONE(graph_node_get_conditional, 0),
+    MADE(graph_node_context, 0),
     MADE(graph_node_child, 0),
     MADE(graph_node_body, 0),
     DONE(graph_of_a_clone, 0),
@@ -599,5 +602,6 @@ const operation operations[] = {
     MADE(capture_graph, 0),
     DONE(capture_add, 0),
     DONE(capture_keep, 0),
+    DONE(capture_join, 0),
 };
 const size_t operation_count = sizeof operations / sizeof *operations;

@@ -244,6 +244,69 @@ static void captures_into_bodies(void) {
   graphs_close();
 }
 
+static cch_stream *fork_of(cch_stream *from) {
+  cch_stream *fork;
+  OK(cch_stream_create(&fork, world.context, CCH_STREAM_NON_BLOCKING, 0));
+  OK(cch_stream_wait_stream(fork, from));
+  return fork;
+}
+
+/* What was joined is lost before the memory that is freed on it, or stays behind the capture. */
+static void joined_streams_are_held(void) {
+  graphs_open();
+  size_t streams = fake_live(FAKE_STREAM);
+  cch_graph *g = begin(CCH_CAPTURE_RELAXED), *other = new_graph();
+  cch_stream *fork = fork_of(world.stream), *deeper = fork_of(fork);
+  cch_pool *pool;
+  OK(cch_pool_current(&pool, 0));
+  cch_deviceptr *memory;
+  OK(cch_deviceptr_alloc_async(&memory, pool, 64, deeper));
+  FAILS(CCH_EINVAL, cch_capture_join(other, deeper, fork));
+  OK(cch_capture_join(g, deeper, fork));
+  OK(cch_capture_join(g, fork, world.stream));
+  OK(cch_capture_join(g, fork, fork)); /* of no use, and no circle */
+  cch_stream_unref(deeper);
+  cch_stream_unref(fork);
+  CHECK_EQ(fake_live(FAKE_STREAM), streams + 2);
+  cch_deviceptr_unref(memory);
+  CHECK_EQ(fake_live(FAKE_STREAM), streams + 2);
+  OK(cch_capture_end(g, world.stream));
+  CHECK_EQ(fake_live(FAKE_STREAM), streams);
+  cch_pool_unref(pool);
+  cch_graph_unref(other);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* The address of memory that a capture allocates is another's when its graph has gone, and is freed there. */
+static void memory_holds_its_graph(void) {
+  graphs_open();
+  cch_pool *pool;
+  OK(cch_pool_current(&pool, 0));
+  cch_deviceptr *ptr;
+  cch_graph *g = begin(CCH_CAPTURE_RELAXED);
+  OK(cch_deviceptr_alloc_async(&ptr, pool, 64, world.stream));
+  OK(cch_capture_end(g, world.stream));
+  cch_graph_unref(g);
+  CHECK_EQ(fake_live(FAKE_GRAPH), 1);
+  cch_deviceptr_unref(ptr);
+  CHECK_EQ(fake_live(FAKE_GRAPH), 0);
+  /* Where the capture fails, there never was such memory. */
+  g = begin(CCH_CAPTURE_GLOBAL);
+  OK(cch_deviceptr_alloc_async(&ptr, pool, 64, world.stream));
+  invalidate();
+  FAILS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cch_capture_end(g, world.stream));
+  size_t frees = fake_calls("cuMemFreeAsync");
+  CUdeviceptr raw = cch_deviceptr_raw(ptr);
+  cch_deviceptr_unref(ptr);
+  CHECK_EQ(fake_calls("cuMemFreeAsync"), frees);
+  /* In the double's books it is until then. */
+  CHECK_EQ(driver.cuMemFree(raw), 0);
+  cch_graph_unref(g);
+  cch_pool_unref(pool);
+  graphs_close();
+}
+
 /* A capture that somebody else ended is ended once more: perhaps the stream is in another one by now. */
 static void captures_that_others_ended_are_left_alone(void) {
   graphs_open();
@@ -253,6 +316,17 @@ static void captures_that_others_ended_are_left_alone(void) {
   CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
   cch_graph_unref(g);
   CHECK(is_captured(world.stream));
+  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
+  CHECK_EQ(driver.cuGraphDestroy(raw), 0);
+  CHECK_EQ(driver.cuGraphDestroy(second), 0);
+  /* Likewise where it is not dropped, but ended: the graph is theirs. */
+  g = begin(CCH_CAPTURE_GLOBAL);
+  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &raw), 0);
+  CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+  FAILS(CCH_EGONE, cch_capture_end(g, world.stream));
+  CHECK(!cch_is_valid(g) && is_captured(world.stream));
+  CHECK_EQ(cch_capture_count(), 0);
+  cch_graph_unref(g);
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
   CHECK_EQ(driver.cuGraphDestroy(raw), 0);
   CHECK_EQ(driver.cuGraphDestroy(second), 0);
@@ -292,6 +366,8 @@ int main(void) {
   RUN(dropped_captures_end_from_anywhere);
   RUN(failed_ends_are_told_apart);
   RUN(captures_into_bodies);
+  RUN(joined_streams_are_held);
+  RUN(memory_holds_its_graph);
   RUN(captures_that_others_ended_are_left_alone);
   RUN(bad_captures_are_refused);
   return 0;

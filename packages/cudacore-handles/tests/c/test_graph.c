@@ -399,6 +399,85 @@ static void kernels_keep_their_attributes(void) {
   graphs_close();
 }
 
+/* A function waits for the thread that waits for it; or the driver is entered where that is forbidden. */
+static void functions_that_cuda_calls_use_no_graph(void) {
+  graphs_open();
+  cch_graph *g = new_graph(), *other = NULL;
+  cch_graph_node *node = add_empty(g, NULL);
+  cch_graph_exec *exec = instantiate(g);
+  cch_node_list list;
+  CHECK_EQ(cch_callback_active(), 0);
+  cch_callback_enter();
+  CHECK_EQ(cch_callback_active(), 1);
+  FAILS(CUDA_ERROR_NOT_PERMITTED, cch_graph_nodes(&list, g));
+  FAILS(CUDA_ERROR_NOT_PERMITTED, cch_graph_clone(&other, g));
+  FAILS(CUDA_ERROR_NOT_PERMITTED, cch_graph_node_destroy(node));
+  FAILS(CUDA_ERROR_NOT_PERMITTED, cch_graph_launch(exec, world.stream));
+  CHECK(cch_is_valid(node) && cch_graph_exec_has(exec, node));
+  cch_callback_leave();
+  OK(cch_graph_nodes(&list, g));
+  CHECK_EQ(list.count, 1);
+  cch_node_list_free(&list);
+  cch_graph_exec_unref(exec);
+  cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+static void check_context(cch_graph_node *node, cch_context *expected) {
+  cch_context *told = world.context;
+  OK(cch_graph_node_context(&told, node));
+  CHECK(told == expected);
+  cch_context_unref(told);
+}
+
+/* A node is taken for one of the context that happens to be current. */
+static void nodes_tell_their_context(void) {
+  graphs_open();
+  cch_context *second;
+  OK(cch_context_primary(&second, 1));
+  OK(cch_context_set_current(world.context));
+  cch_graph *g = new_graph(), *copy;
+  cch_kernel_node kernel = kernel_params();
+  const cch_memcpy_node transfer = {.size = sizeof transfer, .dst = 0x1000, .src = 0x2000, .width = 64};
+  const cch_memset_node fill = {.size = sizeof fill, .dst = 0x3000, .element_size = 1, .width = 8};
+  const struct {
+    int type;
+    const void *params;
+  } kinds[] = {{CCH_NODE_KERNEL, &kernel}, {CCH_NODE_MEMCPY, &transfer}, {CCH_NODE_MEMSET, &fill}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    cch_graph_node *explicit, *current, *found;
+    cch_node_spec spec = {.size = sizeof spec, .type = kinds[i].type, .params = kinds[i].params, .context = second};
+    OK(cch_graph_add(&explicit, g, &spec));
+    spec.context = NULL;
+    OK(cch_graph_add(&current, g, &spec));
+    check_context(explicit, second);
+    check_context(current, world.context);
+    CUgraphNode raw = cch_graph_node_raw(explicit);
+    cch_graph_node_unref(explicit); /* what is known outlives the box */
+    OK(cch_graph_node_of(&explicit, g, raw));
+    check_context(explicit, second);
+    OK(cch_graph_clone(&copy, g));
+    OK(cch_graph_find_in_clone(&found, explicit, copy));
+    check_context(found, kinds[i].type == CCH_NODE_KERNEL ? second : NULL);
+    cch_graph_node_unref(found);
+    cch_graph_unref(copy);
+    OK(cch_graph_node_set(explicit, kinds[i].params, NULL, world.context));
+    check_context(explicit, world.context);
+    OK(cch_graph_node_destroy(explicit));
+    FAILS(CCH_EGONE, cch_graph_node_context(&second, explicit));
+    cch_graph_node_unref(explicit);
+    cch_graph_node_unref(current);
+  }
+  cch_graph_node *empty = add_empty(g, NULL);
+  check_context(empty, NULL);
+  cch_graph_node_unref(empty);
+  cch_graph_unref(g);
+  OK(cch_context_set_current(NULL));
+  cch_context_unref(second);
+  graphs_close();
+}
+
 /* A kernel waits for the end of another that it may overlap; or its edge is lost when it goes and comes. */
 static void programmatic_launches_are_edges(void) {
   graphs_open();
@@ -515,6 +594,8 @@ int main(void) {
   RUN(structures_grow);
   RUN(batch_is_all_or_nothing);
   RUN(kernels_keep_their_attributes);
+  RUN(nodes_tell_their_context);
+  RUN(functions_that_cuda_calls_use_no_graph);
   RUN(programmatic_launches_are_edges);
   RUN(arguments_are_told_wherever_they_come_from);
   RUN(handles_are_found_below);

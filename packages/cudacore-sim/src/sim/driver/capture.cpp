@@ -137,8 +137,10 @@ CUresult end(CUstream handle, CUgraph *out) {
     result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   leave(*capture);
   *out = result == CUDA_SUCCESS ? handle_of_graph(*capture->graph) : nullptr;
-  if (result != CUDA_SUCCESS && capture->owns_graph)
-    destroy_graph(capture->graph);
+  if (result != CUDA_SUCCESS) {
+    destroy_graph(capture->graph); /* whosever it is */
+    capture->graph->lost = capture->graph->owner != nullptr;
+  }
   return result;
 }
 

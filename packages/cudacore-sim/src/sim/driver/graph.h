@@ -127,6 +127,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
   unsigned id = 0;                   /* among all graphs, executable ones too */
   GraphNode *owner = nullptr;        /* the child or conditional node that it is in; null: it is a root */
   bool moved = false;                /* a child that was the application's */
+  bool lost = false;                 /* a capture into it failed, which ends it although it is in a node */
   std::map<unsigned, NodePtr> nodes; /* by id, the order of their creation */
   unsigned next_id = 0;
   std::map<uint64_t, uint64_t> origin; /* of a clone: the original node's handle, the node's own */

@@ -86,9 +86,14 @@ bool is_refused(const Graph &graph, uint64_t flags, bool in_body, Refusal &why) 
       if (is_refused(*as<ChildParams>(node->params).graph, flags, in_body, why))
         return true;
     } else if (node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
-      for (const GraphPtr &body : as<ConditionalParams>(node->params).bodies)
+      for (const GraphPtr &body : as<ConditionalParams>(node->params).bodies) {
+        if (body->lost) {
+          report("a graph was instantiated with a body that a failed capture had destroyed: here the driver crashes");
+          return why.is(CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, node);
+        }
         if (is_refused(*body, flags, true, why))
           return true;
+      }
     }
   }
   return false;

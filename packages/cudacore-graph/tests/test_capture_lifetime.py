@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What dies, and what is used first, while a stream is captured: neither may break the capture, or go into it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import graph_tools
+import pytest
+from graph_tools import ONE, Numbers
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+from cudacore_handles._memory import _SynchronousMemoryResource
+
+MODES = ("relaxed", "thread_local", "global")
+
+
+@pytest.fixture
+def numbers(device: ch.Device) -> Numbers:
+    """Give 48 numbers."""
+    return Numbers(48)
+
+
+class Made:
+    """What the objects of a test are made with, before the capture begins."""
+
+    def __init__(self, device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
+        self.device, self.numbers = device, numbers
+        self.captured = stream
+        self.other = device.create_stream()
+        self.code = ch.ObjectCode.from_ptx(graph_tools.PTX)
+        self.add = self.code.get_kernel("add")
+        self.result = ch.Buffer.from_handle(numbers.at(16), 64)
+
+    def definition(self) -> cg.GraphDefinition:
+        memory = self.device.allocate(64, stream=self.captured)
+        definition = cg.GraphDefinition()
+        definition.launch(ONE, self.add, memory, 1).callback(lambda: memory)
+        return definition
+
+    def in_flight(self) -> cg.Graph:
+        graph = self.definition().instantiate()
+        graph.launch(self.other)
+        return graph
+
+    def new_kernel(self) -> ch.Kernel:
+        return ch.ObjectCode.from_ptx(graph_tools.PTX).get_kernel("add")
+
+    def kernel(self) -> ch.Kernel:
+        kernel = self.new_kernel()
+        ch.launch(self.other, ONE, kernel, self.numbers.at(15), 0)
+        return kernel
+
+    def prepared(self) -> ch.PreparedLaunch:
+        return self.kernel().prepare(self.other, ONE, self.device.allocate(64, stream=self.captured), 1)
+
+    def pool(self) -> ch.DeviceMemoryResource:
+        pool = ch.DeviceMemoryResource(self.device, {})
+        pool.allocate(64, stream=self.other).close()
+        return pool
+
+    def resource(self) -> ch.Buffer:
+        class Resource(ch.MemoryResource):
+            def allocate(self, size: int, *, stream: Any) -> ch.Buffer:
+                self.inner = ch.LegacyPinnedMemoryResource().allocate(size)
+                return ch.Buffer.from_handle(self.inner.handle, size, mr=self)
+
+            def deallocate(self, ptr: int, size: int, *, stream: Any) -> None:
+                self.inner.close()
+
+        return Resource().allocate(64, stream=self.other)
+
+    def built(self) -> cg.GraphBuilder:
+        with self.device.create_graph_builder() as builder:
+            ch.launch(builder, ONE, self.add, self.device.allocate(64, stream=self.captured), 1)
+        return builder
+
+    def earlier(self) -> ch.Buffer:
+        with self.captured.create_graph_builder() as builder:
+            memory = self.device.allocate(64, stream=builder)
+        builder.complete().launch(self.captured)
+        return memory
+
+    def building(self) -> cg.GraphBuilder:
+        builder = self.device.create_graph_builder().begin_building()
+        ch.launch(builder, ONE, self.add, self.numbers.buffer, 1)
+        return builder
+
+
+KINDS: dict[str, Callable[[Made], Any]] = {
+    "buffer": lambda made: made.device.allocate(64, stream=made.other),
+    "buffer of the captured stream": lambda made: made.device.allocate(64, stream=made.captured),
+    "buffer of the legacy default stream": lambda made: made.device.allocate(64, stream=ch.LEGACY_DEFAULT_STREAM),
+    "buffer of the per-thread default stream": lambda made: made.device.allocate(
+        64, stream=ch.PER_THREAD_DEFAULT_STREAM
+    ),
+    "buffer of a pool": lambda made: made.pool().allocate(64, stream=made.captured),
+    "pinned buffer": lambda made: ch.LegacyPinnedMemoryResource().allocate(64),
+    "pinned buffer of the captured stream": lambda made: ch.LegacyPinnedMemoryResource().allocate(
+        64, stream=made.captured
+    ),
+    "buffer without a pool": lambda made: _SynchronousMemoryResource(0).allocate(64, stream=made.captured),
+    "buffer of a user's resource": Made.resource,
+    "buffer of an earlier capture": Made.earlier,
+    "borrowed buffer": lambda made: ch.Buffer.from_handle(made.numbers.buffer.handle, 4, owner=made.definition()),
+    "event": lambda made: made.captured.record(),
+    "event without work": lambda made: made.device.create_event(),
+    "stream": lambda made: made.device.create_stream(),
+    "kernel": Made.kernel,
+    "object code": lambda made: ch.ObjectCode.from_ptx(graph_tools.PTX),
+    "prepared launch": Made.prepared,
+    "pool": Made.pool,
+    "definition": Made.definition,
+    "node": lambda made: next(iter(made.definition().nodes())),
+    "condition": lambda made: cg.GraphDefinition().create_condition(),
+    "graph": lambda made: made.definition().instantiate(),
+    "graph in flight": Made.in_flight,
+    "builder": lambda made: made.device.create_graph_builder(),
+    "builder that has built": Made.built,
+    "builder that is building": Made.building,
+}
+
+
+def kinds_of(definition: cg.GraphDefinition) -> list[str]:
+    return sorted(type(node).__name__ for node in definition.nodes())
+
+
+def close(thing: Any) -> None:
+    if hasattr(thing, "close"):
+        thing.close()
+
+
+def drop(things: dict[str, list[Any]]) -> None:
+    """Close an object, let go of another, of one on another thread, and of one in a cycle."""
+    close(things["close"].pop())
+    things["let go"].clear()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(things["elsewhere"].clear).result()
+    things["cycle"].append(things["cycle"])
+    del things["cycle"]
+    gc.collect()
+
+
+@pytest.mark.parametrize("nonblocking", [True, False])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_drops(device: ch.Device, numbers: Numbers, kind: str, mode: str, nonblocking: bool) -> None:
+    """What is closed or collected at some point of a capture would invalidate it, or its free be captured."""
+    # The legacy default stream waits for streams that are not non-blocking, and breaks their captures.
+    stream = device.create_stream(options=ch.StreamOptions(nonblocking=nonblocking))
+    made = Made(device, stream, numbers)
+    make = KINDS[kind]
+    points = iter([{way: [make(made)] for way in ("close", "let go", "elsewhere", "cycle")} for _ in range(5)])
+
+    def point() -> None:
+        drop(next(points))
+
+    builder = stream.create_graph_builder().begin_building(mode)
+    point()  # before the first node
+    ch.launch(builder, ONE, made.add, numbers.at(0), 1)
+    _, fork = builder.split(2)
+    point()  # between forks
+    ch.launch(fork, ONE, made.add, numbers.at(1), 1)
+    body = builder.if_then(builder.create_condition(1)).begin_building(mode)
+    point()  # in a body
+    ch.launch(body, ONE, made.add, numbers.at(2), 1)
+    point()  # before its end
+    body.end_building()
+    builder.join(builder, fork)
+    point()  # before the end
+    builder.end_building()
+    assert next(points, None) is None
+    assert kinds_of(builder.graph_definition) == ["IfNode", "KernelNode", "KernelNode"]
+    assert [type(node) for node in body.graph_definition.nodes()] == [cg.KernelNode]
+    builder.complete().launch(stream)
+    stream.sync()
+    assert [numbers[index] for index in range(3)] == [1, 1, 1]
+
+
+MEMORY = {
+    "pool": lambda device, stream: device.allocate(64, stream=stream),
+    "own pool": lambda device, stream: ch.DeviceMemoryResource(device, {}).allocate(64, stream=stream),
+    "pinned": lambda device, stream: ch.LegacyPinnedMemoryResource().allocate(64, stream=stream),
+    "no pool": lambda device, stream: _SynchronousMemoryResource(0).allocate(64, stream=stream),
+}
+
+
+def prepare_and_launch(made: Made, on: cg.GraphBuilder, memory: ch.Buffer) -> None:
+    made.new_kernel().prepare(on, ONE, memory, 1)()
+
+
+def launch_prepared_anew(made: Made, on: cg.GraphBuilder, memory: ch.Buffer) -> None:
+    prepared = made.new_kernel().prepare(on, ONE, made.numbers.buffer, 0)
+    prepared(memory, 1)
+    prepared[0] = made.numbers.buffer  # what it holds is not what the graph holds
+
+
+def embed(made: Made, on: cg.GraphBuilder, memory: ch.Buffer) -> None:
+    with made.device.create_graph_builder() as child:
+        memory.fill(1, stream=child)
+    on.embed(child)
+
+
+USES: dict[str, Callable[[Made, cg.GraphBuilder, ch.Buffer], object]] = {
+    "launch": lambda made, on, memory: ch.launch(on, ONE, made.new_kernel(), memory, 1),
+    "prepared launch": prepare_and_launch,
+    "prepared launch anew": launch_prepared_anew,
+    "fill": lambda made, on, memory: memory.fill(b"\x01\0\0\0", stream=on),
+    "copy from": lambda made, on, memory: made.result.copy_from(memory, stream=on),
+    "embedded graph": embed,
+    "copy to": lambda made, on, memory: memory.copy_from(made.result, stream=on),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("kind", MEMORY)
+def test_drops_of_what_is_used(
+    device: ch.Device, stream: ch.Stream, numbers: Numbers, kind: str, use: str, mode: str
+) -> None:
+    """What captured work uses would be gone when the graph runs, whichever builder it was given to (trap 3)."""
+    made = Made(device, stream, numbers)
+    things = [MEMORY[kind](device, stream) for _ in range(3)]
+    for memory in things:
+        memory.fill(0, stream=stream)
+    stream.sync()
+
+    def alive() -> tuple[int, int]:
+        gc.collect()
+        counts = ch.live_counts()
+        return counts["deviceptr"], counts["kernel"]
+
+    builder = stream.create_graph_builder().begin_building(mode)
+    _, fork = builder.split(2)
+    body = builder.if_then(builder.create_condition(1)).begin_building(mode)
+    memories, kernels = alive()
+    kernels += 3 if "launch" in use else 0
+    for on in (builder, fork, body):
+        memory = things.pop()
+        USES[use](made, on, memory)
+        memory.close()
+        del memory
+    assert alive() == (memories, kernels)
+    body.end_building()
+    builder.join(builder, fork)
+    graph = builder.end_building().complete()
+    builder.close()
+    body.close()
+    del builder, body, fork, on
+    assert alive() == (memories, kernels)
+    graph.launch(stream)
+    stream.sync()
+
+
+LARGE = ch.LaunchConfig(grid=1, block=1, shmem_size=60_000)  # needs leave, which is asked for at the first launch
+
+FIRST_USES: dict[str, Callable[[Made, ch.DeviceMemoryResource], object]] = {
+    "default memory resource": lambda made, pool: made.device.memory_resource,
+    "current pool": lambda made, pool: ch.DeviceMemoryResource(made.device),
+    "attributes of a pool": lambda made, pool: pool.attributes.used_mem_current,
+    "threshold of a pool": lambda made, pool: pool.attributes.release_threshold,
+    "peer access": lambda made, pool: set(pool.peer_accessible_by),
+    "setting of peer access": lambda made, pool: setattr(pool, "peer_accessible_by", []),
+    "graph memory": lambda made, pool: cg.GraphMemoryResource(made.device).attributes.used_mem_current,
+    "properties": lambda made, pool: (made.device.properties.max_threads_per_block, made.device.name, made.device.uuid),
+    "peers": lambda made, pool: made.device.can_access_peer(made.device),
+    "stream": lambda made, pool: (made.device.create_stream().priority, made.device.create_stream().is_nonblocking),
+    "event": lambda made, pool: made.device.create_stream().record(),
+    "timed event": lambda made, pool: made.device.create_event(ch.EventOptions(timing_enabled=True)),
+    "wait": lambda made, pool: made.device.create_stream().wait(made.device.create_stream()),
+    "arguments": lambda made, pool: made.new_kernel().arguments_info,
+    "attributes of a kernel": lambda made, pool: made.new_kernel().attributes.num_regs,
+    "occupancy": lambda made, pool: made.new_kernel().occupancy.max_active_blocks_per_multiprocessor(128, 0),
+    "launch": lambda made, pool: ch.launch(made.other, LARGE, made.new_kernel(), made.numbers.at(1), 1),
+    "prepared launch": lambda made, pool: made.new_kernel().prepare(made.other, ONE, made.numbers.at(1), 1)(),
+    "memory": lambda made, pool: ch.Buffer.from_handle(made.numbers.at(0), 4).is_device_accessible,
+    "definition": lambda made, pool: cg.GraphDefinition().launch(ONE, made.new_kernel(), made.numbers.at(1), 0),
+    "builder": lambda made, pool: made.device.create_graph_builder().begin_building().close(),
+    "current context": lambda made, pool: made.device.set_current(),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("use", FIRST_USES)
+def test_first_uses(
+    device: ch.Device, stream: ch.Stream, numbers: Numbers, use: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is made or asked for at first use would break the capture that it comes in, or go into it (trap 12)."""
+    made = Made(device, stream, numbers)
+    pool = ch.DeviceMemoryResource(device, {})
+    builder = stream.create_graph_builder().begin_building(mode)
+    ch.launch(builder, ONE, made.add, numbers.at(0), 1)
+    monkeypatch.setattr(device, "_memory_resource", None)
+    FIRST_USES[use](made, pool)
+    ch.launch(builder, LARGE, made.new_kernel(), numbers.at(0), 1)
+    builder.end_building()
+    assert [type(node) for node in builder.graph_definition.nodes()] == [cg.KernelNode] * 2
+    builder.complete().launch(stream)
+    stream.sync()
+    assert numbers[0] == 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str) -> None:
+    """Memory that is allocated and dropped in a capture would not be its own, or a pool made in it be of no use."""
+    pool = ch.DeviceMemoryResource(device, {}) if mode != "relaxed" else None  # the driver makes none in other modes
+    builder = stream.create_graph_builder().begin_building(mode)
+    pool = pool or ch.DeviceMemoryResource(device, {})
+    memory = pool.allocate(64, stream=builder)
+    late = pool.allocate(64, stream=builder)
+    pool.close()
+    result = ch.Buffer.from_handle(numbers.at(0), 64)
+    for buffer in (memory, late):
+        buffer.fill(1, stream=builder)
+        result.copy_from(buffer, stream=builder)
+    del buffer
+    memory.close()
+    builder.end_building()
+    assert (
+        kinds_of(builder.graph_definition) == ["AllocNode"] * 2 + ["FreeNode"] + ["MemcpyNode"] * 2 + ["MemsetNode"] * 2
+    )
+    builder.complete().launch(stream)
+    stream.sync()
+    assert numbers[0] == 0x01010101
+    late.close()
+
+
+def test_memory_of_a_capture_in_a_body(device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
+    """A body would keep the memory of the graph around it, which could not free it, nor run again."""
+    add = Made(device, stream, numbers).add
+    with stream.create_graph_builder() as builder:
+        memory = device.allocate(64, stream=builder)
+        memory.fill(0, stream=builder)
+        with builder.if_then(builder.create_condition(1)) as body:
+            ch.launch(body, ONE, add, memory, 5)
+        ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
+        memory.close()
+    assert kinds_of(builder.graph_definition) == ["AllocNode", "FreeNode", "IfNode", "MemcpyNode", "MemsetNode"]
+    graph = builder.complete()
+    for _ in range(2):
+        graph.launch(stream)
+        stream.sync()
+    assert numbers[0] == 5
+
+
+@pytest.mark.parametrize("way", ["close", "collect"])
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_of_a_joined_fork(device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str, way: str) -> None:
+    """The free of a fork's memory would be work of a fork that nobody joins any more, and the graph be lost."""
+    add = Made(device, stream, numbers).add
+    builder = stream.create_graph_builder().begin_building(mode)
+    _, fork = builder.split(2)
+    _, deeper = fork.split(2)
+    memory = device.allocate(64, stream=deeper)
+    memory.fill(0, stream=deeper)
+    fork.join(fork, deeper)
+    builder.join(builder, fork)
+    ch.launch(builder, ONE, add, memory, 1)
+    if way == "close":
+        memory.close()
+    else:
+        del memory
+        gc.collect()
+    graph = builder.end_building().complete()
+    assert kinds_of(builder.graph_definition) == ["AllocNode", "FreeNode", "KernelNode", "MemsetNode"]
+    (free,) = (node for node in builder.graph_definition.nodes() if isinstance(node, cg.FreeNode))
+    assert [type(node) for node in free.pred] == [cg.KernelNode]
+    for _ in range(2):
+        graph.launch(stream)
+        stream.sync()
+
+
+def test_memory_of_a_graph_that_has_gone(device: ch.Device, stream: ch.Stream) -> None:
+    """Its address would be another's, who would lose his memory by the free of what there never was."""
+    builder = stream.create_graph_builder().begin_building("global")
+    memory = device.allocate(64, stream=builder)
+    with pytest.raises(ch.CUDAError):
+        stream.sync()
+    with pytest.raises(ch.CUDAError):
+        builder.end_building()
+    memory.close()  # the simulated driver would report it
+    with stream.create_graph_builder() as builder:
+        memory = device.allocate(64, stream=builder)
+    gc.collect()
+    graphs = ch.live_counts()["graph"]
+    graph = builder.complete()
+    builder.close()
+    del builder
+    gc.collect()
+    assert ch.live_counts()["graph"] == graphs
+    graph.launch(stream)
+    memory.close()
+    gc.collect()
+    assert ch.live_counts()["graph"] == graphs - 1
+    stream.sync()

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs and two devices: what was made on one, and is used while the other one is current."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from graph_tools import ONE, PTX, Numbers
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+
+
+class Remote:
+    """A graph all of whose nodes are of the second device, made while that was current."""
+
+    def __init__(self, device: ch.Device, other: ch.Device) -> None:
+        other.set_current()
+        self.stream = other.create_stream()
+        self.memory = other.allocate(64, stream=self.stream)
+        self.stream.sync()
+        self.kernel = ch.ObjectCode.from_ptx(PTX).get_kernel("add")
+        self.definition = cg.GraphDefinition()
+        self.fill = self.definition.memset(self.memory, 0, 64)
+        self.launch: Any = self.fill.launch(ONE, self.kernel, self.memory, 1)
+        self.numbers = Numbers(1)
+        self.copy = self.launch.memcpy(self.numbers.buffer, self.memory, 4)
+        device.set_current()
+
+    def result(self, graph: cg.Graph, stream: ch.Stream) -> int:
+        graph.launch(stream)
+        stream.sync()
+        return self.numbers[0]
+
+
+@pytest.fixture
+def remote(device: ch.Device, other_device: ch.Device) -> Remote:
+    """Give a graph of the second device; the first one is current."""
+    return Remote(device, other_device)
+
+
+def kernel_context(node: cg.GraphNode) -> int:
+    """Ask the driver for the context of a kernel node."""
+    from cuda.bindings import driver
+
+    return int(driver.cuGraphKernelNodeGetParams(node.handle)[1].ctx)
+
+
+def test_launched_from_the_other(remote: Remote, stream: ch.Stream, device: ch.Device) -> None:
+    """A graph could only be launched on the device of its nodes."""
+    graph = remote.definition.instantiate()
+    assert remote.result(graph, stream) == remote.result(graph, remote.stream) == 1
+    assert ch.Device() == device
+
+
+def test_updated_from_the_other(remote: Remote, stream: ch.Stream, device: ch.Device, other_device: ch.Device) -> None:
+    """A node would move to the device that is current when it is updated, or its own memory be refused."""
+    context = int(other_device.context.handle)
+    remote.launch.update(config=ONE)
+    remote.launch.update(args=(remote.memory, 2))
+    remote.launch.update(config=ch.LaunchConfig(grid=1, block=1, shmem_size=60000), args=(remote.memory, 3))
+    remote.fill.update(width=32)
+    remote.copy.update(size=2)
+    assert kernel_context(remote.launch) == context
+    assert ch.Device() == device
+    assert remote.result(remote.definition.instantiate(), stream) == 3
+
+
+def test_executable_updated_from_the_other(remote: Remote, stream: ch.Stream, device: ch.Device) -> None:
+    """The driver would refuse the update of a node that is of another device than the current one."""
+    graph = remote.definition.instantiate()
+    views: Any = [graph[node] for node in (remote.fill, remote.launch, remote.copy)]
+    views[0].update(dst=remote.memory, value=1, width=1)
+    views[1].update(config=ONE, kernel=remote.kernel, args=(remote.memory, 4))
+    views[2].update(dst=remote.numbers.buffer, src=remote.memory, size=1)
+    assert remote.result(graph, stream) == 5
+    assert ch.Device() == device
+    with pytest.raises(TypeError):
+        views[1].update(config=ONE, kernel=remote.kernel, args=(remote.memory, "x"))
+    assert ch.Device() == device
+
+
+def test_memory_of_the_other(definition: cg.GraphDefinition, add: ch.Kernel, remote: Remote) -> None:
+    """Memory that the current device cannot reach would be given to a kernel on it."""
+    with pytest.raises(ch.CUDAError, match="is memory of device 1, and the current device is 0"):
+        definition.launch(ONE, add, remote.memory, 1)
+    assert not definition.nodes()
+
+
+def test_allocation_on_the_other(definition: cg.GraphDefinition, other_device: ch.Device) -> None:
+    """A graph would allocate on the current device whatever is asked for."""
+    node = definition.allocate(64, device=other_device, peer_access=[0, 1, 0])
+    assert (node.device_id, node.peer_access) == (1, (0,))
