@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA C++ to PTX, cubin and LTO-IR with NVRTC, on any machine: no GPU, no driver and no toolkit needed.
+"""CUDA C++, PTX and NVVM IR to PTX, cubin, LTO-IR and OptiX IR, and linking: no GPU, no driver and no toolkit needed.
 
-Importing this package loads neither NVRTC nor ``cuda.bindings``: that happens at the first compilation.
+Importing this package loads neither a compiler nor ``cuda.bindings``: the compilers are loaded when they are needed.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 from cudacore_compile import typing
-from cudacore_compile._errors import NVRTCError
+from cudacore_compile._errors import CompilerError, NVJitLinkError, NVRTCError, NVVMError
+from cudacore_compile._linker import Linker
+from cudacore_compile._linker_options import LinkerOptions
 from cudacore_compile._options import ProgramOptions
 from cudacore_compile._program import Program
 from cudacore_compile._targets import SUPPORTED_TARGETS
+from cudacore_compile._versions import CompilerVersion, versions
 
 if TYPE_CHECKING:
     from cudacore_compile._batch import CompileJob, compile_many
@@ -32,10 +35,16 @@ __all__ = [
     "BatchError",
     "CacheStatistics",
     "CompileJob",
+    "CompilerError",
+    "CompilerVersion",
     "FileStreamProgramCache",
     "InMemoryProgramCache",
+    "Linker",
+    "LinkerOptions",
     "NVFatbinError",
+    "NVJitLinkError",
     "NVRTCError",
+    "NVVMError",
     "Program",
     "ProgramCacheResource",
     "ProgramOptions",
@@ -44,6 +53,7 @@ __all__ = [
     "make_fatbin",
     "make_program_cache_key",
     "typing",
+    "versions",
 ]
 
 # What is imported when it is asked for: a program that compiles one kernel starts sooner.

@@ -17,7 +17,8 @@ from cudacore_compile._batch_error import BatchError
 from cudacore_compile._cache_compile import CachedCompilation, check_cache
 from cudacore_compile._cache_resource import ProgramCacheResource
 from cudacore_compile._compilation import files_written
-from cudacore_compile._options import ProgramOptions, _current_arch
+from cudacore_compile._linker_options import current_arch
+from cudacore_compile._options import ProgramOptions
 from cudacore_compile._program import Program
 from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import ObjectCode
@@ -156,7 +157,7 @@ class _Batch:
             try:
                 options = as_options(ProgramOptions, job.options)
                 if options.arch is None:
-                    arch = arch or f"sm_{_current_arch()}"
+                    arch = arch or f"sm_{current_arch()}"
                     options = dataclasses.replace(options, arch=arch)
                 job = dataclasses.replace(job, options=options)
                 program = Program(job.code, job.code_type, options, headers=job.headers)

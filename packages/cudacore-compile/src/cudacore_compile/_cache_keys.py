@@ -63,7 +63,7 @@ def make_program_cache_key(
         raise TypeError(f"extra_digest must be bytes, not {type(extra_digest).__name__}")
     language = check_code_type(code_type)
     key, _ = program_key(
-        _source("code", code),
+        _source("code", code, binary=language is SourceCodeType.NVVM),
         language,
         as_options(ProgramOptions, options),
         check_target(language, target_type),

@@ -24,7 +24,7 @@ from cudacore_compile._options import ProgramOptions
 from cudacore_handles import CUDAError, ObjectCode
 
 _SUCCESS, _FAILURE, _USAGE, _INTERRUPTED = 0, 1, 2, 130
-_TARGETS = ("ptx", "cubin", "ltoir", "fatbin")
+_TARGETS = ("ptx", "cubin", "ltoir", "optixir", "fatbin")
 _COMPILED = {".ptx": ObjectCode.from_ptx, ".cubin": ObjectCode.from_cubin}
 _CACHE_BYTES = 1 << 30
 

@@ -16,6 +16,14 @@ def files_written(options: ProgramOptions) -> list[str]:
     return [field for field in fields if getattr(options, field) not in (None, False)]
 
 
+def flags_of(code_type: SourceCodeType, options: ProgramOptions, target: ObjectCodeFormatType) -> list[bytes]:
+    """Return what the compiler of a language is told."""
+    if code_type is SourceCodeType.PTX:
+        return options._for_linker().as_bytes()
+    backend = CompilerBackendType.NVRTC if code_type is SourceCodeType.CXX else CompilerBackendType.NVVM
+    return options.as_bytes(backend, target)
+
+
 class Compilation(NamedTuple):
     """All that is compiled, and how."""
 
@@ -28,7 +36,10 @@ class Compilation(NamedTuple):
 
     def identity(self) -> tuple[Any, ...]:
         """Return what is the same for the same compilation, at one time."""
-        flags = self.options.as_bytes(CompilerBackendType.NVRTC, self.target)
+        options = self.options
+        flags = tuple(flags_of(self.code_type, options, self.target))
         headers = tuple(sorted(self.headers.items()))
-        name = self.options.name
-        return self.code, self.code_type, self.target, name, tuple(flags), frozenset(self.names), headers
+        modules = tuple((name, bytes(code, "utf-8") if isinstance(code, str) else bytes(code))
+                        for name, code in options.extra_sources or ())  # fmt: skip
+        others = options.name, bool(options.use_libdevice), modules
+        return self.code, self.code_type, self.target, flags, frozenset(self.names), headers, others

@@ -130,6 +130,11 @@ def last_error(status: int | None = None) -> CUDAError:
         return CUDAError("query", status, "CUDA_ERROR_NOT_READY", "the work has not been completed yet")
     error = ffi.new("cch_error *")
     lib.cch_error_last(error)
+    if status == lib.CCH_ECOMPILER:  # the code is the compiler's own
+        name, meaning = (
+            _text(text(error.domain, error.code)) for text in (lib.cch_error_name_in, lib.cch_error_string_in)
+        )
+        return CUDAError(_text(error.operation), error.code, name, meaning)
     code = error.code if status is None else status
     name = _text(lib.cch_error_name(code))
     cls = _GoneError if code == lib.CCH_EGONE else CUDAError

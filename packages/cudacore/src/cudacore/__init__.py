@@ -39,7 +39,19 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from cudacore import graph, typing, utils
-    from cudacore_compile import BatchError, NVFatbinError, NVRTCError, Program, ProgramOptions, UncacheableError
+    from cudacore_compile import (
+        BatchError,
+        CompilerError,
+        Linker,
+        LinkerOptions,
+        NVFatbinError,
+        NVJitLinkError,
+        NVRTCError,
+        NVVMError,
+        Program,
+        ProgramOptions,
+        UncacheableError,
+    )
     from cudacore_graph import GraphMemoryResource
 
 __all__ = [
@@ -49,6 +61,7 @@ __all__ = [
     "Buffer",
     "CUDAError",
     "ClosedError",
+    "CompilerError",
     "Context",
     "Device",
     "DeviceMemoryResource",
@@ -59,9 +72,13 @@ __all__ = [
     "Kernel",
     "LaunchConfig",
     "LegacyPinnedMemoryResource",
+    "Linker",
+    "LinkerOptions",
     "MemoryResource",
     "NVFatbinError",
+    "NVJitLinkError",
     "NVRTCError",
+    "NVVMError",
     "ObjectCode",
     "Program",
     "ProgramOptions",
@@ -81,9 +98,14 @@ __version__ = "0.1.0"
 # What is imported when it is asked for: a program that runs what is compiled needs nothing of the compilers.
 _LATER = {
     "BatchError": "cudacore_compile",
+    "CompilerError": "cudacore_compile",
     "GraphMemoryResource": "cudacore_graph",
+    "Linker": "cudacore_compile",
+    "LinkerOptions": "cudacore_compile",
     "NVFatbinError": "cudacore_compile",
+    "NVJitLinkError": "cudacore_compile",
     "NVRTCError": "cudacore_compile",
+    "NVVMError": "cudacore_compile",
     "Program": "cudacore_compile",
     "ProgramOptions": "cudacore_compile",
     "UncacheableError": "cudacore_compile",
