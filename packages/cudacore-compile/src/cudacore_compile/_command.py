@@ -382,9 +382,9 @@ def _cache(words: Sequence[str]) -> int:
         sys.stderr.write(f"cudacore-compile: error: {error}" + "\n")
         return _FAILURE
     if arguments.format == "json":
-        facts = {"path": str(cache.path), "entries": entries, "bytes": size, "cleared": arguments.action == "clear"}
+        facts = {"path": str(cache.directory), "entries": entries, "bytes": size, "cleared": arguments.action == "clear"}
         sys.stdout.write(json.dumps(facts) + "\n")
         return _SUCCESS
     verb = "removed from" if arguments.action == "clear" else "in"
-    sys.stdout.write(f"{entries} entr{'y' if entries == 1 else 'ies'}, {size / 1e6:.1f} MB, {verb} {cache.path}" + "\n")
+    sys.stdout.write(f"{entries} entr{'y' if entries == 1 else 'ies'}, {size / 1e6:.1f} MB, {verb} {cache.directory}" + "\n")
     return _SUCCESS
