@@ -6,14 +6,19 @@ Importing this package loads neither a compiler nor ``cuda.bindings``: the compi
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING
+
 from cudacore_compile import typing
 from cudacore_compile._errors import CompilerError, NVJitLinkError, NVRTCError, NVVMError
-from cudacore_compile._linker import Linker
-from cudacore_compile._linker_options import LinkerOptions
 from cudacore_compile._options import ProgramOptions
 from cudacore_compile._program import Program
 from cudacore_compile._targets import SUPPORTED_TARGETS
-from cudacore_compile._versions import CompilerVersion, versions
+
+if TYPE_CHECKING:
+    from cudacore_compile._linker import Linker
+    from cudacore_compile._linker_options import LinkerOptions
+    from cudacore_compile._versions import CompilerVersion, versions
 
 __version__ = "0.1.0"
 
@@ -31,3 +36,23 @@ __all__ = [
     "typing",
     "versions",
 ]
+
+# What is imported when it is asked for: a program that compiles one kernel starts sooner.
+_LATER = {
+    "CompilerVersion": "_versions",
+    "Linker": "_linker",
+    "LinkerOptions": "_linker_options",
+    "versions": "_versions",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    value = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
