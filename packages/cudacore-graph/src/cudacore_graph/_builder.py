@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from enum import Enum
@@ -24,6 +25,9 @@ _MODES = {
     "thread_local": lib.CCH_CAPTURE_THREAD_LOCAL,
     "relaxed": lib.CCH_CAPTURE_RELAXED,
 }
+
+
+_MOST_BODIES = 2**31 - 1
 
 
 class _Kind(Enum):
@@ -201,8 +205,7 @@ class GraphBuilder(_native.Builder):
         status = _native.locked_call(capture.graph, None, lib.cch_capture_end, hold(capture.graph), hold(self.stream))
         if status:
             error = last_error(status)
-            self._state = _State.ENDED  # there is nothing left to end
-            self.close()
+            self.close()  # and ends it, if it goes on
             raise _explained(error)
         self._state = _State.ENDED
         return self
@@ -243,13 +246,19 @@ class GraphBuilder(_native.Builder):
         if count.__index__() < 2:
             raise ValueError(f"count is {count}; a builder is split into at least 2, itself included")
         capture = self._capturing("split")
-        forks = []
-        for _ in range(count.__index__() - 1):
-            stream = Stream._create(self.stream.context, None)
-            fork = GraphBuilder._init(stream, _Kind.FORKED, capture)
-            stream.wait(self.stream)
-            capture.unjoined[stream._raw] = stream
-            forks.append(fork)
+        forks: list[GraphBuilder] = []
+        try:
+            for _ in range(count.__index__() - 1):
+                stream = Stream._create(self.stream.context, None)
+                fork = GraphBuilder._init(stream, _Kind.FORKED, capture)
+                stream.wait(self.stream)
+                capture.unjoined[stream._raw] = stream
+                forks.append(fork)
+        except BaseException:
+            if forks:  # which nobody else can join
+                with contextlib.suppress(CUDAError):
+                    GraphBuilder.join(self, *forks)
+            raise
         return (self, *forks)
 
     @staticmethod
@@ -371,11 +380,15 @@ class GraphBuilder(_native.Builder):
 
     def _conditional(self, kind: str, condition: GraphCondition, *count: int) -> tuple[GraphBuilder, ...]:
         capture = self._capturing("add a conditional node")
-        node = _native.capture_add(self.stream, capture.graph, kind, condition, *count)
+        # The bodies' streams come first: a node in a capture cannot be taken out any more.
+        (bodies,) = count or ((2,) if kind == "if_else" else (1,))
+        possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MOST_BODIES  # else it is refused below
         context = self.stream.context
+        streams = [Stream._create(context, None) for _ in range(bodies if possible else 0)]
+        node = _native.capture_add(self.stream, capture.graph, kind, condition, *count)
         return tuple(
-            GraphBuilder._init(Stream._create(context, None), _Kind.CONDITIONAL_BODY, _Capture(body))
-            for body in node.branches
+            GraphBuilder._init(stream, _Kind.CONDITIONAL_BODY, _Capture(body))
+            for stream, body in zip(streams, node.branches, strict=True)
         )
 
     def _capturing(self, what: str, *, forked: bool = True) -> _Capture:
