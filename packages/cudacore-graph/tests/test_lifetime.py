@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of graphs in any order of dropping; failures of the driver in the middle of everything."""
+"""Objects of graphs in any order of dropping."""
 
 from __future__ import annotations
 
 import gc
 import itertools
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -42,48 +41,3 @@ def test_dropped_in_any_order(
         gc.collect()
     stream.sync()
     assert numbers[0] == order.index(3) + 1
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_random_graphs(device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, seed: int) -> None:
-    """A graph that is built, edited and launched at random would do something else than a model says."""
-    choose = random.Random(seed)
-    definition = cg.GraphDefinition()
-    model: dict[cg.GraphNode, tuple[int, set[cg.GraphNode]]] = {}
-    for _ in range(120):
-        action = choose.random()
-        nodes = list(model)
-        if action < 0.5 or not nodes:
-            before = set(choose.sample(nodes, min(len(nodes), choose.randrange(3))))
-            amount = choose.randrange(5)
-            node = definition.launch(ONE, add, numbers.buffer, amount)
-            node.pred = before
-            # All are behind each other, lest two add at once.
-            if nodes:
-                before.add(nodes[-1])
-                node.pred.add(nodes[-1])
-            model[node] = (amount, before)
-        elif action < 0.6:
-            node = choose.choice(nodes)
-            rest = model.pop(node)[1]
-            for other, (_, those) in model.items():
-                if node in those:
-                    those.discard(node)
-                    those |= rest
-                    other.pred |= rest
-            node.destroy()
-        elif action < 0.8:
-            node = choose.choice(nodes)
-            amount = choose.randrange(5)
-            node.update(args=(numbers.buffer, amount))  # type: ignore[attr-defined]
-            model[node] = (amount, model[node][1])
-        elif action < 0.9:
-            assert definition.nodes() == set(model)
-            assert definition.edges() == {(a, b) for b, (_, those) in model.items() for a in those}
-        else:
-            numbers[0] = 0
-            copy = choose.choice([definition, definition.clone()[0]])
-            with copy.instantiate() as graph:
-                graph.launch(stream)
-                stream.sync()
-            assert numbers[0] == sum(amount for amount, _ in model.values())
