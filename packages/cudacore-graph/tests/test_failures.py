@@ -69,7 +69,7 @@ class World:
         self.body = self.branch.then
         self.body.launch(ONE, add, numbers.at(3), 1)
         self.graph = self.definition.instantiate()
-        self.view: Any = self.graph[self.kernel]
+        self.view = view(self, "kernel")
         self.view.update(config=ONE, kernel=add, args=(numbers.buffer, 1))
         with self.stream.create_graph_builder() as self.built:
             ch.launch(self.built, ONE, add, numbers.buffer, 1)
@@ -298,8 +298,8 @@ for title, options in (
 operation("instantiate, uploaded", lambda w, _: w.definition.instantiate({"upload_stream": w.stream}))
 operation("Graph.update", lambda w, _: w.graph.update(w.definition))
 operation("Graph.update from a builder", lambda w, graph: graph.update(w.built), begin=lambda w: w.built.complete())
-operation("Graph.upload", lambda w, _: (w.graph.upload(w.stream), w.stream.sync()))
-operation("Graph.launch", lambda w, _: (w.graph.launch(w.stream), w.stream.sync()))
+operation("Graph.upload", lambda w, _: w.graph.upload(w.stream), end=lambda w, _: w.stream.sync())
+operation("Graph.launch", lambda w, _: w.graph.launch(w.stream), end=lambda w, _: w.stream.sync())
 operation("Graph.close", lambda w, graph: graph.close(), begin=lambda w: w.definition.instantiate(), quiet=ON_THE_WAY)
 operation(
     "launch and close",
