@@ -174,7 +174,7 @@ class TestCapture:
 
     @pytest.mark.leaks_ok("the graph is given up, not destroyed: the driver would crash")
     def test_body_that_fails(self, device: ch.Device) -> None:
-        """The driver would crash: a capture that fails destroys the body that it goes into, and the graph has it."""
+        """The driver would crash: a capture that fails destroys the body that it goes into, not the node around it."""
         stream = device.create_stream()
         builder = stream.create_graph_builder().begin_building()
         condition = builder.create_condition(default_value=1)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import html
+import os
 import re
 import textwrap
 from pathlib import Path
@@ -11,8 +13,11 @@ import pytest
 from graph_tools import ONE, Numbers
 
 import cudacore_handles as ch
+from cudacore_graph import GraphDefinition
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "graph" / "index.rst"
+PICTURES = {"definition.svg": "definition", "loop.svg": "looping"}  # of what the guide builds
+_ADDRESS = re.compile(r"\.\.[0-9a-f]{6}|0x[0-9a-f]+")
 
 
 def test_guide(
@@ -38,4 +43,17 @@ def test_guide(
         exec(compile(textwrap.dedent(example), GUIDE.name, "exec"), names)
     stream.sync()
     assert "GraphDefinition" in capsys.readouterr().out
+    for picture, name in PICTURES.items():
+        check_picture(GUIDE.with_name(picture), names[name])
     names.clear()
+
+
+def check_picture(file: Path, definition: GraphDefinition) -> None:
+    """Compare a picture of the guide with what it shows; CUDACORE_DRAW=1 draws it anew, with Graphviz."""
+    if os.environ.get("CUDACORE_DRAW"):
+        file.write_text(definition.to_svg(), encoding="utf-8")
+    labels = re.findall(r'label="(.*?)"', definition.to_dot())
+    drawn = re.findall(r"<text [^>]*>(.*?)</text>", file.read_text(encoding="utf-8"))
+    assert sorted(_ADDRESS.sub("", html.unescape(line)) for line in drawn) == sorted(
+        _ADDRESS.sub("", line) for label in labels for line in label.split("\\n") if line
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -41,3 +42,32 @@ def test_dropped_in_any_order(
         gc.collect()
     stream.sync()
     assert numbers[0] == order.index(3) + 1
+
+
+@pytest.mark.parametrize("share", ["definition", "node"])
+def test_handle(stream: ch.Stream, share: str) -> None:
+    """What others instantiate from a handle would use what our definition alone keeps."""
+    from cuda.bindings import driver
+
+    class Call:
+        def __call__(self) -> None:
+            seen.append(1)
+
+    seen: list[int] = []
+    calls = [Call(), Call()]
+    alive = [weakref.ref(call) for call in calls]
+    definition = cg.GraphDefinition()
+    node = definition.callback(calls.pop())
+    shared: Any = {"definition": definition, "node": node}[share]
+    assert int(shared.handle) == shared._raw
+    definition.callback(calls.pop())
+    error, graph = driver.cuGraphInstantiate(driver.CUgraph(definition._raw), 0)
+    assert not error
+    del definition, node, shared
+    gc.collect()
+    assert all(call() is not None for call in alive)
+    (error,) = driver.cuGraphLaunch(graph, driver.CUstream(int(stream.handle)))
+    assert not error
+    stream.sync()
+    assert seen == [1, 1]
+    assert not driver.cuGraphExecDestroy(graph)[0]

@@ -103,7 +103,7 @@ def test_dot(picture: cg.GraphDefinition) -> None:
     for line in ("n0 -> n1", "n0 -> n2", "n1 -> n3", "n5 -> n5_0_0 [style=dashed]", "n6 -> n6_1_ [style=dashed]"):
         assert f"\t{line}\n" in dot
     assert dot.count("subgraph cluster_") == 7
-    assert 'label="body" style=dashed' in dot
+    assert 'label="body" labeljust=l style=dashed' in dot
     assert dot.count("{") == dot.count("}")
 
 

@@ -69,16 +69,12 @@ int cch__bundle_wrap(cch_bundle **out, void *box, cch_bundle *bundle, size_t pay
     made->owners[made->count++] = (cch__owner){cch__box_ref(box), NULL};
   if (bundle != NULL)
     made->owners[made->count++] = (cch__owner){cch__box_ref(bundle), NULL};
+  made->given = bundle;
   *out = made;
   return 0;
 }
 
-cch_bundle *cch__bundle_given(cch_bundle *bundle) {
-  if (bundle == NULL || !bundle->wraps)
-    return bundle;
-  cch__box *last = bundle->count > 0 ? bundle->owners[bundle->count - 1].object : NULL;
-  return last != NULL && last->kind == CCH_KIND_BUNDLE ? (cch_bundle *)last : NULL;
-}
+cch_bundle *cch__bundle_given(cch_bundle *bundle) { return bundle != NULL && bundle->wraps ? bundle->given : bundle; }
 
 size_t cch_bundle_count(const cch_bundle *bundle) { return bundle->count; }
 

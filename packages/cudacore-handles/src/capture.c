@@ -8,6 +8,9 @@
 
 static atomic_size_t captures;
 
+/* Of what streams know of their captures: a box that dies is not found any more once this was taken. */
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+
 size_t cch_capture_count(void) { return atomic_load_explicit(&captures, memory_order_relaxed); }
 
 bool cch__graph_is_captured(const cch_graph *graph) { return graph->capture != NULL; }
@@ -69,10 +72,20 @@ static void free_capture(cch__capture *capture) {
   free(capture);
 }
 
+/* Has a stream know, or forget, its capture. The handle of the per-thread default stream means as many streams as there
+ * are threads: about that one the driver is asked. */
+static void know(cch_stream *stream, cch_graph *old, cch_graph *graph) {
+  pthread_mutex_lock(&known_lock);
+  if (stream->capture == old && stream->raw != CU_STREAM_PER_THREAD)
+    stream->capture = graph;
+  pthread_mutex_unlock(&known_lock);
+}
+
 static void begun(cch_graph *graph, cch__capture *capture) {
   cch__graph_lock(graph);
   graph->capture = capture;
   cch__graph_unlock(graph);
+  know(capture->stream, NULL, graph);
   atomic_fetch_add_explicit(&captures, 1, memory_order_relaxed);
 }
 
@@ -88,14 +101,13 @@ static void take_back(CUstream stream, bool makes_graph) {
 }
 
 /* Learns what graph a capture that has just begun makes, and has it keep the capture's bundle. */
-static int set_up(CUgraph *out, cch__capture *capture) {
+static int set_up(CUgraph *out, cch_graph *graph, cch__capture *capture) {
   cch__capture_info info;
-  CUuserObject object;
   int status = cch__capture_info_of(&info, capture->stream->raw);
   if (status == 0 && info.graph == NULL)
     status = cch__fail_driver(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "cuStreamGetCaptureInfo");
   if (status == 0)
-    status = cch__graph_keep(&object, info.graph, capture->kept);
+    status = cch__graph_keep(graph, capture->kept, "cuStreamBeginCapture");
   if (status != 0)
     return status;
   capture->id = info.id;
@@ -103,12 +115,12 @@ static int set_up(CUgraph *out, cch__capture *capture) {
   return 0;
 }
 
-static int begin(CUgraph *out, cch__capture *capture, int mode) {
+static int begin(CUgraph *out, cch_graph *graph, cch__capture *capture, int mode) {
   CUstream stream = capture->stream->raw;
   int status = CCH__CALL(cuStreamBeginCapture, (stream, (CUstreamCaptureMode)mode));
   if (status != 0)
     return status;
-  status = set_up(out, capture);
+  status = set_up(out, graph, capture);
   if (status != 0)
     take_back(stream, true);
   return status;
@@ -144,7 +156,7 @@ int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
   cch__current current;
   status = cch__current_enter(&current, stream->context);
   if (status == 0) {
-    status = begin(&raw, capture, mode);
+    status = begin(&raw, graph, capture, mode);
     cch__current_leave(&current);
   }
   if (status != 0) {
@@ -165,7 +177,7 @@ static int begin_to(cch_graph *graph, cch__capture *capture, const CUgraphNode *
       CCH__CALL(cuStreamBeginCaptureToGraph, (stream, graph->raw, before, NULL, count, (CUstreamCaptureMode)mode));
   if (status != 0)
     return status;
-  status = set_up(&raw, capture);
+  status = set_up(&raw, graph, capture);
   if (status != 0)
     take_back(stream, false);
   return status;
@@ -223,6 +235,7 @@ static void over(cch_graph *graph) {
   graph->capture = NULL;
   cch__graph_unlock(graph);
   atomic_fetch_sub_explicit(&captures, 1, memory_order_relaxed);
+  know(capture->stream, graph, NULL);
   free_capture(capture);
 }
 
@@ -355,9 +368,33 @@ int cch_capture_status_of(int *status_out, cch_graph **graph, cch_stream *stream
   return 0;
 }
 
+int cch_capture_graph(cch_graph **out, cch_stream *stream) {
+  cch_graph *known = NULL;
+  if (stream != NULL) {
+    pthread_mutex_lock(&known_lock);
+    if (stream->capture != NULL && cch__box_try_ref(&stream->capture->box))
+      known = stream->capture;
+    pthread_mutex_unlock(&known_lock);
+  }
+  int capturing;
+  if (known == NULL) /* it may have come into one by an event */
+    return cch_capture_status_of(&capturing, out, stream);
+  *out = known;
+  return 0;
+}
+
 /* Whether a box is memory that the capture itself allocates. Its free is to be captured too, and waits for nobody. */
 static bool is_own_memory(const cch__capture *capture, const void *box) {
   return box != NULL && cch_kind_of(box) == CCH_KIND_DEVICEPTR && ((const cch_deviceptr *)box)->capture == capture->id;
+}
+
+/* Whether a box is among those that were kept last: the same few work in turns. */
+static bool is_kept(const cch_bundle *kept, const void *box) {
+  enum { LAST = 4 };
+  for (size_t i = kept->count; i > 0 && i + LAST > kept->count; i--)
+    if (kept->owners[i - 1].object == box)
+      return true;
+  return false;
 }
 
 int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
@@ -367,7 +404,7 @@ int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
   cch__graph_lock(graph);
   if (graph->capture == NULL)
     status = cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
-  else if (release == NULL && !is_own_memory(graph->capture, object))
+  else if (release == NULL && !is_own_memory(graph->capture, object) && !is_kept(graph->capture->kept, object))
     status = cch_bundle_add(graph->capture->kept, object);
   else if (release != NULL)
     status = cch_bundle_add_object(graph->capture->kept, object, release);

@@ -161,7 +161,7 @@ void cch__report(int status) {
   static struct {
     int code;
     char operation[sizeof last_error.operation];
-  } seen[64];
+  } seen[128];
   static size_t count;
   cch_error error = short_form(record());
   bool known = false;

@@ -97,11 +97,18 @@ int cch_graph_clone(cch_graph **out, cch_graph *original) {
   if (status != 0)
     return status;
   CUgraph raw;
-  status = CCH__CALL(cuGraphClone, (&raw, original->raw));
+  cch_bundle *uses;
+  status = cch__graph_uses(&uses, original, __func__);
+  if (status == 0) {
+    status = CCH__CALL(cuGraphClone, (&raw, original->raw));
+    if (status != 0)
+      cch_bundle_unref(uses);
+  }
   if (status != 0) {
     cch__graph_discard(graph);
     return status;
   }
+  graph->level->kept = uses;
   cch__graph_made(graph, raw, true);
   *out = graph;
   return 0;
@@ -114,8 +121,7 @@ int cch_graph_keep(cch_graph *graph, cch_bundle *bundle) {
   if (bundle == NULL)
     return cch__fail(CCH_EINVAL, __func__, "the bundle is NULL");
   cch__poll();
-  CUuserObject object;
-  return cch__graph_keep(&object, graph->raw, bundle);
+  return cch__graph_keep(graph, bundle, __func__);
 }
 
 int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *context, int has_default,

@@ -16,8 +16,8 @@ typedef struct cch__level cch__level;
  */
 typedef struct cch__record {
   CUgraphNode raw;
-  CUuserObject object;  /* by which the graph keeps `bundle` */
-  cch_bundle *bundle;   /* what the current parameters use; borrowed from the user object */
+  cch_bundle *bundle;   /* what the current parameters use */
+  CUuserObject object;  /* by which the driver keeps that, too, where the graph is shared */
   cch_graph_node *box;  /* weak */
   cch__level *children; /* of child graphs and bodies in the node */
 } cch__record;
@@ -29,8 +29,10 @@ typedef struct cch__record {
 struct cch__level {
   CUgraph raw;
   cch_graph *box;         /* weak */
+  cch_bundle *kept;       /* what the graph uses beside what is known of its nodes; NULL for nothing */
   cch__record *records;   /* a hash table */
   size_t count, capacity; /* a power of two, or 0 */
+  bool shared;            /* the driver keeps what the graph used when its handle was given to others */
   cch__level *next;       /* of the same node */
 };
 
@@ -38,6 +40,7 @@ struct cch__level {
 typedef struct cch__hierarchy {
   pthread_mutex_t lock;
   uint64_t serial; /* no other hierarchy has it */
+  bool shared;     /* a handle was given to others: what nodes are given from then on the driver keeps, too */
   cch__level root;
 } cch__hierarchy;
 
@@ -105,10 +108,16 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
 
 /* ---- graph_keep.c: what graphs keep ---- */
 
-/* Has a graph keep a bundle, through a user object. */
-int cch__graph_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle);
-/* Has a graph let go of it. */
-void cch__graph_let_go(CUgraph graph, CUuserObject object);
+/* Has a graph keep a bundle. */
+int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation);
+/* All that the nodes of a graph use, those of graphs in them included: a bundle, NULL for nothing. */
+int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operation);
+/* Has the driver keep a bundle as long as a graph and what is made of it, through a user object. */
+int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle);
+/* Likewise what a node is given, if the graph is shared; no object otherwise. */
+int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundle *bundle);
+/* Has it let go of that. */
+void cch__driver_let_go(CUgraph graph, CUuserObject object);
 
 /* ---- graph_get.c ---- */
 

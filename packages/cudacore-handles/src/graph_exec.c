@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Executable graphs. What the graph's nodes used when it was instantiated is kept by CUDA. What a single node was given
- * since then is kept here, as long as launches in flight may use it: an event behind the last launch says when.
+ * Executable graphs. They keep what the graph's nodes used when they were instantiated or updated, and what single
+ * nodes were given since then, as long as launches in flight may use it: an event behind the last launch says when.
  */
 #include "capture.h"
 #include "reclaim.h"
@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a node was given. */
+/* What the graph, or a node of it, was given. */
 typedef struct given {
   CUgraphNode node;
-  cch_bundle *bundle;
-  uint64_t launches; /* that there had been by then */
+  cch_bundle *bundle; /* NULL for nothing */
+  uint64_t launches;  /* that there had been by then */
   struct given *next;
 } given;
 
-/* What a node had been given, until the event has happened. */
+/* What it had been given, until the event has happened. */
 typedef struct replaced {
   cch_bundle *bundle;
   cch_event *event; /* NULL where none could be recorded yet */
@@ -31,8 +31,10 @@ struct cch_graph_exec {
   CUgraph source;
   cch_stream *stream;   /* of the last launch that may use what was given */
   cch_context *context; /* which was the current one, if that is a default stream */
+  cch_event *behind;    /* that launch, where the stream may be gone when somebody asks */
   uint64_t launches;    /* such launches */
-  given **given;        /* a hash table by node */
+  given whole;          /* from the graph that it was made from, or updated from last */
+  given **given;        /* to single nodes: a hash table */
   size_t count, buckets;
   replaced *first, **last; /* in the order of the launches */
   bool destroyed;          /* and waits for its launches */
@@ -99,7 +101,9 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
   if (exec == NULL)
     return CCH_ENOMEM;
   cch__current current;
-  status = cch__current_enter(&current, known.upload != NULL ? known.upload->context : NULL);
+  status = cch__graph_uses(&exec->whole.bundle, graph, __func__);
+  if (status == 0)
+    status = cch__current_enter(&current, known.upload != NULL ? known.upload->context : NULL);
   if (status == 0) {
     CUDA_GRAPH_INSTANTIATE_PARAMS native = {.flags = known.flags,
                                             .hUploadStream = known.upload != NULL ? known.upload->raw : NULL};
@@ -107,6 +111,7 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
     cch__current_leave(&current);
   }
   if (status != 0) {
+    cch_bundle_unref(exec->whole.bundle);
     cch__box_discard(exec);
     return status;
   }
@@ -192,10 +197,14 @@ static int record_in(cch_event **out, cch_context *context, const cch_stream *st
  * thread, perhaps: the legacy stream comes after each of them.
  */
 static int mark(cch_event **out, const cch_graph_exec *exec) {
+  if (exec->behind != NULL) {
+    *out = cch_event_ref(exec->behind);
+    return 0;
+  }
   cch_stream *on = exec->stream->raw == CU_STREAM_PER_THREAD ? cch_stream_legacy() : cch_stream_ref(exec->stream);
   cch__destructor_enter();
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = record_in(out, exec->context, on);
+  int status = record_in(out, exec->context != NULL ? exec->context : exec->stream->context, on);
   cch__relaxed_leave(mode);
   if (!cch__not_now(status))
     cch__report(status);
@@ -237,7 +246,7 @@ static bool settle(cch_graph_exec *exec) {
   return true;
 }
 
-/* Keeps what a node was given until its launches are done. `room` is for that, and is used or freed. */
+/* Keeps what was given until its launches are done. `room` is for that, and is used or freed. */
 static void retire(cch_graph_exec *exec, const given *one, replaced *room) {
   if (one->bundle == NULL || one->launches == exec->launches) {
     cch_bundle_unref(one->bundle);
@@ -250,7 +259,13 @@ static void retire(cch_graph_exec *exec, const given *one, replaced *room) {
   exec->last = &room->next;
 }
 
-/* All that was given becomes what had been given. Without memory for that it stays, and is only kept longer. */
+/* What the graph was given as a whole becomes what it had been given. */
+static void retire_whole(cch_graph_exec *exec, replaced *room) {
+  retire(exec, &exec->whole, room);
+  exec->whole = (given){.launches = exec->launches};
+}
+
+/* All that nodes were given becomes what had been given. Without memory for that it stays, and is only kept longer. */
 static void retire_all(cch_graph_exec *exec) {
   for (size_t i = 0; i < exec->buckets; i++)
     for (given **at = &exec->given[i], *one; (one = *at) != NULL;) {
@@ -280,11 +295,22 @@ int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_res
                      result->size, (int)RESULT_0_1);
   cch__poll();
   CUgraphExecUpdateResultInfo native = {.result = CU_GRAPH_EXEC_UPDATE_SUCCESS};
-  status = CCH__CALL(cuGraphExecUpdate, (exec->raw, graph->raw, &native));
-  if (status == 0)
+  cch_bundle *uses = NULL;
+  replaced *room = malloc(sizeof *room);
+  status = room != NULL ? cch__graph_uses(&uses, graph, __func__) : cch__fail_nomem(__func__);
+  if (status == 0) {
+    status = CCH__CALL(cuGraphExecUpdate, (exec->raw, graph->raw, &native));
+    if (status != 0)
+      cch__fail_at_node(native.errorNode);
+  }
+  if (status == 0) {
+    retire_whole(exec, room);
+    exec->whole.bundle = uses;
     retire_all(exec);
-  else
-    cch__fail_at_node(native.errorNode);
+  } else {
+    cch_bundle_unref(uses);
+    free(room);
+  }
   settle(exec);
   if (result != NULL) {
     size_t size = result->size;
@@ -442,36 +468,45 @@ static int launch(CUgraphExec raw, const cch_stream *stream) {
   return status;
 }
 
-/* Has the graph that a stream is being captured into, whosever it is, keep what nodes were given. */
+/* Has the graph that a stream is being captured into, whosever it is, keep what was given. */
 static int keep_in_capture(bool *captured, const cch_graph_exec *exec, const cch_stream *stream) {
   cch__capture_info info;
+  CUuserObject whole;
   int status = cch__capture_info_in_context(&info, stream);
   *captured = info.graph != NULL;
+  if (status == 0 && *captured && exec->whole.bundle != NULL)
+    status = cch__driver_keep(&whole, info.graph, exec->whole.bundle);
   for (size_t i = 0; status == 0 && *captured && i < exec->buckets; i++)
     for (const given *one = exec->given[i]; status == 0 && one != NULL; one = one->next) {
       CUuserObject object;
       if (one->bundle != NULL)
-        status = cch__graph_keep(&object, info.graph, one->bundle);
+        status = cch__driver_keep(&object, info.graph, one->bundle);
     }
   return status;
 }
 
-/* The context of a launch, a reference. */
-static int context_of(cch_context **out, const cch_stream *stream) {
-  if (stream->context == NULL)
-    return cch_context_current(out);
-  *out = cch_context_ref(stream->context);
-  return 0;
+/* Whether a stream can be asked about a launch later: others could destroy one that nobody here holds. */
+static bool stays(const cch_stream *stream) {
+  return stream->box.owned || stream->box.release != NULL || stream->raw == NULL || stream->raw == CU_STREAM_LEGACY ||
+         stream->raw == CU_STREAM_PER_THREAD;
 }
 
+/* Remembers where the last launch is. The context is that of a default stream. */
 static void note_launch(cch_graph_exec *exec, cch_stream *stream, cch_context *context) {
-  cch_stream *last = exec->stream;
-  cch_context *last_context = exec->context;
   exec->launches++;
-  exec->stream = cch_stream_ref(stream);
-  exec->context = cch_context_ref(context);
-  cch_stream_unref(last);
-  cch_context_unref(last_context);
+  cch_event *behind = exec->behind;
+  exec->behind = NULL;
+  if (exec->stream != stream || exec->context != context) {
+    cch_stream *last = exec->stream;
+    cch_context *last_context = exec->context;
+    exec->stream = cch_stream_ref(stream);
+    exec->context = cch_context_ref(context);
+    cch_stream_unref(last);
+    cch_context_unref(last_context);
+  }
+  if (!stays(stream))
+    mark(&exec->behind, exec);
+  cch_event_unref(behind);
 }
 
 int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
@@ -481,13 +516,15 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
   if (status != 0)
     return status;
   cch__poll();
-  if (exec->count == 0 && exec->first == NULL)
+  if (exec->whole.bundle == NULL && exec->count == 0 && exec->first == NULL)
     return launch(exec->raw, stream);
   bool captured = false;
   cch_context *context = NULL;
-  settle(exec);
-  status = context_of(&context, stream);
-  if (status == 0)
+  if (exec->first != NULL)
+    settle(exec);
+  if (stream->context == NULL)
+    status = cch_context_current(&context);
+  if (status == 0 && (cch_capture_count() != 0 || exec->count != 0))
     status = keep_in_capture(&captured, exec, stream);
   if (status == 0)
     status = launch(exec->raw, stream);
@@ -508,6 +545,9 @@ bool cch__graph_exec_end(cch_graph_exec *exec) {
       return false;
     cch__report(status);
     exec->destroyed = true;
+    replaced *room = malloc(sizeof *room);
+    if (room != NULL)
+      retire_whole(exec, room);
     retire_all(exec);
   }
   return settle(exec);
@@ -521,6 +561,8 @@ void cch__graph_exec_drop(cch_graph_exec *exec) {
       free(one);
     }
   free(exec->given);
+  cch_bundle_unref(exec->whole.bundle);
   cch_stream_unref(exec->stream);
   cch_context_unref(exec->context);
+  cch_event_unref(exec->behind);
 }

@@ -25,7 +25,7 @@ static int give(void *given, void *known, size_t size, size_t oldest, const char
 static cch_bundle *bundle_of(cch_graph_node *node) {
   cch__graph_lock(node->graph);
   cch__record *record = cch__record_find(node->graph->level, node->raw);
-  cch_bundle *bundle = record != NULL && record->object != NULL ? cch_bundle_ref(record->bundle) : NULL;
+  cch_bundle *bundle = record != NULL ? cch_bundle_ref(record->bundle) : NULL;
   cch__graph_unlock(node->graph);
   return bundle;
 }

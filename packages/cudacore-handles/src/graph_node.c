@@ -174,7 +174,7 @@ static void forget(cch_graph *graph, CUgraphNode raw) {
     cch__record_end(graph->level, record);
   }
   cch__graph_unlock(graph);
-  cch__graph_let_go(graph->raw, object);
+  cch__driver_let_go(graph->raw, object);
 }
 
 void cch__node_undo(cch_graph *graph, CUgraphNode raw) {
@@ -186,21 +186,21 @@ void cch__node_undo(cch_graph *graph, CUgraphNode raw) {
     forget(graph, raw); /* or else it stays, with what it uses */
 }
 
-/* Adds what is ready to be added. The graph keeps its bundle already, by `object`. */
+/* Adds what is ready to be added. A graph that is shared keeps its bundle already, by `object`. */
 static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cch__node_params *params,
                      CUuserObject object, const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count) {
   CUgraphNode raw = NULL;
   int status = call_add(&raw, graph, before, edges, count, &params->native);
   if (status != 0) {
-    cch__graph_let_go(graph->raw, object);
+    cch__driver_let_go(graph->raw, object);
     return status;
   }
   take_answers(params);
-  if (object != NULL || box != NULL) {
+  if (params->kept != NULL || box != NULL) {
     cch__graph_lock(graph);
     cch__record *record = cch__record_begin(graph->level, raw);
     record->object = object;
-    record->bundle = params->kept;
+    record->bundle = cch_bundle_ref(params->kept);
     record->box = box;
     if (box != NULL)
       box->raw = raw;
@@ -235,8 +235,8 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
     if (!room)
       status = cch__fail_nomem(operation);
   }
-  if (status == 0 && params.kept != NULL)
-    status = cch__graph_keep(&object, graph->raw, params.kept);
+  if (status == 0)
+    status = cch__driver_keep_shared(&object, graph, params.kept);
   if (status == 0)
     status = add_ready(raw, box, graph, &params, object, before, edges, count);
   free(programmatic);
@@ -356,7 +356,7 @@ int cch_graph_node_destroy(cch_graph_node *node) {
   if (status != 0)
     return status;
   forget(node->graph, node->raw);
-  cch__poll(); /* CUDA tells at once, or later, what is no longer needed */
+  cch__poll(); /* what is no longer needed */
   return 0;
 }
 
@@ -520,23 +520,24 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
   cch__node_params filled;
   CUuserObject object = NULL, old = NULL;
   int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
-  if (status == 0 && filled.kept != NULL)
-    status = cch__graph_keep(&object, graph->raw, filled.kept);
+  if (status == 0)
+    status = cch__driver_keep_shared(&object, graph, filled.kept);
   if (status == 0) {
     status = set_native(node->raw, &filled, operation);
     if (status != 0)
-      cch__graph_let_go(graph->raw, object);
+      cch__driver_let_go(graph->raw, object);
   }
   if (status == 0) {
     cch__graph_lock(graph);
     cch__record *record = cch__record_find(graph->level, node->raw); /* the box has one */
+    cch__unref_later(record->bundle);
     old = record->object;
     record->object = object;
-    record->bundle = filled.kept;
+    record->bundle = cch_bundle_ref(filled.kept);
     if (node->type == CCH_NODE_GRAPH)
       cch__record_end_children(record);
     cch__graph_unlock(graph);
-    cch__graph_let_go(graph->raw, old);
+    cch__driver_let_go(graph->raw, old);
   }
   cch__node_params_drop(&filled);
   return status;
@@ -564,6 +565,6 @@ int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bun
   if (status != 0)
     cch__fail_at_node(node->raw);
   cch__current_leave(&current);
-  cch__poll(); /* CUDA tells at once, or later, what is no longer needed */
+  cch__poll(); /* what is no longer needed */
   return status;
 }

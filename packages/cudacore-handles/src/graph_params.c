@@ -159,7 +159,13 @@ static int fill_child(cch__node_params *out, const void *given, cch_bundle *bund
   if (status != 0)
     return status;
   out->native.graph.graph = node.graph->raw;
-  return keep_given(out, bundle);
+  cch_bundle *uses;
+  status = cch__graph_uses(&uses, node.graph, operation);
+  if (status != 0 || uses == NULL)
+    return status != 0 ? status : keep_given(out, bundle);
+  status = cch__bundle_wrap(&out->kept, uses, bundle, 0, operation);
+  cch_bundle_unref(uses);
+  return status;
 }
 
 static int fill_event(cch__node_params *out, const void *given, cch_bundle *bundle, const char *operation) {

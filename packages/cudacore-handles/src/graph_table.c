@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The records of a graph's nodes: an open hash table, in which what is taken out leaves no mark. */
 #include "graph.h"
+#include "reclaim.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,13 +70,13 @@ static void take_out(cch__level *level, cch__record *record) {
 }
 
 void cch__record_trim(cch__level *level, cch__record *record) {
-  if (record->box == NULL && record->object == NULL && record->children == NULL)
+  if (record->box == NULL && record->bundle == NULL && record->children == NULL)
     take_out(level, record);
 }
 
 void cch__children_trim(cch__level *level, cch__record *record) {
   for (cch__level **at = &record->children, *child; (child = *at) != NULL;)
-    if (child->box == NULL && child->count == 0) {
+    if (child->box == NULL && child->count == 0 && child->kept == NULL) {
       *at = child->next;
       free(child->records);
       free(child);
@@ -101,6 +102,8 @@ void cch__record_end_children(cch__record *record) {
 static void end(cch__record *record) {
   if (record->box != NULL)
     cch__invalidate(record->box);
+  cch__unref_later(record->bundle);
+  record->bundle = NULL;
   cch__record_end_children(record);
 }
 
@@ -123,4 +126,6 @@ void cch__level_end(cch__level *level) {
   free(level->records);
   level->records = NULL;
   level->count = level->capacity = 0;
+  cch__unref_later(level->kept);
+  level->kept = NULL;
 }

@@ -18,6 +18,7 @@ struct cch_stream {
   cch__box box;
   CUstream raw;
   cch_context *context;
+  cch_graph *capture; /* weak: into which the stream is captured; guarded by a lock of capture.c */
 };
 
 struct cch_event {
@@ -83,9 +84,10 @@ typedef struct cch__owner {
 
 struct cch_bundle {
   cch__box box;
-  bool foreign;  /* one of them is a foreign object */
-  bool wraps;    /* the library's own, around one that a caller gave */
-  void *payload; /* bytes of the library's behind the owners */
+  bool foreign;      /* one of them is a foreign object */
+  bool wraps;        /* the library's own, around one that a caller gave */
+  cch_bundle *given; /* that one; among the owners, NULL for none */
+  void *payload;     /* bytes of the library's behind the owners */
   size_t payload_size;
   size_t count, capacity;
   cch__owner *owners; /* `first`, until more are added than there was room for */

@@ -155,6 +155,16 @@ void cch_unref_deferred(void *opaque) {
     push(&queue, box);
 }
 
+void cch__unref_later(void *opaque) {
+  cch__box *box = opaque;
+  if (box == NULL || atomic_fetch_sub_explicit(&box->references, 1, memory_order_acq_rel) != 1)
+    return;
+  if (dying.running && callback_depth == 0)
+    append(box);
+  else
+    push(&queue, box);
+}
+
 bool cch__reclaim_settle(void) {
   if (callback_depth > 0)
     return false;

@@ -11,6 +11,10 @@
 /* Destroys a box, now or, where that is not possible, at a safe point. */
 void cch__reclaim(cch__box *box);
 
+/* Gives back a reference where nothing may be destroyed, as a lock is held: that comes behind the box that the thread
+ * is destroying, or else at a safe point. */
+void cch__unref_later(void *box);
+
 /* Destroys all that this thread can: what it has begun to, and what is queued. False inside a CUDA callback. */
 bool cch__reclaim_settle(void);
 

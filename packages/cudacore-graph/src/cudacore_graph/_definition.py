@@ -176,13 +176,18 @@ class GraphDefinition(_native.GraphHandle):
 
     @property
     def handle(self) -> driver.CUgraph:
-        """cuda.bindings.driver.CUgraph: The graph for ``cuda.bindings``."""
+        """cuda.bindings.driver.CUgraph: The graph for ``cuda.bindings`` (cuGraphRetainUserObject).
+
+        What is cloned or instantiated by means of it keeps what the nodes use, too. That costs: a graph whose handle
+        was asked for takes longer to add nodes to, and what is instantiated from then on takes longer to launch.
+        """
         from cuda.bindings import driver
 
         if self.is_closed:
             raise closed(self)
         if not self.is_valid:
             raise gone(self)
+        check(_native.locked_call(self, None, lib.cch_graph_share, hold(self)))
         return driver.CUgraph(self._raw)
 
 

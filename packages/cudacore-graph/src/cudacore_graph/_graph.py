@@ -122,7 +122,10 @@ class Graph(_native.ExecHandle):
 
     @property
     def handle(self) -> driver.CUgraphExec:
-        """cuda.bindings.driver.CUgraphExec: The graph for ``cuda.bindings``."""
+        """cuda.bindings.driver.CUgraphExec: The graph for ``cuda.bindings``.
+
+        What is launched by means of it is not known here: keep the graph open until such launches are done.
+        """
         if self.is_closed:
             raise closed(self)
         from cuda.bindings import driver

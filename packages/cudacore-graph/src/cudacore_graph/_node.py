@@ -48,11 +48,13 @@ class GraphNode(_native.NodeHandle):
 
     @property
     def handle(self) -> driver.CUgraphNode:
-        """cuda.bindings.driver.CUgraphNode: The node for ``cuda.bindings``."""
+        """cuda.bindings.driver.CUgraphNode: The node for ``cuda.bindings``; see :attr:`GraphDefinition.handle`."""
         from cuda.bindings import driver
 
         if not self.is_valid:
             raise gone(self)
+        held = hold(self)
+        check(_native.locked_call(self, None, lib.cch_graph_share, lib.cch_graph_node_graph(held)))
         return driver.CUgraphNode(self._raw)
 
     def _read(self, kind: str, **fields: Any) -> Any:

@@ -257,7 +257,7 @@ def _dot_lines(layout: _Layout, prefix: str, depth: int) -> Iterator[str]:
         for number, (what, inner) in enumerate(part.graphs):
             inside, inner_prefix = _layout(inner), f"{name}_{number}_"
             yield f"{tabs}\tsubgraph cluster_{inner_prefix} {{"
-            yield f'{tabs}\t\tlabel="{_dot_text(what)}" style=dashed color="#888888"'
+            yield f'{tabs}\t\tlabel="{_dot_text(what)}" labeljust=l style=dashed color="#888888"'
             if not inside.nodes:
                 yield f'{tabs}\t\t{inner_prefix} [label="nothing" style=dotted]'
             yield from _dot_lines(inside, inner_prefix, depth + 2)

@@ -233,6 +233,8 @@ typedef struct cch_api {
   size_t (*capture_count)(void);
   int (*capture_keep)(cch_graph *graph, void *object, cch_release_fn release);
   int (*bundle_get)(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index);
+  int (*capture_graph)(cch_graph **out, cch_stream *stream);
+  int (*graph_share)(cch_graph *graph);
 } cch_api;
 
 /**

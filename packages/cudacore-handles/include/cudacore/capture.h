@@ -49,6 +49,11 @@ CCH_EXPORT int cch_capture_end(cch_graph *graph, cch_stream *stream);
  * graph's box, a new reference, NULL where there is no capture or it was not begun here. @since 0.1 */
 CCH_EXPORT int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream);
 
+/** The graph into which work on a stream is captured, a new reference; NULL where there is no capture or it was not
+ * begun here. The driver is asked (cuStreamGetCaptureInfo) only for streams on which no capture was begun. @since 0.1
+ */
+CCH_EXPORT int cch_capture_graph(cch_graph **out, cch_stream *stream);
+
 /** Adds a node to the capture that a stream is in, at the point where the stream is; later work comes behind it. The
  * spec's dependencies are not used. @since 0.1 */
 CCH_EXPORT int cch_capture_add(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec);
@@ -60,7 +65,7 @@ CCH_EXPORT size_t cch_capture_count(void);
  * Keeps a box (of which it takes a reference), or a foreign object where `release` is not NULL, as long as the graph
  * that is being captured, and whatever is made from it. CCH_EINVAL where no stream is being captured into the graph. No
  * call of the driver. Memory that the capture itself allocates is the graph's already, and not kept. On failure the
- * object stays the caller's. @since 0.1
+ * object stays the caller's. *Any thread.* @since 0.1
  */
 CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release);
 

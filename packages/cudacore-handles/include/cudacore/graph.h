@@ -12,8 +12,9 @@
  * cch_is_valid(), CCH_EGONE.
  *
  * A node has one box while anybody holds it. What a node's parameters use is kept by the graph, in a bundle for each
- * version of the parameters (a CUDA user object): whatever was cloned or instantiated from the graph keeps it too, also
- * when the node is updated or destroyed meanwhile.
+ * version of the parameters: whatever is cloned or instantiated from the graph here keeps it too, also when the node is
+ * updated or destroyed meanwhile, and executable graphs until their launches are done. What others make of a graph by
+ * its handle keeps it only if the graph was shared: see cch_graph_share().
  *
  * CUDA takes nothing out of a graph that has memory nodes (CCH_NODE_ALLOC, CCH_NODE_FREE), neither nodes nor edges:
  * what is said here to be undone on failure stays in such a graph, with all that it uses.
@@ -157,6 +158,14 @@ CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
 
 /** Keeps a bundle as long as the graph, and all that is instantiated from it, exist. @since 0.1 */
 CCH_EXPORT int cch_graph_keep(cch_graph *graph, cch_bundle *bundle);
+
+/**
+ * Has the driver keep what the graph's nodes use and will use (cuUserObjectCreate, cuGraphRetainUserObject), so that
+ * what is cloned or instantiated from its handle by others keeps it. Call it before the handle is given away. What was
+ * there by then is kept until the graph is destroyed; adding nodes, and launching what is instantiated from then on,
+ * takes longer. @since 0.1
+ */
+CCH_EXPORT int cch_graph_share(cch_graph *graph);
 
 /** A condition of this graph, for one conditional node in it (cuGraphConditionalHandleCreate). With `has_default` it
  * has `value` at the beginning of each launch. @since 0.1 */

@@ -20,22 +20,19 @@ static int keep(const state *st, cch_graph *graph, void *box, PyObject *object) 
 }
 
 int capture_keep(const state *st, cch_stream *stream, owners *used, void *more) {
-  int capturing = CCH_CAPTURE_NONE, status;
-  cch_graph *graph = NULL;
-  status = cch_capture_status_of(&capturing, &graph, stream);
+  cch_graph *graph;
+  int status = cch_capture_graph(&graph, stream);
   if (status != 0) {
     raise_status(st, status);
     return -1;
   }
   if (graph == NULL)
     return 0;
-  graph_lock lock = graph_lock_take(graph, NULL); /* another thread may be at work on a fork of the same capture */
   status = more != NULL ? keep(st, graph, more, NULL) : 0;
   for (Py_ssize_t i = 0; status == 0 && used != NULL && i < used->count; i++) {
     const owned *item = &owners_items(used)[i];
     status = keep(st, graph, owned_box(item), item->object);
   }
-  graph_lock_give(lock);
   if (status != 0)
     raise_status(st, status);
   box_let_go(graph);

@@ -91,6 +91,8 @@ FAKE_CONTROLS(POINTER)
   X(cuStreamEndCapture, 10000)                                                                                         \
   X(cuGraphCreate, 10000)                                                                                              \
   X(cuGraphDestroy, 10000)                                                                                             \
+  X(cuGraphExecDestroy, 10000)                                                                                         \
+  X(cuGraphInstantiateWithParams, 12000)                                                                               \
   X(cuEventCreate, 2000)                                                                                               \
   X(cuEventDestroy, 4000)                                                                                              \
   X(cuMemPoolCreate, 11020)                                                                                            \

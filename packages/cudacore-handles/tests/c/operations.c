@@ -461,6 +461,15 @@ static int capture_status(world *w, void **made) {
 }
 static void undo_capture_status(void *made) { cch_graph_unref(made); }
 
+static int capture_graph(world *w, void **made) {
+  cch_graph *out = (cch_graph *)&untouched;
+  int status = cch_capture_graph(&out, w->stream);
+  CHECK(status == 0 || out == (cch_graph *)&untouched);
+  *made = status == 0 ? out : NULL;
+  return status;
+}
+static void undo_capture_graph(void *made) { cch_graph_unref(made); }
+
 static int capture_add(world *w, void **made) {
   (void)made;
   cch_host_node params = host_params;
@@ -587,6 +596,7 @@ const operation operations[] = {
     MADE(capture_begin_to, 0),
     MADE(capture_end, 0),
     MADE(capture_status, 0),
+    MADE(capture_graph, 0),
     DONE(capture_add, 0),
     DONE(capture_keep, 0),
 };

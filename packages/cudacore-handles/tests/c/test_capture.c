@@ -31,6 +31,10 @@ static void captures_make_graphs(void) {
   OK(cch_capture_status_of(&status, &asked, world.stream));
   CHECK(status == CCH_CAPTURE_ACTIVE && asked == g);
   cch_graph_unref(asked);
+  size_t questions = fake_calls("cuStreamGetCaptureInfo");
+  OK(cch_capture_graph(&asked, world.stream));
+  CHECK(asked == g && fake_calls("cuStreamGetCaptureInfo") == questions);
+  cch_graph_unref(asked);
   launch();
   cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_EMPTY};
   cch_graph_node *added;
@@ -39,6 +43,8 @@ static void captures_make_graphs(void) {
   OK(cch_capture_end(g, world.stream));
   CHECK(!is_captured(world.stream));
   CHECK_EQ(cch_capture_count(), 0);
+  OK(cch_capture_graph(&asked, world.stream));
+  CHECK(asked == NULL && fake_calls("cuStreamGetCaptureInfo") > questions);
   cch_node_list list;
   OK(cch_graph_nodes(&list, g));
   CHECK(list.count == 3 && list.nodes[1] == added && cch_graph_node_type(list.nodes[0]) == CCH_NODE_KERNEL);
@@ -81,8 +87,7 @@ static void captures_keep_what_work_uses(void) {
 
 /* A step behind the beginning fails, and the stream stays in capture, or its graph stays. */
 static void failed_beginnings_leave_no_capture(void) {
-  static const char *const steps[] = {"cuStreamBeginCapture", "cuStreamGetCaptureInfo", "cuUserObjectCreate",
-                                      "cuGraphRetainUserObject"};
+  static const char *const steps[] = {"cuStreamBeginCapture", "cuStreamGetCaptureInfo"};
   graphs_open();
   for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
     cch_graph *none = NULL;
@@ -92,7 +97,7 @@ static void failed_beginnings_leave_no_capture(void) {
     CHECK_STR(check_error()->operation, steps[i]);
     CHECK_EQ(cch_capture_count(), 0);
     cch_reclaim_drain();
-    CHECK_EQ(fake_live(FAKE_GRAPH) + fake_live(FAKE_USER_OBJECT), 0);
+    CHECK_EQ(fake_live(FAKE_GRAPH) + cch_live_count(CCH_KIND_BUNDLE), 0);
   }
   graphs_close();
 }

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What keeps what nodes use: graphs, what is made of them, launches in flight. */
+#include "graphs.h"
+
+/* Work is said not to be done until the next fake_reset(). */
+static void nothing_is_done(void) { fake_fail("cuEventQuery", 0, CUDA_ERROR_NOT_READY); }
+
+/* A graph of one kernel, which uses a bundle that counts its end. */
+static cch_graph *new_user(void) {
+  cch_graph *graph = new_graph();
+  cch_bundle *used = new_bundle();
+  cch_graph_node_unref(add_kernel(graph, NULL, used));
+  cch_bundle_unref(used);
+  return graph;
+}
+
+/* CUDA keeps what we do, too, for a call or two more at each node and at each launch. */
+static void user_objects_are_for_shared_graphs(void) {
+  graphs_open();
+  cch_graph *g = new_user(), *copy, *captured;
+  cch_graph_exec *exec = instantiate(g);
+  OK(cch_graph_launch(exec, world.stream));
+  OK(cch_graph_clone(&copy, g));
+  OK(cch_capture_begin(&captured, world.stream, CCH_CAPTURE_RELAXED));
+  cch_bundle *used = new_bundle();
+  OK(cch_capture_keep(captured, used, NULL));
+  OK(cch_capture_end(captured, world.stream));
+  OK(cch_graph_keep(copy, used));
+  cch_bundle_unref(used);
+  CHECK_EQ(fake_calls("cuUserObjectCreate"), 0);
+  cch_graph_exec_unref(exec);
+  cch_graph_unref(captured);
+  cch_graph_unref(copy);
+  cch_graph_unref(g);
+  CHECK_EQ(ends(), 2);
+  graphs_close();
+}
+
+/* What others make of a shared graph uses what has ended. */
+static void shared_graphs_are_kept_by_the_driver(void) {
+  graphs_open();
+  cch_graph *g = new_user(), *empty = new_graph();
+  OK(cch_graph_share(empty));
+  OK(cch_graph_share(g));
+  OK(cch_graph_share(g));
+  CHECK_EQ(fake_live(FAKE_USER_OBJECT), 1);
+  cch_bundle *later = new_bundle(), *gone = new_bundle(), *whole = new_bundle();
+  cch_graph_node_unref(add_kernel(g, NULL, later));
+  cch_graph_node *removed = add_kernel(g, NULL, gone);
+  OK(cch_graph_keep(g, whole));
+  cch_bundle_unref(later);
+  cch_bundle_unref(gone);
+  cch_bundle_unref(whole);
+  OK(cch_graph_node_destroy(removed));
+  cch_graph_node_unref(removed);
+  CHECK_EQ(ends(), 1);
+  CUgraphExec exec;
+  CUDA_GRAPH_INSTANTIATE_PARAMS how = {0};
+  OK((int)driver.cuGraphInstantiateWithParams(&exec, cch_graph_raw(g), &how));
+  cch_graph_unref(g);
+  cch_graph_unref(empty);
+  CHECK_EQ(ends(), 1);
+  OK((int)driver.cuGraphExecDestroy(exec));
+  CHECK_EQ(ends(), 4);
+  CHECK_EQ(fake_live(FAKE_USER_OBJECT), 0);
+  graphs_close();
+}
+
+/* A failure half-way leaves a graph that counts as shared, and is not, or a user object that nothing owns. */
+static void graphs_that_cannot_be_shared_are_not(void) {
+  static const char *const steps[] = {"cuUserObjectCreate", "cuGraphRetainUserObject"};
+  graphs_open();
+  cch_graph *g = new_user();
+  for (int i = 0; i < 2; i++) {
+    fake_fail(steps[i], 1, CUDA_ERROR_UNKNOWN);
+    FAILS(CUDA_ERROR_UNKNOWN, cch_graph_share(g));
+    CHECK_EQ(fake_live(FAKE_USER_OBJECT), 0);
+  }
+  fake_reset();
+  cch_graph_node_unref(add_kernel(g, NULL, NULL));
+  CHECK_EQ(fake_live(FAKE_USER_OBJECT), 0);
+  OK(cch_graph_share(g));
+  CHECK_EQ(fake_live(FAKE_USER_OBJECT), 1);
+  cch_graph_unref(g);
+  CHECK_EQ(ends(), 1);
+  graphs_close();
+}
+
+/* What was made of a graph uses what ends with the graph. */
+static void what_is_made_of_graphs_keeps_what_they_use(void) {
+  graphs_open();
+  cch_graph *g = new_user(), *copy, *outer = new_graph();
+  OK(cch_graph_clone(&copy, g));
+  cch_child_node params = {.size = sizeof params, .graph = copy};
+  cch_graph_node *node = add(outer, CCH_NODE_GRAPH, &params, NULL, NULL);
+  cch_graph *child = child_of(node, 0);
+  cch_bundle *given = new_bundle();
+  cch_graph_node_unref(add_kernel(child, NULL, given));
+  cch_bundle_unref(given);
+  cch_graph_exec *whole = instantiate(outer), *part = instantiate(child);
+  cch_graph_unref(g);
+  cch_graph_unref(copy);
+  CHECK_EQ(ends(), 0);
+  OK(cch_graph_node_destroy(node));
+  cch_graph_node_unref(node);
+  cch_graph_unref(child);
+  cch_graph_unref(outer);
+  CHECK_EQ(ends(), 0);
+  cch_graph_exec_unref(whole);
+  CHECK_EQ(ends(), 0);
+  cch_graph_exec_unref(part);
+  CHECK_EQ(ends(), 2);
+  graphs_close();
+}
+
+/* Nodes that are updated or destroyed take away what was instantiated before; or nothing ever goes. */
+static void versions_end_with_their_last_user(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_bundle *first = new_bundle();
+  cch_graph_node *node = add_kernel(g, NULL, first);
+  cch_bundle_unref(first);
+  cch_graph_exec *exec = instantiate(g);
+  cch_kernel_node params = kernel_params();
+  for (int i = 0; i < 3; i++) {
+    cch_bundle *next = new_bundle();
+    OK(cch_graph_node_set(node, &params, next, world.context));
+    cch_bundle_unref(next);
+  }
+  CHECK_EQ(ends(), 2); /* neither the first, which is instantiated, nor the last */
+  fake_fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
+  cch_bundle *refused = new_bundle();
+  FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, refused, world.context));
+  cch_bundle_unref(refused);
+  CHECK_EQ(ends(), 3);
+  cch_graph_exec_unref(exec);
+  CHECK_EQ(ends(), 4);
+  OK(cch_graph_node_destroy(node));
+  CHECK_EQ(ends(), 5);
+  cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* What a launch in flight uses ends with the executable graph, or with an update of it. */
+static void launches_in_flight_keep_what_the_graph_used(void) {
+  graphs_open();
+  cch_graph *g = new_user(), *next = new_user();
+  cch_graph_exec *exec = instantiate(g);
+  OK(cch_graph_launch(exec, world.stream));
+  nothing_is_done();
+  OK(cch_graph_exec_update(exec, next, NULL));
+  cch_graph_unref(g);
+  cch_graph_unref(next);
+  CHECK_EQ(ends(), 0);
+  fake_reset();
+  OK(cch_graph_launch(exec, world.stream));
+  CHECK_EQ(ends(), 1);
+  nothing_is_done();
+  cch_graph_exec_unref(exec);
+  CHECK_EQ(fake_live(FAKE_EXEC), 0);
+  CHECK_EQ(ends(), 1);
+  fake_reset();
+  CHECK_EQ(ends(), 2);
+  graphs_close();
+}
+
+/* An update that the driver refuses takes away what the graph goes on to use. */
+static void refused_updates_change_nothing(void) {
+  graphs_open();
+  cch_graph *g = new_user(), *unlike = new_user();
+  cch_graph_node_unref(add_empty(unlike, NULL));
+  cch_graph_exec *exec = instantiate(g);
+  FAILS(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, cch_graph_exec_update(exec, unlike, NULL));
+  cch_graph_unref(g);
+  CHECK_EQ(ends(), 0);
+  cch_graph_unref(unlike);
+  CHECK_EQ(ends(), 1);
+  cch_graph_exec_unref(exec);
+  CHECK_EQ(ends(), 2);
+  graphs_close();
+}
+
+/* Somebody else's stream is asked about a launch after it was destroyed. */
+static void borrowed_streams_are_asked_at_once(void) {
+  graphs_open();
+  CUstream raw;
+  cch_stream *borrowed;
+  cch_graph *g = new_user();
+  cch_graph_exec *exec = instantiate(g);
+  cch_graph_unref(g);
+  OK((int)driver.cuCtxSetCurrent(cch_context_raw(world.context)));
+  OK((int)driver.cuStreamCreateWithPriority(&raw, 0, 0));
+  OK(cch_stream_wrap(&borrowed, raw, NULL, NULL));
+  for (int i = 0; i < 2; i++)
+    OK(cch_graph_launch(exec, borrowed));
+  CHECK_EQ(fake_calls("cuEventRecord"), 2);
+  cch_stream_unref(borrowed);
+  OK((int)driver.cuStreamDestroy(raw));
+  cch_graph_exec_unref(exec);
+  CHECK_EQ(fake_calls("cuEventRecord"), 2);
+  CHECK_EQ(ends(), 1);
+  OK((int)driver.cuCtxSetCurrent(NULL));
+  graphs_close();
+}
+
+int main(void) {
+  check_open();
+  RUN(user_objects_are_for_shared_graphs);
+  RUN(shared_graphs_are_kept_by_the_driver);
+  RUN(graphs_that_cannot_be_shared_are_not);
+  RUN(what_is_made_of_graphs_keeps_what_they_use);
+  RUN(versions_end_with_their_last_user);
+  RUN(launches_in_flight_keep_what_the_graph_used);
+  RUN(refused_updates_change_nothing);
+  RUN(borrowed_streams_are_asked_at_once);
+  return 0;
+}
