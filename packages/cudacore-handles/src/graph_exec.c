@@ -49,7 +49,7 @@ static const char *why(CUgraphInstantiateResult result) {
   case CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE:
     return "the graph's structure is not valid: a cycle, or nodes that do not go together";
   case CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED:
-    return "a node does what a graph that is launched from a device cannot do";
+    return "a node does what neither a graph that is launched from a device nor the body of a conditional node can do";
   case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED:
     return "nodes of different contexts are in a graph that is launched from a device";
   case CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED:

@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING
 
 from cudacore_compile import typing
 from cudacore_compile._errors import CompilerError, NVJitLinkError, NVRTCError, NVVMError
-from cudacore_compile._linker import Linker
-from cudacore_compile._linker_options import LinkerOptions
 from cudacore_compile._options import ProgramOptions
 from cudacore_compile._program import Program
 from cudacore_compile._targets import SUPPORTED_TARGETS
-from cudacore_compile._versions import CompilerVersion, versions
 
 if TYPE_CHECKING:
     from cudacore_compile._batch import CompileJob, compile_many
@@ -27,6 +24,9 @@ if TYPE_CHECKING:
     from cudacore_compile._cache_resource import CacheStatistics, ProgramCacheResource
     from cudacore_compile._cache_scan import UncacheableError
     from cudacore_compile._fatbin import NVFatbinError, make_fatbin
+    from cudacore_compile._linker import Linker
+    from cudacore_compile._linker_options import LinkerOptions
+    from cudacore_compile._versions import CompilerVersion, versions
 
 __version__ = "0.1.0"
 
@@ -61,14 +61,18 @@ _LATER = {
     "BatchError": "_batch_error",
     "CacheStatistics": "_cache_resource",
     "CompileJob": "_batch",
+    "CompilerVersion": "_versions",
     "FileStreamProgramCache": "_cache_files",
     "InMemoryProgramCache": "_cache_memory",
+    "Linker": "_linker",
+    "LinkerOptions": "_linker_options",
     "NVFatbinError": "_fatbin",
     "ProgramCacheResource": "_cache_resource",
     "UncacheableError": "_cache_scan",
     "compile_many": "_batch",
     "make_fatbin": "_fatbin",
     "make_program_cache_key": "_cache_keys",
+    "versions": "_versions",
 }
 
 

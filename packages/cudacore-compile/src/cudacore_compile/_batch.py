@@ -17,7 +17,7 @@ from cudacore_compile._batch_error import BatchError
 from cudacore_compile._cache_compile import CachedCompilation, check_cache
 from cudacore_compile._cache_resource import ProgramCacheResource
 from cudacore_compile._compilation import files_written
-from cudacore_compile._linker_options import current_arch
+from cudacore_compile._option_values import current_arch
 from cudacore_compile._options import ProgramOptions
 from cudacore_compile._program import Program
 from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -88,6 +87,8 @@ def as_compiler_error(
     hint : str, optional
         What to do about it.
     """
+    import shlex
+
     command = shlex.join(word.decode("utf-8", "replace") for word in words)
     return cls(
         error.operation, error.code, error.code_name, error.meaning, hint=hint or error.hint, log=log, command=command

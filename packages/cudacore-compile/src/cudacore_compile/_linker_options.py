@@ -11,7 +11,6 @@ from typing import Any
 from cudacore_compile import _option_values as values
 from cudacore_compile._option_values import encode
 from cudacore_compile.typing import CompilerBackendType
-from cudacore_handles import CUDAError, Device
 
 
 @dataclass(repr=False)
@@ -125,7 +124,7 @@ class LinkerOptions:
 
     def _arch(self) -> str:
         if self.arch is None:
-            return f"sm_{current_arch()}"
+            return f"sm_{values.current_arch()}"
         return "_".join(values.architecture("LinkerOptions.arch", self.arch))
 
     def _flags(self) -> list[str]:
@@ -153,15 +152,6 @@ class LinkerOptions:
     def _without_effect(self) -> list[str]:
         """Return the fields that are set and say nothing where no LTO-IR is linked."""
         return [field for field in ("ftz", "prec_div", "prec_sqrt", "fma") if getattr(self, field) is not None]
-
-
-def current_arch() -> str:
-    """Return the architecture of the current device."""
-    try:
-        return Device().arch
-    except CUDAError as error:
-        hint = 'There is no device to compile for: say what to compile for, as in ProgramOptions(arch="sm_90")'
-        raise CUDAError(error.operation, error.code, error.code_name, error.meaning, hint=hint) from error
 
 
 def _level(field: str, value: object) -> list[str]:

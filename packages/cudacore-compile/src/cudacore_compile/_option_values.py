@@ -10,9 +10,9 @@ import operator
 import os
 import re
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import NoReturn
 
+from cudacore_handles import CUDAError, Device
 from cudacore_handles._options import as_flag
 
 TRACE_SUFFIX = ".json"
@@ -34,6 +34,15 @@ def architecture(field: str, arch: object) -> tuple[str, str]:
     if match is None:
         raise ValueError(f'{field}={arch!r} is not an architecture: write "sm_90", "compute_90", "sm_90a" or "90"')
     return match[1] or "sm", match[2]
+
+
+def current_arch() -> str:
+    """Return the architecture of the current device."""
+    try:
+        return Device().arch
+    except CUDAError as error:
+        hint = 'There is no device to compile for: say what to compile for, as in ProgramOptions(arch="sm_90")'
+        raise CUDAError(error.operation, error.code, error.code_name, error.meaning, hint=hint) from error
 
 
 # What turns the value of an option into the arguments of its flag, one for each time that the flag is given.
@@ -118,7 +127,7 @@ def _macro(field: str, value: object) -> str:
         name, definition = value
         if isinstance(definition, bool):
             definition = int(definition)
-        if isinstance(definition, Real):
+        if hasattr(definition, "__float__"):  # a number, of Python or another library
             definition = str(definition)
         text = string(field, name)
         if definition is not None:

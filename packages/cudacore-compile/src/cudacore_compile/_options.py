@@ -7,14 +7,16 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cudacore_compile import _option_values as values
-from cudacore_compile._linker_options import LinkerOptions, current_arch
 from cudacore_compile._nvrtc import load
 from cudacore_compile._option_values import encode
 from cudacore_compile._targets import check_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
+
+if TYPE_CHECKING:
+    from cudacore_compile._linker_options import LinkerOptions
 
 
 @dataclass(repr=False)
@@ -292,7 +294,9 @@ class ProgramOptions:
     def _nvvm_flags(self, target: ObjectCodeFormatType | None) -> list[str]:
         self._flags()
         self._check_language(SourceCodeType.NVVM)
-        number = current_arch() if self.arch is None else values.architecture("ProgramOptions.arch", self.arch)[1]
+        number = (
+            values.current_arch() if self.arch is None else values.architecture("ProgramOptions.arch", self.arch)[1]
+        )
         flags = [f"-arch=compute_{number}"]
         for field, (flag, arguments) in _NVVM_FLAGS.items():
             value = getattr(self, field)
@@ -308,6 +312,8 @@ class ProgramOptions:
 
     def _for_linker(self) -> LinkerOptions:
         """Return what the linker that assembles PTX is told."""
+        from cudacore_compile._linker_options import LinkerOptions
+
         self._flags()
         self._check_language(SourceCodeType.PTX)
         given = {field: getattr(self, field) for field in _LINKER_FIELDS}
@@ -379,7 +385,7 @@ class ProgramOptions:
 
     def _arch_flag(self, target: ObjectCodeFormatType | None) -> str:
         if self.arch is None:
-            kind, number = "sm", current_arch()
+            kind, number = "sm", values.current_arch()
         else:
             kind, number = values.architecture("ProgramOptions.arch", self.arch)
         if target is ObjectCodeFormatType.CUBIN and kind == "compute":

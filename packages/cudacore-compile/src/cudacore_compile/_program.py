@@ -8,11 +8,10 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cudacore_compile import _nvrtc, _nvvm, _process_state
+from cudacore_compile import _nvrtc, _process_state
 from cudacore_compile._compilation import Compilation
 from cudacore_compile._errors import CompilerError, NVRTCError, without_frames
 from cudacore_compile._hints import explain
-from cudacore_compile._linker import Linker
 from cudacore_compile._option_values import encode
 from cudacore_compile._options import ProgramOptions
 from cudacore_compile._targets import check_code_type, check_target
@@ -211,6 +210,8 @@ class Program:
             raise
 
     def _compile_nvvm(self, target: ObjectCodeFormatType, names: list[str]) -> _nvrtc.Compilation:
+        from cudacore_compile import _nvvm
+
         flags = self._options.as_bytes(CompilerBackendType.NVVM, target)
         compiler = _nvvm.load()
         code, log = compiler.compile(self._box_to_compile(), flags, target, program_name=encode(self._name))
@@ -227,10 +228,14 @@ class Program:
         if self._code_type is SourceCodeType.CXX:
             return _nvrtc.load().create(self._code, encode(self._name), self._headers)
         if self._code_type is SourceCodeType.NVVM:
+            from cudacore_compile import _nvvm
+
             modules = [(encode(self._name), self._code)]
             for name, source in self._options.extra_sources or ():
                 modules.append((encode(name), _source(f"extra_sources[{name!r}]", source, binary=True)))
             return _nvvm.load().create(modules, use_libdevice=bool(self._options.use_libdevice))
+        from cudacore_compile._linker import Linker
+
         return Linker(ObjectCode._init(self._code, "ptx", name=self._name), options=self._options._for_linker())
 
     def _box_to_compile(self) -> Any:
@@ -261,7 +266,11 @@ class Program:
         """CompilerBackendType: The compiler: NVRTC for C++, NVVM for NVVM IR, the linker that there is for PTX."""
         if self._code_type is SourceCodeType.CXX:
             return CompilerBackendType.NVRTC
-        return CompilerBackendType.NVVM if self._code_type is SourceCodeType.NVVM else Linker.which_backend()
+        if self._code_type is SourceCodeType.NVVM:
+            return CompilerBackendType.NVVM
+        from cudacore_compile._linker import Linker
+
+        return Linker.which_backend()
 
     @property
     def pch_status(self) -> PCHStatusType | None:
@@ -290,7 +299,11 @@ class Program:
             raise closed(self)
         if self._code_type is SourceCodeType.CXX:
             return _nvrtc.load().handle(box)
-        return _nvvm.load().handle(box) if self._code_type is SourceCodeType.NVVM else box.handle
+        if self._code_type is SourceCodeType.NVVM:
+            from cudacore_compile import _nvvm
+
+            return _nvvm.load().handle(box)
+        return box.handle
 
 
 _COMPILE = {
