@@ -279,12 +279,6 @@ def test_empty_log_leaves_interpreter_alone() -> None:
     assert [bytes([n])[0] for n in range(256)] == list(range(256))
 
 
-def test_caches_are_not_there_yet() -> None:
-    """A cache would be ignored in silence."""
-    with pytest.raises(NotImplementedError, match="cache must be None"):
-        Program(KERNEL, "c++", SM_90).compile("ptx", cache={})
-
-
 def test_error() -> None:
     """An error would not say what failed, with which options, and what the compiler had to say."""
     options = ProgramOptions(name="a b.cu", arch="sm_90", define_macro=("X", "1 + 2"))

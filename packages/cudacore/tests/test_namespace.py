@@ -15,6 +15,7 @@ import pytest
 import cudacore
 import cudacore.graph
 import cudacore.typing
+import cudacore.utils
 from cudacore import _later
 
 HEAVY = (
@@ -72,7 +73,9 @@ def test_import_loads_no_driver() -> None:
     assert (result.stdout.strip(), result.stderr) == ("False", "")
 
 
-@pytest.mark.parametrize("module", [cudacore, cudacore.graph, cudacore.typing], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [cudacore, cudacore.graph, cudacore.typing, cudacore.utils], ids=lambda module: module.__name__
+)
 def test_all_is_what_is_there(module: types.ModuleType) -> None:
     """``__all__`` would promise a name that does not exist, or hide one that does."""
     assert all(hasattr(module, name) for name in module.__all__)  # what is made when it is asked for is made now

@@ -16,6 +16,14 @@ from cudacore_compile._program import Program
 from cudacore_compile._targets import SUPPORTED_TARGETS
 
 if TYPE_CHECKING:
+    from cudacore_compile._batch import CompileJob, compile_many
+    from cudacore_compile._batch_error import BatchError
+    from cudacore_compile._cache_files import FileStreamProgramCache
+    from cudacore_compile._cache_keys import make_program_cache_key
+    from cudacore_compile._cache_memory import InMemoryProgramCache
+    from cudacore_compile._cache_resource import CacheStatistics, ProgramCacheResource
+    from cudacore_compile._cache_scan import UncacheableError
+    from cudacore_compile._fatbin import NVFatbinError, make_fatbin
     from cudacore_compile._linker import Linker
     from cudacore_compile._linker_options import LinkerOptions
     from cudacore_compile._versions import CompilerVersion, versions
@@ -24,24 +32,46 @@ __version__ = "0.1.0"
 
 __all__ = [
     "SUPPORTED_TARGETS",
+    "BatchError",
+    "CacheStatistics",
+    "CompileJob",
     "CompilerError",
     "CompilerVersion",
+    "FileStreamProgramCache",
+    "InMemoryProgramCache",
     "Linker",
     "LinkerOptions",
+    "NVFatbinError",
     "NVJitLinkError",
     "NVRTCError",
     "NVVMError",
     "Program",
+    "ProgramCacheResource",
     "ProgramOptions",
+    "UncacheableError",
+    "compile_many",
+    "make_fatbin",
+    "make_program_cache_key",
     "typing",
     "versions",
 ]
 
 # What is imported when it is asked for: a program that compiles one kernel starts sooner.
 _LATER = {
+    "BatchError": "_batch_error",
+    "CacheStatistics": "_cache_resource",
+    "CompileJob": "_batch",
     "CompilerVersion": "_versions",
+    "FileStreamProgramCache": "_cache_files",
+    "InMemoryProgramCache": "_cache_memory",
     "Linker": "_linker",
     "LinkerOptions": "_linker_options",
+    "NVFatbinError": "_fatbin",
+    "ProgramCacheResource": "_cache_resource",
+    "UncacheableError": "_cache_scan",
+    "compile_many": "_batch",
+    "make_fatbin": "_fatbin",
+    "make_program_cache_key": "_cache_keys",
     "versions": "_versions",
 }
 

@@ -8,7 +8,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cudacore_compile import _nvrtc
+from cudacore_compile import _nvrtc, _process_state
+from cudacore_compile._compilation import Compilation
 from cudacore_compile._errors import CompilerError, NVRTCError, without_frames
 from cudacore_compile._hints import explain
 from cudacore_compile._option_values import encode
@@ -22,6 +23,8 @@ from cudacore_handles._options import as_options
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
+
+    from cudacore_compile._cache_resource import ProgramCacheResource
 
 
 class Program:
@@ -106,7 +109,7 @@ class Program:
         name_expressions: Iterable[str | bytes] | None = (),
         logs: Any = None,
         *,
-        cache: Any = None,
+        cache: ProgramCacheResource | None = None,
     ) -> ObjectCode:
         """Compile the program (nvrtcCompileProgram, nvvmCompileProgram, or nvJitLinkComplete for PTX).
 
@@ -121,8 +124,10 @@ class Program:
         logs : object with a ``write`` method, optional
             Receives the compiler's log as a str if there is any, whether the compilation succeeds or fails.
             Default None.
-        cache : optional
-            For a program cache, which this release does not have: must be None.
+        cache : ProgramCacheResource, optional
+            Where to look for the code first, and to keep it, with its lowered names, for the next time; the log is kept
+            too. See :func:`make_program_cache_key` for what the code is found by. A program of which it cannot be told
+            what it includes is compiled each time. Default None.
 
         Returns
         -------
@@ -140,16 +145,18 @@ class Program:
         TypeError, ValueError
             For arguments that cannot be used, options that contradict the target, and a closed program.
         """
-        target = check_target(self._code_type, target_type)
-        names = _names(name_expressions)
-        if names and self._code_type is not SourceCodeType.CXX:
-            raise ValueError(f"name_expressions are for C++ programs, and this is {self._code_type}")
+        compilation = self._compilation(target_type, name_expressions)
         if logs is not None and not callable(getattr(logs, "write", None)):
             raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
         if cache is not None:
-            raise NotImplementedError("program caches are not supported yet: cache must be None")
+            from cudacore_compile._cache_compile import check_cache, compile_cached
+
+            check_cache(cache)
         if self._closed:
             raise closed(self)
+        target, names = compilation.target, compilation.names
+        if cache is not None:
+            return compile_cached(cache, compilation, lambda log: self.compile(target, names, log), logs)
         log = ""
         try:
             result = _COMPILE[self._code_type](self, target, names)
@@ -171,6 +178,16 @@ class Program:
             signatures=result.signatures,
         )
 
+    def _compilation(
+        self, target_type: ObjectCodeFormatType | str, name_expressions: Iterable[str | bytes] | None
+    ) -> Compilation:
+        """Return what :meth:`compile` compiles."""
+        target = check_target(self._code_type, target_type)
+        names = _names(name_expressions)
+        if names and self._code_type is not SourceCodeType.CXX:
+            raise ValueError(f"name_expressions are for C++ programs, and this is {self._code_type}")
+        return Compilation(self._code, self._code_type, self._options, target, names, self._headers)
+
     def close(self) -> None:
         """Give up the program. Calling it again does nothing; compilations that are running are finished."""
         with self._lock:
@@ -183,6 +200,7 @@ class Program:
         flags = options.as_bytes(CompilerBackendType.NVRTC, target)
         options._check_trace_file()
         compiler = _nvrtc.load()
+        _process_state.note(options)
         box = self._box_to_compile()
         creates_pch = bool(options.pch or options.create_pch)
         try:

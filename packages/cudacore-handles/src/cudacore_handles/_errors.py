@@ -171,12 +171,16 @@ def call_driver(function: str, *args: object) -> Any:
             raise
         raise _missing(function) from None
     if code:
-        name = _text(lib.cch_error_name(int(code)))
-        meaning = _text(lib.cch_error_string(int(code)))
-        raise CUDAError(function, int(code), name, meaning, hint=_HINTS.get(name, ""))
+        raise driver_error(function, int(code))
     if len(values) > 1:
         return tuple(values)
     return values[0] if values else None
+
+
+def driver_error(function: str, code: int) -> CUDAError:
+    """Make the exception for a function of the driver that was called past the library."""
+    name = _text(lib.cch_error_name(code))
+    return CUDAError(function, code, name, _text(lib.cch_error_string(code)), hint=_HINTS.get(name, ""))
 
 
 def _missing(function: str) -> CUDAError:

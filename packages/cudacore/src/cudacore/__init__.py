@@ -38,22 +38,26 @@ from cudacore_handles import (
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from cudacore import graph, typing
+    from cudacore import graph, typing, utils
     from cudacore_compile import (
+        BatchError,
         CompilerError,
         Linker,
         LinkerOptions,
+        NVFatbinError,
         NVJitLinkError,
         NVRTCError,
         NVVMError,
         Program,
         ProgramOptions,
+        UncacheableError,
     )
     from cudacore_graph import GraphMemoryResource
 
 __all__ = [
     "LEGACY_DEFAULT_STREAM",
     "PER_THREAD_DEFAULT_STREAM",
+    "BatchError",
     "Buffer",
     "CUDAError",
     "ClosedError",
@@ -71,6 +75,7 @@ __all__ = [
     "Linker",
     "LinkerOptions",
     "MemoryResource",
+    "NVFatbinError",
     "NVJitLinkError",
     "NVRTCError",
     "NVVMError",
@@ -79,10 +84,12 @@ __all__ = [
     "ProgramOptions",
     "Stream",
     "StreamOptions",
+    "UncacheableError",
     "UnsupportedCodeError",
     "graph",
     "launch",
     "typing",
+    "utils",
 ]
 
 __version__ = "0.1.0"
@@ -90,15 +97,18 @@ __version__ = "0.1.0"
 
 # What is imported when it is asked for: a program that runs what is compiled needs nothing of the compilers.
 _LATER = {
+    "BatchError": "cudacore_compile",
     "CompilerError": "cudacore_compile",
     "GraphMemoryResource": "cudacore_graph",
     "Linker": "cudacore_compile",
     "LinkerOptions": "cudacore_compile",
+    "NVFatbinError": "cudacore_compile",
     "NVJitLinkError": "cudacore_compile",
     "NVRTCError": "cudacore_compile",
     "NVVMError": "cudacore_compile",
     "Program": "cudacore_compile",
     "ProgramOptions": "cudacore_compile",
+    "UncacheableError": "cudacore_compile",
 }
 
 
@@ -120,7 +130,7 @@ _later.install_finder()
 
 
 def __getattr__(name: str) -> object:
-    if name in ("graph", "typing"):
+    if name in ("graph", "typing", "utils"):
         return importlib.import_module(f"cudacore.{name}")
     if name in _LATER:
         sibling = importlib.import_module(_LATER[name])
