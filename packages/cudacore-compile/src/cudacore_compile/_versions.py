@@ -15,7 +15,7 @@ from cudacore_handles._driver_linker import driver_cuda_version
 class CompilerVersion(NamedTuple):
     """A compiler or linker that was found.
 
-    Attributes
+    Parameters
     ----------
     version : str
         Its version, such as ``"13.0"``. That of libNVVM is of its interface, and not CUDA's.
