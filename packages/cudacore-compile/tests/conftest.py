@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,6 +19,8 @@ from cudacore_compile import Program, ProgramOptions
 from cudacore_compile._nvrtc import load
 from cudacore_handles import live_counts
 from pytest_cudacore import CALL_FAILED
+
+sys.path.append(str(Path(__file__).resolve().parent))  # compile_sources is a helper module beside the tests
 
 
 class Compiled(NamedTuple):
@@ -67,10 +70,11 @@ def nvrtc_version() -> tuple[int, ...]:
 
 @pytest.fixture(autouse=True)
 def _no_program_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test after which an NVRTC program lives on."""
+    """Fail a test after which a program or linker of a compiler lives on."""
+    kinds = ("nvrtc_program", "nvvm_program", "nvjitlink_linker")
     gc.collect()
-    before = live_counts()["nvrtc_program"]
+    before = [live_counts()[kind] for kind in kinds]
     yield
     if not request.node.stash.get(CALL_FAILED, False):  # else the traceback keeps the test's objects
         gc.collect()
-        assert live_counts()["nvrtc_program"] <= before
+        assert [live_counts()[kind] for kind in kinds] <= before
