@@ -70,7 +70,8 @@ def test_leaks_are_listed(run_python: Any) -> None:
         """,
         LEAKS=1,
     )
-    assert "2 objects are alive at exit:\ngraph 0x" in result.stderr
+    assert "3 objects are alive at exit:\ncontext 0x" in result.stderr
+    assert "\ngraph 0x" in result.stderr
     assert "\nexecutable graph 0x" in result.stderr
 
 
