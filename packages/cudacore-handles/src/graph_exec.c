@@ -94,16 +94,21 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
         cch__read_sized(&known, sizeof known, params, params->size, PARAMS_0_1, "cch_instantiate_params", __func__);
   if (status == 0)
     status = cch__usable(known.upload, __func__);
+  if (status == 0)
+    status = cch__usable(known.context, __func__);
   if (status != 0)
     return status;
   cch__poll();
   cch_graph_exec *exec = cch__box_new(CCH_KIND_GRAPH_EXEC, sizeof *exec, __func__);
   if (exec == NULL)
     return CCH_ENOMEM;
+  const cch_context *context = known.context;
+  if (context == NULL && known.upload != NULL)
+    context = known.upload->context;
   cch__current current;
   status = cch__graph_uses(&exec->whole.bundle, graph, __func__);
   if (status == 0)
-    status = cch__current_enter(&current, known.upload != NULL ? known.upload->context : NULL);
+    status = cch__current_enter(&current, context);
   if (status == 0) {
     CUDA_GRAPH_INSTANTIATE_PARAMS native = {.flags = known.flags,
                                             .hUploadStream = known.upload != NULL ? known.upload->raw : NULL};

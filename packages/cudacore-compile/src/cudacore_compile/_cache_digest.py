@@ -10,15 +10,13 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from cudacore_compile import _nvjitlink, _nvrtc, _nvvm
+from cudacore_compile import _nvrtc
 from cudacore_compile._cache_includes import digest_of_file, inputs_of
 from cudacore_compile._cache_scan import UncacheableError
-from cudacore_compile._compilation import files_written, flags_of
-from cudacore_compile._linker import Linker
+from cudacore_compile._compilation import BACKENDS, files_written
+from cudacore_compile._errors import NVJitLinkError
 from cudacore_compile._options import ProgramOptions
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
-from cudacore_handles import ObjectCode
-from cudacore_handles._driver_linker import driver_cuda_version
 
 # Whatever changes what a key means, or what an entry has, changes this: old entries are not found any more.
 _SCHEMA = b"cudacore-program-1"
@@ -48,10 +46,11 @@ def program_key(
             f"ProgramOptions.{field} has the compiler write a file, which a program cache would leave out: compile "
             "without cache=, or leave the option out"
         )
-    flags = flags_of(code_type, options, target)
+    backend = BACKENDS[code_type]
+    flags = options.as_bytes(backend, target)
     digest = _Digest()
     digest.add(b"schema", _SCHEMA)
-    digest.add(b"compiler", _compiler(code, code_type, options, target))
+    digest.add(b"compiler", nvrtc_identity() if backend is CompilerBackendType.NVRTC else _identity(backend))
     digest.add(b"code type", code_type.value.encode())
     digest.add(b"target", target.value.encode())
     digest.add(b"name", (options.name or "").encode("utf-8", "surrogateescape"))
@@ -59,15 +58,12 @@ def program_key(
     digest.add_all(b"name expressions", sorted(name.encode() for name in names))
     digest.add_all(b"headers", [item for pair in sorted(headers.items()) for item in pair])
     digest.add(b"extra", b"" if extra_digest is None else b"+" + extra_digest)
-    if code_type is not SourceCodeType.CXX:
-        for name, module in options.extra_sources or ():
-            digest.add(b"module", name.encode())
-            digest.add(b"", module.encode() if isinstance(module, str) else bytes(module))
-        digest.add(b"libdevice", _libdevice_digest() if options.use_libdevice else b"")
-        digest.add(b"source", code)
-        return digest.digest(), False
     if options.debug or options.lineinfo:  # there is the whole path of the program then
         digest.add(b"directory", os.fsencode(os.getcwd()))
+    if code_type is not SourceCodeType.CXX:
+        _add_modules(digest, options)
+        digest.add(b"inputs", code)
+        return digest.digest(), False
     include_path = _values(flags, b"--include-path=")
     if options.use_bundled_headers:
         bundled = _values(flags, b"--use-bundled-headers=")
@@ -124,43 +120,40 @@ def _values(flags: Sequence[bytes], flag: bytes) -> list[str]:
     return [os.fsdecode(value) for value in _raw_values(flags, flag)]
 
 
-def _compiler(code: bytes, code_type: SourceCodeType, options: ProgramOptions, target: ObjectCodeFormatType) -> bytes:
-    """Return what tells the build of the compiler that will do it from all others."""
-    if code_type is SourceCodeType.CXX:
-        return nvrtc_identity()
-    if code_type is SourceCodeType.NVVM:
-        nvvm = _nvvm.load()
-        return library_identity(nvvm.version_text, nvvm.path)
-    linker = Linker(ObjectCode._init(code, "ptx"), options=options._for_linker())
-    if linker._choose_for(target) is CompilerBackendType.NVJITLINK:
-        nvjitlink = _nvjitlink.load()
-        return library_identity(nvjitlink.version_text, nvjitlink.path)
+def _add_modules(digest: _Digest, options: ProgramOptions) -> None:
+    """Add what an NVVM program is linked with."""
+    from cudacore_compile import _nvvm
+
+    for name, module in options.extra_sources or ():
+        digest.add(
+            name.encode("utf-8", "surrogateescape"), module.encode() if isinstance(module, str) else bytes(module)
+        )
+    if options.use_libdevice:
+        digest.add(b"libdevice", _nvvm._libdevice(_nvvm.load().path))
+
+
+def _identity(backend: CompilerBackendType) -> bytes:
+    """Return what tells this build of libNVVM or nvJitLink from all others."""
+    from cudacore_compile import _nvjitlink, _nvvm
+
     try:
-        driver = Path("/proc/driver/nvidia/version").read_bytes()
-    except OSError:  # it is not this machine's own
-        driver = b""
-    return b"driver %d.%d " % driver_cuda_version() + driver
+        path = _nvvm.load().path if backend is CompilerBackendType.NVVM else _nvjitlink.load().path
+    except NVJitLinkError as error:  # the driver links, of which there is no telling what is behind it
+        raise UncacheableError(f"there is no nvJitLink: {error.meaning}") from None
+    return backend.encode() + b"\0" + build_identity(Path(path).resolve())
 
 
+@functools.cache
 def nvrtc_identity() -> bytes:
     """Return what tells this build of NVRTC, with its built-in functions, from all others."""
-    nvrtc = _nvrtc.load()
-    return library_identity(nvrtc.version_text, nvrtc.path, "libnvrtc-builtins.so*")
+    from cuda.pathfinder import load_nvidia_dynamic_lib
 
-
-@functools.cache
-def library_identity(version: str, path: str, beside: str = "") -> bytes:
-    """Return what tells a build of a compiler, and of libraries beside it, from all others."""
-    parts = [version.encode()]
-    if path:
+    parts = [_nvrtc.load().version_text.encode()]
+    path = load_nvidia_dynamic_lib("nvrtc").abs_path
+    if path is not None:
         library = Path(path).resolve()
-        parts += [build_identity(file) for file in (library, *(sorted(library.parent.glob(beside)) if beside else ()))]
+        parts += [build_identity(file) for file in (library, *sorted(library.parent.glob("libnvrtc-builtins.so*")))]
     return b"\0".join(parts)
-
-
-@functools.cache
-def _libdevice_digest() -> bytes:
-    return hashlib.sha256(_nvvm._libdevice(_nvvm.load().path)).digest()
 
 
 def build_identity(library: Path) -> bytes:

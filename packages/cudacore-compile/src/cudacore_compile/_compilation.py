@@ -9,19 +9,17 @@ from typing import Any, NamedTuple
 from cudacore_compile._options import ProgramOptions
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 
+BACKENDS = {
+    SourceCodeType.CXX: CompilerBackendType.NVRTC,
+    SourceCodeType.NVVM: CompilerBackendType.NVVM,
+    SourceCodeType.PTX: CompilerBackendType.NVJITLINK,
+}
+
 
 def files_written(options: ProgramOptions) -> list[str]:
     """Return the fields by which options have the compiler write something else than code."""
     fields = ("create_pch", "time", "fdevice_time_trace")
     return [field for field in fields if getattr(options, field) not in (None, False)]
-
-
-def flags_of(code_type: SourceCodeType, options: ProgramOptions, target: ObjectCodeFormatType) -> list[bytes]:
-    """Return what the compiler of a language is told."""
-    if code_type is SourceCodeType.PTX:
-        return options._for_linker().as_bytes()
-    backend = CompilerBackendType.NVRTC if code_type is SourceCodeType.CXX else CompilerBackendType.NVVM
-    return options.as_bytes(backend, target)
 
 
 class Compilation(NamedTuple):
@@ -36,10 +34,12 @@ class Compilation(NamedTuple):
 
     def identity(self) -> tuple[Any, ...]:
         """Return what is the same for the same compilation, at one time."""
-        options = self.options
-        flags = tuple(flags_of(self.code_type, options, self.target))
+        flags = self.options.as_bytes(BACKENDS[self.code_type], self.target)
         headers = tuple(sorted(self.headers.items()))
-        modules = tuple((name, bytes(code, "utf-8") if isinstance(code, str) else bytes(code))
-                        for name, code in options.extra_sources or ())  # fmt: skip
-        others = options.name, bool(options.use_libdevice), modules
-        return self.code, self.code_type, self.target, flags, frozenset(self.names), headers, others
+        name = self.options.name
+        modules = tuple(
+            (module, bytes(source, "utf-8") if isinstance(source, str) else bytes(source))
+            for module, source in self.options.extra_sources or ()
+        )
+        nvvm = (modules, bool(self.options.use_libdevice))
+        return self.code, self.code_type, self.target, name, tuple(flags), frozenset(self.names), headers, nvvm

@@ -233,12 +233,6 @@ class Linker:
             flags.append(b"-r")
         return flags
 
-    def _choose_for(self, target: ObjectCodeFormatType) -> CompilerBackendType:
-        """Return which linker would link."""
-        backend = self._choose(_read(self._codes), target).backend
-        assert backend is not None  # else it has raised
-        return backend
-
     def _choose(self, inputs: list[Input], target: ObjectCodeFormatType) -> Choice:
         """Choose the linker. The driver is only asked for where nvJitLink cannot do it and the driver might."""
         ptx: Version | None = max(filter(None, map(_ptx_version, inputs)), default=None)

@@ -250,7 +250,9 @@ class GraphBuilder(_native.Builder):
         """
         if self._kind is not _Kind.PRIMARY or self._state is not _State.ENDED:
             raise self._illegal("complete the graph")
-        return self._finished("complete the graph").instantiate(options)
+        from cudacore_graph._graph import instantiate
+
+        return instantiate(self._finished("complete the graph"), options, self._own_stream().context)
 
     def debug_dot_print(
         self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | Mapping[str, Any] | None = None
