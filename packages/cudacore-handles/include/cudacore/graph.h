@@ -147,7 +147,8 @@ typedef struct cch_conditional_node {
 /** Makes an empty graph (cuGraphCreate). @since 0.1 */
 CCH_EXPORT int cch_graph_create(cch_graph **out);
 
-/** Takes over a root graph that nobody else destroys. On failure it stays the caller's. @since 0.1 */
+/** Takes over a root graph that nobody else destroys, and that counts as shared. On failure it stays the caller's.
+ * @since 0.1 */
 CCH_EXPORT int cch_graph_adopt(cch_graph **out, CUgraph raw);
 
 /** Copies a graph, with child graphs and bodies (cuGraphClone); the copy keeps what the nodes use. @since 0.1 */
