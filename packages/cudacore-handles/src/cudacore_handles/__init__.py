@@ -10,6 +10,7 @@ from cudacore_handles import _callback as _callback
 from cudacore_handles._buffer import Buffer
 from cudacore_handles._capsule import from_capsule
 from cudacore_handles._cffi import lib as _lib
+from cudacore_handles._code_info import GlobalInfo, KernelInfo
 from cudacore_handles._context import Context
 from cudacore_handles._copy import CopyOptions, copy_batch
 from cudacore_handles._device import ComputeCapability, Device
@@ -70,9 +71,11 @@ __all__ = [
     "DeviceProperties",
     "Event",
     "EventOptions",
+    "GlobalInfo",
     "Host",
     "IsStreamType",
     "Kernel",
+    "KernelInfo",
     "LaunchConfig",
     "LegacyPinnedMemoryResource",
     "ManagedBuffer",

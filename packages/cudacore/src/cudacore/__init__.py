@@ -24,30 +24,52 @@ from cudacore_handles import (
     DeviceMemoryResourceOptions,
     Event,
     EventOptions,
+    Host,
     Kernel,
     LaunchConfig,
     LegacyPinnedMemoryResource,
+    ManagedBuffer,
+    ManagedMemoryResource,
+    ManagedMemoryResourceOptions,
     MemoryResource,
     ObjectCode,
+    PinnedMemoryResource,
+    PinnedMemoryResourceOptions,
     Stream,
     StreamOptions,
     UnsupportedCodeError,
+    VirtualMemoryResource,
+    VirtualMemoryResourceOptions,
     launch,
 )
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from cudacore import graph, typing
-    from cudacore_compile import NVRTCError, Program, ProgramOptions
+    from cudacore import graph, typing, utils
+    from cudacore_compile import (
+        BatchError,
+        CompilerError,
+        Linker,
+        LinkerOptions,
+        NVFatbinError,
+        NVJitLinkError,
+        NVRTCError,
+        NVVMError,
+        Program,
+        ProgramOptions,
+        UncacheableError,
+    )
     from cudacore_graph import GraphMemoryResource
 
 __all__ = [
     "LEGACY_DEFAULT_STREAM",
     "PER_THREAD_DEFAULT_STREAM",
+    "BatchError",
     "Buffer",
     "CUDAError",
     "ClosedError",
+    "CompilerError",
     "Context",
     "Device",
     "DeviceMemoryResource",
@@ -55,20 +77,35 @@ __all__ = [
     "Event",
     "EventOptions",
     "GraphMemoryResource",
+    "Host",
     "Kernel",
     "LaunchConfig",
     "LegacyPinnedMemoryResource",
+    "Linker",
+    "LinkerOptions",
+    "ManagedBuffer",
+    "ManagedMemoryResource",
+    "ManagedMemoryResourceOptions",
     "MemoryResource",
+    "NVFatbinError",
+    "NVJitLinkError",
     "NVRTCError",
+    "NVVMError",
     "ObjectCode",
+    "PinnedMemoryResource",
+    "PinnedMemoryResourceOptions",
     "Program",
     "ProgramOptions",
     "Stream",
     "StreamOptions",
+    "UncacheableError",
     "UnsupportedCodeError",
+    "VirtualMemoryResource",
+    "VirtualMemoryResourceOptions",
     "graph",
     "launch",
     "typing",
+    "utils",
 ]
 
 __version__ = "0.1.0"
@@ -76,10 +113,18 @@ __version__ = "0.1.0"
 
 # What is imported when it is asked for: a program that runs what is compiled needs nothing of the compilers.
 _LATER = {
+    "BatchError": "cudacore_compile",
+    "CompilerError": "cudacore_compile",
     "GraphMemoryResource": "cudacore_graph",
+    "Linker": "cudacore_compile",
+    "LinkerOptions": "cudacore_compile",
+    "NVFatbinError": "cudacore_compile",
+    "NVJitLinkError": "cudacore_compile",
     "NVRTCError": "cudacore_compile",
+    "NVVMError": "cudacore_compile",
     "Program": "cudacore_compile",
     "ProgramOptions": "cudacore_compile",
+    "UncacheableError": "cudacore_compile",
 }
 
 
@@ -101,7 +146,7 @@ _later.install_finder()
 
 
 def __getattr__(name: str) -> object:
-    if name in ("graph", "typing"):
+    if name in ("graph", "typing", "utils"):
         return importlib.import_module(f"cudacore.{name}")
     if name in _LATER:
         sibling = importlib.import_module(_LATER[name])

@@ -17,6 +17,13 @@ CUDA_CORE = {
         WorkqueueResource WorkqueueResourceOptions checkpoint graph launch system texture typing utils
         """.split()
     ),
+    "cudacore.utils": frozenset(
+        """
+        CopyOptions FileStreamProgramCache InMemoryProgramCache MemcpyOverlapMode MemcpySrcAccessOrder
+        ProgramCacheResource StridedMemoryView args_viewable_as_strided_memory copy_batch discard_batch
+        discard_prefetch_batch make_program_cache_key prefetch_batch
+        """.split()
+    ),
     "cudacore.typing": frozenset(
         """
         AddressModeType ArrayFormatType CompilerBackendType DevicePointerType DeviceResourcesType FilterModeType
@@ -37,7 +44,7 @@ def message(module: str, name: str) -> str:
 
 
 class _Finder:
-    """Answers ``from cudacore import Linker`` and ``import cudacore.graph``.
+    """Answers ``from cudacore import Host`` and ``import cudacore.texture``.
 
     Python replaces the ``AttributeError`` of a module's ``__getattr__`` by an ``ImportError`` of its own, which would
     hide ours; but before that it looks for a submodule of that name, and an ``ImportError`` from there is kept.
