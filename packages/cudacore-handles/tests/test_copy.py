@@ -292,7 +292,27 @@ def test_bad_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None
 
 # ---- memory of every kind
 
+
+class Mine(ch.MemoryResource):
+    """A memory resource of a user's, as the guide has one."""
+
+    is_device_accessible = is_host_accessible = True
+    device_id = -1
+
+    def __init__(self) -> None:
+        self.upstream, self.blocks = ch.PinnedMemoryResource(), dict[int, ch.Buffer]()
+
+    def allocate(self, size: int, *, stream: Any) -> ch.Buffer:
+        block = self.upstream.allocate(size, stream=stream)
+        self.blocks[block.handle] = block
+        return ch.Buffer.from_handle(block.handle, size, mr=self, stream=stream)
+
+    def deallocate(self, ptr: int, size: int, *, stream: Any) -> None:
+        self.blocks.pop(ptr).close(stream)
+
+
 KINDS: dict[str, Callable[[], Any]] = {
+    "of one's own": Mine,
     "device pool": lambda: ch.DeviceMemoryResource(0),
     "pinned": ch.LegacyPinnedMemoryResource,
     "pinned pool": ch.PinnedMemoryResource,

@@ -19,8 +19,27 @@ _PTR = "ptr must be an int, the memory's address"
 class MemoryResource:
     """Allocate memory; subclass it to bring an allocator of one's own.
 
-    A subclass has :meth:`allocate`, which often ends with ``Buffer.from_handle(ptr, size, mr=self)``,
-    :meth:`deallocate`, and the properties.
+    A subclass has :meth:`allocate`, which ends with ``Buffer.from_handle(ptr, size, mr=self, stream=stream)``,
+    :meth:`deallocate`, and the properties. It can be given to :attr:`Device.memory_resource`, and its buffers to all
+    that takes buffers.
+
+    Notes
+    -----
+    What is promised to a memory resource:
+
+    - It is kept as long as any of its buffers, and what was exported of them.
+    - :meth:`deallocate` is called once for each buffer, with the address and the size that
+      :meth:`Buffer.from_handle` was given, when the last that uses the memory is gone; on a thread that holds the GIL
+      and where CUDA may be called, but on any one, and with any context current.
+    - Its `stream` is the one given to :meth:`Buffer.close`, or else to :meth:`Buffer.set_deallocation_stream`, or else
+      to :meth:`Buffer.from_handle`; or else the default stream. Work on it may still use the memory: the free is to
+      be ordered behind it.
+    - What it raises goes to ``sys.unraisablehook``. It is not called when the interpreter has begun to end.
+
+    What a memory resource promises:
+
+    - The memory is usable on the stream that :meth:`allocate` was given, and stays where it is.
+    - The properties are the same for all of its buffers.
     """
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
