@@ -279,7 +279,7 @@ def test_bad_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None
         (8, {"dst_height": True}, TypeError, "dst_height must be an int"),
     ):
         with pytest.raises(error, match=message):
-            out.copy_part_from(source, width, stream=stream, **options)  # type: ignore[arg-type]
+            out.copy_part_from(source, width, stream=stream, **options)
     with pytest.raises(TypeError, match="src must be a Buffer, not ndarray; copy_from"):
         out.copy_part_from(np.zeros(8), 8, stream=stream)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="stream is required"):
@@ -352,7 +352,7 @@ def test_between_devices(device: ch.Device, other_device: ch.Device, pinned: Pin
     if has_access:
         if not other_device.can_access_peer(device):
             pytest.skip("needs a second device that can reach the first one's memory")
-        resource.peer_accessible_by = {other_device}  # type: ignore[assignment]
+        resource.peer_accessible_by = {other_device}
     here, there = resource.allocate(SIZE, stream=stream), other.allocate(SIZE, stream=other_stream)
     other_stream.sync()
     here.fill(np.uint16(0x1234), stream=stream)

@@ -66,12 +66,12 @@ def test_accessed_by(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
     places.discard(0)  # type: ignore[arg-type]
     places.discard(Host(0))
     assert list(places) == [Host()]
-    buffer.accessed_by = [device]  # type: ignore[assignment]
+    buffer.accessed_by = [device]
     assert list(places) == [device]
-    buffer.accessed_by |= {Host()}  # type: ignore[operator]
+    buffer.accessed_by |= {Host()}
     assert places == {device, Host()}
     assert places & {device} == {device}
-    buffer.accessed_by = set()  # type: ignore[assignment]
+    buffer.accessed_by = set()
     assert not places
     with pytest.raises(KeyError):
         places.remove(device)
@@ -94,7 +94,7 @@ def test_bad_places(
         buffer.preferred_location = bad
 
     def assign() -> None:
-        buffer.accessed_by = [Host(), bad]  # type: ignore[assignment]
+        buffer.accessed_by = [Host(), bad]
 
     for use in (
         prefer,
