@@ -188,6 +188,25 @@ def test_batches(resource: ch.ManagedMemoryResource, device: ch.Device, stream: 
     assert [b.last_prefetch_location for b in buffers] == [device, Host(), device]
 
 
+def test_default_streams(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
+    """What the driver does not take on the legacy default stream would be a bare error of its own."""
+    buffers = [resource.allocate(1 << 16, stream=stream) for _ in range(2)]
+    stream.sync()
+    for on in (ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM):
+        ch.prefetch_batch(on, buffers, [device, Host()])
+        on.sync()
+        assert [b.last_prefetch_location for b in buffers] == [device, Host()]
+    ch.discard_prefetch_batch(ch.PER_THREAD_DEFAULT_STREAM, buffers, device)
+    for use in (
+        lambda: buffers[0].discard(stream=ch.LEGACY_DEFAULT_STREAM),
+        lambda: ch.discard_batch(ch.LEGACY_DEFAULT_STREAM, buffers),
+        lambda: ch.discard_prefetch_batch(ch.LEGACY_DEFAULT_STREAM, buffers, device),
+    ):
+        with pytest.raises(ValueError, match="stream is the legacy default stream, for which CUDA does not do this"):
+            use()
+    ch.PER_THREAD_DEFAULT_STREAM.sync()
+
+
 @pytest.mark.sim
 def test_batches_are_one_call(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
     """A batch would be as slow as its parts; or none where the driver has no batches."""
