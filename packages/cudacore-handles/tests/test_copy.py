@@ -85,16 +85,18 @@ def test_a_copy_with_options(
         assert first_bytes([out], on) == [9]
 
 
-def test_a_source_that_changes_after_the_call(stream: ch.Stream, pinned: Pinned) -> None:
+@pytest.mark.parametrize("batch", [pytest.param(True, marks=pytest.mark.gpu), False])  # simulated ones read it later
+def test_a_source_that_changes_after_the_call(stream: ch.Stream, pinned: Pinned, batch: bool) -> None:
     """A source would be read after the call, when its memory is used for something else already."""
     source, out = pinned(1 << 16), pinned(1 << 16)
+    on = stream if batch else ch.LEGACY_DEFAULT_STREAM
     view = source.__buffer__()
-    for on in (stream, ch.LEGACY_DEFAULT_STREAM):
-        view[:] = bytes([4]) * len(view)
+    for value in range(1, 6):
+        view[:] = bytes([value]) * len(view)
         out.copy_from(source, stream=on, options=CopyOptions("during_api_call"))
         view[:] = bytes(len(view))
         on.sync()
-        assert bytes(out.__buffer__()) == bytes([4]) * len(view)
+        assert bytes(out.__buffer__()) == bytes([value]) * len(view)
     view.release()
 
 
