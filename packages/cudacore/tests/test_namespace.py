@@ -15,6 +15,7 @@ import pytest
 import cudacore
 import cudacore.graph
 import cudacore.typing
+import cudacore.utils
 from cudacore import _later
 
 HEAVY = (
@@ -72,7 +73,9 @@ def test_import_loads_no_driver() -> None:
     assert (result.stdout.strip(), result.stderr) == ("False", "")
 
 
-@pytest.mark.parametrize("module", [cudacore, cudacore.graph, cudacore.typing], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [cudacore, cudacore.graph, cudacore.typing, cudacore.utils], ids=lambda module: module.__name__
+)
 def test_all_is_what_is_there(module: types.ModuleType) -> None:
     """``__all__`` would promise a name that does not exist, or hide one that does."""
     assert all(hasattr(module, name) for name in module.__all__)  # what is made when it is asked for is made now
@@ -104,7 +107,7 @@ def test_nothing_of_the_siblings_is_forgotten() -> None:
     assert errors <= set(cudacore.__all__)
 
 
-@pytest.mark.parametrize("name", ["Linker", "texture", "utils", "VirtualMemoryResource"])
+@pytest.mark.parametrize("name", ["Linker", "texture", "system", "VirtualMemoryResource"])
 def test_name_of_later_release(name: str) -> None:
     """Asking for a name of ``cuda.core`` that is not there yet would not say that it is not there yet."""
     with pytest.raises(AttributeError, match=rf"cudacore 0\.1 does not have '{name}' yet \(cuda\.core 1\.2 has it\)"):
@@ -135,6 +138,12 @@ def test_typing_name_of_later_release() -> None:
     """A missing name of ``cudacore.typing`` would not say that it is not there yet."""
     with pytest.raises(AttributeError, match=r"cudacore\.typing 0\.1 does not have 'ArrayFormatType' yet"):
         cudacore.typing.ArrayFormatType  # noqa: B018
+
+
+def test_utils_name_of_later_release() -> None:
+    """A missing name of ``cudacore.utils`` would not say that it is not there yet."""
+    with pytest.raises(AttributeError, match=r"cudacore\.utils 0\.1 does not have 'copy_batch' yet"):
+        cudacore.utils.copy_batch  # noqa: B018
 
 
 def test_device_pointer_type() -> None:

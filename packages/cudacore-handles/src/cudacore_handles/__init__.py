@@ -24,6 +24,7 @@ from cudacore_handles._memory import (
     LegacyPinnedMemoryResource,
     MemoryResource,
 )
+from cudacore_handles._memoryview import StridedMemoryView, args_viewable_as_strided_memory
 from cudacore_handles._native import api
 from cudacore_handles._object_code import ObjectCode
 from cudacore_handles._param_kinds import ParamKind
@@ -65,8 +66,10 @@ __all__ = [
     "PreparedLaunch",
     "Stream",
     "StreamOptions",
+    "StridedMemoryView",
     "UnsupportedCodeError",
     "api",
+    "args_viewable_as_strided_memory",
     "default_stream",
     "from_capsule",
     "get_include",

@@ -308,7 +308,7 @@ int pack_array(const destination *to, PyObject *value, const type_entry *how) {
   PyObject *given = how->given;
   int status;
   if (how->kind == KIND_EXCHANGE)
-    return pack_exchanged(to, value, how->tensor_from_object);
+    return pack_exchanged(to, value, how->exchange->tensor_from_object);
   if (how->kind == KIND_PATHS) {
     if (check_takes_address(to, value) < 0)
       return -1;

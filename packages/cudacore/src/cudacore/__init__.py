@@ -38,7 +38,7 @@ from cudacore_handles import (
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from cudacore import graph, typing
+    from cudacore import graph, typing, utils
     from cudacore_compile import NVRTCError, Program, ProgramOptions
     from cudacore_graph import GraphMemoryResource
 
@@ -69,6 +69,7 @@ __all__ = [
     "graph",
     "launch",
     "typing",
+    "utils",
 ]
 
 __version__ = "0.1.0"
@@ -101,7 +102,7 @@ _later.install_finder()
 
 
 def __getattr__(name: str) -> object:
-    if name in ("graph", "typing"):
+    if name in ("graph", "typing", "utils"):
         return importlib.import_module(f"cudacore.{name}")
     if name in _LATER:
         sibling = importlib.import_module(_LATER[name])

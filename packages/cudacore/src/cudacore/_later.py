@@ -17,6 +17,13 @@ CUDA_CORE = {
         WorkqueueResource WorkqueueResourceOptions checkpoint graph launch system texture typing utils
         """.split()
     ),
+    "cudacore.utils": frozenset(
+        """
+        CopyOptions FileStreamProgramCache InMemoryProgramCache MemcpyOverlapMode MemcpySrcAccessOrder
+        ProgramCacheResource StridedMemoryView args_viewable_as_strided_memory copy_batch discard_batch
+        discard_prefetch_batch make_program_cache_key prefetch_batch
+        """.split()
+    ),
     "cudacore.typing": frozenset(
         """
         AddressModeType ArrayFormatType CompilerBackendType DevicePointerType DeviceResourcesType FilterModeType

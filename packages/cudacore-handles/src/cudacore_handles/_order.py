@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of the streams of who makes an array, and who uses it."""
+
+from __future__ import annotations
+
+from cudacore_handles import _native
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import check
+from cudacore_handles._handle import adopt, hold
+from cudacore_handles._stream import Stream
+
+_LEGACY = 1
+
+
+def order_streams(consumer: int | Stream, producer: int | Stream) -> None:
+    """Make a stream wait for the present work of another (an event is recorded, and waited for).
+
+    Nothing is done where just one of the two is being captured: what is captured does not run, so that there is
+    nothing to wait for, and the wait would draw the other stream into the capture.
+    """
+    waiting = Stream.from_handle(consumer) if isinstance(consumer, int) else consumer
+    ahead = Stream.from_handle(producer) if isinstance(producer, int) else producer
+    if waiting._raw == ahead._raw or _captures(waiting) != _captures(ahead):
+        return
+    waiting.wait(ahead)
+
+
+def order_behind(reference: int, device_type: int, stream: int | None) -> None:
+    """Make a DLPack consumer's stream wait for that of a buffer; `reference` is its box, taken over, or 0."""
+    producer = _adopt(reference)
+    if producer is None or stream == -1:
+        return
+    if stream is None:
+        # DLPack: the consumer uses the legacy default stream. Who reads memory of the host uses none.
+        if device_type != _native.DL_CUDA:
+            return
+        stream = _LEGACY
+    order_streams(stream or _LEGACY, producer)
+
+
+def stream_of(box: object) -> int:
+    """Return the box of the stream that memory is freed on, with a reference, as an address; 0 where there is none."""
+    return int(ffi.cast("uintptr_t", lib.cch_deviceptr_stream_ref(box)))
+
+
+def stream_for_interface(reference: int) -> int | None:
+    """Return the stream that a consumer of ``__cuda_array_interface__`` waits for; None: nothing to wait for."""
+    producer = _adopt(reference)
+    if producer is None or _captures(producer):
+        return None
+    return producer._raw or _LEGACY
+
+
+def _adopt(reference: int) -> Stream | None:
+    return adopt(Stream, ffi.cast("cch_stream *", reference)) if reference else None
+
+
+def _captures(stream: Stream) -> bool:
+    out = ffi.new("int *")
+    check(lib.cch_stream_is_capturing(out, hold(stream)))
+    return bool(out[0])
