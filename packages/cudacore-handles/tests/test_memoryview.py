@@ -651,7 +651,7 @@ def test_args_viewable_as_strided_memory() -> None:
         shapes(2)
     with pytest.raises(BufferError, match="type int"):
         shapes(2, 3, np.zeros(3))
-    with pytest.raises(TypeError, match="arg_indices must be a tuple of ints, not int"):
+    with pytest.raises(TypeError, match="arg_indices must be a tuple of ints, not 0"):
         ch.args_viewable_as_strided_memory(0)  # type: ignore[arg-type]
 
 

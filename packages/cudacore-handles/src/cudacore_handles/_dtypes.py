@@ -111,7 +111,7 @@ def dtype_of(code: int, bits: int, lanes: int) -> Any:
         scalar = np.dtype(name)
     else:
         try:
-            import ml_dtypes
+            import ml_dtypes  # type: ignore[import-not-found,unused-ignore]
         except ImportError:
             raise NotImplementedError(
                 f"NumPy has no dtype for {name}; ml_dtypes has: pip install ml_dtypes. Or read the elements as "

@@ -7,7 +7,7 @@ import functools
 import operator
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._buffer import Buffer, check_dlpack_arguments
@@ -50,8 +50,15 @@ class StridedMemoryView(_native.ViewHandle):
 
     as_tensor_map = NotYet()
 
-    from_dlpack = classmethod(_native.from_dlpack)
-    from_any_interface = classmethod(_native.from_any_interface)
+    if TYPE_CHECKING:  # of the C functions, which find out what `cls` is by themselves
+
+        @classmethod
+        def from_dlpack(cls, obj: object, stream_ptr: Any = None) -> StridedMemoryView: ...
+        @classmethod
+        def from_any_interface(cls, obj: object, stream_ptr: Any = None) -> StridedMemoryView: ...
+    else:
+        from_dlpack = classmethod(_native.from_dlpack)
+        from_any_interface = classmethod(_native.from_any_interface)
 
     def __new__(cls, obj: object = None, stream_ptr: Any = None) -> StridedMemoryView:
         """Make a view of `obj`; deprecated: :meth:`from_any_interface` does it."""
@@ -256,6 +263,8 @@ class StridedMemoryView(_native.ViewHandle):
         dtype : numpy.dtype, optional
             The type, of the layout's itemsize; see :meth:`from_buffer`. Default: this view's.
         """
+        if layout is None and dtype is None:
+            return self
         if layout is None:
             layout = self._layout
         elif not isinstance(layout, _StridedLayout):
@@ -341,9 +350,10 @@ def args_viewable_as_strided_memory(
     arg_indices : tuple of int
         Which of the positional arguments are arrays.
     """
-    if isinstance(arg_indices, str) or not hasattr(arg_indices, "__iter__"):
-        raise TypeError(f"arg_indices must be a tuple of ints, not {type(arg_indices).__name__}")
-    indices = tuple(operator.index(index) for index in arg_indices)
+    try:
+        indices = tuple(map(operator.index, arg_indices))
+    except TypeError:
+        raise TypeError(f"arg_indices must be a tuple of ints, not {arg_indices!r}") from None
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         name = getattr(function, "__name__", "the function")
