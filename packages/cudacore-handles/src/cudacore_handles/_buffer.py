@@ -105,14 +105,15 @@ class Buffer(_native.BufferHandle):
         copy : bool, optional
             True is an error: the memory is never copied.
         """
-        from cudacore_handles._order import order_behind, stream_of
-
         box = hold(self)
         device = self.__dlpack_device__()
         versioned = check_dlpack_arguments(device, stream, max_version, dl_device, copy)
         size = lib.cch_deviceptr_size(box)  # self.size is 0 as soon as another thread closes this object
         capsule = _native.make_capsule(address(box), self._raw, size, *device, versioned)
-        order_behind(stream_of(box), device[0], stream)
+        if stream != -1:
+            from cudacore_handles._order import order_behind, stream_of
+
+            order_behind(stream_of(box), device[0], stream)
         return capsule
 
     @property

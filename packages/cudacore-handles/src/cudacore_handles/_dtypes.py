@@ -56,6 +56,11 @@ def pack(code: int, bits: int, lanes: int = 1) -> int:
     return code | bits << 8 | lanes << 16
 
 
+# What was given as a dtype before: NumPy takes its time to name one.
+_GIVEN: dict[Any, ElementType] = {name: ElementType(pack(*pair), pair[1] // 8, ...) for name, pair in _BY_NAME.items()}
+_MOST_GIVEN = 1000
+
+
 def raw_type(itemsize: int) -> ElementType:
     """Return the type of elements of which only the size is known."""
     return ElementType(_NO_TYPE, itemsize, None)
@@ -63,9 +68,10 @@ def raw_type(itemsize: int) -> ElementType:
 
 def type_given(dtype: Any) -> ElementType:
     """Return the type that an argument `dtype` means: a dtype, what NumPy makes one of, or a name."""
-    if isinstance(dtype, str) and dtype in _BY_NAME:
-        code, bits = _BY_NAME[dtype]
-        return ElementType(pack(code, bits), bits // 8, ...)
+    try:
+        return _GIVEN[dtype]
+    except (KeyError, TypeError):  # not seen yet, or what cannot be hashed
+        pass
     import numpy as np
 
     try:
@@ -78,7 +84,10 @@ def type_given(dtype: Any) -> ElementType:
         raise TypeError(f"dtype is {made}: Python objects are no data that a device could use")
     if made.itemsize == 0:
         raise ValueError(f"dtype is {made!r}, whose elements have no bytes; give their length, too")
-    return ElementType(dlpack_type_of(made), made.itemsize, made)
+    kind = ElementType(dlpack_type_of(made), made.itemsize, made)
+    if len(_GIVEN) < _MOST_GIVEN and (dtype is made or isinstance(dtype, (str, type))):
+        _GIVEN[dtype] = kind
+    return kind
 
 
 def dlpack_type_of(dtype: Any) -> int:
@@ -143,7 +152,7 @@ def typestr_of(packed: int, itemsize: int, dtype: Any) -> str:
     return str(dtype.str) if dtype not in (None, ...) else f"|V{itemsize}"
 
 
-def alignment_of(packed: int, itemsize: int) -> int:
+def alignment_of(packed: int) -> int:
     """Return what a device needs the address of an element to be a multiple of; 1 of raw data."""
     code, bits = packed & 0xFF, packed >> 8 & 0xFF
     if code == NO_CODE or bits % 8:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
@@ -116,7 +116,8 @@ class StridedMemoryView(_native.ViewHandle):
                 "(max_version=(1, 0))"
             )
         capsule = _native.view_capsule(self, versioned)
-        self._order(stream)
+        if stream != -1:
+            self._order(stream)
         return capsule
 
     def _order(self, stream: int | None) -> None:
@@ -124,7 +125,7 @@ class StridedMemoryView(_native.ViewHandle):
         reference = self._stream_reference
         if reference or self.exporting_obj is None or isinstance(self.exporting_obj, Buffer):
             order_behind(reference, self._device[0], stream)
-        elif stream is not None and stream != -1 and self.is_device_accessible:
+        elif stream is not None and self.is_device_accessible:
             # Who exported it knows its stream: a second export orders, and is given back.
             _native.from_any_interface(type(self), self.exporting_obj, stream)
 
@@ -245,11 +246,17 @@ class StridedMemoryView(_native.ViewHandle):
                 f"buffer must be a Buffer, not {type(buffer).__name__}: from_any_interface() makes views of arrays"
             )
         kind = _element_type(dtype, itemsize)
-        extents = (shape,) if hasattr(shape, "__index__") else shape
-        layout = _StridedLayout(extents, strides, kind.itemsize)  # type: ignore[arg-type]
+        extents: tuple[int, ...] = tuple(shape) if isinstance(shape, Iterable) else (operator.index(shape),)
+        steps = None if strides is None else tuple(strides)
         device = buffer.__dlpack_device__()
-        view = _make(cls, buffer.handle, layout, kind, device, bool(is_readonly), buffer, buffer)
-        _check_size(layout, buffer.size)
+        try:
+            view = _native.view_make(
+                cls, buffer.handle, extents, steps, kind.itemsize, kind.packed, kind.dtype, *device, is_readonly,
+                buffer, buffer, buffer.size,
+            )  # fmt: skip
+        except (TypeError, OverflowError):
+            _StridedLayout(extents, steps, kind.itemsize)  # which says what is wrong with the numbers
+            raise
         _check_alignment(view.ptr, kind, device)
         return view
 
@@ -386,7 +393,7 @@ def _make(
 ) -> StridedMemoryView:
     return _native.view_make(
         cls, address, layout.shape, layout.strides, layout.itemsize, kind.packed, kind.dtype, *device, readonly,
-        exporting, keeper,
+        exporting, keeper, -1,
     )  # fmt: skip
 
 
@@ -399,14 +406,6 @@ def _element_type(dtype: Any, itemsize: int | None) -> ElementType:
     if itemsize is not None and operator.index(itemsize) != kind.itemsize:
         raise ValueError(f"itemsize ({itemsize}) does not match dtype.itemsize ({kind.itemsize})")
     return kind
-
-
-def _check_size(layout: _StridedLayout, size: int) -> None:
-    needed = layout.required_size_in_bytes()
-    if needed > size:
-        raise ValueError(
-            f"Buffer size is too small for the layout. Expected at least {needed} bytes, got {size} bytes."
-        )
 
 
 def _check_within(layout: _StridedLayout, old: _StridedLayout, exporting: object, address: int) -> None:
@@ -428,8 +427,10 @@ def _check_within(layout: _StridedLayout, old: _StridedLayout, exporting: object
 
 
 def _check_alignment(address: int, kind: ElementType, device: tuple[int, int]) -> None:
-    alignment = alignment_of(kind.packed, kind.itemsize)
-    if address % alignment and device[0] != _native.DL_CPU:
+    if address % kind.itemsize == 0 or device[0] == _native.DL_CPU:
+        return
+    alignment = alignment_of(kind.packed)
+    if address % alignment:
         raise ValueError(
             f"the address {address:#x} is not aligned to {alignment} bytes, which kernels need for elements of this "
             "dtype; begin elsewhere, or view the memory as bytes"

@@ -280,5 +280,6 @@ def view_make(
     readonly: bool,
     exporting: object,
     keeper: object,
+    size: int,
     /,
 ) -> _V: ...

@@ -28,7 +28,7 @@ def order_streams(consumer: int | Stream, producer: int | Stream) -> None:
 def order_behind(reference: int, device_type: int, stream: int | None) -> None:
     """Make a DLPack consumer's stream wait for that of a buffer; `reference` is its box, taken over, or 0."""
     producer = _adopt(reference)
-    if producer is None or stream == -1:
+    if producer is None:
         return
     if stream is None:
         # DLPack: the consumer uses the legacy default stream. Who reads memory of the host uses none.

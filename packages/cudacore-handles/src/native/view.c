@@ -52,8 +52,11 @@ static int set_c_strides(view *self) {
   return 0;
 }
 
-/* Checks that no element lies beyond what 64 bits can say; -1 with an exception. */
-static int check_extents(const view *self) {
+/*
+ * Checks that no element lies beyond what 64 bits can say, nor, where `size` is not negative, before the address or
+ * beyond so many bytes; -1 with an exception.
+ */
+static int check_extents(const view *self, int64_t size) {
   int64_t count = 1, low = 0, high = 0;
   bool empty = false, overflow = false;
   for (int32_t i = 0; i < self->tensor.ndim; i++) {
@@ -69,13 +72,28 @@ static int check_extents(const view *self) {
     overflow |= __builtin_mul_overflow(extent - 1, self->tensor.strides[i], &reach);
     overflow |= __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high);
   }
+  if (empty)
+    return 0;
+  const int64_t first = low;
   overflow |= __builtin_mul_overflow(count, self->itemsize, &count);
   overflow |= __builtin_mul_overflow(low, self->itemsize, &low);
   overflow |= __builtin_add_overflow(high, 1, &high);
   overflow |= __builtin_mul_overflow(high, self->itemsize, &high);
-  if (!overflow || empty)
+  if (overflow) {
+    PyErr_SetString(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 bytes");
+    return -1;
+  }
+  if (size < 0 || (first == 0 && high <= size))
     return 0;
-  PyErr_SetString(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 bytes");
+  if (first < 0)
+    PyErr_Format(PyExc_ValueError,
+                 "Allocation size for a layout that maps elements to negative memory offsets is ambiguous. "
+                 "The layout's min_offset is %lld.",
+                 (long long)first);
+  else
+    PyErr_Format(PyExc_ValueError,
+                 "Buffer size is too small for the layout. Expected at least %lld bytes, got %lld bytes.",
+                 (long long)high, (long long)size);
   return -1;
 }
 
@@ -125,7 +143,7 @@ static int fill_in(view *self, const dl_tensor *tensor, uint64_t flags) {
   }
   if (!self->explicit && set_c_strides(self) < 0)
     return -1;
-  return check_extents(self);
+  return check_extents(self, -1);
 }
 
 PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bool versioned, PyObject *exporting) {
@@ -186,9 +204,9 @@ static dl_data_type unpack_type(unsigned long packed) {
   return (dl_data_type){.code = (uint8_t)packed, .bits = (uint8_t)(packed >> 8), .lanes = (uint16_t)(packed >> 16)};
 }
 
-/* Fills in shape and strides from tuples; strides can be None, and are in units of so many bytes. -1 with an exception.
- */
-static int set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit) {
+/* Fills in shape and strides from tuples; strides can be None, and are in units of so many bytes. For `size`, see
+ * check_extents(). -1 with an exception. */
+static int set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, int64_t size) {
   self->explicit = strides != Py_None;
   if (read_dims(shape, self->tensor.shape, 1) < 0)
     return -1;
@@ -205,17 +223,19 @@ static int set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit
   } else if (set_c_strides(self) < 0) {
     return -1;
   }
-  return check_extents(self);
+  return check_extents(self, size);
 }
 
-const char view_make_doc[] = "view_make(cls, ptr, shape, strides, itemsize, type, dtype, device_type, device_id, "
-                             "readonly, exporting, keeper, /)\n"
-                             "--\n\n"
-                             "Return a view of memory that `keeper` keeps: a Buffer, another view, or nobody (None).";
+const char view_make_doc[] =
+    "view_make(cls, ptr, shape, strides, itemsize, type, dtype, device_type, device_id, "
+    "readonly, exporting, keeper, size, /)\n"
+    "--\n\n"
+    "Return a view of memory that `keeper` keeps: a Buffer, another view, or nobody (None). Of a size that is\n"
+    "not negative, all elements must lie within so many bytes.";
 
 PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
-  if (check_argument_count("view_make(cls, ptr, ...)", count, 12) < 0)
+  if (check_argument_count("view_make(cls, ptr, ...)", count, 13) < 0)
     return NULL;
   PyObject *shape = arguments[2], *strides = arguments[3];
   if (!PyTuple_Check(shape) || (strides != Py_None && !PyTuple_Check(strides)))
@@ -225,6 +245,7 @@ PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
   unsigned long type = PyLong_AsUnsignedLong(arguments[5]);
   long device_type = PyLong_AsLong(arguments[7]), device = PyLong_AsLong(arguments[8]);
   int read_only = PyObject_IsTrue(arguments[9]);
+  long long size = PyLong_AsLongLong(arguments[12]);
   if (PyErr_Occurred())
     return NULL;
   view *self = view_new(st, (PyTypeObject *)arguments[0], (int32_t)PyTuple_Size(shape));
@@ -241,7 +262,7 @@ PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
   }
   Py_INCREF(arguments[10]);
   self->exporting = arguments[10];
-  if (set_dims(self, shape, strides, 1) < 0 || set_keeper(self, arguments[11]) < 0) {
+  if (set_dims(self, shape, strides, 1, size) < 0 || set_keeper(self, arguments[11]) < 0) {
     Py_DECREF(self);
     return NULL;
   }
@@ -364,7 +385,7 @@ static PyObject *from_attributes(const state *st, PyTypeObject *type, PyObject *
       self->exporting = object;
       self->dtype = dtype;
       dtype = NULL;
-      if (set_itemsize(self, DL_PADDED) < 0 || set_dims(self, shape, strides, self->itemsize) < 0)
+      if (set_itemsize(self, DL_PADDED) < 0 || set_dims(self, shape, strides, self->itemsize, -1) < 0)
         Py_CLEAR(self);
     }
   } else if (dtype != NULL) {
