@@ -49,8 +49,8 @@ UNDER_ASAN = {
 }
 UNDER_TSAN = {"TSAN_OPTIONS": f"halt_on_error=1:suppressions={HANDLES / 'tests' / 'tsan.supp'}"}
 COMPILERS = {
-    "cu12": ("nvidia-cuda-nvrtc-cu12", "nvidia-nvjitlink-cu12", "nvidia-cuda-nvcc-cu12"),
-    "cu13": ("nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm"),
+    "cu12": ("nvidia-cuda-nvrtc-cu12", "nvidia-nvfatbin-cu12", "nvidia-nvjitlink-cu12", "nvidia-cuda-nvcc-cu12"),
+    "cu13": ("nvidia-cuda-nvrtc", "nvidia-nvfatbin", "nvidia-nvjitlink", "nvidia-nvvm"),
 }
 HEADERS = {
     "cu12": ("nvidia-cuda-runtime-cu12", "nvidia-cuda-cccl-cu12"),

@@ -44,6 +44,8 @@ def patterns(package: str) -> list[str]:
             rf"{module}/(\w+/)*include/cudacore/\w+\.h",
             rf"{module}/(\w+/)*pkgconfig/cudacore-handles\.pc",
         ]
+    if package == "cudacore-compile":
+        allowed += [rf"{module}-[\d.]+\.dist-info/entry_points\.txt"]
     if package == "cudacore-sim":
         allowed += [
             rf"{module}/lib/libcuda\.so\.1",

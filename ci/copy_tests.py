@@ -24,6 +24,8 @@ def main() -> None:
         shutil.copytree(tests, target / tests.relative_to(ROOT), ignore=IGNORE)
     shutil.copytree(ROOT / "ci", target / "ci", ignore=IGNORE)
     shutil.copytree(ROOT / "docs" / "graph", target / "docs" / "graph")  # its examples are run
+    shutil.copy(ROOT / "docs" / "compile.rst", target / "docs" / "compile.rst")  # likewise
+    shutil.copy(ROOT / "docs" / "compile-cache.rst", target / "docs" / "compile-cache.rst")
     for name in ("README.md", "conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, target / name)
 

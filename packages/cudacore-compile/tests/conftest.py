@@ -10,14 +10,17 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from cudacore_compile import Program, ProgramOptions
+from cudacore_compile import Program, ProgramOptions, _process_state
 from cudacore_compile._nvrtc import load
 from cudacore_handles import live_counts
 from pytest_cudacore import CALL_FAILED
+
+sys.path.append(str(Path(__file__).resolve().parent))  # compile_sources is a helper module beside the tests
 
 
 class Compiled(NamedTuple):
@@ -66,11 +69,18 @@ def nvrtc_version() -> tuple[int, ...]:
 
 
 @pytest.fixture(autouse=True)
+def _forgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing that another test compiled keep this one's code out of caches."""
+    monkeypatch.setattr(_process_state, "_left", set())
+
+
+@pytest.fixture(autouse=True)
 def _no_program_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test after which an NVRTC program lives on."""
+    """Fail a test after which a program or linker of a compiler lives on."""
+    kinds = ("nvrtc_program", "nvvm_program", "nvjitlink_linker")
     gc.collect()
-    before = live_counts()["nvrtc_program"]
+    before = [live_counts()[kind] for kind in kinds]
     yield
     if not request.node.stash.get(CALL_FAILED, False):  # else the traceback keeps the test's objects
         gc.collect()
-        assert live_counts()["nvrtc_program"] <= before
+        assert [live_counts()[kind] for kind in kinds] <= before

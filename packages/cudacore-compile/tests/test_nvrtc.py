@@ -32,6 +32,26 @@ def test_import_is_light(python: Run) -> None:
     assert result.stdout.split() == ["[]", "[]"], result.stderr
 
 
+def test_compiling_needs_no_cuda_bindings(python: Run) -> None:
+    """Compiling would cost the import of cuda.bindings; only the handle of a program needs it."""
+    result = python(
+        """
+        import sys
+        from cudacore_compile import NVRTCError, Program, ProgramOptions
+        program = Program('template <class T> __global__ void k() {}', "c++", ProgramOptions(arch="sm_90", pch=True))
+        for target in ("ptx", "cubin", "ltoir"):
+            program.compile(target, ["k<int>"])
+        try:
+            program.compile("ptx", ["none"])
+        except NVRTCError as error:
+            error.log
+        print("cuda.bindings" in sys.modules)
+        print(type(program.handle).__module__)
+        """
+    )
+    assert result.stdout.split() == ["False", "cuda.bindings.nvrtc"], result.stderr
+
+
 @pytest.mark.parametrize("no_cache", [True, None])
 def test_no_driver_is_needed(python: Run, tmp_path: Path, no_cache: bool | None) -> None:
     """Compiling would load the driver, and so be slow, or fail, on machines without a GPU."""
@@ -82,7 +102,10 @@ def test_missing_nvrtc(python: Run, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     if "found" in result.stdout:
         pytest.skip("there is an NVRTC in the system, outside of Python's packages")
-    hint = 'Install it with: python -m pip install "cudacore-compile[cu13]" (or [cu12])'
+    hint = (
+        'Install it with: python -m pip install "cudacore-compile[cu13]" (or [cu12]); '
+        "by itself it is nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12)"
+    )
     assert result.stdout.splitlines() == [f"NVRTC_NOT_FOUND -1 {hint}"] * 3
 
 

@@ -6,10 +6,12 @@ import json
 import os
 import re
 import subprocess
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cudacore_compile import NVRTCError, Program, ProgramOptions
@@ -29,6 +31,8 @@ FLAGS: list[tuple[str, Any, list[bytes]]] = [
     ("extensible_whole_program", True, [b"--extensible-whole-program"]),
     ("extensible_whole_program", False, []),
     ("debug", True, [b"--device-debug"]),
+    ("debug", 1, [b"--device-debug"]),
+    ("debug", np.False_, []),
     ("lineinfo", True, [b"--generate-line-info"]),
     ("device_code_optimize", True, [b"--dopt=on"]),
     ("device_code_optimize", False, []),
@@ -48,6 +52,13 @@ FLAGS: list[tuple[str, Any, list[bytes]]] = [
     ("define_macro", ("A", ""), [b"--define-macro=A="]),
     ("define_macro", ["A", ("B", "2")], [b"--define-macro=A", b"--define-macro=B=2"]),
     ("define_macro", (("A", "1"), "B", "C=3"), [b"--define-macro=A=1", b"--define-macro=B", b"--define-macro=C=3"]),
+    ("define_macro", ("A", 1), [b"--define-macro=A=1"]),
+    (
+        "define_macro",
+        [("A", 1.5), ("B", True), ("C", None)],
+        [f"--define-macro={m}".encode() for m in ("A=1.5", "B=1", "C")],
+    ),
+    ("define_macro", {"A": 1, "B": "x", "C": None}, [f"--define-macro={m}".encode() for m in ("A=1", "B=x", "C")]),
     ("undefine_macro", ("A", "B"), [b"--undefine-macro=A", b"--undefine-macro=B"]),
     ("include_path", "/inc", [b"--include-path=/inc"]),
     ("include_path", [Path("/a b"), "/c"], [b"--include-path=/a b", b"--include-path=/c"]),
@@ -68,7 +79,12 @@ FLAGS: list[tuple[str, Any, list[bytes]]] = [
     ("diag_warn", (177,), [b"--diag-warn=177"]),
     ("brief_diagnostics", True, [b"--brief-diagnostics=true"]),
     ("time", "-", [b"--time=-"]),
+    ("time", True, [b"--time=-"]),
+    ("time", False, []),
     ("split_compile", 2, [b"--split-compile=2"]),
+    ("split_compile", np.int64(2), [b"--split-compile=2"]),
+    ("split_compile", True, [b"--split-compile=0"]),
+    ("split_compile", False, []),
     ("fdevice_syntax_only", True, [b"--fdevice-syntax-only"]),
     ("minimal", True, [b"--minimal"]),
     ("no_cache", True, [b"--no-cache"]),
@@ -76,6 +92,7 @@ FLAGS: list[tuple[str, Any, list[bytes]]] = [
     ("fdevice_time_trace", Path("trace.json"), [b"--fdevice-time-trace=trace"]),
     ("device_float128", True, [b"--device-float128"]),
     ("frandom_seed", "seed", [b"--frandom-seed=seed"]),
+    ("frandom_seed", 7, [b"--frandom-seed=7"]),
     ("ofast_compile", "max", [b"--Ofast-compile=max"]),
     ("pch", True, [b"--pch"]),
     ("create_pch", "a.pch", [b"--create-pch=a.pch"]),
@@ -167,7 +184,7 @@ def test_cubin_of_virtual_arch() -> None:
 
 BOOLS = [field.name for field in dataclasses.fields(ProgramOptions) if str(field.type).replace(" ", "") == "bool|None"]
 WRONG_TYPES = [
-    *((field, value) for field in BOOLS for value in (1, "true")),
+    *((field, value) for field in BOOLS for value in (2, "true")),
     ("name", 1),
     ("name", b"x"),
     ("arch", 9.0),
@@ -178,7 +195,8 @@ WRONG_TYPES = [
     ("max_register_count", True),
     ("max_register_count", 32.0),
     ("define_macro", 1),
-    ("define_macro", [("A", 1)]),
+    ("define_macro", [("A", b"1")]),
+    ("define_macro", {1: 2}),
     ("define_macro", [("A", "1", "2")]),
     ("undefine_macro", [b"A"]),
     ("include_path", [None]),
@@ -186,9 +204,10 @@ WRONG_TYPES = [
     ("std", 17),
     ("diag_error", "177"),
     ("diag_suppress", [177.0]),
-    ("time", True),
+    ("time", 1),
     ("split_compile", 1.0),
-    ("frandom_seed", 1),
+    ("frandom_seed", 1.5),
+    ("frandom_seed", True),
     ("extra_sources", "source"),
     ("extra_sources", [("name", 1)]),
     ("extra_sources", ["ab"]),
@@ -268,16 +287,100 @@ def test_options_of_other_compilers_unused() -> None:
 
 
 def test_backends() -> None:
-    """A backend that is not there yet, or never will be, would be taken for NVRTC."""
+    """A backend that there is not, or that has no flags, would be taken for NVRTC."""
     options = ProgramOptions(arch="sm_90")
-    with pytest.raises(NotImplementedError, match="backend nvJitLink are not supported yet"):
-        options.as_bytes("nvjitlink")
+    with pytest.raises(ValueError, match="the driver's linker takes numbers"):
+        options.as_bytes("driver")
     with pytest.raises(ValueError, match="unknown backend 'clang': there are NVRTC, NVVM, nvJitLink, driver"):
         options.as_bytes("clang")
     with pytest.raises(TypeError, match="backend must be a str"):
         options.as_bytes(None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match='Unsupported target_type="fatbin"'):
         options.as_bytes("nvrtc", "fatbin")
+
+
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ({}, []),
+        ({"arch": "compute_90a"}, []),
+        ({"debug": True, "name": "x", "no_cache": True, "std": None, "include_path": []}, ["-g"]),
+        ({"device_code_optimize": True}, ["-opt=3"]),
+        ({"device_code_optimize": False}, ["-opt=0"]),
+        ({"ftz": True, "prec_sqrt": False, "prec_div": True}, ["-ftz=1", "-prec-sqrt=0", "-prec-div=1"]),
+        ({"fma": False, "use_libdevice": True, "extra_sources": [("a", "b")]}, ["-fma=0"]),
+        ({"numba_debug": True, "debug": 1, "relocatable_device_code": False}, ["-g", "-numba-debug"]),
+        ({"link_time_optimization": True}, ["-gen-lto"]),
+    ],
+)
+def test_nvvm_flags(options: dict[str, Any], flags: list[str]) -> None:
+    """An option would reach NVVM in another form than it understands, or not at all."""
+    arch = "-arch=compute_90a" if "arch" in options else "-arch=compute_90"
+    given = ProgramOptions(**{"arch": "sm_90", **options})
+    assert given.as_bytes("nvvm") == [flag.encode() for flag in (arch, *flags)]
+
+
+def test_nvvm_targets() -> None:
+    """LTO-IR would not come out of NVVM, or where it was not asked for."""
+    options = ProgramOptions(arch="sm_90")
+    assert options.as_bytes("NVVM", "ltoir") == [b"-arch=compute_90", b"-gen-lto"]
+    assert options.as_bytes("NVVM", "ptx") == [b"-arch=compute_90"]
+    with pytest.raises(ValueError, match="link_time_optimization makes LTO-IR, not ptx"):
+        ProgramOptions(arch="sm_90", link_time_optimization=True).as_bytes("nvvm", "ptx")
+    with pytest.raises(ValueError, match="Unsupported target_type=\"cubin\" for code_type='nvvm'"):
+        options.as_bytes("nvvm", "cubin")
+
+
+def test_flags_of_ptx_programs() -> None:
+    """An option would not reach the linker that assembles PTX."""
+    options = ProgramOptions(
+        arch=90,
+        max_register_count=32,
+        debug=True,
+        lineinfo=True,
+        device_code_optimize=True,
+        ptxas_options=["-v"],
+        split_compile=True,
+        time="-",
+        no_cache=True,
+    )
+    flags = "-arch=sm_90 -maxrregcount=32 -time -O3 -g -lineinfo -Xptxas=-v -split-compile=0 -no-cache"
+    assert options.as_bytes("nvJitLink", "cubin") == flags.encode().split()
+    with pytest.raises(ValueError, match="times of PTX programs go to the log only"):
+        ProgramOptions(arch="sm_90", time="times.csv").as_bytes("nvjitlink")
+    with pytest.warns(RuntimeWarning, match=r"ProgramOptions\.ftz, ProgramOptions\.fma: without effect on PTX") as told:
+        ProgramOptions(arch="sm_90", ftz=True, fma=False).as_bytes("nvjitlink")
+    assert told[0].filename == __file__
+
+
+FOR_NVVM = {
+    "name", "arch", "debug", "device_code_optimize", "ftz", "prec_sqrt", "prec_div", "fma", "numba_debug",
+    "link_time_optimization", "extra_sources", "use_libdevice", "no_cache",
+}  # fmt: skip
+FOR_PTX = {
+    "name", "arch", "max_register_count", "debug", "lineinfo", "ptxas_options", "split_compile", "no_cache", "time",
+    "device_code_optimize", "ftz", "prec_sqrt", "prec_div", "fma",
+}  # fmt: skip
+SET = {field: True if value is False else value for field, value, flags in FLAGS if flags} | {
+    "use_bundled_headers": True,
+    "extra_sources": [("a", "b")],
+    "use_libdevice": True,
+}
+
+
+@pytest.mark.parametrize("field", sorted(SET))
+@pytest.mark.parametrize(("backend", "known"), [("NVVM", FOR_NVVM), ("nvJitLink", FOR_PTX)])
+def test_options_that_a_backend_cannot_honour(field: str, backend: str, known: set[str]) -> None:
+    """An option would be ignored in silence by a compiler that does not have it."""
+    options = ProgramOptions(arch="sm_90", **{field: SET[field]})
+    if field in known:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            options.as_bytes(backend)
+    else:
+        programs = {"NVVM": "NVVM", "nvJitLink": "PTX"}[backend]
+        with pytest.raises(ValueError, match=rf"ProgramOptions\.{field} is not supported for {programs} programs"):
+            options.as_bytes(backend)
 
 
 def test_repr() -> None:

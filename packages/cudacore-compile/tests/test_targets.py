@@ -5,22 +5,33 @@ import re
 from typing import Any
 
 import pytest
+from compile_sources import FUNCTION_IR
 
 from cudacore_compile import SUPPORTED_TARGETS, Program, ProgramOptions
 from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import UnsupportedCodeError
 
-TABLE = re.escape("this release compiles 'c++' to 'ptx', 'cubin', 'ltoir'")
+TABLE = re.escape(
+    "this release compiles 'c++' to 'ptx', 'cubin', 'ltoir', 'optixir'; 'ptx' to 'cubin'; 'nvvm' to 'ptx', 'ltoir'"
+)
+SOURCES = {
+    "c++": "__device__ int x;",
+    "ptx": ".version 7.8\n.target sm_90\n.address_size 64\n.visible .global .align 4 .u32 x;\n",
+    "nvvm": FUNCTION_IR,
+}
 
 
-def test_table_is_what_works() -> None:
+@pytest.mark.parametrize("code_type", list(SourceCodeType))
+def test_table_is_what_works(code_type: SourceCodeType) -> None:
     """The table would promise what cannot be compiled, or hide what can be."""
-    program = Program("__device__ int x;", "c++", ProgramOptions(arch="sm_90"))
+    program = Program(SOURCES[code_type], code_type, ProgramOptions(arch="sm_90"))
     for target in ObjectCodeFormatType:
-        if target in SUPPORTED_TARGETS[SourceCodeType.CXX]:
-            assert program.compile(target).code_type == target
+        if target in SUPPORTED_TARGETS[code_type]:
+            code = program.compile(target)
+            assert code.code_type == target
+            assert code.code
         else:
-            what = rf"target_type=\"{target}\" for code_type='c\+\+'"
+            what = rf"target_type=\"{target}\" for code_type='{re.escape(code_type)}'"
             with pytest.raises(UnsupportedCodeError, match=f"^Unsupported {what}: {TABLE}$"):
                 program.compile(target)
 
@@ -32,7 +43,7 @@ def test_table_takes_strings_and_cannot_be_changed() -> None:
         SUPPORTED_TARGETS["c++"] = ()  # type: ignore[index]
 
 
-@pytest.mark.parametrize("code_type", ["ptx", "nvvm", SourceCodeType.PTX, "fortran", ""])
+@pytest.mark.parametrize("code_type", ["fortran", "cubin", ""])
 def test_code_types_that_are_not_there(code_type: str) -> None:
     """A type of source code that nothing compiles would get as far as the compiler."""
     with pytest.raises(UnsupportedCodeError, match=rf"^Unsupported code_type='{code_type}': {TABLE}$"):

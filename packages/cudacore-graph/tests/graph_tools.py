@@ -45,6 +45,50 @@ PTX = b"""
     ret;
 }
 
+// *out = *out * factor + addend + *a + *b + *c
+.visible .entry mix(.param .u64 out, .param .u32 factor, .param .u32 addend,
+                    .param .u64 a, .param .u64 b, .param .u64 c)
+{
+    .reg .u64 %p, %q;
+    .reg .u32 %x, %y, %n;
+    ld.param.u64 %p, [out];
+    ld.param.u32 %n, [factor];
+    ld.param.u32 %y, [addend];
+    ld.global.u32 %x, [%p];
+    mul.lo.u32 %x, %x, %n;
+    add.u32 %x, %x, %y;
+    ld.param.u64 %q, [a];
+    ld.global.u32 %y, [%q];
+    add.u32 %x, %x, %y;
+    ld.param.u64 %q, [b];
+    ld.global.u32 %y, [%q];
+    add.u32 %x, %x, %y;
+    ld.param.u64 %q, [c];
+    ld.global.u32 %y, [%q];
+    add.u32 %x, %x, %y;
+    st.global.u32 [%p], %x;
+    ret;
+}
+
+// *counter = (*counter + 1) % period, and the condition is that: whatever the counter was, it comes to 0.
+.visible .entry turn(.param .u64 condition, .param .u64 counter, .param .u32 period)
+{
+    .reg .u64 %c, %p;
+    .reg .u32 %x, %n;
+    ld.param.u64 %c, [condition];
+    ld.param.u64 %p, [counter];
+    ld.param.u32 %n, [period];
+    ld.global.u32 %x, [%p];
+    add.u32 %x, %x, 1;
+    rem.u32 %x, %x, %n;
+    st.global.u32 [%p], %x;
+    { .param .b64 p0; .param .b32 p1;
+    st.param.b64 [p0], %c;
+    st.param.b32 [p1], %x;
+    call.uni cudaGraphSetConditional, (p0, p1); }
+    ret;
+}
+
 // The condition becomes *value.
 .visible .entry set_condition(.param .u64 condition, .param .u64 value)
 {

@@ -60,8 +60,8 @@ void cch__invalidate(void *box) {
 
 int cch__fail_gone(const void *box, const char *operation) {
   static const char *const names[CCH_KIND_COUNT] = {
-      "context",       "stream",       "event",  "pool",  "allocation", "library",         "kernel",
-      "NVRTC program", "NVVM program", "bundle", "graph", "graph node", "executable graph"};
+      "context",       "stream",       "event",  "pool",  "allocation", "library",          "kernel",
+      "NVRTC program", "NVVM program", "bundle", "graph", "graph node", "executable graph", "linker"};
   return cch__fail(CCH_EGONE, operation, "the %s was destroyed by its owner", names[((const cch__box *)box)->kind]);
 }
 

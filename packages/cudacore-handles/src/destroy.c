@@ -22,6 +22,7 @@ bool cch__box_needs_driver(const cch__box *box) {
   switch ((cch_kind)box->kind) {
   case CCH_KIND_NVRTC_PROGRAM:
   case CCH_KIND_NVVM_PROGRAM:
+  case CCH_KIND_NVJITLINK_LINKER:
     return false;
   case CCH_KIND_BUNDLE:
     return ((const cch_bundle *)box)->foreign;
@@ -51,6 +52,7 @@ static bool end(cch__box *box) {
     return cch__library_end((cch_library *)box);
   case CCH_KIND_NVRTC_PROGRAM:
   case CCH_KIND_NVVM_PROGRAM:
+  case CCH_KIND_NVJITLINK_LINKER:
     return cch__program_end((cch__program *)box);
   case CCH_KIND_GRAPH:
     return cch__graph_end((cch_graph *)box);

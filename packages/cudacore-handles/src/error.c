@@ -101,6 +101,13 @@ int cch__fail_driver(int result, const char *operation) {
   return result;
 }
 
+int cch__fail_in(cch_domain domain, int result, const char *operation) {
+  cch_error_record *error = fill(domain, result, operation);
+  snprintf(error->message, sizeof error->message, "%s: %s", cch_error_name_in(domain, result),
+           cch_error_string_in(domain, result));
+  return CCH_ECOMPILER;
+}
+
 void cch__fail_explain(const char *why) {
   char *message = record()->message;
   size_t length = strlen(message);
@@ -122,6 +129,8 @@ static const struct {
     {CCH_EIMAGE, "CCH_EIMAGE", "the module image is truncated or of no known format"},
     {CCH_EMISMATCH, "CCH_EMISMATCH", "objects or arguments do not fit together"},
     {CCH_EGONE, "CCH_EGONE", "the resource was destroyed by its owner"},
+    {CCH_ENOCOMPILER, "CCH_ENOCOMPILER", "the compiler library cannot be loaded"},
+    {CCH_ECOMPILER, "CCH_ECOMPILER", "the compiler library refused"},
 };
 
 const char *cch_error_name(int code) {
@@ -144,9 +153,20 @@ const char *cch_error_string(int code) {
   return meaning ? meaning : "unrecognized error code";
 }
 
+const char *cch_error_name_in(int domain, int code) {
+  const char *name = cch__compiler_result(domain, code, NULL);
+  return name != NULL ? name : cch_error_name(code);
+}
+
+const char *cch_error_string_in(int domain, int code) {
+  const char *meaning = NULL;
+  cch__compiler_result(domain, code, &meaning);
+  return meaning != NULL ? meaning : cch_error_string(code);
+}
+
 static void report_to_stderr(const cch_error *error) {
   fprintf(stderr, "cudacore: %s failed while an object was being destroyed: %s: %s\n", error->operation,
-          cch_error_name(error->code), error->message);
+          cch_error_name_in(error->domain, error->code), error->message);
 }
 
 static _Atomic(cch_report_fn) report = report_to_stderr;

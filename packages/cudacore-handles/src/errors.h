@@ -18,6 +18,10 @@ int cch__fail_nomem(const char *operation);
 /* Record a CUresult and return it. CUDA_ERROR_NOT_READY is an answer: it is returned and not recorded. */
 int cch__fail_driver(int result, const char *operation);
 int cch__fail_missing(const char *operation);
+/* Record the result of a compiler library and return CCH_ECOMPILER. */
+int cch__fail_in(cch_domain domain, int result, const char *operation);
+/* The name of a compiler's result, and what it means; NULL for other domains. */
+const char *cch__compiler_result(int domain, int code, const char **meaning);
 /* Says more of the calling thread's last failure, behind its message. */
 void cch__fail_explain(const char *why);
 /* Says which graph node the calling thread's last failure is of. */

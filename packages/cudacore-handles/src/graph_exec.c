@@ -49,7 +49,7 @@ static const char *why(CUgraphInstantiateResult result) {
   case CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE:
     return "the graph's structure is not valid: a cycle, or nodes that do not go together";
   case CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED:
-    return "a node does what a graph that is launched from a device cannot do";
+    return "a node does what neither a graph that is launched from a device nor the body of a conditional node can do";
   case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED:
     return "nodes of different contexts are in a graph that is launched from a device";
   case CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED:
@@ -94,16 +94,21 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
         cch__read_sized(&known, sizeof known, params, params->size, PARAMS_0_1, "cch_instantiate_params", __func__);
   if (status == 0)
     status = cch__usable(known.upload, __func__);
+  if (status == 0)
+    status = cch__usable(known.context, __func__);
   if (status != 0)
     return status;
   cch__poll();
   cch_graph_exec *exec = cch__box_new(CCH_KIND_GRAPH_EXEC, sizeof *exec, __func__);
   if (exec == NULL)
     return CCH_ENOMEM;
+  const cch_context *context = known.context;
+  if (context == NULL && known.upload != NULL)
+    context = known.upload->context;
   cch__current current;
   status = cch__graph_uses(&exec->whole.bundle, graph, __func__);
   if (status == 0)
-    status = cch__current_enter(&current, known.upload != NULL ? known.upload->context : NULL);
+    status = cch__current_enter(&current, context);
   if (status == 0) {
     CUDA_GRAPH_INSTANTIATE_PARAMS native = {.flags = known.flags,
                                             .hUploadStream = known.upload != NULL ? known.upload->raw : NULL};
@@ -538,16 +543,19 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
 
 bool cch__graph_exec_end(cch_graph_exec *exec) {
   if (!exec->destroyed) {
+    replaced *room = malloc(sizeof *room);
+    if (room == NULL)
+      return false;
     CUstreamCaptureMode mode = cch__relaxed_enter();
     int status = CCH__CALL(cuGraphExecDestroy, (exec->raw));
     cch__relaxed_leave(mode);
-    if (cch__not_now(status))
+    if (cch__not_now(status)) {
+      free(room);
       return false;
+    }
     cch__report(status);
     exec->destroyed = true;
-    replaced *room = malloc(sizeof *room);
-    if (room != NULL)
-      retire_whole(exec, room);
+    retire_whole(exec, room);
     retire_all(exec);
   }
   return settle(exec);

@@ -69,11 +69,12 @@ struct cch_kernel {
   _Atomic(cch__params *) params;
 };
 
-/* A compiler's program: its two kinds differ in their names alone. */
+/* A compiler's program, or linker: compiler.h. */
 typedef struct cch__program {
   cch__box box;
   void *raw;
-  int (*destroy)(void *raw); /* takes the handle's address, as both compilers' functions do */
+  const void *compiler;      /* the table of its library, which is never freed */
+  int (*destroy)(void *raw); /* takes the handle's address, as all compilers' functions do */
   const char *destroyer;
 } cch__program;
 

@@ -61,14 +61,17 @@ def test_leaks_are_listed(run_python: Any) -> None:
     """A graph that a program forgets would not be said at its end."""
     result = run_python(
         """
-        graph, executable = c_void_p(), c_void_p()
+        graph, executable, context = c_void_p(), c_void_p(), c_void_p()
         cu.cuInit(0)
+        cu.cuDevicePrimaryCtxRetain(byref(context), 0)
+        cu.cuCtxSetCurrent(context)
         cu.cuGraphCreate(byref(graph), 0)
         cu.cuGraphInstantiateWithFlags(byref(executable), graph, c_uint64(0))
         """,
         LEAKS=1,
     )
-    assert "2 objects are alive at exit:\ngraph 0x" in result.stderr
+    assert "3 objects are alive at exit:\ncontext 0x" in result.stderr
+    assert "\ngraph 0x" in result.stderr
     assert "\nexecutable graph 0x" in result.stderr
 
 

@@ -1,17 +1,88 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA C++ to PTX, cubin and LTO-IR with NVRTC, on any machine: no GPU, no driver and no toolkit needed.
+"""CUDA C++, PTX and NVVM IR to PTX, cubin, LTO-IR and OptiX IR, and linking: no GPU, no driver and no toolkit needed.
 
-Importing this package loads neither NVRTC nor ``cuda.bindings``: that happens at the first compilation.
+Importing this package loads neither a compiler nor ``cuda.bindings``: the compilers are loaded when they are needed.
 """
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING
+
 from cudacore_compile import typing
-from cudacore_compile._errors import NVRTCError
+from cudacore_compile._errors import CompilerError, NVJitLinkError, NVRTCError, NVVMError
 from cudacore_compile._options import ProgramOptions
 from cudacore_compile._program import Program
 from cudacore_compile._targets import SUPPORTED_TARGETS
 
+if TYPE_CHECKING:
+    from cudacore_compile._batch import CompileJob, compile_many
+    from cudacore_compile._batch_error import BatchError
+    from cudacore_compile._cache_files import FileStreamProgramCache
+    from cudacore_compile._cache_keys import make_program_cache_key
+    from cudacore_compile._cache_memory import InMemoryProgramCache
+    from cudacore_compile._cache_resource import CacheStatistics, ProgramCacheResource
+    from cudacore_compile._cache_scan import UncacheableError
+    from cudacore_compile._fatbin import NVFatbinError, make_fatbin
+    from cudacore_compile._linker import Linker
+    from cudacore_compile._linker_options import LinkerOptions
+    from cudacore_compile._versions import CompilerVersion, versions
+
 __version__ = "0.1.0"
 
-__all__ = ["SUPPORTED_TARGETS", "NVRTCError", "Program", "ProgramOptions", "typing"]
+__all__ = [
+    "SUPPORTED_TARGETS",
+    "BatchError",
+    "CacheStatistics",
+    "CompileJob",
+    "CompilerError",
+    "CompilerVersion",
+    "FileStreamProgramCache",
+    "InMemoryProgramCache",
+    "Linker",
+    "LinkerOptions",
+    "NVFatbinError",
+    "NVJitLinkError",
+    "NVRTCError",
+    "NVVMError",
+    "Program",
+    "ProgramCacheResource",
+    "ProgramOptions",
+    "UncacheableError",
+    "compile_many",
+    "make_fatbin",
+    "make_program_cache_key",
+    "typing",
+    "versions",
+]
+
+# What is imported when it is asked for: a program that compiles one kernel starts sooner.
+_LATER = {
+    "BatchError": "_batch_error",
+    "CacheStatistics": "_cache_resource",
+    "CompileJob": "_batch",
+    "CompilerVersion": "_versions",
+    "FileStreamProgramCache": "_cache_files",
+    "InMemoryProgramCache": "_cache_memory",
+    "Linker": "_linker",
+    "LinkerOptions": "_linker_options",
+    "NVFatbinError": "_fatbin",
+    "ProgramCacheResource": "_cache_resource",
+    "UncacheableError": "_cache_scan",
+    "compile_many": "_batch",
+    "make_fatbin": "_fatbin",
+    "make_program_cache_key": "_cache_keys",
+    "versions": "_versions",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    value = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

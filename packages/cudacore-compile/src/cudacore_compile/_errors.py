@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from cudacore_handles import CUDAError
 
 
-class NVRTCError(CUDAError):
-    """Report a failure of NVRTC, the CUDA C++ compiler.
+class CompilerError(CUDAError):
+    """Report a failure of a compiler or linker: the base of :class:`NVRTCError` and the others.
 
     Parameters
     ----------
     operation, code, code_name, meaning, hint, log
-        See :class:`~cudacore_handles.CUDAError`: here the code is an ``nvrtcResult``, such as
-        ``"NVRTC_ERROR_COMPILATION"``, and the log is what the compiler had to say. ``"NVRTC_NOT_FOUND"`` (-1) is no
-        result code: the library cannot be loaded.
+        See :class:`~cudacore_handles.CUDAError`: here the code is the compiler's own, and the log is what it had to
+        say. A code of -1, ``"..._NOT_FOUND"``, is none: the library cannot be loaded.
     command : str, optional
-        The compiler's command line: the options that it was given and the program's name, quoted as for a shell.
+        The command line: the options that were given and what they were for, quoted as for a shell.
 
     Attributes
     ----------
@@ -41,3 +43,64 @@ class NVRTCError(CUDAError):
     def __str__(self) -> str:
         text = super().__str__()
         return f"{text.rstrip()}\nThe command was: {self.command}" if self.command else text
+
+
+class NVRTCError(CompilerError):
+    """Report a failure of NVRTC, the CUDA C++ compiler: an ``nvrtcResult`` such as ``"NVRTC_ERROR_COMPILATION"``.
+
+    Parameters and attributes are those of :class:`CompilerError`.
+    """
+
+
+class NVVMError(CompilerError):
+    """Report a failure of libNVVM, the NVVM IR compiler: an ``nvvmResult`` such as ``"NVVM_ERROR_INVALID_IR"``.
+
+    Parameters and attributes are those of :class:`CompilerError`.
+    """
+
+
+class NVJitLinkError(CompilerError):
+    """Report a failure of nvJitLink, the linker: an ``nvJitLinkResult`` such as ``"NVJITLINK_ERROR_PTX_COMPILE"``.
+
+    Parameters and attributes are those of :class:`CompilerError`.
+    """
+
+
+E = TypeVar("E", bound=CompilerError)
+
+
+def as_compiler_error(
+    cls: type[E], error: CUDAError, *, log: str = "", words: Sequence[bytes] = (), hint: str = ""
+) -> E:
+    """Return what a compiler's box has raised as an error of that compiler.
+
+    Parameters
+    ----------
+    cls : type
+        The error's class.
+    error : CUDAError
+        What was raised.
+    log : str, optional
+        The compiler's log.
+    words : sequence of bytes, optional
+        The command line.
+    hint : str, optional
+        What to do about it.
+    """
+    import shlex
+
+    command = shlex.join(word.decode("utf-8", "replace") for word in words)
+    return cls(
+        error.operation, error.code, error.code_name, error.meaning, hint=hint or error.hint, log=log, command=command
+    )
+
+
+def without_frames(error: E) -> E:
+    """Return an error that does not know where it was raised: those frames would keep a program alive."""
+    error.__context__ = None
+    return error.with_traceback(None)
+
+
+def log_text(log: bytes) -> str:
+    """Return a compiler's log as text: its phases can each end in a NUL, and what is in it need not be UTF-8."""
+    return log.replace(b"\0", b"").decode("utf-8", "replace")

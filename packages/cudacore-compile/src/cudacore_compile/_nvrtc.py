@@ -5,33 +5,19 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cudacore_compile._errors import NVRTCError
+from cudacore_compile._errors import NVRTCError, as_compiler_error, log_text
+from cudacore_compile._libraries import Library, open_library
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
-from cudacore_handles._program import adopt_nvrtc_program
+from cudacore_handles import CUDAError, _compilers
 from cudacore_handles._ptx_signatures import ptx_signatures
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
 
-_MEANINGS = {
-    "NVRTC_ERROR_OUT_OF_MEMORY": "host memory ran out",
-    "NVRTC_ERROR_PROGRAM_CREATION_FAILURE": "the program could not be created",
-    "NVRTC_ERROR_INVALID_INPUT": "an argument is not valid",
-    "NVRTC_ERROR_INVALID_PROGRAM": "the program is not valid",
-    "NVRTC_ERROR_INVALID_OPTION": "an option is not valid",
-    "NVRTC_ERROR_COMPILATION": "the program does not compile",
-    "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE": "a file that belongs to NVRTC could not be read or unpacked",
-    "NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION": "the program is compiled: it takes no more name expressions",
-    "NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID": "a name expression names nothing in the program",
-    "NVRTC_ERROR_INTERNAL_ERROR": "the compiler failed internally",
-    "NVRTC_ERROR_TIME_FILE_WRITE_FAILED": "the file for the times of the phases could not be written",
-    "NVRTC_ERROR_CANCELLED": "the compilation was cancelled",
-    "NVRTC_ERROR_TIME_TRACE_FILE_WRITE_FAILED": "the file for the compiler's profile could not be written",
-    "NVRTC_ERROR_BUSY": "another process is unpacking the headers",
-}
+LIBRARY = Library("NVRTC", "nvrtc", NVRTCError, ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"))
 # A defect of NVRTC, found in 12.9, 13.0 and 13.5. Nothing that it accepts turns the option off again.
 _RESTRICT_STAYS = (
     "a program was compiled with ProgramOptions(restrict=True) in this process, and NVRTC keeps to that option: "
@@ -57,40 +43,38 @@ class Compilation(NamedTuple):
 class NVRTC:
     """The NVRTC library of this process."""
 
-    __slots__ = ("_bindings", "_library", "_restrict_stays", "version_text")
-    _bindings: Any  # cuda.bindings.nvrtc
-    _library: int  # the dlopen() handle, which is never closed
+    __slots__ = ("_library", "_restrict_stays", "path", "version_text")
+    _library: _compilers.NVRTC
     _restrict_stays: bool
+    path: str
     version_text: str
 
     def __init__(self) -> None:
-        self._library = _load_library()
-        # Imported only now: it loads the library too, and says less when there is none.
-        from cuda.bindings import nvrtc
-
-        self._bindings = nvrtc
+        found = open_library(LIBRARY)
+        self.path = found.abs_path or ""
         self._restrict_stays = False
-        self.version_text = "of unknown version"
-        major, minor = self._call("nvrtcVersion")
-        self.version_text = f"{major}.{minor}"
+        try:
+            self._library = _compilers.NVRTC(found._handle_uint)
+            self.version_text = ".".join(map(str, self._library.version()))
+        except CUDAError as error:
+            raise as_compiler_error(NVRTCError, error) from None
 
     def create(self, source: bytes, name: bytes, headers: Mapping[bytes, bytes]) -> Any:
         """Return the box of a new program (nvrtcCreateProgram)."""
-        names, contents = list(headers.keys()), list(headers.values())
-        program = self._call("nvrtcCreateProgram", source, name, len(names), contents, names)
         try:
-            return adopt_nvrtc_program(int(program), self._library)
-        except BaseException:
-            self._bindings.nvrtcDestroyProgram(program)
-            raise
+            return self._library.create(source, name, list(headers.items()))
+        except CUDAError as error:
+            raise as_compiler_error(NVRTCError, error) from None
 
-    def handle(self, raw: int) -> nvrtc.nvrtcProgram:
-        """Return a program as ``cuda.bindings`` has it."""
-        return self._bindings.nvrtcProgram(raw)
+    def handle(self, box: Any) -> nvrtc.nvrtcProgram:
+        """Return a program as ``cuda.bindings`` has it, which is imported for it."""
+        from cuda.bindings import nvrtc
+
+        return nvrtc.nvrtcProgram(self._library.raw(box))
 
     def compile(
         self,
-        raw: int,
+        box: Any,
         flags: list[bytes],
         names: Sequence[str],
         target: ObjectCodeFormatType,
@@ -108,80 +92,45 @@ class NVRTC:
         restrict = b"--restrict" in flags
         if restrict:
             self._restrict_stays = True
-        program = self.handle(raw)
-        for name in names:
-            self._call("nvrtcAddNameExpression", program, name.encode())
-        (status,) = self._bindings.nvrtcCompileProgram(program, len(flags), flags)
-        log = self._log(program)
-        if status:
-            self._fail("nvrtcCompileProgram", status, log=log, flags=flags, program_name=program_name)
-        lowered = {name: self._call("nvrtcGetLoweredName", program, name.encode()).decode() for name in names}
-        pch_status = None
-        if creates_pch:
-            (status,) = self._bindings.nvrtcGetPCHCreateStatus(program)
-            pch_status = _PCH_STATUS.get(status.name, PCHStatusType.FAILED)
+        library = self._library
+        log = ""
+        words: Sequence[bytes] = ()
+        try:
+            for name in names:
+                library.add_name(box, name.encode())
+            try:
+                library.compile(box, flags)
+            except CUDAError:
+                words = (b"nvrtc", *flags, program_name)
+                raise
+            finally:
+                log = log_text(library.log(box))
+            lowered = {name: library.lowered_name(box, name.encode()).decode() for name in names}
+            pch_status = None
+            if creates_pch:
+                pch_status = _PCH_STATUS.get(library.pch_status(box), PCHStatusType.FAILED)
+            code = library.output(box, target.value)
+            signatures = self._signatures(box, target)
+        except CUDAError as error:
+            raise as_compiler_error(NVRTCError, error, log=log, words=words) from None
         if self._restrict_stays and not restrict:
-            warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=3)
-        return Compilation(self._code(program, target), log, lowered, self._signatures(program, target), pch_status)
+            warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=4)
+        code = code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else code
+        return Compilation(code, log, lowered, signatures, pch_status)
 
-    def _code(self, program: nvrtc.nvrtcProgram, target: ObjectCodeFormatType) -> bytes:
-        getter = {"ptx": "nvrtcGetPTX", "cubin": "nvrtcGetCUBIN", "ltoir": "nvrtcGetLTOIR"}[target.value]
-        code = self._fetch(program, getter)
-        return code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else code
-
-    def _signatures(self, program: nvrtc.nvrtcProgram, target: ObjectCodeFormatType) -> dict[str, str] | None:
+    def _signatures(self, box: Any, target: ObjectCodeFormatType) -> dict[str, str] | None:
         """Return what the kernels of a cubin take, from the PTX that NVRTC keeps beside it."""
         if target is not ObjectCodeFormatType.CUBIN:
             return None
-        status, size = self._bindings.nvrtcGetPTXSize(program)
-        if status or not size:
+        try:
+            ptx = self._library.output(box, "ptx")
+        except CUDAError:
             return None
-        return ptx_signatures(self._fetch(program, "nvrtcGetPTX").decode("utf-8", "replace"))
-
-    def _log(self, program: nvrtc.nvrtcProgram) -> str:
-        # The parts that the compiler's phases write can each have a NUL at the end.
-        return self._fetch(program, "nvrtcGetProgramLog").replace(b"\0", b"").decode("utf-8", "replace")
-
-    def _fetch(self, program: nvrtc.nvrtcProgram, getter: str) -> bytes:
-        # Not into bytes, as is common: those of length 1 are shared by the whole interpreter.
-        buffer = bytearray(self._call(f"{getter}Size", program))
-        if buffer:
-            self._call(getter, program, buffer)
-        return bytes(buffer)
-
-    def _call(self, function: str, *args: object) -> Any:
-        """Call a function of NVRTC and return its value or values."""
-        entry: Callable[..., tuple[Any, ...]] = getattr(self._bindings, function)
-        status, *values = entry(*args)
-        if status:
-            self._fail(function, status)
-        return values[0] if len(values) == 1 else values
-
-    def _fail(
-        self,
-        operation: str,
-        status: nvrtc.nvrtcResult,
-        *,
-        log: str = "",
-        flags: Sequence[bytes] = (),
-        program_name: bytes = b"",
-    ) -> NoReturn:
-        import shlex
-
-        words = [word.decode("utf-8", "replace") for word in (b"nvrtc", *flags, program_name)]
-        raise NVRTCError(
-            operation,
-            int(status),
-            status.name,
-            _MEANINGS.get(status.name, "the compiler failed"),
-            log=log,
-            command=shlex.join(words) if flags else "",
-        )
+        return ptx_signatures(ptx.decode("utf-8", "replace")) if ptx else None
 
     def architectures(self) -> Sequence[int]:
         """Return the numbers of the architectures that this NVRTC compiles for."""
-        architectures: list[int] = self._call("nvrtcGetSupportedArchs")
-        return architectures
+        return self._library.architectures()
 
 
 _loaded: NVRTC | None = None
@@ -202,19 +151,3 @@ def load() -> NVRTC:
             if _loaded is None:
                 _loaded = NVRTC()
     return _loaded
-
-
-def _load_library() -> int:
-    from cuda.pathfinder import load_nvidia_dynamic_lib
-
-    try:
-        return load_nvidia_dynamic_lib("nvrtc")._handle_uint
-    except (RuntimeError, OSError) as error:  # it is not there, or cannot be loaded
-        raise NVRTCError(
-            "load NVRTC",
-            -1,
-            "NVRTC_NOT_FOUND",
-            "the NVRTC library was found neither among Python's packages nor in a CUDA toolkit",
-            hint='Install it with: python -m pip install "cudacore-compile[cu13]" (or [cu12])',
-            log=str(error),
-        ) from error

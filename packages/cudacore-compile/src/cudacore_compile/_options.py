@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from cudacore_compile import _option_values as values
 from cudacore_compile._nvrtc import load
+from cudacore_compile._option_values import encode
 from cudacore_compile._targets import check_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
-from cudacore_handles import CUDAError, Device
+
+if TYPE_CHECKING:
+    from cudacore_compile._linker_options import LinkerOptions
 
 
 @dataclass(repr=False)
@@ -22,6 +26,13 @@ class ProgramOptions:
     Options left at None are not given to the compiler, which has its own defaults. All values are checked when the
     object is made, and again when it is used. A bool either turns a switch on, in which case False is the same as None,
     or is passed as it is, which ``{true|false}`` stands for below.
+
+    The flags are NVRTC's. NVVM programs can have `name`, `arch`, `debug` (``-g``), `device_code_optimize` (``-opt=3``,
+    False is ``-opt=0``), `ftz`, `prec_sqrt`, `prec_div`, `fma`, `link_time_optimization`, `numba_debug`, `no_cache`
+    (which NVVM does not have), `extra_sources` and `use_libdevice`. PTX programs can have `name`, `arch`,
+    `max_register_count`, `debug`, `lineinfo`, `device_code_optimize`, `ptxas_options`, `split_compile`, `no_cache` and
+    `time` (True), which the linker takes; `ftz`, `prec_sqrt`, `prec_div` and `fma` are without effect there, and a
+    RuntimeWarning. Anything else that is set is a ValueError.
 
     Parameters
     ----------
@@ -63,8 +74,9 @@ class ProgramOptions:
         Make LTO-IR, which is what the target ``"ltoir"`` implies and no other can have. ``--dlink-time-opt``.
     gen_opt_lto : bool, optional
         Optimize before LTO-IR is made. ``--gen-opt-lto``.
-    define_macro : str or tuple of (str, str), or list of these, optional
-        Macros to define: ``"NAME"``, ``"NAME=value"`` or ``("NAME", "value")``. ``--define-macro=``.
+    define_macro : str or tuple of (str, str or int or float), or list of these, or mapping, optional
+        Macros to define: ``"NAME"``, ``"NAME=value"``, ``("NAME", "value")`` or ``{"NAME": value}``, where None is a
+        macro without a value. ``--define-macro=``.
     undefine_macro : str or list of str, optional
         Macros to undefine. ``--undefine-macro=``.
     include_path : path or list of paths, optional
@@ -103,10 +115,10 @@ class ProgramOptions:
         ``--diag-suppress=``, ``--diag-warn=``.
     brief_diagnostics : bool, optional
         Leave source lines out of diagnostics. ``--brief-diagnostics={true|false}``.
-    time : path, optional
-        A CSV file to add the times of the compiler's phases to; ``"-"`` is the log. ``--time=``.
-    split_compile : int, optional
-        The most threads to optimize with, 0 for as many as there are processors. ``--split-compile=``.
+    time : path or bool, optional
+        A CSV file to add the times of the compiler's phases to; True or ``"-"`` is the log. ``--time=``.
+    split_compile : int or bool, optional
+        The most threads to optimize with, 0 or True for as many as there are processors. ``--split-compile=``.
     fdevice_syntax_only : bool, optional
         Check the syntax only: what comes out has no kernels. ``--fdevice-syntax-only``.
     minimal : bool, optional
@@ -121,7 +133,7 @@ class ProgramOptions:
         if it has none. ``--fdevice-time-trace=``.
     device_float128 : bool, optional
         Allow ``__float128``, on architectures from sm_100 on. ``--device-float128``.
-    frandom_seed : str, optional
+    frandom_seed : str or int, optional
         What to make generated names from, so that they are the same each time. ``--frandom-seed=``.
     ofast_compile : str, optional
         How much to trade for a faster compilation: ``"0"``, ``"min"``, ``"mid"`` or ``"max"``. ``--Ofast-compile=``.
@@ -140,9 +152,9 @@ class ProgramOptions:
     instantiate_templates_in_pch : bool, optional
         Instantiate templates before a precompiled header is made. ``--instantiate-templates-in-pch={true|false}``.
     extra_sources : list of (str, str or bytes), optional
-        Further NVVM modules, by name. Not for C++.
+        Further NVVM modules, by name, text or bitcode, to link the program with. For NVVM IR only.
     use_libdevice : bool, optional
-        Link NVVM modules with libdevice. Not for C++.
+        Link with libdevice, the library of mathematical functions. For NVVM IR only; C++ always has it.
     numba_debug : bool, optional
         Generate the debug information that Numba needs; needs `debug`, and an NVRTC that can. ``--numba-debug``.
 
@@ -169,7 +181,7 @@ class ProgramOptions:
     extra_device_vectorization: bool | None = None
     link_time_optimization: bool | None = None
     gen_opt_lto: bool | None = None
-    define_macro: str | tuple[str, str] | list[str | tuple[str, str]] | tuple[str | tuple[str, str], ...] | None = None
+    define_macro: _Macro | list[_Macro] | tuple[_Macro, ...] | Mapping[str, str | float | None] | None = None
     undefine_macro: str | list[str] | tuple[str, ...] | None = None
     include_path: _Paths | None = None
     use_bundled_headers: bool | None = None
@@ -188,14 +200,14 @@ class ProgramOptions:
     diag_suppress: int | list[int] | tuple[int, ...] | None = None
     diag_warn: int | list[int] | tuple[int, ...] | None = None
     brief_diagnostics: bool | None = None
-    time: _Path | None = None
-    split_compile: int | None = None
+    time: _Path | bool | None = None
+    split_compile: int | bool | None = None
     fdevice_syntax_only: bool | None = None
     minimal: bool | None = None
     no_cache: bool | None = None
     fdevice_time_trace: _Path | None = None
     device_float128: bool | None = None
-    frandom_seed: str | None = None
+    frandom_seed: str | int | None = None
     ofast_compile: str | None = None
     pch: bool | None = None
     create_pch: _Path | None = None
@@ -227,7 +239,7 @@ class ProgramOptions:
         Parameters
         ----------
         backend : CompilerBackendType or str
-            The compiler; in this release ``"NVRTC"``.
+            The compiler: ``"NVRTC"``, ``"NVVM"``, or ``"nvJitLink"`` for PTX programs.
         target_type : ObjectCodeFormatType or str, optional
             The format to compile to, which decides on some options: ``"ltoir"`` implies link-time optimization, and for
             ``"ptx"`` an ``sm_`` architecture becomes the ``compute_`` one, which spares NVRTC the assembler and gives
@@ -247,10 +259,25 @@ class ProgramOptions:
         NVRTCError
             When `use_bundled_headers` is set and there is no NVRTC, whose version names the directory.
         """
-        _check_backend(backend)
-        target = None if target_type is None else check_target(SourceCodeType.CXX, target_type)
+        found = check_backend(backend)
+        if found is CompilerBackendType.NVRTC:
+            target = None if target_type is None else check_target(SourceCodeType.CXX, target_type)
+            flags = self._nvrtc_flags(target)
+        elif found is CompilerBackendType.NVVM:
+            target = None if target_type is None else check_target(SourceCodeType.NVVM, target_type)
+            flags = self._nvvm_flags(target)
+        elif found is CompilerBackendType.NVJITLINK:
+            if target_type is not None:
+                check_target(SourceCodeType.PTX, target_type)
+            self._warn_of_fixed(stacklevel=3)
+            return self._for_linker().as_bytes(found)
+        else:
+            raise ValueError("the driver's linker takes numbers, which it has no flags for: there are none as bytes")
+        return [encode(flag) for flag in flags]
+
+    def _nvrtc_flags(self, target: ObjectCodeFormatType | None) -> list[str]:
         flags = self._flags()
-        self._check_language()
+        self._check_language(SourceCodeType.CXX)
         if target is ObjectCodeFormatType.LTOIR:
             if not self.link_time_optimization:
                 flags.append(_LTO)
@@ -258,25 +285,80 @@ class ProgramOptions:
             raise ValueError(
                 f'ProgramOptions.link_time_optimization makes LTO-IR, not {target}: compile to "ltoir" and link that'
             )
+        if target is ObjectCodeFormatType.OPTIXIR:
+            flags.append("--optix-ir")
         if self.use_bundled_headers:
             flags.append(f"{_BUNDLED_HEADERS}={_headers_directory()}")
-        return [encode(flag) for flag in (self._arch_flag(target), *flags)]
+        return [self._arch_flag(target), *flags]
 
-    def _check_language(self) -> None:
-        """Raise for options that are for NVVM programs only."""
-        if self.extra_sources:
+    def _nvvm_flags(self, target: ObjectCodeFormatType | None) -> list[str]:
+        self._flags()
+        self._check_language(SourceCodeType.NVVM)
+        number = (
+            values.current_arch() if self.arch is None else values.architecture("ProgramOptions.arch", self.arch)[1]
+        )
+        flags = [f"-arch=compute_{number}"]
+        for field, (flag, arguments) in _NVVM_FLAGS.items():
+            value = getattr(self, field)
+            if value is not None:
+                flags += [flag + argument for argument in arguments(f"ProgramOptions.{field}", value)]
+        if target is ObjectCodeFormatType.LTOIR or (target is None and self.link_time_optimization):
+            flags.append("-gen-lto")
+        elif self.link_time_optimization:
             raise ValueError(
-                "extra_sources is not supported by the NVRTC backend: ProgramOptions.extra_sources is for NVVM "
-                "programs; C++ programs include what they need"
+                f'ProgramOptions.link_time_optimization makes LTO-IR, not {target}: compile to "ltoir" and link that'
             )
-        if self.use_libdevice:
-            raise ValueError("ProgramOptions.use_libdevice is for NVVM programs; C++ programs always have libdevice")
+        return flags
+
+    def _for_linker(self) -> LinkerOptions:
+        """Return what the linker that assembles PTX is told."""
+        from cudacore_compile._linker_options import LinkerOptions
+
+        self._flags()
+        self._check_language(SourceCodeType.PTX)
+        given = {field: getattr(self, field) for field in _LINKER_FIELDS}
+        if self.time not in (None, True, False, "-"):
+            raise ValueError(f"ProgramOptions.time={self.time!r}: times of PTX programs go to the log only; set True")
+        given["time"] = bool(self.time)
+        given["optimization_level"] = 3 if self.device_code_optimize else None
+        return LinkerOptions(**given)
+
+    def _warn_of_fixed(self, *, stacklevel: int) -> None:
+        """Warn of options that say what the instructions of PTX have said already."""
+        without = [field for field in _FIXED_IN_PTX if getattr(self, field) is not None]
+        if without:
+            names = ", ".join(f"ProgramOptions.{field}" for field in without)
+            warnings.warn(
+                f"{names}: without effect on PTX, whose instructions say it", RuntimeWarning, stacklevel=stacklevel
+            )
+
+    def _check_language(self, code_type: SourceCodeType) -> None:
+        """Raise for options that programs of this type cannot have."""
+        if code_type is SourceCodeType.CXX:
+            if self.extra_sources:
+                raise ValueError(
+                    "extra_sources is not supported by the NVRTC backend: ProgramOptions.extra_sources is for NVVM "
+                    "programs; C++ programs include what they need"
+                )
+            if self.use_libdevice:
+                raise ValueError(
+                    "ProgramOptions.use_libdevice is for NVVM programs; C++ programs always have libdevice"
+                )
+            return
+        known = _OF_NVVM if code_type is SourceCodeType.NVVM else _OF_PTX
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in known and value is not None and value is not False and value != []:
+                raise ValueError(
+                    f"ProgramOptions.{field.name} is not supported for {_TITLES[code_type]}, which can have "
+                    f"{', '.join(sorted(known))}"
+                )
 
     def _check_trace_file(self) -> None:
         """Raise when the file that `fdevice_time_trace` names cannot be written: NVRTC would abort the process."""
         if self.fdevice_time_trace is None:
             return
-        path = _trace_stem("fdevice_time_trace", self.fdevice_time_trace) + _TRACE_SUFFIX
+        path = values.trace_stem("ProgramOptions.fdevice_time_trace", self.fdevice_time_trace) + values.TRACE_SUFFIX
         try:
             with open(path, "ab"):
                 pass
@@ -286,23 +368,26 @@ class ProgramOptions:
     def _flags(self) -> list[str]:
         """Return what depends on nothing but the values, or raise for the first that its option cannot have."""
         if self.name is not None:
-            _string("name", self.name)
+            values.string("ProgramOptions.name", self.name)
         if self.arch is not None:
-            _architecture(self.arch)
+            values.architecture("ProgramOptions.arch", self.arch)
         for field in ("use_bundled_headers", "use_libdevice"):
             if getattr(self, field) is not None:
-                _switch(field, getattr(self, field))
+                values.switch(f"ProgramOptions.{field}", getattr(self, field))
         if self.extra_sources is not None:
             _check_sources(self.extra_sources)
         flags = []
         for field, (flag, arguments) in _FLAGS.items():
             value = getattr(self, field)
             if value is not None:
-                flags += [flag + argument for argument in arguments(field, value)]
+                flags += [flag + argument for argument in arguments(f"ProgramOptions.{field}", value)]
         return flags
 
     def _arch_flag(self, target: ObjectCodeFormatType | None) -> str:
-        kind, number = ("sm", _current_arch()) if self.arch is None else _architecture(self.arch)
+        if self.arch is None:
+            kind, number = "sm", values.current_arch()
+        else:
+            kind, number = values.architecture("ProgramOptions.arch", self.arch)
         if target is ObjectCodeFormatType.CUBIN and kind == "compute":
             raise ValueError(
                 f"ProgramOptions.arch={self.arch!r} is a virtual architecture, and cubins are for real ones: "
@@ -315,17 +400,10 @@ class ProgramOptions:
 
 _Path = str | os.PathLike[str]
 _Paths = _Path | list[_Path] | tuple[_Path, ...]
+_Macro = str | tuple[str, str | float | None]
 
-_ARCHITECTURE = re.compile(r"(?:(sm|compute)_)?(\d{2,3}[af]?)", re.ASCII)
 _LTO = "--dlink-time-opt"
 _BUNDLED_HEADERS = "--use-bundled-headers"
-_TRACE_SUFFIX = ".json"
-_MOST_THREADS = 1024  # NVRTC starts as many threads as it is told to: 100,000 of them hang it
-
-
-def encode(text: str) -> bytes:
-    """Return text as the compiler takes it: UTF-8, and paths byte by byte."""
-    return text.encode("utf-8", "surrogateescape")
 
 
 def field_of(flag: str) -> str | None:
@@ -333,24 +411,15 @@ def field_of(flag: str) -> str | None:
     return _FIELDS.get(flag.partition("=")[0])
 
 
-def _check_backend(backend: CompilerBackendType | str) -> None:
+def check_backend(backend: CompilerBackendType | str) -> CompilerBackendType:
+    """Return the compiler that a user named."""
     if not isinstance(backend, str):
         raise TypeError(f"backend must be a str or CompilerBackendType, not {type(backend).__name__}")
     known = {str(member).lower(): member for member in CompilerBackendType}
     found = known.get(backend.lower())
     if found is None:
         raise ValueError(f"unknown backend {str(backend)!r}: there are {', '.join(CompilerBackendType)}")
-    if found is not CompilerBackendType.NVRTC:
-        raise NotImplementedError(f"options for the backend {found} are not supported yet: this release has NVRTC")
-
-
-def _current_arch() -> str:
-    """Return the architecture of the current device."""
-    try:
-        return Device().arch
-    except CUDAError as error:
-        hint = 'There is no device to compile for: say what to compile for, as in ProgramOptions(arch="sm_90")'
-        raise CUDAError(error.operation, error.code, error.code_name, error.meaning, hint=hint) from error
+    return found
 
 
 def _headers_directory() -> str:
@@ -361,187 +430,98 @@ def _headers_directory() -> str:
     return os.path.join(cache, "cudacore", "nvrtc-headers", load().version_text)
 
 
-def _architecture(arch: object) -> tuple[str, str]:
-    """Split an architecture into its kind, ``sm`` or ``compute``, and its number with the variant's letter."""
-    text = str(arch) if isinstance(arch, int) and not isinstance(arch, bool) else arch
-    if not isinstance(text, str):
-        _wrong_type("arch", "a str or int", arch)
-    match = _ARCHITECTURE.fullmatch(text)
-    if match is None:
-        raise ValueError(
-            f'ProgramOptions.arch={arch!r} is not an architecture: write "sm_90", "compute_90", "sm_90a" or "90"'
-        )
-    return match[1] or "sm", match[2]
-
-
-# What turns the value of an option into the arguments of its flag, one for each time that the flag is given.
-
-
-def _switch(field: str, value: object) -> list[str]:
-    if not isinstance(value, bool):
-        _wrong_type(field, "a bool", value)
-    return [""] if value else []
-
-
-def _true_or_false(field: str, value: object) -> list[str]:
-    if not isinstance(value, bool):
-        _wrong_type(field, "a bool", value)
-    return [f"={str(value).lower()}"]
-
-
-def _text(field: str, value: object) -> list[str]:
-    return [f"={_string(field, value)}"]
-
-
-def _texts(field: str, value: object) -> list[str]:
-    return [f"={_string(field, item)}" for item in _items(value)]
-
-
-def _path(field: str, value: object) -> list[str]:
-    return [f"={_path_string(field, value)}"]
-
-
-def _paths(field: str, value: object) -> list[str]:
-    return [f"={_path_string(field, item)}" for item in _items(value)]
-
-
-def _trace(field: str, value: object) -> list[str]:
-    return [f"={_trace_stem(field, value)}"]
-
-
-def _register_count(field: str, value: object) -> list[str]:
-    return [f"={_integer(field, value, 1, 2**31 - 1)}"]
-
-
-def _thread_count(field: str, value: object) -> list[str]:
-    return [f"={_integer(field, value, 0, _MOST_THREADS)}"]
-
-
-def _numbers(field: str, value: object) -> list[str]:
-    return [f"={_integer(field, item, 1, 2**31 - 1)}" for item in _items(value)]
-
-
-def _macros(field: str, value: object) -> list[str]:
-    pair = isinstance(value, tuple) and len(value) == 2 and all(isinstance(item, str) for item in value)
-    return [f"={_macro(field, item)}" for item in ([value] if pair else _items(value))]
-
-
-def _macro(field: str, value: object) -> str:
-    if isinstance(value, tuple) and len(value) == 2:
-        name, definition = value
-        text = f"{_string(field, name)}={_string(field, definition, empty=True)}"
-    else:
-        text = _string(field, value)
-    if "\n" in text:
-        raise ValueError(f"ProgramOptions.{field}: the macro {text!r} has a line break, where it would be cut off")
-    return text
-
-
-def _items(value: object) -> Sequence[object]:
-    return value if isinstance(value, (list, tuple)) else [value]
-
-
-def _string(field: str, value: object, *, empty: bool = False) -> str:
-    if not isinstance(value, str):
-        _wrong_type(field, "a str", value)
-    if not value and not empty:
-        raise ValueError(f"ProgramOptions.{field} must not be empty; use None to leave it out")
-    if "\0" in value:
-        raise ValueError(f"ProgramOptions.{field}={value!r} has a NUL character")
-    try:
-        encode(value)
-    except UnicodeEncodeError:
-        raise ValueError(f"ProgramOptions.{field}={value!r} is not Unicode text") from None
-    return value
-
-
-def _path_string(field: str, value: object) -> str:
-    if isinstance(value, os.PathLike):
-        value = os.fspath(value)
-    return _string(field, value)
-
-
-def _trace_stem(field: str, value: object) -> str:
-    # NVRTC adds the suffix itself; in some versions, where there is one, to one part of the profile only.
-    return _path_string(field, value).removesuffix(_TRACE_SUFFIX)
-
-
-def _integer(field: str, value: object, least: int, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        _wrong_type(field, "an int", value)
-    if not least <= value <= most:
-        raise ValueError(f"ProgramOptions.{field}={value} is out of range: from {least} to {most}")
-    return value
-
-
 def _check_sources(sources: object) -> None:
     expected = "a list of (name, source) pairs of a str and a str, bytes or bytearray"
     if not isinstance(sources, (list, tuple)):
-        _wrong_type("extra_sources", expected, sources)
+        values.wrong_type("ProgramOptions.extra_sources", expected, sources)
     for item in sources:
         pair = isinstance(item, tuple) and len(item) == 2
         if not pair or not isinstance(item[0], str) or not isinstance(item[1], (str, bytes, bytearray)):
-            _wrong_type("extra_sources", expected, item)
-
-
-def _wrong_type(field: str, expected: str, value: object) -> NoReturn:
-    raise TypeError(f"ProgramOptions.{field} must be {expected}, not {type(value).__name__}")
+            values.wrong_type("ProgramOptions.extra_sources", expected, item)
 
 
 # All options of NVRTC whose flag depends on nothing but the value, in the order in which they are passed.
 _FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
-    "relocatable_device_code": ("--relocatable-device-code", _true_or_false),
-    "extensible_whole_program": ("--extensible-whole-program", _switch),
-    "debug": ("--device-debug", _switch),
-    "lineinfo": ("--generate-line-info", _switch),
-    "device_code_optimize": ("--dopt=on", _switch),
-    "ptxas_options": ("--ptxas-options", _texts),
-    "max_register_count": ("--maxrregcount", _register_count),
-    "ftz": ("--ftz", _true_or_false),
-    "prec_sqrt": ("--prec-sqrt", _true_or_false),
-    "prec_div": ("--prec-div", _true_or_false),
-    "fma": ("--fmad", _true_or_false),
-    "use_fast_math": ("--use_fast_math", _switch),
-    "extra_device_vectorization": ("--extra-device-vectorization", _switch),
-    "link_time_optimization": (_LTO, _switch),
-    "gen_opt_lto": ("--gen-opt-lto", _switch),
-    "define_macro": ("--define-macro", _macros),
-    "undefine_macro": ("--undefine-macro", _texts),
-    "include_path": ("--include-path", _paths),
-    "pre_include": ("--pre-include", _paths),
-    "no_source_include": ("--no-source-include", _switch),
-    "std": ("--std", _text),
-    "builtin_move_forward": ("--builtin-move-forward", _true_or_false),
-    "builtin_initializer_list": ("--builtin-initializer-list", _true_or_false),
-    "disable_warnings": ("--disable-warnings", _switch),
-    "restrict": ("--restrict", _switch),
-    "device_as_default_execution_space": ("--device-as-default-execution-space", _switch),
-    "device_int128": ("--device-int128", _switch),
-    "optimization_info": ("--optimization-info", _text),
-    "no_display_error_number": ("--no-display-error-number", _switch),
-    "diag_error": ("--diag-error", _numbers),
-    "diag_suppress": ("--diag-suppress", _numbers),
-    "diag_warn": ("--diag-warn", _numbers),
-    "brief_diagnostics": ("--brief-diagnostics", _true_or_false),
-    "time": ("--time", _path),
-    "split_compile": ("--split-compile", _thread_count),
-    "fdevice_syntax_only": ("--fdevice-syntax-only", _switch),
-    "minimal": ("--minimal", _switch),
-    "no_cache": ("--no-cache", _switch),
-    "fdevice_time_trace": ("--fdevice-time-trace", _trace),
-    "device_float128": ("--device-float128", _switch),
-    "frandom_seed": ("--frandom-seed", _text),
-    "ofast_compile": ("--Ofast-compile", _text),
-    "pch": ("--pch", _switch),
-    "create_pch": ("--create-pch", _path),
-    "use_pch": ("--use-pch", _path),
-    "pch_dir": ("--pch-dir", _path),
-    "pch_verbose": ("--pch-verbose", _true_or_false),
-    "pch_messages": ("--pch-messages", _true_or_false),
-    "instantiate_templates_in_pch": ("--instantiate-templates-in-pch", _true_or_false),
-    "numba_debug": ("--numba-debug", _switch),
+    "relocatable_device_code": ("--relocatable-device-code", values.true_or_false),
+    "extensible_whole_program": ("--extensible-whole-program", values.switch),
+    "debug": ("--device-debug", values.switch),
+    "lineinfo": ("--generate-line-info", values.switch),
+    "device_code_optimize": ("--dopt=on", values.switch),
+    "ptxas_options": ("--ptxas-options", values.texts),
+    "max_register_count": ("--maxrregcount", values.register_count),
+    "ftz": ("--ftz", values.true_or_false),
+    "prec_sqrt": ("--prec-sqrt", values.true_or_false),
+    "prec_div": ("--prec-div", values.true_or_false),
+    "fma": ("--fmad", values.true_or_false),
+    "use_fast_math": ("--use_fast_math", values.switch),
+    "extra_device_vectorization": ("--extra-device-vectorization", values.switch),
+    "link_time_optimization": (_LTO, values.switch),
+    "gen_opt_lto": ("--gen-opt-lto", values.switch),
+    "define_macro": ("--define-macro", values.macros),
+    "undefine_macro": ("--undefine-macro", values.texts),
+    "include_path": ("--include-path", values.paths),
+    "pre_include": ("--pre-include", values.paths),
+    "no_source_include": ("--no-source-include", values.switch),
+    "std": ("--std", values.text),
+    "builtin_move_forward": ("--builtin-move-forward", values.true_or_false),
+    "builtin_initializer_list": ("--builtin-initializer-list", values.true_or_false),
+    "disable_warnings": ("--disable-warnings", values.switch),
+    "restrict": ("--restrict", values.switch),
+    "device_as_default_execution_space": ("--device-as-default-execution-space", values.switch),
+    "device_int128": ("--device-int128", values.switch),
+    "optimization_info": ("--optimization-info", values.text),
+    "no_display_error_number": ("--no-display-error-number", values.switch),
+    "diag_error": ("--diag-error", values.numbers),
+    "diag_suppress": ("--diag-suppress", values.numbers),
+    "diag_warn": ("--diag-warn", values.numbers),
+    "brief_diagnostics": ("--brief-diagnostics", values.true_or_false),
+    "time": ("--time", values.time_file),
+    "split_compile": ("--split-compile", values.thread_count),
+    "fdevice_syntax_only": ("--fdevice-syntax-only", values.switch),
+    "minimal": ("--minimal", values.switch),
+    "no_cache": ("--no-cache", values.switch),
+    "fdevice_time_trace": ("--fdevice-time-trace", values.trace),
+    "device_float128": ("--device-float128", values.switch),
+    "frandom_seed": ("--frandom-seed", values.seed),
+    "ofast_compile": ("--Ofast-compile", values.text),
+    "pch": ("--pch", values.switch),
+    "create_pch": ("--create-pch", values.path),
+    "use_pch": ("--use-pch", values.path),
+    "pch_dir": ("--pch-dir", values.path),
+    "pch_verbose": ("--pch-verbose", values.true_or_false),
+    "pch_messages": ("--pch-messages", values.true_or_false),
+    "instantiate_templates_in_pch": ("--instantiate-templates-in-pch", values.true_or_false),
+    "numba_debug": ("--numba-debug", values.switch),
 }
 _FIELDS = {flag.partition("=")[0]: field for field, (flag, _) in _FLAGS.items()} | {
     "--gpu-architecture": "arch",
     _BUNDLED_HEADERS: "use_bundled_headers",
 }
+
+# Likewise of NVVM.
+_NVVM_FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
+    "debug": ("-g", values.switch),
+    "device_code_optimize": ("-opt", lambda field, value: ["=3" if values.switch(field, value) else "=0"]),
+    "ftz": ("-ftz", values.one_or_zero),
+    "prec_sqrt": ("-prec-sqrt", values.one_or_zero),
+    "prec_div": ("-prec-div", values.one_or_zero),
+    "fma": ("-fma", values.one_or_zero),
+    "numba_debug": ("-numba-debug", values.switch),
+}
+# NVVM has no cache, so that it is not used.
+_OF_NVVM = {*_NVVM_FLAGS, "name", "arch", "link_time_optimization", "extra_sources", "use_libdevice", "no_cache"}
+
+# What a PTX program's linker takes under the same name.
+_LINKER_FIELDS = (
+    "name",
+    "arch",
+    "max_register_count",
+    "debug",
+    "lineinfo",
+    "ptxas_options",
+    "split_compile",
+    "no_cache",
+)
+_FIXED_IN_PTX = ("ftz", "prec_sqrt", "prec_div", "fma")
+_OF_PTX = {*_LINKER_FIELDS, *_FIXED_IN_PTX, "time", "device_code_optimize"}
+_TITLES = {SourceCodeType.NVVM: "NVVM programs", SourceCodeType.PTX: "PTX programs"}

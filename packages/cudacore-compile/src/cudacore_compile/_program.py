@@ -8,20 +8,23 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cudacore_compile import _nvrtc
-from cudacore_compile._errors import NVRTCError
+from cudacore_compile import _nvrtc, _process_state
+from cudacore_compile._compilation import Compilation
+from cudacore_compile._errors import CompilerError, NVRTCError, without_frames
 from cudacore_compile._hints import explain
-from cudacore_compile._options import ProgramOptions, encode
+from cudacore_compile._option_values import encode
+from cudacore_compile._options import ProgramOptions
 from cudacore_compile._targets import check_code_type, check_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
-from cudacore_handles import ObjectCode
+from cudacore_handles import CUDAError, ObjectCode
 from cudacore_handles._errors import closed
 from cudacore_handles._names import shorten
 from cudacore_handles._options import as_options
-from cudacore_handles._program import nvrtc_program_raw
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
+
+    from cudacore_compile._cache_resource import ProgramCacheResource
 
 
 class Program:
@@ -37,12 +40,12 @@ class Program:
     code : str, bytes or bytearray
         The source code.
     code_type : SourceCodeType or str
-        Its type: ``"c++"``. See :data:`SUPPORTED_TARGETS`.
+        Its type: ``"c++"``, ``"ptx"``, or ``"nvvm"``, which can be text or bitcode. See :data:`SUPPORTED_TARGETS`.
     options : ProgramOptions or dict of its fields, optional
         How to compile it. Default ``ProgramOptions()``.
     headers : mapping of str to str or bytes, optional
         Contents of files that the program can include without their being there, by the names that it includes them
-        with. They are found before all others. Default none.
+        with. They are found before all others. For C++ only. Default none.
 
     Raises
     ------
@@ -50,8 +53,19 @@ class Program:
         For arguments that cannot be used, such as a type of source code that this release does not compile.
     """
 
-    __slots__ = ("__weakref__", "_box", "_closed", "_code", "_headers", "_is_new", "_lock", "_options", "_pch_status")
-    _box: Any  # the NVRTC program last made, None before there is one
+    __slots__ = (
+        "__weakref__",
+        "_box",
+        "_closed",
+        "_code",
+        "_code_type",
+        "_headers",
+        "_is_new",
+        "_lock",
+        "_options",
+        "_pch_status",
+    )
+    _box: Any  # the program of the compiler last made, None before there is one; of PTX a Linker
     _is_new: bool  # whether that one is still to be compiled
 
     def __init__(
@@ -62,13 +76,15 @@ class Program:
         *,
         headers: Mapping[str, str | bytes] | None = None,
     ) -> None:
-        check_code_type(code_type)
+        self._code_type = check_code_type(code_type)
         options = as_options(ProgramOptions, options)
-        options._check_language()
-        self._code = _source("code", code)
+        options._check_language(self._code_type)
+        self._code = _source("code", code, binary=self._code_type is SourceCodeType.NVVM)
         if not self._code:
             raise ValueError("code must not be empty")
         self._headers = _header_files(headers)
+        if self._headers and self._code_type is not SourceCodeType.CXX:
+            raise ValueError(f"headers are for C++ programs, which include them, and not for {self._code_type}")
         self._options = copy.deepcopy(options)
         self._lock = threading.Lock()  # of the attributes below; never held while the compiler runs
         self._box = None
@@ -93,23 +109,25 @@ class Program:
         name_expressions: Iterable[str | bytes] | None = (),
         logs: Any = None,
         *,
-        cache: Any = None,
+        cache: ProgramCacheResource | None = None,
     ) -> ObjectCode:
-        """Compile the program (nvrtcCompileProgram).
+        """Compile the program (nvrtcCompileProgram, nvvmCompileProgram, or nvJitLinkComplete for PTX).
 
         Parameters
         ----------
         target_type : ObjectCodeFormatType or str
-            The format to compile to: ``"ptx"``, ``"cubin"`` or ``"ltoir"``.
+            The format to compile to; :data:`SUPPORTED_TARGETS` says which there are.
         name_expressions : iterable of str or bytes, optional
             Names of kernels and addresses of variables as C++ writes them: ``"f<int>"``, ``"&n::v"``. Templates that
             are named so are instantiated, and the kernels can be asked for by these names
-            (:attr:`~cudacore_handles.ObjectCode.symbol_mapping` has the mangled ones). Default none.
+            (:attr:`~cudacore_handles.ObjectCode.symbol_mapping` has the mangled ones). For C++ only. Default none.
         logs : object with a ``write`` method, optional
             Receives the compiler's log as a str if there is any, whether the compilation succeeds or fails.
             Default None.
-        cache : optional
-            For a program cache, which this release does not have: must be None.
+        cache : ProgramCacheResource, optional
+            Where to look for the code first, and to keep it, with its lowered names, for the next time; the log is kept
+            too. See :func:`make_program_cache_key` for what the code is found by. A program of which it cannot be told
+            what it includes is compiled each time. Default None.
 
         Returns
         -------
@@ -118,8 +136,8 @@ class Program:
 
         Raises
         ------
-        NVRTCError
-            When the program does not compile, with the compiler's log and command line, or when there is no NVRTC.
+        NVRTCError, NVVMError, NVJitLinkError
+            When the program does not compile, with the compiler's log and command line, or when there is no compiler.
         CUDAError
             When the architecture is left to the current device and there is none.
         OSError
@@ -127,36 +145,28 @@ class Program:
         TypeError, ValueError
             For arguments that cannot be used, options that contradict the target, and a closed program.
         """
-        target = check_target(SourceCodeType.CXX, target_type)
-        names = _names(name_expressions)
+        compilation = self._compilation(target_type, name_expressions)
         if logs is not None and not callable(getattr(logs, "write", None)):
             raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
         if cache is not None:
-            raise NotImplementedError("program caches are not supported yet: cache must be None")
+            from cudacore_compile._cache_compile import check_cache, compile_cached
+
+            check_cache(cache)
         if self._closed:
             raise closed(self)
-        options = self._options
-        flags = options.as_bytes(CompilerBackendType.NVRTC, target)
-        options._check_trace_file()
-        compiler = _nvrtc.load()
-        box = self._box_to_compile(compiler)
+        target, names = compilation.target, compilation.names
+        if cache is not None:
+            return compile_cached(cache, compilation, lambda log: self.compile(target, names, log), logs)
         log = ""
         try:
-            result = compiler.compile(
-                nvrtc_program_raw(box),
-                flags,
-                names,
-                target,
-                program_name=encode(self._name),
-                creates_pch=bool(options.pch or options.create_pch),
-            )
+            result = _COMPILE[self._code_type](self, target, names)
             log = result.log
-        except NVRTCError as error:
+        except CUDAError as error:
             log = error.log
-            error.hint = explain(error.code_name, log, names, compiler.version_text, compiler.architectures)
+            if isinstance(error, CompilerError):
+                raise without_frames(error)  # noqa: B904
             raise
         finally:
-            del box  # lest the traceback of a failure keep the NVRTC program
             if logs is not None and log:
                 logs.write(log)
         self._pch_status = result.pch_status
@@ -168,6 +178,16 @@ class Program:
             signatures=result.signatures,
         )
 
+    def _compilation(
+        self, target_type: ObjectCodeFormatType | str, name_expressions: Iterable[str | bytes] | None
+    ) -> Compilation:
+        """Return what :meth:`compile` compiles."""
+        target = check_target(self._code_type, target_type)
+        names = _names(name_expressions)
+        if names and self._code_type is not SourceCodeType.CXX:
+            raise ValueError(f"name_expressions are for C++ programs, and this is {self._code_type}")
+        return Compilation(self._code, self._code_type, self._options, target, names, self._headers)
+
     def close(self) -> None:
         """Give up the program. Calling it again does nothing; compilations that are running are finished."""
         with self._lock:
@@ -175,18 +195,61 @@ class Program:
             box, self._box, self._is_new = self._box, None, False
         del box  # nvrtcDestroyProgram, outside the lock
 
-    def _box_to_compile(self, compiler: _nvrtc.NVRTC) -> Any:
-        """Return an NVRTC program that is the caller's to compile: NVRTC compiles each one once."""
+    def _compile_cxx(self, target: ObjectCodeFormatType, names: list[str]) -> _nvrtc.Compilation:
+        options = self._options
+        flags = options.as_bytes(CompilerBackendType.NVRTC, target)
+        options._check_trace_file()
+        compiler = _nvrtc.load()
+        _process_state.note(options)
+        box = self._box_to_compile()
+        creates_pch = bool(options.pch or options.create_pch)
+        try:
+            return compiler.compile(box, flags, names, target, program_name=encode(self._name), creates_pch=creates_pch)
+        except NVRTCError as error:
+            error.hint = explain(error.code_name, error.log, names, compiler.version_text, compiler.architectures)
+            raise
+
+    def _compile_nvvm(self, target: ObjectCodeFormatType, names: list[str]) -> _nvrtc.Compilation:
+        from cudacore_compile import _nvvm
+
+        flags = self._options.as_bytes(CompilerBackendType.NVVM, target)
+        compiler = _nvvm.load()
+        code, log = compiler.compile(self._box_to_compile(), flags, target, program_name=encode(self._name))
+        return _nvrtc.Compilation(code, log, {}, None, None)
+
+    def _compile_ptx(self, target: ObjectCodeFormatType, names: list[str]) -> _nvrtc.Compilation:
+        self._options._warn_of_fixed(stacklevel=4)
+        linker = self._box_to_compile()
+        code = linker.link(target)
+        return _nvrtc.Compilation(code.code, linker.get_error_log() + linker.get_info_log(), {}, code._signatures, None)
+
+    def _new_box(self) -> Any:
+        """Return a new program of the compiler, whose it is to be compiled."""
+        if self._code_type is SourceCodeType.CXX:
+            return _nvrtc.load().create(self._code, encode(self._name), self._headers)
+        if self._code_type is SourceCodeType.NVVM:
+            from cudacore_compile import _nvvm
+
+            modules = [(encode(self._name), self._code)]
+            for name, source in self._options.extra_sources or ():
+                modules.append((encode(name), _source(f"extra_sources[{name!r}]", source, binary=True)))
+            return _nvvm.load().create(modules, use_libdevice=bool(self._options.use_libdevice))
+        from cudacore_compile._linker import Linker
+
+        return Linker(ObjectCode._init(self._code, "ptx", name=self._name), options=self._options._for_linker())
+
+    def _box_to_compile(self) -> Any:
+        """Return a program of the compiler that is the caller's to compile: each one is compiled once."""
         with self._lock:
             if self._is_new:
                 self._is_new = False
                 return self._box
-        box = compiler.create(self._code, encode(self._name), self._headers)
+        box = self._new_box()
         with self._lock:
             if self._closed:
                 raise closed(self)
             previous, self._box, self._is_new = self._box, box, False
-        del previous  # nvrtcDestroyProgram, outside the lock
+        del previous  # destroyed outside the lock
         return box
 
     @property
@@ -200,8 +263,14 @@ class Program:
 
     @property
     def backend(self) -> CompilerBackendType:
-        """CompilerBackendType: The compiler: NVRTC for C++."""
-        return CompilerBackendType.NVRTC
+        """CompilerBackendType: The compiler: NVRTC for C++, NVVM for NVVM IR, the linker that there is for PTX."""
+        if self._code_type is SourceCodeType.CXX:
+            return CompilerBackendType.NVRTC
+        if self._code_type is SourceCodeType.NVVM:
+            return CompilerBackendType.NVVM
+        from cudacore_compile._linker import Linker
+
+        return Linker.which_backend()
 
     @property
     def pch_status(self) -> PCHStatusType | None:
@@ -212,25 +281,39 @@ class Program:
         return self._pch_status
 
     @property
-    def handle(self) -> nvrtc.nvrtcProgram:
-        """cuda.bindings.nvrtc.nvrtcProgram: The NVRTC program for ``cuda.bindings``.
+    def handle(self) -> nvrtc.nvrtcProgram | int:
+        """cuda.bindings.nvrtc.nvrtcProgram or int: The program of the compiler, for ``cuda.bindings``.
 
+        An ``nvrtcProgram``; a number of an ``nvvmProgram`` or an ``nvJitLinkHandle``, which ``cuda.bindings`` has as
+        numbers.
         Before the first compilation, the one that will be compiled; then the one of the latest compilation, be it done,
         failed or running. It lives until the next compilation starts or the program is closed.
         """
-        compiler = _nvrtc.load()
-        if self._box is None:
-            box = compiler.create(self._code, encode(self._name), self._headers)
+        if self._box is None and not self._closed:
+            box = self._new_box()
             with self._lock:
                 if self._box is None and not self._closed:
                     self._box, self._is_new = box, True
         box = self._box
         if box is None:
             raise closed(self)
-        return compiler.handle(nvrtc_program_raw(box))
+        if self._code_type is SourceCodeType.CXX:
+            return _nvrtc.load().handle(box)
+        if self._code_type is SourceCodeType.NVVM:
+            from cudacore_compile import _nvvm
+
+            return _nvvm.load().handle(box)
+        return box.handle
 
 
-def _source(argument: str, source: object) -> bytes:
+_COMPILE = {
+    SourceCodeType.CXX: Program._compile_cxx,
+    SourceCodeType.NVVM: Program._compile_nvvm,
+    SourceCodeType.PTX: Program._compile_ptx,
+}
+
+
+def _source(argument: str, source: object, *, binary: bool = False) -> bytes:
     if isinstance(source, str):
         try:
             source = source.encode()
@@ -240,7 +323,7 @@ def _source(argument: str, source: object) -> bytes:
         source = bytes(source)
     elif not isinstance(source, bytes):
         raise TypeError(f"{argument} must be a str, bytes or bytearray, not {type(source).__name__}")
-    if b"\0" in source:
+    if b"\0" in source and not binary:
         raise ValueError(f"{argument} has a NUL character at byte {source.index(0)}: the compiler would stop there")
     return source
 

@@ -12,9 +12,18 @@ from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import UnsupportedCodeError
 
 SUPPORTED_TARGETS: Mapping[SourceCodeType, tuple[ObjectCodeFormatType, ...]] = MappingProxyType(
-    {SourceCodeType.CXX: (ObjectCodeFormatType.PTX, ObjectCodeFormatType.CUBIN, ObjectCodeFormatType.LTOIR)}
+    {
+        SourceCodeType.CXX: (
+            ObjectCodeFormatType.PTX,
+            ObjectCodeFormatType.CUBIN,
+            ObjectCodeFormatType.LTOIR,
+            ObjectCodeFormatType.OPTIXIR,
+        ),
+        SourceCodeType.PTX: (ObjectCodeFormatType.CUBIN,),
+        SourceCodeType.NVVM: (ObjectCodeFormatType.PTX, ObjectCodeFormatType.LTOIR),
+    }
 )
-"""The formats that source code of each type compiles to in this release."""
+"""The formats that source code of each type compiles to."""
 
 _E = TypeVar("_E", bound=Enum)
 
@@ -24,6 +33,21 @@ def check_code_type(code_type: SourceCodeType | str) -> SourceCodeType:
     found = _member(SourceCodeType, "code_type", code_type)
     if found is None or found not in SUPPORTED_TARGETS:
         raise UnsupportedCodeError(_unsupported(f"code_type={_quote(code_type)}"))
+    return found
+
+
+LINKED_TARGETS = (ObjectCodeFormatType.CUBIN, ObjectCodeFormatType.PTX, ObjectCodeFormatType.LTOIR)
+LINKED_INPUTS = ("cubin", "ptx", "ltoir", "fatbin", "object", "library")
+
+
+def check_linked_target(target_type: ObjectCodeFormatType | str) -> ObjectCodeFormatType:
+    """Return the format that a user named, or raise when nothing is linked to it."""
+    found = _member(ObjectCodeFormatType, "target_type", target_type)
+    if found is None or found not in LINKED_TARGETS:
+        raise UnsupportedCodeError(
+            f'Unsupported target_type="{target_type}" for a Linker: this release links '
+            f"{', '.join(map(_quote, LINKED_INPUTS))} to {', '.join(map(_quote, LINKED_TARGETS))}"
+        )
     return found
 
 

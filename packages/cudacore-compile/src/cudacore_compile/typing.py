@@ -35,6 +35,7 @@ class ObjectCodeFormatType(_Name):
     FATBIN = "fatbin"
     OBJECT = "object"
     LIBRARY = "library"
+    OPTIXIR = "optixir"
 
 
 class CompilerBackendType(_Name):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
@@ -26,6 +27,9 @@ _MODES = {
     "thread_local": lib.CCH_CAPTURE_THREAD_LOCAL,
     "relaxed": lib.CCH_CAPTURE_RELAXED,
 }
+
+
+_MOST_BODIES = 2**31 - 1
 
 
 class _Kind(Enum):
@@ -246,7 +250,9 @@ class GraphBuilder(_native.Builder):
         """
         if self._kind is not _Kind.PRIMARY or self._state is not _State.ENDED:
             raise self._illegal("complete the graph")
-        return self._finished("complete the graph").instantiate(options)
+        from cudacore_graph._graph import instantiate
+
+        return instantiate(self._finished("complete the graph"), options, self._own_stream().context)
 
     def debug_dot_print(
         self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | Mapping[str, Any] | None = None
@@ -281,8 +287,9 @@ class GraphBuilder(_native.Builder):
                 forks.append(GraphBuilder._init(stream, _Kind.FORKED, capture))
                 capture.unjoined[stream] = weakref.ref(forks[-1])
         except BaseException:
-            if forks:
-                GraphBuilder.join(self, *forks)
+            if forks:  # which nobody else can join
+                with contextlib.suppress(CUDAError):
+                    GraphBuilder.join(self, *forks)
             raise
         return (self, *forks)
 
@@ -409,11 +416,15 @@ class GraphBuilder(_native.Builder):
 
     def _conditional(self, kind: str, condition: GraphCondition, *count: int) -> tuple[GraphBuilder, ...]:
         capture = self._capturing("add a conditional node")
-        node = _native.capture_add(self._own_stream(), capture.graph, kind, condition, *count)
+        # The bodies' streams come first: a node in a capture cannot be taken out any more.
+        (bodies,) = count or ((2,) if kind == "if_else" else (1,))
+        possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MOST_BODIES  # else it is refused below
         context = self._own_stream().context
+        streams = [Stream._create(context, None) for _ in range(bodies if possible else 0)]
+        node = _native.capture_add(self._own_stream(), capture.graph, kind, condition, *count)
         return tuple(
-            GraphBuilder._init(Stream._create(context, None), _Kind.CONDITIONAL_BODY, _Capture(body))
-            for body in node.branches
+            GraphBuilder._init(stream, _Kind.CONDITIONAL_BODY, _Capture(body))
+            for stream, body in zip(streams, node.branches, strict=True)
         )
 
     def _capturing(self, what: str, *, forked: bool = True) -> _Capture:

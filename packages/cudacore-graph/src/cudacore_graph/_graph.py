@@ -21,7 +21,7 @@ from cudacore_graph._node_types import (
     MemsetNode,
 )
 from cudacore_graph._options import GraphCompleteOptions
-from cudacore_handles import Buffer, Event, Kernel, LaunchConfig, _native
+from cudacore_handles import Buffer, Context, Event, Kernel, LaunchConfig, _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import closed, last_error
 from cudacore_handles._handle import adopt, hold
@@ -308,18 +308,24 @@ _VIEWS: dict[type, type[ExecutableGraphNode]] = {
 }
 
 
-def instantiate(definition: GraphDefinition, options: GraphCompleteOptions | Mapping[str, Any] | None) -> Graph:
-    """Make an executable graph; see :meth:`GraphDefinition.instantiate`."""
-    params = ffi.NULL
-    stream = None
+def instantiate(
+    definition: GraphDefinition,
+    options: GraphCompleteOptions | Mapping[str, Any] | None,
+    context: Context | None = None,
+) -> Graph:
+    """Make an executable graph, in a context if not in the current one; see :meth:`GraphDefinition.instantiate`."""
+    params = ffi.new("cch_instantiate_params *")
+    params.size = ffi.sizeof("cch_instantiate_params")
+    held = []  # until the call is over
+    if context is not None:
+        held.append(hold(context))
+        params.context = held[-1]
     if options is not None:
         chosen = as_options(GraphCompleteOptions, options)
-        params = ffi.new("cch_instantiate_params *")
-        params.size = ffi.sizeof("cch_instantiate_params")
         params.flags = chosen._flags()
         if chosen.upload_stream is not None:
-            stream = hold(Stream_accept(chosen.upload_stream, allow_stream_protocol=True))
-            params.upload = stream
+            held.append(hold(Stream_accept(chosen.upload_stream, allow_stream_protocol=True)))
+            params.upload = held[-1]
     out = ffi.new("cch_graph_exec **")
     status = _native.locked_call(definition, None, lib.cch_graph_instantiate, out, hold_there(definition), params)
     if status:

@@ -23,7 +23,9 @@
 #include <cudacore/kernel.h>
 #include <cudacore/kernel_attributes.h>
 #include <cudacore/occupancy.h>
-#include <cudacore/program.h>
+#include <cudacore/nvrtc.h>
+#include <cudacore/nvvm.h>
+#include <cudacore/nvjitlink.h>
 #include <cudacore/bundle.h>
 #include <cudacore/graph.h>
 #include <cudacore/capture.h>
@@ -128,14 +130,6 @@ typedef struct cch_api {
   cch_kernel *(*kernel_ref)(cch_kernel *kernel);
   void (*kernel_unref)(cch_kernel *kernel);
   CUkernel (*kernel_raw)(const cch_kernel *kernel);
-  int (*nvrtc_program_adopt)(cch_nvrtc_program **out, nvrtcProgram raw, void *nvrtc);
-  cch_nvrtc_program *(*nvrtc_program_ref)(cch_nvrtc_program *program);
-  void (*nvrtc_program_unref)(cch_nvrtc_program *program);
-  nvrtcProgram (*nvrtc_program_raw)(const cch_nvrtc_program *program);
-  int (*nvvm_program_adopt)(cch_nvvm_program **out, nvvmProgram raw, void *nvvm);
-  cch_nvvm_program *(*nvvm_program_ref)(cch_nvvm_program *program);
-  void (*nvvm_program_unref)(cch_nvvm_program *program);
-  nvvmProgram (*nvvm_program_raw)(const cch_nvvm_program *program);
   void *(*ref)(void *box);
   void (*unref)(void *box);
   int (*kind_of)(const void *box);
@@ -238,6 +232,49 @@ typedef struct cch_api {
   int (*capture_join)(cch_graph *graph, cch_stream *stream, cch_stream *into);
   int (*graph_node_context)(cch_context **out, cch_graph_node *node);
   int (*callback_active)(void);
+  const char *(*error_name_in)(int domain, int code);
+  const char *(*error_string_in)(int domain, int code);
+  int (*nvrtc_load)(cch_nvrtc **out, const char *path);
+  int (*nvrtc_wrap)(cch_nvrtc **out, void *handle);
+  int (*nvrtc_version)(int *major, int *minor, cch_nvrtc *nvrtc);
+  int (*nvrtc_architectures)(int *out, size_t *count, cch_nvrtc *nvrtc);
+  int (*nvrtc_pch_heap)(size_t *out, cch_nvrtc *nvrtc);
+  int (*nvrtc_set_pch_heap)(cch_nvrtc *nvrtc, size_t size);
+  int (*nvrtc_program_create)(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const char *source, const char *name,
+                              size_t count, const char *const *headers, const char *const *header_names);
+  int (*nvrtc_program_add_name)(cch_nvrtc_program *program, const char *expression);
+  int (*nvrtc_program_compile)(cch_nvrtc_program *program, size_t count, const char *const *options);
+  int (*nvrtc_program_get)(void *out, size_t *size, cch_nvrtc_program *program, int output);
+  int (*nvrtc_program_lowered_name)(const char **out, cch_nvrtc_program *program, const char *expression);
+  int (*nvrtc_program_pch_status)(int *out, cch_nvrtc_program *program);
+  int (*nvrtc_program_pch_heap)(size_t *out, cch_nvrtc_program *program);
+  cch_nvrtc_program *(*nvrtc_program_ref)(cch_nvrtc_program *program);
+  void (*nvrtc_program_unref)(cch_nvrtc_program *program);
+  nvrtcProgram (*nvrtc_program_raw)(const cch_nvrtc_program *program);
+  int (*nvvm_load)(cch_nvvm **out, const char *path);
+  int (*nvvm_wrap)(cch_nvvm **out, void *handle);
+  int (*nvvm_version)(int *major, int *minor, cch_nvvm *nvvm);
+  int (*nvvm_ir_version)(int *major, int *minor, int *debug_major, int *debug_minor, cch_nvvm *nvvm);
+  int (*nvvm_llvm_version)(int *out, cch_nvvm *nvvm, const char *arch);
+  int (*nvvm_program_create)(cch_nvvm_program **out, cch_nvvm *nvvm);
+  int (*nvvm_program_add)(cch_nvvm_program *program, const void *module, size_t size, const char *name, int lazy);
+  int (*nvvm_program_verify)(cch_nvvm_program *program, size_t count, const char *const *options);
+  int (*nvvm_program_compile)(cch_nvvm_program *program, size_t count, const char *const *options);
+  int (*nvvm_program_get)(void *out, size_t *size, cch_nvvm_program *program, int output);
+  cch_nvvm_program *(*nvvm_program_ref)(cch_nvvm_program *program);
+  void (*nvvm_program_unref)(cch_nvvm_program *program);
+  nvvmProgram (*nvvm_program_raw)(const cch_nvvm_program *program);
+  int (*nvjitlink_load)(cch_nvjitlink **out, const char *path);
+  int (*nvjitlink_wrap)(cch_nvjitlink **out, void *handle);
+  int (*nvjitlink_version)(int *major, int *minor, cch_nvjitlink *nvjitlink);
+  int (*nvjitlink_linker_create)(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,
+                                 const char *const *options);
+  int (*nvjitlink_linker_add)(cch_nvjitlink_linker *linker, int input, const void *code, size_t size, const char *name);
+  int (*nvjitlink_linker_link)(cch_nvjitlink_linker *linker);
+  int (*nvjitlink_linker_get)(void *out, size_t *size, cch_nvjitlink_linker *linker, int output);
+  cch_nvjitlink_linker *(*nvjitlink_linker_ref)(cch_nvjitlink_linker *linker);
+  void (*nvjitlink_linker_unref)(cch_nvjitlink_linker *linker);
+  nvJitLinkHandle (*nvjitlink_linker_raw)(const cch_nvjitlink_linker *linker);
 } cch_api;
 
 /**

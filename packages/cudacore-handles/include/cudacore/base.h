@@ -73,6 +73,7 @@ typedef CUdeviceptr_v2 CUdeviceptr;
 typedef uint64_t CUgraphConditionalHandle;
 typedef struct _nvrtcProgram *nvrtcProgram;
 typedef struct _nvvmProgram *nvvmProgram;
+typedef struct nvJitLink *nvJitLinkHandle;
 
 typedef struct cch_context cch_context;
 typedef struct cch_stream cch_stream;
@@ -83,6 +84,7 @@ typedef struct cch_library cch_library;
 typedef struct cch_kernel cch_kernel;
 typedef struct cch_nvrtc_program cch_nvrtc_program;
 typedef struct cch_nvvm_program cch_nvvm_program;
+typedef struct cch_nvjitlink_linker cch_nvjitlink_linker;
 typedef struct cch_bundle cch_bundle;
 typedef struct cch_graph cch_graph;
 typedef struct cch_graph_node cch_graph_node;
@@ -103,7 +105,8 @@ typedef enum cch_kind {
   CCH_KIND_GRAPH = 10,
   CCH_KIND_GRAPH_NODE = 11,
   CCH_KIND_GRAPH_EXEC = 12,
-  CCH_KIND_COUNT = 13
+  CCH_KIND_NVJITLINK_LINKER = 13,
+  CCH_KIND_COUNT = 14
 } cch_kind;
 
 /**

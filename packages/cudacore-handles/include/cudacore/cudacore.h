@@ -23,7 +23,9 @@
 #include <cudacore/kernel.h>
 #include <cudacore/kernel_attributes.h>
 #include <cudacore/occupancy.h>
-#include <cudacore/program.h>
+#include <cudacore/nvrtc.h>
+#include <cudacore/nvvm.h>
+#include <cudacore/nvjitlink.h>
 #include <cudacore/bundle.h>
 #include <cudacore/graph.h>
 #include <cudacore/capture.h>

@@ -16,14 +16,16 @@ CCH_BEGIN_DECLS
 /** Codes of this library. Positive codes are CUresult. */
 typedef enum cch_status {
   CCH_OK = 0,
-  CCH_ENOMEM = -1,    /**< host memory ran out */
-  CCH_EINVAL = -2,    /**< an argument is not valid; the message names it */
-  CCH_ENODRIVER = -3, /**< the CUDA driver library cannot be loaded */
-  CCH_ENOSYMBOL = -4, /**< the loaded driver (or compiler library) lacks an entry point */
-  CCH_EFORKED = -5,   /**< CUDA was initialised before fork(): it cannot be used in the child */
-  CCH_EIMAGE = -6,    /**< a module image is truncated or not of a known format */
-  CCH_EMISMATCH = -7, /**< objects of different contexts, or arguments of the wrong total size */
-  CCH_EGONE = -8      /**< the resource was destroyed by its owner: cch_is_valid() */
+  CCH_ENOMEM = -1,      /**< host memory ran out */
+  CCH_EINVAL = -2,      /**< an argument is not valid; the message names it */
+  CCH_ENODRIVER = -3,   /**< the CUDA driver library cannot be loaded */
+  CCH_ENOSYMBOL = -4,   /**< the loaded driver (or compiler library) lacks an entry point */
+  CCH_EFORKED = -5,     /**< CUDA was initialised before fork(): it cannot be used in the child */
+  CCH_EIMAGE = -6,      /**< a module image is truncated or not of a known format */
+  CCH_EMISMATCH = -7,   /**< objects of different contexts, or arguments of the wrong total size */
+  CCH_EGONE = -8,       /**< the resource was destroyed by its owner: cch_is_valid() */
+  CCH_ENOCOMPILER = -9, /**< a compiler library cannot be loaded, or is none */
+  CCH_ECOMPILER = -10   /**< a compiler library refused: the error record has its domain and its code */
 } cch_status;
 
 /** Answers of the driver that callers tell apart from failures, with CUDA's numbers. */
@@ -33,8 +35,11 @@ typedef enum cch_status {
 /** Whose code a cch_error holds. */
 typedef enum cch_domain {
   CCH_DOMAIN_NONE = 0,
-  CCH_DOMAIN_HANDLES = 1, /**< a CCH_E* code of this library */
-  CCH_DOMAIN_DRIVER = 2   /**< a CUresult */
+  CCH_DOMAIN_HANDLES = 1,  /**< a CCH_E* code of this library */
+  CCH_DOMAIN_DRIVER = 2,   /**< a CUresult */
+  CCH_DOMAIN_NVRTC = 3,    /**< an nvrtcResult */
+  CCH_DOMAIN_NVVM = 4,     /**< an nvvmResult */
+  CCH_DOMAIN_NVJITLINK = 5 /**< an nvJitLinkResult */
 } cch_domain;
 
 /** One failure: whose code, the code, the operation (a CUDA or cch_ function's name), a message on one line. */
@@ -78,6 +83,12 @@ CCH_EXPORT const char *cch_error_name(int code);
 
 /** What a code means, in one line without a full stop. Never NULL. @since 0.1 */
 CCH_EXPORT const char *cch_error_string(int code);
+
+/** Name of a code of a cch_domain: "NVRTC_ERROR_COMPILATION". Never NULL. @since 0.1 */
+CCH_EXPORT const char *cch_error_name_in(int domain, int code);
+
+/** What a code of a cch_domain means, in one line without a full stop. Never NULL. @since 0.1 */
+CCH_EXPORT const char *cch_error_string_in(int domain, int code);
 
 /** Receives failures of destructors, which have nobody to return them to. */
 typedef void (*cch_report_fn)(const cch_error *error);

@@ -147,7 +147,8 @@ typedef struct cch_conditional_node {
 /** Makes an empty graph (cuGraphCreate). @since 0.1 */
 CCH_EXPORT int cch_graph_create(cch_graph **out);
 
-/** Takes over a root graph that nobody else destroys. On failure it stays the caller's. @since 0.1 */
+/** Takes over a root graph that nobody else destroys, and that counts as shared. On failure it stays the caller's.
+ * @since 0.1 */
 CCH_EXPORT int cch_graph_adopt(cch_graph **out, CUgraph raw);
 
 /** Copies a graph, with child graphs and bodies (cuGraphClone); the copy keeps what the nodes use. @since 0.1 */
@@ -301,12 +302,13 @@ CCH_EXPORT int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node 
 /** Zero-initialise, and set `size`. */
 typedef struct cch_instantiate_params {
   size_t size;
-  uint64_t flags;     /**< CUDA_GRAPH_INSTANTIATE_FLAG_* */
-  cch_stream *upload; /**< where to upload at once, with the flag for it */
+  uint64_t flags;       /**< CUDA_GRAPH_INSTANTIATE_FLAG_* */
+  cch_stream *upload;   /**< where to upload at once, with the flag for it */
+  cch_context *context; /**< where to make it; NULL: where it is uploaded, or the current one */
 } cch_instantiate_params;
 
-/** Makes an executable graph (cuGraphInstantiateWithParams), in the context of the stream to upload on, or the current
- * one. What the driver refuses in its result is a failure here; the error record names the node. `params` may be NULL.
+/** Makes an executable graph (cuGraphInstantiateWithParams), for which CUDA needs a context. What the driver refuses in
+ * its result is a failure here; the error record names the node. `params` may be NULL.
  * @since 0.1 */
 CCH_EXPORT int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_instantiate_params *params);
 

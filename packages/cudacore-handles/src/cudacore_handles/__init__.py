@@ -9,6 +9,7 @@ from __future__ import annotations
 from cudacore_handles._buffer import Buffer
 from cudacore_handles._capsule import from_capsule
 from cudacore_handles._cffi import lib as _lib
+from cudacore_handles._code_info import GlobalInfo, KernelInfo
 from cudacore_handles._context import Context
 from cudacore_handles._device import ComputeCapability, Device
 from cudacore_handles._device_properties import DeviceProperties
@@ -55,8 +56,10 @@ __all__ = [
     "DeviceProperties",
     "Event",
     "EventOptions",
+    "GlobalInfo",
     "IsStreamType",
     "Kernel",
+    "KernelInfo",
     "LaunchConfig",
     "LegacyPinnedMemoryResource",
     "MemoryResource",

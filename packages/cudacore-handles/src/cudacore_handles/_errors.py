@@ -130,6 +130,11 @@ def last_error(status: int | None = None) -> CUDAError:
         return CUDAError("query", status, "CUDA_ERROR_NOT_READY", "the work has not been completed yet")
     error = ffi.new("cch_error *")
     lib.cch_error_last(error)
+    if status == lib.CCH_ECOMPILER:  # the code is the compiler's own
+        name, meaning = (
+            _text(text(error.domain, error.code)) for text in (lib.cch_error_name_in, lib.cch_error_string_in)
+        )
+        return CUDAError(_text(error.operation), error.code, name, meaning)
     code = error.code if status is None else status
     name = _text(lib.cch_error_name(code))
     cls = _GoneError if code == lib.CCH_EGONE else CUDAError
@@ -166,12 +171,16 @@ def call_driver(function: str, *args: object) -> Any:
             raise
         raise _missing(function) from None
     if code:
-        name = _text(lib.cch_error_name(int(code)))
-        meaning = _text(lib.cch_error_string(int(code)))
-        raise CUDAError(function, int(code), name, meaning, hint=_HINTS.get(name, ""))
+        raise driver_error(function, int(code))
     if len(values) > 1:
         return tuple(values)
     return values[0] if values else None
+
+
+def driver_error(function: str, code: int) -> CUDAError:
+    """Make the exception for a function of the driver that was called past the library."""
+    name = _text(lib.cch_error_name(code))
+    return CUDAError(function, code, name, _text(lib.cch_error_string(code)), hint=_HINTS.get(name, ""))
 
 
 def _missing(function: str) -> CUDAError:

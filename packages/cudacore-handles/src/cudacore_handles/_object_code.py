@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import CUDAError, UnsupportedCodeError, call_driver, check, last_error
+from cudacore_handles._errors import CUDAError, UnsupportedCodeError, call_driver, check, driver_error, last_error
 from cudacore_handles._handle import adopt
 from cudacore_handles._kernel import Kernel
 from cudacore_handles._names import shorten, symbol_name
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
+
+    from cudacore_handles._buffer import Buffer
+    from cudacore_handles._code_info import CodeContents, GlobalInfo, KernelInfo
 
 _LOADABLE = ("cubin", "ptx", "fatbin")
 _LOG_BYTES = 16 * 1024
@@ -26,6 +30,7 @@ _INVALID_PTX = 218  # CUDA_ERROR_INVALID_PTX
 _UNSUPPORTED_PTX_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 _JIT_ERROR_LOG_BUFFER = 5  # CU_JIT_ERROR_LOG_BUFFER
 _JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6  # CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
+_CXX_NAME = re.compile(r"[<:&(]")
 _MOST_NAMES = 20  # symbols that an error message lists
 
 SymbolMapping = Mapping[str, str | bytes] | Mapping[bytes, str | bytes]
@@ -162,16 +167,18 @@ class ObjectCode:
         Parameters
         ----------
         name : str or bytes
-            The kernel's name: a name expression that was given to the compiler, an ``extern "C"`` name, or a
-            lowered name.
+            The kernel's name: a name expression that was given to the compiler, however it is spaced, an
+            ``extern "C"`` name, or a lowered name; of a cubin or PTX also the C++ name of a kernel, if it has only one
+            of that name.
 
         Raises
         ------
         CUDAError
-            When the code has no such kernel (the error lists those that it has), or cannot be loaded.
+            When the code has no such kernel (the error names those that are alike, and lists those that it has), or
+            cannot be loaded.
         """
         name = symbol_name("name", name)
-        symbol = self._symbol_mapping.get(name, name)
+        symbol = self._symbol_mapping.get(name) or self._symbol(name)
         library = self._box or self._load()
         out = ffi.new("cch_kernel **")
         status = lib.cch_kernel_get(out, library, symbol.encode())
@@ -179,9 +186,69 @@ class ObjectCode:
             self._raise_not_loaded(status, name)
         return Kernel._init(out[0], name, symbol=symbol, signature=self._signature(symbol))
 
+    def get_global(self, name: str | bytes) -> Buffer:
+        """Return a variable of the code on the current device, loading the code first if need be (cuLibraryGetGlobal).
+
+        Parameters
+        ----------
+        name : str or bytes
+            The variable's name: a name expression that was given to the compiler, such as ``"&n::v"``, with or without
+            the ``&``, an ``extern "C"`` name, or a lowered name.
+
+        Returns
+        -------
+        Buffer
+            A view of its memory, which keeps the code loaded.
+
+        Raises
+        ------
+        CUDAError
+            When the code has no such variable, or cannot be loaded.
+        """
+        from cudacore_handles._buffer import Buffer
+
+        name = symbol_name("name", name)
+        mapping = self._symbol_mapping
+        symbol = mapping.get(name) or mapping.get(f"&{name}") or self._symbol(name, variable=True)
+        library = self._box or self._load()
+        get = ffi.new("void **")
+        check(lib.cch_driver_symbol(get, b"cuLibraryGetGlobal", 12000))
+        address, size = ffi.new("unsigned long long *"), ffi.new("size_t *")
+        function = ffi.cast("int (*)(unsigned long long *, size_t *, void *, const char *)", get[0])
+        raw = ffi.cast("void *", lib.cch_library_raw(library))
+        status = function(address, size, raw, symbol.encode())
+        if status:
+            error = driver_error("cuLibraryGetGlobal", status)
+            if status == _NOT_FOUND:
+                error.hint = self._which_globals(name)
+            raise error
+        return Buffer.from_handle(address[0], size[0], owner=self)
+
     def get_module(self) -> driver.CUmodule:
         """Return the code as a module of the current context, for ``cuda.bindings`` (cuLibraryGetModule)."""
         return call_driver("cuLibraryGetModule", self.handle)
+
+    def _contents(self) -> CodeContents:
+        from cudacore_handles._code_contents import read_contents
+
+        return read_contents(self._read(), self._code_type, self._signatures or {})
+
+    def _symbol(self, name: str, *, variable: bool = False) -> str:
+        """Return the symbol that a C++ name means, which is spaced another way or was not given to the compiler."""
+        if not _CXX_NAME.search(name):
+            return name
+        from cudacore_handles._demangle import bare_name, squeeze
+
+        wanted = squeeze(name).lstrip("&")
+        symbols = {symbol for given, symbol in self._symbol_mapping.items() if squeeze(given).lstrip("&") == wanted}
+        if not symbols:
+            try:
+                contents = self._contents()
+            except (UnsupportedCodeError, ValueError):
+                return name
+            found = contents.globals if variable else contents.kernels
+            symbols = {one.symbol for one in found if wanted in (squeeze(one.name), squeeze(bare_name(one.name)))}
+        return symbols.pop() if len(symbols) == 1 else name
 
     def _load(self) -> Any:
         """Load the code into the driver, once."""
@@ -241,17 +308,39 @@ class ObjectCode:
     def _what_there_is(self, name: str) -> str:
         """Say which kernels the code has, for somebody who asked for one that it has not."""
         try:
-            names = _kernel_names(self.handle)
-        except CUDAError:  # a driver before 12.4 cannot list them
-            return f"The code has no kernel {name!r}"
+            symbols = [kernel.symbol for kernel in self._contents().kernels]
+        except (UnsupportedCodeError, ValueError):
+            try:
+                symbols = _kernel_names(self.handle)
+            except CUDAError:  # a driver before 12.4 cannot list them
+                return f"The code has no kernel {name!r}"
+        return f"The code has no kernel {name!r}; {self._listing(name, symbols, 'kernels')}"
+
+    def _which_globals(self, name: str) -> str:
+        """Say which variables the code has, for somebody who asked for one that it has not."""
+        try:
+            symbols = [variable.symbol for variable in self._contents().globals]
+        except (UnsupportedCodeError, ValueError):
+            return f"The code has no variable {name!r}"
+        return f"The code has no variable {name!r}; {self._listing(name, symbols, 'variables')}"
+
+    def _listing(self, name: str, symbols: list[str], what: str) -> str:
+        from difflib import get_close_matches
+
+        from cudacore_handles._demangle import bare_name, demangle
+
         by_symbol = {symbol: expression for expression, symbol in self._symbol_mapping.items()}
-        names = sorted(by_symbol.get(n, n) for n in names)
-        listed = ", ".join(names[:_MOST_NAMES]) + (
-            f" and {len(names) - _MOST_NAMES} more" if names[_MOST_NAMES:] else ""
-        )
-        there = f"it has: {listed}" if names else "it has no kernels at all"
-        hint = f"The code has no kernel {name!r}; {there}"
-        if any(n.startswith("_Z") for n in names):
+        names = sorted(by_symbol.get(symbol, symbol) for symbol in symbols)
+        if not names:
+            return f"it has no {what} at all"
+        plain = {bare_name(demangle(symbol)): by_symbol.get(symbol, symbol) for symbol in symbols}
+        near = get_close_matches(name, [*names, *plain], n=3)
+        meant = dict.fromkeys(repr(plain.get(one, one)) for one in near)
+        listed = ", ".join(names[:_MOST_NAMES])
+        if names[_MOST_NAMES:]:
+            listed += f" and {len(names) - _MOST_NAMES} more"
+        hint = f"did you mean {' or '.join(meant)}? It has: {listed}" if meant else f"it has: {listed}"
+        if what == "kernels" and any(n.startswith("_Z") for n in names):
             hint += '. C++ names are mangled: declare the kernel extern "C", or compile with name_expressions'
         return hint
 
@@ -269,6 +358,16 @@ class ObjectCode:
     def name(self) -> str:
         """str: Its name."""
         return self._name
+
+    @property
+    def kernels(self) -> tuple[KernelInfo, ...]:
+        """tuple of KernelInfo: The kernels of a cubin or PTX, as the code itself has them: no driver is needed."""
+        return self._contents().kernels
+
+    @property
+    def globals(self) -> tuple[GlobalInfo, ...]:
+        """tuple of GlobalInfo: The variables of a cubin or PTX, as the code itself has them: no driver is needed."""
+        return self._contents().globals
 
     @property
     def symbol_mapping(self) -> dict[str, str]:
@@ -303,14 +402,12 @@ def _kernel_names(library: driver.CUlibrary) -> list[str]:
 
 
 def _other_architecture(image: bytes) -> str:
+    from cudacore_handles._cubin import arch_of
     from cudacore_handles._device import Device
 
     hint = f"The current device is sm_{Device().arch}"
     if image[:4] == b"\x7fELF":
-        # ELF flags of CUDA: the architecture in the low byte, or since CUDA 13 in the second.
-        flags = int.from_bytes(image[48:52], "little")
-        number = (flags >> 8) & 0xFF if image[8] >= 8 else flags & 0xFF
-        hint += f", and the cubin was compiled for sm_{number}"
+        hint += f", and the cubin was compiled for sm_{arch_of(image)}"
     return hint + ": compile for the device, or to PTX"
 
 

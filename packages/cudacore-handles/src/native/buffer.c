@@ -52,7 +52,7 @@ PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
   return make(st, (PyTypeObject *)arguments[0], box, arguments[4], Py_None);
 }
 
-/* After work on buffers that are in use: the graph keeps them where it was captured. */
+/* Before work on buffers that are in use: the graph keeps them where it is captured. */
 static int keep_captured(const state *st, cch_stream *stream, PyObject *first, PyObject *second) {
   if (cch_capture_count() == 0)
     return 0;
@@ -86,22 +86,20 @@ PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   PyObject *ordered_on = stream_accept(st, arguments[2]);
   if (ordered_on == NULL)
     return NULL;
-  int status = -1, kept = 0;
-  bool called = false;
+  int status = -1;
   cch_stream *stream = handle_use(ordered_on);
   cch_deviceptr *dst = stream != NULL ? use_buffer(st, arguments[0], "dst must be a Buffer, not %U") : NULL;
   cch_deviceptr *src = dst != NULL ? use_buffer(st, arguments[1], "src must be a Buffer, not %U") : NULL;
   if (src != NULL) {
     size_t size = cch_deviceptr_size(src), room = cch_deviceptr_size(dst);
-    called = size == room;
-    if (called) {
-      Py_BEGIN_ALLOW_THREADS;
-      status = cch_deviceptr_copy(dst, src, size, stream);
-      Py_END_ALLOW_THREADS;
-      if (status != 0)
-        raise_status(st, status);
-      else
-        kept = keep_captured(st, stream, arguments[0], arguments[1]);
+    if (size == room) {
+      if (keep_captured(st, stream, arguments[0], arguments[1]) == 0) {
+        Py_BEGIN_ALLOW_THREADS;
+        status = cch_deviceptr_copy(dst, src, size, stream);
+        Py_END_ALLOW_THREADS;
+        if (status != 0)
+          raise_status(st, status);
+      }
     } else {
       PyErr_Format(PyExc_ValueError, "buffer sizes mismatch between src and dst (sizes are: src=%zu, dst=%zu)", size,
                    room);
@@ -113,7 +111,7 @@ PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (stream != NULL)
     handle_done(ordered_on);
   Py_DECREF(ordered_on);
-  if (!called || status != 0 || kept < 0)
+  if (status != 0)
     return NULL;
   Py_RETURN_NONE;
 }
@@ -131,23 +129,23 @@ PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   PyObject *ordered_on = stream_accept(st, arguments[3]);
   if (ordered_on == NULL)
     return NULL;
-  int status = -1, kept = 0;
+  int status = -1;
   cch_stream *stream = handle_use(ordered_on);
   cch_deviceptr *dst = stream != NULL ? use_buffer(st, arguments[0], "a Buffer is needed, not %U") : NULL;
   if (dst != NULL) {
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_deviceptr_fill(dst, (uint32_t)value, (unsigned)width, stream);
-    Py_END_ALLOW_THREADS;
-    if (status != 0)
-      raise_status(st, status);
-    else
-      kept = keep_captured(st, stream, arguments[0], NULL);
+    if (keep_captured(st, stream, arguments[0], NULL) == 0) {
+      Py_BEGIN_ALLOW_THREADS;
+      status = cch_deviceptr_fill(dst, (uint32_t)value, (unsigned)width, stream);
+      Py_END_ALLOW_THREADS;
+      if (status != 0)
+        raise_status(st, status);
+    }
     handle_done(arguments[0]);
   }
   if (stream != NULL)
     handle_done(ordered_on);
   Py_DECREF(ordered_on);
-  if (dst == NULL || status != 0 || kept < 0)
+  if (status != 0)
     return NULL;
   Py_RETURN_NONE;
 }

@@ -23,6 +23,7 @@ static const char *const names[CCH_KIND_COUNT] = {
     [CCH_KIND_GRAPH] = "cudacore_handles.graph",
     [CCH_KIND_GRAPH_NODE] = "cudacore_handles.graph_node",
     [CCH_KIND_GRAPH_EXEC] = "cudacore_handles.graph_exec",
+    [CCH_KIND_NVJITLINK_LINKER] = "cudacore_handles.nvjitlink_linker",
 };
 
 static void destroy(PyObject *capsule) {

@@ -41,17 +41,16 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
     block = PyMem_Malloc((size_t)params.total);
   if (block == NULL) {
     PyErr_NoMemory();
-  } else if (device_to_check(st, &device) == 0 && pack_values(st, &params, given, block, &keep, device) == 0) {
+  } else if (device_to_check(st, &device) == 0 && pack_values(st, &params, given, block, &keep, device) == 0 &&
+             (!captured || capture_keep(st, stream, &keep, box) == 0)) {
     int status;
     Py_BEGIN_ALLOW_THREADS;
     status = cch_launch(stream, &configuration, box, block, (size_t)params.total);
     Py_END_ALLOW_THREADS;
-    if (status == 0) {
-      if (!captured || capture_keep(st, stream, &keep, box) == 0)
-        result = Py_NewRef(Py_None);
-    } else {
+    if (status == 0)
+      result = Py_NewRef(Py_None);
+    else
       explain_launch(st, status, settings, face); /* before anything else on this thread can fail */
-    }
   }
   if (keep.count != 0) {
     PyObject *type, *value, *traceback;

@@ -670,8 +670,8 @@ static inline PyObject *stream_or_builder(const state *st, PyObject *argument) {
   return stream != NULL && stream != Py_None ? stream : argument;
 }
 
-/* After work that uses these was given to a stream: keeps them where it was captured. `more` is another box, or NULL.
- * -1 with an exception. */
+/* Before work that uses these is given to a stream: keeps them where it is captured, because work that has been cannot
+ * be taken back. `more` is another box, or NULL. -1 with an exception. */
 int capture_keep(const state *st, cch_stream *stream, owners *used, void *more);
 
 /* ---- dlpack.c ---- */

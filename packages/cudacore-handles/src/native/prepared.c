@@ -146,14 +146,16 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
     self->kept = held;
   }
   held->references++; /* another thread can give the object other values while this launch is under way */
-  int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_launch(self->target.stream, &self->target.config, self->target.kernel, block, size);
-  Py_END_ALLOW_THREADS;
-  if (status != 0)
-    explain_launch(st, status, self->config, self->kernel);
-  else if (cch_capture_count() == 0 || capture_keep(st, self->target.stream, &held->owners, self->target.kernel) == 0)
-    result = Py_NewRef(Py_None);
+  if (cch_capture_count() == 0 || capture_keep(st, self->target.stream, &held->owners, self->target.kernel) == 0) {
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = cch_launch(self->target.stream, &self->target.config, self->target.kernel, block, size);
+    Py_END_ALLOW_THREADS;
+    if (status == 0)
+      result = Py_NewRef(Py_None);
+    else
+      explain_launch(st, status, self->config, self->kernel);
+  }
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   kept_unref(held);

@@ -65,7 +65,9 @@ void check_status(int status, int expected, const char *what, const char *file, 
     check_fail(file, line, "%s: %d (%s), not %d; last failure %d in %s: %s", what, status, cch_error_name(status),
                expected, error->code, error->operation, error->message);
   }
-  if (status != 0 && status != CUDA_ERROR_NOT_READY && check_error()->code != status)
+  if (status == CCH_ECOMPILER && check_error()->domain < CCH_DOMAIN_NVRTC)
+    check_fail(file, line, "%s: a failure of no compiler is on record", what);
+  if (status != 0 && status != CUDA_ERROR_NOT_READY && status != CCH_ECOMPILER && check_error()->code != status)
     check_fail(file, line, "%s: %d is returned, and %d on record", what, status, check_error()->code);
 }
 

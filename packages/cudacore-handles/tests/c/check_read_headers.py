@@ -15,7 +15,7 @@ CHANGES = {
     "in the table and not exported": ("base.h", "CCH_EXPORT uint32_t cch_version(void);", "", "cch_version"),
     "twice in the table": ("api.h", "} cch_api;", "  uint32_t (*version)(void);\n} cch_api;", "cch_version"),
     "not exported": ("base.h", "CCH_EXPORT uint32_t cch_version", "uint32_t cch_version", "cch_version"),
-    "not included": ("cudacore.h", "#include <cudacore/program.h>\n", "", ""),
+    "not included": ("cudacore.h", "#include <cudacore/occupancy.h>\n", "", ""),
 }
 
 
@@ -42,7 +42,7 @@ def main(headers: str) -> None:
             changed.write_text(text.replace(old, new))
             if change == "not included":
                 (folder / "api.h").write_text((folder / "api.h").read_text().replace(old, new))
-                named = "program.h"
+                named = "occupancy.h"
             wrong = build(folder)
             assert wrong.returncode != 0, change
             assert named in wrong.stderr, (change, wrong.stderr)

@@ -57,6 +57,7 @@ static void verbs_take_null(void) {
   VERBS(cch_kernel)
   VERBS(cch_nvrtc_program)
   VERBS(cch_nvvm_program)
+  VERBS(cch_nvjitlink_linker)
   cch_unref_deferred(NULL);
 }
 

@@ -141,20 +141,37 @@ static void registry_does_without_growing(void) {
   cch_context_unref(context);
 }
 
-/* A compiler's program is lost when its box cannot be made. */
-static void failed_adoption_leaves_the_program(void) {
-  int dummy;
-  cch_nvrtc_program *nvrtc = NULL;
-  cch_nvvm_program *nvvm = NULL;
-  void *compiler = dlopen(getenv("FAKE_COMPILER"), RTLD_NOW | RTLD_LOCAL);
-  CHECK(compiler != NULL);
+/* A compiler or its program is half there, or lost, when its box cannot be made. */
+static void failed_programs_are_not_left(void) {
+  static const char *const options[] = {"-arch=sm_90"};
+  const char *path = getenv("FAKE_COMPILER");
+  cch_nvrtc *nvrtc = NULL;
+  cch_nvvm *nvvm = NULL;
+  cch_nvjitlink *nvjitlink = NULL;
+  cch_nvrtc_program *program = NULL;
+  cch_nvvm_program *module = NULL;
+  cch_nvjitlink_linker *linker = NULL;
   allow(0);
-  int first = cch_nvrtc_program_adopt(&nvrtc, (nvrtcProgram)&dummy, compiler);
-  int second = cch_nvvm_program_adopt(&nvvm, (nvvmProgram)&dummy, compiler);
+  int status = cch_nvrtc_load(&nvrtc, path);
   limited = false;
-  CHECK(first == CCH_ENOMEM && second == CCH_ENOMEM);
-  CHECK(nvrtc == NULL && nvvm == NULL);
-  dlclose(compiler);
+  CHECK(status == CCH_ENOMEM && nvrtc == NULL);
+  OK(cch_nvrtc_load(&nvrtc, path));
+  OK(cch_nvvm_load(&nvvm, path));
+  OK(cch_nvjitlink_load(&nvjitlink, path));
+  allow(0);
+  int first = cch_nvrtc_program_create(&program, nvrtc, "source", "name", 0, NULL, NULL);
+  int second = cch_nvvm_program_create(&module, nvvm);
+  int third = cch_nvjitlink_linker_create(&linker, nvjitlink, 1, options);
+  limited = false;
+  CHECK(first == CCH_ENOMEM && second == CCH_ENOMEM && third == CCH_ENOMEM);
+  CHECK(program == NULL && module == NULL && linker == NULL);
+  OK(cch_nvrtc_program_create(&program, nvrtc, "wrong", "name", 0, NULL, NULL));
+  allow(0); /* the message does without the log */
+  status = cch_nvrtc_program_compile(program, 0, NULL);
+  limited = false;
+  CHECK_EQ(status, CCH_ECOMPILER);
+  CHECK_STR(check_error()->message, "NVRTC_ERROR_COMPILATION: the program does not compile");
+  cch_nvrtc_program_unref(program);
 }
 
 int main(void) {
@@ -163,7 +180,7 @@ int main(void) {
   CHECK(library_begin < library_end);
   RUN(every_allocation_of_every_function);
   RUN(registry_does_without_growing);
-  RUN(failed_adoption_leaves_the_program);
+  RUN(failed_programs_are_not_left);
   return 0;
 }
 

@@ -39,15 +39,29 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from cudacore import graph, typing, utils
-    from cudacore_compile import NVRTCError, Program, ProgramOptions
+    from cudacore_compile import (
+        BatchError,
+        CompilerError,
+        Linker,
+        LinkerOptions,
+        NVFatbinError,
+        NVJitLinkError,
+        NVRTCError,
+        NVVMError,
+        Program,
+        ProgramOptions,
+        UncacheableError,
+    )
     from cudacore_graph import GraphMemoryResource
 
 __all__ = [
     "LEGACY_DEFAULT_STREAM",
     "PER_THREAD_DEFAULT_STREAM",
+    "BatchError",
     "Buffer",
     "CUDAError",
     "ClosedError",
+    "CompilerError",
     "Context",
     "Device",
     "DeviceMemoryResource",
@@ -58,13 +72,19 @@ __all__ = [
     "Kernel",
     "LaunchConfig",
     "LegacyPinnedMemoryResource",
+    "Linker",
+    "LinkerOptions",
     "MemoryResource",
+    "NVFatbinError",
+    "NVJitLinkError",
     "NVRTCError",
+    "NVVMError",
     "ObjectCode",
     "Program",
     "ProgramOptions",
     "Stream",
     "StreamOptions",
+    "UncacheableError",
     "UnsupportedCodeError",
     "graph",
     "launch",
@@ -77,10 +97,18 @@ __version__ = "0.1.0"
 
 # What is imported when it is asked for: a program that runs what is compiled needs nothing of the compilers.
 _LATER = {
+    "BatchError": "cudacore_compile",
+    "CompilerError": "cudacore_compile",
     "GraphMemoryResource": "cudacore_graph",
+    "Linker": "cudacore_compile",
+    "LinkerOptions": "cudacore_compile",
+    "NVFatbinError": "cudacore_compile",
+    "NVJitLinkError": "cudacore_compile",
     "NVRTCError": "cudacore_compile",
+    "NVVMError": "cudacore_compile",
     "Program": "cudacore_compile",
     "ProgramOptions": "cudacore_compile",
+    "UncacheableError": "cudacore_compile",
 }
 
 

@@ -141,6 +141,10 @@ CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags, Refusal &
     why.is(CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_ERROR);
     return why.code;
   }
+  if (current_context() == nullptr) {
+    why.is(CUDA_ERROR_INVALID_CONTEXT, CUDA_GRAPH_INSTANTIATE_ERROR);
+    return why.code;
+  }
   if (graph->owner != nullptr) {
     why.is(CUDA_ERROR_NOT_SUPPORTED, CUDA_GRAPH_INSTANTIATE_ERROR);
     return why.code;

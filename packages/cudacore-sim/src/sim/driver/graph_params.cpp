@@ -432,6 +432,8 @@ CUresult set_any(CUgraphNode handle, const CUgraphNodeParams *from) {
     return result;
   if (from == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
+  if (node->type == CU_GRAPH_NODE_TYPE_GRAPH && node->graph->has_memory_nodes)
+    return CUDA_ERROR_NOT_SUPPORTED; /* as taking the node out is */
   if (CUresult result = read_params(*node, *from, params))
     return result;
   GraphPtr replaced = node->type == CU_GRAPH_NODE_TYPE_GRAPH ? as<ChildParams>(node->params).graph : nullptr;

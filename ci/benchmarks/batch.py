@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much faster several compilations are at once, in threads and in processes, and what a cached one costs.
+
+On a machine that does other things, too, times say little; the time that threads wait for locks still does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+from cudacore_compile import CompileJob, InMemoryProgramCache, Program, ProgramOptions, compile_many
+
+SOURCE = """
+template <class T, int N> __global__ void mix(T *out, T value) {
+  __shared__ T shared[256];
+  T sum = value;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    sum = sum * out[i] + sqrtf(value) + i;
+    shared[(threadIdx.x + i) % 256] = sum;
+    __syncthreads();
+    sum += shared[(threadIdx.x * 7 + i) % 256];
+  }
+  out[threadIdx.x] = sum;
+}
+"""
+COUNT = 16
+
+
+def jobs(target: str, salt: int) -> list[CompileJob]:
+    """Return different compilations, none of which was done before, because the driver has a cache, too."""
+    options = ProgramOptions(arch="sm_90", no_cache=True)
+    return [CompileJob(f"{SOURCE}// {salt}", options, target, [f"mix<float, {60 + i}>"]) for i in range(COUNT)]
+
+
+def seconds(target: str, salt: int, **options: object) -> float:
+    start = time.perf_counter()
+    compile_many(jobs(target, salt), progress=False, **options)  # type: ignore[arg-type]
+    return time.perf_counter() - start
+
+
+def waiting(target: str, threads: int) -> tuple[float, float, float]:
+    """Return for how long threads compute, wait for a core, and sleep, all together: schedstat of the kernel."""
+    totals: list[tuple[float, float, float]] = []
+
+    def work(part: list[CompileJob]) -> None:
+        def now() -> tuple[float, float, float]:
+            with open(f"/proc/self/task/{threading.get_native_id()}/schedstat") as file:
+                running, runnable, _ = file.read().split()
+            return int(running) / 1e9, int(runnable) / 1e9, time.perf_counter()
+
+        before = now()
+        for job in part:
+            Program(job.code, "c++", job.options).compile(job.target_type, job.name_expressions)
+        running, runnable, passed = (b - a for a, b in zip(before, now(), strict=True))
+        totals.append((running, runnable, passed - running - runnable))
+
+    todo = jobs(target, 0)
+    workers = [threading.Thread(target=work, args=(todo[i::threads],)) for i in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    running, runnable, asleep = map(sum, zip(*totals, strict=True))
+    return running, runnable, asleep
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    workers, repeat = arguments.workers, range(1, arguments.repeat + 1)
+    context = multiprocessing.get_context("spawn")
+    for target in ("ptx", "cubin"):
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            seconds(target, 0, executor=pool)  # the processes start
+            rounds = [
+                (
+                    seconds(target, salt, max_workers=1),
+                    seconds(target, salt + 1000, max_workers=workers),
+                    seconds(target, salt + 2000, executor=pool),
+                )
+                for salt in repeat
+            ]
+        one, threads, processes = (min(times) for times in zip(*rounds, strict=True))
+        print(f"{COUNT} x {target}: one {one:.2f} s; {workers} threads {threads:.2f} s, {one / threads:.2f}x; "
+              f"{workers} processes {processes:.2f} s, {one / processes:.2f}x")  # fmt: skip
+        running, runnable, asleep = waiting(target, workers)
+        print(
+            f"    {workers} threads compute {running:.2f} s, wait {runnable:.2f} s for cores, {asleep:.2f} s for locks"
+        )
+    cache = InMemoryProgramCache()
+    program = Program(SOURCE, "c++", {"arch": "sm_90"})
+    names = ["mix<float, 60>"]
+    program.compile("cubin", names, cache=cache)
+
+    def median(**options: object) -> float:
+        times = []
+        for _ in range(9):
+            start = time.perf_counter()
+            program.compile("cubin", names, **options)  # type: ignore[arg-type]
+            times.append(time.perf_counter() - start)
+        return statistics.median(times)
+
+    cold, warm = median(), median(cache=cache)
+    print(f"one cubin: compiled {cold * 1e3:.1f} ms, cached {warm * 1e3:.3f} ms, {warm / cold:.2%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many compilations at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from cudacore_compile import _process_state
+from cudacore_compile._batch_error import BatchError
+from cudacore_compile._cache_compile import CachedCompilation, check_cache
+from cudacore_compile._cache_resource import ProgramCacheResource
+from cudacore_compile._compilation import files_written
+from cudacore_compile._option_values import current_arch
+from cudacore_compile._options import ProgramOptions
+from cudacore_compile._program import Program
+from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
+from cudacore_handles import ObjectCode
+from cudacore_handles._options import as_options
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileJob:
+    """Say what is to be compiled; see :class:`Program` and :meth:`Program.compile`.
+
+    Parameters
+    ----------
+    code : str or bytes
+        The program.
+    options : ProgramOptions or mapping, optional
+        How to compile it. Where it leaves the architecture open, that is the current device's. Default: the defaults.
+    target_type : ObjectCodeFormatType or str, optional
+        The format to compile to. Default ``"cubin"``.
+    name_expressions : sequence of str or bytes, optional
+        Names of kernels and addresses of variables that will be asked for. Default none.
+    code_type : SourceCodeType or str, optional
+        The language. Default ``"c++"``.
+    headers : mapping, optional
+        Header files in memory. Default none.
+    """
+
+    code: str | bytes
+    options: ProgramOptions | Mapping[str, Any] | None = None
+    target_type: ObjectCodeFormatType | str = "cubin"
+    name_expressions: Sequence[str | bytes] = ()
+    code_type: SourceCodeType | str = "c++"
+    headers: Mapping[str, str | bytes] | None = None
+
+
+class _Outcome(NamedTuple):
+    """What a worker gives back."""
+
+    code: ObjectCode
+    log: str
+    is_clean: bool
+
+
+def compile_many(
+    jobs: Iterable[CompileJob | tuple[Any, ...] | Mapping[str, Any]],
+    *,
+    cache: ProgramCacheResource | None = None,
+    executor: Executor | None = None,
+    max_workers: int | None = None,
+    progress: bool | None = None,
+    logs: Any = None,
+) -> list[ObjectCode]:
+    """Compile many programs, each different one once, in parallel.
+
+    Parameters
+    ----------
+    jobs : iterable of CompileJob
+        What to compile; also tuples of what a job has, in its order, and mappings.
+    cache : ProgramCacheResource, optional
+        Where to look first, and to keep what was compiled. It is used in this process only, also when an executor's
+        workers are elsewhere. Default none.
+    executor : concurrent.futures.Executor, optional
+        Where to compile: processes, or a cluster's (``dask.distributed.Client.get_executor()``). Jobs and results are
+        pickled then. Workers that read headers must find them where this process does. Default: threads, because NVRTC
+        compiles in several at once.
+    max_workers : int, optional
+        How many threads to use, without an executor. Default: as many as there are cores to run on.
+    progress : bool, optional
+        Whether to show the progress on stderr, which needs the package rich. Default: if stderr is a terminal and rich
+        is installed.
+    logs : object with a ``write`` method, optional
+        Receives the compilers' logs, in the order of the jobs. Default None.
+
+    Returns
+    -------
+    list of ObjectCode
+        In the order of the jobs. Jobs that are the same share one.
+
+    Raises
+    ------
+    BatchError
+        When jobs failed, after all others are done; it has the results of those.
+    TypeError, ValueError
+        For arguments that are no such things.
+    """
+    todo = [_as_job(index, job) for index, job in enumerate(jobs)]
+    if cache is not None:
+        check_cache(cache)
+    if logs is not None and not callable(getattr(logs, "write", None)):
+        raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
+    if executor is not None and max_workers is not None:
+        raise ValueError("max_workers is for threads: an executor has its own number of workers")
+    if not isinstance(max_workers, (int, type(None))) or isinstance(max_workers, bool):
+        raise TypeError(f"max_workers must be an int or None, not {type(max_workers).__name__}")
+    if max_workers is not None and max_workers < 1:
+        raise ValueError(f"max_workers must be at least 1, not {max_workers}")
+    batch = _Batch(todo, cache)
+    with _bar(progress, len(batch.groups)) as step:
+        batch.run(executor, max_workers or len(os.sched_getaffinity(0)), step)
+    return batch.finish(logs)
+
+
+class _Group:
+    """Jobs that are the same, of which one is compiled."""
+
+    def __init__(self, job: CompileJob, cached: CachedCompilation | None) -> None:
+        self.job = job
+        self.cached = cached
+        self.indices: list[int] = []
+        self.code: ObjectCode | None = None
+        self.error: Exception | None = None
+        self.log = ""
+
+    def done(self, outcome: _Outcome) -> None:
+        self.code, self.log = outcome.code, outcome.log
+        if self.cached is not None:
+            self.cached.keep(outcome.code, outcome.log, is_clean=outcome.is_clean)
+
+    def failed(self, error: Exception) -> None:
+        self.error, self.log = error, getattr(error, "log", "")
+        note = f"in job {', '.join(map(str, self.indices))} of the batch"
+        if sys.version_info >= (3, 11):
+            error.add_note(note)
+
+
+class _Batch:
+    """The work of one call."""
+
+    def __init__(self, jobs: Sequence[CompileJob], cache: ProgramCacheResource | None) -> None:
+        self.groups: list[_Group] = []
+        self._count = len(jobs)
+        known: dict[Any, _Group] = {}
+        arch: str | None = None
+        for index, job in enumerate(jobs):
+            identity: Any = index
+            cached = None
+            try:
+                options = as_options(ProgramOptions, job.options)
+                if options.arch is None:
+                    arch = arch or f"sm_{current_arch()}"
+                    options = dataclasses.replace(options, arch=arch)
+                job = dataclasses.replace(job, options=options)
+                program = Program(job.code, job.code_type, options, headers=job.headers)
+                compilation = program._compilation(job.target_type, job.name_expressions)
+                if not files_written(options):
+                    identity = compilation.identity()
+                if cache is not None and identity not in known:
+                    cached = CachedCompilation(cache, compilation)
+            except Exception as error:
+                group = _Group(job, None)
+                group.indices.append(index)
+                group.failed(error)
+                self.groups.append(group)
+                continue
+            if identity not in known:
+                known[identity] = _Group(job, cached)
+                self.groups.append(known[identity])
+            known[identity].indices.append(index)
+
+    def run(self, executor: Executor | None, workers: int, step: Callable[[], None]) -> None:
+        """Compile what is not cached."""
+        todo = []
+        for group in self.groups:
+            found = None if group.cached is None else group.cached.find()
+            if found is not None:
+                group.code, group.log = found
+            if group.code is None and group.error is None:
+                todo.append(group)
+            else:
+                step()
+        if not todo:
+            return
+        if executor is not None:
+            self._run_on(executor, todo, step)
+            return
+        with ThreadPoolExecutor(min(workers, len(todo)), thread_name_prefix="cudacore-compile") as pool:
+            self._run_on(pool, todo, step)
+
+    def _run_on(self, executor: Executor, groups: Sequence[_Group], step: Callable[[], None]) -> None:
+        futures: dict[Future[_Outcome], _Group] = {}
+        try:
+            for group in groups:
+                futures[executor.submit(_compile_job, group.job)] = group
+            for future in as_completed(futures):
+                try:
+                    futures[future].done(future.result())
+                except Exception as error:
+                    futures[future].failed(error)
+                step()
+        except BaseException:  # Ctrl-C, mostly: what has not begun is not begun
+            for future in futures:
+                future.cancel()
+            raise
+
+    def finish(self, logs: Any) -> list[ObjectCode]:
+        """Return the results, or raise what failed."""
+        results: list[ObjectCode | None] = [None] * self._count
+        errors: dict[int, Exception] = {}
+        for group in self.groups:
+            if logs is not None and group.log:
+                logs.write(group.log)
+            for index in group.indices:
+                results[index] = group.code
+                if group.error is not None:
+                    errors[index] = group.error
+        if errors:
+            exceptions = [group.error for group in self.groups if group.error is not None]
+            error = BatchError(f"{len(errors)} of {self._count} compilations failed", exceptions)
+            error.errors, error.results = dict(sorted(errors.items())), results
+            raise error
+        return [code for code in results if code is not None]
+
+
+def _compile_job(job: CompileJob) -> _Outcome:
+    """Compile, in a worker."""
+    log = io.StringIO()
+    program = Program(job.code, job.code_type, job.options, headers=job.headers)
+    try:
+        code = program.compile(job.target_type, job.name_expressions, log)
+    finally:
+        program.close()
+    options = as_options(ProgramOptions, job.options)
+    return _Outcome(code, log.getvalue(), _process_state.is_clean_for(options))
+
+
+def _as_job(index: int, job: object) -> CompileJob:
+    if isinstance(job, CompileJob):
+        return job
+    try:
+        if isinstance(job, tuple):
+            return CompileJob(*job)
+        if isinstance(job, Mapping):
+            return CompileJob(**job)
+    except TypeError as error:
+        raise TypeError(f"jobs[{index}] is no CompileJob: {error}") from None
+    raise TypeError(f"jobs[{index}] must be a CompileJob, or a tuple or mapping for one, not {type(job).__name__}")
+
+
+@contextmanager
+def _bar(wanted: bool | None, total: int) -> Iterator[Callable[[], None]]:
+    """Show a progress bar, if wanted; give a function that moves it by one."""
+    if (wanted is None and (total < 2 or not sys.stderr.isatty())) or wanted is False:
+        yield lambda: None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    except ImportError:
+        if wanted:
+            raise ImportError(
+                'progress=True needs the package rich: python -m pip install "cudacore-compile[terminal]"'
+            ) from None
+        yield lambda: None
+        return
+    columns = (TextColumn("compiling"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=sys.stderr.isatty()) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda: bar.advance(task)

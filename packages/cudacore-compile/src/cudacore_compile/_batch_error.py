@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exception of batches: all that failed, beside all that did not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from cudacore_handles import ObjectCode
+
+if sys.version_info >= (3, 11):
+    _Base = ExceptionGroup  # noqa: F821
+else:
+
+    class _Base(Exception):
+        """What ``ExceptionGroup`` is on Python 3.11 and later, as far as a batch needs it."""
+
+        message: str
+        exceptions: tuple[Exception, ...]
+
+        def __new__(cls, message: str, exceptions: Sequence[Exception]) -> Self:
+            self = super().__new__(cls, message, exceptions)
+            self.message = message
+            self.exceptions = tuple(exceptions)
+            return self
+
+        def __str__(self) -> str:
+            plural = "" if len(self.exceptions) == 1 else "s"
+            lines = [f"{self.message} ({len(self.exceptions)} sub-exception{plural})"]
+            lines += [f"{type(error).__name__}: {error}" for error in self.exceptions]
+            return "\n".join(lines)
+
+
+class BatchError(_Base):
+    """Report the jobs of a batch that failed, with what the others gave.
+
+    On Python 3.11 and later it is an ``ExceptionGroup``, which ``except*`` splits and tracebacks show whole; on 3.10 it
+    has `exceptions` and `message` too, and says all of them in its text.
+
+    Attributes
+    ----------
+    exceptions : tuple of Exception
+        What was raised, in the order of the jobs.
+    errors : dict of int to Exception
+        The same, by the jobs' positions in the batch. Jobs that are the same have the same exception.
+    results : list of ObjectCode or None
+        The code of all jobs, None for those that failed.
+    """
+
+    errors: Mapping[int, Exception]
+    results: Sequence[ObjectCode | None]
+
+    def __new__(cls, message: str, exceptions: Sequence[Exception]) -> Self:
+        return super().__new__(cls, message, exceptions)
+
+    def __init__(self, message: str, exceptions: Sequence[Exception]) -> None:
+        super().__init__(message, exceptions)
+        self.errors = {}
+        self.results = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.message, self.exceptions, dict(self.errors), list(self.results))
+
+    def derive(self, exceptions: Sequence[Exception]) -> BatchError:
+        """Make the group of some of the exceptions, as ``except*`` does."""
+        chosen = {id(error) for error in exceptions}
+        errors = {job: error for job, error in self.errors.items() if id(error) in chosen}
+        return _rebuild(self.message, exceptions, errors, self.results)
+
+
+def _rebuild(
+    message: str, exceptions: Sequence[Exception], errors: Mapping[int, Exception], results: Sequence[ObjectCode | None]
+) -> BatchError:
+    error = BatchError(message, exceptions)
+    error.errors, error.results = errors, results
+    return error

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that decides on what a program compiles to, as one hash."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from cudacore_compile import _nvrtc
+from cudacore_compile._cache_includes import digest_of_file, inputs_of
+from cudacore_compile._cache_scan import UncacheableError
+from cudacore_compile._compilation import BACKENDS, files_written
+from cudacore_compile._errors import NVJitLinkError
+from cudacore_compile._options import ProgramOptions
+from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
+
+# Whatever changes what a key means, or what an entry has, changes this: old entries are not found any more.
+_SCHEMA = b"cudacore-program-1"
+
+
+def program_key(
+    code: bytes,
+    code_type: SourceCodeType,
+    options: ProgramOptions,
+    target: ObjectCodeFormatType,
+    names: Iterable[str],
+    *,
+    headers: Mapping[bytes, bytes],
+    extra_digest: bytes | None = None,
+) -> tuple[bytes, bool]:
+    """Return a key, and whether it depends on what can change while the program is compiled.
+
+    Raises
+    ------
+    UncacheableError
+        When it cannot be found out what the program reads.
+    ValueError
+        When the options have the compiler write files.
+    """
+    for field in files_written(options):
+        raise ValueError(
+            f"ProgramOptions.{field} has the compiler write a file, which a program cache would leave out: compile "
+            "without cache=, or leave the option out"
+        )
+    backend = BACKENDS[code_type]
+    flags = options.as_bytes(backend, target)
+    digest = _Digest()
+    digest.add(b"schema", _SCHEMA)
+    digest.add(b"compiler", nvrtc_identity() if backend is CompilerBackendType.NVRTC else _identity(backend))
+    digest.add(b"code type", code_type.value.encode())
+    digest.add(b"target", target.value.encode())
+    digest.add(b"name", (options.name or "").encode("utf-8", "surrogateescape"))
+    digest.add_all(b"options", flags)
+    digest.add_all(b"name expressions", sorted(name.encode() for name in names))
+    digest.add_all(b"headers", [item for pair in sorted(headers.items()) for item in pair])
+    digest.add(b"extra", b"" if extra_digest is None else b"+" + extra_digest)
+    if options.debug or options.lineinfo:  # there is the whole path of the program then
+        digest.add(b"directory", os.fsencode(os.getcwd()))
+    if code_type is not SourceCodeType.CXX:
+        _add_modules(digest, options)
+        digest.add(b"inputs", code)
+        return digest.digest(), False
+    include_path = _values(flags, b"--include-path=")
+    if options.use_bundled_headers:
+        bundled = _values(flags, b"--use-bundled-headers=")
+        include_path += [*bundled, *(os.path.join(top, "cccl") for top in bundled)]
+    for path in _values(flags, b"--use-pch="):
+        for directory in ("", *_values(flags, b"--pch-dir=")):
+            digest.add(b"precompiled header", digest_of_file(os.path.join(directory, path)) or b"none")
+    macros = [value.partition(b"=") for value in _raw_values(flags, b"--define-macro=")]
+    try:
+        inputs, can_change = inputs_of(
+            code,
+            directory=os.path.dirname(options.name or ""),
+            include_path=include_path,
+            pre_include=_values(flags, b"--pre-include="),
+            headers=headers,
+            macros={name: value for name, _, value in macros},
+        )
+    except UncacheableError as error:
+        if extra_digest is None:
+            raise UncacheableError(
+                f"it cannot be told from the sources what the program is compiled from, so that it has no key: {error}"
+            ) from None
+        inputs, can_change = code, False
+    digest.add(b"inputs", inputs)
+    return digest.digest(), can_change
+
+
+class _Digest:
+    """A hash of parts, each with its length."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, label: bytes, data: bytes) -> None:
+        self._hash.update(struct.pack("<QQ", len(label), len(data)))
+        self._hash.update(label)
+        self._hash.update(data)
+
+    def add_all(self, label: bytes, items: Sequence[bytes]) -> None:
+        self._hash.update(struct.pack("<QQ", len(label), len(items)))
+        self._hash.update(label)
+        for item in items:
+            self.add(b"", item)
+
+    def digest(self) -> bytes:
+        return self._hash.digest()
+
+
+def _raw_values(flags: Sequence[bytes], flag: bytes) -> list[bytes]:
+    return [option[len(flag) :] for option in flags if option.startswith(flag)]
+
+
+def _values(flags: Sequence[bytes], flag: bytes) -> list[str]:
+    return [os.fsdecode(value) for value in _raw_values(flags, flag)]
+
+
+def _add_modules(digest: _Digest, options: ProgramOptions) -> None:
+    """Add what an NVVM program is linked with."""
+    from cudacore_compile import _nvvm
+
+    for name, module in options.extra_sources or ():
+        digest.add(
+            name.encode("utf-8", "surrogateescape"), module.encode() if isinstance(module, str) else bytes(module)
+        )
+    if options.use_libdevice:
+        digest.add(b"libdevice", _nvvm._libdevice(_nvvm.load().path))
+
+
+def _identity(backend: CompilerBackendType) -> bytes:
+    """Return what tells this build of libNVVM or nvJitLink from all others."""
+    from cudacore_compile import _nvjitlink, _nvvm
+
+    try:
+        path = _nvvm.load().path if backend is CompilerBackendType.NVVM else _nvjitlink.load().path
+    except NVJitLinkError as error:  # the driver links, of which there is no telling what is behind it
+        raise UncacheableError(f"there is no nvJitLink: {error.meaning}") from None
+    return backend.encode() + b"\0" + build_identity(Path(path).resolve())
+
+
+@functools.cache
+def nvrtc_identity() -> bytes:
+    """Return what tells this build of NVRTC, with its built-in functions, from all others."""
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+
+    parts = [_nvrtc.load().version_text.encode()]
+    path = load_nvidia_dynamic_lib("nvrtc").abs_path
+    if path is not None:
+        library = Path(path).resolve()
+        parts += [build_identity(file) for file in (library, *sorted(library.parent.glob("libnvrtc-builtins.so*")))]
+    return b"\0".join(parts)
+
+
+def build_identity(library: Path) -> bytes:
+    """Return the build ID of a shared library, which its linker made of its contents; or else its size and time."""
+    with open(library, "rb") as file:
+        header = file.read(64)
+        if header[:6] == b"\x7fELF\x02\x01":
+            (offset,) = struct.unpack_from("<Q", header, 32)
+            size, count = struct.unpack_from("<HH", header, 54)
+            file.seek(offset)
+            table = file.read(size * count)
+            for at in range(0, len(table) - 55, size):
+                kind, _, start, _, _, length = struct.unpack_from("<IIQQQQ", table, at)
+                if kind == _PT_NOTE:
+                    file.seek(start)
+                    found = _gnu_build_id(file.read(length))
+                    if found:
+                        return found
+    status = library.stat()
+    return f"{library} {status.st_size} {status.st_mtime_ns}".encode("utf-8", "surrogateescape")
+
+
+_PT_NOTE = 4
+_NT_GNU_BUILD_ID = 3
+
+
+def _gnu_build_id(notes: bytes) -> bytes:
+    at = 0
+    while at + 12 <= len(notes):
+        name_size, size, kind = struct.unpack_from("<III", notes, at)
+        name_at = at + 12
+        data_at = name_at + (name_size + 3) // 4 * 4
+        if kind == _NT_GNU_BUILD_ID and notes[name_at : name_at + 4] == b"GNU\0":
+            return notes[data_at : data_at + size]
+        at = data_at + (size + 3) // 4 * 4
+    return b""

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program cache keeps of a compilation."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from cudacore_handles import ObjectCode
+
+# An entry is the code, what is known of it, and this. The code comes first: tools that look at cubins take it as it is.
+_FOOTER = struct.Struct("<QQ32s16s")  # lengths of the code and of what is known, the SHA-256 of both, the magic
+_MAGIC = b"cudacore-entry-1"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Compiled code with what its bytes alone do not say."""
+
+    code: bytes
+    facts: dict[str, Any]
+    """dict: Code type, name, lowered names, signatures and the compiler's log; empty for bytes of a user's."""
+
+    @classmethod
+    def of(cls, value: object, log: str = "") -> Entry:
+        """Make an entry of what a user stores: an ObjectCode, whose file is read if it has one, or bytes."""
+        if isinstance(value, ObjectCode):
+            facts: dict[str, Any] = {
+                "code_type": value.code_type,
+                "name": value.name,
+                "symbol_mapping": value.symbol_mapping,
+                "signatures": value._signatures,
+            }
+            if log:
+                facts["log"] = log
+            return cls(value._read(), facts)
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return cls(bytes(value), {})
+        raise TypeError(f"value must be bytes, a bytearray, a memoryview or an ObjectCode, not {type(value).__name__}")
+
+    def pack(self) -> bytes:
+        """Return it as bytes."""
+        facts = json.dumps(self.facts).encode() if self.facts else b""
+        digest = hashlib.sha256(self.code)
+        digest.update(facts)
+        return b"".join([self.code, facts, _FOOTER.pack(len(self.code), len(facts), digest.digest(), _MAGIC)])
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Entry | None:
+        """Return what was packed; None for anything else, and for what has changed since."""
+        at = len(data) - _FOOTER.size
+        if at < 0:
+            return None
+        code_size, facts_size, digest, magic = _FOOTER.unpack_from(data, at)
+        if magic != _MAGIC or code_size + facts_size != at:
+            return None
+        if hashlib.sha256(memoryview(data)[:at]).digest() != digest:
+            return None
+        return cls(data[:code_size], json.loads(data[code_size:at]) if facts_size else {})
+
+    def object_code(self, code_type: str, name: str) -> ObjectCode | None:
+        """Return the code as a compiler's user gets it; None when it is of another kind."""
+        if self.facts.get("code_type") != code_type:
+            return None
+        return ObjectCode._init(
+            self.code,
+            code_type,
+            name=name,
+            symbol_mapping=self.facts["symbol_mapping"],
+            signatures=self.facts["signatures"],
+        )
+
+    @property
+    def log(self) -> str:
+        """str: What the compiler said."""
+        return self.facts.get("log", "")

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program cache in files."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from cudacore_compile._cache_entry import Entry
+from cudacore_compile._cache_resource import ProgramCacheResource, check_limit, key_bytes
+
+if TYPE_CHECKING:
+    from cudacore_handles import ObjectCode
+
+_LAYOUT = "v1"  # a later layout has its own directory: releases that share a cache do not see each other's files
+_LOCK_SECONDS = 5.0  # a store waits no longer for the others, and is left out: somebody may have stopped a process
+_MANY = 512  # entries; where there are more, room is made for several, because each time all are looked at
+
+
+class _File(NamedTuple):
+    used: int
+    size: int
+    path: str
+
+
+class FileStreamProgramCache(ProgramCacheResource):
+    """Keep compiled code in files, for all processes that use the directory, at the same time or later.
+
+    An entry is written aside and renamed, so that nobody sees half of it; it has a checksum, and what does not match it
+    is not there. Processes can be killed at any moment: locks go with them, and what they were writing is removed by
+    the next that writes. The size of all files, those being written included, never exceeds the bound.
+
+    All methods can be called from any thread.
+
+    Parameters
+    ----------
+    path : path, optional
+        The directory, which is made if need be. Default: ``cudacore/programs`` in the user's cache directory
+        (``$XDG_CACHE_HOME``, or ``~/.cache``).
+    max_size_bytes : int, optional
+        The most bytes that the files may have: what was not used for the longest time goes. An entry that is larger
+        than this is not kept. The bound is kept by those who write: who shares a cache should give all the same.
+        Default: no bound.
+
+    Raises
+    ------
+    OSError
+        When the directory cannot be made.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, max_size_bytes: int | None = None) -> None:
+        if path is not None and not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"path must be a str or a path, not {type(path).__name__}")
+        self._limit = check_limit(max_size_bytes)
+        self._path = default_directory() if path is None else Path(path)
+        self._entries = self._path / _LAYOUT / "entries"
+        self._temporary = self._path / _LAYOUT / "tmp"
+        for directory in (self._entries, self._temporary):
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise OSError(
+                    error.errno, f"the program cache cannot be made there: {error.strerror}", str(directory)
+                ) from None
+
+    def __repr__(self) -> str:
+        return f"<FileStreamProgramCache path={str(self._path)!r} max_size_bytes={self._limit}>"
+
+    def __getitem__(self, key: bytes | str) -> bytes:
+        entry = self._load(key_bytes(key))
+        if entry is None:
+            raise KeyError(key)
+        return entry.code
+
+    def __setitem__(self, key: bytes | str, value: bytes | bytearray | memoryview | ObjectCode) -> None:
+        self._save(key_bytes(key), Entry.of(value))
+
+    def __delitem__(self, key: bytes | str) -> None:
+        try:
+            os.unlink(self._file(key_bytes(key)))
+        except FileNotFoundError:
+            raise KeyError(key) from None
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._files())
+
+    def clear(self) -> None:
+        """Remove all entries.
+
+        Raises
+        ------
+        TimeoutError
+            When another process keeps the cache locked.
+        """
+        with self._locked() as locked:
+            if not locked:
+                raise TimeoutError(f"another process keeps {self._path} locked: it was stopped, perhaps")
+            for file in self._files():
+                _remove(file.path)
+            self._sweep()
+            self._write_total(0)
+
+    def _load(self, key: bytes) -> Entry | None:
+        path = self._file(key)
+        entry = None
+        try:
+            with open(path, "rb", buffering=0) as file:
+                data = file.read()
+        except FileNotFoundError:
+            data = None
+        if data is not None:
+            entry = Entry.unpack(data)
+            if entry is None:
+                self.count("corrupt")
+                _remove(path)
+            else:
+                with contextlib.suppress(OSError):  # it was evicted meanwhile, or the file system is read-only
+                    os.utime(path)
+        self.count("misses" if entry is None else "hits")
+        return entry
+
+    def _save(self, key: bytes, entry: Entry) -> None:
+        data = entry.pack()
+        path = self._file(key)
+        if self._limit is not None and len(data) > self._limit:
+            _remove(path)  # whatever it was, it is replaced
+            return
+        with self._locked() as locked:
+            if not locked:
+                self.count("failures")
+                return
+            self._sweep()
+            total = self._read_total() + len(data)
+            if self._limit is not None and total > self._limit:
+                total = self._make_room(len(data)) + len(data)
+            # Written first: who is killed behind it leaves a total that is too large, which is looked at in time.
+            self._write_total(total)
+            temporary = os.path.join(self._temporary, os.path.basename(path))
+            try:
+                with open(temporary, "wb", buffering=0) as file:
+                    written = 0
+                    while written < len(data):
+                        written += file.write(memoryview(data)[written:]) or 0
+                replaced = _size(path)
+                try:
+                    os.replace(temporary, path)
+                except FileNotFoundError:
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    os.replace(temporary, path)
+            except BaseException:
+                _remove(temporary)
+                raise
+            if replaced:
+                self._write_total(total - replaced)
+        self.count("stores")
+
+    def _file(self, key: bytes) -> str:
+        name = hashlib.sha256(key).hexdigest()
+        return os.path.join(self._entries, name[:2], name[2:])
+
+    def _files(self) -> Iterator[_File]:
+        """Find all entries; those that go meanwhile may be missing."""
+        for directory in _scan(str(self._entries)):
+            for file in _scan(directory.path):
+                with contextlib.suppress(OSError):
+                    status = file.stat(follow_symlinks=False)
+                    yield _File(status.st_mtime_ns, status.st_size, file.path)
+
+    # -- what only who has the lock does
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[bool]:
+        """Have the lock of all who write, threads included, unless it cannot be had in time.
+
+        The kernel takes it back when its holder dies.
+        """
+        file = os.open(self._path / _LAYOUT / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            locked = _lock(file)
+            try:
+                yield locked
+            finally:
+                if locked:  # by name: a forked child can have the file too, and live longer
+                    fcntl.flock(file, fcntl.LOCK_UN)
+        finally:
+            os.close(file)
+
+    def _sweep(self) -> None:
+        """Remove what killed processes were writing: who writes has the lock."""
+        for file in _scan(str(self._temporary)):
+            _remove(file.path)
+
+    def _make_room(self, wanted: int) -> int:
+        """Remove entries until there is room for so many bytes; return the size of those that stay."""
+        assert self._limit is not None
+        files = sorted(self._files())
+        total = sum(file.size for file in files)
+        if total + wanted <= self._limit:
+            return total
+        if len(files) > _MANY:
+            wanted = min(self._limit, wanted + self._limit // 32)
+        evicted = 0
+        for file in files:
+            if total + wanted <= self._limit:
+                break
+            _remove(file.path)
+            total -= file.size
+            evicted += 1
+        self.count("evictions", evicted)
+        return total
+
+    def _read_total(self) -> int:
+        """Return what all entries have at most."""
+        try:
+            with open(self._path / _LAYOUT / "total", "rb", buffering=0) as file:
+                return int(file.read())
+        except (FileNotFoundError, ValueError):  # ValueError: a disk that was full
+            return sum(file.size for file in self._files())
+
+    def _write_total(self, total: int) -> None:
+        file = os.open(self._path / _LAYOUT / "total", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            os.pwrite(file, b"%20d\n" % total, 0)  # of one length: in one call, no part of it remains
+        finally:
+            os.close(file)
+
+    @property
+    def directory(self) -> Path:
+        """pathlib.Path: The directory."""
+        return self._path
+
+    @property
+    def size_bytes(self) -> int:
+        """int: Bytes of all files."""
+        return sum(file.size for file in self._files())
+
+    @property
+    def max_size_bytes(self) -> int | None:
+        """int or None: The most bytes that the files may have."""
+        return self._limit
+
+
+def default_directory() -> Path:
+    """Return where the cache of this user is."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("cudacore", appauthor=False) / "programs"
+
+
+def _lock(file: int) -> bool:
+    deadline = time.monotonic() + _LOCK_SECONDS
+    pause = 0.0005
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EINTR):
+                raise
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(pause)
+        pause = min(pause * 2, 0.02)
+
+
+def _scan(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as found:
+            return list(found)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program cache in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from cudacore_compile._cache_entry import Entry
+from cudacore_compile._cache_resource import ProgramCacheResource, check_limit, key_bytes
+
+if TYPE_CHECKING:
+    from cudacore_handles import ObjectCode
+
+
+class InMemoryProgramCache(ProgramCacheResource):
+    """Keep compiled code in memory, for this process.
+
+    All methods can be called from any thread.
+
+    Parameters
+    ----------
+    max_size_bytes : int, optional
+        The most bytes of code to keep: what was not used for the longest time goes. Code that is larger than this is
+        not kept. Default: no bound.
+    """
+
+    def __init__(self, *, max_size_bytes: int | None = None) -> None:
+        self._limit = check_limit(max_size_bytes)
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[bytes, Entry] = OrderedDict()  # that used last is last
+        self._size = 0
+
+    def __repr__(self) -> str:
+        return f"<InMemoryProgramCache entries={len(self)} bytes={self.size_bytes} max_size_bytes={self._limit}>"
+
+    def __getitem__(self, key: bytes | str) -> bytes:
+        entry = self._load(key_bytes(key))
+        if entry is None:
+            raise KeyError(key)
+        return entry.code
+
+    def __setitem__(self, key: bytes | str, value: bytes | bytearray | memoryview | ObjectCode) -> None:
+        self._save(key_bytes(key), Entry.of(value))
+
+    def __delitem__(self, key: bytes | str) -> None:
+        with self._lock:
+            entry = self._entries.pop(key_bytes(key), None)
+            if entry is None:
+                raise KeyError(key)
+            self._size -= len(entry.code)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        with self._lock:
+            self._entries.clear()
+            self._size = 0
+
+    def _load(self, key: bytes) -> Entry | None:
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._entries.move_to_end(key)
+        self.count("misses" if entry is None else "hits")
+        return entry
+
+    def _save(self, key: bytes, entry: Entry) -> None:
+        evicted = 0
+        with self._lock:
+            previous = self._entries.pop(key, None)
+            self._size -= 0 if previous is None else len(previous.code)
+            fits = self._limit is None or len(entry.code) <= self._limit
+            if fits:
+                self._entries[key] = entry
+                self._size += len(entry.code)
+            while self._limit is not None and self._size > self._limit:
+                _, oldest = self._entries.popitem(last=False)
+                self._size -= len(oldest.code)
+                evicted += 1
+        self.count("stores", int(fits))
+        self.count("evictions", evicted)
+
+    @property
+    def size_bytes(self) -> int:
+        """int: Bytes of code that are kept."""
+        return self._size
+
+    @property
+    def max_size_bytes(self) -> int | None:
+        """int or None: The most bytes to keep."""
+        return self._limit

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which linker links: nvJitLink, or, where that is missing or too old, the driver's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cudacore_compile.typing import CompilerBackendType
+
+Version = tuple[int, int]
+
+# Versions of PTX that do not follow from those of CUDA.
+_PTX_OF_CUDA = {(12, 6): (8, 5), (12, 7): (8, 6), (12, 8): (8, 7), (12, 9): (8, 8)}
+_LTOIR_FROM = (13, 0)  # the first nvJitLink that links to LTO-IR
+
+
+class Choice(NamedTuple):
+    """A linker, or None, and why."""
+
+    backend: CompilerBackendType | None
+    reason: str
+
+
+def choose_linker(
+    nvjitlink: Version | None,
+    driver: Version | None,
+    *,
+    inputs: Sequence[str] = (),
+    ptx: Version | None = None,
+    target: str = "cubin",
+    options: Sequence[str] = (),
+) -> Choice:
+    """Choose a linker, by nothing but the arguments.
+
+    nvJitLink is taken where it can do it, because it needs no driver, and the driver's linker where that can.
+
+    Parameters
+    ----------
+    nvjitlink, driver : tuple of (int, int), optional
+        Their versions, as CUDA's; None where there is none.
+    inputs : sequence of str
+        Types of the code that is linked.
+    ptx : tuple of (int, int), optional
+        The newest version of PTX among it.
+    target : str
+        What is linked to.
+    options : sequence of str
+        Fields of LinkerOptions that are set and that only nvJitLink has.
+    """
+    against_nvjitlink = _against_nvjitlink(nvjitlink, ptx, target)
+    if not against_nvjitlink:
+        return Choice(CompilerBackendType.NVJITLINK, "nvJitLink can link it")
+    against_driver = _against_driver(driver, inputs, ptx, target, options)
+    if not against_driver:
+        return Choice(CompilerBackendType.DRIVER, f"{against_nvjitlink}; the driver's linker can link it")
+    return Choice(None, f"{against_nvjitlink}; {against_driver}")
+
+
+def ptx_of(cuda: Version) -> Version:
+    """Return the newest version of PTX that a CUDA has."""
+    major, minor = cuda
+    return _PTX_OF_CUDA.get(cuda, (major - 4, minor))
+
+
+def _against_nvjitlink(version: Version | None, ptx: Version | None, target: str) -> str:
+    if version is None:
+        return "there is no nvJitLink"
+    text = _text(version)
+    if ptx is not None and ptx > ptx_of(version):
+        return f"nvJitLink {text} takes PTX up to {_text(ptx_of(version))}, and this is of {_text(ptx)}"
+    if target == "ltoir" and version < _LTOIR_FROM:
+        return f"nvJitLink {text} does not link to LTO-IR, as {_text(_LTOIR_FROM)} and later do"
+    return ""
+
+
+def _against_driver(
+    version: Version | None, inputs: Sequence[str], ptx: Version | None, target: str, options: Sequence[str]
+) -> str:
+    if "ltoir" in inputs:
+        return "the driver's linker takes no LTO-IR"
+    if target != "cubin":
+        return f"the driver's linker makes cubins, and no {target}"
+    if options:
+        names = ", ".join(f"LinkerOptions.{option}" for option in options)
+        return f"the driver's linker does not have {names}"
+    if version is None:
+        return "there is no driver, whose linker could"
+    if ptx is not None and ptx > ptx_of(version):
+        return f"the driver, for CUDA {_text(version)}, takes PTX up to {_text(ptx_of(version))}"
+    return ""
+
+
+def _text(version: Version) -> str:
+    return f"{version[0]}.{version[1]}"

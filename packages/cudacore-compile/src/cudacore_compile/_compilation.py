@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One compilation, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from cudacore_compile._options import ProgramOptions
+from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
+
+BACKENDS = {
+    SourceCodeType.CXX: CompilerBackendType.NVRTC,
+    SourceCodeType.NVVM: CompilerBackendType.NVVM,
+    SourceCodeType.PTX: CompilerBackendType.NVJITLINK,
+}
+
+
+def files_written(options: ProgramOptions) -> list[str]:
+    """Return the fields by which options have the compiler write something else than code."""
+    fields = ("create_pch", "time", "fdevice_time_trace")
+    return [field for field in fields if getattr(options, field) not in (None, False)]
+
+
+class Compilation(NamedTuple):
+    """All that is compiled, and how."""
+
+    code: bytes
+    code_type: SourceCodeType
+    options: ProgramOptions
+    target: ObjectCodeFormatType
+    names: list[str]
+    headers: Mapping[bytes, bytes]
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return what is the same for the same compilation, at one time."""
+        flags = self.options.as_bytes(BACKENDS[self.code_type], self.target)
+        headers = tuple(sorted(self.headers.items()))
+        name = self.options.name
+        modules = tuple(
+            (module, bytes(source, "utf-8") if isinstance(source, str) else bytes(source))
+            for module, source in self.options.extra_sources or ()
+        )
+        nvvm = (modules, bool(self.options.use_libdevice))
+        return self.code, self.code_type, self.target, name, tuple(flags), frozenset(self.names), headers, nvvm

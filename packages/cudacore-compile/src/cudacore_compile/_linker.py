@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linkers: compiled code to be linked."""
+
+from __future__ import annotations
+
+import copy
+import re
+import threading
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from cudacore_compile import _nvjitlink
+from cudacore_compile._choose_linker import Choice, Version, choose_linker
+from cudacore_compile._errors import CompilerError, NVJitLinkError, log_text, without_frames
+from cudacore_compile._linker_options import LinkerOptions
+from cudacore_compile._nvjitlink import Input, Linked
+from cudacore_compile._option_values import architecture
+from cudacore_compile._targets import LINKED_INPUTS, check_linked_target
+from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType
+from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
+from cudacore_handles._driver_linker import driver_cuda_version, link_with_driver
+from cudacore_handles._errors import closed
+from cudacore_handles._names import shorten
+from cudacore_handles._options import as_options
+
+_PTX_VERSION = re.compile(rb"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
+_VARIANTS = {"": 0, "a": 0x10000, "f": 0x20000}  # CU_COMPUTE_ACCELERATED_TARGET_BASE, and that of families
+
+
+class Linker:
+    """Hold compiled code that belongs together, and link it.
+
+    nvJitLink links, without a driver, and where that is missing or too old, the driver's linker where it can. A linker
+    can link any number of times, to different formats, and for several threads at once. What its code says at that
+    moment counts, where code is in files.
+
+    Parameters
+    ----------
+    *object_codes : ObjectCode
+        The code: PTX, cubins, LTO-IR, fat binaries, objects and libraries of the host with device code in them.
+    options : LinkerOptions or dict of its fields, optional
+        How to link it. Default ``LinkerOptions()``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that cannot be used, such as no code at all.
+    """
+
+    __slots__ = ("__weakref__", "_box", "_closed", "_codes", "_lock", "_logs", "_options")
+    _box: tuple[Any, list[bytes]] | None  # an nvJitLink linker with its flags, for `handle`
+    _logs: tuple[str, str]
+
+    def __init__(self, *object_codes: ObjectCode, options: LinkerOptions | Mapping[str, Any] | None = None) -> None:
+        if not object_codes:
+            raise ValueError("At least one ObjectCode object must be provided")
+        for code in object_codes:
+            if not isinstance(code, ObjectCode):
+                raise TypeError(f"Expected objects of type ObjectCode to link, not {type(code).__name__}")
+            if code.code_type not in LINKED_INPUTS:
+                raise UnsupportedCodeError(
+                    f'Unsupported code type "{code.code_type}" for a Linker: it links {", ".join(LINKED_INPUTS)}'
+                )
+        self._options = copy.deepcopy(as_options(LinkerOptions, options))
+        self._options._flags()
+        self._codes = object_codes
+        self._lock = threading.Lock()  # of the attributes below; never held while the linker runs
+        self._box = None
+        self._logs = ("", "")
+        self._closed = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Linker cannot be pickled or copied: make another of the same code")
+
+    def __repr__(self) -> str:
+        state = " closed" if self._closed else ""
+        return f"<Linker name={shorten(repr(self._options.name))} codes={len(self._codes)}{state}>"
+
+    def link(self, target_type: ObjectCodeFormatType | str) -> ObjectCode:
+        """Link the code (nvJitLinkComplete, or cuLinkComplete).
+
+        Parameters
+        ----------
+        target_type : ObjectCodeFormatType or str
+            The format to link to: ``"cubin"``; ``"ptx"`` where there is LTO-IR; ``"ltoir"`` where there is nothing
+            else, to be linked again.
+
+        Returns
+        -------
+        ObjectCode
+            What was linked. It has the names that its parts' kernels could be asked for by.
+
+        Raises
+        ------
+        NVJitLinkError
+            When it does not link, with the linker's log, or when no linker can do it, with the reasons.
+        CUDAError
+            When the driver's linker fails, with its log, or the architecture is left to the current device and there is
+            none.
+        OSError
+            When a file with code cannot be read.
+        TypeError, ValueError
+            For options that contradict the target, and a closed linker.
+        """
+        target = check_linked_target(target_type)
+        if self._closed:
+            raise closed(self)
+        codes, options = self._codes, self._options
+        inputs = _read(codes)
+        self._check(target)
+        choice = self._choose(inputs, target)
+        try:
+            if choice.backend is CompilerBackendType.NVJITLINK:
+                flags = self._flags(target)
+                linker = _nvjitlink.load()
+                box = self._take(flags)
+                try:
+                    linked = linker.link(box or linker.create(flags, inputs), target.value, flags, inputs)
+                finally:
+                    del box
+            else:
+                linked = _link_with_driver(inputs, options)
+        except CUDAError as error:
+            self._logs = (error.log, "")
+            if isinstance(error, CompilerError):
+                raise without_frames(error)  # noqa: B904
+            if choice.backend is CompilerBackendType.DRIVER:
+                error.hint = f"The driver was to link, because {choice.reason}" + (
+                    f". {error.hint}" if error.hint else ""
+                )
+            raise
+        self._logs = (linked.error_log, linked.info_log)
+        code = linked.code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else linked.code
+        return ObjectCode._init(
+            code,
+            target.value,
+            name=options.name or "",
+            symbol_mapping={key: value for part in codes for key, value in part._symbol_mapping.items()},
+            signatures=_signatures(codes) if target is ObjectCodeFormatType.CUBIN else None,
+        )
+
+    def get_error_log(self) -> str:
+        """Return the errors and warnings of the last link, be it done or failed."""
+        return self._logs[0]
+
+    def get_info_log(self) -> str:
+        """Return what else the last link had to say: see `verbose` and `time` of :class:`LinkerOptions`."""
+        return self._logs[1]
+
+    def close(self) -> None:
+        """Give up the code. Calling it again does nothing; links that are running are finished."""
+        with self._lock:
+            self._closed = True
+            box, self._box, self._codes = self._box, None, ()
+        del box  # nvJitLinkDestroy, outside the lock
+
+    @classmethod
+    def which_backend(cls) -> CompilerBackendType:
+        """Return the linker that ordinary code is linked with: nvJitLink, or the driver's where that is missing."""
+        return CompilerBackendType.DRIVER if _nvjitlink_version() is None else CompilerBackendType.NVJITLINK
+
+    @property
+    def is_closed(self) -> bool:
+        """bool: Whether :meth:`close` was called."""
+        return self._closed
+
+    @property
+    def handle(self) -> int:
+        """int: The ``nvJitLinkHandle`` of a linker with this code, which is what the next link takes.
+
+        ``cuda.bindings`` has it as a number. It lives until that link ends or the linker is closed. The driver's linker
+        has none.
+        """
+        if self._closed:
+            raise closed(self)
+        target = ObjectCodeFormatType.PTX if self._options.ptx else ObjectCodeFormatType.CUBIN
+        self._check(target)
+        flags = self._flags(target)
+        linker = _nvjitlink.load()
+        if self._box is None or self._box[1] != flags:
+            box = linker.create(flags, _read(self._codes))
+            with self._lock:
+                if self._closed:
+                    raise closed(self)
+                self._box = (box, flags)
+        found = self._box
+        if found is None:
+            raise closed(self)
+        return linker.raw(found[0])
+
+    def _take(self, flags: list[bytes]) -> Any:
+        """Return the linker that `handle` gave out, for one link; None where there is none for these flags."""
+        with self._lock:
+            if self._closed:
+                raise closed(self)
+            found, self._box = self._box, None
+        return found[0] if found is not None and found[1] == flags else None
+
+    def _check(self, target: ObjectCodeFormatType) -> None:
+        """Raise for options that contradict the code or the target, and warn of those without effect."""
+        options = self._options
+        options._flags()
+        has_ltoir = any(code.code_type == "ltoir" for code in self._codes)
+        if options.arch is not None and target is ObjectCodeFormatType.CUBIN:
+            kind, number = architecture("LinkerOptions.arch", options.arch)
+            if kind == "compute":
+                raise ValueError(
+                    f"LinkerOptions.arch={options.arch!r} is a virtual architecture, and cubins are for real ones: "
+                    f'set arch="sm_{number}"'
+                )
+        if options.ptx and target is not ObjectCodeFormatType.PTX:
+            raise ValueError(f'LinkerOptions.ptx links to PTX, not {target}: call link("ptx")')
+        if has_ltoir and options.link_time_optimization is False:
+            raise ValueError("LinkerOptions.link_time_optimization is False, and LTO-IR cannot be linked without it")
+        if target is not ObjectCodeFormatType.CUBIN and not (has_ltoir or options.link_time_optimization):
+            types = ", ".join(sorted({code.code_type for code in self._codes}))
+            raise ValueError(f"only LTO-IR links to {target}, and this is {types}: compile the programs to LTO-IR")
+        without = options._without_effect() if not (has_ltoir or options.link_time_optimization) else []
+        if without:
+            names = ", ".join(f"LinkerOptions.{field}" for field in without)
+            warnings.warn(f"{names}: without effect, because no LTO-IR is linked", RuntimeWarning, stacklevel=3)
+
+    def _flags(self, target: ObjectCodeFormatType) -> list[bytes]:
+        options = self._options
+        flags = options.as_bytes()
+        has_ltoir = any(code.code_type == "ltoir" for code in self._codes)
+        if has_ltoir and not options.link_time_optimization:
+            flags.append(b"-lto")
+        if target is ObjectCodeFormatType.PTX and not options.ptx:
+            flags.append(b"-ptx")
+        if target is ObjectCodeFormatType.LTOIR:
+            flags.append(b"-r")
+        return flags
+
+    def _choose(self, inputs: list[Input], target: ObjectCodeFormatType) -> Choice:
+        """Choose the linker. The driver is only asked for where nvJitLink cannot do it and the driver might."""
+        ptx: Version | None = max(filter(None, map(_ptx_version, inputs)), default=None)
+        asked = {
+            "inputs": [part.code_type for part in inputs],
+            "ptx": ptx,
+            "target": target.value,
+            "options": self._options._of_nvjitlink_only(),
+        }
+        nvjitlink = _nvjitlink_version()
+        choice = choose_linker(nvjitlink, None, **asked)  # type: ignore[arg-type]
+        if choice.backend is None:
+            choice = choose_linker(nvjitlink, _driver_version(), **asked)  # type: ignore[arg-type]
+        if choice.backend is None:
+            if nvjitlink is None:
+                try:
+                    _nvjitlink.load()
+                except NVJitLinkError as error:
+                    error.meaning = f"{error.meaning}: {choice.reason}"
+                    raise
+            raise NVJitLinkError(
+                "choose a linker",
+                -1,
+                "NVJITLINK_TOO_OLD",
+                choice.reason,
+                hint=f"Install a newer nvJitLink: {' or '.join(_nvjitlink.LIBRARY.wheels)}",
+            )
+        return choice
+
+
+def _read(codes: tuple[ObjectCode, ...]) -> list[Input]:
+    inputs = []
+    for number, code in enumerate(codes, 1):
+        content = code._read()
+        name = code.name or f"{code.code_type} {number}"
+        if code.code_type == "ptx":
+            content = content.rstrip(b"\0") + b"\0"
+        elif code.code_type == "cubin":
+            _check_elf(content, name)
+        inputs.append(Input(code.code_type, content, name))
+    return inputs
+
+
+def _check_elf(code: bytes, name: str) -> None:
+    """Raise for a cubin that ends too early: nvJitLink before 13 reads on, and links what it finds there."""
+    if code[:4] != b"\x7fELF":
+        return  # which nvJitLink says
+    end = 64
+    if len(code) >= end:
+        offset = int.from_bytes(code[40:48], "little")
+        size, count = (int.from_bytes(code[at : at + 2], "little") for at in (58, 60))
+        end = max(end, offset + size * count)
+    if len(code) < end:
+        raise ValueError(f"{name!r} is a truncated cubin: it has {len(code)} bytes, and must have {end} or more")
+
+
+def _ptx_version(code: Input) -> Version | None:
+    match = _PTX_VERSION.search(code.code) if code.code_type == "ptx" else None
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _nvjitlink_version() -> Version | None:
+    try:
+        return _nvjitlink.load().version
+    except NVJitLinkError:
+        return None
+
+
+def _driver_version() -> Version | None:
+    try:
+        return driver_cuda_version()
+    except CUDAError:
+        return None
+
+
+def _link_with_driver(inputs: list[Input], options: LinkerOptions) -> Linked:
+    number = options._arch().partition("_")[2]
+    digits = number.rstrip("af")
+    given = {
+        "target": int(digits) + _VARIANTS[number[len(digits) :]],
+        "max_register_count": options.max_register_count,
+        "optimization_level": options.optimization_level,
+        "verbose": options.verbose or None,
+        "debug": options.debug or None,
+        "lineinfo": options.lineinfo or None,
+        "cache_mode": 0 if options.no_cache else None,  # CU_JIT_CACHE_OPTION_NONE
+    }
+    values = {name: int(value) for name, value in given.items() if value is not None}
+    parts = [(code_type, code, name.encode("utf-8", "surrogateescape")) for code_type, code, name in inputs]
+    linked, errors, told = link_with_driver(parts, values, time=bool(options.time))
+    return Linked(linked, log_text(errors), log_text(told))
+
+
+def _signatures(codes: tuple[ObjectCode, ...]) -> dict[str, str] | None:
+    """Return what is known of the kernels' parameters, from the parts that are PTX or know it of their compiler."""
+    found: dict[str, str] = {}
+    for code in codes:
+        code._signature("")  # which reads PTX
+        found |= code._signatures or {}
+    return found or None

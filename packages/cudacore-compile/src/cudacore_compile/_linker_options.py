@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of linking."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from cudacore_compile import _option_values as values
+from cudacore_compile._option_values import encode
+from cudacore_compile.typing import CompilerBackendType
+
+
+@dataclass(repr=False)
+class LinkerOptions:
+    """Say how device code is linked.
+
+    Options left at None are not given to the linker, which has its own defaults. All values are checked when the object
+    is made, and again when it is used. The flags below are those of nvJitLink. The driver's linker has `arch`,
+    `max_register_count`, `time`, `verbose`, `optimization_level`, `debug`, `lineinfo` and `no_cache`; where it is what
+    there is, any other option is an error that says why nvJitLink was not taken.
+
+    Parameters
+    ----------
+    name : str, optional
+        The name of what is linked. Default ``"<default linker>"``.
+    arch : str or int, optional
+        The GPU architecture, as :attr:`ProgramOptions.arch`. Default: that of the current device. ``-arch=``.
+    max_register_count : int, optional
+        The most registers that a thread may use. ``-maxrregcount=``.
+    time : bool, optional
+        Write the times of the phases to the info log. ``-time``.
+    verbose : bool, optional
+        Write to the info log what the linker does. ``-verbose``.
+    link_time_optimization : bool, optional
+        Optimize LTO-IR as a whole. Default: where there is any. ``-lto``.
+    ptx : bool, optional
+        Link to PTX, which only LTO-IR can be. The target ``"ptx"`` says so itself. ``-ptx``.
+    optimization_level : int, optional
+        0 or 3. ``-O``.
+    debug : bool, optional
+        Generate debug information. ``-g``.
+    lineinfo : bool, optional
+        Generate line numbers. ``-lineinfo``.
+    ftz, prec_div, prec_sqrt, fma : bool, optional
+        How LTO-IR calculates, as in :class:`ProgramOptions`. Other code has been compiled already: without LTO-IR they
+        are without effect, and a RuntimeWarning. ``-ftz={1|0}`` and so on.
+    kernels_used, variables_used : str or list of str, optional
+        Lowered names of the kernels and variables that are used: with link-time optimization, others can be removed.
+        ``-kernels-used=``, ``-variables-used=``.
+    optimize_unused_variables : bool, optional
+        Remove variables that no device code refers to. ``-optimize-unused-variables``.
+    ptxas_options : str or list of str, optional
+        Options of the assembler, one an item. ``-Xptxas=``.
+    split_compile, split_compile_extended : int or bool, optional
+        The most threads to optimize with, 0 or True for as many as there are processors. ``-split-compile=``,
+        ``-split-compile-extended=``.
+    no_cache : bool, optional
+        Do not use the linker's own cache. ``-no-cache``.
+    numba_debug : bool, optional
+        For programs that set it: no linker has it, so that it is a DeprecationWarning and nothing else.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a value that the option cannot have, naming the option.
+    """
+
+    name: str | None = "<default linker>"
+    arch: str | int | None = None
+    max_register_count: int | None = None
+    time: bool | None = None
+    verbose: bool | None = None
+    link_time_optimization: bool | None = None
+    ptx: bool | None = None
+    optimization_level: int | None = None
+    debug: bool | None = None
+    lineinfo: bool | None = None
+    ftz: bool | None = None
+    prec_div: bool | None = None
+    prec_sqrt: bool | None = None
+    fma: bool | None = None
+    kernels_used: str | list[str] | tuple[str, ...] | None = None
+    variables_used: str | list[str] | tuple[str, ...] | None = None
+    optimize_unused_variables: bool | None = None
+    ptxas_options: str | list[str] | tuple[str, ...] | None = None
+    split_compile: int | bool | None = None
+    split_compile_extended: int | bool | None = None
+    no_cache: bool | None = None
+    numba_debug: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is None:
+            self.name = "<default linker>"
+        self._flags()
+        if self.numba_debug:
+            warnings.warn(
+                "LinkerOptions.numba_debug is without effect, because no linker has it: set ProgramOptions.numba_debug",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+
+    def __repr__(self) -> str:
+        given = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return f"LinkerOptions({', '.join(f'{name}={value!r}' for name, value in given if value is not None)})"
+
+    def as_bytes(self, backend: CompilerBackendType | str = "nvjitlink") -> list[bytes]:
+        """Return the options as nvJitLink takes them, one an item.
+
+        Raises
+        ------
+        ValueError
+            For another linker than nvJitLink: the driver's takes numbers, and no flags.
+        CUDAError
+            When `arch` is not set and there is no device.
+        """
+        if not isinstance(backend, str):
+            raise TypeError(f"backend must be a str or CompilerBackendType, not {type(backend).__name__}")
+        if backend.lower() != CompilerBackendType.NVJITLINK.lower():
+            raise ValueError(f"only nvJitLink has flags to be returned as bytes, not {str(backend)!r}")
+        return [encode(flag) for flag in (f"-arch={self._arch()}", *self._flags())]
+
+    def _arch(self) -> str:
+        if self.arch is None:
+            return f"sm_{values.current_arch()}"
+        return "_".join(values.architecture("LinkerOptions.arch", self.arch))
+
+    def _flags(self) -> list[str]:
+        """Return what depends on nothing but the values, or raise for the first that its option cannot have."""
+        values.string("LinkerOptions.name", self.name)
+        if self.arch is not None:
+            values.architecture("LinkerOptions.arch", self.arch)
+        if self.numba_debug is not None:
+            values.switch("LinkerOptions.numba_debug", self.numba_debug)
+        flags = []
+        for field, (flag, arguments) in _FLAGS.items():
+            value = getattr(self, field)
+            if value is not None:
+                flags += [flag + argument for argument in arguments(f"LinkerOptions.{field}", value)]
+        return flags
+
+    def _of_nvjitlink_only(self) -> list[str]:
+        """Return the fields that are set and that the driver's linker does not have."""
+        return [
+            field
+            for field in _FLAGS
+            if field not in _OF_DRIVER and getattr(self, field) is not None and getattr(self, field) is not False
+        ]
+
+    def _without_effect(self) -> list[str]:
+        """Return the fields that are set and say nothing where no LTO-IR is linked."""
+        return [field for field in ("ftz", "prec_div", "prec_sqrt", "fma") if getattr(self, field) is not None]
+
+
+def _level(field: str, value: object) -> list[str]:
+    level = values.integer(field, value, 0, 3)
+    if level not in (0, 3):
+        raise ValueError(f"{field}={level}: nvJitLink has the levels 0 and 3")
+    return [str(level)]
+
+
+# All options whose flag depends on nothing but the value, in the order in which they are passed.
+_FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
+    "max_register_count": ("-maxrregcount", values.register_count),
+    "time": ("-time", values.switch),
+    "verbose": ("-verbose", values.switch),
+    "link_time_optimization": ("-lto", values.switch),
+    "ptx": ("-ptx", values.switch),
+    "optimization_level": ("-O", _level),
+    "debug": ("-g", values.switch),
+    "lineinfo": ("-lineinfo", values.switch),
+    "ftz": ("-ftz", values.one_or_zero),
+    "prec_div": ("-prec-div", values.one_or_zero),
+    "prec_sqrt": ("-prec-sqrt", values.one_or_zero),
+    "fma": ("-fma", values.one_or_zero),
+    "kernels_used": ("-kernels-used", values.texts),
+    "variables_used": ("-variables-used", values.texts),
+    "optimize_unused_variables": ("-optimize-unused-variables", values.switch),
+    "ptxas_options": ("-Xptxas", values.texts),
+    "split_compile": ("-split-compile", values.thread_count),
+    "split_compile_extended": ("-split-compile-extended", values.thread_count),
+    "no_cache": ("-no-cache", values.switch),
+}
+_OF_DRIVER = {"max_register_count", "time", "verbose", "optimization_level", "debug", "lineinfo", "no_cache"}

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels in compiled code, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from cudacore_handles import KernelInfo, ObjectCode
+
+
+def list_kernels(codes: Sequence[tuple[str, ObjectCode]], *, as_json: bool) -> str:
+    """Return a listing of the kernels in cubins and PTX.
+
+    Parameters
+    ----------
+    codes : sequence of (str, ObjectCode)
+        The code, with the names of the files that it is of.
+    as_json : bool
+        Whether it is JSON, or text.
+    """
+    listing: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for file, code in codes:
+        contents = code._contents()
+        lines.append(f"{file}, {code.code_type} for {contents.arch}:")
+        by_symbol = {symbol: expression for expression, symbol in code.symbol_mapping.items()}
+        for kernel in contents.kernels:
+            lines += _text(kernel)
+            about = {"file": file, "arch": contents.arch, "code_type": code.code_type}
+            listing.append(about | _facts(kernel) | {"name_expression": by_symbol.get(kernel.symbol)})
+    return json.dumps(listing, indent=2) + "\n" if as_json else "".join(f"{line}\n" for line in lines)
+
+
+def _facts(kernel: KernelInfo) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "symbol": kernel.symbol,
+        "registers": kernel.registers,
+        "shared_bytes": kernel.shared_bytes,
+        "local_bytes": kernel.local_bytes,
+        "max_threads": kernel.max_threads,
+        "parameters": [{"offset": p.offset, "size": p.size, "kind": p.kind.value} for p in kernel.parameters],
+    }
+
+
+def _text(kernel: KernelInfo) -> list[str]:
+    lines = [f"  {kernel.name}"]
+    if kernel.symbol != kernel.name:
+        lines.append(f"    symbol: {kernel.symbol}")
+    uses = []
+    if kernel.registers is not None:
+        uses.append(f"{kernel.registers} registers")
+    if kernel.shared_bytes is not None:
+        uses.append(f"{kernel.shared_bytes} bytes shared")
+    if kernel.local_bytes is not None:
+        uses.append(f"{kernel.local_bytes} bytes local")
+    if kernel.max_threads is not None:
+        uses.append(f"at most {kernel.max_threads} threads a block")
+    if uses:
+        lines.append(f"    uses: {', '.join(uses)}")
+    for index, parameter in enumerate(kernel.parameters):
+        size = f"{parameter.size} byte{'s' if parameter.size != 1 else ''} at {parameter.offset}"
+        lines.append(f"    parameter {index}: {parameter.kind}, {size}")
+    return lines

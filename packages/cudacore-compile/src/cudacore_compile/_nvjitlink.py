@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nvJitLink, loaded when it is first needed: its calls with their errors raised."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from cudacore_compile._errors import NVJitLinkError, as_compiler_error, log_text
+from cudacore_compile._libraries import Library, open_library
+from cudacore_handles import CUDAError, _compilers
+
+LIBRARY = Library("nvJitLink", "nvJitLink", NVJitLinkError, ("nvidia-nvjitlink", "nvidia-nvjitlink-cu12"))
+_UNDEFINED = re.compile(r"(?:Undefined reference to|Unresolved extern \w+) '([^']+)'")
+
+
+class Input(NamedTuple):
+    """Code that is linked."""
+
+    code_type: str
+    code: bytes
+    name: str
+
+
+class Linked(NamedTuple):
+    """What came out of a linker."""
+
+    code: bytes
+    error_log: str
+    info_log: str
+
+
+class NVJitLink:
+    """The nvJitLink of this process."""
+
+    __slots__ = ("_library", "path", "version", "version_text")
+    _library: _compilers.NVJitLink
+    path: str
+    version: tuple[int, int]
+    version_text: str
+
+    def __init__(self) -> None:
+        found = open_library(LIBRARY)
+        self.path = found.abs_path or ""
+        try:
+            self._library = _compilers.NVJitLink(found._handle_uint)
+            self.version = self._library.version()
+        except CUDAError as error:
+            raise as_compiler_error(NVJitLinkError, error) from None
+        self.version_text = ".".join(map(str, self.version))
+
+    def create(self, flags: Sequence[bytes], inputs: Sequence[Input]) -> Any:
+        """Return the box of a new linker with its inputs (nvJitLinkCreate, nvJitLinkAddData)."""
+        box = None
+        try:
+            box = self._library.create(flags)
+            for code_type, code, name in inputs:
+                self._library.add(box, code_type, code, name.encode("utf-8", "surrogateescape").replace(b"\0", b""))
+        except CUDAError as error:
+            raise self._explained(error, box, flags, inputs) from None
+        return box
+
+    def link(self, box: Any, target: str, flags: Sequence[bytes], inputs: Sequence[Input]) -> Linked:
+        """Link, and return what came out (nvJitLinkComplete)."""
+        try:
+            self._library.link(box)
+            code = self._library.output(box, target)
+            return Linked(code, log_text(self._library.error_log(box)), log_text(self._library.info_log(box)))
+        except CUDAError as error:
+            raise self._explained(error, box, flags, inputs) from None
+
+    def raw(self, box: Any) -> int:
+        """Return the ``nvJitLinkHandle``, which ``cuda.bindings`` has as a number."""
+        return self._library.raw(box)
+
+    def _explained(self, error: CUDAError, box: Any, flags: Sequence[bytes], inputs: Sequence[Input]) -> NVJitLinkError:
+        log = ""
+        if box is not None:
+            try:
+                log = log_text(self._library.error_log(box))
+            except CUDAError:
+                pass  # what failed first is what is told
+        names = [part.name.encode("utf-8", "surrogateescape") for part in inputs]
+        hint = explain(error.code_name, log, self.version_text)
+        return as_compiler_error(NVJitLinkError, error, log=log, words=(b"nvJitLink", *flags, *names), hint=hint)
+
+
+def explain(code_name: str, log: str, version: str) -> str:
+    """Return what to do about a failure of an nvJitLink, or an empty string."""
+    undefined = dict.fromkeys(_UNDEFINED.findall(log))
+    if undefined:
+        return (
+            f"Nothing that is linked defines {', '.join(map(repr, undefined))}: link what does, and compile it with "
+            "ProgramOptions(relocatable_device_code=True), or to LTO-IR"
+        )
+    if "may need newer version" in log or "nvvmAddNVVMContainerToProgram" in log:
+        return f"The LTO-IR was made by a newer compiler than nvJitLink {version}: install one as new as that"
+    if "Unsupported .version" in log:
+        return f"The PTX was made by a newer compiler than nvJitLink {version}: install one as new as that"
+    if code_name == "NVJITLINK_ERROR_UNRECOGNIZED_OPTION":
+        return f"nvJitLink {version} does not know one of these options, or the architecture, or takes no such value"
+    if code_name == "NVJITLINK_ERROR_UNSUPPORTED_ARCH":
+        return f"nvJitLink {version} does not link for this architecture"
+    if "does not match type" in log:
+        return "The code is damaged, or no code of the type that its ObjectCode was made with"
+    if "bad input" in log or code_name == "NVJITLINK_ERROR_ARCH_MISMATCH":
+        return "The code is damaged, or was compiled for an architecture that does not run on LinkerOptions.arch"
+    return ""
+
+
+_loaded: NVJitLink | None = None
+_load_lock = threading.Lock()
+
+
+def load() -> NVJitLink:
+    """Return nvJitLink, loading it first if need be.
+
+    Raises
+    ------
+    NVJitLinkError
+        When there is none. The next call looks again.
+    """
+    global _loaded
+    if _loaded is None:
+        with _load_lock:
+            if _loaded is None:
+                _loaded = NVJitLink()
+    return _loaded

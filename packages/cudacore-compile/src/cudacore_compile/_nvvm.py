@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libNVVM, loaded when it is first needed: its calls with their errors raised."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from cudacore_compile._errors import NVVMError, as_compiler_error, log_text
+from cudacore_compile._libraries import Library, open_library
+from cudacore_compile.typing import ObjectCodeFormatType
+from cudacore_handles import CUDAError, _compilers
+
+LIBRARY = Library("libNVVM", "nvvm", NVVMError, ("nvidia-nvvm", "nvidia-cuda-nvcc-cu12"))
+# libNVVM cannot list its architectures, but says of each whether it has it. Variants come with their numbers.
+_ARCHITECTURES = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 107, 110, 120, 121)
+# The layout that NVVM takes in all its versions, for all architectures.
+_LAYOUT = (
+    "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-f64:64:64-"
+    "v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64"
+)
+_EMPTY = f"""target triple = "nvptx64-nvidia-cuda"
+target datalayout = "{_LAYOUT}"
+!nvvmir.version = !{{!0}}
+!0 = !{{i32 2, i32 0}}
+""".encode()
+
+
+class NVVM:
+    """The libNVVM of this process."""
+
+    __slots__ = ("_library", "path", "version_text")
+    _library: _compilers.NVVM
+    path: str
+    version_text: str
+
+    def __init__(self) -> None:
+        found = open_library(LIBRARY)
+        self.path = found.abs_path or ""
+        try:
+            self._library = _compilers.NVVM(found._handle_uint)
+            self.version_text = ".".join(map(str, self._library.version()))
+        except CUDAError as error:
+            raise as_compiler_error(NVVMError, error) from None
+
+    def create(self, modules: Sequence[tuple[bytes, bytes]], *, use_libdevice: bool) -> Any:
+        """Return the box of a new program, with its modules by name (nvvmCreateProgram, nvvmAddModuleToProgram)."""
+        library = self._library
+        box = None
+        try:
+            box = library.create()
+            for name, module in modules:
+                library.add(box, module, name)
+            if use_libdevice:
+                library.add(box, _libdevice(self.path), b"libdevice", lazy=True)
+        except CUDAError as error:
+            if isinstance(error, NVVMError):
+                raise
+            self._fail(error, box, ())
+        return box
+
+    def handle(self, box: Any) -> int:
+        """Return a program as ``cuda.bindings`` has it: a number."""
+        return self._library.raw(box)
+
+    def compile(
+        self, box: Any, flags: list[bytes], target: ObjectCodeFormatType, *, program_name: bytes
+    ) -> tuple[bytes, str]:
+        """Check and compile a program, and return the code and the log (nvvmVerifyProgram, nvvmCompileProgram)."""
+        library = self._library
+        try:
+            library.verify(box, flags)
+            library.compile(box, flags)
+            code = library.output(box)
+            log = log_text(library.log(box))
+        except CUDAError as error:
+            self._fail(error, box, (b"nvvm", *flags, program_name))
+        return (code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else code), log
+
+    def architectures(self) -> list[int]:
+        """Return the numbers of the architectures that this libNVVM compiles for, of those that are known."""
+        return [number for number in _ARCHITECTURES if self._has(number)]
+
+    def ir_version(self) -> tuple[int, int, int, int]:
+        """Return the versions of NVVM IR, and of its debug information, that it takes (nvvmIRVersion)."""
+        return self._library.ir_version()
+
+    def _has(self, number: int) -> bool:
+        library = self._library
+        box = library.create()
+        library.add(box, _EMPTY, b"empty")
+        try:
+            library.verify(box, [b"-arch=compute_%d" % number])
+        except CUDAError:
+            return False
+        return True
+
+    def _fail(self, error: CUDAError, box: Any, words: Sequence[bytes]) -> NoReturn:
+        log = ""
+        if box is not None:
+            try:
+                log = log_text(self._library.log(box))
+            except CUDAError:
+                pass  # what failed first is what is told
+        raise as_compiler_error(NVVMError, error, log=log, words=words, hint=self._hint(error, log)) from None
+
+    def _hint(self, error: CUDAError, log: str) -> str:
+        if error.code_name == "NVVM_ERROR_IR_VERSION_MISMATCH":
+            major, minor, debug_major, debug_minor = self.ir_version()
+            return (
+                f"This libNVVM takes NVVM IR {major}.{minor} with debug information {debug_major}.{debug_minor}: "
+                "see !nvvmir.version in the modules"
+            )
+        if "DataLayout" in log or "data layout" in log:
+            return f'Modules need: target datalayout = "{_LAYOUT}"'
+        if error.code_name == "NVVM_ERROR_INVALID_OPTION" and "-arch=" in log:
+            known = ", ".join(map(str, self.architectures()))
+            return f"Set ProgramOptions.arch to what this libNVVM compiles for: {known}"
+        if error.code_name == "NVVM_ERROR_INVALID_OPTION" and "-numba-debug" in log:
+            return "This libNVVM does not know ProgramOptions.numba_debug: leave it out, or install that of CUDA 13"
+        return ""
+
+
+_loaded: NVVM | None = None
+_load_lock = threading.Lock()
+
+
+def load() -> NVVM:
+    """Return libNVVM, loading it first if need be.
+
+    Raises
+    ------
+    NVVMError
+        When there is none. The next call looks again.
+    """
+    global _loaded
+    if _loaded is None:
+        with _load_lock:
+            if _loaded is None:
+                _loaded = NVVM()
+    return _loaded
+
+
+def _libdevice(nvvm: str) -> bytes:
+    """Return the libdevice that came with a libNVVM, or else any that is installed."""
+    folder = os.path.dirname(nvvm)
+    for beside in ("../nvvm", ".."):  # of wheels since CUDA 13; of older ones and of toolkits
+        try:
+            with open(os.path.join(folder, beside, "libdevice", "libdevice.10.bc"), "rb") as file:
+                return file.read()
+        except OSError:
+            pass
+    from cuda.pathfinder import find_bitcode_lib
+
+    try:
+        with open(find_bitcode_lib("device"), "rb") as file:
+            return file.read()
+    except (RuntimeError, OSError) as error:
+        newest, oldest = LIBRARY.wheels
+        raise NVVMError(
+            "find libdevice",
+            -1,
+            "LIBDEVICE_NOT_FOUND",
+            "libdevice.10.bc was found neither beside libNVVM, nor among Python's packages, nor in a CUDA toolkit",
+            hint=f"It comes with libNVVM: {newest} ({oldest})",
+            log=str(error),
+        ) from error

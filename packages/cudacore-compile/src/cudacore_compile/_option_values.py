@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of options: what each kind of them can be, and the arguments of the flags that it becomes.
+
+``field`` is the option as a user knows it, such as ``"ProgramOptions.arch"``, for the errors.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from cudacore_handles import CUDAError, Device
+from cudacore_handles._options import as_flag
+
+TRACE_SUFFIX = ".json"
+_MOST_THREADS = 1024  # NVRTC starts as many threads as it is told to: 100,000 of them hang it
+_ARCHITECTURE = re.compile(r"(?:(sm|compute)_)?(\d{2,3}[af]?)", re.ASCII)
+
+
+def encode(text: str) -> bytes:
+    """Return text as the compilers take it: UTF-8, and paths byte by byte."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def architecture(field: str, arch: object) -> tuple[str, str]:
+    """Split an architecture into its kind, ``sm`` or ``compute``, and its number with the variant's letter."""
+    text = str(arch) if isinstance(arch, int) and not isinstance(arch, bool) else arch
+    if not isinstance(text, str):
+        wrong_type(field, "a str or int", arch)
+    match = _ARCHITECTURE.fullmatch(text)
+    if match is None:
+        raise ValueError(f'{field}={arch!r} is not an architecture: write "sm_90", "compute_90", "sm_90a" or "90"')
+    return match[1] or "sm", match[2]
+
+
+def current_arch() -> str:
+    """Return the architecture of the current device."""
+    try:
+        return Device().arch
+    except CUDAError as error:
+        hint = 'There is no device to compile for: say what to compile for, as in ProgramOptions(arch="sm_90")'
+        raise CUDAError(error.operation, error.code, error.code_name, error.meaning, hint=hint) from error
+
+
+# What turns the value of an option into the arguments of its flag, one for each time that the flag is given.
+
+
+def switch(field: str, value: object) -> list[str]:
+    return [""] if flag(field, value) else []
+
+
+def true_or_false(field: str, value: object) -> list[str]:
+    return [f"={str(flag(field, value)).lower()}"]
+
+
+def one_or_zero(field: str, value: object) -> list[str]:
+    return [f"={int(flag(field, value))}"]
+
+
+def flag(field: str, value: object) -> bool:
+    """Return a bool, which 0 and 1 and NumPy's are too."""
+    try:
+        return as_flag(field, value)
+    except TypeError:
+        wrong_type(field, "a bool", value)
+
+
+def text(field: str, value: object) -> list[str]:
+    return [f"={string(field, value)}"]
+
+
+def texts(field: str, value: object) -> list[str]:
+    return [f"={string(field, item)}" for item in items(value)]
+
+
+def path(field: str, value: object) -> list[str]:
+    return [f"={path_string(field, value)}"]
+
+
+def paths(field: str, value: object) -> list[str]:
+    return [f"={path_string(field, item)}" for item in items(value)]
+
+
+def time_file(field: str, value: object) -> list[str]:
+    if isinstance(value, bool):  # True is the log
+        return ["=-"] if value else []
+    return path(field, value)
+
+
+def seed(field: str, value: object) -> list[str]:
+    return text(field, str(value) if isinstance(value, int) and not isinstance(value, bool) else value)
+
+
+def trace(field: str, value: object) -> list[str]:
+    return [f"={trace_stem(field, value)}"]
+
+
+def register_count(field: str, value: object) -> list[str]:
+    return [f"={integer(field, value, 1, 2**31 - 1)}"]
+
+
+def thread_count(field: str, value: object) -> list[str]:
+    if isinstance(value, bool):  # True is as many as there are processors
+        return ["=0"] if value else []
+    return [f"={integer(field, value, 0, _MOST_THREADS)}"]
+
+
+def numbers(field: str, value: object) -> list[str]:
+    return [f"={integer(field, item, 1, 2**31 - 1)}" for item in items(value)]
+
+
+def macros(field: str, value: object) -> list[str]:
+    if isinstance(value, Mapping):
+        value = list(value.items())
+    pair = (
+        isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and not isinstance(value[1], tuple)
+    )
+    # Two strings in a tuple are a name and its value, as in cuda.core.
+    return [f"={_macro(field, item)}" for item in ([value] if pair else items(value))]
+
+
+def _macro(field: str, value: object) -> str:
+    if isinstance(value, tuple) and len(value) == 2:
+        name, definition = value
+        if isinstance(definition, bool):
+            definition = int(definition)
+        if hasattr(definition, "__float__"):  # a number, of Python or another library
+            definition = str(definition)
+        text = string(field, name)
+        if definition is not None:
+            text += f"={string(field, definition, empty=True)}"
+    else:
+        text = string(field, value)
+    if "\n" in text:
+        raise ValueError(f"{field}: the macro {text!r} has a line break, where it would be cut off")
+    return text
+
+
+def items(value: object) -> Sequence[object]:
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def string(field: str, value: object, *, empty: bool = False) -> str:
+    if not isinstance(value, str):
+        wrong_type(field, "a str", value)
+    if not value and not empty:
+        raise ValueError(f"{field} must not be empty; use None to leave it out")
+    if "\0" in value:
+        raise ValueError(f"{field}={value!r} has a NUL character")
+    try:
+        encode(value)
+    except UnicodeEncodeError:
+        raise ValueError(f"{field}={value!r} is not Unicode text") from None
+    return value
+
+
+def path_string(field: str, value: object) -> str:
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    return string(field, value)
+
+
+def trace_stem(field: str, value: object) -> str:
+    # NVRTC adds the suffix itself; in some versions, where there is one, to one part of the profile only.
+    return path_string(field, value).removesuffix(TRACE_SUFFIX)
+
+
+def integer(field: str, value: object, least: int, most: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        wrong_type(field, "an int", value)
+    number = operator.index(value)
+    if not least <= number <= most:
+        raise ValueError(f"{field}={number} is out of range: from {least} to {most}")
+    return number
+
+
+def wrong_type(field: str, expected: str, value: object) -> NoReturn:
+    raise TypeError(f"{field} must be {expected}, not {type(value).__name__}")

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs in several languages that the tests compile and link."""
+
+from __future__ import annotations
+
+LAYOUT = (
+    "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-f64:64:64-"
+    "v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64"
+)
+HEAD = f"""
+target triple = "nvptx64-nvidia-cuda"
+target datalayout = "{LAYOUT}"
+"""
+VERSION = """
+!nvvmir.version = !{!0}
+!0 = !{i32 2, i32 0}
+"""
+
+# C++: a kernel that calls what another program defines.
+KERNEL = """
+extern "C" __device__ float f(float x);
+extern "C" __global__ void map(float *p, unsigned n) {
+  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) p[i] = f(p[i]);
+}
+"""
+FUNCTION = 'extern "C" __device__ float f(float x) { return 2.0f * x + 1.0f; }'
+# The same function as NVVM IR: text that NVVM takes in all its versions.
+FUNCTION_IR = f"""{HEAD}
+define float @f(float %x) {{
+  %y = fmul float %x, 2.0
+  %z = fadd float %y, 1.0
+  ret float %z
+}}
+{VERSION}"""
+# A function that needs libdevice.
+SINE_IR = f"""{HEAD}
+declare float @__nv_sinf(float)
+define float @f(float %x) {{
+  %y = call float @__nv_sinf(float %x)
+  ret float %y
+}}
+{VERSION}"""
+# A kernel in NVVM IR: link-time optimization removes those that are not in @llvm.used.
+KERNEL_IR = f"""{HEAD}
+declare float @f(float)
+define void @map(float addrspace(1)* %p) {{
+  %x = load float, float addrspace(1)* %p
+  %y = call float @f(float %x)
+  store float %y, float addrspace(1)* %p
+  ret void
+}}
+@llvm.used = appending global [1 x i8*] [i8* bitcast (void (float addrspace(1)*)* @map to i8*)], section "llvm.metadata"
+!nvvm.annotations = !{{!1}}
+!1 = !{{void (float addrspace(1)*)* @map, !"kernel", i32 1}}
+{VERSION}"""

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many compilations at once."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from cudacore_compile import (
+    BatchError,
+    CompileJob,
+    InMemoryProgramCache,
+    NVRTCError,
+    Program,
+    ProgramOptions,
+    UncacheableError,
+    _batch,
+    compile_many,
+)
+from cudacore_handles import CUDAError
+
+SOURCE = "template <class T, int N> __global__ void scale(T *out, T by) { out[N] *= by; }"
+ARCHES = ("sm_80", "sm_90", "sm_120")
+
+
+def jobs(*numbers: int, arch: str = "sm_90", target: str = "cubin") -> list[CompileJob]:
+    return [CompileJob(SOURCE, {"arch": arch}, target, [f"scale<float, {number}>"]) for number in numbers]
+
+
+class Immediate(Executor):
+    """An executor that does it now, and counts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.count += 1
+        future: Future[Any] = Future()
+        try:
+            # As by an executor of processes: whatever cannot be pickled is noticed.
+            future.set_result(pickle.loads(pickle.dumps(fn(*pickle.loads(pickle.dumps(args)), **kwargs))))
+        except Exception as error:
+            future.set_exception(pickle.loads(pickle.dumps(error)))
+        return future
+
+
+def test_order_of_the_results() -> None:
+    """Code would come back for another job than it was asked for."""
+    todo = [CompileJob(SOURCE, {"arch": arch}, "ptx", [f"scale<int, {n}>"]) for n in range(3) for arch in ARCHES]
+    results = compile_many(todo)
+    for job, result in zip(todo, results, strict=True):
+        assert list(result.symbol_mapping) == list(job.name_expressions)
+        assert f".target {job.options['arch']}".encode() in result.code  # type: ignore[index, operator]
+    alone = Program(SOURCE, "c++", {"arch": "sm_80"}).compile("ptx", ["scale<int, 0>"])
+    assert results[0].code == alone.code
+
+
+def test_ways_to_say_a_job() -> None:
+    """A tuple or a mapping would be another job than it says."""
+    options = ProgramOptions(arch="sm_90")
+    results = compile_many([(SOURCE, options, "ptx"), {"code": SOURCE, "options": options, "target_type": "ptx"}])
+    assert results[0] is results[1]
+    assert compile_many([]) == []
+    assert compile_many(iter(jobs(1)))[0].symbol_mapping
+    with pytest.raises(TypeError, match=r"jobs\[0\] must be a CompileJob, or a tuple or mapping for one, not str"):
+        compile_many([SOURCE])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"jobs\[1\] is no CompileJob: .*unexpected"):
+        compile_many([(SOURCE,), {"code": SOURCE, "arch": "sm_90"}])
+
+
+def test_the_same_is_compiled_once() -> None:
+    """A thousand equal jobs would be a thousand compilations, or different ones one."""
+    executor = Immediate()
+    same = CompileJob(SOURCE, {"arch": 90}, "ptx", ["scale<int, 1>", "scale<int, 2>"])
+    again = CompileJob(SOURCE.encode(), ProgramOptions(arch="sm_90"), "PTX", [b"scale<int, 2>", "scale<int, 1>"])
+    others = [
+        CompileJob(SOURCE + " ", {"arch": 90}, "ptx", ["scale<int, 1>", "scale<int, 2>"]),
+        CompileJob(SOURCE, {"arch": 80}, "ptx", ["scale<int, 1>", "scale<int, 2>"]),
+        CompileJob(SOURCE, {"arch": 90}, "ltoir", ["scale<int, 1>", "scale<int, 2>"]),
+        CompileJob(SOURCE, {"arch": 90}, "ptx", ["scale<int, 1>"]),
+        CompileJob(SOURCE, {"arch": 90, "name": "n"}, "ptx", ["scale<int, 1>", "scale<int, 2>"]),
+        CompileJob(SOURCE, {"arch": 90}, "ptx", ["scale<int, 1>", "scale<int, 2>"], headers={"h": ""}),
+    ]
+    results = compile_many([same, *others, again, same], executor=executor)
+    assert executor.count == 1 + len(others)
+    assert results[0] is results[-1] is results[-2]
+    assert len(set(map(id, results))) == 1 + len(others)
+
+
+def test_with_a_cache() -> None:
+    """What is cached would be compiled again, or what was compiled not be kept."""
+    cache, executor = InMemoryProgramCache(), Immediate()
+    cold = compile_many(jobs(1, 2, 3), cache=cache, executor=executor)
+    warm = compile_many(jobs(3, 1, 2, 4), cache=cache, executor=executor)
+    assert executor.count == 4
+    assert [code.code for code in warm[:3]] == [cold[i].code for i in (2, 0, 1)]
+    assert warm[0].symbol_mapping == cold[2].symbol_mapping
+    assert (cache.statistics.hits, cache.statistics.misses, len(cache)) == (3, 4, 4)
+    one = Program(SOURCE, "c++", {"arch": "sm_90"}).compile("cubin", ["scale<float, 4>"], cache=cache)
+    assert (one.code, cache.statistics.hits) == (warm[3].code, 4)
+
+
+@pytest.mark.parametrize("executor", [None, "immediate"])
+def test_failures(executor: Any) -> None:
+    """One failure would lose what the others made, or hide their failures."""
+    good, bad = jobs(1, 2), CompileJob("nonsense", {"arch": "sm_90"})
+    wrong = [CompileJob(SOURCE, {"arch": "nonsense"}), CompileJob(SOURCE, {"arch": 90}, "exe")]
+    logs = io.StringIO()
+    with pytest.raises(BatchError, match="4 of 6 compilations failed") as caught:
+        compile_many([good[0], bad, *wrong, good[1], bad], executor=executor and Immediate(), logs=logs)
+    error = caught.value
+    assert list(error.errors) == [1, 2, 3, 5]
+    assert isinstance(error.errors[1], NVRTCError)
+    assert error.errors[1] is error.errors[5]
+    assert [type(error.errors[i]) for i in (2, 3)] == [
+        ValueError,
+        pytest.importorskip("cudacore_handles").UnsupportedCodeError,
+    ]
+    assert len(error.exceptions) == 3
+    assert [code is None for code in error.results] == [False, True, True, True, False, True]
+    assert error.results[4].symbol_mapping  # type: ignore[union-attr]
+    assert "nonsense" in logs.getvalue()
+    copy = pickle.loads(pickle.dumps(error))
+    assert (list(copy.errors), str(copy)) == (list(error.errors), str(error))
+
+
+def test_group_of_exceptions() -> None:
+    """A batch's failure would not be the group that it is on Python 3.11 and later, nor tell all on 3.10."""
+    with pytest.raises(BatchError) as caught:
+        compile_many([CompileJob("nonsense 1", {"arch": 90}), CompileJob(SOURCE, {"arch": "2"})])
+    error = caught.value
+    assert isinstance(error, Exception)
+    if sys.version_info >= (3, 11):
+        assert isinstance(error, ExceptionGroup)  # noqa: F821
+        part = error.subgroup(NVRTCError)
+        assert isinstance(part, BatchError)
+        assert list(part.errors) == [0]
+        assert error.errors[1].__notes__ == ["in job 1 of the batch"]
+    else:
+        assert "nonsense 1" in str(error)
+        assert "is not an architecture" in str(error)
+
+
+def test_architecture_of_the_current_device(device: Any) -> None:
+    """Workers would compile for their own devices, or for none."""
+    executor = Immediate()
+    (code,) = compile_many([CompileJob(SOURCE, None, "ptx", ["scale<int, 1>"])], executor=executor)
+    assert f".target sm_{device.arch}".encode() in code.code  # type: ignore[operator]
+
+
+def test_no_device(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """Without a device, a job for none would fail the whole batch in an obscure way."""
+    result = python(
+        """
+        from cudacore_compile import *
+        try:
+            compile_many([("__global__ void f() {}",), ("__global__ void f() {}", {"arch": 90})])
+        except BatchError as error:
+            print(*error.errors, "say what to compile for" in str(error.errors[0]), error.results[1].code_type)
+        """,
+        CUDACORE_DRIVER="/nonexistent/libcuda.so",
+    )
+    assert (result.stdout, result.stderr) == ("0 True cubin\n", "")
+
+
+def test_logs() -> None:
+    """Warnings of a batch would be lost, or come in the order of the workers."""
+    todo = [CompileJob(f"__global__ void f() {{ int unused{i}; }}", {"arch": 90}, "ptx") for i in range(4)]
+    logs = io.StringIO()
+    compile_many(todo, logs=logs)
+    places = [logs.getvalue().index(f"unused{i}") for i in range(4)]
+    assert places == sorted(places)
+
+
+def test_wrong_arguments() -> None:
+    """What is no number of workers, no log and no cache would fail late, or not at all."""
+    with pytest.raises(ValueError, match="max_workers must be at least 1, not 0"):
+        compile_many([], max_workers=0)
+    with pytest.raises(TypeError, match="max_workers must be an int or None, not str"):
+        compile_many([], max_workers="2")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="max_workers is for threads"):
+        compile_many([], max_workers=2, executor=Immediate())
+    with pytest.raises(TypeError, match="cache must be a ProgramCacheResource"):
+        compile_many([], cache={})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="logs must have a write method"):
+        compile_many([], logs=3)
+
+
+def test_uncacheable_jobs() -> None:
+    """A job that has no key would fail, or be kept by a wrong one."""
+    cache = InMemoryProgramCache()
+    source = "__device__ const char *now = __TIME__; __global__ void f() {}"
+    for _ in range(2):
+        assert compile_many([(source, {"arch": 90})], cache=cache)[0].code
+    assert (len(cache), cache.statistics.uncacheable) == (0, 2)
+    assert issubclass(UncacheableError, ValueError)
+
+
+def test_threads_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch would be compiled one after the other."""
+    together = threading.Barrier(2, timeout=60)
+    compile_job = _batch._compile_job
+
+    def meet(job: CompileJob) -> Any:
+        together.wait()
+        return compile_job(job)
+
+    monkeypatch.setattr(_batch, "_compile_job", meet)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    compile_many(jobs(1, 2))
+
+
+def test_processes() -> None:
+    """What a batch sends to processes, and gets from them, could not be pickled; a failure would not come back."""
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        cache = InMemoryProgramCache()
+        results = compile_many(jobs(1, 2, 3), executor=pool, cache=cache)
+        assert [list(code.symbol_mapping) for code in results] == [[f"scale<float, {n}>"] for n in (1, 2, 3)]
+        assert len(cache) == 3
+        with pytest.raises(BatchError) as caught:
+            compile_many([*jobs(1), CompileJob("nonsense", {"arch": 90})], executor=pool, cache=cache)
+        assert isinstance(caught.value.errors[1], CUDAError)
+        assert "nonsense" in caught.value.errors[1].log
+        assert cache.statistics.hits == 1
+
+
+def test_dask() -> None:
+    """A batch would not run on a cluster."""
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    # Its own threads and files are closed a little later than the warnings' filter wants.
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        executor = client.get_executor()
+        results = compile_many(jobs(1, 2, 3), executor=executor)
+        assert [list(code.symbol_mapping) for code in results] == [[f"scale<float, {n}>"] for n in (1, 2, 3)]
+        with pytest.raises(BatchError) as caught:
+            compile_many([*jobs(4), CompileJob("nonsense", {"arch": 90})], executor=executor)
+        assert isinstance(caught.value.errors[1], NVRTCError)
+        assert caught.value.results[0] is not None
+
+
+def test_interrupt(tmp_path: Any) -> None:
+    """Ctrl-C would not end a batch before all of it is compiled, or leave threads behind."""
+    script = textwrap.dedent("""
+        import threading, sys
+        from cudacore_compile import compile_many
+        source = "#define N %d\\n__global__ void f(float *p) { for (int i = 0; i < N; ++i) p[i] = __sinf(p[i] + N); }"
+        jobs = [(source % n, {"arch": 90}) for n in range(5_000)]
+        print("ready", flush=True)
+        try:
+            compile_many(jobs)
+        except KeyboardInterrupt:
+            print("interrupted", [t.name for t in threading.enumerate() if "cudacore" in t.name])
+    """)
+    worker = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert worker.stdout is not None
+    with worker:
+        assert worker.stdout.readline() == "ready\n"
+        time.sleep(2)
+        worker.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        stdout, stderr = worker.communicate(timeout=60)
+    assert (stdout, stderr, worker.returncode) == ("interrupted []\n", "", 0)
+    assert time.monotonic() - start < 20
+
+
+def test_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The progress would not be shown, or be shown to a file."""
+    compile_many(jobs(1, 2))
+    assert capsys.readouterr() == ("", "")
+    pytest.importorskip("rich")
+    compile_many(jobs(1, 2), progress=True)
+    out, err = capsys.readouterr()
+    assert (out, "2/2" in err) == ("", True)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    assert len(compile_many(jobs(1, 2))) == 2
+    with pytest.raises(ImportError, match=r"pip install .cudacore-compile\[terminal\]"):
+        compile_many(jobs(1, 2), progress=True)
+
+
+def test_imports_of_a_batch(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """rich would be imported where nothing is shown."""
+    result = python("""
+        import sys
+        from cudacore_compile import compile_many
+        compile_many([("__global__ void f() {}", {"arch": 90}), ("__global__ void g() {}", {"arch": 90})])
+        print("rich" in sys.modules)
+    """)
+    assert (result.stdout, result.stderr) == ("False\n", "")
+
+
+def test_a_pool_that_breaks() -> None:
+    """A worker that dies would leave a batch waiting for ever, or raise something of the pool's alone."""
+    pool = ThreadPoolExecutor(1, initializer=lambda: 1 / 0)
+    with pytest.raises(BatchError) as caught:
+        compile_many(jobs(1, 2), executor=pool)
+    assert "BrokenThreadPool" in repr(caught.value.errors[0])
+    pool.shutdown()

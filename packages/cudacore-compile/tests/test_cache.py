@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Program caches as mappings, and as what Program.compile keeps its code in."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cudacore_compile import (
+    FileStreamProgramCache,
+    InMemoryProgramCache,
+    NVRTCError,
+    Program,
+    ProgramCacheResource,
+    ProgramOptions,
+)
+from cudacore_handles import ObjectCode
+
+SOURCE = """
+template <class T> __global__ void scale(T *out, T by, long n) { *out *= by; }
+extern "C" __global__ void one(float *out) { int unused; *out = 1; }
+"""
+
+Make = Callable[..., ProgramCacheResource]
+
+
+class DictCache(ProgramCacheResource):
+    """What a user writes for storage of his own."""
+
+    def __init__(self) -> None:
+        self.data: dict[bytes, bytes] = {}
+
+    def __getitem__(self, key: bytes | str) -> bytes:
+        return self.data[key.encode() if isinstance(key, str) else key]
+
+    def __setitem__(self, key: bytes | str, value: bytes | bytearray | memoryview | ObjectCode) -> None:
+        assert isinstance(value, bytes)
+        self.data[key.encode() if isinstance(key, str) else key] = value
+
+    def __delitem__(self, key: bytes | str) -> None:
+        del self.data[key.encode() if isinstance(key, str) else key]
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def clear(self) -> None:
+        self.data.clear()
+
+
+@pytest.fixture(params=["memory", "files"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """Make caches of either kind; those in files share a directory."""
+    if request.param == "memory":
+        return InMemoryProgramCache
+    return lambda **options: FileStreamProgramCache(tmp_path / "cache", **options)
+
+
+def entry_files(cache: ProgramCacheResource) -> list[Path]:
+    assert isinstance(cache, FileStreamProgramCache)
+    return [path for path in (cache.directory / "v1" / "entries").rglob("*") if path.is_file()]
+
+
+def program(source: str = SOURCE, **options: Any) -> Program:
+    options.setdefault("arch", "sm_90")
+    return Program(source, "c++", ProgramOptions(**options))
+
+
+# -- mappings
+
+
+def test_mapping(make: Make) -> None:
+    """A cache would not be the mapping of keys to bytes that cuda.core's is."""
+    with make() as cache:
+        cache["a"] = b"first"
+        assert (cache[b"a"], cache.get("a"), len(cache)) == (b"first", b"first", 1)
+        assert (cache.get("b"), cache.get("b", b"default")) == (None, b"default")
+        cache.update({"b": bytearray(b"2"), b"c": memoryview(b"3")})
+        cache.update([("d", b"")])
+        assert [cache[key] for key in "bcd"] == [b"2", b"3", b""]
+        cache["a"] = b"second"
+        assert (cache["a"], len(cache)) == (b"second", 4)
+        del cache["b"]
+        with pytest.raises(KeyError, match="b"):
+            cache["b"]
+        with pytest.raises(KeyError, match="b"):
+            del cache["b"]
+        cache.clear()
+        assert (len(cache), cache.get("a")) == (0, None)
+    cache["closed"] = b"still works"
+    assert cache["closed"] == b"still works"
+
+
+def test_wrong_keys_and_values(make: Make) -> None:
+    """What is no key or no code would be stored as something, and found by nobody."""
+    cache = make()
+    with pytest.raises(TypeError, match="key must be bytes or a str, not int"):
+        cache[3]  # type: ignore[index]
+    with pytest.raises(TypeError, match=r"value must be bytes, .* not str"):
+        cache["a"] = "text"  # type: ignore[assignment]
+    with pytest.raises(TypeError):
+        "a" in cache  # type: ignore[operator]  # noqa: B015
+    for wrong, message in ((0, "positive"), (-1, "positive")):
+        with pytest.raises(ValueError, match=f"max_size_bytes must be {message}"):
+            make(max_size_bytes=wrong)
+    for wrong in ("1", True, 1.0):
+        with pytest.raises(TypeError, match="max_size_bytes must be an int or None"):
+            make(max_size_bytes=wrong)
+    with pytest.raises(TypeError, match="path must be a str or a path, not int"):
+        FileStreamProgramCache(3)  # type: ignore[arg-type]
+
+
+def test_object_code_as_value(make: Make, tmp_path: Path) -> None:
+    """The code of an ObjectCode would not be kept, or only the path to it."""
+    file = tmp_path / "code.ptx"
+    file.write_bytes(b"// code in a file")
+    cache = make()
+    cache["file"] = ObjectCode.from_ptx(file)
+    cache["memory"] = ObjectCode.from_cubin(b"code")
+    file.unlink()
+    assert (cache["file"], cache["memory"]) == (b"// code in a file", b"code")
+
+
+def test_least_recently_used_goes(make: Make) -> None:
+    """A bounded cache would grow, or lose what is used most."""
+    size = 4000
+    cache = make(max_size_bytes=3 * size + 500)  # in files, an entry has a footer
+    for key in "abc":
+        cache[key] = key.encode() * size
+        time.sleep(0.01)  # two entries of one tick of the clock are equally old
+    assert cache["a"] == b"a" * size
+    cache["d"] = b"d" * size
+    assert [cache.get(key) is not None for key in "abcd"] == [True, False, True, True]
+    assert (cache.statistics.evictions, len(cache)) == (1, 3)
+    cache["a"] = b"too large" * size
+    assert cache.get("a") is None
+    assert len(cache) == 2
+    assert cache.statistics.evictions == 1
+
+
+def test_threads(make: Make) -> None:
+    """Threads that share a cache would break its books, or read what another wrote by another key."""
+    cache = make(max_size_bytes=40_000)
+    wrong: list[Any] = []
+
+    def work(number: int) -> None:
+        try:
+            for i in range(60):
+                key = f"{(number + i) % 12}"
+                found = cache.get(key)
+                if found is not None and found != key.encode() * (1000 + int(key)):
+                    wrong.append((key, found[:10]))
+                cache[key] = key.encode() * (1000 + int(key))
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert cache.size_bytes <= 40_000  # type: ignore[attr-defined]
+
+
+# -- compilation
+
+
+def test_templates_hit(make: Make) -> None:
+    """Code from a cache would lack its lowered names or the kinds of its kernels' parameters."""
+    cache = make()
+    for target in ("cubin", "ptx", "ltoir"):
+        cold = program().compile(target, ["scale<float>", "scale<double>"], cache=cache)
+        if isinstance(cache, FileStreamProgramCache):
+            cache = make()  # as another process has it
+        hits = cache.statistics.hits
+        warm = program().compile(target, ["scale<double>", "scale<float>"], cache=cache)
+        assert cache.statistics.hits == hits + 1
+        for attribute in ("code", "code_type", "name", "symbol_mapping", "_signatures"):
+            assert getattr(warm, attribute) == getattr(cold, attribute)
+        assert set(warm.symbol_mapping) == {"scale<float>", "scale<double>"}
+        assert pickle.loads(pickle.dumps(warm)).symbol_mapping == cold.symbol_mapping
+
+
+def test_kernel_from_cache(device: Any, make: Make) -> None:
+    """A kernel of cached code could not be launched, or would take anything for an argument."""
+    kinds = []
+    cache = make()
+    for _ in range(2):
+        code = program(arch=f"sm_{device.arch}").compile("cubin", ["scale<float>"], cache=cache)
+        kinds.append([p.kind.value for p in code.get_kernel("scale<float>").arguments_info])
+    assert kinds[0] == kinds[1]
+    assert kinds[0][1] == "float"
+    assert cache.statistics.hits == 1
+
+
+def test_log_is_kept(make: Make) -> None:
+    """A warning would be seen at the first compilation only."""
+    cache = make()
+    logs = [io.StringIO(), io.StringIO()]
+    for log in logs:
+        program().compile("ptx", logs=log, cache=cache)
+    assert "unused" in logs[0].getvalue()
+    assert logs[0].getvalue() == logs[1].getvalue()
+
+
+def test_failures_are_not_kept(make: Make) -> None:
+    """A program that does not compile would be a cache entry, or its error lost."""
+    cache = make()
+    for _ in range(2):
+        log = io.StringIO()
+        with pytest.raises(NVRTCError, match="does not compile"):
+            program("nonsense").compile("ptx", logs=log, cache=cache)
+        assert "error" in log.getvalue()
+    assert (len(cache), cache.statistics.misses) == (0, 2)
+
+
+def test_what_the_mapping_has(make: Make) -> None:
+    """The bytes that a cache gives out by a key would not be the code, as they are in cuda.core."""
+    from cudacore_compile import make_program_cache_key
+
+    cache = make()
+    options = ProgramOptions(arch="sm_90")
+    code = Program(SOURCE, "c++", options).compile("cubin", ["scale<int>"], cache=cache).code
+    key = make_program_cache_key(
+        code=SOURCE, code_type="c++", options=options, target_type="cubin", name_expressions=["scale<int>"]
+    )
+    assert cache[key] == code
+    # What a user stores as bytes has no lowered names: it is no hit for who needs them.
+    cache[key] = b"bytes of a user's"
+    assert Program(SOURCE, "c++", options).compile("cubin", ["scale<int>"], cache=cache).code == code
+
+
+def test_cache_of_a_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that knows of bytes only would lose names, or give out what was damaged."""
+    cache = DictCache()
+    cold = program().compile("cubin", ["scale<int>"], cache=cache)
+    warm = program().compile("cubin", ["scale<int>"], cache=cache)
+    assert (warm.code, warm.symbol_mapping) == (cold.code, cold.symbol_mapping)
+    (key,) = cache.data
+    cache.data[key] = cache.data[key].replace(b"scale", b"stale", 1)
+    assert program().compile("cubin", ["scale<int>"], cache=cache).code == cold.code
+    assert (cache.statistics.hits, cache.statistics.misses, cache.statistics.corrupt) == (1, 2, 1)
+    with pytest.raises(TypeError, match="cache must be a ProgramCacheResource or None, not dict"):
+        program().compile("cubin", cache={})  # type: ignore[arg-type]
+
+
+def test_spoiled_process(python: Callable[..., Any]) -> None:
+    """Code that an earlier compilation of the process has changed would be kept for processes that never made it."""
+    result = python("""
+        import warnings
+        from cudacore_compile import *
+
+        cache = InMemoryProgramCache()
+        for options in ({"restrict": True}, {}, {"restrict": True, "lineinfo": True}):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                Program("__global__ void f() {}", "c++", dict(options, arch="sm_90")).compile("ptx", cache=cache)
+            print(len(cache))
+    """)
+    assert (result.stdout.split(), result.stderr) == (["1", "1", "2"], "")
+
+
+def test_cost_of_a_hit(make: Make) -> None:
+    """A cached compilation would cost more than 3 % of an uncached one."""
+    cache = make()
+    one = program()
+    one.compile("cubin", ["scale<float>"], cache=cache)
+
+    def seconds(**options: Any) -> float:
+        times = []
+        for _ in range(7):
+            start = time.perf_counter()
+            one.compile("cubin", ["scale<float>"], **options)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    assert seconds(cache=cache) < 0.03 * seconds()
+
+
+# -- files
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    """A damaged entry would be loaded as code: cut off, changed, empty, of another kind, or of another version."""
+    cache = FileStreamProgramCache(tmp_path)
+    expected = program().compile("cubin", ["scale<int>"], cache=cache).code
+    (file,) = entry_files(cache)
+    whole = file.read_bytes()
+    middle = len(whole) // 2
+    damages = [b"", whole[:-1], whole[:middle], whole[1:], whole + b"\0", b"\0" * len(whole), os.urandom(len(whole))]
+    damages += [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in (0, middle, len(whole) - 1)]
+    damages += [whole[: at % len(whole)] + whole[at % len(whole) + 1 :] for at in range(3, 4000, 333)]
+    for count, damage in enumerate(damages, 1):
+        (file,) = entry_files(cache)
+        file.write_bytes(damage)
+        assert program().compile("cubin", ["scale<int>"], cache=cache).code == expected
+        assert cache.statistics.corrupt == count
+    assert entry_files(cache)[0].read_bytes() == whole
+
+
+def test_default_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without a path, the cache would not be where the system keeps those of the user."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache = FileStreamProgramCache()
+    assert cache.directory == tmp_path / "cudacore" / "programs"
+    cache["a"] = b"1"
+    assert FileStreamProgramCache()["a"] == b"1"
+
+
+def test_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    """A cache that cannot work would say so only at its first use, or not where it is."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"program cache cannot be made there.*file"):
+        FileStreamProgramCache(tmp_path / "file" / "cache")
+
+
+def test_disk_is_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A compilation would be lost because its code cannot be kept, or half an entry left."""
+    cache = FileStreamProgramCache(tmp_path)
+
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.warns(RuntimeWarning, match="could not be written: .*No space left"):
+            code = program().compile("ptx", cache=cache)
+        with pytest.raises(OSError, match="No space left"):
+            cache["a"] = code
+    assert code.code
+    assert not list((tmp_path / "v1" / "tmp").iterdir())
+    assert (len(cache), cache.statistics.failures) == (0, 1)
+
+
+def test_directory_that_cannot_be_read(tmp_path: Path) -> None:
+    """An entry that cannot be opened would fail the compilation."""
+    cache = FileStreamProgramCache(tmp_path)
+    expected = program().compile("ptx", cache=cache).code
+    (file,) = entry_files(cache)
+    file.unlink()
+    file.mkdir()
+    with pytest.warns(RuntimeWarning, match="could not be"):
+        assert program().compile("ptx", cache=cache).code == expected
+
+
+def test_directory_that_goes(tmp_path: Path) -> None:
+    """Somebody who empties the directory by hand would break the caches that use it."""
+    cache = FileStreamProgramCache(tmp_path / "cache", max_size_bytes=10_000)
+    cache["a"] = b"1"
+    import shutil
+
+    shutil.rmtree(tmp_path / "cache" / "v1" / "entries")
+    assert (cache.get("a"), len(cache)) == (None, 0)
+    cache["a"] = b"2"
+    assert cache["a"] == b"2"
+
+
+def test_locked_by_a_stopped_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A process that was stopped while it wrote would stop all others."""
+    import fcntl
+
+    from cudacore_compile import _cache_files
+
+    monkeypatch.setattr(_cache_files, "_LOCK_SECONDS", 0.05)
+    cache = FileStreamProgramCache(tmp_path)
+    cache["a"] = b"1"
+    with open(tmp_path / "v1" / "lock", "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        cache["b"] = b"2"
+        assert (cache["a"], cache.get("b"), cache.statistics.failures) == (b"1", None, 1)
+        with pytest.raises(TimeoutError, match=r"keeps .* locked"):
+            cache.clear()
+    cache["b"] = b"2"
+    assert cache["b"] == b"2"
+
+
+def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
+    """Half-written files would fill the disk, or a wrong count of bytes stay wrong."""
+    cache = FileStreamProgramCache(tmp_path, max_size_bytes=10_000)
+    cache["a"] = b"1" * 3000
+    (tmp_path / "v1" / "tmp" / "half").write_bytes(b"half")
+    (tmp_path / "v1" / "total").write_text("9999")  # it died between the count and the file
+    cache["b"] = b"2" * 3000
+    assert not list((tmp_path / "v1" / "tmp").iterdir())
+    assert (len(cache), cache.statistics.evictions) == (2, 0)
+    (tmp_path / "v1" / "total").write_text("")
+    for key in "cdefg":
+        cache[key] = b"3" * 3000
+        assert cache.size_bytes <= 10_000
+
+
+def test_many_small_entries(tmp_path: Path) -> None:
+    """Making room for one entry at a time would look at all others for each."""
+    cache = FileStreamProgramCache(tmp_path, max_size_bytes=600 * 100)
+    for count, evictions in ((600, 0), (601, 20), (620, 20), (621, 40)):
+        for i in range(cache.statistics.stores, count):
+            cache[str(i)] = b"x" * (100 - 64)  # the footer
+        assert cache.statistics.evictions == evictions
+        assert cache.size_bytes <= 600 * 100

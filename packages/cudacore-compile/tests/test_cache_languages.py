@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Program caches, for programs that are not C++."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from compile_sources import FUNCTION, FUNCTION_IR, KERNEL_IR, SINE_IR
+
+from cudacore_compile import (
+    InMemoryProgramCache,
+    NVJitLinkError,
+    Program,
+    ProgramOptions,
+    UncacheableError,
+    _nvjitlink,
+    make_program_cache_key,
+)
+
+
+def key(code: Any, code_type: str, target: str, **options: Any) -> bytes:
+    options.setdefault("arch", "sm_90")
+    return make_program_cache_key(code=code, code_type=code_type, options=ProgramOptions(**options), target_type=target)
+
+
+@pytest.mark.parametrize(("code_type", "target"), [("nvvm", "ptx"), ("nvvm", "ltoir"), ("ptx", "cubin")])
+def test_hit(code_type: str, target: str) -> None:
+    """A program would be compiled again, or come back as something else."""
+    source = FUNCTION_IR if code_type == "nvvm" else Program(FUNCTION, "c++", {"arch": "sm_90"}).compile("ptx").code
+    cache = InMemoryProgramCache()
+    program = Program(source, code_type, ProgramOptions(arch="sm_90"))  # type: ignore[arg-type]
+    first, again = (program.compile(target, cache=cache) for _ in range(2))
+    assert (cache.statistics.hits, cache.statistics.misses) == (1, 1)
+    assert (again.code, again.code_type, again.name) == (first.code, target, "default_program")
+    assert again._signatures == first._signatures
+
+
+def test_keys() -> None:
+    """Programs that differ would have one key: one's code would be given out for the other's."""
+    ptx = bytes(Program(FUNCTION, "c++", {"arch": "sm_90"}).compile("ptx").code)
+    keys = [
+        key(KERNEL_IR, "nvvm", "ptx"),
+        key(KERNEL_IR, "nvvm", "ltoir"),
+        key(KERNEL_IR, "nvvm", "ptx", arch="sm_80"),
+        key(KERNEL_IR, "nvvm", "ptx", fma=False),
+        key(KERNEL_IR, "nvvm", "ptx", use_libdevice=True),
+        key(KERNEL_IR, "nvvm", "ptx", extra_sources=[("a", FUNCTION_IR)]),
+        key(KERNEL_IR, "nvvm", "ptx", extra_sources=[("a", SINE_IR)]),
+        key(KERNEL_IR, "nvvm", "ptx", extra_sources=[("b", SINE_IR)]),
+        key(ptx, "ptx", "cubin"),
+        key(ptx, "ptx", "cubin", ptxas_options="-O1"),
+        key(ptx + b"\n", "ptx", "cubin"),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert key(KERNEL_IR.encode(), "nvvm", "ptx") == keys[0]
+    assert key(b"BC\0", "nvvm", "ptx")  # bitcode has NULs
+
+
+def test_no_nvjitlink(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one driver linked would be given out for what another would."""
+
+    def fail() -> None:
+        raise NVJitLinkError("load nvJitLink", -1, "NVJITLINK_NOT_FOUND", "not found")
+
+    monkeypatch.setattr(_nvjitlink, "load", fail)
+    with pytest.raises(UncacheableError, match="there is no nvJitLink"):
+        key(b".version 8.0", "ptx", "cubin")

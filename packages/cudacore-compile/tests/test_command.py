@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command cudacore-compile."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cudacore_compile import FileStreamProgramCache, NVFatbinError, Program, _process_state
+from cudacore_compile._command import main
+from cudacore_compile._diagnostics import Diagnostic, parse_log, render
+from cudacore_handles import ObjectCode
+
+SOURCE = """#include "size.h"
+template <class T> __global__ void scale(T *out, T by) { out[SIZE] *= by; }
+extern "C" __global__ void __launch_bounds__(64) plain(float *p, int n) {
+  __shared__ float s[32];
+  s[n] = *p;
+  __syncthreads();
+  *p = s[n + 1];
+}
+"""
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start beside a program, with a cache of the test's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(_process_state, "_left", set())  # options of one test would keep others from storing
+    (tmp_path / "size.h").write_text("#define SIZE 4\n")
+    (tmp_path / "kernel.cu").write_text(SOURCE)
+    (tmp_path / "bad.cu").write_text("__global__ void f(int *p) {\n  int a = 1;\n\t*p = nope + a;\n}\n")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+def needs_nvfatbin() -> None:
+    from cudacore_compile._fatbin import _load
+
+    try:
+        _load()
+    except NVFatbinError as error:
+        pytest.skip(str(error).splitlines()[0])
+
+
+def files() -> set[str]:
+    return {path.name for path in Path().iterdir() if path.is_file()} - {"size.h", "kernel.cu", "bad.cu"}
+
+
+# -- what it writes
+
+
+@pytest.mark.parametrize("target", ["ptx", "cubin", "ltoir"])
+def test_formats(run: Run, target: str) -> None:
+    """The command would write another format than the output's name says, or other code than Program makes."""
+    assert run("kernel.cu", "--arch", "sm_90", "-o", f"out.{target}", "-e", "scale<int>") == (0, "", "")
+    expected = Program(SOURCE, "c++", {"arch": "sm_90", "name": "kernel.cu"}).compile(target, ["scale<int>"])
+    assert Path(f"out.{target}").read_bytes() == expected.code
+    assert run("kernel.cu", "--arch", "sm_90", "--to", target) == (0, "", "")
+    assert files() == {f"out.{target}", f"kernel.{target}"}
+
+
+def test_several_files(run: Run) -> None:
+    """Files of several sources or architectures would overwrite each other."""
+    Path("other.cu").write_text("__global__ void other() {}")
+    assert run("kernel.cu", "other.cu", "--arch", "sm_80,sm_90", "--arch", "sm_120", "--to", "ptx")[0] == 0
+    Path("other.cu").unlink()
+    assert files() == {f"{name}.{arch}.ptx" for name in ("kernel", "other") for arch in ("sm_80", "sm_90", "sm_120")}
+    assert b".target sm_80" in Path("kernel.sm_80.ptx").read_bytes()
+    assert run("kernel.cu", "--arch", "sm_80,sm_90", "-o", "build/{arch}/{name}.cubin")[0] == 0
+    assert Path("build/sm_90/kernel.cubin").exists()
+
+
+def test_options(run: Run) -> None:
+    """An option of the command would not reach the compiler."""
+    Path("inc").mkdir()
+    Path("inc/first.h").write_text("#define FIRST 1")
+    Path("kernel.cu").write_text(
+        'static_assert(FIRST && A == 1 && B == 1 && __cplusplus >= 202002L, "");\n'
+        "#ifdef GONE\n#error it is there\n#endif\n__global__ void f() {}"
+    )
+    words = ["-I", "inc", "--include", "first.h", "-D", "A=1", "-D", "B", "-D", "GONE", "-U", "GONE", "--std", "c++20"]
+    words += ["--lineinfo", "--use-fast-math", "--maxrregcount", "40", "-X", "ftz=true", "-X", "diag-suppress=177"]
+    status, _, err = run("kernel.cu", "--arch", "sm_90", "-o", "k.ptx", *words)
+    assert (status, err) == (0, "")
+    assert b".loc" in Path("k.ptx").read_bytes()
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program from a pipe could not be compiled."""
+    command = [sys.executable, "-m", "cudacore_compile", "-", "--arch", "sm_90", "-o", "piped.ptx"]
+    subprocess.run(command, input=b"__global__ void piped() {}", check=True, timeout=120)
+    assert b"piped" in Path("piped.ptx").read_bytes()
+
+
+def test_fatbin(run: Run) -> None:
+    """A fat binary would lack an architecture, or the names of its kernels."""
+    needs_nvfatbin()
+    status, out, err = run(
+        "kernel.cu", "--arch", "sm_80,sm_90,compute_90", "-o", "k.fatbin", "-e", "scale<float>", "--names", "names.json"
+    )
+    assert (status, out, err) == (0, "", "")
+    assert Path("k.fatbin").read_bytes()[:4] == b"\x50\xed\x55\xba"
+    names = json.loads(Path("names.json").read_text())
+    assert names == {"scale<float>": "_Z5scaleIfEvPT_S0_"}
+    assert run("kernel.cu", "--arch", "sm_80", "-o", "k.cubin")[0] == run("kernel.cu", "--arch", "90", "-o", "k.ptx")[0]
+    assert run("k.cubin", "k.ptx", "-o", "both.fatbin")[0] == 0
+    assert Path("both.fatbin").stat().st_size > 1000
+
+
+def test_failure_leaves_nothing(run: Run) -> None:
+    """A build that failed would leave files that look like those of one that did not."""
+    assert run("kernel.cu", "bad.cu", "--arch", "sm_90", "--to", "cubin")[0] == 1
+    assert files() == set()
+
+
+# -- kernels
+
+
+def test_list_kernels(run: Run) -> None:
+    """The listing would not say what the binary has."""
+    status, out, err = run("kernel.cu", "--arch", "sm_90", "--list-kernels", "-e", "scale<float>")
+    assert (status, err, files()) == (0, "", set())
+    lines = [line.strip() for line in out.splitlines()]
+    assert lines[0] == "kernel.cu, cubin for sm_90:"
+    at = lines.index("void scale<float>(float*, float)")
+    assert lines[at + 1] == "symbol: _Z5scaleIfEvPT_S0_"
+    assert lines[at + 3 : at + 5] == ["parameter 0: pointer, 8 bytes at 0", "parameter 1: float, 4 bytes at 8"]
+    at = lines.index("plain")
+    assert lines[at + 1].endswith("128 bytes shared, 0 bytes local, at most 64 threads a block")
+
+
+def test_list_kernels_of_files(run: Run) -> None:
+    """Code that is there already could not be looked at."""
+    run("kernel.cu", "--arch", "sm_90", "-o", "k.cubin", "-e", "scale<int>")
+    run("kernel.cu", "--arch", "sm_90", "-o", "k.ptx")
+    status, out, _ = run("k.cubin", "k.ptx", "--list-kernels", "--format", "json")
+    listing = json.loads(out)
+    assert status == 0
+    assert [(k["file"], k["code_type"], k["arch"]) for k in listing][-1] == ("k.ptx", "ptx", "sm_90")
+    plain = next(k for k in listing if k["symbol"] == "plain" and k["code_type"] == "cubin")
+    assert (plain["shared_bytes"], plain["max_threads"], len(plain["parameters"])) == (128, 64, 2)
+    Path("k.cubin").write_bytes(b"damaged")
+    status, _, err = run("k.cubin", "--list-kernels")
+    assert (status, "no cubin" in err) == (1, True)
+
+
+# -- diagnostics
+
+
+def test_errors_point_at_the_source(run: Run) -> None:
+    """Somebody whose program does not compile would not see where."""
+    status, out, err = run("bad.cu", "--arch", "sm_80,sm_90")
+    assert (status, out) == (1, "")
+    assert err == (
+        'bad.cu:3:7: error: identifier "nope" is undefined\n'
+        "    1 | __global__ void f(int *p) {\n"
+        "    2 |   int a = 1;\n"
+        "    3 | \t*p = nope + a;\n"
+        "      | \t     ^\n"
+    )
+
+
+def test_colours(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Colours would go into files, or not be had where they are wanted."""
+    assert "\x1b" not in run("bad.cu", "--arch", "sm_90")[2]
+    assert "\x1b[31;1merror:\x1b[0m" in run("bad.cu", "--arch", "sm_90", "--color", "always")[2]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert "\x1b" in run("bad.cu", "--arch", "sm_90")[2]
+    assert "\x1b" not in run("bad.cu", "--arch", "sm_90", "--color", "never")[2]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in run("bad.cu", "--arch", "sm_90")[2]
+
+
+def test_json(run: Run) -> None:
+    """An editor could not read what is wrong."""
+    status, _, err = run("bad.cu", "--arch", "sm_90", "--format", "json")
+    (diagnostic,) = json.loads(err)
+    assert (status, diagnostic["file"], diagnostic["line"], diagnostic["column"]) == (1, "bad.cu", 3, 7)
+    assert (diagnostic["severity"], diagnostic["message"]) == ("error", 'identifier "nope" is undefined')
+    Path("kernel.cu").write_text("__global__ void f() { int unused; }")
+    status, _, err = run("kernel.cu", "--arch", "sm_90", "--format", "json")
+    (diagnostic,) = json.loads(err)
+    assert (status, diagnostic["severity"], diagnostic["number"]) == (0, "warning", "177-D")
+    status, _, err = run(
+        "kernel.cu", "--arch", "sm_90", "--format", "json", "--no-cache", "-X", "disable_warnings=true"
+    )
+    assert (status, json.loads(err)) == (0, [])
+
+
+def test_hints_and_notes(run: Run) -> None:
+    """What to do about an error, and where a template was instantiated, would be left out."""
+    Path("bad.cu").write_text('#include "missing.h"\n')
+    assert 'remark: To find "missing.h", set ProgramOptions.include_path' in run("bad.cu", "--arch", "sm_90")[2]
+    Path("bad.cu").write_text("template <class T> __global__ void f(T *p) { *p = T::x; }")
+    err = run("bad.cu", "--arch", "sm_90", "-e", "f<int>")[2]
+    assert '= detected during instantiation of "void f(T *) [with T=int]"' in err
+    status, _, err = run("kernel.cu", "--arch", "sm_17")
+    assert (status, "invalid value for --gpu-architecture" in err, "remark: Set ProgramOptions.arch" in err) == (
+        1,
+        True,
+        True,
+    )
+
+
+def test_logs_that_are_none() -> None:
+    """Text that is no message would be taken for one, or a message be lost."""
+    assert parse_log("") == []
+    assert parse_log("noise\n\n  more\nRemark: this is none\n") == []
+    found = parse_log("a(b).cu(3): warning #1-D: last line\n  x\n  ^\n\nnvrtc: error: bad option\nk.cu(2): error: e")
+    assert found == [
+        Diagnostic("warning", "last line", "a(b).cu", 3, 1, "1-D", "x"),
+        Diagnostic("error", "bad option"),
+        Diagnostic("error", "e", "k.cu", 2),
+    ]
+    assert render(found[2], colour=False) == "k.cu:2: error: e"
+    assert "    3 | x" in render(found[0], colour=False, text="the file\nhas\nchanged")
+
+
+# -- the command's own
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "the following arguments are required: FILE"),
+        (["kernel.cu", "--arch", "sm_90", "-o", "k.exe"], "says the format"),
+        (["kernel.cu", "--arch", "sm_80,sm_90", "-o", "k.ptx"], "write {arch} in it"),
+        (["kernel.cu", "bad.cu", "--arch", "sm_80", "-o", "k.ptx"], "write {name} in it"),
+        (["kernel.cu", "bad.cu", "--arch", "sm_80", "-o", "k.fatbin"], "a fat binary is of one source"),
+        (["kernel.cu", "--arch", "sm_80,sm_80"], "an architecture twice"),
+        (["kernel.cu", "--arch", "nonsense"], "is not an architecture"),
+        (["kernel.cu", "--arch", "sm_90", "-X", "nonsense=1"], "with a field of ProgramOptions"),
+        (["kernel.cu", "--arch", "sm_90", "-X", "ftz"], "write FIELD=VALUE"),
+        (["kernel.cu", "--arch", "sm_90", "-X", "ftz=maybe"], "ProgramOptions.ftz must be a bool"),
+        (["kernel.cu", "--arch", "sm_90", "-j", "0"], "at least one at a time"),
+        (["kernel.cu", "--nonsense"], "unrecognized arguments"),
+        (["cache", "nonsense"], "invalid choice"),
+    ],
+)
+def test_wrong_commands(run: Run, words: list[str], message: str) -> None:
+    """A command that makes no sense would do something, or look like a program that does not compile."""
+    status, out, err = run(*words)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.startswith("usage: cudacore-compile")
+
+
+def test_files_that_are_not_there(run: Run) -> None:
+    """A missing file, or one that cannot be written, would be a traceback."""
+    status, _, err = run("missing.cu", "--arch", "sm_90")
+    assert (status, err) == (1, "cudacore-compile: error: [Errno 2] No such file or directory: 'missing.cu'\n")
+    status, _, err = run("kernel.cu", "--arch", "sm_90", "-o", "kernel.cu/out.ptx")
+    assert (status, "kernel.cu" in err) == (1, True)
+
+
+def test_cache(run: Run, tmp_path: Path) -> None:
+    """The command would compile again what it has compiled, or the cache not be looked at or cleared."""
+    where = tmp_path / "cache" / "cudacore" / "programs"
+    assert run("cache", "path") == (0, f"{where}\n", "")
+    run("kernel.cu", "--arch", "sm_80,sm_90", "--to", "ptx")
+    assert len(FileStreamProgramCache()) == 2
+    assert run("cache")[1].startswith("2 entries, 0.0 MB, in ")
+    facts = json.loads(run("cache", "--format", "json")[1])
+    assert (facts["entries"], facts["path"], facts["cleared"]) == (2, str(where), False)
+    first = Path("kernel.sm_80.ptx").read_bytes()
+    Path("kernel.sm_80.ptx").unlink()
+    run("kernel.cu", "--arch", "sm_80,sm_90", "--to", "ptx")
+    assert (len(FileStreamProgramCache()), Path("kernel.sm_80.ptx").read_bytes()) == (2, first)
+    assert run("cache", "clear")[1].startswith("2 entries, 0.0 MB, removed from ")
+    assert len(FileStreamProgramCache()) == 0
+    run("kernel.cu", "--arch", "sm_90", "--no-cache")
+    assert len(FileStreamProgramCache()) == 0
+    run("kernel.cu", "--arch", "sm_90", "--cache-dir", "mine")
+    assert (len(FileStreamProgramCache()), len(FileStreamProgramCache("mine"))) == (0, 1)
+    Path("file").write_text("")
+    status, _, err = run("cache", "--cache-dir", "file/cache")
+    assert (status, "cannot be made there" in err) == (1, True)
+    assert run("kernel.cu", "--arch", "sm_90", "--cache-dir", "file/cache")[0] == 1
+
+
+def test_no_home_for_a_cache(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing can be kept, nothing could be compiled either."""
+    Path("file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path("file").absolute()))
+    assert run("kernel.cu", "--arch", "sm_90") == (0, "", "")
+
+
+@pytest.mark.parametrize("command", ["cudacore-compile", "-m cudacore_compile"])
+def test_entry_points(command: str) -> None:
+    """The installed command, or ``python -m``, would not start."""
+    words = [sys.executable, *command.split()]
+    if not command.startswith("-m"):
+        words = [str(Path(sys.executable).with_name(command))]
+        if not Path(words[0]).exists():
+            pytest.skip("the package was installed before it had the command")
+    result = subprocess.run([*words, "--version"], capture_output=True, text=True, timeout=120, check=False)
+    assert (result.stdout.startswith("cudacore-compile "), result.stderr) == (True, "")
+
+
+def test_no_driver_is_needed(run: Run) -> None:
+    """A machine without a GPU could not compile; or it would not be told what to say."""
+    env = os.environ | {"CUDACORE_DRIVER": "/nonexistent/libcuda.so"}
+    command = [sys.executable, "-m", "cudacore_compile", "kernel.cu", "-o", "k.cubin"]
+    result = subprocess.run([*command, "--arch", "sm_90"], env=env, capture_output=True, timeout=120, check=False)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert ObjectCode.from_cubin("k.cubin").kernels
+    result = subprocess.run(command, env=env, capture_output=True, timeout=120, check=False)
+    assert result.returncode == 1
+    assert b"say what to compile for" in result.stderr
+
+
+def test_interrupt() -> None:
+    """Ctrl-C would be a traceback, or the status of a success."""
+    for number in range(400):
+        Path(f"k{number}.cu").write_text(f"__global__ void f(float *p) {{ *p = __sinf({number} * *p); }}")
+    sources = [f"k{number}.cu" for number in range(400)]
+    arches = "sm_75,sm_80,sm_86,sm_90,sm_100,sm_120"
+    command = [sys.executable, "-m", "cudacore_compile", *sources, "--arch", arches]
+    worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(3)
+    worker.send_signal(signal.SIGINT)
+    out, err = worker.communicate(timeout=60)
+    assert (worker.returncode, out, err) == (130, b"", b"")
+    assert not list(Path().glob("*.cubin"))

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of the guide."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cudacore_compile import SUPPORTED_TARGETS
+from cudacore_handles import Device, LaunchConfig, LegacyPinnedMemoryResource, launch
+
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "compile.rst"
+
+
+@pytest.fixture(scope="module")
+def guide() -> str:
+    return GUIDE.read_text(encoding="utf-8")
+
+
+def test_guide(guide: str, device: Device, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the guide shows would not work."""
+    examples = re.findall(r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", guide, re.MULTILINE)
+    assert len(examples) > 6
+    memory = LegacyPinnedMemoryResource().allocate(256)
+    numbers = np.frombuffer(memory.__buffer__(), np.float32)
+    numbers[:] = range(64)
+    names = {
+        "__name__": "guide",  # whose child processes are not started
+        "device": device,
+        "arch": f"sm_{device.arch}",
+        "launch": launch,
+        "LaunchConfig": LaunchConfig,
+        "numbers": memory,
+    }
+    for example in examples:
+        exec(compile(textwrap.dedent(example), GUIDE.name, "exec"), names)
+    assert numbers.tolist() == [2 * i + 1 for i in range(64)]
+    assert b".entry twice" in names["compile_elsewhere"](names["source"]).code  # type: ignore[operator]
+    out = capsys.readouterr().out
+    assert "Nothing that is linked defines 'f': link what does" in out
+    assert "ptxas info" in out
+    names.clear()
+
+
+def test_table(guide: str) -> None:
+    """The guide's table would promise what is not there, or hide what is."""
+    rows = re.findall(r"   \* - ``\"([\w+]+)\"``.*\n     - .*\n     - (.*)\n", guide)
+    shown = {name: tuple(re.findall(r'"(\w+)"', targets)) for name, targets in rows}
+    assert shown == {str(name): tuple(map(str, targets)) for name, targets in SUPPORTED_TARGETS.items()}

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fat binaries."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cudacore_compile import NVFatbinError, Program, compile_many, make_fatbin
+from cudacore_handles import Device, LaunchConfig, ObjectCode, UnsupportedCodeError, launch
+
+SOURCE = """
+template <class T> __global__ void set(T *out, T value) { *out = value; }
+"""
+NAMES = ["set<float>", "set<int>"]
+MAGIC = b"\x50\xed\x55\xba"
+
+
+def build(arch: str, target: str = "cubin", source: str = SOURCE) -> ObjectCode:
+    return Program(source, "c++", {"arch": arch, "name": "set.cu"}).compile(target, NAMES)
+
+
+@pytest.fixture(autouse=True)
+def _has_nvfatbin() -> None:
+    from cudacore_compile._fatbin import _load
+
+    try:
+        _load()
+    except NVFatbinError as error:
+        pytest.skip(str(error).splitlines()[0])
+
+
+def test_what_it_has() -> None:
+    """Names or kinds of parameters would be lost on the way, or code of an architecture."""
+    parts = [build("sm_80"), build("sm_90a"), build("sm_90", "ptx")]
+    fatbin = make_fatbin(parts)
+    assert isinstance(fatbin.code, bytes)
+    assert (fatbin.code_type, fatbin.name, fatbin.code[:4]) == ("fatbin", "set.cu", MAGIC)
+    assert fatbin.symbol_mapping == parts[0].symbol_mapping
+    assert fatbin._signatures == {**parts[0]._signatures, **parts[2]._signatures}  # type: ignore[dict-item]
+    plain = make_fatbin(parts, name="another", compress=False)
+    assert plain.name == "another"
+    assert len(plain.code) > len(fatbin.code)
+    for part in parts[:2]:
+        assert part.code in plain.code  # type: ignore[operator]
+    assert b".entry _Z3setIfEvPT_S0_(" in plain.code  # without its comments
+    assert pickle.loads(pickle.dumps(fatbin)).code == fatbin.code
+
+
+def test_what_cannot_be_combined() -> None:
+    """Code that contradicts itself would be loaded at random."""
+    with pytest.raises(ValueError, match="codes is empty"):
+        make_fatbin([])
+    with pytest.raises(ValueError, match="two of the type 'cubin' for the architecture 90"):
+        make_fatbin([build("sm_90"), build("sm_80"), build("sm_90", source=SOURCE + " ")])
+    with pytest.raises(UnsupportedCodeError, match='"ltoir": fat binaries are made of cubins and PTX'):
+        make_fatbin([build("sm_90", "ltoir")])
+    with pytest.raises(TypeError, match="codes must be of ObjectCode, not bytes"):
+        make_fatbin([b"code"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"no \.target"):
+        make_fatbin([ObjectCode.from_ptx(b"nothing")])
+    with pytest.raises(ValueError, match="'f' stands for a and for b"):
+        make_fatbin(
+            [
+                ObjectCode.from_ptx(b".version 8.0\n.target sm_80\n", symbol_mapping={"f": "a"}),
+                ObjectCode.from_ptx(b".version 8.0\n.target sm_90\n", symbol_mapping={"f": "b"}),
+            ]
+        )
+
+
+def test_damaged_code() -> None:
+    """What the library refuses would be a number, or a fat binary nevertheless."""
+    with pytest.raises(NVFatbinError, match=r"nvFatbinAddPTX: NVFATBIN_ERROR_\w+ \(\d+\)") as caught:
+        make_fatbin([ObjectCode.from_ptx(b".target sm_90\nnonsense")])
+    assert caught.value.code > 0
+
+
+def test_no_library(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """A missing library would not say what to install."""
+    result = python("""
+        import cuda.pathfinder
+        from cudacore_compile import NVFatbinError, make_fatbin
+        from cudacore_handles import ObjectCode
+
+        def missing(name):
+            raise cuda.pathfinder.DynamicLibNotFoundError(f"no {name}")
+
+        cuda.pathfinder.load_nvidia_dynamic_lib = missing
+        try:
+            make_fatbin([ObjectCode.from_ptx(b".version 8.0\\n.target sm_80\\n")])
+        except NVFatbinError as error:
+            print(error.code_name, error.hint)
+    """)
+    assert result.stdout.startswith("NVFATBIN_NOT_FOUND Install it with: python -m pip install"), result.stderr
+
+
+@pytest.mark.gpu
+def test_loads_what_the_device_runs(device: Device) -> None:
+    """A fat binary would not load, or its kernels not be found by their names."""
+    stream = device.create_stream()
+    arches = dict.fromkeys(["sm_80", "sm_90", f"sm_{device.arch}", "sm_120"])
+    code = make_fatbin(compile_many([(SOURCE, {"arch": arch}, "cubin", NAMES) for arch in arches]))
+    buffer = device.allocate(4, stream=stream)
+    kernel = code.get_kernel("set<float>")
+    assert [p.kind.value for p in kernel.arguments_info] == ["pointer", "float"]
+    launch(stream, LaunchConfig(grid=1, block=1), kernel, buffer, 1.5)
+    out: Any = memoryview(bytearray(4))
+    buffer.copy_to(out, stream=stream)
+    assert out.cast("f")[0] == 1.5
+    only_ptx = make_fatbin([build("compute_80", "ptx")])
+    assert only_ptx.get_kernel("set<int>")

@@ -1,0 +1,606 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import copy
+import dataclasses
+import gc
+import pickle
+import re
+import subprocess
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, KERNEL_IR, SINE_IR
+
+from cudacore_compile import Linker, LinkerOptions, NVJitLinkError, Program, ProgramOptions, _linker, _nvjitlink
+from cudacore_compile.typing import CompilerBackendType
+from cudacore_handles import (
+    CUDAError,
+    Device,
+    LaunchConfig,
+    LegacyPinnedMemoryResource,
+    ObjectCode,
+    UnsupportedCodeError,
+    _compilers,
+    launch,
+    live_counts,
+)
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def build(source: str, target: str, code_type: str = "c++", arch: str = "sm_90", **options: Any) -> ObjectCode:
+    if target != "ltoir" and code_type == "c++":
+        options["relocatable_device_code"] = True
+    return Program(source, code_type, ProgramOptions(arch=arch, **options)).compile(target)
+
+
+@pytest.fixture(scope="module")
+def ltoir() -> tuple[ObjectCode, ObjectCode]:
+    return build(KERNEL, "ltoir"), build(FUNCTION, "ltoir")
+
+
+@pytest.fixture(scope="module")
+def ptx() -> tuple[ObjectCode, ObjectCode]:
+    return build(KERNEL, "ptx", name="kernel"), build(FUNCTION, "ptx", name="function")
+
+
+def live() -> int:
+    gc.collect()
+    return live_counts()["nvjitlink_linker"]
+
+
+SM_90 = LinkerOptions(arch="sm_90")
+
+
+# ---- linking
+
+
+@pytest.mark.parametrize("first", ["ptx", "cubin", "ltoir"])
+@pytest.mark.parametrize("second", ["ptx", "cubin", "ltoir"])
+def test_inputs(first: str, second: str) -> None:
+    """Code of one type would not link with code of another."""
+    linked = Linker(build(KERNEL, first), build(FUNCTION, second), options=SM_90).link("cubin")
+    assert (linked.code_type, linked.code[:4]) == ("cubin", b"\x7fELF")
+    assert b"map" in linked.code
+    assert linked.name == "<default linker>"
+
+
+@pytest.mark.parametrize(("target", "start"), [("cubin", b"\x7fELF"), ("ptx", b"//\n"), ("ltoir", b"\xedCN\x7f")])
+def test_targets(ltoir: tuple[ObjectCode, ObjectCode], target: str, start: bytes) -> None:
+    """LTO-IR would not link to one of the formats, or PTX come with a NUL at its end."""
+    if target == "ltoir" and _nvjitlink.load().version < (13, 0):
+        with pytest.raises(NVJitLinkError, match=r"NVJITLINK_TOO_OLD.*does not link to LTO-IR, as 13\.0 and later do"):
+            Linker(*ltoir, options=SM_90).link(target)
+        return
+    linked = Linker(*ltoir, options={"arch": "sm_90", "name": "all"}).link(target)
+    assert (linked.code_type, linked.name) == (target, "all")
+    assert linked.code[: len(start)] == start
+    assert not linked.code.endswith(b"\0") or target != "ptx"
+
+
+def test_linking_again(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
+    """A linker could be used once only, or its second link depend on the first."""
+    linker = Linker(*ltoir, options=SM_90)
+    first = linker.link("cubin")
+    assert linker.link("ptx").code != first.code
+    assert linker.link("cubin").code == first.code
+
+
+def test_ltoir_inlines(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
+    """Link-time optimization would not be done across programs."""
+    text = Linker(*ltoir, options=SM_90).link("ptx").code
+    assert b"call" not in text
+    assert b"fma.rn.f32" in text
+
+
+def test_ltoir_of_two_languages(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
+    """LTO-IR of C++ would not link with that of NVVM IR, or not give the same."""
+    other = build(FUNCTION_IR, "ltoir", "nvvm")
+    code = Linker(ltoir[0], other, options=SM_90).link("ptx").code
+    assert b"call" not in code
+    sine = build(SINE_IR, "ltoir", "nvvm", use_libdevice=True)
+    assert b"call" not in Linker(ltoir[0], sine, options=SM_90).link("ptx").code
+    linked = Linker(build(KERNEL_IR, "ltoir", "nvvm"), ltoir[1], options=SM_90).link("ptx")
+    assert b".entry map" in linked.code
+
+
+def test_ltoir_linked_twice(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
+    """LTO-IR that was linked could not be linked again."""
+    if _nvjitlink.load().version < (13, 0):
+        pytest.skip("needs nvJitLink 13.0")
+    half = Linker(*ltoir, options=SM_90).link("ltoir")
+    assert b"map" in Linker(half, options=SM_90).link("cubin").code
+
+
+def test_fatbin_object_and_library(tmp_path: Path, ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """Code of these types would be taken for something else."""
+    for make, kind in (
+        (ObjectCode.from_fatbin, "FATBIN"),
+        (ObjectCode.from_object, "OBJECT"),
+        (ObjectCode.from_library, "LIBRARY"),
+        (ObjectCode.from_cubin, "CUBIN"),
+    ):
+        with pytest.raises(NVJitLinkError, match=f"does not match type NVJITLINK_INPUT_{kind}"):
+            Linker(make(b"garbage" * 100), *ptx, options=SM_90).link("cubin")
+
+
+def test_library_of_cuda(ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """A real library with device code would not be taken."""
+    folder = next(iter(Path(_nvjitlink.load().path).parents))
+    found = [*folder.glob("libcudadevrt.a"), *folder.parent.parent.glob("cuda_runtime/lib/libcudadevrt.a")]
+    if not found:
+        pytest.skip("needs libcudadevrt.a, of the CUDA runtime")
+    linked = Linker(*ptx, ObjectCode.from_library(str(found[0])), options=SM_90).link("cubin")
+    assert b"map" in linked.code
+
+
+def test_code_in_files(tmp_path: Path) -> None:
+    """Code in a file would be read when the linker is made, or its path be linked."""
+    path = tmp_path / "code.ptx"
+    linker = Linker(ObjectCode.from_ptx(path), build(FUNCTION, "ptx"), options=SM_90)
+    with pytest.raises(FileNotFoundError):
+        linker.link("cubin")
+    path.write_bytes(bytes(build(KERNEL, "ptx").code))
+    assert b"map" in linker.link("cubin").code
+
+
+def test_names_of_kernels() -> None:
+    """A template's kernel could not be asked for by its name any more."""
+    source = "template <class T> __global__ void k(T *p) { *p = 1; }"
+    program = Program(source, "c++", ProgramOptions(arch="sm_90"))
+    code = program.compile("ltoir", ["k<int>"])
+    other = program.compile("ltoir", ["k<float>"])
+    linked = Linker(code, other, options=SM_90).link("cubin")
+    assert linked.symbol_mapping == {"k<int>": "_Z1kIiEvPT_", "k<float>": "_Z1kIfEvPT_"}
+
+
+def test_linked_code_runs(device: Device, on_sim: bool) -> None:
+    """What was linked would not load, not run, give other numbers, or take arguments of wrong kinds."""
+    target, arch = "ptx" if on_sim else "cubin", f"sm_{device.arch}"
+    options = LinkerOptions(arch=arch)
+    results = []
+    for function, code_type in ((FUNCTION, "c++"), (FUNCTION_IR, "nvvm")):
+        parts = build(KERNEL, "ltoir", arch=arch), build(function, "ltoir", code_type, arch=arch)
+        results.append(run(device, Linker(*parts, options=options).link(target)))
+    if not on_sim:  # which runs PTX only
+        parts = build(KERNEL, "ptx", arch=arch), build(FUNCTION, "ptx", arch=arch)
+        linked = Linker(*parts, options=options).link("cubin")
+        assert [p.kind for p in linked.get_kernel("map").arguments_info][1] == "uint"
+        results.append(run(device, linked))
+        whole = Program(FUNCTION + KERNEL.replace('extern "C" __device__ float f(float x);', ""), "c++", {"arch": arch})
+        results.append(run(device, whole.compile("cubin")))
+    assert all(result.tobytes() == results[0].tobytes() for result in results)
+    assert results[0].tolist() == [2 * i + 1 for i in range(100)]
+
+
+def run(device: Device, code: ObjectCode) -> np.ndarray[Any, Any]:
+    stream, buffer = device.create_stream(), LegacyPinnedMemoryResource().allocate(400)
+    numbers = np.frombuffer(buffer.__buffer__(), np.float32)
+    numbers[:] = range(100)
+    launch(stream, LaunchConfig(grid=4, block=32), code.get_kernel("map"), buffer, 100)
+    stream.sync()
+    return numbers.copy()
+
+
+def test_signatures_of_ptx(ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """What PTX says of its kernels' parameters would be lost in the cubin."""
+    assert Linker(*ptx, options=SM_90).link("cubin")._signatures == {"map": "p8 n4"} or Linker(
+        *ptx, options=SM_90
+    ).link("cubin")._signatures == {"map": "a8 n4"}
+
+
+# ---- PTX programs
+
+
+def test_ptx_program(ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """PTX would not compile to a cubin, or the result not know its kernels."""
+    text = Program('extern "C" __global__ void k(float *p, float x) { *p = x; }', "c++", {"arch": "sm_90"}).compile(
+        "ptx"
+    )
+    program = Program(text.code, "ptx", ProgramOptions(arch="sm_90", name="mine"))
+    code = program.compile("cubin")
+    assert (code.code_type, code.name, code.code[:4]) == ("cubin", "mine", b"\x7fELF")
+    assert code._signature("k") in ("p8 f4", "a8 f4")
+    assert program.backend is Linker.which_backend() is CompilerBackendType.NVJITLINK
+    assert program.compile("cubin").code == code.code
+    before = live()
+    assert isinstance(program.handle, int)
+    assert live() == before + 1
+    program.close()
+    assert live() == before
+
+
+def test_log_of_ptx_program() -> None:
+    """What the assembler says would be lost."""
+    import io
+
+    logs = io.StringIO()
+    source = bytes(build(FUNCTION, "ptx").code)
+    Program(source, "ptx", ProgramOptions(arch="sm_90", ptxas_options="-v", time=True)).compile("cubin", logs=logs)
+    assert "ptxas info" in logs.getvalue()
+    logs = io.StringIO()
+    with pytest.raises(NVJitLinkError) as caught:
+        Program(source.replace(b"fma", b"fmb"), "ptx", ProgramOptions(arch="sm_90")).compile("cubin", logs=logs)
+    assert caught.value.code_name == "NVJITLINK_ERROR_PTX_COMPILE"
+    assert logs.getvalue() == caught.value.log != ""
+    assert "fmb" in caught.value.log
+
+
+def test_options_without_effect_on_ptx() -> None:
+    """An option that comes too late would be ignored in silence."""
+    program = Program(bytes(build(FUNCTION, "ptx").code), "ptx", ProgramOptions(arch="sm_90", ftz=True))
+    with pytest.warns(RuntimeWarning, match=r"ProgramOptions\.ftz: without effect on PTX") as told:
+        program.compile("cubin")
+    assert told[0].filename == __file__
+
+
+# ---- options
+
+FLAGS: list[tuple[str, Any, list[bytes]]] = [
+    ("max_register_count", 32, [b"-maxrregcount=32"]),
+    ("time", True, [b"-time"]),
+    ("time", False, []),
+    ("verbose", True, [b"-verbose"]),
+    ("link_time_optimization", True, [b"-lto"]),
+    ("ptx", True, [b"-ptx"]),
+    ("optimization_level", 0, [b"-O0"]),
+    ("optimization_level", 3, [b"-O3"]),
+    ("debug", True, [b"-g"]),
+    ("lineinfo", True, [b"-lineinfo"]),
+    ("ftz", True, [b"-ftz=1"]),
+    ("prec_div", False, [b"-prec-div=0"]),
+    ("prec_sqrt", False, [b"-prec-sqrt=0"]),
+    ("fma", False, [b"-fma=0"]),
+    ("kernels_used", "a", [b"-kernels-used=a"]),
+    ("kernels_used", ["a", "b"], [b"-kernels-used=a", b"-kernels-used=b"]),
+    ("variables_used", ("a", "b"), [b"-variables-used=a", b"-variables-used=b"]),
+    ("optimize_unused_variables", True, [b"-optimize-unused-variables"]),
+    ("ptxas_options", ["-v", "-O1"], [b"-Xptxas=-v", b"-Xptxas=-O1"]),
+    ("split_compile", 2, [b"-split-compile=2"]),
+    ("split_compile", True, [b"-split-compile=0"]),
+    ("split_compile_extended", 0, [b"-split-compile-extended=0"]),
+    ("no_cache", 1, [b"-no-cache"]),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "flags"), FLAGS)
+def test_flags(field: str, value: Any, flags: list[bytes], ltoir: tuple[ObjectCode, ObjectCode]) -> None:
+    """An option would reach nvJitLink in another form than it understands, or not at all."""
+    options = LinkerOptions(arch="sm_90", **{field: value})
+    assert options.as_bytes() == [b"-arch=sm_90", *flags]
+    assert Linker(*ltoir, options=options).link("ptx" if field == "ptx" else "cubin").code
+
+
+def test_every_option_is_tested() -> None:
+    """An option could be added, or be dropped from the table of flags, without anything noticing."""
+    fields = {field.name for field in dataclasses.fields(LinkerOptions)}
+    assert {field for field, _, _ in FLAGS} | {"name", "arch", "numba_debug"} == fields
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"arch": "hopper"}, ValueError, r"LinkerOptions\.arch='hopper' is not an architecture"),
+        ({"name": ""}, ValueError, r"LinkerOptions\.name must not be empty"),
+        (
+            {"optimization_level": 2},
+            ValueError,
+            r"LinkerOptions\.optimization_level=2: nvJitLink has the levels 0 and 3",
+        ),
+        ({"optimization_level": 4}, ValueError, "out of range: from 0 to 3"),
+        ({"max_register_count": "32"}, TypeError, r"LinkerOptions\.max_register_count must be an int, not str"),
+        ({"time": "x"}, TypeError, r"LinkerOptions\.time must be a bool, not str"),
+        ({"kernels_used": [1]}, TypeError, r"LinkerOptions\.kernels_used must be a str, not int"),
+        ({"kernels_used": {"a"}}, TypeError, r"LinkerOptions\.kernels_used must be a str, not set"),
+        ({"split_compile": -1}, ValueError, "out of range: from 0 to 1024"),
+        ({"ptxas_options": "a\0b"}, ValueError, "has a NUL character"),
+        ({"fast": True}, TypeError, "unexpected keyword argument 'fast'"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], error: type[Exception], match: str, ptx: tuple[ObjectCode, ...]) -> None:
+    """A value that the option cannot have would fail without naming the option."""
+    with pytest.raises(error, match=match):
+        Linker(*ptx, options=options)
+
+
+def test_defaults() -> None:
+    """The name or the architecture would not be the one that is documented, or the options keep their order."""
+    assert LinkerOptions(name=None).name == "<default linker>"
+    assert LinkerOptions(arch=90).as_bytes() == [b"-arch=sm_90"]
+    assert (
+        repr(LinkerOptions(arch="sm_90", time=True))
+        == "LinkerOptions(name='<default linker>', arch='sm_90', time=True)"
+    )
+    with pytest.raises(ValueError, match="only nvJitLink has flags to be returned as bytes, not 'driver'"):
+        SM_90.as_bytes("driver")
+    with pytest.raises(TypeError, match="backend must be a str"):
+        SM_90.as_bytes(None)  # type: ignore[arg-type]
+    with pytest.warns(DeprecationWarning, match=r"LinkerOptions\.numba_debug is without effect"):
+        LinkerOptions(numba_debug=True)
+
+
+def test_arch_of_the_current_device(device: Device, ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """The architecture would have to be given although there is a device."""
+    assert LinkerOptions().as_bytes() == [f"-arch=sm_{device.arch}".encode()]
+
+
+def test_options_that_contradict(ltoir: tuple[ObjectCode, ObjectCode], ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """The linker would fail without saying why, or link something else than was asked for."""
+    for codes, options, target, match in (
+        (ptx, {}, "ptx", "only LTO-IR links to ptx, and this is ptx: compile the programs to LTO-IR"),
+        (ltoir, {"ptx": True}, "cubin", r'LinkerOptions\.ptx links to PTX, not cubin: call link\("ptx"\)'),
+        (ltoir, {"link_time_optimization": False}, "cubin", "is False, and LTO-IR cannot be linked without it"),
+        (ltoir, {"arch": "compute_90"}, "cubin", r"a virtual architecture.*set arch=\"sm_90\""),
+    ):
+        linker = Linker(*codes, options={"arch": "sm_90"} | options)
+        with pytest.raises(ValueError, match=match):
+            linker.link(target)
+    with pytest.warns(RuntimeWarning, match=r"LinkerOptions\.ftz, LinkerOptions\.fma: without effect") as told:
+        Linker(*ptx, options=LinkerOptions(arch="sm_90", ftz=True, fma=False)).link("cubin")
+    assert told[0].filename == __file__
+
+
+def test_logs(ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """What the linker says would be lost."""
+    linker = Linker(*ptx, options=LinkerOptions(arch="sm_90", verbose=True, time=True))
+    assert (linker.get_error_log(), linker.get_info_log()) == ("", "")
+    linker.link("cubin")
+    assert "ptxas info" in linker.get_info_log()
+    assert linker.get_error_log() == ""
+    assert "\0" not in linker.get_info_log()
+
+
+# ---- failures
+
+
+@pytest.mark.parametrize(
+    ("codes", "error", "match"),
+    [
+        ((), ValueError, "At least one ObjectCode object must be provided"),
+        ((b"ptx",), TypeError, "Expected objects of type ObjectCode to link, not bytes"),
+        ((ObjectCode._init(b"x", "optixir"),), UnsupportedCodeError, 'Unsupported code type "optixir" for a Linker'),
+    ],
+)
+def test_bad_codes(codes: Any, error: type[Exception], match: str) -> None:
+    """Something that cannot be linked would get as far as the linker."""
+    with pytest.raises(error, match=match):
+        Linker(*codes, options=SM_90)
+
+
+@pytest.mark.parametrize("target", ["fatbin", "optixir", "nonsense"])
+def test_bad_target(target: str, ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """Something would be linked to that there is not."""
+    with pytest.raises(UnsupportedCodeError, match=rf'Unsupported target_type="{target}" for a Linker: this release'):
+        Linker(*ptx, options=SM_90).link(target)
+
+
+def test_undefined(ptx: tuple[ObjectCode, ObjectCode], ltoir: tuple[ObjectCode, ObjectCode]) -> None:
+    """A function that nothing defines would not be named, nor what to do."""
+    for code in (ptx[0], ltoir[0]):
+        linker = Linker(code, options=SM_90)
+        with pytest.raises(NVJitLinkError, match=r"Nothing that is linked defines 'f': link what does") as caught:
+            linker.link("cubin")
+        assert linker.get_error_log() == caught.value.log
+    assert caught.value.command.startswith("nvJitLink -arch=sm_90 -lto ")
+
+
+def test_other_architecture() -> None:
+    """A cubin that does not run on the architecture would be linked, or the reason not be told."""
+    with pytest.raises(NVJitLinkError, match=r"compiled for an architecture that does not run on LinkerOptions\.arch"):
+        Linker(build(KERNEL, "cubin"), build(FUNCTION, "cubin", arch="sm_80"), options=SM_90).link("cubin")
+
+
+@pytest.mark.parametrize(
+    ("code_name", "log", "hint"),
+    [
+        ("NVJITLINK_ERROR_UNRECOGNIZED_OPTION", "", "nvJitLink 12.9 does not know one of these options"),
+        ("NVJITLINK_ERROR_UNSUPPORTED_ARCH", "", "nvJitLink 12.9 does not link for this architecture"),
+        (
+            "NVJITLINK_ERROR_PTX_COMPILE",
+            "fatal   : Unsupported .version 9.5;",
+            "made by a newer compiler than nvJitLink 12.9",
+        ),
+        (
+            "NVJITLINK_ERROR_INTERNAL",
+            "ERROR 4 in nvvmAddNVVMContainerToProgram, may need newer version of nvJitLink library",
+            "The LTO-IR was made by a newer compiler than nvJitLink 12.9",
+        ),
+        (
+            "NVJITLINK_ERROR_INTERNAL",
+            "error : Undefined reference to 'a' in 'x'\nUndefined reference to 'b'",
+            "'a', 'b'",
+        ),
+        ("NVJITLINK_ERROR_INTERNAL", "something", ""),
+    ],
+)
+def test_hints(code_name: str, log: str, hint: str) -> None:
+    """A failure would be explained by something else, or not at all."""
+    text = _nvjitlink.explain(code_name, log, "12.9")
+    assert hint in text
+    assert bool(hint) == bool(text)
+
+
+def test_newer_ptx(ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """PTX that is newer than nvJitLink would be refused without both versions."""
+    newer = ObjectCode.from_ptx(bytes(ptx[1].code).replace(b".version ", b".version 9", 1))
+    with pytest.raises(
+        NVJitLinkError, match=r"NVJITLINK_TOO_OLD.*nvJitLink \d+\.\d+ takes PTX up to \d\.\d, and this is"
+    ):
+        Linker(ptx[0], newer, options=SM_90).link("cubin")
+
+
+def test_error_can_be_pickled(ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """A process pool that links would lose the log, or die of the error."""
+    with pytest.raises(NVJitLinkError) as caught:
+        Linker(ptx[0], options=SM_90).link("cubin")
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert type(error) is NVJitLinkError
+    assert str(error) == str(caught.value)
+
+
+# ---- lifetime
+
+
+def test_close(ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """A closed linker would link, or keep memory."""
+    before = live()
+    linker = Linker(*ptx, options=SM_90)
+    assert isinstance(linker.handle, int)
+    assert linker.handle == linker.handle
+    assert live() == before + 1
+    assert linker.link("cubin").code
+    assert live() == before  # which the link took
+    assert linker.handle
+    assert not linker.is_closed
+    linker.close()
+    linker.close()
+    assert linker.is_closed
+    assert live() == before
+    for use in (lambda: linker.link("cubin"), lambda: linker.handle):
+        with pytest.raises(ValueError, match="Linker has been closed"):
+            use()
+    assert repr(linker) == "<Linker name='<default linker>' codes=0 closed>"
+
+
+def test_no_copies(ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """A copy would share the linker of the library."""
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="a Linker cannot be pickled or copied"):
+            make(Linker(*ptx, options=SM_90))
+
+
+def test_error_does_not_keep_the_linker(ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """A caught error would keep the memory of the linker that failed."""
+    before = live()
+    with pytest.raises(NVJitLinkError) as caught:
+        Linker(ptx[0], options=SM_90).link("cubin")
+    assert live() == before
+    assert caught.value.__traceback__ is not None
+
+
+@pytest.mark.parametrize("method", ["add", "link", "output", "info_log"])
+def test_no_leak_when_a_call_fails(
+    method: str, monkeypatch: pytest.MonkeyPatch, ptx: tuple[ObjectCode, ObjectCode]
+) -> None:
+    """A linker would leak when nvJitLink fails half-way, or the failure be lost."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise CUDAError("nvJitLinkCall", 6, "NVJITLINK_ERROR_INTERNAL", "the linker failed internally")
+
+    before = live()
+    linker = Linker(*ptx, options=SM_90)
+    monkeypatch.setattr(_compilers.NVJitLink, method, fail)
+    with pytest.raises(NVJitLinkError, match=r"^nvJitLinkCall: NVJITLINK_ERROR_INTERNAL"):
+        linker.link("cubin")
+    assert live() == before
+
+
+def test_weak_reference(ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """Linkers would be kept alive by themselves."""
+    linker = Linker(*ptx, options=SM_90)
+    reference = weakref.ref(linker)
+    del linker
+    assert reference() is None
+
+
+def test_threads(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
+    """Threads that link with one linker at once would get each other's code, or one close it under another."""
+    linker = Linker(*ltoir, options=SM_90)
+    expected = {target: linker.link(target).code for target in ("cubin", "ptx")}
+    wrong: list[object] = []
+
+    def work(target: str) -> None:
+        for _ in range(5):
+            try:
+                if linker.link(target).code != expected[target]:
+                    wrong.append(target)
+                linker.handle  # noqa: B018
+            except ValueError as error:  # closed meanwhile
+                if "closed" not in str(error):
+                    wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(target,)) for target in ("cubin", "ptx", "cubin", "ptx")]
+    for thread in threads:
+        thread.start()
+    linker.close()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# ---- no nvJitLink
+
+
+@pytest.fixture
+def no_nvjitlink(monkeypatch: pytest.MonkeyPatch) -> None:
+    import cuda.pathfinder
+
+    def fail(name: str) -> None:
+        raise RuntimeError(f"no {name}")
+
+    monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", fail)
+    monkeypatch.setattr(_nvjitlink, "_loaded", None)
+
+
+def test_missing_nvjitlink(
+    no_nvjitlink: None, ltoir: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A missing nvJitLink would not be an error that says what to install, and why the driver was not taken."""
+    with pytest.raises(
+        NVJitLinkError, match=r"NVJITLINK_NOT_FOUND \(-1\).*the driver's linker takes no LTO-IR.*nvidia-nvjitlink"
+    ):
+        Linker(*ltoir, options=SM_90).link("cubin")
+    assert Linker.which_backend() is CompilerBackendType.DRIVER
+
+
+def test_driver_links_instead(
+    no_nvjitlink: None, ptx: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver's linker would not be asked, or asked with other options than were given."""
+    asked: list[Any] = []
+
+    def link(*arguments: Any, **options: Any) -> tuple[bytes, bytes, bytes]:
+        asked.append((arguments, options))
+        return b"\x7fELF", b"a warning", b"told"
+
+    monkeypatch.setattr(_linker, "link_with_driver", link)
+    monkeypatch.setattr(_linker, "driver_cuda_version", lambda: (99, 0))
+    options = LinkerOptions(arch="sm_90a", max_register_count=32, debug=True, no_cache=True, time=True, lineinfo=False)
+    linker = Linker(*ptx, options=options)
+    assert linker.link("cubin").code == b"\x7fELF"
+    ((inputs, values), keywords), *_ = asked
+    assert [(kind, name) for kind, _, name in inputs] == [("ptx", b"kernel"), ("ptx", b"function")]
+    assert all(code.endswith(b"}\n\n\0") for _, code, _ in inputs)
+    assert values == {"target": 0x10000 + 90, "max_register_count": 32, "debug": 1, "cache_mode": 0}
+    assert keywords == {"time": True}
+    assert (linker.get_error_log(), linker.get_info_log()) == ("a warning", "told")
+    with pytest.raises(NVJitLinkError, match=r"does not have LinkerOptions\.ptxas_options"):
+        Linker(*ptx, options=LinkerOptions(arch="sm_90", ptxas_options="-v")).link("cubin")
+
+
+@pytest.mark.sim
+def test_driver_that_cannot_link(no_nvjitlink: None, ptx: tuple[ObjectCode, ObjectCode]) -> None:
+    """A failure of the driver's linker would not say why that one was taken."""
+    older = [ObjectCode.from_ptx(re.sub(rb"\.version .*", b".version 8.0", bytes(code.code))) for code in ptx]
+    with pytest.raises(CUDAError, match=r"cuLinkCreate: .* The driver was to link, because there is no nvJitLink"):
+        Linker(*older, options=SM_90).link("cubin")
+
+
+@pytest.mark.gpu
+def test_driver_links(device: Device, no_nvjitlink: None) -> None:
+    """The driver's linker would not link, or not tell what is wrong."""
+    arch = f"sm_{device.arch}"
+    linker = Linker(
+        build(KERNEL, "ptx", arch=arch), build(FUNCTION, "ptx", arch=arch), options=LinkerOptions(arch=arch, time=True)
+    )
+    assert run(device, linker.link("cubin")).tolist() == [2 * i + 1 for i in range(100)]
+    assert "linking took" in linker.get_info_log()
+    with pytest.raises(CUDAError) as caught:
+        Linker(build(KERNEL, "ptx", arch=arch), options=LinkerOptions(arch=arch)).link("cubin")
+    assert "'f'" in caught.value.log

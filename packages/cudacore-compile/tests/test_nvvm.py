@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import io
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compile_sources import FUNCTION_IR, HEAD, KERNEL_IR, LAYOUT, SINE_IR, VERSION
+
+from cudacore_compile import CompilerError, NVVMError, Program, ProgramOptions, _nvvm
+from cudacore_handles import CUDAError, _compilers, live_counts
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+SM_90 = ProgramOptions(arch="sm_90")
+
+
+def ptx(source: Any, **options: Any) -> str:
+    code = Program(source, "nvvm", ProgramOptions(arch="sm_90", **options)).compile("ptx").code
+    assert isinstance(code, bytes)
+    return code.decode()
+
+
+def test_targets() -> None:
+    """NVVM IR would not compile to PTX, or to LTO-IR."""
+    program = Program(FUNCTION_IR, "nvvm", ProgramOptions(arch="sm_90", name="my module"))
+    text, ltoir = program.compile("ptx"), program.compile("ltoir")
+    assert (text.code_type, text.name) == ("ptx", "my module")
+    assert b".func  (.param .b32 func_retval0) f(" in text.code
+    assert text.code.endswith(b"\n")
+    assert ltoir.code.startswith(b"\xedCN\x7f")
+    assert program.backend == "NVVM"
+    assert program.compile("ptx").code == text.code
+
+
+@pytest.mark.parametrize("kind", [str.encode, lambda text: bytearray(text, "ascii")])
+def test_kinds_of_source(kind: Callable[[str], Any]) -> None:
+    """Source that is not a str would not compile to the same."""
+    assert ptx(kind(FUNCTION_IR)) == ptx(FUNCTION_IR)
+
+
+def test_bitcode() -> None:
+    """Bitcode, which has NULs, would be cut off or refused."""
+    libdevice = _nvvm._libdevice(_nvvm.load().path)
+    assert b"\0" in libdevice
+    try:
+        text = ptx(libdevice, extra_sources=[("sine", SINE_IR)])
+    except NVVMError as error:  # before CUDA 13 not all of libdevice passes NVVM's check
+        if "Unsupported intrinsic: llvm.copysign" not in error.log:
+            raise
+    else:
+        assert "extern .func" not in text
+        assert "f(" in text
+
+
+def test_extra_sources() -> None:
+    """Further modules would not be linked, or not be named in messages."""
+    text = ptx(KERNEL_IR, extra_sources=[("function", FUNCTION_IR), ("other", SINE_IR.replace("@f", "@g").encode())])
+    assert ".entry map" in text
+    assert "fma.rn.f32" in text or "add.f32" in text or "add.rn.f32" in text
+    with pytest.raises(NVVMError, match=r"^nvvm\w+: NVVM_ERROR.*\n(.*\n)*.*wrong one"):
+        ptx(KERNEL_IR, extra_sources=[("wrong one", "nonsense")])
+
+
+def test_libdevice() -> None:
+    """Mathematical functions would be missing, or the whole of libdevice be compiled."""
+    assert "extern .func" in ptx(SINE_IR)
+    text = ptx(SINE_IR, use_libdevice=True)
+    assert "extern .func" not in text
+    assert "__nv_cosf" not in text
+
+
+def test_libdevice_is_that_of_nvvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The libdevice of another CUDA would be taken although there is one beside libNVVM; or a missing one not named."""
+    import cuda.pathfinder
+
+    def fail(name: str) -> None:
+        raise RuntimeError(f"no {name}")
+
+    monkeypatch.setattr(cuda.pathfinder, "find_bitcode_lib", fail)
+    for folders in (("lib", "nvvm"), ("nvvm/lib64", "nvvm")):
+        root = tmp_path / folders[0].replace("/", "-")
+        (root / folders[0]).mkdir(parents=True)
+        (root / "nvvm" / "libdevice").mkdir(parents=True)
+        (root / "nvvm" / "libdevice" / "libdevice.10.bc").write_bytes(b"mine")
+        assert _nvvm._libdevice(str(root / folders[0] / "libnvvm.so")) == b"mine"
+    with pytest.raises(NVVMError, match=r"LIBDEVICE_NOT_FOUND.*It comes with libNVVM: nvidia-nvvm"):
+        _nvvm._libdevice(str(tmp_path / "libnvvm.so"))
+
+
+def test_options() -> None:
+    """Options would not reach NVVM."""
+    division = FUNCTION_IR.replace("fmul", "fdiv")
+    assert "div.rn.f32" in ptx(division.replace("2.0", "%x"))
+    assert "div.full.f32" in ptx(division.replace("2.0", "%x"), prec_div=False)
+    assert "ftz" in ptx(FUNCTION_IR, ftz=True)
+    assert "fma.rn" in ptx(FUNCTION_IR)
+    assert "fma.rn" not in ptx(FUNCTION_IR, fma=False)
+    assert ".target sm_80" in Program(FUNCTION_IR, "nvvm", ProgramOptions(arch=80)).compile("ptx").code.decode()
+
+
+@pytest.mark.parametrize(
+    ("source", "code_name", "hint"),
+    [
+        ("nonsense", "NVVM_ERROR_INVALID_IR", ""),
+        (b"\xff\xfe\x00garbage", "NVVM_ERROR_INVALID_IR", ""),
+        (b"BC\xc0\xde\0\0garbage", "NVVM_ERROR_INVALID_IR", ""),
+        (HEAD + "define void @f() { ret i32 1 }" + VERSION, "NVVM_ERROR_INVALID_IR", ""),
+        (FUNCTION_IR.replace(LAYOUT, ""), "NVVM_ERROR_INVALID_IR", 'Modules need: target datalayout = "e-p:64'),
+        (FUNCTION_IR.replace("i32 2, i32 0", "i32 1, i32 0"), "NVVM_ERROR_IR_VERSION_MISMATCH", "takes NVVM IR 2."),
+    ],
+)
+def test_bad_source(source: Any, code_name: str, hint: str) -> None:
+    """Bad IR would compile to something, or fail without the log."""
+    logs = io.StringIO()
+    with pytest.raises(NVVMError) as caught:
+        Program(source, "nvvm", SM_90).compile("ptx", logs=logs)
+    assert isinstance(caught.value, CompilerError)
+    assert caught.value.code_name == code_name
+    assert caught.value.log == logs.getvalue() != ""
+    assert hint in caught.value.hint
+    assert caught.value.command == "nvvm -arch=compute_90 default_program"
+
+
+def test_log_that_is_not_utf_8() -> None:
+    """A message about bytes that are no text would be an error about the log."""
+    with pytest.raises(NVVMError):
+        Program(b"; \xe9\n@caf\xe9 = nonsense", "nvvm", SM_90).compile("ptx")
+
+
+def test_unknown_architecture() -> None:
+    """An architecture that this libNVVM does not have would be refused without saying which it has."""
+    with pytest.raises(NVVMError, match=r"what this libNVVM compiles for: .*\b90\b.*\b100\b"):
+        Program(FUNCTION_IR, "nvvm", ProgramOptions(arch="sm_99")).compile("ptx")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"headers": {"a.h": ""}}, "headers are for C[+][+] programs"),
+        ({"options": {"std": "c++17"}}, r"ProgramOptions\.std is not supported for NVVM programs"),
+        ({"options": {"max_register_count": 32}}, r"ProgramOptions\.max_register_count is not supported for NVVM"),
+        ({"code": b""}, "code must not be empty"),
+    ],
+)
+def test_what_nvvm_cannot_have(arguments: dict[str, Any], match: str) -> None:
+    """What only C++ has would be ignored in silence."""
+    with pytest.raises(ValueError, match=match):
+        Program(**({"code": FUNCTION_IR, "code_type": "nvvm"} | arguments))
+    with pytest.raises(ValueError, match="name_expressions are for"):
+        Program(FUNCTION_IR, "nvvm", SM_90).compile("ptx", ["f"])
+
+
+def test_handle_and_close() -> None:
+    """The program would not be had for cuda.bindings, or leak."""
+    before = live_counts()["nvvm_program"]
+    program = Program(FUNCTION_IR, "nvvm", SM_90)
+    handle = program.handle
+    assert isinstance(handle, int)
+    assert program.handle == handle
+    program.compile("ptx")
+    assert program.handle == handle
+    assert live_counts()["nvvm_program"] == before + 1
+    program.compile("ltoir")
+    assert live_counts()["nvvm_program"] == before + 1
+    program.close()
+    assert live_counts()["nvvm_program"] == before
+    with pytest.raises(ValueError, match="Program has been closed"):
+        program.compile("ptx")
+
+
+@pytest.mark.parametrize("method", ["add", "verify", "compile", "log", "output"])
+def test_no_leak_when_a_call_fails(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program would leak when NVVM fails half-way, or the failure be lost."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise CUDAError("nvvmCall", 1, "NVVM_ERROR_OUT_OF_MEMORY", "host memory ran out")
+
+    before = live_counts()["nvvm_program"]
+    program = Program(FUNCTION_IR, "nvvm", SM_90)
+    monkeypatch.setattr(_compilers.NVVM, method, fail)
+    with pytest.raises(NVVMError, match=r"^nvvmCall: NVVM_ERROR_OUT_OF_MEMORY"):
+        program.compile("ptx")
+    program.close()
+    assert live_counts()["nvvm_program"] == before
+
+
+def test_threads() -> None:
+    """Threads that compile one program at once would get each other's code."""
+    program = Program(FUNCTION_IR, "nvvm", SM_90)
+    expected = {target: program.compile(target).code for target in ("ptx", "ltoir")}
+    wrong: list[object] = []
+
+    def work(target: str) -> None:
+        codes = [program.compile(target).code for _ in range(10)]
+        wrong.extend(code for code in codes if code != expected[target])
+
+    threads = [threading.Thread(target=work, args=(target,)) for target in ("ptx", "ltoir", "ptx", "ltoir")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_missing_nvvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing libNVVM would not be an error that says what to install."""
+    import cuda.pathfinder
+
+    def fail(name: str) -> None:
+        raise RuntimeError(f"no {name}")
+
+    monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", fail)
+    monkeypatch.setattr(_nvvm, "_loaded", None)
+    with pytest.raises(NVVMError, match=r"NVVM_NOT_FOUND \(-1\).*pip install .*nvidia-nvvm"):
+        Program(FUNCTION_IR, "nvvm", SM_90).compile("ptx")

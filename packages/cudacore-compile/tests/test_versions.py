@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compile_sources import FUNCTION_IR
+
+import cudacore_compile
+from cudacore_compile import Program, ProgramOptions, _nvjitlink, _nvrtc, _nvvm, _versions, versions
+from cudacore_handles import CUDAError
+
+
+def test_what_is_there() -> None:
+    """A compiler would be missing, or be another than the one that compiles."""
+    found = versions()
+    assert list(found) == ["NVRTC", "NVVM", "nvJitLink", "driver"]
+    assert found["NVRTC"].version == _nvrtc.load().version_text
+    assert found["nvJitLink"].architectures is found["driver"].architectures is None
+    assert found["driver"].path == ""
+    for name in ("NVRTC", "NVVM", "nvJitLink"):
+        path = found[name].path  # type: ignore[index]
+        assert Path(path).is_file()
+        assert (
+            path in Path("/proc/self/maps").read_text()
+            or Path(path).resolve().name in Path("/proc/self/maps").read_text()
+        )
+
+
+def test_architectures() -> None:
+    """An architecture would be promised that is not compiled for, or one be hidden."""
+    found = versions()
+    assert {75, 90, 100, 120} <= set(found["NVVM"].architectures or ())
+    assert {75, 90, 100, 120} <= set(found["NVRTC"].architectures or ())
+    for number in found["NVVM"].architectures or ():
+        assert Program(FUNCTION_IR, "nvvm", ProgramOptions(arch=number)).compile("ptx").code
+
+
+def test_what_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler that is not installed would be an error, or be listed."""
+    import cuda.pathfinder
+
+    def no_library(name: str) -> None:
+        raise RuntimeError(f"no {name}")
+
+    def no_driver() -> None:
+        raise CUDAError("dlopen", -3, "CCH_ENODRIVER", "no driver")
+
+    monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", no_library)
+    monkeypatch.setattr(_versions, "driver_cuda_version", no_driver)
+    for module in (_nvrtc, _nvvm, _nvjitlink):
+        monkeypatch.setattr(module, "_loaded", None)
+    assert cudacore_compile.versions() == {}

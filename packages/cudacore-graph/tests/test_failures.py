@@ -1,0 +1,674 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every call of the driver that an operation on graphs makes fails once.
+
+What an operation calls is taken from the simulated driver's log, so that nobody has to say it. A failure must come back
+as it is, and leave everything as it was: no leak, no stream in a capture, all objects of use. The operations of the C
+library have the same in C (``test_fail.c``), with more failures of destructors.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from graph_tools import ONE, Numbers
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+from cudacore_handles._buffer import _is_capturing
+from pytest_cudacore import live_objects
+
+pytestmark = pytest.mark.sim
+
+UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
+BIG = ch.LaunchConfig(grid=2, block=1)
+CLUSTER = ch.LaunchConfig(grid=2, block=1, cluster=2)
+
+# What destroys; a failure is reported, fails nothing, and the driver's object stays.
+DESTROYS = {
+    "cuGraphDestroy", "cuGraphExecDestroy", "cuStreamDestroy_v2", "cuEventDestroy_v2", "cuGraphReleaseUserObject",
+    "cuMemFreeAsync",
+}  # fmt: skip
+# What destructors ask before and put back behind that; likewise, or it can be done without.
+ON_THE_WAY = ("cuCtxGetCurrent", "cuCtxSetCurrent", "cuThreadExchangeStreamCaptureMode", "cuStreamIsCapturing")
+# How an executable graph learns when what its nodes had been given is no longer used.
+WAITING = (*ON_THE_WAY, "cuEventQuery", "cuEventCreate", "cuEventRecord")
+# What a text can do without.
+NAMES = ("cuKernelGetName", "cuGetProcAddress_v2", "cuKernelGetLibrary")
+
+
+def host_function(*args: object) -> None:
+    pass
+
+
+class World:
+    """What operations work on. Each leaves it as it was."""
+
+    def __init__(self, device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
+        self.device, self.add, self.numbers = device, add, numbers
+        self.stream, self.other_stream = device.create_stream(), device.create_stream()
+        self.event, self.other_event = device.create_event(), device.create_event()
+        self.definition, self.child, self.other_child = (cg.GraphDefinition() for _ in range(3))
+        self.child.launch(ONE, add, numbers.at(8), 1)
+        self.other_child.launch(ONE, add, numbers.at(8), 2)
+        self.kernel = self.definition.launch(ONE, add, numbers.buffer, 1)
+        self.empty = self.kernel.join()
+        self.fill = self.definition.memset(numbers.at(1), 7, 4)
+        self.copy = self.fill.memcpy(numbers.at(2), numbers.at(1), 4, src_owner=numbers.buffer)
+        self.call = self.definition.callback(host_function)
+        self.inner = self.definition.embed(self.child)
+        self.record = self.definition.record(self.event)
+        self.wait = self.record.wait(self.event)
+        # In a graph of its own, which is neither cloned nor instantiated twice.
+        self.conditional = cg.GraphDefinition()
+        self.branch = self.conditional.if_then(self.conditional.create_condition(1))
+        self.body = self.branch.then
+        self.body.launch(ONE, add, numbers.at(3), 1)
+        self.graph = self.definition.instantiate()
+        self.view = view(self, "kernel")
+        self.view.update(config=ONE, kernel=add, args=(numbers.buffer, 1))
+        with self.stream.create_graph_builder() as self.built:
+            ch.launch(self.built, ONE, add, numbers.buffer, 1)
+        self.memory = cg.GraphMemoryResource(device)
+
+    def state(self) -> tuple[object, ...]:
+        """Return all that an operation must leave as it was."""
+        self.stream.sync()
+        for index in range(16):
+            self.numbers[index] = 0
+        self.graph.launch(self.stream)
+        self.stream.sync()
+        results = [self.numbers[index] for index in range(16)]
+        with self.definition.instantiate() as fresh:
+            fresh.launch(self.stream)
+            self.stream.sync()
+        results += [self.numbers[index] for index in range(16)]
+        config = self.kernel.config
+        return (
+            results,
+            self.definition.nodes(),
+            self.definition.edges(),
+            self.body.nodes(),
+            (config.grid, config.cluster or (1, 1, 1), self.kernel.kernel),
+            (self.fill.dptr, self.fill.value, self.fill.width, self.copy.dst, self.copy.src, self.copy.size),
+            (self.call.function, self.record.event, self.wait.event),
+            self.view.is_enabled,
+            self.inner.child_graph.nodes(),
+            (_is_capturing(self.stream), _is_capturing(self.other_stream)),
+            ch.Device().device_id,
+        )
+
+
+class Operation(NamedTuple):
+    """One operation: what comes before it, what it does with that, and how what it did is undone."""
+
+    name: str
+    do: Callable[[World, Any], Any]
+    undo: Callable[[World, Any], object]
+    begin: Callable[[World], Any]
+    end: Callable[[World, Any], object]
+    quiet: tuple[str, ...]  # calls whose failure need not fail it
+    kept: tuple[str, ...]  # of what kind of objects the capture keeps some until it ends
+
+
+OPERATIONS: dict[str, Operation] = {}
+
+
+def nothing(*args: object) -> None:
+    pass
+
+
+def operation(
+    name: str,
+    do: Callable[[World, Any], Any],
+    undo: Callable[[World, Any], object] = nothing,
+    begin: Callable[[World], Any] = nothing,
+    end: Callable[[World, Any], object] = nothing,
+    quiet: tuple[str, ...] = (),
+    kept: tuple[str, ...] = (),
+) -> None:
+    assert name not in OPERATIONS
+    OPERATIONS[name] = Operation(name, do, undo, begin, end, quiet, kept)
+
+
+def adds(name: str, do: Callable[[World, Any], cg.GraphNode]) -> None:
+    operation(name, do, undo=lambda w, node: node.destroy())
+
+
+# ---- nodes ----
+
+adds("launch", lambda w, _: w.kernel.launch(ONE, w.add, w.numbers.buffer, 1))
+adds("launch with attributes", lambda w, _: w.kernel.launch(CLUSTER, w.add, w.numbers.buffer, 1))
+adds("memset", lambda w, _: w.kernel.memset(w.numbers.buffer, 0, 4))
+adds("memcpy", lambda w, _: w.kernel.memcpy(w.numbers.buffer, w.numbers.at(4), 4))
+adds("callback", lambda w, _: w.kernel.callback(host_function))
+adds("embed", lambda w, _: w.kernel.embed(w.child))
+adds("record", lambda w, _: w.kernel.record(w.event))
+adds("wait", lambda w, _: w.kernel.wait(w.event))
+adds("empty", lambda w, _: w.definition.empty())
+adds("join", lambda w, _: w.kernel.join(w.fill))
+# A graph in which a condition has no node any more cannot be instantiated: they have one of their own.
+for name in ("if_then", "if_else", "while_loop"):
+    operation(
+        name,
+        lambda w, own, name=name: getattr(own, name)(own.create_condition()),  # type: ignore[misc]
+        undo=lambda w, node: node.destroy(),
+        begin=lambda w: cg.GraphDefinition(),
+    )
+operation("switch", lambda w, own: own.switch(own.create_condition(), 2), begin=lambda w: cg.GraphDefinition())
+operation("create_condition", lambda w, own: own.create_condition(3), begin=lambda w: cg.GraphDefinition())
+# From a graph that has been instantiated, memory nodes are not taken out any more: they have one of their own.
+operation("allocate", lambda w, own: own.allocate(64), begin=lambda w: cg.GraphDefinition())
+operation(
+    "deallocate",
+    lambda w, memory: memory.deallocate(memory.dptr),
+    begin=lambda w: cg.GraphDefinition().allocate(64),
+)
+operation(
+    "add_many",
+    lambda w, _: w.definition.add_many(
+        [("launch", w.kernel, ONE, w.add, w.numbers.buffer, 1), ("empty", (0, w.fill)), ("callback", 1, host_function)]
+    ),
+    undo=lambda w, nodes: [node.destroy() for node in nodes],
+)
+for name in ("kernel", "copy", "inner", "branch"):
+    # On a copy, where nothing is missed.
+    operation(
+        f"destroy {name}",
+        lambda w, made: made[1].destroy(),
+        begin=lambda w, name=name: (own := sample(w), own[name]),  # type: ignore[misc]
+    )
+
+
+def sample(w: World) -> dict[str, Any]:
+    own = cg.GraphDefinition()
+    return {
+        "definition": own,
+        "kernel": own.launch(ONE, w.add, w.numbers.buffer, 1).join(),
+        "copy": own.memcpy(w.numbers.buffer, w.numbers.at(1), 4),
+        "inner": own.embed(w.child),
+        "branch": own.if_then(own.create_condition()),
+    }
+
+
+# ---- edges, lists, properties ----
+
+operation("pred.add", lambda w, _: w.empty.pred.add(w.fill), undo=lambda w, _: w.empty.pred.discard(w.fill))
+operation(
+    "pred.replace",
+    lambda w, _: w.empty.pred.replace({w.fill, w.copy}),
+    undo=lambda w, _: w.empty.pred.replace({w.kernel}),
+)
+operation("pred.clear", lambda w, _: w.empty.pred.clear(), undo=lambda w, _: w.empty.pred.add(w.kernel))
+operation(
+    "succ.update",
+    lambda w, _: w.call.succ.update({w.empty, w.copy}),
+    undo=lambda w, _: w.call.succ.clear(),
+)
+operation("nodes", lambda w, _: w.definition.nodes())
+operation("edges", lambda w, _: w.definition.edges())
+operation("pred and succ", lambda w, _: (set(w.empty.pred), set(w.kernel.succ), len(w.copy.pred)))
+operation("nodes that are new", lambda w, own: (own.nodes(), own.edges()), begin=lambda w: w.definition.clone()[0])
+operation("properties of a kernel", lambda w, _: (w.kernel.config, w.kernel.kernel))
+operation("properties of fill and copy", lambda w, _: (w.fill.value, w.copy.size))
+operation("properties of events and functions", lambda w, _: (w.record.event, w.wait.event, w.call.function))
+operation("child and bodies", lambda w, _: (w.inner.child_graph.nodes(), w.branch.branches, w.branch.cond_type))
+operation("str", lambda w, _: str(w.definition), quiet=NAMES)
+operation("to_dot", lambda w, _: w.definition.to_dot(), quiet=NAMES)
+operation("to_mermaid", lambda w, _: w.definition.to_mermaid(), quiet=NAMES)
+operation("debug_dot_print", lambda w, _: w.definition.debug_dot_print("/dev/null"))
+operation("GraphDefinition", lambda w, _: cg.GraphDefinition())
+operation(
+    "close of a definition", lambda w, own: own.close(), begin=lambda w: w.definition.clone()[0], quiet=ON_THE_WAY
+)
+operation(  # from now on others can use the graph, and CUDA itself keeps what the nodes use
+    "handle", lambda w, own: int(own["definition"].handle), begin=sample
+)
+operation("clone", lambda w, _: w.definition.clone()[0])
+
+# ---- parameters ----
+
+operation(
+    "update of arguments",
+    lambda w, _: w.kernel.update(args=(w.numbers.at(5), 2)),
+    undo=lambda w, _: w.kernel.update(args=(w.numbers.buffer, 1)),
+)
+operation(
+    "update of a configuration",
+    lambda w, _: w.kernel.update(config=BIG),
+    undo=lambda w, _: w.kernel.update(config=ONE),
+)
+operation(
+    "update of attributes",
+    lambda w, _: w.kernel.update(config=CLUSTER, args=(w.numbers.at(5), 2)),
+    undo=lambda w, _: w.kernel.update(config=ONE, args=(w.numbers.buffer, 1)),
+    quiet=NAMES,
+)
+operation(
+    "update of attributes away",
+    lambda w, _: w.kernel.update(config=ONE, args=(w.numbers.buffer, 1)),
+    begin=lambda w: w.kernel.update(config=CLUSTER, args=(w.numbers.buffer, 1)),
+    end=lambda w, _: w.kernel.update(config=ONE, args=(w.numbers.buffer, 1)),
+    quiet=NAMES,
+)
+operation(
+    "update of a fill",
+    lambda w, _: w.fill.update(value=9),
+    undo=lambda w, _: w.fill.update(value=7),
+)
+operation(
+    "update of a copy",
+    lambda w, _: w.copy.update(src=w.numbers.at(8)),
+    undo=lambda w, _: w.copy.update(src=w.numbers.at(1), src_owner=w.numbers.buffer),
+)
+operation(
+    "update of a function",
+    lambda w, _: w.call.update(int),
+    undo=lambda w, _: w.call.update(host_function),
+    quiet=ON_THE_WAY,
+)
+operation(
+    "update of an event recorded",
+    lambda w, _: w.record.update(w.other_event),
+    undo=lambda w, _: w.record.update(w.event),
+)
+operation(
+    "update of an event waited for",
+    lambda w, _: w.wait.update(w.other_event),
+    undo=lambda w, _: w.wait.update(w.event),
+)
+operation(
+    "update of a child",
+    lambda w, made: made["inner"].update(w.other_child),
+    begin=sample,
+)
+
+# ---- executable graphs ----
+
+for title, options in (
+    ("", {}),
+    (", freeing", {"auto_free_on_launch": True}),
+    (", with priorities", {"use_node_priority": True}),
+    (", for the device", {"device_launch": True}),
+):
+    operation(
+        f"instantiate{title}",
+        lambda w, own, options=options: own.instantiate(options),  # type: ignore[misc]
+        begin=lambda w: w.child,
+    )
+operation("instantiate, uploaded", lambda w, _: w.definition.instantiate({"upload_stream": w.stream}))
+# When it learns that what its nodes had been given is not used depends on when launches are done.
+operation("Graph.update", lambda w, _: w.graph.update(w.definition), quiet=(*WAITING, "cuEventDestroy_v2"))
+operation("Graph.update from a builder", lambda w, graph: graph.update(w.built), begin=lambda w: w.built.complete())
+operation("Graph.upload", lambda w, _: w.graph.upload(w.stream), end=lambda w, _: w.stream.sync())
+operation("Graph.launch", lambda w, _: w.graph.launch(w.stream), end=lambda w, _: w.stream.sync())
+operation("Graph.close", lambda w, graph: graph.close(), begin=lambda w: w.definition.instantiate(), quiet=ON_THE_WAY)
+operation(
+    "launch and close",
+    lambda w, graph: (graph.launch(w.stream), graph.close()),
+    begin=lambda w: updated(w),
+    end=lambda w, _: w.stream.sync(),
+    quiet=(*WAITING, "cuEventDestroy_v2"),  # when it learns that depends on when the launch is done
+)
+
+
+def updated(w: World) -> cg.Graph:
+    graph = w.definition.instantiate()
+    view: Any = graph[w.kernel]
+    view.update(config=ONE, kernel=w.add, args=(w.numbers.buffer, 2))
+    graph.launch(w.stream)
+    view.update(config=ONE, kernel=w.add, args=(w.numbers.buffer, 3))
+    return graph
+
+
+for name, change, back in (
+    (
+        "kernel",
+        lambda w: {"config": ONE, "kernel": w.add, "args": (w.numbers.buffer, 9)},
+        lambda w: {"config": ONE, "kernel": w.add, "args": (w.numbers.buffer, 1)},
+    ),
+    (
+        "fill",
+        lambda w: {"dst": w.numbers.at(1), "value": 9, "width": 4},
+        lambda w: {"dst": w.numbers.at(1), "value": 7, "width": 4},
+    ),
+    (
+        "copy",
+        lambda w: {"dst": w.numbers.at(4), "src": w.numbers.at(1), "size": 4},
+        lambda w: {"dst": w.numbers.at(2), "src": w.numbers.at(1), "size": 4},
+    ),
+    ("call", lambda w: {"fn": int}, lambda w: {"fn": host_function}),
+    ("inner", lambda w: {"child": w.other_child}, lambda w: {"child": w.child}),
+    ("record", lambda w: {"event": w.other_event}, lambda w: {"event": w.event}),
+    ("wait", lambda w: {"event": w.other_event}, lambda w: {"event": w.event}),
+):
+    operation(
+        f"view of {name}",
+        lambda w, _, name=name, change=change: view(w, name).update(**change(w)),  # type: ignore[misc]
+        undo=lambda w, _, name=name, back=back: view(w, name).update(**back(w)),  # type: ignore[misc]
+        quiet=WAITING,
+    )
+
+
+def view(w: World, name: str) -> Any:
+    return w.graph[getattr(w, name)]
+
+
+operation("disable", lambda w, _: w.view.disable(), undo=lambda w, _: w.view.enable())
+operation(
+    "enable",
+    lambda w, _: w.view.enable(),
+    begin=lambda w: w.view.disable(),
+    end=lambda w, _: w.view.enable(),
+)
+operation("is_enabled", lambda w, _: w.view.is_enabled)
+operation("trim", lambda w, _: w.memory.trim())
+operation("attributes", lambda w, _: repr(w.memory.attributes))
+operation("reset of an attribute", lambda w, _: setattr(w.memory.attributes, "used_mem_high", 0))
+
+# ---- builders ----
+
+
+def building(w: World, mode: str = "relaxed") -> cg.GraphBuilder:
+    return w.stream.create_graph_builder().begin_building(mode)
+
+
+def finish(w: World, builder: cg.GraphBuilder) -> None:
+    """A builder that something failed on still builds, and what it builds runs."""
+    assert builder.is_building
+    builder.end_building().complete().launch(w.stream)
+    w.stream.sync()
+
+
+def captures(name: str, do: Callable[[World, Any], Any], **more: Any) -> None:
+    operation(f"builder: {name}", do, begin=building, end=finish, **more)
+
+
+operation("create_graph_builder", lambda w, _: (w.stream.create_graph_builder(), w.device.create_graph_builder()))
+for mode in ("relaxed", "thread_local", "global"):
+    operation(
+        f"begin_building, {mode}",
+        lambda w, builder, mode=mode: builder.begin_building(mode),  # type: ignore[misc]
+        begin=lambda w: w.stream.create_graph_builder(),
+    )
+    operation(
+        f"end_building, {mode}",
+        lambda w, builder: builder.end_building(),
+        begin=lambda w, mode=mode: building(w, mode),  # type: ignore[misc]
+    )
+    operation(
+        f"close while building, {mode}",
+        lambda w, builder: builder.close(),
+        begin=lambda w, mode=mode: building(w, mode),  # type: ignore[misc]
+        quiet=(*ON_THE_WAY, "cuStreamGetCaptureInfo_v3", "cuStreamEndCapture"),
+    )
+captures("launch", lambda w, b: ch.launch(b, ONE, w.add, w.numbers.buffer, 1))
+captures("prepared launch", lambda w, b: w.add.prepare(b, ONE, w.numbers.buffer, 1)())
+captures("fill", lambda w, b: w.numbers.buffer.fill(1, stream=b))
+captures("copy", lambda w, b: w.numbers.buffer.copy_from(w.numbers.buffer, stream=b))
+captures("callback", lambda w, b: b.callback(host_function))
+captures("embed", lambda w, b: b.embed(w.built))
+operation("builder: create_condition", lambda w, b: b.create_condition(1), begin=building, end=lambda w, b: b.close())
+for name, count in (("if_then", ()), ("if_else", ()), ("while_loop", ()), ("switch", (3,))):
+    operation(
+        f"builder: {name}",
+        lambda w, made, name=name, count=count: getattr(made[0], name)(made[1], *count),  # type: ignore[misc]
+        begin=lambda w: (builder := building(w), builder.create_condition()),
+        end=lambda w, made, name=name, count=count: finish_conditional(w, *made, name, *count),  # type: ignore[misc]
+    )
+captures(
+    "split",
+    lambda w, b: b.split(3),
+    undo=lambda w, forks: forks[0].join(*forks),
+    quiet=ON_THE_WAY,
+    kept=("stream",),  # where memory of a fork is freed once that was joined
+)
+operation(  # is not launched: where the question fails whether the free is to be captured, it is not
+    "builder: memory",
+    lambda w, b: w.memory.allocate(64, stream=b).close(b),
+    begin=building,
+    end=lambda w, b: b.close(),
+    quiet=(*ON_THE_WAY, "cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v3"),
+)
+operation(
+    "builder: join",
+    lambda w, forks: forks[0].join(*forks),
+    begin=lambda w: building(w).split(3),
+    end=lambda w, forks: finish_forks(w, forks),
+    quiet=ON_THE_WAY,
+)
+
+
+def finish_forks(w: World, forks: tuple[cg.GraphBuilder, ...]) -> None:
+    left = [fork for fork in forks if not fork.is_closed]
+    finish(w, forks[0].join(*left) if len(left) > 1 else left[0])
+
+
+def finish_conditional(
+    w: World, builder: cg.GraphBuilder, condition: cg.GraphCondition, name: str, *count: int
+) -> None:
+    """A condition that was not used up is used now."""
+    if not condition._used:
+        getattr(builder, name)(condition, *count)
+    finish(w, builder)
+
+
+operation(
+    "builder: begin of a body",
+    lambda w, made: made[1].begin_building(),
+    begin=lambda w: (builder := building(w), builder.if_then(builder.create_condition(1))),
+    undo=lambda w, body: body.end_building(),
+    end=lambda w, made: finish(w, made[0]),
+)
+operation(
+    "builder: end of a body",
+    lambda w, made: made[1].end_building(),
+    begin=lambda w: (builder := building(w), builder.if_then(builder.create_condition(1)).begin_building()),
+)
+for name in ("end_building", "close"):
+    operation(
+        f"builder: {name}, with a condition",
+        lambda w, made, name=name: getattr(made[0], name)(),  # type: ignore[misc]
+        begin=lambda w: (builder := building(w), builder.create_condition()),
+        quiet=(*ON_THE_WAY, "cuStreamGetCaptureInfo_v3", "cuStreamEndCapture") if name == "close" else (),
+    )
+operation("builder: complete", lambda w, _: w.built.complete())
+operation("builder: debug_dot_print", lambda w, _: w.built.debug_dot_print("/dev/null"))
+operation("builder: graph_definition", lambda w, _: w.built.graph_definition.nodes())
+
+
+# ---- the tests ----
+
+
+@pytest.fixture
+def world(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> World:
+    """Give what operations work on."""
+    return World(device, add, numbers)
+
+
+def run_unfailed(op: Operation, world: World, sim: Any, here: ch.Device) -> list[str]:
+    """Run an operation; return the calls that it makes."""
+    begun = op.begin(world)
+    live_objects()  # what waits to be destroyed is, before and not meanwhile
+    here.set_current()
+    with sim.logging() as made:
+        result = op.do(world, begun)
+    world.device.set_current()
+    op.undo(world, result)
+    del result
+    op.end(world, begun)
+    return [call.name for call in made]
+
+
+class Outcome(NamedTuple):
+    """What became of an operation of which one call was to fail."""
+
+    error: Exception | None
+    failed: bool  # whether there was such a call at all
+    context_kept: bool
+    leaked: list[str]
+    captured: tuple[bool, int]  # whether a stream was left in a capture, and how many nodes came into it
+
+
+def captured(world: World, begun: Any) -> tuple[bool, int]:
+    """Return whether the stream is in a capture that nobody can end, and how many nodes a builder has."""
+    builder = begun[0] if isinstance(begun, tuple) else begun
+    if not isinstance(builder, cg.GraphBuilder) or builder._capture is None or not builder.is_building:
+        return _is_capturing(world.stream), 0
+    return False, len(builder._capture.graph.nodes())
+
+
+def run_failing(op: Operation, world: World, sim: Any, here: ch.Device, name: str, nth: int) -> Outcome:
+    """Run an operation of which one call fails; then undo what it did, if it did it."""
+    begun = op.begin(world)
+    expected = captured(world, begun)
+    boxes, objects = live_objects(), sim.live()
+    error: Exception | None = None
+    result = None
+    failed = True
+    here.set_current()
+    try:
+        with sim.failing(name, nth=nth, error=UNKNOWN):
+            result = op.do(world, begun)
+    except AssertionError:
+        failed = False
+    except Exception as caught:  # without what its traceback keeps
+        error = caught.with_traceback(None)
+        error.__context__ = error.__cause__ = None
+    context_kept = ch.Device() is here
+    world.device.set_current()
+    if error is None:
+        op.undo(world, result)
+        del result
+    leaked = more_alive(boxes, objects, sim, op.kept) if error is not None else []
+    now = captured(world, begun) if error is not None else expected
+    op.end(world, begun)
+    return Outcome(error, failed, context_kept, leaked, (now[0], now[1] - expected[1] if now[1] else 0))
+
+
+def more_alive(boxes: dict[str, int], objects: dict[str, int], sim: Any, kept: tuple[str, ...]) -> list[str]:
+    """Say what is alive that was not there before; what graphs kept comes back from a thread of the driver's."""
+    end = time.monotonic() + 2
+    while True:
+        now = [(live_objects(), boxes), (sim.live(), objects)]
+        more = [
+            f"{n - was[kind]} x {kind}"
+            for counts, was in now
+            for kind, n in counts.items()
+            if n > was[kind] and kind not in kept
+        ]
+        if not more or time.monotonic() > end:
+            return more
+        time.sleep(0.001)
+
+
+def fail_each(op: Operation, world: World, sim: Any, here: ch.Device, *, destroys: bool, quiet: tuple[str, ...]) -> int:
+    """Have each call fail in turn, those that destroy or all others; return how many there were."""
+    run_unfailed(op, world, sim, here)  # what is asked once is asked now
+    before = world.state()
+    calls = run_unfailed(op, world, sim, here)
+    assert world.state() == before, "the operation is not undone"
+    seen: Counter[str] = Counter()
+    for name in calls:
+        seen[name] += 1
+        if (name in DESTROYS) is not destroys:
+            continue
+        what = f"{op.name}: call {seen[name]} of {name}"
+        outcome = run_failing(op, world, sim, here, name, seen[name])
+        error = outcome.error
+        assert outcome.failed or name in quiet, f"{what} was not made"
+        assert outcome.context_kept or name == "cuCtxSetCurrent", f"{what}: another context is current"
+        if error is None:
+            assert destroys or name in quiet, f"{what}: the failure is lost"
+        else:
+            assert isinstance(error, ch.CUDAError), f"{what}: {error!r}"
+            assert name.startswith(error.operation), f"{what}: {error}"
+            assert (error.code, error.code_name) == (UNKNOWN, "CUDA_ERROR_UNKNOWN"), f"{what}: {error}"
+        assert outcome.captured == (False, 0), f"{what}: a stream is in a capture, or a node was captured"
+        assert not outcome.leaked, f"{what}: {', '.join(outcome.leaked)} leaked"
+        assert world.state() == before, what
+    assert run_unfailed(op, world, sim, here)
+    return seen.total()
+
+
+@pytest.fixture(scope="module")
+def second_device(first_device: ch.Device) -> ch.Device:
+    """Give another device."""
+    devices = ch.Device.get_all_devices()
+    if len(devices) < 2:
+        pytest.skip("needs two devices")
+    _ = devices[1].context  # made at first use and kept for good
+    return devices[1]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_each_call(world: World, sim: Any, name: str) -> None:
+    """A failure would be lost or changed, leak, or leave what cannot be used: a stream in a capture, half a batch."""
+    op = OPERATIONS[name]
+    assert fail_each(op, world, sim, world.device, destroys=False, quiet=op.quiet) > 0
+
+
+# What acts on a stream, or on an executable graph, does so whatever context is current.
+ELSEWHERE = [
+    name
+    for name in OPERATIONS
+    if name.startswith(("Graph.", "launch and", "instantiate, up", "begin", "end", "close while", "builder: "))
+    and name not in ("builder: create_condition", "builder: memory")
+]
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_each_call_from_another_context(world: World, sim: Any, name: str, second_device: ch.Device) -> None:
+    """Likewise with another device's context, which would be left as the current one no more."""
+    op = OPERATIONS[name]
+    quiet = (*op.quiet, "cuCtxSetCurrent")
+    assert fail_each(op, world, sim, second_device, destroys=False, quiet=quiet) > 0
+
+
+@pytest.mark.leaks_ok("what cannot be destroyed stays")
+def test_each_destruction(world: World, sim: Any) -> None:
+    """What cannot be destroyed would fail what is done with other things, or come out of a garbage collection."""
+    for op in OPERATIONS.values():
+        fail_each(op, world, sim, world.device, destroys=True, quiet=op.quiet)
+
+
+@pytest.mark.parametrize(
+    ("make", "call"),
+    [
+        ("cg.GraphDefinition()", "cuGraphDestroy"),
+        ("definition.instantiate()", "cuGraphExecDestroy"),
+        ("stream.create_graph_builder().begin_building()", "cuGraphDestroy"),
+        ("device.create_graph_builder()", "cuStreamDestroy"),
+    ],
+)
+def test_a_failed_destruction_is_reported_once(
+    run_python: Callable[..., subprocess.CompletedProcess[str]], make: str, call: str
+) -> None:
+    """What cannot be destroyed would be so in silence, flood stderr, or raise in a garbage collection (trap 25)."""
+    result = run_python(
+        f"""
+        import gc
+        import cudacore_graph as cg, cudacore_handles as ch, cudacore_sim as sim
+        from cudacore_handles._buffer import _is_capturing
+        device = ch.Device(); device.set_current()
+        stream, definition = device.create_stream(), cg.GraphDefinition()
+        for i in range(3):
+            thing = {make}
+            thing = [thing]
+            thing.append(thing)  # for the garbage collector
+            sim.fail("{call}", 1, {UNKNOWN})
+            del thing
+            gc.collect()
+            assert not _is_capturing(stream)
+        """,
+        CUDACORE_DRIVER="sim",
+        CUDACORE_SIM_REPORTS="0",  # of what is still there at the end
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.splitlines() == [
+        f"cudacore: {call} failed while an object was being destroyed: CUDA_ERROR_UNKNOWN: unknown error"
+    ]

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_NVJITLINK_H
+#define CUDACORE_NVJITLINK_H
+
+/**
+ * @file nvjitlink.h
+ * nvJitLink, the linker of device code: the library, and its linkers. As with nvrtc.h, no driver is needed, linkers may
+ * die anywhere, and what nvJitLink refuses is CCH_ECOMPILER, in the domain CCH_DOMAIN_NVJITLINK.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** A loaded nvJitLink. It is no box: it stays for the life of the process, and each has one. */
+typedef struct cch_nvjitlink cch_nvjitlink;
+
+/** Loads nvJitLink, as cch_nvrtc_load() does NVRTC. @since 0.1 */
+CCH_EXPORT int cch_nvjitlink_load(cch_nvjitlink **out, const char *path);
+
+/** The nvJitLink behind a dlopen() handle, which must stay open. @since 0.1 */
+CCH_EXPORT int cch_nvjitlink_wrap(cch_nvjitlink **out, void *handle);
+
+/** Its version (nvJitLinkVersion, or, before 12.3, by the names of its functions). @since 0.1 */
+CCH_EXPORT int cch_nvjitlink_version(int *major, int *minor, cch_nvjitlink *nvjitlink);
+
+/** Makes a linker with its options (nvJitLinkCreate). *Caller serialises* what is done to it until it has linked.
+ * @since 0.1 */
+CCH_EXPORT int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,
+                                           const char *const *options);
+
+/** What is linked, with nvJitLink's numbers. */
+typedef enum cch_nvjitlink_input {
+  CCH_NVJITLINK_CUBIN = 1,
+  CCH_NVJITLINK_PTX = 2,
+  CCH_NVJITLINK_LTOIR = 3,
+  CCH_NVJITLINK_FATBIN = 4,
+  CCH_NVJITLINK_OBJECT = 5,  /**< of the host, with device code in it */
+  CCH_NVJITLINK_LIBRARY = 6, /**< an archive of these */
+  CCH_NVJITLINK_ANY = 10     /**< to be told from what is in it; nvJitLink 12.5 */
+} cch_nvjitlink_input;
+
+/** Adds code of a type, which is copied (nvJitLinkAddData). `name` is what messages call it. @since 0.1 */
+CCH_EXPORT int cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size,
+                                        const char *name);
+
+/** Links what was added, once (nvJitLinkComplete). The logs are there after a failure too. @since 0.1 */
+CCH_EXPORT int cch_nvjitlink_linker_link(cch_nvjitlink_linker *linker);
+
+/** What a linker has, once it has linked. */
+typedef enum cch_nvjitlink_output {
+  CCH_NVJITLINK_ERROR_LOG = 0,
+  CCH_NVJITLINK_INFO_LOG = 1,
+  CCH_NVJITLINK_LINKED_CUBIN = 2,
+  CCH_NVJITLINK_LINKED_PTX = 3,  /**< with the options `-lto -ptx` */
+  CCH_NVJITLINK_LINKED_LTOIR = 4 /**< with the options `-lto -r`; nvJitLink 13.0 */
+} cch_nvjitlink_output;
+
+/** Copies an output to `out`, as cch_nvrtc_program_get() does. @since 0.1 */
+CCH_EXPORT int cch_nvjitlink_linker_get(void *out, size_t *size, cch_nvjitlink_linker *linker, int output);
+
+CCH_EXPORT cch_nvjitlink_linker *cch_nvjitlink_linker_ref(cch_nvjitlink_linker *linker);
+CCH_EXPORT void cch_nvjitlink_linker_unref(cch_nvjitlink_linker *linker);
+CCH_EXPORT nvJitLinkHandle cch_nvjitlink_linker_raw(const cch_nvjitlink_linker *linker);
+
+CCH_END_DECLS
+
+#endif

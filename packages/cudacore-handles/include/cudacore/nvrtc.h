@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_NVRTC_H
+#define CUDACORE_NVRTC_H
+
+/**
+ * @file nvrtc.h
+ * NVRTC, the compiler of CUDA C++: the library, and its programs. No driver is needed, and programs may die anywhere.
+ *
+ * A function that an NVRTC is too old for is CCH_ENOSYMBOL at its own call, with the version that it needs. What NVRTC
+ * itself refuses is CCH_ECOMPILER: the error record has the domain CCH_DOMAIN_NVRTC and the nvrtcResult, its message
+ * the name of that and the first error in the log.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** A loaded NVRTC. It is no box: it stays for the life of the process, and each has one. */
+typedef struct cch_nvrtc cch_nvrtc;
+
+/**
+ * Loads the library `path`, which is a path or a soname; NULL is the newest that the dynamic linker finds under the
+ * sonames that NVRTC has had since CUDA 12. CCH_ENOCOMPILER where there is none. @since 0.1
+ */
+CCH_EXPORT int cch_nvrtc_load(cch_nvrtc **out, const char *path);
+
+/** The NVRTC behind a dlopen() handle, which must stay open. CCH_ENOCOMPILER where that is no NVRTC. @since 0.1 */
+CCH_EXPORT int cch_nvrtc_wrap(cch_nvrtc **out, void *handle);
+
+/** Its version (nvrtcVersion). @since 0.1 */
+CCH_EXPORT int cch_nvrtc_version(int *major, int *minor, cch_nvrtc *nvrtc);
+
+/**
+ * The architectures that it compiles for, as numbers such as 90 (nvrtcGetSupportedArchs). `*count` says for how many
+ * there is room in `out`, and becomes how many there are; `out` may be NULL, to ask for that. @since 0.1
+ */
+CCH_EXPORT int cch_nvrtc_architectures(int *out, size_t *count, cch_nvrtc *nvrtc);
+
+/** The size of the heap for precompiled headers (nvrtcGetPCHHeapSize; NVRTC 12.8). @since 0.1 */
+CCH_EXPORT int cch_nvrtc_pch_heap(size_t *out, cch_nvrtc *nvrtc);
+/** Sets it, for all programs of the process (nvrtcSetPCHHeapSize; NVRTC 12.8). @since 0.1 */
+CCH_EXPORT int cch_nvrtc_set_pch_heap(cch_nvrtc *nvrtc, size_t size);
+
+/**
+ * Makes a program (nvrtcCreateProgram), of a source that is copied. The contents and names of headers that it can
+ * include are arrays of `count`. *Caller serialises* what is done to it until it is compiled. @since 0.1
+ */
+CCH_EXPORT int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const char *source, const char *name,
+                                        size_t count, const char *const *headers, const char *const *header_names);
+
+/** Adds an expression whose lowered name is wanted, before the program is compiled (nvrtcAddNameExpression).
+ * @since 0.1 */
+CCH_EXPORT int cch_nvrtc_program_add_name(cch_nvrtc_program *program, const char *expression);
+
+/** Compiles it, once (nvrtcCompileProgram). The log is there after a failure too. @since 0.1 */
+CCH_EXPORT int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const char *const *options);
+
+/** What a program has, once it is compiled. */
+typedef enum cch_nvrtc_output {
+  CCH_NVRTC_LOG = 0,    /**< text with a NUL at its end, as PTX has it; phases may have left others in between */
+  CCH_NVRTC_PTX = 1,    /**< also beside a cubin */
+  CCH_NVRTC_CUBIN = 2,  /**< for an architecture `sm_` */
+  CCH_NVRTC_LTOIR = 3,  /**< with the option `-dlto` */
+  CCH_NVRTC_OPTIXIR = 4 /**< with the option `--optix-ir` */
+} cch_nvrtc_output;
+
+/**
+ * Copies an output to `out`. `*size` says how many bytes there is room for, and becomes how many there are; CCH_EINVAL
+ * where those are more. `out` may be NULL, to ask for the size. What was not made has none, or is a failure. @since 0.1
+ */
+CCH_EXPORT int cch_nvrtc_program_get(void *out, size_t *size, cch_nvrtc_program *program, int output);
+
+/** The lowered name of an expression that was added (nvrtcGetLoweredName): valid as long as the program. @since 0.1 */
+CCH_EXPORT int cch_nvrtc_program_lowered_name(const char **out, cch_nvrtc_program *program, const char *expression);
+
+/**
+ * What became of the precompiled header (nvrtcGetPCHCreateStatus; NVRTC 12.8): 0 where it was made, else the
+ * nvrtcResult that says why not. @since 0.1
+ */
+CCH_EXPORT int cch_nvrtc_program_pch_status(int *out, cch_nvrtc_program *program);
+
+/** The heap that it took, or would have taken (nvrtcGetPCHHeapSizeRequired; NVRTC 12.8). @since 0.1 */
+CCH_EXPORT int cch_nvrtc_program_pch_heap(size_t *out, cch_nvrtc_program *program);
+
+CCH_EXPORT cch_nvrtc_program *cch_nvrtc_program_ref(cch_nvrtc_program *program);
+CCH_EXPORT void cch_nvrtc_program_unref(cch_nvrtc_program *program);
+CCH_EXPORT nvrtcProgram cch_nvrtc_program_raw(const cch_nvrtc_program *program);
+
+CCH_END_DECLS
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_NVVM_H
+#define CUDACORE_NVVM_H
+
+/**
+ * @file nvvm.h
+ * NVVM, the compiler of NVVM IR: the library, and its programs. As with nvrtc.h, no driver is needed, programs may die
+ * anywhere, and what libNVVM refuses is CCH_ECOMPILER, in the domain CCH_DOMAIN_NVVM.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** A loaded libNVVM. It is no box: it stays for the life of the process, and each has one. */
+typedef struct cch_nvvm cch_nvvm;
+
+/** Loads libNVVM, as cch_nvrtc_load() does NVRTC. @since 0.1 */
+CCH_EXPORT int cch_nvvm_load(cch_nvvm **out, const char *path);
+
+/** The libNVVM behind a dlopen() handle, which must stay open. @since 0.1 */
+CCH_EXPORT int cch_nvvm_wrap(cch_nvvm **out, void *handle);
+
+/** Its version (nvvmVersion), which is not CUDA's. @since 0.1 */
+CCH_EXPORT int cch_nvvm_version(int *major, int *minor, cch_nvvm *nvvm);
+
+/** The versions of NVVM IR and of its debug information that it takes (nvvmIRVersion). @since 0.1 */
+CCH_EXPORT int cch_nvvm_ir_version(int *major, int *minor, int *debug_major, int *debug_minor, cch_nvvm *nvvm);
+
+/** The version of LLVM IR that it takes for an architecture such as "compute_90" (nvvmLLVMVersion; CUDA 13.0).
+ * @since 0.1 */
+CCH_EXPORT int cch_nvvm_llvm_version(int *out, cch_nvvm *nvvm, const char *arch);
+
+/** Makes an empty program (nvvmCreateProgram). *Caller serialises* what is done to it until it is compiled.
+ * @since 0.1 */
+CCH_EXPORT int cch_nvvm_program_create(cch_nvvm_program **out, cch_nvvm *nvvm);
+
+/**
+ * Adds a module, text or bitcode, which is copied (nvvmAddModuleToProgram). Of a lazy one, only what others use is
+ * linked (nvvmLazyAddModuleToProgram): libdevice is one. @since 0.1
+ */
+CCH_EXPORT int cch_nvvm_program_add(cch_nvvm_program *program, const void *module, size_t size, const char *name,
+                                    int lazy);
+
+/** Checks the modules without compiling them (nvvmVerifyProgram). @since 0.1 */
+CCH_EXPORT int cch_nvvm_program_verify(cch_nvvm_program *program, size_t count, const char *const *options);
+
+/** Compiles them to PTX, or to LTO-IR with the option `-gen-lto` (nvvmCompileProgram). @since 0.1 */
+CCH_EXPORT int cch_nvvm_program_compile(cch_nvvm_program *program, size_t count, const char *const *options);
+
+/** What a program has, once it is compiled. */
+typedef enum cch_nvvm_output {
+  CCH_NVVM_LOG = 0, /**< text with a NUL at its end, as PTX has it */
+  CCH_NVVM_CODE = 1 /**< what was compiled to */
+} cch_nvvm_output;
+
+/** Copies an output to `out`, as cch_nvrtc_program_get() does. @since 0.1 */
+CCH_EXPORT int cch_nvvm_program_get(void *out, size_t *size, cch_nvvm_program *program, int output);
+
+CCH_EXPORT cch_nvvm_program *cch_nvvm_program_ref(cch_nvvm_program *program);
+CCH_EXPORT void cch_nvvm_program_unref(cch_nvvm_program *program);
+CCH_EXPORT nvvmProgram cch_nvvm_program_raw(const cch_nvvm_program *program);
+
+CCH_END_DECLS
+
+#endif

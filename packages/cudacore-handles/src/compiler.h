@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_COMPILER_H
+#define CUDACORE_COMPILER_H
+
+/* What the compiler libraries share: how one is found, its functions, its failures, and the boxes of its programs. */
+
+#include "kinds.h"
+
+/* A function: where its pointer is in the table of its library, and the version that brought it. */
+typedef struct cch__entry {
+  const char *name;
+  size_t offset;
+  int version; /* 1000 * major + 10 * minor, of CUDA */
+} cch__entry;
+
+/* What is known of a library before it is loaded. Its table is a cch__compiler with function pointers behind it. */
+typedef struct cch__compiler_kind {
+  const char *title;
+  cch_domain domain;
+  const char *const *sonames; /* newest first; NULL at the end */
+  const cch__entry *entries;
+  size_t count, size;
+  /* Fills what the library lacks under its plain names. May be NULL. */
+  void (*complete)(void *table);
+  /* The version, as its own functions say it. */
+  int (*version)(int *major, int *minor, const void *table);
+} cch__compiler_kind;
+
+/* One that is loaded. It is never freed, nor its library closed: programs call it whenever they die. */
+struct cch__compiler {
+  const cch__compiler_kind *kind;
+  void *handle;
+  struct cch__compiler *next;
+};
+
+int cch__compiler_load(void *out, const cch__compiler_kind *kind, const char *path, const char *operation);
+int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, const char *operation);
+
+/* A failure of a library's function, recorded; and of one that it does not have. */
+int cch__fail_compiler(const void *compiler, int result, const char *operation);
+int cch__fail_compiler_missing(const void *compiler, const char *operation);
+/* Says more of it: the first line of a log that speaks of an error, or else the first. */
+void cch__fail_explain_log(char *log);
+
+static inline int cch__compiled(const void *compiler, int result, const char *operation) {
+  return result == 0 ? 0 : cch__fail_compiler(compiler, result, operation);
+}
+
+/* Call a compiler: CCH__COMPILER_CALL(nvrtc, nvrtcVersion, (major, minor)) is 0 or a recorded failure. */
+#define CCH__COMPILER_CALL(table, name, arguments)                                                                     \
+  ((table)->name ? cch__compiled(table, (table)->name arguments, #name) : cch__fail_compiler_missing(table, #name))
+
+/* A box for a program of a compiler, whose resource is still to be made. */
+cch__program *cch__program_new(cch_kind kind, const void *compiler, int (*destroy)(void *raw), const char *destroyer,
+                               const char *operation);
+
+/* How an output is had: its size, then its bytes. */
+typedef int (*cch__size_fn)(void *raw, size_t *size);
+typedef int (*cch__bytes_fn)(void *raw, char *bytes);
+int cch__program_get(void *out, size_t *size, const cch__program *program, cch__size_fn size_of, cch__bytes_fn bytes_of,
+                     const char *size_name, const char *bytes_name, const char *operation);
+/* A log as a string of the caller's, NULL where there is none. */
+char *cch__program_log(const cch__program *program, cch__size_fn size_of, cch__bytes_fn bytes_of);
+
+/* The verbs of a kind of program. */
+#define CCH__DEFINE_PROGRAM(type, Raw)                                                                                 \
+  type *type##_ref(type *box) { return cch__box_ref(box); }                                                            \
+  void type##_unref(type *box) { cch__box_unref(box); }                                                                \
+  Raw type##_raw(const type *box) { return box != NULL ? (Raw)((const cch__program *)box)->raw : NULL; }
+
+#endif

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cubin says of itself: an ELF file with sections of NVIDIA's.
+
+Only what is needed is read, and only of what is well formed: everything else is a ValueError.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_EM_CUDA = 190
+_STT_OBJECT, _STT_FUNC = 1, 2
+_STO_CUDA_ENTRY = 0x10
+_SHT_NOBITS = 8
+# Attributes in .nv.info sections, which are not documented but have been the same from sm_50 to sm_121.
+_EIATTR_MAX_THREADS = 0x05
+_EIATTR_FRAME_SIZE = 0x11
+_EIATTR_KPARAM_INFO = 0x17
+_EIATTR_REGCOUNT = 0x2F
+_EIFMT_SVAL = 0x04
+# From sm_90 on the system has the first KiB of a block's shared memory; then there is this section.
+_RESERVED_SHARED = ".nv.shared.reserved.0"
+_RESERVED_SHARED_BYTES = 1024
+_GLOBALS = {".nv.global": "global", ".nv.global.init": "global", ".nv.constant3": "constant"}
+
+
+class CubinKernel(NamedTuple):
+    """A kernel in a cubin."""
+
+    symbol: str
+    parameters: list[tuple[int, int]]  # offsets and sizes
+    registers: int | None
+    shared_bytes: int
+    local_bytes: int | None
+    max_threads: int | None
+
+
+class CubinGlobal(NamedTuple):
+    """A variable in a cubin."""
+
+    symbol: str
+    size: int
+    space: str  # "global" or "constant"
+
+
+class _Section(NamedTuple):
+    name: str
+    kind: int
+    offset: int
+    size: int
+    link: int
+
+
+class _Symbol(NamedTuple):
+    name: str
+    kind: int
+    other: int
+    section: int
+    size: int
+
+
+class Cubin:
+    """A cubin that is read; offsets and sizes that lie are a ValueError."""
+
+    def __init__(self, image: bytes) -> None:
+        if image[:6] != b"\x7fELF\x02\x01" or len(image) < 64 or _u16(image, 18) != _EM_CUDA:
+            raise ValueError("this is no cubin: not an ELF file of CUDA's")
+        self._image = image
+        try:
+            self._sections = self._read_sections()
+            self._symbols = self._read_symbols()
+        except (struct.error, IndexError, OverflowError) as error:
+            raise ValueError(f"the cubin is damaged: {error}") from None
+
+    @property
+    def arch(self) -> int:
+        """int: The number of the architecture, such as 90."""
+        return arch_of(self._image)
+
+    def kernels(self) -> list[CubinKernel]:
+        """Return the kernels."""
+        try:
+            return self._kernels()
+        except (struct.error, IndexError, OverflowError) as error:
+            raise ValueError(f"the cubin is damaged: {error}") from None
+
+    def globals(self) -> list[CubinGlobal]:
+        """Return the variables that can be asked for."""
+        found = []
+        for symbol in self._symbols:
+            if symbol.kind == _STT_OBJECT and 0 < symbol.section < len(self._sections):
+                space = _GLOBALS.get(self._sections[symbol.section].name)
+                if space is not None and symbol.name:
+                    found.append(CubinGlobal(symbol.name, symbol.size, space))
+        return found
+
+    def _kernels(self) -> list[CubinKernel]:
+        names = {section.name: section for section in self._sections}
+        registers: dict[int, int] = {}
+        frames: dict[int, int] = {}
+        for attribute, value in self._attributes(names.get(".nv.info")):
+            if attribute in (_EIATTR_REGCOUNT, _EIATTR_FRAME_SIZE) and len(value) == 8:
+                table = registers if attribute == _EIATTR_REGCOUNT else frames
+                table[_u32(value, 0)] = _u32(value, 4)
+        reserved = _RESERVED_SHARED_BYTES if _RESERVED_SHARED in names else 0
+        kernels = []
+        for index, symbol in enumerate(self._symbols):
+            if symbol.kind != _STT_FUNC or not symbol.other & _STO_CUDA_ENTRY:
+                continue
+            parameters: dict[int, tuple[int, int]] = {}
+            max_threads = None
+            for attribute, value in self._attributes(names.get(f".nv.info.{symbol.name}")):
+                if attribute == _EIATTR_KPARAM_INFO and len(value) == 12:
+                    _, ordinal, offset, rest = struct.unpack("<IHHI", value)
+                    parameters[ordinal] = (offset, rest >> 18)
+                elif attribute == _EIATTR_MAX_THREADS and len(value) == 12:
+                    x, y, z = struct.unpack("<III", value)
+                    max_threads = x * y * z
+            shared = names.get(f".nv.shared.{symbol.name}")
+            kernels.append(
+                CubinKernel(
+                    symbol.name,
+                    [parameters[ordinal] for ordinal in sorted(parameters)],
+                    registers.get(index),
+                    max(0, shared.size - reserved) if shared is not None else 0,
+                    frames.get(index),
+                    max_threads,
+                )
+            )
+        return kernels
+
+    def _attributes(self, section: _Section | None) -> Iterator[tuple[int, bytes]]:
+        """Read the attributes that have a value of some bytes."""
+        if section is None:
+            return
+        data = self._bytes(section)
+        at = 0
+        while at + 4 <= len(data):
+            form, attribute, size = struct.unpack_from("<BBH", data, at)
+            at += 4
+            if form == _EIFMT_SVAL:
+                yield attribute, data[at : at + size]
+                at += size
+
+    def _read_sections(self) -> list[_Section]:
+        image = self._image
+        (table,) = struct.unpack_from("<Q", image, 40)
+        entry_size, count, names_index = struct.unpack_from("<HHH", image, 58)
+        raw = [struct.unpack_from("<IIQQQQIIQQ", image, table + i * entry_size) for i in range(count)]
+        if not raw:
+            return []
+        names = raw[names_index]
+        return [
+            _Section(_string(image, names[4], names[5], name), kind, offset, size, link)
+            for name, kind, _, _, offset, size, link, *_ in raw
+        ]
+
+    def _read_symbols(self) -> list[_Symbol]:
+        table = next((section for section in self._sections if section.name == ".symtab"), None)
+        if table is None:
+            return []
+        strings = self._sections[table.link]
+        data = self._bytes(table)
+        return [
+            _Symbol(_string(self._image, strings.offset, strings.size, name), info & 15, other, section, size)
+            for name, info, other, section, _, size in struct.iter_unpack("<IBBHQQ", data[: len(data) // 24 * 24])
+        ]
+
+    def _bytes(self, section: _Section) -> bytes:
+        if section.kind == _SHT_NOBITS or section.offset + section.size > len(self._image):
+            raise IndexError(f"section {section.name} reaches beyond the end")
+        return self._image[section.offset : section.offset + section.size]
+
+
+def arch_of(image: bytes) -> int:
+    """Return the number of a cubin's architecture, of which no more than the ELF header needs to be there."""
+    # In the low byte of the flags; since CUDA 13, when the version of the ABI is 8 or more, in the second.
+    flags = _u32(image, 48)
+    return (flags >> 8) & 0xFF if image[8] >= 8 else flags & 0xFF
+
+
+def _string(image: bytes, table: int, size: int, at: int) -> str:
+    end = image.find(b"\0", table + at, table + size)
+    if at >= size or end < 0:
+        raise IndexError("a name reaches beyond its table")
+    return image[table + at : end].decode("utf-8", "replace")
+
+
+def _u16(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 2], "little")
+
+
+def _u32(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little")

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compilers and their programs, on a test double of all three libraries, with no driver at all. */
+#include "check.h"
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void *library, *old_library;
+static cch_nvrtc *nvrtc, *old_nvrtc;
+static cch_nvvm *nvvm, *old_nvvm;
+static cch_nvjitlink *nvjitlink, *old_nvjitlink;
+static int (*programs)(void);
+static int (*destroyed)(void);
+static void (*compiler_result)(int);
+
+static void open(void) {
+  library = dlopen(getenv("FAKE_COMPILER"), RTLD_NOW | RTLD_LOCAL);
+  old_library = dlopen(getenv("FAKE_OLD_COMPILER"), RTLD_NOW | RTLD_LOCAL);
+  CHECK(library != NULL && old_library != NULL);
+  void *entry = dlsym(library, "fake_programs");
+  memcpy(&programs, &entry, sizeof entry);
+  entry = dlsym(library, "fake_destroyed");
+  memcpy(&destroyed, &entry, sizeof entry);
+  entry = dlsym(library, "fake_compiler_result");
+  memcpy(&compiler_result, &entry, sizeof entry);
+}
+
+static cch_nvrtc_program *nvrtc_program(const char *source) {
+  cch_nvrtc_program *program = NULL;
+  OK(cch_nvrtc_program_create(&program, nvrtc, source, "name", 0, NULL, NULL));
+  return program;
+}
+
+static const cch_error_record *full_error(void) {
+  static cch_error_record record;
+  record.size = sizeof record;
+  cch_error_get(&record);
+  return &record;
+}
+
+/* One library has several tables, or a path and a handle lead to different ones. */
+static void libraries_are_found_once(void) {
+  cch_nvrtc *again;
+  OK(cch_nvrtc_load(&nvrtc, getenv("FAKE_COMPILER")));
+  OK(cch_nvrtc_wrap(&again, library));
+  CHECK(again == nvrtc);
+  OK(cch_nvvm_load(&nvvm, getenv("FAKE_COMPILER")));
+  OK(cch_nvjitlink_wrap(&nvjitlink, library));
+  OK(cch_nvrtc_wrap(&old_nvrtc, old_library));
+  OK(cch_nvvm_wrap(&old_nvvm, old_library));
+  OK(cch_nvjitlink_wrap(&old_nvjitlink, old_library));
+  CHECK(old_nvrtc != nvrtc);
+}
+
+/* A library that is no compiler is taken for one, or one that is not there is not named. */
+static void other_libraries_are_refused(void) {
+  cch_nvrtc *no_nvrtc = NULL;
+  cch_nvvm *no_nvvm = NULL;
+  cch_nvjitlink *no_nvjitlink = NULL;
+  FAILS(CCH_ENOCOMPILER, cch_nvrtc_load(&no_nvrtc, "libm.so.6"));
+  CHECK_HAS(check_error()->message, "no NVRTC: it has no nvrtcCreateProgram");
+  FAILS(CCH_ENOCOMPILER, cch_nvvm_load(&no_nvvm, "libm.so.6"));
+  CHECK_HAS(check_error()->message, "no libNVVM");
+  FAILS(CCH_ENOCOMPILER, cch_nvjitlink_load(&no_nvjitlink, "libm.so.6"));
+  CHECK_HAS(check_error()->message, "no nvJitLink");
+  FAILS(CCH_ENOCOMPILER, cch_nvrtc_load(&no_nvrtc, "/none/libnvrtc.so"));
+  CHECK_HAS(check_error()->message, "/none/libnvrtc.so");
+  FAILS(CCH_ENOCOMPILER, cch_nvvm_wrap(&no_nvvm, NULL));
+  CHECK(no_nvrtc == NULL && no_nvvm == NULL && no_nvjitlink == NULL);
+}
+
+/* A version is not told. */
+static void versions(void) {
+  int major, minor, debug_major, debug_minor, llvm;
+  OK(cch_nvrtc_version(&major, &minor, nvrtc));
+  CHECK_EQ(100 * major + minor, 1201);
+  OK(cch_nvvm_version(&major, &minor, nvvm));
+  CHECK_EQ(100 * major + minor, 200);
+  OK(cch_nvvm_ir_version(&major, &minor, &debug_major, &debug_minor, nvvm));
+  CHECK_EQ(1000 * major + 100 * minor + 10 * debug_major + debug_minor, 2134);
+  OK(cch_nvvm_llvm_version(&llvm, nvvm, "compute_100"));
+  CHECK_EQ(llvm, 20);
+  OK(cch_nvjitlink_version(&major, &minor, nvjitlink));
+  CHECK_EQ(100 * major + minor, 1302);
+  OK(cch_nvjitlink_version(&major, &minor, old_nvjitlink)); /* which has no function for it */
+  CHECK_EQ(100 * major + minor, 1201);
+}
+
+/* The architectures do not fit where they are written to. */
+static void architectures(void) {
+  int out[2] = {0, 0};
+  size_t count = 0;
+  OK(cch_nvrtc_architectures(NULL, &count, nvrtc));
+  CHECK_EQ(count, 2);
+  count = 1;
+  FAILS(CCH_EINVAL, cch_nvrtc_architectures(out, &count, nvrtc));
+  CHECK_EQ(out[0], 0);
+  count = 2;
+  OK(cch_nvrtc_architectures(out, &count, nvrtc));
+  CHECK(out[0] == 80 && out[1] == 90);
+}
+
+/* What was compiled does not come out, or runs over the caller's memory. */
+static void nvrtc_compiles(void) {
+  static const char *const options[] = {"-arch=sm_90"};
+  cch_nvrtc_program *program = nvrtc_program("source");
+  char out[64] = "untouched";
+  const char *name;
+  size_t size = sizeof out;
+  OK(cch_nvrtc_program_add_name(program, "f"));
+  OK(cch_nvrtc_program_compile(program, 1, options));
+  OK(cch_nvrtc_program_get(NULL, &size, program, CCH_NVRTC_PTX));
+  CHECK_EQ(size, sizeof "ptx source");
+  size--;
+  FAILS(CCH_EINVAL, cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_PTX));
+  CHECK_STR(out, "untouched");
+  size++;
+  OK(cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_PTX));
+  CHECK_STR(out, "ptx source");
+  size = sizeof out;
+  OK(cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_CUBIN));
+  CHECK(size == 5 && memcmp(out, "cubin", 5) == 0);
+  FAILS(CCH_ECOMPILER, cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_LTOIR));
+  CHECK_EQ(full_error()->domain, CCH_DOMAIN_NVRTC);
+  CHECK_STR(full_error()->operation, "nvrtcGetLTOIRSize");
+  size = sizeof out;
+  OK(cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_LOG));
+  CHECK(size == 1 && out[0] == '\0');
+  FAILS(CCH_EINVAL, cch_nvrtc_program_get(out, &size, program, 99));
+  OK(cch_nvrtc_program_lowered_name(&name, program, "f"));
+  CHECK_STR(name, "_Zf");
+  FAILS(CCH_ECOMPILER, cch_nvrtc_program_add_name(program, "g"));
+  CHECK_HAS(check_error()->message, "NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION");
+  cch_nvrtc_program_unref(program);
+}
+
+/* What was not made is asked for, which the library may crash on. */
+static void empty_output_is_not_fetched(void) {
+  static const char *const options[] = {"-arch=compute_90", "-dlto"};
+  cch_nvrtc_program *program = nvrtc_program("source");
+  char out[8];
+  size_t size = sizeof out;
+  OK(cch_nvrtc_program_compile(program, 2, options));
+  OK(cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_CUBIN));
+  CHECK_EQ(size, 0);
+  size = sizeof out;
+  OK(cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_LTOIR));
+  CHECK(size == 5 && memcmp(out, "ltoir", 5) == 0);
+  cch_nvrtc_program_unref(program);
+}
+
+/* Headers in memory do not arrive. */
+static void headers_arrive(void) {
+  const char *headers[] = {"content"}, *names[] = {"a.h"};
+  char out[64];
+  size_t size = sizeof out;
+  cch_nvrtc_program *program = NULL;
+  OK(cch_nvrtc_program_create(&program, nvrtc, "a.h", "name", 1, headers, names));
+  OK(cch_nvrtc_program_compile(program, 0, NULL));
+  OK(cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_PTX));
+  CHECK_STR(out, "ptx content");
+  cch_nvrtc_program_unref(program);
+}
+
+/* A failure does not say whose it is, what it is, or what the log says first. */
+static void failures_are_told(void) {
+  static const char *const unknown[] = {"--unknown"}, *const wrong_arch[] = {"-arch=wrong"};
+  cch_nvrtc_program *program = NULL;
+  cch_nvvm_program *module = NULL;
+  cch_nvjitlink_linker *linker = NULL;
+  int before = programs();
+  FAILS(CCH_ECOMPILER, cch_nvrtc_program_create(&program, nvrtc, "source", "refused", 0, NULL, NULL));
+  CHECK(program == NULL);
+  CHECK_STR(check_error()->message, "NVRTC_ERROR_INVALID_INPUT: an argument is not valid");
+  program = nvrtc_program("wrong");
+  FAILS(CCH_ECOMPILER, cch_nvrtc_program_compile(program, 0, NULL));
+  CHECK_EQ(full_error()->domain, CCH_DOMAIN_NVRTC);
+  CHECK_EQ(full_error()->code, 6);
+  CHECK_STR(full_error()->operation, "nvrtcCompileProgram");
+  CHECK_STR(full_error()->message, "NVRTC_ERROR_COMPILATION: the program does not compile: ptx(1): ERROR: \"wrong\"");
+  cch_nvrtc_program_unref(program);
+  program = nvrtc_program("source");
+  FAILS(CCH_ECOMPILER, cch_nvrtc_program_compile(program, 1, unknown));
+  CHECK_STR(check_error()->message, "NVRTC_ERROR_UNRECOGNIZED: the compiler failed");
+  cch_nvrtc_program_unref(program);
+  OK(cch_nvvm_program_create(&module, nvvm));
+  FAILS(CCH_ECOMPILER, cch_nvvm_program_verify(module, 0, NULL));
+  CHECK_HAS(check_error()->message, "NVVM_ERROR_NO_MODULE_IN_PROGRAM");
+  OK(cch_nvvm_program_add(module, "wrong", 5, "name", 0));
+  FAILS(CCH_ECOMPILER, cch_nvvm_program_compile(module, 0, NULL));
+  CHECK_EQ(full_error()->domain, CCH_DOMAIN_NVVM);
+  CHECK_HAS(full_error()->message, "nvvm(1): ERROR");
+  cch_nvvm_program_unref(module);
+  FAILS(CCH_ECOMPILER, cch_nvjitlink_linker_create(&linker, nvjitlink, 0, NULL));
+  CHECK_HAS(check_error()->message, "NVJITLINK_ERROR_MISSING_ARCH");
+  FAILS(CCH_ECOMPILER, cch_nvjitlink_linker_create(&linker, nvjitlink, 1, wrong_arch));
+  CHECK_EQ(full_error()->domain, CCH_DOMAIN_NVJITLINK);
+  CHECK_HAS(full_error()->message, "error: wrong is no architecture");
+  CHECK(linker == NULL);
+  CHECK_EQ(programs(), before);
+}
+
+/* NVVM's modules get lost, or are taken for lazy ones. */
+static void nvvm_compiles(void) {
+  static const char *const lto[] = {"-gen-lto"};
+  cch_nvvm_program *program = NULL;
+  char out[64];
+  size_t size = sizeof out;
+  OK(cch_nvvm_program_create(&program, nvvm));
+  OK(cch_nvvm_program_add(program, "first", 5, "1", 0));
+  OK(cch_nvvm_program_add(program, "second and more", 6, "2", 1));
+  OK(cch_nvvm_program_verify(program, 0, NULL));
+  OK(cch_nvvm_program_compile(program, 1, lto));
+  OK(cch_nvvm_program_get(out, &size, program, CCH_NVVM_CODE));
+  CHECK_STR(out, "lto first;second?");
+  size = sizeof out;
+  OK(cch_nvvm_program_get(out, &size, program, CCH_NVVM_LOG));
+  CHECK_EQ(size, 0);
+  FAILS(CCH_EINVAL, cch_nvvm_program_get(out, &size, program, 99));
+  cch_nvvm_program_unref(program);
+}
+
+/* nvJitLink's inputs get lost, or an old one, whose functions have other names, is not usable. */
+static void nvjitlink_links(void) {
+  static const char *const options[] = {"-arch=sm_90"};
+  cch_nvjitlink *each[] = {nvjitlink, old_nvjitlink};
+  for (int i = 0; i < 2; i++) {
+    cch_nvjitlink_linker *linker = NULL;
+    char out[128];
+    size_t size = sizeof out;
+    OK(cch_nvjitlink_linker_create(&linker, each[i], 1, options));
+    OK(cch_nvjitlink_linker_add(linker, CCH_NVJITLINK_PTX, "ptx", 3, "a"));
+    OK(cch_nvjitlink_linker_add(linker, CCH_NVJITLINK_LTOIR, "ltoir", 5, NULL));
+    OK(cch_nvjitlink_linker_link(linker));
+    OK(cch_nvjitlink_linker_get(out, &size, linker, CCH_NVJITLINK_LINKED_CUBIN));
+    CHECK_STR(out, "linked ptx(2 a)ltoir(3 no name)");
+    size = sizeof out;
+    OK(cch_nvjitlink_linker_get(out, &size, linker, CCH_NVJITLINK_INFO_LOG));
+    CHECK_STR(out, "info");
+    size = sizeof out;
+    OK(cch_nvjitlink_linker_get(out, &size, linker, CCH_NVJITLINK_ERROR_LOG));
+    CHECK_EQ(size, 0);
+    FAILS(CCH_EINVAL, cch_nvjitlink_linker_get(out, &size, linker, 99));
+    size = sizeof out;
+    if (i == 0) {
+      OK(cch_nvjitlink_linker_get(out, &size, linker, CCH_NVJITLINK_LINKED_LTOIR));
+    } else {
+      FAILS(CCH_ENOSYMBOL, cch_nvjitlink_linker_get(out, &size, linker, CCH_NVJITLINK_LINKED_LTOIR));
+      CHECK_STR(check_error()->message, "needs nvJitLink of CUDA 13.0 or newer; the loaded one has version 12.1");
+    }
+    cch_nvjitlink_linker_unref(linker);
+  }
+}
+
+/* What an old library lacks takes more with it, or is called, or not named. */
+static void old_libraries_do_without(void) {
+  cch_nvrtc_program *program = NULL;
+  char out[64];
+  size_t size = sizeof out;
+  int status;
+  OK(cch_nvrtc_program_create(&program, old_nvrtc, "source", "name", 0, NULL, NULL));
+  OK(cch_nvrtc_program_compile(program, 0, NULL));
+  OK(cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_PTX));
+  FAILS(CCH_ENOSYMBOL, cch_nvrtc_program_get(out, &size, program, CCH_NVRTC_OPTIXIR));
+  CHECK_STR(check_error()->operation, "nvrtcGetOptiXIR");
+  FAILS(CCH_ENOSYMBOL, cch_nvrtc_program_pch_status(&status, program));
+  CHECK_STR(check_error()->message, "needs NVRTC of CUDA 12.8 or newer; the loaded one has version 12.1");
+  FAILS(CCH_ENOSYMBOL, cch_nvrtc_program_pch_heap(&size, program));
+  FAILS(CCH_ENOSYMBOL, cch_nvrtc_pch_heap(&size, old_nvrtc));
+  FAILS(CCH_ENOSYMBOL, cch_nvrtc_set_pch_heap(old_nvrtc, 1));
+  FAILS(CCH_ENOSYMBOL, cch_nvvm_llvm_version(&status, old_nvvm, "compute_90"));
+  cch_nvrtc_program_unref(program);
+}
+
+/* The outcome of a precompiled header is lost. */
+static void precompiled_headers(void) {
+  cch_nvrtc_program *program = nvrtc_program("source");
+  int status = 0;
+  size_t size = 0;
+  OK(cch_nvrtc_program_pch_status(&status, program));
+  CHECK_EQ(status, 13);
+  OK(cch_nvrtc_program_compile(program, 0, NULL));
+  OK(cch_nvrtc_program_pch_status(&status, program));
+  CHECK_EQ(status, 14);
+  OK(cch_nvrtc_program_pch_heap(&size, program));
+  CHECK_EQ(size, 2000);
+  OK(cch_nvrtc_set_pch_heap(nvrtc, size));
+  OK(cch_nvrtc_pch_heap(&size, nvrtc));
+  CHECK_EQ(size, 2000);
+  cch_nvrtc_program_unref(program);
+}
+
+/* A code has no name, or another's. */
+static void names_of_results(void) {
+  CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVRTC, 18), "NVRTC_ERROR_BUSY");
+  CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVVM, 9), "NVVM_ERROR_COMPILATION");
+  CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVJITLINK, 18), "NVJITLINK_ERROR_LTO_NOT_ENABLED");
+  CHECK_STR(cch_error_string_in(CCH_DOMAIN_NVJITLINK, 99), "the linker failed");
+  CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVRTC, -1), "NVRTC_ERROR_UNRECOGNIZED");
+  CHECK_STR(cch_error_name_in(CCH_DOMAIN_HANDLES, CCH_ECOMPILER), "CCH_ECOMPILER");
+  CHECK_STR(cch_error_string_in(CCH_DOMAIN_HANDLES, CCH_ENOCOMPILER), "the compiler library cannot be loaded");
+}
+
+/* A program is destroyed under somebody who still holds it, twice, or never. */
+static void programs_are_destroyed_once(void) {
+  static const char *const options[] = {"-arch=sm_90"};
+  cch_nvrtc_program *program = nvrtc_program("source");
+  cch_nvvm_program *module;
+  cch_nvjitlink_linker *linker;
+  int before = destroyed();
+  OK(cch_nvvm_program_create(&module, nvvm));
+  OK(cch_nvjitlink_linker_create(&linker, nvjitlink, 1, options));
+  CHECK(cch_nvrtc_program_raw(program) != NULL && cch_nvvm_program_raw(module) != NULL);
+  CHECK(cch_nvjitlink_linker_raw(linker) != NULL);
+  CHECK(cch_nvrtc_program_ref(program) == program);
+  CHECK(cch_nvvm_program_ref(module) == module);
+  CHECK(cch_nvjitlink_linker_ref(linker) == linker);
+  for (int i = 0; i < 2; i++) {
+    CHECK_EQ(destroyed(), before);
+    CHECK_EQ(cch_live_count(CCH_KIND_NVRTC_PROGRAM), 1);
+    CHECK_EQ(cch_live_count(CCH_KIND_NVVM_PROGRAM), 1);
+    CHECK_EQ(cch_live_count(CCH_KIND_NVJITLINK_LINKER), 1);
+    cch_nvrtc_program_unref(program);
+    cch_nvvm_program_unref(module);
+    cch_nvjitlink_linker_unref(linker);
+  }
+  CHECK_EQ(destroyed(), before + 3);
+}
+
+/* Compiling needs a driver. */
+static void no_driver_is_needed(void) {
+  char *path = strdup(getenv("CUDACORE_DRIVER"));
+  setenv("CUDACORE_DRIVER", "libno-such-driver.so.1", 1);
+  cch_nvrtc_program *program = nvrtc_program("source");
+  OK(cch_nvrtc_program_compile(program, 0, NULL));
+  cch_nvrtc_program_unref(program);
+  setenv("CUDACORE_DRIVER", path, 1);
+  free(path);
+  CHECK_EQ(fake_calls(NULL), 0);
+}
+
+static cch_error reported;
+static void report(const cch_error *error) { reported = *error; }
+
+/* A compiler that cannot destroy its program is not heard of. */
+static void failure_is_reported(void) {
+  cch_nvrtc_program *program = nvrtc_program("source");
+  compiler_result(4);
+  cch_error_set_report(report);
+  cch_nvrtc_program_unref(program);
+  cch_error_set_report(NULL);
+  compiler_result(0);
+  CHECK_STR(reported.operation, "nvrtcDestroyProgram");
+  CHECK_EQ(reported.domain, CCH_DOMAIN_NVRTC);
+  CHECK_HAS(reported.message, "NVRTC_ERROR_INVALID_PROGRAM");
+}
+
+/* A program that is dropped in a CUDA callback is destroyed there and then, or never. */
+static void dropped_in_a_callback(void) {
+  cch_nvrtc_program *program = nvrtc_program("source");
+  int before = destroyed();
+  cch_unref_deferred(program);
+  CHECK_EQ(destroyed(), before);
+  cch_reclaim_drain();
+  CHECK_EQ(destroyed(), before + 1);
+}
+
+static void work(int index, void *argument) {
+  (void)argument;
+  for (int i = 0; i < 1000; i++) {
+    cch_nvrtc *found;
+    OK(cch_nvrtc_wrap(&found, i % 2 ? library : old_library));
+    cch_nvrtc_program *program = nvrtc_program(index % 2 ? "source" : "wrong");
+    cch_nvrtc_program_unref(cch_nvrtc_program_ref(program));
+    CHECK_EQ(cch_nvrtc_program_compile(program, 0, NULL), index % 2 ? 0 : CCH_ECOMPILER);
+    cch_nvrtc_program_unref(program);
+  }
+}
+
+/* Threads that compile at once lose programs, counts, or each other's errors. */
+static void threads_compile_at_once(void) {
+  int before = destroyed();
+  check_threads(4, work, NULL);
+  CHECK_EQ(destroyed(), before + 4000);
+}
+
+/* A forked child enters the compiler, a lock of which another thread of the parent may have held. */
+static void child_leaves_inherited_programs_alone(void) {
+  int count;
+  OK(cch_device_count(&count));
+  cch_nvrtc_program *program = nvrtc_program("source");
+  pid_t child = fork();
+  if (child == 0) {
+    int before = destroyed();
+    cch_nvrtc_program_unref(program);
+    _exit(destroyed() == before ? 0 : 1);
+  }
+  int status;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  cch_nvrtc_program_unref(program);
+}
+
+int main(void) {
+  check_open();
+  open();
+  RUN(libraries_are_found_once);
+  RUN(no_driver_is_needed);
+  RUN(other_libraries_are_refused);
+  RUN(versions);
+  RUN(architectures);
+  RUN(nvrtc_compiles);
+  RUN(empty_output_is_not_fetched);
+  RUN(headers_arrive);
+  RUN(failures_are_told);
+  RUN(nvvm_compiles);
+  RUN(nvjitlink_links);
+  RUN(old_libraries_do_without);
+  RUN(precompiled_headers);
+  RUN(names_of_results);
+  RUN(programs_are_destroyed_once);
+  RUN(failure_is_reported);
+  RUN(dropped_in_a_callback);
+  RUN(threads_compile_at_once);
+  RUN(child_leaves_inherited_programs_alone);
+  return 0;
+}

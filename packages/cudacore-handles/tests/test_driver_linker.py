@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's linker, on functions that stand in for the driver's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cudacore_handles import CUDAError, Device, _driver_linker
+from cudacore_handles._cffi import ffi, lib
+
+
+class FakeLinker:
+    """cuLinkCreate and its like, which note how they are called."""
+
+    def __init__(self, *, fails: str = "") -> None:
+        self.fails = fails
+        self.options: dict[int, int] = {}
+        self.inputs: list[tuple[int, bytes, bytes]] = []
+        self.states = 0
+        self.image = ffi.new("char[]", b"cubin")
+        self.values: Any = None
+
+    def function(self, name: str) -> Any:
+        method = getattr(self, name)
+        signature = _driver_linker._FUNCTIONS[name][1].replace("(*)", "")
+        return ffi.callback(signature, lambda *arguments: 218 if name == self.fails else method(*arguments) or 0)
+
+    def cuLinkCreate(self, count: int, keys: Any, values: Any, out: Any) -> None:
+        assert lib.cch_current_device(ffi.new("int *")) == 0  # a context is current
+        self.options = {keys[i]: int(ffi.cast("uintptr_t", values[i])) for i in range(count)}
+        self.log, self.values, self.keys = values[list(self.options).index(5)], values, list(self.options)
+        self.states += 1
+        out[0] = ffi.cast("void *", 1)
+
+    def cuLinkAddData(self, state: Any, kind: int, data: Any, size: int, name: Any, *_: Any) -> None:
+        self.inputs.append((kind, bytes(ffi.buffer(data, size)), bytes(ffi.string(name))))
+
+    def cuLinkComplete(self, state: Any, out: Any, size: Any) -> None:
+        text = b"a warn\xefng"
+        ffi.memmove(self.log, text, len(text))
+        if 2 in self.keys:
+            bits = ffi.cast("uint32_t *", ffi.new("float *", 1.5))[0]
+            self.values[self.keys.index(2)] = ffi.cast("void *", bits)
+        out[0], size[0] = self.image, 5
+
+    def cuLinkDestroy(self, state: Any) -> None:
+        self.states -= 1
+
+
+def link(monkeypatch: pytest.MonkeyPatch, fake: FakeLinker, **options: Any) -> tuple[bytes, bytes, bytes]:
+    functions = {name: fake.function(name) for name in _driver_linker._FUNCTIONS}
+    monkeypatch.setattr(_driver_linker, "_function", functions.__getitem__)
+    time = options.pop("time", False)
+    inputs = [("ptx", b"text\0", b"first"), ("library", b"\0\1\2", b"")]
+    return _driver_linker.link_with_driver(inputs, options, time=time)
+
+
+def test_link(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs or options would not arrive, or what was linked not be copied before the linker goes."""
+    fake = FakeLinker()
+    result = link(monkeypatch, fake, target=90, max_register_count=32, debug=1, time=True)
+    assert result == (b"cubin", b"a warn\xefng", b"linking took 1.500 ms\n")
+    assert fake.inputs == [(1, b"text\0", b"first"), (4, b"\0\1\2", b"")]
+    assert {key: fake.options[key] for key in (9, 0, 11, 2)} == {9: 90, 0: 32, 11: 1, 2: 0}
+    assert fake.states == 0
+
+
+@pytest.mark.parametrize("function", ["cuLinkCreate", "cuLinkAddData", "cuLinkComplete"])
+def test_failure(device: Device, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    """A failure would not be told, or leave the linker."""
+    fake = FakeLinker(fails=function)
+    with pytest.raises(CUDAError, match=rf"^{function}: CUDA_ERROR_INVALID_PTX \(218\)"):
+        link(monkeypatch, fake)
+    assert fake.states == 0
+
+
+def test_no_current_context(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The linker would have no context, or leave one current."""
+    from cuda.bindings import driver
+
+    driver.cuCtxSetCurrent(driver.CUcontext(0))
+    try:
+        assert link(monkeypatch, FakeLinker())[0] == b"cubin"
+        assert int(driver.cuCtxGetCurrent()[1]) == 0
+    finally:
+        device.set_current()
+
+
+@pytest.mark.sim
+def test_simulated_driver_has_none(device: Device) -> None:
+    """The simulated driver, which has no linker, would be said to have linked."""
+    with pytest.raises(CUDAError, match=r"^cuLinkCreate: CUDA_ERROR_NOT_SUPPORTED"):
+        _driver_linker.link_with_driver([("ptx", b"\0", b"")], {}, time=False)
+
+
+def test_version() -> None:
+    """The version would be read in another form than CUDA's."""
+    major, minor = _driver_linker.driver_cuda_version()
+    assert major >= 12
+    assert 0 <= minor < 10
