@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cudacore_handles._layout import _StridedLayout as Layout
 
 MOST = 2**63 - 1
+UNHURRIED = settings(deadline=None)  # on machines that others use as well
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 FULL = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 SLICES = st.builds(slice, *[st.none() | st.integers(-5, 5)] * 2, st.none() | st.integers(-3, 3).filter(bool))
@@ -50,6 +51,7 @@ def check(layout: Layout, array: Any) -> None:
     assert np.array_equal(offsets(layout), array)
 
 
+@UNHURRIED
 @given(st.data())
 def test_views(data: st.DataObject) -> None:
     """An element would be read from another place, or a copy go through memory that is not the array's."""
@@ -70,6 +72,7 @@ def test_views(data: st.DataObject) -> None:
     assert layout.is_dense == (layout.is_contiguous_any and not layout.slice_offset)
 
 
+@UNHURRIED
 @given(st.data())
 def test_indices(data: st.DataObject) -> None:
     """An index would take another element than NumPy's."""
@@ -82,6 +85,7 @@ def test_indices(data: st.DataObject) -> None:
     check(layout[parts], np.asarray(array[parts]))
 
 
+@UNHURRIED
 @given(st.data())
 def test_permuted_squeezed_and_unsqueezed(data: st.DataObject) -> None:
     """Axes would be mixed up."""
@@ -95,6 +99,7 @@ def test_permuted_squeezed_and_unsqueezed(data: st.DataObject) -> None:
     check(layout.unsqueezed(tuple(axes)), np.expand_dims(array, tuple(axes)))
 
 
+@UNHURRIED
 @given(st.data())
 def test_broadcast_to(data: st.DataObject) -> None:
     """Elements would be repeated along the wrong axis, or past the memory's end."""
@@ -112,6 +117,7 @@ def test_broadcast_to(data: st.DataObject) -> None:
         assert result.is_unique == (len(np.unique(expected)) == expected.size)
 
 
+@UNHURRIED
 @given(st.data())
 def test_reshaped(data: st.DataObject) -> None:
     """A reshape that needs a copy would be a view of the wrong elements, or one that needs none be refused."""
@@ -134,6 +140,7 @@ def test_reshaped(data: st.DataObject) -> None:
         check(layout.reshaped(tuple(shape)), expected)
 
 
+@UNHURRIED
 @given(st.data())
 def test_flattened(data: st.DataObject) -> None:
     """Axes would be merged that one stride does not lead through, or stay apart that it does."""
@@ -152,6 +159,7 @@ def test_flattened(data: st.DataObject) -> None:
         assert layout.flattened(mask=mask).shape == other.flattened(mask=mask).shape
 
 
+@UNHURRIED
 @given(st.data(), st.sampled_from("CFK"))
 def test_dense(data: st.DataObject, order: str) -> None:
     """New memory would be laid out in another order than was asked for, or with gaps."""
@@ -170,6 +178,7 @@ def test_dense(data: st.DataObject, order: str) -> None:
     assert Layout.dense(array.shape, 4, dense.stride_order).squeezed() == dense.squeezed()
 
 
+@UNHURRIED
 @given(st.data(), st.sampled_from([1, 2, 4, 8, 16, 12]))
 def test_repacked(data: st.DataObject, itemsize: int) -> None:
     """Bytes would be taken together that are no neighbours, or of elements that are not aligned."""
@@ -193,6 +202,7 @@ def test_repacked(data: st.DataObject, itemsize: int) -> None:
         Layout((16,), None, 1).repacked(8, data_ptr=4)
 
 
+@UNHURRIED
 @given(st.data(), st.sampled_from([4, 8, 16, 32]), st.integers(0, 64))
 def test_max_compatible_itemsize(data: st.DataObject, most: int, address: int) -> None:
     """What is said to be possible would not be."""
@@ -204,6 +214,7 @@ def test_max_compatible_itemsize(data: st.DataObject, most: int, address: int) -
         layout.repacked(size, data_ptr=address)
 
 
+@UNHURRIED
 @given(
     st.lists(st.integers(0, MOST), max_size=4),
     st.lists(st.integers(-MOST - 1, MOST), max_size=4),
