@@ -745,6 +745,31 @@ def test_consumer_waits(buffer: Buffer, stream: Stream, device: Device, producer
     assert exchanged.lent == exchanged.deleted + 1
 
 
+def test_default_streams_are_those_of_the_memorys_device(
+    buffer: Buffer, in_new_thread: Callable[[Callable[[], Any]], Any]
+) -> None:
+    """A consumer on a thread that has no context, or that of another device, could not take our memory."""
+
+    def take() -> list[Any]:
+        taken = [buffer.__dlpack__(), *(buffer.view("int8").__dlpack__(stream=stream) for stream in (1, 2))]
+        exchanged = ExchangedArray(buffer.handle, (4,), device=(CUDA, 0))
+        told = Interface(shape=(4,), data=(buffer.handle, False), stream=1)
+        return [*taken, *(View.from_any_interface(array, 2) for array in (exchanged, told, buffer))]
+
+    assert len(in_new_thread(take)) == 6
+    assert len(take()) == 6
+
+
+def test_streams_of_another_device(buffer: Buffer, device: Device, other_device: Device) -> None:
+    """Memory of one device could not be taken on a stream of another, or the current context would change."""
+    other_device.set_current()
+    stream = other_device.create_stream()
+    assert View.from_dlpack(buffer, stream).device_id == 0
+    buffer.__dlpack__()
+    assert _native.current_device() == 1
+    device.set_current()
+
+
 def test_no_order_with_a_capture(buffer: Buffer, stream: Stream, device: Device) -> None:
     """A consumer's stream would be drawn into a capture, or the capture end."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")

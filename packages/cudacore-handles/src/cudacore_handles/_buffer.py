@@ -113,7 +113,7 @@ class Buffer(_native.BufferHandle):
         if stream != -1:
             from cudacore_handles._order import order_behind, stream_of
 
-            order_behind(stream_of(box), device[0], stream)
+            order_behind(stream_of(box), device, stream)
         return capsule
 
     @property

@@ -124,7 +124,7 @@ class StridedMemoryView(_native.ViewHandle):
         """Make a consumer's stream wait for the memory's."""
         reference = self._stream_reference
         if reference or self.exporting_obj is None or isinstance(self.exporting_obj, Buffer):
-            order_behind(reference, self._device[0], stream)
+            order_behind(reference, self._device, stream)
         elif stream is not None and self.is_device_accessible:
             # Who exported it knows its stream: a second export orders, and is given back.
             _native.from_any_interface(type(self), self.exporting_obj, stream)
@@ -185,7 +185,7 @@ class StridedMemoryView(_native.ViewHandle):
             if isinstance(producer, bool) or not isinstance(producer, int) or producer <= 0:
                 raise BufferError(f"the stream of the __cuda_array_interface__ is {producer!r}; it must be an address")
             if consumer != -1 and consumer != producer:
-                order_streams(consumer, producer)
+                order_streams(consumer, producer, device[1] if device[0] == _native.DL_CUDA else -1)
         return view
 
     @classmethod

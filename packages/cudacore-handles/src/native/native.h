@@ -136,7 +136,7 @@ typedef struct type_entry {
   X(dtype_of)          /* (code, bits, lanes) -> the dtype of DLPack's type */                                         \
   X(dlpack_type_of)    /* (dtype) -> DLPack's type: code | bits << 8 | lanes << 16 */                                  \
   X(interface_of)      /* (class, object, stream, name) -> a view of what has no DLPack */                             \
-  X(order_streams)     /* (consumer, producer), addresses: the first waits for the second */                           \
+  X(order_streams)     /* (consumer, producer, device): the first stream waits for the second */                       \
   X(buffer_device)     /* (buffer) -> DLPack's device */                                                               \
   X(allocate_tensor)   /* (device type, ordinal, bytes) -> a Buffer */                                                 \
   X(default_stream)    /* () -> the address of the default stream */

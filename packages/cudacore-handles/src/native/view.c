@@ -316,12 +316,13 @@ static PyObject *raise_ambiguous(void) {
 }
 
 /* Makes the consumer's stream wait for the producer's; -1 with an exception. */
-static int order(const state *st, long long consumer, unsigned long long producer) {
+static int order(const state *st, long long consumer, unsigned long long producer, dl_device device) {
   if (producer == 0)
     producer = 1;
   if ((unsigned long long)consumer == producer)
     return 0;
-  PyObject *result = PyObject_CallFunction(st->faces.order_streams, "LK", consumer, producer);
+  PyObject *result = PyObject_CallFunction(st->faces.order_streams, "LKi", consumer, producer,
+                                           device.type == DL_CUDA ? (int)device.id : -1);
   Py_XDECREF(result);
   return result != NULL ? 0 : -1;
 }
@@ -349,7 +350,7 @@ static PyObject *from_exchange(const state *st, PyTypeObject *type, PyObject *ob
   else if (api->current_work_stream == NULL)
     status = 0;
   else if (api->current_work_stream(device.type, device.id, &producer) == 0)
-    status = order(st, stream, (uintptr_t)producer);
+    status = order(st, stream, (uintptr_t)producer, device);
   if (status < 0)
     Py_CLEAR(self);
   return self;
