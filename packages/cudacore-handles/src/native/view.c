@@ -291,9 +291,12 @@ static bool read_stream(const state *st, PyObject *given, long long *out, PyObje
   }
   PyObject *face = stream_accept(st, given);
   if (face == NULL) {
-    PyErr_Format(PyExc_TypeError,
-                 "stream_ptr must be an int, a stream's address or -1 for no order, or a Stream, not %R",
-                 (PyObject *)Py_TYPE(given));
+    if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+      PyErr_Clear();
+      PyErr_Format(PyExc_TypeError,
+                   "stream_ptr must be an int, a stream's address or -1 for no order, or a Stream, not %R",
+                   (PyObject *)Py_TYPE(given));
+    }
     return false;
   }
   if (((handle *)face)->box == NULL) {
