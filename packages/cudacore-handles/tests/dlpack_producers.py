@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 CPU, CUDA, CUDA_HOST, MANAGED = 1, 2, 3, 13
-READ_ONLY = 1
+READ_ONLY, PADDED = 1, 4
 
 _api = ctypes.pythonapi
 new_capsule = _api.PyCapsule_New

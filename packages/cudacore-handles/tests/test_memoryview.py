@@ -16,7 +16,18 @@ from typing import Any
 import dlpack_producers
 import numpy as np
 import pytest
-from dlpack_producers import CPU, CUDA, CUDA_HOST, MANAGED, READ_ONLY, Array, ExchangedArray, Interface, OldArray
+from dlpack_producers import (
+    CPU,
+    CUDA,
+    CUDA_HOST,
+    MANAGED,
+    PADDED,
+    READ_ONLY,
+    Array,
+    ExchangedArray,
+    Interface,
+    OldArray,
+)
 
 import cudacore_handles as ch
 from cudacore_handles import Buffer, Device, Stream, StridedMemoryView, _native, live_counts
@@ -174,6 +185,20 @@ def test_types_smaller_than_a_byte(dtype: tuple[int, int, int], bits: int) -> No
     with pytest.raises(BufferError, match=f"elements of {bits} bits .*not supported; export it as bytes"):
         View.from_dlpack(array)
     assert (array.lent, array.deleted) == (1, 1)
+
+
+def test_padded_types(api: Any) -> None:
+    """Elements that are smaller than a byte, and have one each, would be passed on as if they shared them."""
+    memory = np.arange(4, dtype=np.uint8)
+    view = View.from_dlpack(Array(memory.ctypes.data, (4,), dtype=(17, 4, 1), flags=PADDED, keep=memory))
+    assert view._itemsize == 1
+    assert View.from_dlpack(view)._itemsize == 1
+    with pytest.raises(BufferError, match=r"DLPack before 1\.0 cannot say to be padded"):
+        view.__dlpack__()
+    read = dlpack_producers.TENSOR_FROM_OBJECT(api.tensor_from_object)
+    with pytest.raises(BufferError, match="that a DLTensor cannot describe"):
+        read(view, ctypes.byref(dlpack_producers.Tensor()))
+    assert np.from_dlpack(view.view(dtype="uint8")).tolist() == [0, 1, 2, 3]
 
 
 def test_lanes() -> None:

@@ -50,6 +50,11 @@ static int tensor_from_object(void *object, dl_tensor *out) {
     return tensor_of_buffer(st, object, out);
   if (!PyType_IsSubtype(Py_TYPE((PyObject *)object), st->view_type))
     return raise_no_array(object);
+  if (((view *)object)->tensor.dtype.code == DL_NO_CODE || view_is_padded(object)) {
+    PyErr_SetString(PyExc_BufferError, "the view has elements that a DLTensor cannot describe: view(dtype=...) them as "
+                                       "something else");
+    return -1;
+  }
   *out = ((view *)object)->tensor;
   return 0;
 }

@@ -716,6 +716,11 @@ typedef struct view {
   int64_t inside[2 * VIEW_INLINE];
 } view;
 
+/* Whether the elements are smaller than a byte, and have one each. */
+static inline bool view_is_padded(const view *self) {
+  return (unsigned)self->tensor.dtype.bits * self->tensor.dtype.lanes % 8 != 0;
+}
+
 int add_view_type(PyObject *module, state *st);
 void drop_view_names(state *st);
 /* A view of a tensor, which is taken over, also on failure: NULL with an exception. */

@@ -576,14 +576,23 @@ void *view_lend(const state *st, PyObject *object, bool versioned) {
                                            : "the view has no dtype, which DLPack wants: export view(dtype=...) of it");
     return NULL;
   }
+  uint64_t flags = self->read_only ? DL_READ_ONLY : 0;
+  if (view_is_padded(self)) {
+    if (!versioned) {
+      PyErr_SetString(PyExc_BufferError,
+                      "the view has elements smaller than a byte, which DLPack before 1.0 cannot say "
+                      "to be padded; ask for a versioned tensor (max_version=(1, 0))");
+      return NULL;
+    }
+    flags |= DL_PADDED;
+  }
   owner *keeper = NULL;
   if (self->box == NULL) {
     keeper = owner_make(st, object, false);
     if (keeper == NULL)
       return NULL;
   }
-  return dlpack_lend(&self->tensor, self->box != NULL ? cch_deviceptr_ref(self->box) : NULL, keeper, versioned,
-                     self->read_only ? DL_READ_ONLY : 0);
+  return dlpack_lend(&self->tensor, self->box != NULL ? cch_deviceptr_ref(self->box) : NULL, keeper, versioned, flags);
 }
 
 const char view_capsule_doc[] = "view_capsule(view, versioned, /)\n--\n\nReturn a DLPack capsule of a view.";
