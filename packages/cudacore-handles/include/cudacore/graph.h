@@ -86,9 +86,6 @@ typedef struct cch_memset_node {
   size_t pitch;          /**< bytes from row to row; not used for one row */
 } cch_memset_node;
 
-/** What a host node calls: no CUDA call is allowed in it. What it lets go of is destroyed later. */
-typedef void (*cch_host_fn)(void *data);
-
 /** Of CCH_NODE_HOST. `data` is the caller's, or in the node's bundle. */
 typedef struct cch_host_node {
   size_t size;
