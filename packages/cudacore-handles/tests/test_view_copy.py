@@ -161,3 +161,15 @@ def test_copies_of_a_graph(memory: tuple[Buffer, Buffer], device: Device, stream
     expected = np.arange(1024).reshape(32, 32)
     expected[:, :4] = 0
     assert np.array_equal(out, expected)
+
+
+@pytest.mark.sim
+def test_rows_are_copied_at_once(memory: tuple[Buffer, Buffer], stream: Stream) -> None:
+    """Half of a matrix would be copied row by row."""
+    sim = pytest.importorskip("cudacore_sim", reason="needs cudacore-sim")
+    source, target = (buffer.view("int32", (32, 32)) for buffer in memory)
+    source, target = source.view(source._layout[:, :16]), target.view(target._layout[::2, 16:])
+    source = source.view(source._layout[:16])
+    copies = [sim.calls(name) for name in ("cuMemcpyAsync", "cuMemcpy3DAsync")]
+    target.copy_from(source, stream)
+    assert [sim.calls(name) for name in ("cuMemcpyAsync", "cuMemcpy3DAsync")] == [copies[0], copies[1] + 1]

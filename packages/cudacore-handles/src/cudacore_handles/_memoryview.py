@@ -298,7 +298,7 @@ class StridedMemoryView(_native.ViewHandle):
         """Copy the elements of another view into this one, whatever their layouts.
 
         The copy is ordered on the stream. Between dense layouts it is one call of the driver; where one of the two is
-        in device memory and not contiguous, it is one for each contiguous piece.
+        in device memory and not contiguous, it is one for each contiguous piece, or for many that lie like rows.
 
         Parameters
         ----------

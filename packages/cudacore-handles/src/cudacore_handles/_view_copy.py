@@ -16,6 +16,7 @@ from cudacore_handles._buffer import Buffer, _is_capturing
 from cudacore_handles._layout import _StridedLayout
 from cudacore_handles._stream import Stream_accept
 
+_MOST_PITCH = 2**31  # bytes from row to row, of cuMemcpy3DAsync
 _ON_HOST = (_native.DL_CPU, _native.DL_CUDA_HOST)
 
 
@@ -145,20 +146,33 @@ def _adjacent(layout: _StridedLayout) -> bool:
 
 
 def _copy_pieces(dst: Any, to: _StridedLayout, src: Any, origin: _StridedLayout, stream: Any) -> None:
-    """Copy what is contiguous in both, one piece after the other."""
+    """Copy what is contiguous in both, one piece after the other; or many at once, where they are rows."""
     both = to.flattened_axis_mask() & origin.flattened_axis_mask()
     to, origin = to.flattened(mask=both), origin.flattened(mask=both)
-    outer, nbytes = to.ndim, to.itemsize
+    outer, width, size = to.ndim, to.itemsize, to.itemsize
     if _adjacent(to) and _adjacent(origin):
         outer -= 1
-        nbytes *= to.shape[-1]
-    size = to.itemsize
+        width *= to.shape[-1]
+    rows, to_pitch, from_pitch = 1, width, width
+    if outer and _reaches_by_rows(dst) and _reaches_by_rows(src):
+        assert to.strides is not None
+        assert origin.strides is not None
+        pitches = to.strides[outer - 1] * size, origin.strides[outer - 1] * size
+        if all(width <= pitch < _MOST_PITCH for pitch in pitches):
+            outer -= 1
+            rows, (to_pitch, from_pitch) = to.shape[outer], pitches
     for to_offset, from_offset in zip(_offsets(to, outer), _offsets(origin, outer), strict=True):
-        _native.copy(
-            Buffer.from_handle(dst.ptr + to_offset * size, nbytes, owner=dst),
-            Buffer.from_handle(src.ptr + from_offset * size, nbytes, owner=src),
-            stream,
-        )
+        target = Buffer.from_handle(dst.ptr + to_offset * size, (rows - 1) * to_pitch + width, owner=dst)
+        source = Buffer.from_handle(src.ptr + from_offset * size, (rows - 1) * from_pitch + width, owner=src)
+        if rows == 1:
+            _native.copy(target, source, stream)
+        else:
+            target.copy_part_from(source, width, height=rows, dst_pitch=to_pitch, src_pitch=from_pitch, stream=stream)
+
+
+def _reaches_by_rows(view: Any) -> bool:
+    """Whether the driver copies rows of this memory: not of the host's that CUDA does not know."""
+    return not isinstance(view, _Staged) and view._device[0] != _native.DL_CPU
 
 
 def _offsets(layout: _StridedLayout, outer: int) -> Iterator[int]:
