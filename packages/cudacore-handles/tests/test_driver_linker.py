@@ -76,16 +76,15 @@ def test_failure(device: Device, monkeypatch: pytest.MonkeyPatch, function: str)
     assert fake.states == 0
 
 
-def test_no_current_context(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_current_context(device: Device, monkeypatch: pytest.MonkeyPatch, in_new_thread: Any) -> None:
     """The linker would have no context, or leave one current."""
     from cuda.bindings import driver
 
-    driver.cuCtxSetCurrent(driver.CUcontext(0))
-    try:
+    def run() -> None:
         assert link(monkeypatch, FakeLinker())[0] == b"cubin"
         assert int(driver.cuCtxGetCurrent()[1]) == 0
-    finally:
-        device.set_current()
+
+    in_new_thread(run)
 
 
 @pytest.mark.sim
