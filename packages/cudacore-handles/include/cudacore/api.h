@@ -18,6 +18,7 @@
 #include <cudacore/pool.h>
 #include <cudacore/pool_attributes.h>
 #include <cudacore/deviceptr.h>
+#include <cudacore/ipc.h>
 #include <cudacore/pointer.h>
 #include <cudacore/library.h>
 #include <cudacore/kernel.h>
@@ -275,6 +276,15 @@ typedef struct cch_api {
   cch_nvjitlink_linker *(*nvjitlink_linker_ref)(cch_nvjitlink_linker *linker);
   void (*nvjitlink_linker_unref)(cch_nvjitlink_linker *linker);
   nvJitLinkHandle (*nvjitlink_linker_raw)(const cch_nvjitlink_linker *linker);
+  int (*pool_export)(int *out, cch_pool *pool);
+  int (*pool_import)(cch_pool **out, int descriptor, int location_type, int location_id);
+  int (*pool_is_imported)(const cch_pool *pool);
+  int (*deviceptr_export)(cch_ipc_handle *out, cch_deviceptr *ptr);
+  int (*deviceptr_import)(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t size,
+                          cch_stream *stream);
+  int (*deviceptr_is_imported)(const cch_deviceptr *ptr);
+  int (*event_export)(cch_ipc_handle *out, cch_event *event);
+  int (*event_import)(cch_event **out, cch_context *context, const cch_ipc_handle *handle, unsigned flags);
 } cch_api;
 
 /**

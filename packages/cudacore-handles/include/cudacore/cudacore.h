@@ -19,6 +19,7 @@
 #include <cudacore/pool_attributes.h>
 #include <cudacore/deviceptr.h>
 #include <cudacore/pointer.h>
+#include <cudacore/ipc.h>
 #include <cudacore/library.h>
 #include <cudacore/kernel.h>
 #include <cudacore/kernel_attributes.h>
