@@ -15,6 +15,7 @@ from cudacore_handles._device import ComputeCapability, Device
 from cudacore_handles._device_properties import DeviceProperties
 from cudacore_handles._errors import ClosedError, CUDAError, UnsupportedCodeError
 from cudacore_handles._event import Event, EventOptions
+from cudacore_handles._ipc import IPCAllocationHandle, IPCBufferDescriptor, IPCEventDescriptor
 from cudacore_handles._kernel import Kernel, ParamInfo
 from cudacore_handles._launch import PreparedLaunch, launch
 from cudacore_handles._launch_config import LaunchConfig
@@ -56,6 +57,9 @@ __all__ = [
     "Event",
     "EventOptions",
     "GlobalInfo",
+    "IPCAllocationHandle",
+    "IPCBufferDescriptor",
+    "IPCEventDescriptor",
     "IsStreamType",
     "Kernel",
     "KernelInfo",

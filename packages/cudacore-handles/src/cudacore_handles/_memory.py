@@ -15,13 +15,11 @@ from cudacore_handles._context import current_context
 from cudacore_handles._device import Device
 from cudacore_handles._errors import CUDAError, call_driver, check, closed
 from cudacore_handles._handle import address, adopt, hold
-from cudacore_handles._not_yet import NotYet
+from cudacore_handles._ipc import POSIX_FILE_DESCRIPTOR, IPCAllocationHandle, SharedPool, check_pools, import_pool
 from cudacore_handles._options import as_options, check_flags
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from cuda.bindings import driver
 
     from cudacore_handles._peer_access import PeerAccessibleBySetProxy
@@ -76,7 +74,7 @@ class DeviceMemoryResourceOptions:
     Attributes
     ----------
     ipc_enabled : bool, optional
-        Whether the memory can be shared with other processes. Not supported in this release. Default False.
+        Whether the memory can be shared with other processes. Default False.
     max_size : int, optional
         Most bytes that the pool may hold; 0 for the system's limit. Default 0.
     """
@@ -94,7 +92,7 @@ class Pool(_native.Handle):
     __slots__ = ("__weakref__",)
 
 
-class DeviceMemoryResource(MemoryResource):
+class DeviceMemoryResource(SharedPool, MemoryResource):
     """Allocate a device's memory from a pool, in the order of streams.
 
     Parameters
@@ -113,11 +111,6 @@ class DeviceMemoryResource(MemoryResource):
 
     _pool = Pool()  # closed: until there is one, and where a subclass makes none
 
-    allocation_handle = NotYet()
-    from_allocation_handle = NotYet()
-    from_registry = NotYet()
-    register = NotYet()
-
     def __init__(
         self,
         device_id: Device | int,
@@ -133,6 +126,8 @@ class DeviceMemoryResource(MemoryResource):
             check(lib.cch_pool_create(out, config))
         self._pool = adopt(Pool, out[0])
         self._keep_freed_memory()
+        if options is not None and config.handle_types:
+            self._share()
 
     @classmethod
     def _init(cls, pool: Pool) -> DeviceMemoryResource:
@@ -151,14 +146,29 @@ class DeviceMemoryResource(MemoryResource):
             raise closed(self)
         return self._pool.__cudacore_handle__()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(
-            "a DeviceMemoryResource cannot be pickled: sharing memory between processes is not supported yet"
-        )
-
     def __repr__(self) -> str:
         state = " closed" if self.is_closed else f" of device {self._device_id}"
         return f"<DeviceMemoryResource{state}>"
+
+    @classmethod
+    def from_allocation_handle(
+        cls, device_id: Device | int, alloc_handle: int | IPCAllocationHandle
+    ) -> DeviceMemoryResource:
+        """Import the pool of another process (cuMemPoolImportFromShareableHandle).
+
+        Parameters
+        ----------
+        device_id : int or Device
+            The device whose memory it is; ordinals are each process's own.
+        alloc_handle : IPCAllocationHandle or int
+            The other process's :attr:`allocation_handle`, or a file descriptor, which stays the caller's.
+
+        Returns
+        -------
+        DeviceMemoryResource
+            The resource of the pool; the one that there is already, in a process that made or imported it.
+        """
+        return import_pool(cls, Device(device_id), alloc_handle)
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
         """Allocate from the pool (cuMemAllocFromPoolAsync).
@@ -184,6 +194,11 @@ class DeviceMemoryResource(MemoryResource):
         try:
             return _native.allocate(Buffer, self._pool, size, stream, self)
         except CUDAError as error:
+            if self.is_mapped:
+                raise TypeError(
+                    "Cannot allocate from a mapped IPC-enabled memory resource: the process that made it allocates, "
+                    "and sends its buffers"
+                ) from error
             error.hint = error.hint or f"{size:,} bytes were asked of device {self._device_id}"
             raise
 
@@ -239,11 +254,6 @@ class DeviceMemoryResource(MemoryResource):
         return driver.CUmemoryPool(self._pool._raw)
 
     @property
-    def is_closed(self) -> bool:
-        """bool: Whether :meth:`close` was called."""
-        return self._pool.is_closed
-
-    @property
     def is_handle_owned(self) -> bool:
         """bool: Whether the pool is this object's own, not the device's."""
         return self._is_handle_owned
@@ -258,20 +268,8 @@ class DeviceMemoryResource(MemoryResource):
         """bool: False."""
         return False
 
-    @property
-    def is_ipc_enabled(self) -> bool:
-        """bool: Whether the memory can be shared with other processes."""
-        return False
-
-    @property
-    def is_mapped(self) -> bool:
-        """bool: Whether the pool is another process's."""
-        return False
-
-    @property
-    def uuid(self) -> UUID | None:
-        """uuid.UUID or None: Identity between processes, for a pool that can be shared."""
-        return None
+    def _shared_devices(self) -> tuple[str, ...]:
+        return (Device(self._device_id).uuid,)
 
 
 class LegacyPinnedMemoryResource(MemoryResource):
@@ -375,11 +373,10 @@ def empty_buffer(mr: MemoryResource, stream: Stream | IsStreamType | None) -> Bu
 
 def _pool_config(given: DeviceMemoryResourceOptions | Mapping[str, Any], device_id: int) -> Any:
     options = as_options(DeviceMemoryResourceOptions, given)
-    if options.ipc_enabled:
-        raise NotImplementedError(
-            "DeviceMemoryResourceOptions.ipc_enabled: memory shared between processes is not supported yet"
-        )
     config = ffi.new("cch_pool_config *")
+    if options.ipc_enabled:
+        check_pools(Device(device_id))
+        config.handle_types = POSIX_FILE_DESCRIPTOR
     config.size = ffi.sizeof("cch_pool_config")
     config.location_type = _LOCATION_DEVICE
     config.location_id = device_id
