@@ -449,7 +449,7 @@ def _find(uuid: UUID | None) -> Any:
     return found if found is not None and not found.is_closed else None
 
 
-def _check_known(known: Any, cls: type, device: Device) -> Any:
+def _check_known(known: Any, cls: type[DeviceMemoryResource], device: Device) -> Any:
     if not isinstance(known, cls) or known.device_id != device.device_id:
         raise ValueError(f"alloc_handle is of {known!r}, not of a {cls.__name__} of device {device.device_id}")
     return known
