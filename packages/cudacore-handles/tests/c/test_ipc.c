@@ -180,6 +180,8 @@ static void end_without_streams_waits(void) {
     fake_fail(steps[i], 0, CUDA_ERROR_OUT_OF_MEMORY);
     cch_deviceptr_unref(first);
     cch_deviceptr_unref(second);
+    CHECK_EQ(fake_calls("cuStreamSynchronize"),
+             i == 0 ? 0 : 2); /* without a stream of its own, it ends on one of them */
     fake_reset();
     CHECK_EQ(fake_live(FAKE_MEMORY), BLOCKS);
   }
