@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cudacore_compile import Program, ProgramOptions
+from cudacore_compile import Program, ProgramOptions, _process_state
 from cudacore_compile._nvrtc import load
 from cudacore_handles import live_counts
 from pytest_cudacore import CALL_FAILED
@@ -66,6 +66,12 @@ def python() -> Callable[..., subprocess.CompletedProcess[str]]:
 @pytest.fixture(scope="session")
 def nvrtc_version() -> tuple[int, ...]:
     return tuple(map(int, load().version_text.split(".")))
+
+
+@pytest.fixture(autouse=True)
+def _forgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing that another test compiled keep this one's code out of caches."""
+    monkeypatch.setattr(_process_state, "_left", set())
 
 
 @pytest.fixture(autouse=True)

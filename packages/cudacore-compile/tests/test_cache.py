@@ -65,7 +65,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
 
 def entry_files(cache: ProgramCacheResource) -> list[Path]:
     assert isinstance(cache, FileStreamProgramCache)
-    return [path for path in (cache.path / "v1" / "entries").rglob("*") if path.is_file()]
+    return [path for path in (cache.directory / "v1" / "entries").rglob("*") if path.is_file()]
 
 
 def program(source: str = SOURCE, **options: Any) -> Program:
@@ -310,7 +310,7 @@ def test_default_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     """Without a path, the cache would not be where the system keeps those of the user."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cache = FileStreamProgramCache()
-    assert cache.path == tmp_path / "cudacore" / "programs"
+    assert cache.directory == tmp_path / "cudacore" / "programs"
     cache["a"] = b"1"
     assert FileStreamProgramCache()["a"] == b"1"
 

@@ -63,6 +63,20 @@ def fill(buffer: ch.Buffer, event: ch.Event, value: int) -> None:
     stream.sync()
 
 
+def fill_pinned(buffer: ch.Buffer, value: int) -> None:
+    """Look at host memory that came, from the host and by a device, and write to it."""
+    mr = buffer.memory_resource
+    assert isinstance(mr, ch.PinnedMemoryResource)
+    assert (mr.is_mapped, mr.is_host_accessible, mr.device_id) == (True, True, -1)
+    bytes_ = buffer.__buffer__()
+    assert set(bytes_) == {value}
+    stream = ch.Device(0).create_stream()
+    again = ch.Buffer.from_ipc_descriptor(mr, buffer.ipc_descriptor, stream=stream)
+    again.fill(value + 1, stream=stream)
+    stream.sync()
+    assert set(bytes_) == {value + 1}
+
+
 def mr_device(mr: ch.DeviceMemoryResource) -> ch.Device:
     return ch.Device(mr.device_id)
 

@@ -144,6 +144,43 @@ def test_descriptors(device: ch.Device, stream: ch.Stream, start: Callable[..., 
     assert set(read(buffer, stream)) == {4}
 
 
+def test_pinned_memory(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], context: Any) -> None:
+    """Host memory would be shared as a device's, or not at all, or be mapped twice, which the driver refuses."""
+    mr = ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(ipc_enabled=True))
+    assert mr.numa_id >= 0
+    buffer = mr.allocate(SIZE, stream=stream)
+    buffer.fill(3, stream=stream)
+    stream.sync()
+    assert joined(start(children.fill_pinned, buffer, 3, context=context)) == 0
+    assert set(buffer.__buffer__()) == {4}
+    with pytest.raises(ValueError, match=r"alloc_handle is of .* not of a DeviceMemoryResource of device 0"):
+        ch.DeviceMemoryResource.from_allocation_handle(0, mr.allocation_handle)
+    assert ch.PinnedMemoryResource.from_allocation_handle(mr.allocation_handle) is mr
+
+
+def test_another_device(
+    device: ch.Device, other_device: ch.Device, start: Callable[..., Any], context: Any, exporter: Callable[..., Any]
+) -> None:
+    """What is of one device would be taken for another's, or need that it is current."""
+    number = other_device.device_id
+    mr = new_pool(number)
+    stream = other_device.create_stream()
+    buffer = mr.allocate(SIZE, stream=stream)
+    buffer.fill(3, stream=stream)
+    event = stream.record(options=SHARED_EVENT)
+    assert joined(start(children.fill, buffer, event, 3, context=context)) == 0
+    assert set(read(buffer, stream)) == {4}
+    with pytest.raises(ValueError, match=f"not of a DeviceMemoryResource of device {device.device_id}"):
+        ch.DeviceMemoryResource.from_allocation_handle(device, mr.allocation_handle)
+    of_first, buffers, _, _ = exporter()
+    handle = os.dup(int(of_first.allocation_handle))
+    buffers.clear()
+    of_first.close()
+    with pytest.raises(ValueError, match=f"device_id is {number}, and the pool of alloc_handle is of another device"):
+        ch.DeviceMemoryResource.from_allocation_handle(other_device, handle)
+    os.close(handle)
+
+
 def test_processes_come_and_go(device: ch.Device, stream: ch.Stream, in_children: None) -> None:
     """Processes that import, use and drop a pool while others do would leak, or end the mapping of another.
 

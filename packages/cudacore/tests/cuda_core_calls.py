@@ -109,6 +109,8 @@ def names(core: Any, folder: str) -> dict[str, Any]:
     path = pathlib.Path(folder, "k.ptx")
     path.write_bytes(PTX)
 
+    vmr = core.VirtualMemoryResource(dev)
+
     class Bare(core.MemoryResource):  # type: ignore[misc]
         def deallocate(self, ptr: int, size: int, *, stream: object = None) -> None:
             pass
@@ -169,6 +171,12 @@ def names(core: Any, folder: str) -> dict[str, Any]:
             "b2": dev.allocate(64, stream=s),
             "small": dev.allocate(8, stream=s),
             "p": core.LegacyPinnedMemoryResource().allocate(64),
+            "p64": core.LegacyPinnedMemoryResource().allocate(64),
+            "man": core.ManagedMemoryResource().allocate(64, stream=s),
+            "man2": core.ManagedMemoryResource().allocate(64, stream=s),
+            "cman": closed(core.ManagedMemoryResource().allocate(64, stream=s)),
+            "vmr": vmr,
+            "utils": importlib.import_module(f"{core.__name__}.utils"),
             "cb": closed(dev.allocate(64, stream=s)),
             "code": code,
             "other_code": other_code,

@@ -232,7 +232,7 @@ class FileStreamProgramCache(ProgramCacheResource):
             os.close(file)
 
     @property
-    def path(self) -> Path:
+    def directory(self) -> Path:
         """pathlib.Path: The directory."""
         return self._path
 

@@ -24,7 +24,7 @@ from cudacore_compile._options import ProgramOptions
 from cudacore_handles import CUDAError, ObjectCode
 
 _SUCCESS, _FAILURE, _USAGE, _INTERRUPTED = 0, 1, 2, 130
-_TARGETS = ("ptx", "cubin", "ltoir", "fatbin")
+_TARGETS = ("ptx", "cubin", "ltoir", "optixir", "fatbin")
 _COMPILED = {".ptx": ObjectCode.from_ptx, ".cubin": ObjectCode.from_cubin}
 _CACHE_BYTES = 1 << 30
 
@@ -145,7 +145,7 @@ def _compile(words: Sequence[str]) -> int:
         work = _Work(arguments)
     except (_WrongCommandError, ValueError, TypeError) as error:
         parser.print_usage(sys.stderr)
-        sys.stderr.write(f"cudacore-compile: error: {error}" + "\n")
+        sys.stderr.write(f"cudacore-compile: error: {error}\n")
         return _USAGE
     except (OSError, CUDAError) as error:
         reporter.add_error(str(error))
@@ -379,12 +379,14 @@ def _cache(words: Sequence[str]) -> int:
         if arguments.action == "clear":
             cache.clear()
     except OSError as error:
-        sys.stderr.write(f"cudacore-compile: error: {error}" + "\n")
+        sys.stderr.write(f"cudacore-compile: error: {error}\n")
         return _FAILURE
     if arguments.format == "json":
-        facts = {"path": str(cache.path), "entries": entries, "bytes": size, "cleared": arguments.action == "clear"}
+        cleared = arguments.action == "clear"
+        facts = {"path": str(cache.directory), "entries": entries, "bytes": size, "cleared": cleared}
         sys.stdout.write(json.dumps(facts) + "\n")
         return _SUCCESS
     verb = "removed from" if arguments.action == "clear" else "in"
-    sys.stdout.write(f"{entries} entr{'y' if entries == 1 else 'ies'}, {size / 1e6:.1f} MB, {verb} {cache.path}" + "\n")
+    noun = "entry" if entries == 1 else "entries"
+    sys.stdout.write(f"{entries} {noun}, {size / 1e6:.1f} MB, {verb} {cache.directory}\n")
     return _SUCCESS

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import operator
+import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _native
@@ -24,7 +25,11 @@ from cudacore_handles._names import shorten
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept, default_stream
 
 if TYPE_CHECKING:
-    from cudacore_handles._memory import DeviceMemoryResource, MemoryResource
+    from cudacore_handles._copy import CopyOptions
+    from cudacore_handles._memory import MemoryResource
+    from cudacore_handles._memory_pool import DeviceMemoryResource, PinnedMemoryResource
+
+_SHAPE = struct.Struct("10N")  # cch_copy_shape
 
 _MEMORY_TYPE_HOST = 1  # CU_MEMORYTYPE_HOST
 
@@ -147,8 +152,9 @@ class Buffer(_native.BufferHandle):
         pointer = ffi.gc(ffi.cast("char *", self._raw), lambda _: box)
         return memoryview(ffi.buffer(pointer, lib.cch_deviceptr_size(box)))
 
-    @staticmethod
+    @classmethod
     def from_handle(
+        cls,
         ptr: int,
         size: int,
         mr: MemoryResource | None = None,
@@ -192,14 +198,18 @@ class Buffer(_native.BufferHandle):
             if kept:
                 _native.disown(kept)
             raise_status(status)
-        buffer = Buffer._adopt_memory(address(out[0]), mr, owner)
+        buffer = cls._adopt_memory(address(out[0]), mr, owner)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
         return buffer
 
     @classmethod
     def from_ipc_descriptor(
-        cls, mr: DeviceMemoryResource, ipc_descriptor: IPCBufferDescriptor, *, stream: Stream | IsStreamType
+        cls,
+        mr: DeviceMemoryResource | PinnedMemoryResource,
+        ipc_descriptor: IPCBufferDescriptor,
+        *,
+        stream: Stream | IsStreamType,
     ) -> Buffer:
         """Map memory of another process (cuMemPoolImportPointer).
 
@@ -208,7 +218,7 @@ class Buffer(_native.BufferHandle):
 
         Parameters
         ----------
-        mr : DeviceMemoryResource
+        mr : DeviceMemoryResource or PinnedMemoryResource
             The pool that it is of, which was imported.
         ipc_descriptor : IPCBufferDescriptor
             The :attr:`ipc_descriptor` of the buffer in the other process.
@@ -221,7 +231,7 @@ class Buffer(_native.BufferHandle):
             raise TypeError(f"ipc_descriptor must be an IPCBufferDescriptor, not {type(ipc_descriptor).__name__}")
         return import_buffer(cls, mr, ipc_descriptor, Stream_accept(stream, allow_stream_protocol=True))
 
-    def copy_to(self, dst: Any = None, *, stream: Stream | IsStreamType, options: None = None) -> Any:
+    def copy_to(self, dst: Any = None, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> Any:
         """Copy this buffer's bytes (cuMemcpyAsync).
 
         Between buffers the copy is ordered on the stream, and the host goes on. A copy to an array in host memory
@@ -236,15 +246,15 @@ class Buffer(_native.BufferHandle):
             Where to copy to: as many bytes, one behind the other. Default: a new buffer from the same memory resource.
         stream : Stream
             The stream that the copy is ordered on.
-        options : None
-            Copy options are not supported in this release.
+        options : CopyOptions, optional
+            How the copy is made. Default: it reads its source in the order of the stream.
 
         Returns
         -------
         Buffer or array
             `dst`, or the new buffer.
         """
-        _check_options(options)
+        attributes = None if options is None else _attributes("copy_to", options, stream)
         if dst is None:
             mr = self._mr
             if self.is_closed:
@@ -253,12 +263,12 @@ class Buffer(_native.BufferHandle):
                 raise ValueError("dst is missing, and this buffer has no memory_resource to make one from")
             dst = mr.allocate(self.size, stream=stream)
         if isinstance(dst, Buffer):
-            _native.copy(dst, self, stream)
+            _copy(dst, self, attributes, stream)
         else:
-            _copy_array(self, dst, "dst", stream)
+            _copy_array(self, dst, "dst", attributes, stream)
         return dst
 
-    def copy_from(self, src: Any, *, stream: Stream | IsStreamType, options: None = None) -> None:
+    def copy_from(self, src: Any, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> None:
         """Copy bytes to this buffer (cuMemcpyAsync).
 
         Between buffers the copy is ordered on the stream, and the host goes on. An array in host memory (see
@@ -270,14 +280,61 @@ class Buffer(_native.BufferHandle):
             Where to copy from: as many bytes, one behind the other.
         stream : Stream
             The stream that the copy is ordered on.
-        options : None
-            Copy options are not supported in this release.
+        options : CopyOptions, optional
+            How the copy is made. Default: it reads its source in the order of the stream.
         """
-        _check_options(options)
+        attributes = None if options is None else _attributes("copy_from", options, stream)
         if isinstance(src, Buffer):
-            _native.copy(self, src, stream)
+            _copy(self, src, attributes, stream)
         else:
-            _copy_array(self, src, "src", stream)
+            _copy_array(self, src, "src", attributes, stream)
+
+    def copy_part_from(
+        self,
+        src: Buffer,
+        width: int,
+        *,
+        height: int = 1,
+        depth: int = 1,
+        src_offset: int = 0,
+        src_pitch: int | None = None,
+        src_height: int | None = None,
+        dst_offset: int = 0,
+        dst_pitch: int | None = None,
+        dst_height: int | None = None,
+        stream: Stream | IsStreamType,
+    ) -> None:
+        """Copy a part of a buffer into this one, in up to three dimensions (cuMemcpy3DAsync).
+
+        The part is `depth` slices of `height` rows of `width` bytes.
+
+        Parameters
+        ----------
+        src : Buffer
+            Where to copy from; it may be this buffer, if the parts do not overlap.
+        width : int
+            Bytes of a row.
+        height, depth : int, optional
+            Rows of a slice, and slices. Default 1.
+        src_offset, dst_offset : int, optional
+            Where the part begins in each buffer, in bytes. Default 0.
+        src_pitch, dst_pitch : int, optional
+            Bytes from row to row, in each buffer. Default: the width.
+        src_height, dst_height : int, optional
+            Rows from slice to slice, in each buffer. Default: the height.
+        stream : Stream
+            The stream that the copy is ordered on.
+        """
+        if not isinstance(src, Buffer):
+            raise TypeError(f"src must be a Buffer, not {type(src).__name__}; copy_from() takes arrays")
+        part = tuple(check_size(n, name) for n, name in ((width, "width"), (height, "height"), (depth, "depth")))
+        if not all(part):
+            raise ValueError(f"the part has a width of {width}, a height of {height}, a depth of {depth}: it is empty")
+        sides = (
+            _side("dst", self, part, dst_offset, dst_pitch, dst_height),
+            _side("src", src, part, src_offset, src_pitch, src_height),
+        )
+        _native.copy_part(self, src, _SHAPE.pack(_SHAPE.size, *part, *sides[0], *sides[1]), stream)
 
     def fill(self, value: Any, *, stream: Stream | IsStreamType) -> None:
         """Fill the buffer with a repeated value (cuMemsetD8Async and its kin).
@@ -358,22 +415,57 @@ class Buffer(_native.BufferHandle):
         return self._owner
 
 
-def check_size(size: object) -> int:
+def check_size(size: object, name: str = "size") -> int:
     """Return a number of bytes as an int, or say what is wrong with it."""
     if isinstance(size, bool) or not hasattr(size, "__index__"):
-        raise TypeError(f"size must be an int, the number of bytes, not {type(size).__name__}")
+        raise TypeError(f"{name} must be an int, the number of bytes, not {type(size).__name__}")
     value: int = size.__index__()
     if not 0 <= value < 2**63:
-        raise ValueError(f"size is {value}; it must be from 0 to 2**63 - 1 bytes")
+        raise ValueError(f"{name} is {value}; it must be from 0 to 2**63 - 1 bytes")
     return value
 
 
-def _check_options(options: object) -> None:
-    if options is not None:
-        raise NotImplementedError("options: copy options are not supported yet; leave them out")
+def _attributes(function: str, options: object, stream: Stream | IsStreamType) -> tuple[bytes, ...]:
+    """Return options as ``_native`` takes them, or say what is wrong with them."""
+    from cudacore_handles._copy import check_options, check_order
+
+    packed = (check_options(function, options)._packed(),)
+    check_order(packed, stream)
+    return packed
 
 
-def _copy_array(buffer: Buffer, array: Any, name: str, stream: Stream | IsStreamType) -> None:
+def _copy(dst: Buffer, src: Buffer, attributes: tuple[bytes, ...] | None, stream: Stream | IsStreamType) -> None:
+    if attributes is None:
+        _native.copy(dst, src, stream)
+        return
+    if dst.size != src.size and not (dst.is_closed or src.is_closed):
+        raise ValueError(f"buffer sizes mismatch between src and dst (sizes are: src={src.size}, dst={dst.size})")
+    _native.copy_batch((dst,), (src,), attributes, stream)
+
+
+def _side(
+    name: str, buffer: Buffer, part: tuple[int, ...], offset: object, pitch: object, height: object
+) -> tuple[int, int, int]:
+    """Return where a part of a buffer begins, its pitch and its height; or say what is wrong with them."""
+    if buffer.is_closed:
+        raise closed(buffer)
+    width, rows, slices = part
+    begin = check_size(offset, f"{name}_offset")
+    row = width if pitch is None else check_size(pitch, f"{name}_pitch")
+    slice_rows = rows if height is None else check_size(height, f"{name}_height")
+    if rows * slices > 1 and row < width:
+        raise ValueError(f"{name}_pitch is {row}, less than the width, {width}: rows would overlap")
+    if slices > 1 and slice_rows < rows:
+        raise ValueError(f"{name}_height is {slice_rows}, less than the height, {rows}: slices would overlap")
+    end = begin + ((slices - 1) * slice_rows + rows - 1) * row + width
+    if end > buffer.size:
+        raise ValueError(f"the part ends {end} bytes into {name}, which has {buffer.size}; make it smaller")
+    return begin, row, slice_rows
+
+
+def _copy_array(
+    buffer: Buffer, array: Any, name: str, attributes: tuple[bytes, ...] | None, stream: Stream | IsStreamType
+) -> None:
     """Copy between a buffer and an array of another library."""
     from cudacore_handles._arrays import memory_of
 
@@ -392,7 +484,7 @@ def _copy_array(buffer: Buffer, array: Any, name: str, stream: Stream | IsStream
             "LegacyPinnedMemoryResource, which the graph can keep"
         )
     other = Buffer.from_handle(memory.address, memory.nbytes)
-    _native.copy(*((other, buffer) if to_array else (buffer, other)), accepted)
+    _copy(*((other, buffer) if to_array else (buffer, other)), attributes, accepted)
     if memory.on_host:
         accepted.sync()
     del memory  # it was kept until here

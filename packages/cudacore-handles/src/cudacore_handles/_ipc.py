@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from cudacore_handles._context import Context
     from cudacore_handles._device import Device
     from cudacore_handles._event import Event
-    from cudacore_handles._memory import DeviceMemoryResource, MemoryResource
+    from cudacore_handles._memory_pool import _MemPool
 else:
-    MemoryResource = object  # it is the other base of each SharedPool; its module needs this one
+    _MemPool = object  # it is the other base of each SharedPool; its module needs this one
 
 Resource = TypeVar("Resource", bound="SharedPool")
 
@@ -241,14 +241,13 @@ class IPCDataForBuffer:
         return self._is_mapped
 
 
-class SharedPool(MemoryResource):
+class SharedPool(_MemPool):
     """Have what memory resources have in common whose pools processes can share.
 
-    A class of it has ``_pool``, ``is_closed``, a class method ``from_allocation_handle``, and what `_shared_devices`
-    says.
+    A class of it is a ``_MemPool``, too, and has class methods ``from_allocation_handle`` and ``_init``, and what
+    ``_shared_devices`` says.
     """
 
-    _pool: _native.Handle
     _ipc_data: IPCDataForMR | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -329,6 +328,10 @@ class SharedPool(MemoryResource):
             _resources[uuid] = self
         _teach_multiprocessing(type(self), _reduce_resource)
 
+    @classmethod
+    def _init(cls, pool: Any) -> Any:
+        raise NotImplementedError
+
     def _shared_devices(self) -> tuple[str, ...]:
         """UUIDs of the devices that come before the handle in the arguments of ``from_allocation_handle``."""
         raise NotImplementedError
@@ -343,11 +346,6 @@ class SharedPool(MemoryResource):
         if data.alloc_handle.is_closed and not data.is_mapped:
             data = self._ipc_data = IPCDataForMR(_export(self._pool, data.uuid), False)
         return data.alloc_handle
-
-    @property
-    def is_closed(self) -> bool:
-        """bool: Whether :meth:`close` was called."""
-        return self._pool.is_closed
 
     @property
     def is_ipc_enabled(self) -> bool:
@@ -403,10 +401,8 @@ def check_events(context: Context) -> None:
 # ---- pools
 
 
-def import_pool(
-    cls: type[DeviceMemoryResource], device: Device, alloc_handle: int | IPCAllocationHandle
-) -> DeviceMemoryResource:
-    """Return the memory resource of a device's pool that another process exported."""
+def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | IPCAllocationHandle) -> Resource:
+    """Return the memory resource of a pool that another process exported, of a device or (None) of the host."""
     uuid = None
     if isinstance(alloc_handle, IPCAllocationHandle):
         uuid, descriptor = alloc_handle.uuid, int(alloc_handle)
@@ -424,12 +420,14 @@ def import_pool(
             raise ValueError(f"alloc_handle is {descriptor}, which is no file descriptor")
     handle = IPCAllocationHandle._init(os.dup(descriptor), uuid)
     out = ffi.new("cch_pool **")
-    status = lib.cch_pool_import(out, int(handle), lib.CCH_LOCATION_DEVICE, device.device_id)
+    location = (lib.CCH_LOCATION_HOST, 0) if device is None else (lib.CCH_LOCATION_DEVICE, device.device_id)
+    status = lib.cch_pool_import(out, int(handle), *location)
     check(status, hint=f"file descriptor {descriptor} must be one that a process of this machine exported for a pool")
-    from cudacore_handles._memory import Pool
+    from cudacore_handles._memory_pool import Pool
 
     pool = adopt(Pool, out[0])
-    _check_access(pool, device)
+    if device is not None:
+        _check_access(pool, device)
     resource = cls._init(pool)
     resource._is_handle_owned = True
     resource._ipc_data = IPCDataForMR(handle, True)
@@ -449,9 +447,10 @@ def _find(uuid: UUID | None) -> Any:
     return found if found is not None and not found.is_closed else None
 
 
-def _check_known(known: Any, cls: type[DeviceMemoryResource], device: Device) -> Any:
-    if not isinstance(known, cls) or known.device_id != device.device_id:
-        raise ValueError(f"alloc_handle is of {known!r}, not of a {cls.__name__} of device {device.device_id}")
+def _check_known(known: Any, cls: type[Resource], device: Device | None) -> Resource:
+    where = device.device_id if device is not None else -1
+    if not isinstance(known, cls) or known.device_id != where:
+        raise ValueError(f"alloc_handle is of {known!r}, not of a {cls.__name__} of device {where}")
     return known
 
 

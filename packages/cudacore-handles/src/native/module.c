@@ -208,6 +208,8 @@ static PyMethodDef methods[] = {
     {"current_device", current_device, METH_NOARGS, current_device_doc},
     {"allocate", FASTCALL(allocate), METH_FASTCALL, allocate_doc},
     {"copy", FASTCALL(copy), METH_FASTCALL, copy_doc},
+    {"copy_batch", FASTCALL(copy_batch), METH_FASTCALL, copy_batch_doc},
+    {"copy_part", FASTCALL(copy_part), METH_FASTCALL, copy_part_doc},
     {"fill", FASTCALL(fill), METH_FASTCALL, fill_doc},
     {"register", FASTCALL(types_register), METH_FASTCALL, register_doc},
     {"registered", types_registered, METH_O, registered_doc},

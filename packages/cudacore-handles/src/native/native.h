@@ -18,7 +18,7 @@
  *   graph.c     the hot halves of graph definitions, conditions and executable graphs; locks of graphs
  *   node.c      the hot half of graph nodes; the one face of each
  *   node_params.c, node_add.c, node_batch.c    parameters of nodes, from Python values; where they go
- *   callback.c  Python functions that graphs call
+ *   callback.c  Python functions that graphs and streams call
  *   capture.c   the hot half of graph builders; what captured work keeps
  *   module.c    the module object
  *
@@ -303,8 +303,10 @@ typedef struct buffer {
 int add_buffer_type(PyObject *module, state *st);
 PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-extern const char allocate_doc[], copy_doc[], fill_doc[];
+extern const char allocate_doc[], copy_doc[], copy_batch_doc[], copy_part_doc[], fill_doc[];
 
 /* ---- types.c ---- */
 

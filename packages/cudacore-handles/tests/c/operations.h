@@ -15,7 +15,7 @@ typedef struct world {
   cch_stream *stream, *second_stream;
   cch_event *start, *end;
   cch_pool *pool;
-  cch_deviceptr *ptr, *pinned;
+  cch_deviceptr *ptr, *pinned, *grows, *moves;
   int descriptor; /* of the pool */
   cch_pool *imported_pool;
   cch_deviceptr *shared, *import;
