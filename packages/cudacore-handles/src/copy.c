@@ -66,7 +66,7 @@ static int add(batch *all, const cch_deviceptr *dst, const cch_deviceptr *src, s
   return 0;
 }
 
-/* Whether the driver takes a batch on the stream: not in a capture, and not on a default stream. */
+/* Whether the driver takes a batch on the stream: not in a capture, and not on the legacy one. */
 static int takes_batch(bool *out, bool *capturing, const cch_stream *stream) {
   CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
   if (cch__driver.cuStreamIsCapturing != NULL) {
@@ -75,7 +75,7 @@ static int takes_batch(bool *out, bool *capturing, const cch_stream *stream) {
       return status;
   }
   *capturing = state != CU_STREAM_CAPTURE_STATUS_NONE;
-  *out = !*capturing && stream->raw != CU_STREAM_LEGACY && stream->raw != CU_STREAM_PER_THREAD &&
+  *out = !*capturing && stream->raw != CU_STREAM_LEGACY &&
          (cch__driver.cuMemcpyBatchAsync_v13000 != NULL || cch__driver.cuMemcpyBatchAsync != NULL);
   return 0;
 }

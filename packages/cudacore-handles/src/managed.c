@@ -86,7 +86,7 @@ int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locatio
     return status;
   status = cch__current_enter(&current, stream->context);
   if (status == 0) {
-    if (all.count > 1 && cch__driver.cuMemPrefetchBatchAsync != NULL)
+    if (all.count > 1 && cch__driver.cuMemPrefetchBatchAsync != NULL && stream->raw != CU_STREAM_LEGACY)
       status = CCH__CALL(cuMemPrefetchBatchAsync,
                          (all.address, all.sizes, all.count, all.locations, all.places, all.count, 0, stream->raw));
     else
@@ -101,6 +101,8 @@ int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locatio
 int cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream) {
   batch all;
   cch__current current;
+  if (stream != NULL && stream->raw == CU_STREAM_LEGACY)
+    return cch__fail(CCH_EINVAL, __func__, "the driver does not take the legacy default stream for it");
   int status = batch_open(&all, ptrs, NULL, count, stream, __func__);
   if (status != 0)
     return status;
@@ -118,6 +120,8 @@ int cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location 
                                  cch_stream *stream) {
   batch all;
   cch__current current;
+  if (stream != NULL && stream->raw == CU_STREAM_LEGACY)
+    return cch__fail(CCH_EINVAL, __func__, "the driver does not take the legacy default stream for it");
   int status = batch_open(&all, ptrs, locations, count, stream, __func__);
   if (status != 0)
     return status;

@@ -34,7 +34,9 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   props.location.type = (CUmemLocationType)config->location_type;
   props.location.id = config->location_id;
   props.maxSize = (size_t)config->max_size;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
   status = CCH__CALL(cuMemPoolCreate, (&pool->raw, &props));
+  cch__relaxed_leave(mode);
   if (status != 0) {
     cch__box_discard(pool);
     return status;

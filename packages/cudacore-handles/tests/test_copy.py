@@ -85,16 +85,18 @@ def test_a_copy_with_options(
         assert first_bytes([out], on) == [9]
 
 
-def test_a_source_that_changes_after_the_call(stream: ch.Stream, pinned: Pinned) -> None:
+@pytest.mark.parametrize("batch", [pytest.param(True, marks=pytest.mark.gpu), False])  # simulated ones read it later
+def test_a_source_that_changes_after_the_call(stream: ch.Stream, pinned: Pinned, batch: bool) -> None:
     """A source would be read after the call, when its memory is used for something else already."""
     source, out = pinned(1 << 16), pinned(1 << 16)
+    on = stream if batch else ch.LEGACY_DEFAULT_STREAM
     view = source.__buffer__()
-    for on in (stream, ch.LEGACY_DEFAULT_STREAM):
-        view[:] = bytes([4]) * len(view)
+    for value in range(1, 6):
+        view[:] = bytes([value]) * len(view)
         out.copy_from(source, stream=on, options=CopyOptions("during_api_call"))
         view[:] = bytes(len(view))
         on.sync()
-        assert bytes(out.__buffer__()) == bytes([4]) * len(view)
+        assert bytes(out.__buffer__()) == bytes([value]) * len(view)
     view.release()
 
 
@@ -279,7 +281,7 @@ def test_bad_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None
         (8, {"dst_height": True}, TypeError, "dst_height must be an int"),
     ):
         with pytest.raises(error, match=message):
-            out.copy_part_from(source, width, stream=stream, **options)  # type: ignore[arg-type]
+            out.copy_part_from(source, width, stream=stream, **options)
     with pytest.raises(TypeError, match="src must be a Buffer, not ndarray; copy_from"):
         out.copy_part_from(np.zeros(8), 8, stream=stream)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="stream is required"):
@@ -352,7 +354,7 @@ def test_between_devices(device: ch.Device, other_device: ch.Device, pinned: Pin
     if has_access:
         if not other_device.can_access_peer(device):
             pytest.skip("needs a second device that can reach the first one's memory")
-        resource.peer_accessible_by = {other_device}  # type: ignore[assignment]
+        resource.peer_accessible_by = {other_device}
     here, there = resource.allocate(SIZE, stream=stream), other.allocate(SIZE, stream=other_stream)
     other_stream.sync()
     here.fill(np.uint16(0x1234), stream=stream)

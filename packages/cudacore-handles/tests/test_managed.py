@@ -66,12 +66,12 @@ def test_accessed_by(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
     places.discard(0)  # type: ignore[arg-type]
     places.discard(Host(0))
     assert list(places) == [Host()]
-    buffer.accessed_by = [device]  # type: ignore[assignment]
+    buffer.accessed_by = [device]
     assert list(places) == [device]
-    buffer.accessed_by |= {Host()}  # type: ignore[operator]
+    buffer.accessed_by |= {Host()}
     assert places == {device, Host()}
     assert places & {device} == {device}
-    buffer.accessed_by = set()  # type: ignore[assignment]
+    buffer.accessed_by = set()
     assert not places
     with pytest.raises(KeyError):
         places.remove(device)
@@ -94,7 +94,7 @@ def test_bad_places(
         buffer.preferred_location = bad
 
     def assign() -> None:
-        buffer.accessed_by = [Host(), bad]  # type: ignore[assignment]
+        buffer.accessed_by = [Host(), bad]
 
     for use in (
         prefer,
@@ -186,6 +186,25 @@ def test_batches(resource: ch.ManagedMemoryResource, device: ch.Device, stream: 
     ch.discard_prefetch_batch(stream, buffers, [device, Host(), device])
     stream.sync()
     assert [b.last_prefetch_location for b in buffers] == [device, Host(), device]
+
+
+def test_default_streams(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
+    """What the driver does not take on the legacy default stream would be a bare error of its own."""
+    buffers = [resource.allocate(1 << 16, stream=stream) for _ in range(2)]
+    stream.sync()
+    for on in (ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM):
+        ch.prefetch_batch(on, buffers, [device, Host()])
+        on.sync()
+        assert [b.last_prefetch_location for b in buffers] == [device, Host()]
+    ch.discard_prefetch_batch(ch.PER_THREAD_DEFAULT_STREAM, buffers, device)
+    for use in (
+        lambda: buffers[0].discard(stream=ch.LEGACY_DEFAULT_STREAM),
+        lambda: ch.discard_batch(ch.LEGACY_DEFAULT_STREAM, buffers),
+        lambda: ch.discard_prefetch_batch(ch.LEGACY_DEFAULT_STREAM, buffers, device),
+    ):
+        with pytest.raises(ValueError, match="stream is the legacy default stream, for which CUDA does not do this"):
+            use()
+    ch.PER_THREAD_DEFAULT_STREAM.sync()
 
 
 @pytest.mark.sim

@@ -140,6 +140,12 @@ def test_typing_name_of_later_release() -> None:
         cudacore.typing.ArrayFormatType  # noqa: B018
 
 
+def test_utils_name_that_never_was() -> None:
+    """A misspelt name of ``cudacore.utils`` would not be an ordinary AttributeError."""
+    with pytest.raises(AttributeError, match=r"^module 'cudacore\.utils' has no attribute 'copy_bach'$"):
+        cudacore.utils.copy_bach  # noqa: B018
+
+
 def test_device_pointer_type() -> None:
     """Annotations and isinstance checks of programs would fail, or importing them cost cuda.bindings."""
     result = run_python(

@@ -35,7 +35,7 @@ typedef struct cch_copy_attributes {
  * Copies `count` whole allocations to others of the same sizes, ordered on a stream, each with attributes of its own
  * (NULL, or NULL for one: all zero). The copies of a batch come in no order among themselves: none may read what
  * another writes. One call of the driver (cuMemcpyBatchAsync, of CUDA 12.8) where it has it and takes it, which it does
- * not on a default stream, nor where the stream is captured; else one copy after the other, and for
+ * not on the legacy default stream, nor where the stream is captured; else one copy after the other, and for
  * CCH_COPY_DURING_CALL the stream is waited for, which a capture cannot be: CCH_EINVAL. Sizes that differ: CCH_EINVAL,
  * before anything is copied.
  * @since 0.1

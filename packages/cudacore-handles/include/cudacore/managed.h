@@ -27,17 +27,19 @@ typedef struct cch_location {
 
 /**
  * Moves allocations, each to a location of its own, ordered on a stream: one by cuMemPrefetchAsync, more by
- * cuMemPrefetchBatchAsync (of CUDA 13), or one after the other where the driver does not have that. @since 0.1
+ * cuMemPrefetchBatchAsync (of CUDA 13), or one after the other where the driver does not have that, or not on the
+ * stream: the legacy default one. @since 0.1
  */
 CCH_EXPORT int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
                                     cch_stream *stream);
 
 /** Gives the contents of allocations up, ordered on a stream: what is read before it is written again is undefined
- * (cuMemDiscardBatchAsync, of CUDA 13). @since 0.1 */
+ * (cuMemDiscardBatchAsync, of CUDA 13). CCH_EINVAL for the legacy default stream, which the driver does not take.
+ * @since 0.1 */
 CCH_EXPORT int cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream);
 
 /** Gives the contents of allocations up and moves them, ordered on a stream (cuMemDiscardAndPrefetchBatchAsync, of CUDA
- * 13). @since 0.1 */
+ * 13). CCH_EINVAL as above. @since 0.1 */
 CCH_EXPORT int cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
                                             cch_stream *stream);
 

@@ -39,6 +39,7 @@ from cudacore_handles._memory_pool import (
     PinnedMemoryResource,
     PinnedMemoryResourceOptions,
 )
+from cudacore_handles._memoryview import StridedMemoryView, args_viewable_as_strided_memory
 from cudacore_handles._native import api
 from cudacore_handles._object_code import ObjectCode
 from cudacore_handles._param_kinds import ParamKind
@@ -96,10 +97,12 @@ __all__ = [
     "PreparedLaunch",
     "Stream",
     "StreamOptions",
+    "StridedMemoryView",
     "UnsupportedCodeError",
     "VirtualMemoryResource",
     "VirtualMemoryResourceOptions",
     "api",
+    "args_viewable_as_strided_memory",
     "copy_batch",
     "default_stream",
     "discard_batch",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _native
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from cudacore_handles._copy import CopyOptions
     from cudacore_handles._memory import MemoryResource
     from cudacore_handles._memory_pool import DeviceMemoryResource, PinnedMemoryResource
+    from cudacore_handles._memoryview import StridedMemoryView
 
 _SHAPE = struct.Struct("10N")  # cch_copy_shape
 
@@ -56,6 +58,8 @@ class Buffer(_native.BufferHandle):
 
     __slots__ = ("__weakref__", "_ipc_data")
     _ipc_data: IPCDataForBuffer  # of a buffer that is shared
+
+    __dlpack_c_exchange_api__ = _native.exchange_api
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -102,13 +106,14 @@ class Buffer(_native.BufferHandle):
     ) -> Any:
         """Export the memory as a one-dimensional DLPack tensor of bytes.
 
-        The tensor keeps the memory alive, whatever becomes of this object. It is not synchronized with any stream: a
-        buffer does not know which stream writes to it.
+        The tensor keeps the memory alive, whatever becomes of this object.
 
         Parameters
         ----------
         stream : int, optional
-            The consumer's stream. Only checked: an int, and for host memory None.
+            The consumer's stream. It waits for the stream that the buffer was allocated on, or that of
+            :meth:`set_deallocation_stream`; what else writes to the buffer is the caller's to order. -1: no order.
+            None, for device memory: the legacy default stream. Host memory knows no streams.
         max_version : tuple of int, optional
             The newest DLPack version that the consumer takes; from (1, 0) on the tensor is versioned.
         dl_device : tuple of int, optional
@@ -118,15 +123,37 @@ class Buffer(_native.BufferHandle):
         """
         box = hold(self)
         device = self.__dlpack_device__()
-        if copy:
-            raise BufferError("copy=True: a Buffer exports its own memory and does not copy it; use copy_to() first")
-        if dl_device is not None and _pair("dl_device", dl_device, "(type, ordinal)") != device:
-            raise BufferError(f"dl_device is {dl_device}, and the memory is on {device}; use copy_to() first")
-        if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
-            raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
-        versioned = max_version is not None and _pair("max_version", max_version, "(major, minor)") >= (1, 0)
+        versioned = check_dlpack_arguments(device, stream, max_version, dl_device, copy)
         size = lib.cch_deviceptr_size(box)  # self.size is 0 as soon as another thread closes this object
-        return _native.make_capsule(address(box), self._raw, size, *device, versioned)
+        capsule = _native.make_capsule(address(box), self._raw, size, *device, versioned)
+        if stream != -1:
+            from cudacore_handles._order import order_behind, stream_of
+
+            order_behind(stream_of(box), device, stream)
+        return capsule
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """dict: The memory as an array of bytes, for CuPy, Numba and others (CUDA Array Interface, version 3).
+
+        AttributeError where no kernel can use the memory.
+        """
+        from cudacore_handles._order import stream_for_interface, stream_of
+
+        box = hold(self)
+        if not self.is_device_accessible:
+            raise AttributeError(
+                "a Buffer of host memory has no __cuda_array_interface__", name="__cuda_array_interface__"
+            )
+        size = lib.cch_deviceptr_size(box)
+        return {
+            "shape": (size,),
+            "strides": None,
+            "typestr": "|i1",
+            "data": (self._raw if size else 0, False),
+            "version": 3,
+            "stream": stream_for_interface(stream_of(box)),
+        }
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and ordinal of the memory."""
@@ -353,6 +380,32 @@ class Buffer(_native.BufferHandle):
             value, width = _fill_pattern(value, self.size, stream)
         _native.fill(self, value, width, stream)
 
+    def view(
+        self, dtype: Any, shape: Sequence[int] | int | None = None, strides: Sequence[int] | None = None
+    ) -> StridedMemoryView:
+        """Return the memory as an array, for kernels and other libraries.
+
+        Parameters
+        ----------
+        dtype : numpy.dtype
+            Type of the elements: a dtype, what ``np.dtype()`` takes, or a name such as "float32" or "bfloat16".
+        shape : tuple of int, optional
+            Extents. Default: one, of as many elements as there are.
+        strides : tuple of int, optional
+            Strides in elements. Default: those of C order.
+
+        Returns
+        -------
+        StridedMemoryView
+            See :meth:`StridedMemoryView.from_buffer`, which can do more.
+        """
+        from cudacore_handles._dtypes import type_given
+        from cudacore_handles._memoryview import StridedMemoryView
+
+        if shape is None:
+            shape = (self.size // type_given(dtype).itemsize,)
+        return StridedMemoryView.from_buffer(self, shape, strides, dtype=dtype)
+
     def _driver_attributes(self) -> _Attributes:
         """What the driver says of memory that has no memory resource (cuPointerGetAttributes)."""
         if self.is_closed:
@@ -423,6 +476,21 @@ def check_size(size: object, name: str = "size") -> int:
     if not 0 <= value < 2**63:
         raise ValueError(f"{name} is {value}; it must be from 0 to 2**63 - 1 bytes")
     return value
+
+
+def check_dlpack_arguments(
+    device: tuple[int, int], stream: object, max_version: object, dl_device: object, copy: object
+) -> bool:
+    """Check what a consumer gave to ``__dlpack__``, and return whether the tensor is to be versioned."""
+    if copy:
+        raise BufferError("copy=True: the export is the memory itself, and does not copy it; use copy_to() first")
+    if dl_device is not None and _pair("dl_device", dl_device, "(type, ordinal)") != device:
+        raise BufferError(f"dl_device is {dl_device}, and the memory is on {device}; use copy_to() first")
+    if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
+        raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
+    if stream is not None and stream < -1:
+        raise BufferError(f"stream is {stream}; it must be a stream's address, -1 for no order, or None")
+    return max_version is not None and _pair("max_version", max_version, "(major, minor)") >= (1, 0)
 
 
 def _attributes(function: str, options: object, stream: Stream | IsStreamType) -> tuple[bytes, ...]:

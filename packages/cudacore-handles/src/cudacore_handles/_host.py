@@ -27,13 +27,6 @@ class Host:
         NUMA node of the host. Default: wherever the host has memory.
     is_numa_current : bool, optional
         Whether the NUMA node of the calling thread is meant; see :meth:`numa_current`. Default False.
-
-    Attributes
-    ----------
-    numa_id : int or None
-        The NUMA node.
-    is_numa_current : bool
-        Whether it is that of the calling thread.
     """
 
     __slots__ = ("_is_numa_current", "_numa_id")

@@ -15,7 +15,7 @@ from cudacore_handles._errors import check, closed
 from cudacore_handles._handle import hold
 from cudacore_handles._host import Host, location_of, place_of
 from cudacore_handles._options import as_flag
-from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
+from cudacore_handles._stream import LEGACY_DEFAULT_STREAM, IsStreamType, Stream, Stream_accept
 
 if TYPE_CHECKING:
     from cudacore_handles._memory import MemoryResource
@@ -315,6 +315,7 @@ def _managed(function: str, buffer: Buffer) -> Any:
 
 def _discard(function: str, buffers: tuple[Any, ...], stream: Stream | IsStreamType) -> None:
     accepted, boxes = _read(function, buffers, stream)
+    _refuse_legacy(function, accepted)
     check(lib.cch_managed_discard(boxes, len(boxes), hold(accepted)))
 
 
@@ -335,7 +336,17 @@ def _move(function: str, move: Any, buffers: tuple[Any, ...], locations: object,
             )
         places = [place_of(location, f"locations[{i}]") for i, location in enumerate(locations)]
     accepted, boxes = _read(function, buffers, stream)
+    if function.startswith("discard"):
+        _refuse_legacy(function, accepted)
     check(move(boxes, places, len(boxes), hold(accepted)))
+
+
+def _refuse_legacy(function: str, stream: Stream) -> None:
+    if stream == LEGACY_DEFAULT_STREAM:
+        raise ValueError(
+            f"{function}: stream is the legacy default stream, for which CUDA does not do this; give another one, such "
+            "as the per-thread default stream"
+        )
 
 
 def _read(function: str, buffers: tuple[Any, ...], stream: Stream | IsStreamType) -> tuple[Stream, list[Any]]:

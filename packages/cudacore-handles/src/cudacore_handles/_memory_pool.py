@@ -457,8 +457,9 @@ class ManagedMemoryResourceOptions:
 class ManagedMemoryResource(_MemPool):
     """Allocate managed memory, which goes where it is used, from a pool, in the order of streams.
 
-    Needs a driver for CUDA 13. The host must wait for the stream before it uses memory that was allocated on it; and
-    for all work of a device that cannot share the memory, about which a warning is given.
+    Its buffers are :class:`ManagedBuffer` objects. Needs a driver for CUDA 13. The host must wait for the stream before
+    it uses memory that was allocated on it; and for all work of a device that cannot share the memory, about which a
+    warning is given.
 
     Parameters
     ----------
@@ -485,15 +486,9 @@ class ManagedMemoryResource(_MemPool):
             self._create(place, lib.CCH_ALLOCATION_MANAGED)
         warn_of_no_concurrent_access(stacklevel=2)
 
-    def allocate(self, size: int, *, stream: Stream | IsStreamType) -> ManagedBuffer:
-        """Allocate from the pool (cuMemAllocFromPoolAsync); see :meth:`DeviceMemoryResource.allocate`.
+    if TYPE_CHECKING:
 
-        Returns
-        -------
-        ManagedBuffer
-            The buffer.
-        """
-        return super().allocate(size, stream=stream)  # type: ignore[return-value]
+        def allocate(self, size: int, *, stream: Stream | IsStreamType) -> ManagedBuffer: ...
 
     @property
     def _where(self) -> str:

@@ -154,6 +154,14 @@ static void batch_is_moved_by_one_call(void) {
   OK(cch_managed_discard_prefetch(src, locations, COUNT, stream));
   OK(cch_managed_discard(src, 0, stream));
   CHECK_EQ(fake_calls("cuMemDiscardBatchAsync"), 1);
+  cch_stream *legacy = cch_stream_legacy();
+  FAILS(CCH_EINVAL, cch_managed_discard(src, 1, legacy));
+  FAILS(CCH_EINVAL, cch_managed_discard_prefetch(src, locations, 1, legacy));
+  OK(cch_context_set_current(context));
+  OK(cch_managed_prefetch(src, locations, COUNT, legacy)); /* which takes no batches */
+  CHECK_EQ(fake_calls("cuMemPrefetchBatchAsync"), 1);
+  OK(cch_context_set_current(NULL));
+  cch_stream_unref(legacy);
   FAILS(CCH_EINVAL, cch_managed_discard((cch_deviceptr *[]){NULL}, 1, stream));
   FAILS(CCH_EINVAL, cch_managed_discard(src, 1, NULL));
   FAILS(CCH_EINVAL, cch_managed_attribute(NULL, 0, src[0], 1));

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs need beside devices and kernels.
 
-Copies of many buffers and moves of managed memory are those of ``cudacore_handles``, program caches those of
-``cudacore_compile``.
+Views of arrays, copies of many buffers and moves of managed memory are those of ``cudacore_handles``, program caches
+those of ``cudacore_compile``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from cudacore_handles import (
     CopyOptions,
     MemcpyOverlapMode,
     MemcpySrcAccessOrder,
+    StridedMemoryView,
+    args_viewable_as_strided_memory,
     copy_batch,
     discard_batch,
     discard_prefetch_batch,
@@ -34,6 +36,8 @@ __all__ = [
     "MemcpyOverlapMode",
     "MemcpySrcAccessOrder",
     "ProgramCacheResource",
+    "StridedMemoryView",
+    "args_viewable_as_strided_memory",
     "copy_batch",
     "discard_batch",
     "discard_prefetch_batch",
