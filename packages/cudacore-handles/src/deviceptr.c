@@ -18,10 +18,13 @@ cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr) {
   return atomic_load_explicit(&ptr->stream, memory_order_acquire);
 }
 
-const void *cch_deviceptr_backing(const cch_deviceptr *ptr) { return ptr->backing; }
+const void *cch_deviceptr_backing(const cch_deviceptr *ptr) {
+  return ptr->origin == CCH__IMPORTED ? ((const cch_deviceptr *)ptr->backing)->backing : ptr->backing;
+}
 
 cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr) {
-  return ptr->backing != NULL && ptr->backing->kind == CCH_KIND_POOL ? (cch_pool *)ptr->backing : NULL;
+  const cch__box *backing = cch_deviceptr_backing(ptr);
+  return backing != NULL && backing->kind == CCH_KIND_POOL ? (cch_pool *)backing : NULL;
 }
 
 cch_context *cch_deviceptr_context(const cch_deviceptr *ptr) { return ptr->context; }
@@ -62,7 +65,7 @@ static cch_graph *graph_of_capture(CUstream stream) {
 
 /* Whether work on a stream would go into a capture, or break one: a failure is that of the legacy stream, for which the
  * driver says so of any blocking stream's capture. */
-static bool is_capturing(CUstream stream) {
+bool cch__is_capturing(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (cch__driver.cuStreamIsCapturing == NULL)
     return false;
@@ -304,13 +307,16 @@ int cch_pointer_check(CUdeviceptr raw) {
  * The stream that the free is ordered on. The per-thread default stream is another one on the thread that frees; the
  * legacy stream waits for it, as for every stream that is not non-blocking.
  */
-static cch_stream *stream_of_free(const cch_deviceptr *ptr) {
-  cch_stream *stream = cch_deviceptr_stream(ptr);
-  if (stream == NULL || stream->raw != CU_STREAM_PER_THREAD || ptr->thread == cch__thread())
+cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread) {
+  if (stream == NULL || stream->raw != CU_STREAM_PER_THREAD || thread == cch__thread())
     return stream;
   cch_stream *legacy = cch_stream_legacy();
   cch_stream_unref(legacy); /* it never dies */
   return legacy;
+}
+
+static cch_stream *stream_of_free(const cch_deviceptr *ptr) {
+  return cch__stream_for_thread(cch_deviceptr_stream(ptr), ptr->thread);
 }
 
 static void free_foreign(cch_deviceptr *ptr) {
@@ -327,10 +333,10 @@ static void free_foreign(cch_deviceptr *ptr) {
  * has ended. Other memory the driver does not free into a capture: it says that the address is none of the graph's.
  */
 static int free_async(const cch_deviceptr *ptr, CUstream stream) {
-  if (stream == CU_STREAM_LEGACY && is_capturing(stream))
+  if (stream == CU_STREAM_LEGACY && cch__is_capturing(stream))
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   uint64_t capture = ptr->capture;
-  if (ptr->capture != 0 && is_capturing(stream)) {
+  if (ptr->capture != 0 && cch__is_capturing(stream)) {
     int status = capture_of(&capture, stream);
     if (status != 0)
       return status;
@@ -344,7 +350,7 @@ static int free_async(const cch_deviceptr *ptr, CUstream stream) {
     result = (int)cch__driver.cuMemFreeAsync(ptr->ptr, stream);
     if (result != CUDA_ERROR_INVALID_VALUE)
       return cch__checked(result, "cuMemFreeAsync");
-    if (is_capturing(stream))
+    if (cch__is_capturing(stream))
       return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     if (ptr->capture != 0)
       return 0; /* the graph never ran, or freed it: there is nothing */
@@ -355,7 +361,7 @@ static int free_async(const cch_deviceptr *ptr, CUstream stream) {
 
 /* Waits for a stream; the driver's answer. The legacy stream is not waited for, but what it waits for is. */
 static int wait_for(CUstream stream) {
-  if (is_capturing(stream))
+  if (cch__is_capturing(stream))
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream != CU_STREAM_LEGACY)
     return CCH__CALL(cuStreamSynchronize, (stream));
@@ -385,14 +391,15 @@ static int free_at_once(cch_deviceptr *ptr, const cch_stream *stream) {
   return CCH__CALL(cuMemFreeHost, ((void *)(uintptr_t)ptr->ptr));
 }
 
-static bool end_on(cch_deviceptr *ptr, const cch_stream *stream) {
+bool cch__deviceptr_end_on(cch_deviceptr *ptr, const cch_stream *stream) {
   cch__current current;
   int entered =
       cch__current_enter(&current, stream != NULL && stream->context != NULL ? stream->context : ptr->context);
   if (cch__not_now(entered))
     return false;
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = ptr->origin == CCH__FROM_POOL ? free_async(ptr, stream->raw) : free_at_once(ptr, stream);
+  bool from_pool = ptr->origin == CCH__FROM_POOL || ptr->origin == CCH__MAPPED;
+  int status = from_pool ? free_async(ptr, stream->raw) : free_at_once(ptr, stream);
   cch__relaxed_leave(mode);
   if (entered == 0)
     cch__current_leave(&current);
@@ -409,17 +416,21 @@ bool cch__deviceptr_end(cch_deviceptr *ptr) {
     free_foreign(ptr);
     return true;
   }
+  if (ptr->origin == CCH__IMPORTED || ptr->origin == CCH__MAPPED)
+    return cch__import_end(ptr);
   if (ptr->graph == NULL)
-    return end_on(ptr, stream_of_free(ptr));
+    return cch__deviceptr_end_on(ptr, stream_of_free(ptr));
   if (cch__is_gone(ptr->graph)) /* its capture failed, and never gave the memory */
     return true;
   cch_stream *stream = cch__capture_stream(ptr->graph, stream_of_free(ptr));
-  bool ended = end_on(ptr, stream);
+  bool ended = cch__deviceptr_end_on(ptr, stream);
   cch_stream_unref(stream);
   return ended;
 }
 
 void cch__deviceptr_drop(cch_deviceptr *ptr) {
+  if (ptr->origin == CCH__IMPORTED || ptr->origin == CCH__MAPPED)
+    cch__import_drop(ptr);
   free(ptr->ranges);
   cch_graph_unref(ptr->graph);
   cch_stream_unref(cch_deviceptr_stream(ptr));

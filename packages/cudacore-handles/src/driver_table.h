@@ -57,6 +57,12 @@
   X(cuMemPoolSetAttribute, 11020)                                                                                      \
   X(cuMemPoolGetAccess, 11020)                                                                                         \
   X(cuMemPoolSetAccess, 11020)                                                                                         \
+  X(cuMemPoolExportToShareableHandle, 11020)                                                                           \
+  X(cuMemPoolImportFromShareableHandle, 11020)                                                                         \
+  X(cuMemPoolExportPointer, 11020)                                                                                     \
+  X(cuMemPoolImportPointer, 11020)                                                                                     \
+  X(cuIpcGetEventHandle, 4010)                                                                                         \
+  X(cuIpcOpenEventHandle, 4010)                                                                                        \
   X(cuMemAllocFromPoolAsync, 11020)                                                                                    \
   X(cuMemFreeAsync, 11020)                                                                                             \
   X(cuMemAlloc, 3020)                                                                                                  \

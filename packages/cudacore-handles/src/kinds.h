@@ -33,14 +33,18 @@ struct cch_pool {
   CUmemoryPool raw;
   int location_type, location_id; /* type 0 where it is not known */
   int alloc_type;                 /* likewise */
+  bool imported;                  /* another process's */
 };
 
+/* An import of another process's memory, and the mapping that it is a share in: ipc.c. */
 typedef enum cch__origin {
   CCH__FROM_POOL,
   CCH__FROM_DEVICE,
   CCH__FROM_HOST,
   CCH__FROM_RANGES,
-  CCH__FOREIGN
+  CCH__FOREIGN,
+  CCH__IMPORTED,
+  CCH__MAPPED
 } cch__origin;
 
 /*
@@ -60,7 +64,7 @@ struct cch_deviceptr {
   CUdeviceptr ptr;
   size_t size;
   cch_context *context;
-  cch__box *backing; /* what the memory is a part of: a pool */
+  cch__box *backing; /* what the memory is a part of: a pool, or a mapping */
   _Atomic(cch_stream *) stream;
   uint64_t thread;  /* whose the per-thread default stream is that the free is ordered on */
   uint64_t capture; /* the capture that it was allocated in, 0 for none */
@@ -152,6 +156,19 @@ void cch__bundle_drop(cch_bundle *bundle);
 void cch__graph_drop(cch_graph *graph);
 void cch__graph_node_drop(cch_graph_node *node);
 void cch__graph_exec_drop(cch_graph_exec *exec);
+
+/* What the two halves do for imports and mappings. */
+bool cch__import_end(cch_deviceptr *ptr);
+void cch__import_drop(cch_deviceptr *ptr);
+
+/* Frees memory of a pool on a stream, or other memory behind it; false where the driver refuses that now. */
+bool cch__deviceptr_end_on(cch_deviceptr *ptr, const cch_stream *stream);
+
+/* Whether work on a stream would go into a capture, or break one. The right context is current. */
+bool cch__is_capturing(CUstream stream);
+
+/* The stream that is meant by one of another thread: its per-thread default stream is not this one's. */
+cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread);
 
 /* Whether the end of a graph that is not owned enters the driver: it ends a capture. */
 bool cch__graph_is_captured(const cch_graph *graph);

@@ -173,6 +173,7 @@ bool cch__stream_end(cch_stream *stream) {
   int entered = cch__current_enter(&current, stream->context);
   if (cch__not_now(entered))
     return false;
+  cch__report(entered);
   int status = CCH__CALL(cuStreamDestroy, (stream->raw));
   if (entered == 0)
     cch__current_leave(&current);

@@ -223,7 +223,6 @@ def test_a_closed_pool(device: ch.Device, stream: ch.Stream) -> None:
         (-1, None, ValueError, "device_id must be .*, got -1"),
         ("0", None, TypeError, "device_id must be an int or a Device"),
         (0, 3, TypeError, "The DeviceMemoryResource options must be provided as an object"),
-        (0, {"ipc_enabled": True}, NotImplementedError, "memory shared between processes is not supported yet"),
         (0, {"max_size": -1}, ValueError, "size is -1"),
         (0, {"max_size": "1"}, TypeError, "size must be an int"),
     ],

@@ -103,8 +103,6 @@ def test_bad_options(device: ch.Device, cls: Any) -> None:
         make({"size": 1})
     if cls is ch.ManagedMemoryResource:
         return
-    with pytest.raises(NotImplementedError, match=f"{cls.__name__}Options.ipc_enabled"):
-        make({"ipc_enabled": True})
     with pytest.raises(TypeError, match="ipc_enabled must be True or False"):
         make({"ipc_enabled": "x"})
     for bad, error in ((-1, ValueError), (1.5, TypeError), (2**63, ValueError)):

@@ -18,6 +18,7 @@
 #include <cudacore/pool.h>
 #include <cudacore/pool_attributes.h>
 #include <cudacore/deviceptr.h>
+#include <cudacore/ipc.h>
 #include <cudacore/pointer.h>
 #include <cudacore/copy.h>
 #include <cudacore/managed.h>
@@ -294,6 +295,15 @@ typedef struct cch_api {
   int (*virtual_grow)(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const cch_virtual_config *config,
                       size_t size);
   int (*stream_callback)(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle);
+  int (*pool_export)(int *out, cch_pool *pool);
+  int (*pool_import)(cch_pool **out, int descriptor, int location_type, int location_id);
+  int (*pool_is_imported)(const cch_pool *pool);
+  int (*deviceptr_export)(cch_ipc_handle *out, cch_deviceptr *ptr);
+  int (*deviceptr_import)(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t size,
+                          cch_stream *stream);
+  int (*deviceptr_is_imported)(const cch_deviceptr *ptr);
+  int (*event_export)(cch_ipc_handle *out, cch_event *event);
+  int (*event_import)(cch_event **out, cch_context *context, const cch_ipc_handle *handle, unsigned flags);
 } cch_api;
 
 /**

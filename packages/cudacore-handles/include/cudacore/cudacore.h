@@ -22,6 +22,7 @@
 #include <cudacore/copy.h>
 #include <cudacore/managed.h>
 #include <cudacore/virtual.h>
+#include <cudacore/ipc.h>
 #include <cudacore/library.h>
 #include <cudacore/kernel.h>
 #include <cudacore/kernel_attributes.h>

@@ -18,6 +18,7 @@ from cudacore_handles._device_properties import DeviceProperties
 from cudacore_handles._errors import ClosedError, CUDAError, UnsupportedCodeError
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._host import Host
+from cudacore_handles._ipc import IPCAllocationHandle, IPCBufferDescriptor, IPCEventDescriptor
 from cudacore_handles._kernel import Kernel, ParamInfo
 from cudacore_handles._launch import PreparedLaunch, launch
 from cudacore_handles._launch_config import LaunchConfig
@@ -74,6 +75,9 @@ __all__ = [
     "EventOptions",
     "GlobalInfo",
     "Host",
+    "IPCAllocationHandle",
+    "IPCBufferDescriptor",
+    "IPCEventDescriptor",
     "IsStreamType",
     "Kernel",
     "KernelInfo",

@@ -13,13 +13,22 @@ from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import check, closed, raise_status
 from cudacore_handles._handle import address, adopt, hold
+from cudacore_handles._ipc import (
+    IPCBufferDescriptor,
+    IPCDataForBuffer,
+    SharedPool,
+    describe_buffer,
+    import_buffer,
+    not_enabled,
+    receive_buffer,
+)
 from cudacore_handles._names import shorten
-from cudacore_handles._not_yet import NotYet
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept, default_stream
 
 if TYPE_CHECKING:
     from cudacore_handles._copy import CopyOptions
     from cudacore_handles._memory import MemoryResource
+    from cudacore_handles._memory_pool import DeviceMemoryResource, PinnedMemoryResource
     from cudacore_handles._memoryview import StridedMemoryView
 
 _SHAPE = struct.Struct("10N")  # cch_copy_shape
@@ -47,12 +56,10 @@ class Buffer(_native.BufferHandle):
     host can reach it (Python 3.12 and later; :meth:`__buffer__` works everywhere).
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_ipc_data")
+    _ipc_data: IPCDataForBuffer  # of a buffer that is shared
 
     __dlpack_c_exchange_api__ = _native.exchange_api
-
-    from_ipc_descriptor = NotYet()
-    ipc_descriptor = NotYet()
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -68,7 +75,7 @@ class Buffer(_native.BufferHandle):
     def __repr__(self) -> str:
         if self.is_closed:
             return "<Buffer closed>"
-        return f"<Buffer ptr={self._raw:#x} size={self.size}>"
+        return f"<Buffer ptr={self._raw:#x} size={self.size}{' is_mapped=True' if self.is_mapped else ''}>"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return a NumPy array of bytes, where the host can reach the memory."""
@@ -82,7 +89,12 @@ class Buffer(_native.BufferHandle):
         return np.array(array, dtype=dtype, copy=copy)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a Buffer cannot be pickled: sharing memory between processes is not supported yet")
+        if self.is_closed:
+            raise closed(self)
+        mr = self._mr
+        if not isinstance(mr, SharedPool) or mr._ipc_data is None:
+            raise not_enabled(mr, "pickled")
+        return receive_buffer, (mr, self.ipc_descriptor)
 
     def __dlpack__(
         self,
@@ -217,6 +229,34 @@ class Buffer(_native.BufferHandle):
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
         return buffer
+
+    @classmethod
+    def from_ipc_descriptor(
+        cls,
+        mr: DeviceMemoryResource | PinnedMemoryResource,
+        ipc_descriptor: IPCBufferDescriptor,
+        *,
+        stream: Stream | IsStreamType,
+    ) -> Buffer:
+        """Map memory of another process (cuMemPoolImportPointer).
+
+        All buffers of one descriptor are one mapping, which ends when the last of them is closed. The process that
+        allocated the memory keeps it until then: CUDA does not see to that.
+
+        Parameters
+        ----------
+        mr : DeviceMemoryResource or PinnedMemoryResource
+            The pool that it is of, which was imported.
+        ipc_descriptor : IPCBufferDescriptor
+            The :attr:`ipc_descriptor` of the buffer in the other process.
+        stream : Stream
+            The stream that the end of the mapping is ordered on.
+        """
+        if not isinstance(mr, SharedPool):
+            raise TypeError(f"mr must be a memory resource that processes share, not {type(mr).__name__}")
+        if not isinstance(ipc_descriptor, IPCBufferDescriptor):
+            raise TypeError(f"ipc_descriptor must be an IPCBufferDescriptor, not {type(ipc_descriptor).__name__}")
+        return import_buffer(cls, mr, ipc_descriptor, Stream_accept(stream, allow_stream_protocol=True))
 
     def copy_to(self, dst: Any = None, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> Any:
         """Copy this buffer's bytes (cuMemcpyAsync).
@@ -401,7 +441,21 @@ class Buffer(_native.BufferHandle):
     @property
     def is_mapped(self) -> bool:
         """bool: Whether it is memory of another process, mapped into this one."""
-        return False
+        data = getattr(self, "_ipc_data", None)
+        return data is not None and data.is_mapped and not self.is_closed
+
+    @property
+    def ipc_descriptor(self) -> IPCBufferDescriptor:
+        """IPCBufferDescriptor: Name of the memory for other processes (cuMemPoolExportPointer).
+
+        For memory of a pool that was made with ``ipc_enabled=True``.
+        """
+        if self.is_closed:
+            raise closed(self)
+        data = getattr(self, "_ipc_data", None)
+        if data is None:
+            data = self._ipc_data = describe_buffer(self)
+        return data.ipc_descriptor
 
     @property
     def memory_resource(self) -> MemoryResource | None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from cudacore_handles import _native
 from cudacore_handles._cffi import lib
 from cudacore_handles._context import Context, context_of
-from cudacore_handles._errors import last_error
+from cudacore_handles._errors import closed, last_error
 from cudacore_handles._handle import hold
-from cudacore_handles._not_yet import NotYet
+from cudacore_handles._ipc import IPCEventDescriptor, check_events, describe_event, import_event
 from cudacore_handles._options import as_options, check_flags
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class EventOptions:
     blocking_sync : bool, optional
         Whether a thread that waits for the event sleeps rather than spins. Default False.
     ipc_enabled : bool, optional
-        Whether other processes can use the event. Not supported in this release. Default False.
+        Whether other processes can use the event, which then cannot measure time. Default False.
     """
 
     timing_enabled: bool | None = False
@@ -45,10 +45,11 @@ class EventOptions:
         check_flags(self)
 
     def _flags(self) -> int:
-        if self.ipc_enabled:
-            raise NotImplementedError("EventOptions.ipc_enabled: events between processes are not supported yet")
+        if self.ipc_enabled and self.timing_enabled:
+            raise TypeError("IPC-enabled events cannot use timing: leave ipc_enabled or timing_enabled out")
         flags = 0 if self.timing_enabled else lib.CCH_EVENT_DISABLE_TIMING
-        return flags | (lib.CCH_EVENT_BLOCKING_SYNC if self.blocking_sync else 0)
+        flags |= lib.CCH_EVENT_BLOCKING_SYNC if self.blocking_sync else 0
+        return flags | (lib.CCH_EVENT_INTERPROCESS if self.ipc_enabled else 0)
 
 
 DEFAULT_FLAGS = EventOptions()._flags()
@@ -62,10 +63,8 @@ class Event(_native.EventHandle):
     timing, was never recorded, or its work is not done yet. Two events are equal when they are the same CUDA event.
     """
 
-    __slots__ = ("__weakref__",)
-
-    from_ipc_descriptor = NotYet()
-    ipc_descriptor = NotYet()
+    __slots__ = ("__weakref__", "_descriptor")
+    _descriptor: IPCEventDescriptor  # of an event that is shared
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -73,7 +72,11 @@ class Event(_native.EventHandle):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("an Event cannot be pickled: events between processes are not supported yet")
+        if not self.is_ipc_enabled:
+            raise TypeError(
+                "an Event can be pickled for other processes that was made with EventOptions(ipc_enabled=True)"
+            )
+        return Event.from_ipc_descriptor, (self.ipc_descriptor,)
 
     def __repr__(self) -> str:
         return "<Event closed>" if self.is_closed else f"<Event handle={self._raw:#x}>"
@@ -81,7 +84,22 @@ class Event(_native.EventHandle):
     @classmethod
     def _create(cls, context: Context, options: EventOptions | Mapping[str, Any] | None) -> Event:
         flags = DEFAULT_FLAGS if options is None else as_options(EventOptions, options)._flags()
+        if flags & lib.CCH_EVENT_INTERPROCESS:
+            check_events(context)
         return _native.create_event(cls, context, flags)
+
+    @classmethod
+    def from_ipc_descriptor(cls, ipc_descriptor: IPCEventDescriptor) -> Event:
+        """Open an event of another process (cuIpcOpenEventHandle).
+
+        Parameters
+        ----------
+        ipc_descriptor : IPCEventDescriptor
+            The :attr:`ipc_descriptor` of the event in the other process.
+        """
+        if not isinstance(ipc_descriptor, IPCEventDescriptor):
+            raise TypeError(f"ipc_descriptor must be an IPCEventDescriptor, not {type(ipc_descriptor).__name__}")
+        return import_event(cls, ipc_descriptor)
 
     def _flags(self) -> int:
         return int(lib.cch_event_flags(hold(self)))
@@ -100,6 +118,18 @@ class Event(_native.EventHandle):
     def is_ipc_enabled(self) -> bool:
         """bool: Whether other processes can use the event."""
         return bool(self._flags() & lib.CCH_EVENT_INTERPROCESS)
+
+    @property
+    def ipc_descriptor(self) -> IPCEventDescriptor:
+        """IPCEventDescriptor: Name of the event for other processes (cuIpcGetEventHandle).
+
+        For events that were made with ``ipc_enabled=True``.
+        """
+        if self.is_closed:
+            raise closed(self)
+        if not hasattr(self, "_descriptor"):
+            self._descriptor = describe_event(self)
+        return self._descriptor
 
     @property
     def context(self) -> Context | None:

@@ -15,8 +15,8 @@ from cudacore_handles._device import Device
 from cudacore_handles._errors import CUDAError, call_driver, check, closed
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._host import check_node
+from cudacore_handles._ipc import POSIX_FILE_DESCRIPTOR, IPCAllocationHandle, SharedPool, check_pools, import_pool
 from cudacore_handles._memory import MemoryResource, empty_buffer
-from cudacore_handles._not_yet import NotYet
 from cudacore_handles._options import as_options, check_flags
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 from cudacore_handles.typing import ManagedMemoryLocationType, _as_name
@@ -63,9 +63,7 @@ class _MemPool(MemoryResource):
         return self._pool.__cudacore_handle__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(
-            f"a {type(self).__name__} cannot be pickled: sharing memory between processes is not supported yet"
-        )
+        raise TypeError(f"a {type(self).__name__} cannot be pickled: processes do not share such memory")
 
     def __repr__(self) -> str:
         state = " closed" if self.is_closed else f" of {self._where}"
@@ -95,6 +93,11 @@ class _MemPool(MemoryResource):
         try:
             return _native.allocate(self._buffer_class, self._pool, size, stream, self)
         except CUDAError as error:
+            if self.is_mapped:
+                raise TypeError(
+                    "Cannot allocate from a mapped IPC-enabled memory resource: the process that made it allocates, "
+                    "and sends its buffers"
+                ) from error
             error.hint = error.hint or f"{size:,} bytes were asked of {self._where}"
             raise
 
@@ -131,7 +134,7 @@ class _MemPool(MemoryResource):
         if attributes.release_threshold == 0:
             attributes._set_release_threshold(2**64 - 1)
 
-    def _create(self, location: tuple[int, int], kind: int, max_size: int = 0) -> None:
+    def _create(self, location: tuple[int, int], kind: int, max_size: int = 0, *, shared: bool = False) -> None:
         """Make a pool."""
         out = ffi.new("cch_pool **")
         config = ffi.new("cch_pool_config *")
@@ -139,6 +142,7 @@ class _MemPool(MemoryResource):
         config.location_type, config.location_id = location
         config.alloc_type = kind
         config.max_size = max_size
+        config.handle_types = POSIX_FILE_DESCRIPTOR if shared else 0
         check(lib.cch_pool_create(out, config), hint=f"a pool of {self._where} was asked for")
         self._take(out[0], owned=True)
 
@@ -201,7 +205,7 @@ class DeviceMemoryResourceOptions:
     Attributes
     ----------
     ipc_enabled : bool, optional
-        Whether the memory can be shared with other processes. Not supported in this release. Default False.
+        Whether the memory can be shared with other processes. Default False.
     max_size : int, optional
         Most bytes that the pool may hold; 0 for the system's limit. Default 0.
     """
@@ -213,7 +217,7 @@ class DeviceMemoryResourceOptions:
         check_flags(self)
 
 
-class DeviceMemoryResource(_MemPool):
+class DeviceMemoryResource(SharedPool, _MemPool):
     """Allocate a device's memory from a pool, in the order of streams.
 
     Parameters
@@ -230,11 +234,6 @@ class DeviceMemoryResource(_MemPool):
     pool is destroyed (``cuMemPoolDestroy``) while another thread waits for a stream.
     """
 
-    allocation_handle = NotYet()
-    from_allocation_handle = NotYet()
-    from_registry = NotYet()
-    register = NotYet()
-
     def __init__(
         self,
         device_id: Device | int,
@@ -247,9 +246,13 @@ class DeviceMemoryResource(_MemPool):
             self._take(out[0], owned=False)
         else:
             given = as_options(DeviceMemoryResourceOptions, options)
-            _refuse_ipc(given)
+            if given.ipc_enabled:
+                check_pools(Device(self._device_id))
             location = (lib.CCH_LOCATION_DEVICE, self._device_id)
-            self._create(location, lib.CCH_ALLOCATION_PINNED, check_size(given.max_size, "max_size"))
+            max_size = check_size(given.max_size, "max_size")
+            self._create(location, lib.CCH_ALLOCATION_PINNED, max_size, shared=bool(given.ipc_enabled))
+            if given.ipc_enabled:
+                self._share()
 
     @classmethod
     def _init(cls, pool: Pool) -> DeviceMemoryResource:
@@ -260,6 +263,29 @@ class DeviceMemoryResource(_MemPool):
         if self._device_id < 0:
             raise TypeError("the pool is of host memory; a DeviceMemoryResource is made of a device's")
         return self
+
+    @classmethod
+    def from_allocation_handle(
+        cls, device_id: Device | int, alloc_handle: int | IPCAllocationHandle
+    ) -> DeviceMemoryResource:
+        """Import the pool of another process (cuMemPoolImportFromShareableHandle).
+
+        Parameters
+        ----------
+        device_id : int or Device
+            The device whose memory it is; ordinals are each process's own.
+        alloc_handle : IPCAllocationHandle or int
+            The other process's :attr:`allocation_handle`, or a file descriptor, which stays the caller's.
+
+        Returns
+        -------
+        DeviceMemoryResource
+            The resource of the pool; the one that there is already, in a process that made or imported it.
+        """
+        return import_pool(cls, Device(device_id), alloc_handle)
+
+    def _shared_devices(self) -> tuple[str, ...]:
+        return (Device(self._device_id).uuid,)
 
     @property
     def peer_accessible_by(self) -> PeerAccessibleBySetProxy:
@@ -300,11 +326,12 @@ class PinnedMemoryResourceOptions:
     Attributes
     ----------
     ipc_enabled : bool, optional
-        Whether the memory can be shared with other processes. Not supported in this release. Default False.
+        Whether the memory can be shared with other processes. Default False.
     max_size : int, optional
         Most bytes that the pool may hold; 0 for the system's limit. Default 0.
     numa_id : int, optional
-        NUMA node of the host that the memory is on. Default None: any.
+        NUMA node of the host that the memory is on. Default None: any; of memory that is shared, the one that is
+        closest to the current device.
     """
 
     ipc_enabled: bool = False
@@ -315,7 +342,7 @@ class PinnedMemoryResourceOptions:
         check_flags(self)
 
 
-class PinnedMemoryResource(_MemPool):
+class PinnedMemoryResource(SharedPool, _MemPool):
     """Allocate page-locked host memory, which devices can reach too, from a pool, in the order of streams.
 
     The host must wait for the stream before it uses memory that was allocated on it. Needs a driver for CUDA 12.6.
@@ -329,11 +356,6 @@ class PinnedMemoryResource(_MemPool):
 
     _numa_id = -1
 
-    allocation_handle = NotYet()
-    from_allocation_handle = NotYet()
-    from_registry = NotYet()
-    register = NotYet()
-
     def __init__(self, options: PinnedMemoryResourceOptions | Mapping[str, Any] | None = None) -> None:
         given = None if options is None else as_options(PinnedMemoryResourceOptions, options)
         if given is None and _driver_version() >= 13000:
@@ -342,14 +364,36 @@ class PinnedMemoryResource(_MemPool):
             self._take(out[0], owned=False)
         else:
             given = given or PinnedMemoryResourceOptions()
-            _refuse_ipc(given)
-            location = (lib.CCH_LOCATION_HOST, 0)
-            if given.numa_id is not None:
-                self._numa_id = _check_numa_id(given.numa_id)
+            location, shared = (lib.CCH_LOCATION_HOST, 0), bool(given.ipc_enabled)
+            numa_id = given.numa_id
+            if shared:
+                check_pools(Device())
+                if numa_id is None:  # processes share memory of a node only
+                    numa_id = max(Device().properties.host_numa_id, 0)
+            if numa_id is not None:
+                self._numa_id = _check_numa_id(numa_id)
                 location = (lib.CCH_LOCATION_HOST_NUMA, self._numa_id)
             _need_driver(12060, "pools of host memory; LegacyPinnedMemoryResource has page-locked memory without one")
-            self._create(location, lib.CCH_ALLOCATION_PINNED, check_size(given.max_size, "max_size"))
+            self._create(location, lib.CCH_ALLOCATION_PINNED, check_size(given.max_size, "max_size"), shared=shared)
+            if shared:
+                self._share()
         self._open_to_devices()
+
+    @classmethod
+    def from_allocation_handle(cls, alloc_handle: int | IPCAllocationHandle) -> PinnedMemoryResource:
+        """Import the pool of another process; see :meth:`DeviceMemoryResource.from_allocation_handle`."""
+        return import_pool(cls, None, alloc_handle)
+
+    @classmethod
+    def _init(cls, pool: Pool) -> PinnedMemoryResource:
+        """Make one of a pool that somebody else made."""
+        self = cls.__new__(cls)
+        self._pool = pool
+        self._open_to_devices()
+        return self
+
+    def _shared_devices(self) -> tuple[str, ...]:
+        return ()
 
     def _open_to_devices(self) -> None:
         """Give all devices access: of itself, a pool of the host gives it to none."""
@@ -498,13 +542,6 @@ def _need_driver(version: int, what: str) -> None:
             "CCH_ENOSYMBOL",
             f"{needed}; the loaded driver is for CUDA {have // 1000}.{have % 1000 // 10}",
             hint=f"It is what has {what}",
-        )
-
-
-def _refuse_ipc(options: DeviceMemoryResourceOptions | PinnedMemoryResourceOptions) -> None:
-    if options.ipc_enabled:
-        raise NotImplementedError(
-            f"{type(options).__name__}.ipc_enabled: memory shared between processes is not supported yet"
         )
 
 

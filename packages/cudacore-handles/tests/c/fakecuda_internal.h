@@ -90,6 +90,12 @@
   X(cuMemPoolGetAttribute, 11020, cuMemPoolGetAttribute, 0)                                                            \
   X(cuMemPoolGetAccess, 11020, cuMemPoolGetAccess, 0)                                                                  \
   X(cuMemPoolSetAccess, 11020, cuMemPoolSetAccess, 0)                                                                  \
+  X(cuMemPoolExportToShareableHandle, 11020, cuMemPoolExportToShareableHandle, 0)                                      \
+  X(cuMemPoolImportFromShareableHandle, 11020, cuMemPoolImportFromShareableHandle, 0)                                  \
+  X(cuMemPoolExportPointer, 11020, cuMemPoolExportPointer, 0)                                                          \
+  X(cuMemPoolImportPointer, 11020, cuMemPoolImportPointer, 0)                                                          \
+  X(cuIpcGetEventHandle, 4010, cuIpcGetEventHandle, 0)                                                                 \
+  X(cuIpcOpenEventHandle, 4010, cuIpcOpenEventHandle, 0)                                                               \
   X(cuMemAllocFromPoolAsync, 11020, cuMemAllocFromPoolAsync, 0)                                                        \
   X(cuMemFreeAsync, 11020, cuMemFreeAsync, 0)                                                                          \
   X(cuMemAlloc, 3020, cuMemAlloc_v2, 0)                                                                                \
@@ -251,6 +257,7 @@ struct object {
     } stream;
     struct {
       unsigned flags;
+      bool imported;
       bool recorded;
       struct timespec time;
     } event;
@@ -261,14 +268,17 @@ struct object {
       cuuint64_t attributes[16];
       size_t used, used_high, allocations;
       CUmemAccess_flags access[DEVICES];
+      object *source, *import; /* whose import it is; its own import */
+      size_t imports;
     } pool;
     struct {
       enum { POOL_MEMORY, DEVICE_MEMORY, HOST_MEMORY } origin;
       CUdeviceptr base;
       size_t size, capacity;
       object *pool;
-      uint64_t capture_id; /* that it was allocated in */
-      uint64_t thread;     /* on whose default stream it was allocated */
+      uint64_t capture_id;     /* that it was allocated in */
+      object *source, *import; /* whose import it is; its own import */
+      uint64_t thread;         /* on whose default stream it was allocated */
     } memory;
     struct { /* reserved, or mapped */
       CUdeviceptr base;
@@ -398,6 +408,10 @@ CUresult find_stream(object **out, object **context, CUstream handle);
 CUresult check_captures(void);
 /* The capture that a call on this stream becomes a part of (NULL: none), with which the legacy stream cannot do. */
 CUresult find_capture(object **out, object *stream, CUstream handle);
+
+/* fakecuda_memory.c: memory of no pool yet; the live allocation that an address lies in, or NULL. */
+CUresult allocate(object **out, size_t size);
+object *allocation_of(CUdeviceptr ptr);
 
 /* What a launch asks for, as fake_last_launch tells it. */
 CUresult take_attributes(fake_launch *launch, const CUlaunchConfig *config);

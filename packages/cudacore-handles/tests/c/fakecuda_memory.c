@@ -37,8 +37,16 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
   if (pool->u.pool.is_default)
     return leave(CUDA_ERROR_INVALID_VALUE);
   TRY(check_captures());
+  if (pool->u.pool.imports > 1) {
+    pool->u.pool.imports--;
+    return leave(CUDA_SUCCESS);
+  }
   if (pool->u.pool.allocations)
     violate("the pool goes with %zu allocations alive in it", pool->u.pool.allocations);
+  if (pool->u.pool.source)
+    pool->u.pool.source->u.pool.import = NULL;
+  if (pool->u.pool.import)
+    pool->u.pool.import->u.pool.source = pool->u.pool.import; /* nobody's any more */
   end_object(pool);
   return leave(CUDA_SUCCESS);
 }
@@ -143,7 +151,7 @@ static void put_block(CUdeviceptr base, size_t capacity) {
   state.freed = block;
 }
 
-static CUresult allocate(object **out, size_t size) {
+CUresult allocate(object **out, size_t size) {
   if (size > MEMORY_LIMIT - state.memory_used)
     return CUDA_ERROR_OUT_OF_MEMORY;
   size_t capacity = (size + MEMORY_GRANULE - 1) / MEMORY_GRANULE * MEMORY_GRANULE;
@@ -163,8 +171,7 @@ static CUresult allocate(object **out, size_t size) {
   return CUDA_SUCCESS;
 }
 
-/* The live allocation that an address lies in, or NULL. */
-static object *allocation_of(CUdeviceptr ptr) {
+object *allocation_of(CUdeviceptr ptr) {
   for (chunk *c = state.chunks[FAKE_MEMORY]; c; c = c->next)
     for (int i = 0; i < CHUNK; i++) {
       object *o = &c->objects[i];
@@ -202,6 +209,12 @@ static void end_allocation(object *memory) {
     pool->u.pool.allocations--;
     pool->u.pool.used -= memory->u.memory.size;
   }
+  if (memory->u.memory.source)
+    memory->u.memory.source->u.memory.import = NULL;
+  if (memory->u.memory.import) {
+    violate("0x%llx is freed while another process has it", memory->u.memory.base);
+    memory->u.memory.import->u.memory.source = NULL;
+  }
   state.memory_used -= memory->u.memory.size;
   put_block(memory->u.memory.base, memory->u.memory.capacity);
   end_object(memory);
@@ -212,6 +225,8 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t size, CUmemory
   object *pool, *stream, *context, *memory;
   TRY(find_stream(&stream, &context, handle));
   TRY(find_object(&pool, FAKE_POOL, pool_handle));
+  if (pool->u.pool.source)
+    return leave(CUDA_ERROR_INVALID_VALUE);
   if (size == 0) {
     *out = 0;
     return leave(CUDA_SUCCESS);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operations.h"
 
+#include <unistd.h>
+
 static const cch_launch_config launch_config = {.size = sizeof launch_config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
 static char launch_arguments[28];
 
@@ -82,7 +84,8 @@ static void close_graph(world *w) {
 }
 
 void world_open(world *w) {
-  cch_pool_config config = {.size = sizeof config, .location_type = 1};
+  cch_pool_config config = {
+      .size = sizeof config, .location_type = 1, .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
   memset(w, 0, sizeof *w);
   OK(cch_context_primary(&w->context, 0));
   OK(cch_stream_create(&w->stream, w->context, 0, 0));
@@ -98,6 +101,16 @@ void world_open(world *w) {
   OK(cch_virtual_alloc(&w->grows, &virtual_config, 1)); /* right behind the other */
   OK(cch_library_load(&w->library, check_ptx, strlen(check_ptx)));
   OK(cch_kernel_get(&w->kernel, w->library, "add"));
+
+  cch_ipc_handle shared;
+  OK(cch_pool_export(&w->descriptor, w->pool));
+  OK(cch_pool_import(&w->imported_pool, w->descriptor, 1, 0));
+  OK(cch_deviceptr_alloc_async(&w->shared, w->pool, 64, w->stream));
+  OK(cch_deviceptr_export(&w->handle, w->ptr));
+  OK(cch_deviceptr_export(&shared, w->shared));
+  OK(cch_deviceptr_import(&w->import, w->imported_pool, &shared, 64, w->stream));
+  OK(cch_event_create(&w->shared_event, w->context, CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING));
+  OK(cch_event_export(&w->event_handle, w->shared_event));
 
   open_graph(w);
 
@@ -123,6 +136,11 @@ void world_close(world *w) {
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(1), 0);
   cch_kernel_unref(w->kernel);
   cch_library_unref(w->library);
+  cch_event_unref(w->shared_event);
+  cch_deviceptr_unref(w->import);
+  cch_deviceptr_unref(w->shared);
+  cch_pool_unref(w->imported_pool);
+  close(w->descriptor);
   cch_deviceptr_unref(w->grows);
   cch_deviceptr_unref(w->moves);
   cch_deviceptr_unref(w->pinned);
@@ -217,6 +235,42 @@ MAKES(deviceptr_alloc_async, cch_deviceptr, cch_deviceptr_alloc_async(&out, w->p
 MAKES(deviceptr_alloc, cch_deviceptr, cch_deviceptr_alloc(&out, w->context, 64))
 MAKES(deviceptr_alloc_host, cch_deviceptr, cch_deviceptr_alloc_host(&out, w->context, 64, 0))
 MAKES(deviceptr_wrap, cch_deviceptr, cch_deviceptr_wrap(&out, 0x1000, 64, w->context, NULL, NULL))
+static int pool_export(world *w, void **made) {
+  int descriptor = -77;
+  int status = cch_pool_export(&descriptor, w->pool);
+  (void)made;
+  if (status == 0)
+    close(descriptor);
+  CHECK((status == 0) == (descriptor != -77));
+  return status;
+}
+MAKES(pool_import, cch_pool, cch_pool_import(&out, w->descriptor, 1, 0))
+static int deviceptr_export(world *w, void **made) {
+  cch_ipc_handle handle;
+  (void)made;
+  return cch_deviceptr_export(&handle, w->ptr);
+}
+MAKES(deviceptr_import, cch_deviceptr, cch_deviceptr_import(&out, w->imported_pool, &w->handle, 64, w->stream))
+static int event_export(world *w, void **made) {
+  cch_ipc_handle handle;
+  (void)made;
+  return cch_event_export(&handle, w->shared_event);
+}
+MAKES(event_import, cch_event, cch_event_import(&out, w->context, &w->event_handle, 0))
+
+/* Two imports that are used on two streams, and end. */
+static int deviceptr_import_twice(world *w, void **made) {
+  cch_deviceptr *first, *second;
+  (void)made;
+  int status = cch_deviceptr_import(&first, w->imported_pool, &w->handle, 64, w->stream);
+  if (status != 0)
+    return status;
+  status = cch_deviceptr_import(&second, w->imported_pool, &w->handle, 64, w->second_stream);
+  cch_deviceptr_unref(first);
+  if (status == 0)
+    cch_deviceptr_unref(second);
+  return status;
+}
 MAKES(deviceptr_alloc_legacy, cch_deviceptr, cch_deviceptr_alloc_async(&out, w->pool, 64, cch_stream_legacy()))
 DOES(deviceptr_set_stream, cch_deviceptr_set_stream(w->ptr, w->second_stream))
 DOES(deviceptr_copy, cch_deviceptr_copy(w->ptr, w->pinned, 64, w->stream))
@@ -556,6 +610,13 @@ const operation operations[] = {
     MADE(deviceptr_wrap, 0),
     MADE(deviceptr_alloc_legacy, OPERATION_NEEDS_CURRENT),
     DONE(deviceptr_set_stream, 0),
+    DONE(pool_export, 0),
+    MADE(pool_import, 0),
+    DONE(deviceptr_export, 0),
+    MADE(deviceptr_import, 0),
+    DONE(deviceptr_import_twice, 0),
+    DONE(event_export, 0),
+    MADE(event_import, 0),
     DONE(deviceptr_copy, 0),
     DONE(deviceptr_fill_1, 0),
     DONE(deviceptr_fill_2, 0),

@@ -16,6 +16,11 @@ typedef struct world {
   cch_event *start, *end;
   cch_pool *pool;
   cch_deviceptr *ptr, *pinned, *grows, *moves;
+  int descriptor; /* of the pool */
+  cch_pool *imported_pool;
+  cch_deviceptr *shared, *import;
+  cch_ipc_handle handle, event_handle; /* of the pool's memory, and of the event that can be shared */
+  cch_event *shared_event;
   cch_library *library;
   cch_kernel *kernel;
   CUcontext foreign_context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library does with values as keys and with resources that end before their boxes, which no public function
- * needs yet. Linked with the library's objects.
+ * What the library does with values as keys, also where what is imported takes its time, and with resources that end
+ * before their boxes. Linked with the library's objects.
  */
 #include "../../src/kinds.h"
 #include "../../src/reclaim.h"

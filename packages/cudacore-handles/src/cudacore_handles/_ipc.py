@@ -1,0 +1,626 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What processes share: memory pools by file descriptors, their buffers and events by descriptors, all by pickle."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+import zlib
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cudacore_handles import _native
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._errors import check, closed
+from cudacore_handles._handle import address, adopt, hold
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from cudacore_handles._buffer import Buffer
+    from cudacore_handles._context import Context
+    from cudacore_handles._device import Device
+    from cudacore_handles._event import Event
+    from cudacore_handles._memory_pool import _MemPool
+else:
+    _MemPool = object  # it is the other base of each SharedPool; its module needs this one
+
+Resource = TypeVar("Resource", bound="SharedPool")
+
+POSIX_FILE_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+_HANDLE_SIZE = 64
+_READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+_NOT_ENABLED = "Memory resource is not IPC-enabled"
+
+# What this process has, by what it is called between processes: pools, and what it exported itself. An RLock, because
+# a garbage collection can come while it is held, and run what asks again.
+_lock = threading.RLock()
+_resources: weakref.WeakValueDictionary[UUID, SharedPool] = weakref.WeakValueDictionary()
+_own_buffers: weakref.WeakValueDictionary[tuple[UUID | None, bytes], Buffer] = weakref.WeakValueDictionary()
+_own_events: weakref.WeakValueDictionary[bytes, Event] = weakref.WeakValueDictionary()
+
+
+class IPCAllocationHandle:
+    """Hold the file descriptor by which another process imports a memory pool.
+
+    :attr:`DeviceMemoryResource.allocation_handle` gives it. ``multiprocessing`` sends it to other processes; so does
+    ``socket.send_fds``, as ``int(handle)``. The descriptor is closed with the object.
+    """
+
+    __slots__ = ("__weakref__", "_descriptors", "_uuid")
+    _descriptors: list[int]  # the one, or none when closed: two threads cannot both take it
+    _uuid: UUID | None
+
+    def __init__(self, *arg: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "IPCAllocationHandle objects cannot be instantiated directly. Please use MemoryResource APIs: "
+            "DeviceMemoryResource.allocation_handle"
+        )
+
+    def __int__(self) -> int:
+        try:
+            return self._descriptors[0]
+        except IndexError:
+            raise closed(self) from None
+
+    def __repr__(self) -> str:
+        return f"<IPCAllocationHandle {'closed' if self.is_closed else self.handle}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            "an IPCAllocationHandle has a file descriptor, which pickle alone cannot send: send it by multiprocessing "
+            "(as an argument of a Process, or by a Queue or Pipe), or int(handle) by socket.send_fds"
+        )
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptors", None):
+            self.close()
+
+    def close(self) -> None:
+        """Close the descriptor. Calling it again does nothing; pools that were imported by it stay."""
+        try:
+            descriptor = self._descriptors.pop()
+        except IndexError:
+            return
+        os.close(descriptor)
+
+    @classmethod
+    def _init(cls, descriptor: int, uuid: UUID | None) -> IPCAllocationHandle:
+        self = cls.__new__(cls)
+        self._descriptors = [descriptor]
+        self._uuid = uuid
+        _teach_multiprocessing(cls, _reduce_handle)
+        return self
+
+    @property
+    def is_closed(self) -> bool:
+        """bool: Whether :meth:`close` was called."""
+        return not self._descriptors
+
+    @property
+    def handle(self) -> int:
+        """int: The file descriptor; -1 when closed."""
+        try:
+            return self._descriptors[0]
+        except IndexError:
+            return -1
+
+    @property
+    def uuid(self) -> UUID | None:
+        """uuid.UUID or None: Identity of the pool between processes; None of one that was imported by number."""
+        return self._uuid
+
+
+class IPCBufferDescriptor:
+    """Name a buffer of a shared pool for other processes: :attr:`Buffer.ipc_descriptor` gives it.
+
+    It can be pickled, and sent in any way; the process that takes it needs the pool. Two are equal when they name the
+    same memory.
+    """
+
+    __slots__ = ("_data", "_size", "_uuid")
+    _data: bytes
+    _size: int
+    _uuid: UUID | None
+
+    def __init__(self, *arg: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "IPCBufferDescriptor objects cannot be instantiated directly. Please use MemoryResource APIs: "
+            "Buffer.ipc_descriptor"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IPCBufferDescriptor):
+            return NotImplemented
+        return self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __repr__(self) -> str:
+        return f"<IPCBufferDescriptor of {self._size} bytes>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_buffer_descriptor, (*self._fields(), _checksum(*self._fields()))
+
+    @classmethod
+    def _init(cls, data: bytes, size: int, uuid: UUID | None) -> IPCBufferDescriptor:
+        self = cls.__new__(cls)
+        self._data, self._size, self._uuid = data, size, uuid
+        return self
+
+    def _fields(self) -> tuple[bytes, int, UUID | None]:
+        return self._data, self._size, self._uuid
+
+    @property
+    def size(self) -> int:
+        """int: Bytes of the buffer."""
+        return self._size
+
+
+class IPCEventDescriptor:
+    """Name an event for other processes: :attr:`Event.ipc_descriptor` gives it.
+
+    It can be pickled, and sent in any way. Two are equal when they name the same event.
+    """
+
+    __slots__ = ("_blocking", "_data", "_device")
+    _data: bytes
+    _blocking: bool
+    _device: str | None  # UUID
+
+    def __init__(self, *arg: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "IPCEventDescriptor objects cannot be instantiated directly. Please use Event APIs: Event.ipc_descriptor"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IPCEventDescriptor):
+            return NotImplemented
+        return self._data == other._data
+
+    def __hash__(self) -> int:
+        return hash(self._data)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_event_descriptor, (*self._fields(), _checksum(*self._fields()))
+
+    @classmethod
+    def _init(cls, data: bytes, blocking: bool, device: str | None) -> IPCEventDescriptor:
+        self = cls.__new__(cls)
+        self._data, self._blocking, self._device = data, blocking, device
+        return self
+
+    def _fields(self) -> tuple[bytes, bool, str | None]:
+        return self._data, self._blocking, self._device
+
+
+class IPCDataForMR:
+    """Hold what a pool that processes share has beside the pool."""
+
+    __slots__ = ("_alloc_handle", "_is_mapped")
+
+    def __init__(self, alloc_handle: IPCAllocationHandle, is_mapped: bool) -> None:
+        self._alloc_handle = _check_type("alloc_handle", alloc_handle, IPCAllocationHandle)
+        self._is_mapped = is_mapped
+
+    @property
+    def alloc_handle(self) -> IPCAllocationHandle:
+        """IPCAllocationHandle: The descriptor by which others import the pool."""
+        return self._alloc_handle
+
+    @property
+    def is_mapped(self) -> bool:
+        """bool: Whether the pool is another process's."""
+        return self._is_mapped
+
+    @property
+    def uuid(self) -> UUID | None:
+        """uuid.UUID or None: Identity between processes."""
+        return self._alloc_handle.uuid
+
+
+class IPCDataForBuffer:
+    """Hold what a buffer that processes share has beside its memory."""
+
+    __slots__ = ("_ipc_descriptor", "_is_mapped")
+
+    def __init__(self, ipc_descriptor: IPCBufferDescriptor, is_mapped: bool) -> None:
+        self._ipc_descriptor = _check_type("ipc_descriptor", ipc_descriptor, IPCBufferDescriptor)
+        self._is_mapped = is_mapped
+
+    @property
+    def ipc_descriptor(self) -> IPCBufferDescriptor:
+        """IPCBufferDescriptor: What others import the buffer by."""
+        return self._ipc_descriptor
+
+    @property
+    def is_mapped(self) -> bool:
+        """bool: Whether the memory is another process's."""
+        return self._is_mapped
+
+
+class SharedPool(_MemPool):
+    """Have what memory resources have in common whose pools processes can share.
+
+    A class of it is a ``_MemPool``, too, and has class methods ``from_allocation_handle`` and ``_init``, and what
+    ``_shared_devices`` says.
+    """
+
+    _ipc_data: IPCDataForMR | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        data = self._open_ipc_data("pickled")
+        if data.uuid is None:
+            raise RuntimeError(
+                f"the {type(self).__name__} was imported by the number of a file descriptor, and has no identity "
+                "between processes: call register(uuid) with that of the process that made it"
+            )
+        return type(self).from_registry, (data.uuid,)
+
+    @staticmethod
+    def from_registry(uuid: UUID) -> Any:
+        """Return the memory resource of this process that has an identity.
+
+        Parameters
+        ----------
+        uuid : uuid.UUID
+            The :attr:`uuid` of the resource, in the process that made it or in one that imported it.
+
+        Raises
+        ------
+        RuntimeError
+            When this process neither made nor imported such a resource.
+        """
+        found = _find(uuid)
+        if found is None:
+            raise RuntimeError(
+                f"Memory resource {uuid} was not found: this process must import it first, by "
+                "DeviceMemoryResource.from_allocation_handle(), or have it sent by multiprocessing"
+            )
+        return found
+
+    def register(self, uuid: UUID) -> Any:
+        """Give a resource that was imported the identity that it has in the process that made it.
+
+        What is sent to this process by plain ``pickle`` then finds it.
+
+        Parameters
+        ----------
+        uuid : uuid.UUID
+            The identity.
+
+        Returns
+        -------
+        DeviceMemoryResource
+            This object; or the one that is registered already.
+        """
+        from uuid import UUID
+
+        data = self._open_ipc_data("registered")
+        _check_type("uuid", uuid, UUID)
+        with _lock:
+            known = _find(uuid)
+            if known is not None:
+                return known
+            if data.uuid not in (None, uuid):
+                raise ValueError(f"uuid is {uuid}, and the memory resource is {data.uuid}")
+            data.alloc_handle._uuid = uuid
+            _resources[uuid] = self
+        return self
+
+    def _open_ipc_data(self, done: str = "shared") -> IPCDataForMR:
+        """What is shared, of a resource that is open and can be."""
+        if self.is_closed:
+            raise closed(self)
+        if self._ipc_data is None:
+            raise not_enabled(self, done)
+        return self._ipc_data
+
+    def _share(self) -> None:
+        """Export a new pool."""
+        from uuid import uuid4
+
+        uuid = uuid4()
+        self._ipc_data = IPCDataForMR(_export(self._pool, uuid), False)
+        with _lock:
+            _resources[uuid] = self
+        _teach_multiprocessing(type(self), _reduce_resource)
+
+    @classmethod
+    def _init(cls, pool: Any) -> Any:
+        raise NotImplementedError
+
+    def _shared_devices(self) -> tuple[str, ...]:
+        """UUIDs of the devices that come before the handle in the arguments of ``from_allocation_handle``."""
+        raise NotImplementedError
+
+    @property
+    def allocation_handle(self) -> IPCAllocationHandle:
+        """IPCAllocationHandle: The file descriptor by which another process imports the pool.
+
+        The object stays the resource's own; when it was closed, there is a new one.
+        """
+        data = self._open_ipc_data()
+        if data.alloc_handle.is_closed and not data.is_mapped:
+            data = self._ipc_data = IPCDataForMR(_export(self._pool, data.uuid), False)
+        return data.alloc_handle
+
+    @property
+    def is_ipc_enabled(self) -> bool:
+        """bool: Whether the memory can be shared with other processes."""
+        return self._ipc_data is not None and not self.is_closed
+
+    @property
+    def is_mapped(self) -> bool:
+        """bool: Whether the pool is another process's. Nothing can be allocated from it."""
+        data = self._ipc_data
+        return data is not None and data.is_mapped and not self.is_closed
+
+    @property
+    def uuid(self) -> UUID | None:
+        """uuid.UUID or None: Identity between processes, for a pool that can be shared."""
+        data = self._ipc_data
+        return data.uuid if data is not None and not self.is_closed else None
+
+
+def not_enabled(resource: object, done: str) -> Exception:
+    """Return the error for what cannot be shared."""
+    if isinstance(resource, SharedPool):
+        made = f"make it with {type(resource).__name__}Options(ipc_enabled=True)"
+    else:
+        made = "memory of a DeviceMemoryResource can be that was made with ipc_enabled=True"
+    text = f"{_NOT_ENABLED}: it cannot be {done}; {made}"
+    return TypeError(text) if done == "pickled" else RuntimeError(text)
+
+
+def check_pools(device: Device) -> None:
+    """Raise where the memory of a device cannot be shared between processes, and say why."""
+    if sys.platform != "linux":
+        raise RuntimeError(
+            f"ipc_enabled: processes share memory pools by file descriptors, which {sys.platform} does not have"
+        )
+    if not device.properties.mempool_supported_handle_types & POSIX_FILE_DESCRIPTOR:
+        raise RuntimeError(
+            f"ipc_enabled: {device!r} ({device.name}) has no memory pools that processes can share by file "
+            "descriptors, as its properties.mempool_supported_handle_types says; under WSL, for one, no device has"
+        )
+
+
+def check_events(context: Context) -> None:
+    """Raise where the events of a context cannot be shared between processes."""
+    device = context.device
+    if not device.properties.ipc_event_supported:
+        raise RuntimeError(
+            f"ipc_enabled: {device!r} ({device.name}) has no events that processes can share, as its "
+            "properties.ipc_event_supported says"
+        )
+
+
+# ---- pools
+
+
+def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | IPCAllocationHandle) -> Resource:
+    """Return the memory resource of a pool that another process exported, of a device or (None) of the host."""
+    uuid = None
+    if isinstance(alloc_handle, IPCAllocationHandle):
+        uuid, descriptor = alloc_handle.uuid, int(alloc_handle)
+        known = _find(uuid)
+        if known is not None:
+            return _check_known(known, cls, device)
+    elif isinstance(alloc_handle, bool) or not hasattr(alloc_handle, "__index__"):
+        raise TypeError(
+            "alloc_handle must be an IPCAllocationHandle or an int, a file descriptor, not "
+            f"{type(alloc_handle).__name__}"
+        )
+    else:
+        descriptor = alloc_handle.__index__()
+        if not -(2**31) <= descriptor < 2**31:
+            raise ValueError(f"alloc_handle is {descriptor}, which is no file descriptor")
+    handle = IPCAllocationHandle._init(os.dup(descriptor), uuid)
+    out = ffi.new("cch_pool **")
+    location = (lib.CCH_LOCATION_HOST, 0) if device is None else (lib.CCH_LOCATION_DEVICE, device.device_id)
+    status = lib.cch_pool_import(out, int(handle), *location)
+    check(status, hint=f"file descriptor {descriptor} must be one that a process of this machine exported for a pool")
+    from cudacore_handles._memory_pool import Pool
+
+    pool = adopt(Pool, out[0])
+    if device is not None:
+        _check_access(pool, device)
+    resource = cls._init(pool)
+    resource._is_handle_owned = True
+    resource._ipc_data = IPCDataForMR(handle, True)
+    _teach_multiprocessing(cls, _reduce_resource)
+    return resource.register(uuid) if uuid is not None else resource
+
+
+def _export(pool: _native.Handle, uuid: UUID | None) -> IPCAllocationHandle:
+    out = ffi.new("int *")
+    check(lib.cch_pool_export(out, hold(pool)))
+    return IPCAllocationHandle._init(out[0], uuid)
+
+
+def _find(uuid: UUID | None) -> Any:
+    with _lock:
+        found = _resources.get(uuid) if uuid is not None else None
+    return found if found is not None and not found.is_closed else None
+
+
+def _check_known(known: Any, cls: type[Resource], device: Device | None) -> Resource:
+    where = device.device_id if device is not None else -1
+    if not isinstance(known, cls) or known.device_id != where:
+        raise ValueError(f"alloc_handle is of {known!r}, not of a {cls.__name__} of device {where}")
+    return known
+
+
+def _check_access(pool: _native.Handle, device: Device) -> None:
+    """Refuse a device that the pool is not of: to begin with, its own has access, and no other."""
+    out = ffi.new("int *")
+    check(lib.cch_pool_access(out, hold(pool), device.device_id))
+    if out[0] != _READ_WRITE:
+        raise ValueError(f"device_id is {device.device_id}, and the pool of alloc_handle is of another device's memory")
+
+
+# ---- buffers
+
+
+def describe_buffer(buffer: Buffer) -> IPCDataForBuffer:
+    """Export a buffer of this process."""
+    resource = buffer._mr
+    data = resource._ipc_data if isinstance(resource, SharedPool) else None
+    if data is None:
+        raise not_enabled(resource, "shared")
+    if not buffer.size:
+        raise ValueError("a buffer of 0 bytes has no memory to share")
+    box = hold(buffer)
+    out = ffi.new("cch_ipc_handle *")
+    check(lib.cch_deviceptr_export(out, box))
+    descriptor = IPCBufferDescriptor._init(bytes(out.bytes), lib.cch_deviceptr_size(box), data.uuid)
+    _own_buffers[data.uuid, descriptor._data] = buffer
+    return IPCDataForBuffer(descriptor, False)
+
+
+def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBufferDescriptor, stream: Any) -> Buffer:
+    """Return a buffer of another process's memory; or another of this one's own, where the descriptor came back."""
+    data = resource._open_ipc_data()
+    if None not in (data.uuid, descriptor._uuid) and data.uuid != descriptor._uuid:
+        raise ValueError(
+            f"ipc_descriptor is of memory resource {descriptor._uuid}, and mr is {data.uuid}: import that one first"
+        )
+    if not data.is_mapped:
+        known = _own_buffers.get((data.uuid, descriptor._data))
+        if known is None or known.is_closed:
+            raise ValueError("ipc_descriptor is of this process, which has closed that buffer")
+        buffer = cls._adopt_memory(address(lib.cch_deviceptr_ref(hold(known))), resource, None)
+        buffer._ipc_data = IPCDataForBuffer(descriptor, False)
+        return buffer
+    out = ffi.new("cch_deviceptr **")
+    handle = ffi.new("cch_ipc_handle *", (descriptor._data,))
+    status = lib.cch_deviceptr_import(out, hold(resource._pool), handle, descriptor._size, hold(stream))
+    check(status, hint="ipc_descriptor must be of a buffer of this pool that the process which made it has not freed")
+    buffer = cls._adopt_memory(address(out[0]), resource, None)
+    buffer._ipc_data = IPCDataForBuffer(descriptor, True)
+    return buffer
+
+
+def receive_buffer(resource: SharedPool, descriptor: IPCBufferDescriptor) -> Buffer:
+    """Return the buffer that was pickled in another process; it is freed on the default stream."""
+    from cudacore_handles._buffer import Buffer
+    from cudacore_handles._stream import default_stream
+
+    return Buffer.from_ipc_descriptor(resource, descriptor, stream=default_stream())  # type: ignore[arg-type]
+
+
+# ---- events
+
+
+def describe_event(event: Event) -> IPCEventDescriptor:
+    """Export an event of this process."""
+    if not event.is_ipc_enabled:
+        raise RuntimeError("Event is not IPC-enabled: make it with EventOptions(ipc_enabled=True)")
+    out = ffi.new("cch_ipc_handle *")
+    check(lib.cch_event_export(out, hold(event)))
+    device = event.device
+    descriptor = IPCEventDescriptor._init(
+        bytes(out.bytes), event.is_blocking_sync, device.uuid if device is not None else None
+    )
+    _own_events[descriptor._data] = event
+    return descriptor
+
+
+def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
+    """Return an event of another process; or this one's own, where the descriptor came back."""
+    known = _own_events.get(descriptor._data)
+    if known is not None and not known.is_closed:
+        event = adopt(cls, lib.cch_event_ref(hold(known)))
+    else:
+        device = _device_of(descriptor._device)
+        out = ffi.new("cch_event **")
+        handle = ffi.new("cch_ipc_handle *", (descriptor._data,))
+        flags = lib.CCH_EVENT_BLOCKING_SYNC if descriptor._blocking else 0
+        status = lib.cch_event_import(out, hold(device._target()), handle, flags)
+        check(status, hint="the process that made the event must be of this machine, and have it still")
+        event = adopt(cls, out[0])
+    event._descriptor = descriptor
+    return event
+
+
+# ---- between processes
+
+
+def _teach_multiprocessing(cls: type, reduce: Any) -> None:
+    """Have multiprocessing send objects of a class with their file descriptors, which plain pickle cannot."""
+    from multiprocessing.reduction import ForkingPickler
+
+    ForkingPickler.register(cls, reduce)
+
+
+def _reduce_handle(handle: IPCAllocationHandle) -> tuple[Any, ...]:
+    from multiprocessing.reduction import DupFd
+
+    return _receive_handle, (DupFd(int(handle)), handle.uuid)
+
+
+def _receive_handle(sent: Any, uuid: UUID | None) -> IPCAllocationHandle:
+    try:
+        descriptor = sent.detach()
+    except (OSError, EOFError) as error:
+        raise RuntimeError(
+            "the file descriptor of a memory pool did not come: it is received once, while the process that sent it "
+            "runs"
+        ) from error
+    return IPCAllocationHandle._init(descriptor, uuid)
+
+
+def _reduce_resource(resource: SharedPool) -> tuple[Any, ...]:
+    resource._open_ipc_data("pickled")
+    return _receive_resource, (type(resource), resource._shared_devices(), resource.allocation_handle)
+
+
+def _receive_resource(cls: Any, devices: tuple[str, ...], handle: IPCAllocationHandle) -> Any:
+    try:
+        return cls.from_allocation_handle(*map(_device_of, devices), handle)
+    finally:
+        handle.close()  # the resource has its own
+
+
+def _device_of(uuid: str | None) -> Device:
+    """Find a device by its UUID: ordinals are each process's own."""
+    from cudacore_handles._device import Device
+
+    if uuid is None:
+        return Device()
+    for device in Device.get_all_devices():
+        if device.uuid == uuid:
+            return device
+    raise RuntimeError(
+        f"device {uuid} is not there: what another process shares must be of this machine, and its device one that "
+        "CUDA_VISIBLE_DEVICES does not hide from this process"
+    )
+
+
+def _restore_buffer_descriptor(data: bytes, size: int, uuid: UUID | None, checksum: int) -> IPCBufferDescriptor:
+    _check_restored("IPCBufferDescriptor", (data, size, uuid), checksum)
+    return IPCBufferDescriptor._init(data, size, uuid)
+
+
+def _restore_event_descriptor(data: bytes, blocking: bool, device: str | None, checksum: int) -> IPCEventDescriptor:
+    _check_restored("IPCEventDescriptor", (data, blocking, device), checksum)
+    return IPCEventDescriptor._init(data, blocking, device)
+
+
+def _check_restored(name: str, fields: tuple[Any, ...], checksum: int) -> None:
+    """Refuse what was changed on the way: the driver would take it for what it says."""
+    if not isinstance(fields[0], bytes) or len(fields[0]) != _HANDLE_SIZE or _checksum(*fields) != checksum:
+        raise ValueError(f"the {name} was damaged on its way, or is of another release: it is not what was pickled")
+
+
+def _checksum(*fields: Any) -> int:
+    return zlib.crc32(repr(fields).encode())
+
+
+def _check_type(name: str, value: Any, cls: type) -> Any:
+    if not isinstance(value, cls):
+        raise TypeError(f"{name} must be of type {cls.__name__}, not {type(value).__name__}")
+    return value

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What processes share, with the double in both parts. */
+#include "check.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+enum { SIZE = 64, BLOCKS = 3 };
+
+/* An exporter and what it gives out, and the importer's pool. */
+typedef struct shared {
+  cch_context *context;
+  cch_stream *streams[2];
+  cch_pool *pool, *imported;
+  int descriptor;
+  cch_deviceptr *blocks[BLOCKS];
+  cch_ipc_handle handles[BLOCKS];
+} shared;
+
+static void open_shared(shared *s) {
+  cch_pool_config config = {.size = sizeof config,
+                            .location_type = CCH_LOCATION_DEVICE,
+                            .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
+  OK(cch_context_primary(&s->context, 0));
+  for (int i = 0; i < 2; i++)
+    OK(cch_stream_create(&s->streams[i], s->context, CCH_STREAM_NON_BLOCKING, 0));
+  OK(cch_pool_create(&s->pool, &config));
+  OK(cch_pool_export(&s->descriptor, s->pool));
+  OK(cch_pool_import(&s->imported, s->descriptor, CCH_LOCATION_DEVICE, 0));
+  for (int i = 0; i < BLOCKS; i++) {
+    OK(cch_deviceptr_alloc_async(&s->blocks[i], s->pool, SIZE, s->streams[0]));
+    OK(cch_deviceptr_export(&s->handles[i], s->blocks[i]));
+  }
+}
+
+static void close_shared(shared *s) {
+  cch_pool_unref(s->imported);
+  for (int i = 0; i < BLOCKS; i++)
+    cch_deviceptr_unref(s->blocks[i]);
+  cch_pool_unref(s->pool);
+  for (int i = 0; i < 2; i++)
+    cch_stream_unref(s->streams[i]);
+  cch_context_unref(s->context);
+  close(s->descriptor);
+  cch_reclaim_drain();
+}
+
+static int open_import(cch_deviceptr **out, shared *s, int which, int stream) {
+  return cch_deviceptr_import(out, s->imported, &s->handles[which], SIZE, s->streams[stream]);
+}
+
+/* A pool that is imported twice is two boxes, or goes with the first of them. */
+static void pool_is_one_box(void) {
+  shared s;
+  cch_pool *again;
+  int type, id;
+  open_shared(&s);
+  OK(cch_pool_import(&again, s.descriptor, CCH_LOCATION_DEVICE, 0));
+  CHECK(again == s.imported && again != s.pool);
+  CHECK(cch_pool_is_imported(again) && !cch_pool_is_imported(s.pool));
+  cch_pool_location(&type, &id, again);
+  CHECK(type == CCH_LOCATION_DEVICE && id == 0);
+  cch_pool_unref(again);
+  CHECK_EQ(fake_live(FAKE_POOL), 2);
+  cch_deviceptr *none = NULL;
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_alloc_async(&none, s.imported, SIZE, s.streams[0]));
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_pool_import(&again, -1, CCH_LOCATION_DEVICE, 0));
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_pool_export(&id, s.imported));
+  FAILS(CCH_EINVAL, cch_pool_export(&id, NULL));
+  close_shared(&s);
+}
+
+/* Two imports are two mappings, or the end of one is that of the other. */
+static void memory_is_mapped_once(void) {
+  shared s;
+  cch_deviceptr *first, *second, *other;
+  open_shared(&s);
+  OK(open_import(&first, &s, 0, 0));
+  OK(open_import(&second, &s, 0, 0));
+  OK(open_import(&other, &s, 1, 0));
+  CHECK(first != second);
+  CHECK_EQ(cch_deviceptr_raw(first), cch_deviceptr_raw(second));
+  CHECK(cch_deviceptr_raw(other) != cch_deviceptr_raw(first));
+  CHECK(cch_deviceptr_pool(first) == s.imported && cch_deviceptr_backing(first) == s.imported);
+  CHECK(cch_deviceptr_is_imported(first) && !cch_deviceptr_is_imported(s.blocks[0]));
+  CHECK_EQ(cch_deviceptr_size(second), SIZE);
+  CHECK_EQ(fake_calls("cuMemPoolImportPointer"), 2);
+  cch_deviceptr_unref(first);
+  CHECK_EQ(fake_calls("cuMemFreeAsync"), 0);
+  OK(cch_deviceptr_fill(second, 7, 1, s.streams[0]));
+  cch_pool_unref(s.imported); /* its memory keeps it */
+  s.imported = NULL;
+  cch_deviceptr_unref(second);
+  cch_deviceptr_unref(other);
+  CHECK_EQ(fake_calls("cuMemFreeAsync"), 2);
+  CHECK_EQ(fake_live(FAKE_POOL), 1);
+  close_shared(&s);
+}
+
+/* What no import can be is taken, or maps something. */
+static void bad_imports_are_refused(void) {
+  shared s;
+  cch_deviceptr *out = NULL, *good;
+  cch_ipc_handle garbage = {{1, 2, 3}}, handle;
+  open_shared(&s);
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_import(&out, s.imported, &garbage, SIZE, s.streams[0]));
+  FAILS(CCH_EINVAL, cch_deviceptr_import(&out, s.pool, &s.handles[0], SIZE, s.streams[0]));
+  FAILS(CCH_EINVAL, cch_deviceptr_import(&out, NULL, &s.handles[0], SIZE, s.streams[0]));
+  FAILS(CCH_EINVAL, cch_deviceptr_import(&out, s.imported, NULL, SIZE, s.streams[0]));
+  FAILS(CCH_EINVAL, cch_deviceptr_import(&out, s.imported, &s.handles[0], SIZE, NULL));
+  FAILS(CCH_EINVAL, cch_deviceptr_import(&out, s.imported, &s.handles[0], 0, s.streams[0]));
+  OK(open_import(&good, &s, 0, 0));
+  FAILS(CCH_EMISMATCH, cch_deviceptr_import(&out, s.imported, &s.handles[0], SIZE + 1, s.streams[0]));
+  CHECK_HAS(check_error()->message, "65 bytes");
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_export(&handle, good)); /* it is the exporter's to give out */
+  FAILS(CCH_EINVAL, cch_deviceptr_export(&handle, NULL));
+  CHECK(out == NULL);
+  cch_deviceptr_unref(good);
+  CHECK_EQ(cch_reclaim_pending(), 0);
+  close_shared(&s);
+}
+
+static size_t position_of(const char *name, const void *stream, size_t from) {
+  fake_call call;
+  for (size_t i = from; fake_log(i, &call, 1) == 1; i++)
+    if (strcmp(call.name, name) == 0 && (stream == NULL || call.stream == stream))
+      return i;
+  check_fail(__FILE__, __LINE__, "%s was not called", name);
+}
+
+/* Memory is unmapped while work of a stream is under way that an earlier import was used on. */
+static void end_comes_behind_all_streams(void) {
+  shared s;
+  cch_deviceptr *first, *second;
+  open_shared(&s);
+  OK(open_import(&first, &s, 0, 0));
+  OK(open_import(&second, &s, 0, 1));
+  fake_reset();
+  cch_deviceptr_unref(first);
+  CHECK_EQ(fake_calls("cuEventRecord"), 0); /* the streams do not wait for each other */
+  cch_deviceptr_unref(second);
+  size_t first_record = position_of("cuEventRecord", cch_stream_raw(s.streams[0]), 0);
+  size_t second_record = position_of("cuEventRecord", cch_stream_raw(s.streams[1]), 0);
+  size_t end = position_of("cuMemFreeAsync", NULL, 0);
+  CHECK(first_record < end && second_record < end);
+  CHECK_EQ(fake_calls("cuStreamWaitEvent"), 2);
+  CHECK_EQ(fake_calls("cuStreamSynchronize"), 0);
+  CHECK_EQ(fake_live(FAKE_STREAM), 2);
+
+  OK(open_import(&first, &s, 0, 0));
+  OK(open_import(&second, &s, 0, 0));
+  OK(cch_deviceptr_set_stream(second, s.streams[1]));
+  fake_reset();
+  cch_deviceptr_unref(second);
+  cch_deviceptr_unref(first);
+  CHECK_EQ(fake_calls("cuStreamWaitEvent"), 2);
+
+  OK(open_import(&first, &s, 0, 1));
+  OK(open_import(&second, &s, 0, 1));
+  fake_reset();
+  cch_deviceptr_unref(second);
+  cch_deviceptr_unref(first);
+  CHECK_EQ(fake_calls("cuStreamWaitEvent"), 0); /* of one stream there is nothing to wait for */
+  CHECK_EQ(fake_calls("cuMemFreeAsync"), 1);
+  close_shared(&s);
+}
+
+/* Where no stream can be made to wait, memory is unmapped under its users. */
+static void end_without_streams_waits(void) {
+  static const char *const steps[] = {"cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord",
+                                      "cuStreamWaitEvent"};
+  shared s;
+  cch_deviceptr *first, *second;
+  open_shared(&s);
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    OK(open_import(&first, &s, 0, 0));
+    OK(open_import(&second, &s, 0, 1));
+    fake_reset();
+    fake_fail(steps[i], 0, CUDA_ERROR_OUT_OF_MEMORY);
+    cch_deviceptr_unref(first);
+    cch_deviceptr_unref(second);
+    CHECK_EQ(fake_calls("cuStreamSynchronize"),
+             i == 0 ? 0 : 2); /* without a stream of its own, it ends on one of them */
+    fake_reset();
+    CHECK_EQ(fake_live(FAKE_MEMORY), BLOCKS);
+  }
+  close_shared(&s);
+}
+
+/* The stream of an import that has ended is captured: the capture breaks, or the memory is never unmapped. */
+static void end_waits_for_a_capture(void) {
+  shared s;
+  cch_deviceptr *first, *second, *again = NULL;
+  cch_graph *graph;
+  open_shared(&s);
+  OK(open_import(&first, &s, 0, 0));
+  OK(open_import(&second, &s, 0, 1));
+  OK(cch_capture_begin(&graph, s.streams[0], CCH_CAPTURE_GLOBAL));
+  cch_deviceptr_unref(first);
+  cch_deviceptr_unref(second);
+  CHECK_EQ(cch_reclaim_pending(), 1);
+  CHECK_EQ(fake_live(FAKE_MEMORY), BLOCKS + 1);
+  FAILS(CUDA_ERROR_NOT_PERMITTED, open_import(&again, &s, 0, 1));
+  CHECK(again == NULL);
+  OK(cch_capture_end(graph, s.streams[0]));
+  cch_graph_unref(graph);
+  OK(open_import(&again, &s, 0, 1)); /* the old mapping is ended first */
+  CHECK_EQ(fake_live(FAKE_MEMORY), BLOCKS + 1);
+  cch_deviceptr_unref(again);
+  close_shared(&s);
+}
+
+/* A mapping that lives long keeps every stream that it was ever used on. */
+static void streams_are_let_go(void) {
+  shared s;
+  cch_deviceptr *holder, *import;
+  open_shared(&s);
+  OK(open_import(&holder, &s, 0, 0));
+  for (int i = 0; i < 100; i++) {
+    cch_stream *stream;
+    OK(cch_stream_create(&stream, s.context, CCH_STREAM_NON_BLOCKING, 0));
+    OK(cch_deviceptr_import(&import, s.imported, &s.handles[0], SIZE, stream));
+    cch_stream_unref(stream);
+    cch_deviceptr_unref(import);
+  }
+  CHECK(fake_live(FAKE_STREAM) < 20);
+  cch_deviceptr_unref(holder);
+  CHECK_EQ(fake_live(FAKE_STREAM), 2);
+  close_shared(&s);
+}
+
+enum { THREADS = 8, ROUNDS = CHECK_SANITIZED ? 300 : 2000 };
+
+static void open_use_drop(int index, void *argument) {
+  shared *s = argument;
+  for (int i = 0; i < ROUNDS; i++) {
+    cch_deviceptr *mine;
+    int which = (index + i) % BLOCKS;
+    OK(open_import(&mine, s, which, (index + i) % 2));
+    OK(cch_deviceptr_fill(mine, 1, 1, s->streams[(index + i) % 2]));
+    switch (i % 5) {
+    case 0:
+      cch_unref_deferred(mine);
+      break;
+    case 1:
+      cch_callback_enter();
+      cch_deviceptr_unref(mine);
+      cch_callback_leave();
+      break;
+    default:
+      cch_deviceptr_unref(mine);
+    }
+  }
+}
+
+/* Threads import what others drop: two mappings at a time, one that is gone under its user, or one for good. */
+static void threads_import_what_others_drop(void) {
+  shared s;
+  open_shared(&s);
+  check_threads(THREADS, open_use_drop, &s);
+  cch_reclaim_drain();
+  CHECK_EQ(fake_live(FAKE_MEMORY), BLOCKS);
+  CHECK(fake_calls("cuMemPoolImportPointer") >= BLOCKS);
+  CHECK_EQ(fake_calls("cuMemPoolImportPointer"), fake_calls("cuMemFreeAsync"));
+  close_shared(&s);
+}
+
+static void import_pool_and_drop(int index, void *argument) {
+  shared *s = argument;
+  (void)index;
+  for (int i = 0; i < ROUNDS; i++) {
+    cch_pool *pool;
+    cch_deviceptr *memory;
+    OK(cch_pool_import(&pool, s->descriptor, CCH_LOCATION_DEVICE, 0));
+    OK(cch_deviceptr_import(&memory, pool, &s->handles[0], SIZE, s->streams[0]));
+    cch_pool_unref(pool);
+    OK(cch_deviceptr_fill(memory, 1, 1, s->streams[0]));
+    cch_deviceptr_unref(memory);
+  }
+}
+
+/* Threads import the pool itself while others drop it. */
+static void threads_import_the_pool(void) {
+  shared s;
+  open_shared(&s);
+  cch_pool_unref(s.imported);
+  s.imported = NULL;
+  check_threads(THREADS, import_pool_and_drop, &s);
+  CHECK_EQ(fake_live(FAKE_POOL), 1);
+  close_shared(&s);
+}
+
+/* Events lose their flags on the way, or one that cannot be shared is. */
+static void events_are_shared(void) {
+  cch_context *context;
+  cch_event *event, *plain, *import = NULL;
+  cch_ipc_handle handle, garbage = {{9}};
+  OK(cch_context_primary(&context, 0));
+  OK(cch_event_create(&event, context, CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING));
+  OK(cch_event_create(&plain, context, CCH_EVENT_DISABLE_TIMING));
+  FAILS(CUDA_ERROR_INVALID_HANDLE, cch_event_export(&handle, plain));
+  FAILS(CCH_EINVAL, cch_event_export(&handle, NULL));
+  OK(cch_event_export(&handle, event));
+  FAILS(CUDA_ERROR_MAP_FAILED, cch_event_import(&import, context, &garbage, 0));
+  FAILS(CCH_EINVAL, cch_event_import(&import, NULL, &handle, 0));
+  FAILS(CCH_EINVAL, cch_event_import(&import, context, NULL, 0));
+  CHECK(import == NULL);
+  OK(cch_event_import(&import, context, &handle, CCH_EVENT_BLOCKING_SYNC));
+  CHECK(import != event && cch_event_context(import) == context);
+  CHECK_EQ(cch_event_flags(import), CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING | CCH_EVENT_BLOCKING_SYNC);
+  FAILS(CUDA_ERROR_INVALID_HANDLE, cch_event_export(&handle, import));
+  cch_event_unref(event);
+  OK(cch_event_query(import));
+  cch_event_unref(import);
+  cch_event_unref(plain);
+  cch_context_unref(context);
+}
+
+int main(void) {
+  check_open();
+  RUN(pool_is_one_box);
+  RUN(memory_is_mapped_once);
+  RUN(bad_imports_are_refused);
+  RUN(end_comes_behind_all_streams);
+  RUN(end_without_streams_waits);
+  RUN(end_waits_for_a_capture);
+  RUN(streams_are_let_go);
+  RUN(threads_import_what_others_drop);
+  RUN(threads_import_the_pool);
+  RUN(events_are_shared);
+  return 0;
+}

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the other processes do in the tests of sharing. They import this module, so it does nothing by itself."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import cudacore_handles as ch
+
+SIZE = 1 << 12
+
+
+def run(function: Callable[..., object], args: list[Any]) -> None:
+    """Call a function of this module in a child; what the simulator has to say of it is a failure.
+
+    The arguments come in a list, of which multiprocessing keeps no other reference when it is emptied.
+    """
+    ch.Device.get_all_devices()  # the driver is loaded, whatever the function does
+    function(*[args.pop(0) for _ in range(len(args))])
+    gc.collect()
+    if os.environ.get("CUDACORE_DRIVER") == "sim":
+        import cudacore_sim as sim
+
+        assert not sim.reports(), sim.reports()
+        left = {kind: count for kind, count in sim.live().items() if count and kind != "context"}
+        assert not left, sim.describe_live()
+    assert not any(count for kind, count in ch.live_counts().items() if kind != "context"), ch.live_counts()
+
+
+def new_pool(device: int = 0) -> ch.DeviceMemoryResource:
+    return ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions(ipc_enabled=True))
+
+
+def read(buffer: ch.Buffer, stream: Any) -> bytes:
+    into = bytearray(buffer.size)
+    buffer.copy_to(into, stream=stream)
+    return bytes(into)
+
+
+def fill(buffer: ch.Buffer, event: ch.Event, value: int) -> None:
+    """Look at a buffer that came, and fill it."""
+    mr = buffer.memory_resource
+    assert isinstance(mr, ch.DeviceMemoryResource)
+    assert mr.is_mapped
+    assert mr.is_ipc_enabled
+    assert buffer.is_mapped
+    assert "is_mapped=True" in repr(buffer)
+    assert event.is_ipc_enabled
+    assert event.device == mr_device(mr)
+    assert mr.from_registry(mr.uuid) is mr  # type: ignore[arg-type]
+    stream = ch.Device(mr.device_id).create_stream()
+    stream.wait(event)
+    assert set(read(buffer, stream)) == {value}
+    buffer.fill(value + 1, stream=stream)
+    stream.record(event)
+    stream.sync()
+
+
+def fill_pinned(buffer: ch.Buffer, value: int) -> None:
+    """Look at host memory that came, from the host and by a device, and write to it."""
+    mr = buffer.memory_resource
+    assert isinstance(mr, ch.PinnedMemoryResource)
+    assert (mr.is_mapped, mr.is_host_accessible, mr.device_id) == (True, True, -1)
+    bytes_ = buffer.__buffer__()
+    assert set(bytes_) == {value}
+    stream = ch.Device(0).create_stream()
+    again = ch.Buffer.from_ipc_descriptor(mr, buffer.ipc_descriptor, stream=stream)
+    again.fill(value + 1, stream=stream)
+    stream.sync()
+    assert set(bytes_) == {value + 1}
+
+
+def mr_device(mr: ch.DeviceMemoryResource) -> ch.Device:
+    return ch.Device(mr.device_id)
+
+
+def fill_from(channel: Any) -> None:
+    """The same, of what comes through a queue or a pipe."""
+    receive = channel.get if hasattr(channel, "get") else channel.recv
+    fill(*receive())
+
+
+def fill_by_descriptors(address: str) -> None:
+    """The same, with a file descriptor and pickles from a socket."""
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.connect(address)
+        data, (descriptor,), _, _ = socket.recv_fds(channel, 4096, 1)
+    uuid, buffer_descriptor, event_descriptor, value = pickle.loads(data)
+    assert isinstance(uuid, UUID)
+    mr = ch.DeviceMemoryResource.from_allocation_handle(0, descriptor)
+    os.close(descriptor)
+    assert mr.uuid is None
+    assert mr.register(uuid) is mr
+    stream = ch.Device(0).create_stream()
+    with ch.Buffer.from_ipc_descriptor(mr, buffer_descriptor, stream=stream) as buffer:
+        fill(buffer, ch.Event.from_ipc_descriptor(event_descriptor), value)
+
+
+def export(channel: Any, count: int = 1) -> None:
+    """Make a pool and buffers of it, and keep them until the other side says more, or goes."""
+    mr = new_pool()
+    stream = ch.Device(0).create_stream()
+    buffers = [mr.allocate(SIZE, stream=stream) for _ in range(count)]
+    for number, buffer in enumerate(buffers):
+        buffer.fill(number + 1, stream=stream)
+    event = stream.record(options=ch.EventOptions(ipc_enabled=True))
+    stream.sync()
+    channel.send((mr, buffers, event))
+    try:
+        channel.recv()
+    except EOFError:
+        pass
+
+
+def hold_until_killed(channel: Any, buffer: ch.Buffer) -> None:
+    """Import a buffer, say so, and wait to be killed."""
+    channel.send(buffer.size)
+    threading.Event().wait()
+
+
+def use(buffer: ch.Buffer, offset: int) -> None:
+    """Use a part of a buffer from two threads, while a third imports it and lets go."""
+    mr = buffer.memory_resource
+    descriptor = buffer.ipc_descriptor
+
+    def work(number: int) -> None:
+        stream = ch.Device(0).create_stream()
+        for round_ in range(3):
+            with ch.Buffer.from_ipc_descriptor(mr, descriptor, stream=stream) as mine:  # type: ignore[arg-type]
+                assert mine == buffer
+                if number == 0:
+                    part = ch.Buffer.from_handle(int(mine.handle) + offset, 4)
+                    part.fill(round_ + 1, stream=stream)
+                    stream.sync()
+                    assert read(part, stream) == bytes([round_ + 1]) * 4
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stream = ch.Device(0).create_stream()
+    read(buffer, stream)
+
+
+def receive_twice(channel: Any) -> None:
+    """Take the same message two times: its file descriptor comes once."""
+    message = channel.recv_bytes()
+    pickle.loads(message).close()
+    try:
+        pickle.loads(message)
+    except RuntimeError as error:
+        channel.send(str(error))
+
+
+def send_back(channel: Any) -> None:
+    channel.send(channel.recv())
+    channel.recv()

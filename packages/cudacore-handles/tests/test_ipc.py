@@ -1,0 +1,639 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory and events that processes share."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import multiprocessing
+import os
+import pickle
+import socket
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import ipc_children as children
+import pytest
+from ipc_children import SIZE, new_pool, read
+
+import cudacore_handles as ch
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes share memory on Linux")
+
+PROCESSES = int(os.environ.get("CUDACORE_IPC_PROCESSES", "6"))
+SHARED_EVENT = ch.EventOptions(ipc_enabled=True)
+TIMEOUT = 120
+
+
+@pytest.fixture(params=["spawn", "forkserver"])
+def context(request: pytest.FixtureRequest, in_children: None) -> Any:
+    return multiprocessing.get_context(request.param)
+
+
+@pytest.fixture
+def in_children(on_sim: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have children run on the driver that this process runs on."""
+    if on_sim:
+        monkeypatch.setenv("CUDACORE_DRIVER", "sim")
+
+
+@pytest.fixture
+def start(in_children: None) -> Iterator[Callable[..., Any]]:
+    """Start a function of ipc_children in another process."""
+    started: list[Any] = []
+
+    def start(function: Callable[..., object], *args: Any, context: Any = None) -> Any:
+        maker = context or multiprocessing.get_context("forkserver")
+        process = maker.Process(target=children.run, args=(function, list(args)))
+        process.start()
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.join(TIMEOUT)
+        if process.exitcode is None:
+            process.kill()
+
+
+@pytest.fixture
+def exporter(start: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """Give what a process exports that lives until the end of the test."""
+    channels: list[Any] = []
+
+    def receive(count: int = 1) -> tuple[ch.DeviceMemoryResource, list[ch.Buffer], ch.Event, Any]:
+        ours, theirs = multiprocessing.Pipe()
+        process = start(children.export, theirs, count)
+        theirs.close()
+        channels.append(ours)
+        assert ours.poll(TIMEOUT)
+        return (*ours.recv(), process)
+
+    yield receive
+    for channel in channels:
+        channel.close()
+
+
+def joined(process: Any) -> int | None:
+    process.join(TIMEOUT)
+    return process.exitcode  # type: ignore[no-any-return]
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+# ---- processes
+
+
+def test_arguments_of_a_process(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], context: Any) -> None:
+    """What is given to a new process would not come, or be other memory."""
+    mr = new_pool()
+    buffer = mr.allocate(SIZE, stream=stream)
+    buffer.fill(3, stream=stream)
+    event = stream.record(options=SHARED_EVENT)
+    assert joined(start(children.fill, buffer, event, 3, context=context)) == 0
+    stream.wait(event)
+    assert set(read(buffer, stream)) == {4}
+
+
+@pytest.mark.parametrize("kind", ["queue", "pipe"])
+def test_messages(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], context: Any, kind: str) -> None:
+    """What is sent to a process that runs would not come."""
+    mr = new_pool()
+    buffer = mr.allocate(SIZE, stream=stream)
+    buffer.fill(3, stream=stream)
+    event = stream.record(options=SHARED_EVENT)
+    if kind == "queue":
+        ours = theirs = context.Queue()
+        send = ours.put
+    else:
+        ours, theirs = context.Pipe()
+        send = ours.send
+    process = start(children.fill_from, theirs, context=context)
+    send((buffer, event, 3))
+    assert joined(process) == 0
+    assert set(read(buffer, stream)) == {4}
+    if kind == "queue":
+        ours.close()
+        ours.join_thread()
+
+
+def test_descriptors(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], tmp_path: Path) -> None:
+    """A process that is no child's child could not be given the memory."""
+    mr = new_pool()
+    buffer = mr.allocate(SIZE, stream=stream)
+    buffer.fill(3, stream=stream)
+    event = stream.record(options=SHARED_EVENT)
+    address = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(address)
+        server.listen()
+        server.settimeout(TIMEOUT)
+        process = start(children.fill_by_descriptors, address)
+        channel, _ = server.accept()
+        with channel:
+            message = pickle.dumps((mr.uuid, buffer.ipc_descriptor, event.ipc_descriptor, 3))
+            socket.send_fds(channel, [message], [int(mr.allocation_handle)])
+    assert joined(process) == 0
+    assert set(read(buffer, stream)) == {4}
+
+
+def test_pinned_memory(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], context: Any) -> None:
+    """Host memory would be shared as a device's, or not at all, or be mapped twice, which the driver refuses."""
+    mr = ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(ipc_enabled=True))
+    assert mr.numa_id >= 0
+    buffer = mr.allocate(SIZE, stream=stream)
+    buffer.fill(3, stream=stream)
+    stream.sync()
+    assert joined(start(children.fill_pinned, buffer, 3, context=context)) == 0
+    assert set(buffer.__buffer__()) == {4}
+    with pytest.raises(ValueError, match=r"alloc_handle is of .* not of a DeviceMemoryResource of device 0"):
+        ch.DeviceMemoryResource.from_allocation_handle(0, mr.allocation_handle)
+    assert ch.PinnedMemoryResource.from_allocation_handle(mr.allocation_handle) is mr
+
+
+def test_another_device(
+    device: ch.Device, other_device: ch.Device, start: Callable[..., Any], context: Any, exporter: Callable[..., Any]
+) -> None:
+    """What is of one device would be taken for another's, or need that it is current."""
+    number = other_device.device_id
+    mr = new_pool(number)
+    stream = other_device.create_stream()
+    buffer = mr.allocate(SIZE, stream=stream)
+    buffer.fill(3, stream=stream)
+    event = stream.record(options=SHARED_EVENT)
+    assert joined(start(children.fill, buffer, event, 3, context=context)) == 0
+    assert set(read(buffer, stream)) == {4}
+    with pytest.raises(ValueError, match=f"not of a DeviceMemoryResource of device {device.device_id}"):
+        ch.DeviceMemoryResource.from_allocation_handle(device, mr.allocation_handle)
+    of_first, buffers, _, _ = exporter()
+    handle = os.dup(int(of_first.allocation_handle))
+    buffers.clear()
+    of_first.close()
+    with pytest.raises(ValueError, match=f"device_id is {number}, and the pool of alloc_handle is of another device"):
+        ch.DeviceMemoryResource.from_allocation_handle(other_device, handle)
+    os.close(handle)
+
+
+def test_processes_come_and_go(device: ch.Device, stream: ch.Stream, in_children: None) -> None:
+    """Processes that import, use and drop a pool while others do would leak, or end the mapping of another.
+
+    CUDACORE_IPC_PROCESSES=200 starts as many.
+    """
+    mr = new_pool()
+    buffer = mr.allocate(SIZE, stream=stream)
+    buffer.fill(0, stream=stream)
+    stream.sync()
+    maker = multiprocessing.get_context("forkserver")
+
+    def begin(offset: int) -> Any:
+        process = maker.Process(target=children.run, args=(children.use, [buffer, offset]))
+        process.start()
+        return process
+
+    def end(process: Any) -> None:
+        assert joined(process) == 0
+        process.close()
+
+    end(begin(0))  # and what is made once has been made
+    gc.collect()
+    opened = descriptors()
+    running: list[Any] = []
+    for number in range(PROCESSES):
+        if len(running) == 3:
+            end(running.pop(0))
+        running.append(begin(4 * number % SIZE))
+    while running:
+        end(running.pop())
+    gc.collect()
+    assert descriptors() == opened
+    assert mr.attributes.used_mem_current >= SIZE
+    assert read(buffer, stream)[: 4 * min(PROCESSES, SIZE // 4)] == b"\3" * (4 * min(PROCESSES, SIZE // 4))
+
+
+def test_a_child_that_is_killed(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
+    """A child that dies would take the memory of others with it, or hold it for ever."""
+    mr = new_pool()
+    buffer = mr.allocate(SIZE, stream=stream)
+    stream.sync()
+    ours, theirs = multiprocessing.Pipe()
+    victim = start(children.hold_until_killed, theirs, buffer)
+    assert ours.poll(TIMEOUT)
+    assert ours.recv() == SIZE
+    victim.kill()
+    victim.join()
+    assert joined(start(children.use, buffer, 0)) == 0
+    buffer.close()
+    mr.close()
+    stream.sync()
+
+
+def test_an_exporter_that_ends_first(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
+    """Memory would go with the process that made it, under the feet of who uses it."""
+    mr, (buffer,), event, process = exporter()
+    process.kill()
+    process.join()
+    event.sync()
+    assert set(read(buffer, stream)) == {1}
+    buffer.fill(2, stream=stream)
+    mr.close()
+    assert set(read(buffer, stream)) == {2}
+    buffer.close(stream)
+    stream.sync()
+
+
+def test_what_comes_back(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
+    """The process that made memory would import it from itself, which the driver refuses."""
+    mr = new_pool()
+    buffer = mr.allocate(SIZE, stream=stream)
+    event = stream.record(options=SHARED_EVENT)
+    ours, theirs = multiprocessing.Pipe()
+    process = start(children.send_back, theirs)
+    ours.send((mr, buffer, event))
+    assert ours.poll(TIMEOUT)
+    same_mr, same_buffer, same_event = ours.recv()
+    assert same_mr is mr
+    assert same_buffer == buffer
+    assert not same_buffer.is_mapped
+    assert same_event == event
+    same_buffer.close()
+    same_event.close()
+    buffer.fill(1, stream=stream)
+    stream.record(event)
+    event.sync()
+    ours.send(None)
+    assert joined(process) == 0
+
+
+def test_a_handle_is_received_once(device: ch.Device, start: Callable[..., Any]) -> None:
+    """A message that is read again would give a descriptor of something else."""
+    mr = new_pool()
+    ours, theirs = multiprocessing.Pipe()
+    process = start(children.receive_twice, theirs)
+    ours.send(mr.allocation_handle)
+    assert ours.poll(TIMEOUT)
+    assert "it is received once" in ours.recv()
+    assert joined(process) == 0
+
+
+def test_exit_with_all_alive(run_on_driver: Callable[..., str]) -> None:
+    """A process that ends with shared objects in globals and cycles would crash, or complain."""
+    run_on_driver(
+        """
+        import multiprocessing
+        import ipc_children as children
+
+        def child(mr, buffers, event):
+            global kept
+            kept = [mr, buffers, event]
+            kept.append(kept)
+
+        if __name__ == "__main__":
+            import cudacore_handles as ch
+            context = multiprocessing.get_context("spawn")
+            mr = children.new_pool()
+            stream = ch.Device(0).create_stream()
+            buffers = [mr.allocate(64, stream=stream) for _ in range(3)]
+            event = stream.record(options=ch.EventOptions(ipc_enabled=True))
+            process = context.Process(target=child, args=(mr, buffers, event))
+            process.start()
+            process.join()
+            assert process.exitcode == 0
+            cycle = [mr, buffers, event]
+            cycle.append(cycle)
+            stream.sync()
+        """
+    )
+
+
+# ---- one mapping
+
+
+def test_one_mapping(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
+    """Of two buffers of one descriptor, the close of either would end the other's memory."""
+    mr, (buffer,), _, _ = exporter()
+    descriptor = buffer.ipc_descriptor
+    again = ch.Buffer.from_ipc_descriptor(mr, descriptor, stream=stream)
+    copied = copy.copy(again)
+    assert again == buffer == copied
+    assert again.ipc_descriptor == descriptor
+    buffer.close()
+    copied.close()
+    assert set(read(again, stream)) == {1}
+    again.close()
+    once_more = ch.Buffer.from_ipc_descriptor(mr, descriptor, stream=stream)
+    assert set(read(once_more, stream)) == {1}
+    once_more.close()
+    stream.sync()
+
+
+def test_threads(device: ch.Device, exporter: Callable[..., Any]) -> None:
+    """Threads that import what others drop would get memory that is gone, or map it twice."""
+    mr, buffers, _, _ = exporter(3)
+    named = [buffer.ipc_descriptor for buffer in buffers]
+    for buffer in buffers:
+        buffer.close()
+
+    def work(number: int) -> None:
+        stream = device.create_stream()
+        for round_ in range(30):
+            which = (number + round_) % len(named)
+            mine = ch.Buffer.from_ipc_descriptor(mr, named[which], stream=stream)
+            cycle: list[Any] = [mine]
+            cycle.append(cycle)
+            assert set(read(mine, stream)) == {which + 1}
+            if round_ % 3:
+                mine.close()
+            if round_ % 10 == 0:
+                gc.collect()
+        stream.sync()
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+    gc.collect()
+
+
+def test_threads_import_the_pool(device: ch.Device, exporter: Callable[..., Any]) -> None:
+    """Threads that import one pool would get several resources, which do not know each other's memory."""
+    mr, (buffer,), _, _ = exporter()
+    handle = copied(mr.allocation_handle)
+    buffer.close()
+    mr.close()
+    found: list[Any] = []
+    gate = threading.Barrier(4)
+
+    def work() -> None:
+        gate.wait()
+        found.append(ch.DeviceMemoryResource.from_allocation_handle(device, handle))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(resource) for resource in found}) == 1
+    handle.close()
+
+
+def copied(handle: ch.IPCAllocationHandle) -> ch.IPCAllocationHandle:
+    return type(handle)._init(os.dup(int(handle)), handle.uuid)
+
+
+def test_order_of_closing(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
+    """A pool that is closed before its memory would take it along."""
+    mr, (buffer, other), event, _ = exporter(2)
+    mr.close()
+    assert (mr.is_mapped, mr.is_ipc_enabled, mr.uuid) == (False, False, None)
+    for use in (lambda: mr.allocation_handle, lambda: pickle.dumps(mr), lambda: mr.register(uuid.uuid4())):
+        with pytest.raises(ch.ClosedError):
+            use()
+    assert set(read(buffer, stream)) == {1}
+    buffer.close()
+    assert not buffer.is_mapped
+    with pytest.raises(ch.ClosedError):
+        buffer.ipc_descriptor  # noqa: B018
+    assert set(read(other, stream)) == {2}
+    event.close()
+    with pytest.raises(ch.ClosedError):
+        event.ipc_descriptor  # noqa: B018
+    other.close()
+    stream.sync()
+
+
+# ---- what is no descriptor
+
+
+def test_damaged_descriptors(device: ch.Device, stream: ch.Stream) -> None:
+    """The driver would be given 64 bytes that were changed, or a size that the memory does not have."""
+    mr = new_pool()
+    buffer = mr.allocate(SIZE, stream=stream)
+    event = stream.record(options=SHARED_EVENT)
+    for named in (buffer.ipc_descriptor, event.ipc_descriptor):
+        restore, fields = named.__reduce__()  # type: ignore[misc]
+        assert restore(*fields) == named  # type: ignore[operator]
+        assert hash(pickle.loads(pickle.dumps(named))) == hash(named)
+        data = fields[0]  # type: ignore[index]
+        for bad in (data[:-1], data + b"x", bytes([data[0] ^ 1]) + data[1:], None, "x" * 64):
+            with pytest.raises(ValueError, match="was damaged on its way"):
+                restore(bad, *fields[1:])  # type: ignore[index,operator]
+        whole = pickle.dumps(named)
+        for end in range(len(whole)):
+            with pytest.raises((EOFError, pickle.UnpicklingError)):
+                pickle.loads(whole[:end])
+    restore, (data, size, pool, checksum) = buffer.ipc_descriptor.__reduce__()  # type: ignore[misc]
+    with pytest.raises(ValueError, match="was damaged on its way"):
+        restore(data, size + 1, pool, checksum)  # type: ignore[operator]
+
+
+def test_descriptors_of_others(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
+    """A descriptor would be taken for one of another pool, process or machine."""
+    mr, (buffer,), event, _ = exporter()
+    own = new_pool()
+    mine = own.allocate(SIZE, stream=stream)
+    with pytest.raises(ValueError, match=f"ipc_descriptor is of memory resource {own.uuid}, and mr is {mr.uuid}"):
+        ch.Buffer.from_ipc_descriptor(mr, mine.ipc_descriptor, stream=stream)
+    with pytest.raises(ValueError, match="ipc_descriptor is of memory resource"):
+        ch.Buffer.from_ipc_descriptor(own, buffer.ipc_descriptor, stream=stream)
+    named = mine.ipc_descriptor
+    mine.close()
+    with pytest.raises(ValueError, match="which has closed that buffer"):
+        ch.Buffer.from_ipc_descriptor(own, named, stream=stream)
+    bad = type(named)._init(bytes(64), SIZE, None)
+    with pytest.raises(ch.CUDAError, match=r"cuMemPoolImportPointer.*that the process which made it has not freed"):
+        ch.Buffer.from_ipc_descriptor(mr, bad, stream=stream)
+    larger = type(named)._init(buffer.ipc_descriptor._data, SIZE + 1, mr.uuid)
+    with pytest.raises(ch.CUDAError, match="4097 bytes"):
+        ch.Buffer.from_ipc_descriptor(mr, larger, stream=stream)
+    elsewhere = "00000000-1111-2222-3333-444444444444"
+    with pytest.raises(RuntimeError, match=f"device {elsewhere} is not there: .* of this machine"):
+        ch.Event.from_ipc_descriptor(type(event.ipc_descriptor)._init(bytes(64), False, elsewhere))
+    with pytest.raises(ch.CUDAError, match=r"cuIpcOpenEventHandle.*must be of this machine"):
+        ch.Event.from_ipc_descriptor(type(event.ipc_descriptor)._init(bytes(64), False, device.uuid))
+    with pytest.raises(TypeError, match="stream is required"):
+        ch.Buffer.from_ipc_descriptor(mr, buffer.ipc_descriptor, stream=None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="mr must be a memory resource that processes share"):
+        ch.Buffer.from_ipc_descriptor(3, named, stream=stream)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="ipc_descriptor must be an IPCBufferDescriptor"):
+        ch.Buffer.from_ipc_descriptor(mr, 3, stream=stream)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="ipc_descriptor must be an IPCEventDescriptor"):
+        ch.Event.from_ipc_descriptor(3)  # type: ignore[arg-type]
+    assert set(read(buffer, stream)) == {1}
+
+
+def test_bad_handles(device: ch.Device, stream: ch.Stream, tmp_path: Path) -> None:
+    """A number that is no pool's descriptor would be taken for one, or leak."""
+    mr = new_pool()
+    handle = mr.allocation_handle
+    assert handle is mr.allocation_handle
+    assert int(handle) == handle.handle >= 0
+    gc.collect()
+    before = descriptors()
+    near, far = socket.socketpair()
+    with near, far, (tmp_path / "file").open("w") as file:
+        for other in (near.fileno(), file.fileno()):
+            with pytest.raises(ch.CUDAError, match=f"file descriptor {other} must be one that a process"):
+                ch.DeviceMemoryResource.from_allocation_handle(device, other)
+    for closed_one in (file.fileno() if not file.closed else 9999, -1):
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            ch.DeviceMemoryResource.from_allocation_handle(device, closed_one)
+    for bad in (None, "3", 3.0, True):
+        with pytest.raises(TypeError, match="alloc_handle must be an IPCAllocationHandle or an int"):
+            ch.DeviceMemoryResource.from_allocation_handle(device, bad)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="which is no file descriptor"):
+        ch.DeviceMemoryResource.from_allocation_handle(device, 1 << 40)
+    gc.collect()
+    assert descriptors() == before
+    with pytest.raises(TypeError, match="an IPCAllocationHandle has a file descriptor"):
+        pickle.dumps(handle)
+    handle.close()
+    handle.close()
+    assert (handle.is_closed, handle.handle, handle.uuid) == (True, -1, mr.uuid)
+    with pytest.raises(ch.ClosedError):
+        int(handle)
+    with pytest.raises(ch.ClosedError):
+        ch.DeviceMemoryResource.from_allocation_handle(device, handle)
+    assert not mr.allocation_handle.is_closed
+    assert descriptors() == before
+
+
+def test_handles_are_closed_once(device: ch.Device) -> None:
+    """Two threads that close a handle would close a descriptor that somebody else has by then."""
+    mr = new_pool()
+    for _ in range(50):
+        handle = copied(mr.allocation_handle)
+        gate = threading.Barrier(2)
+
+        def work(handle: Any = handle, gate: threading.Barrier = gate) -> None:
+            gate.wait()
+            handle.close()
+
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()  # a second close would be an OSError, which pytest reports
+
+
+def test_registry(device: ch.Device) -> None:
+    """A resource would be found by an identity that it does not have, or one that is closed."""
+    mr = new_pool()
+    assert mr.uuid is not None
+    known = mr.uuid
+    assert pickle.loads(pickle.dumps(mr)) is mr
+    assert mr.from_registry(known) is mr
+    assert mr.register(known) is mr
+    with pytest.raises(ValueError, match=f"and the memory resource is {known}"):
+        mr.register(uuid.uuid4())
+    with pytest.raises(TypeError, match="uuid must be of type UUID, not str"):
+        mr.register("x")  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="Memory resource x was not found"):
+        mr.from_registry("x")  # type: ignore[arg-type]
+    whole = pickle.dumps(mr)
+    mr.close()
+    for find in (lambda: ch.DeviceMemoryResource.from_registry(known), lambda: pickle.loads(whole)):
+        with pytest.raises(RuntimeError, match=f"Memory resource {known} was not found"):
+            find()
+
+
+def test_without_identity(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
+    """A resource that was imported by number would be pickled as none."""
+    mr, (buffer,), _, _ = exporter()
+    named, identity = buffer.ipc_descriptor, mr.uuid
+    number = os.dup(int(mr.allocation_handle))
+    buffer.close()
+    mr.close()
+    imported = ch.DeviceMemoryResource.from_allocation_handle(device, number)
+    os.close(number)
+    assert (imported.uuid, imported.is_mapped, imported.is_handle_owned) == (None, True, True)
+    with pytest.raises(RuntimeError, match=r"call register\(uuid\)"):
+        pickle.dumps(imported)
+    with pytest.raises(TypeError, match="Cannot allocate from a mapped IPC-enabled memory resource"):
+        imported.allocate(64, stream=stream)
+    assert set(read(ch.Buffer.from_ipc_descriptor(imported, named, stream=stream), stream)) == {1}
+    assert identity is not None
+    assert imported.register(identity) is imported
+    assert imported.uuid == identity
+    assert pickle.loads(pickle.dumps(imported)) is imported
+
+
+def test_not_enabled(device: ch.Device, stream: ch.Stream) -> None:
+    """What cannot be shared would be sent, and fail elsewhere."""
+    mr = ch.DeviceMemoryResource(device, {})
+    buffer, event = mr.allocate(64, stream=stream), device.create_event()
+    foreign = ch.Buffer.from_handle(int(buffer.handle), 64)
+    for use in (
+        lambda: mr.allocation_handle,
+        lambda: mr.register(uuid.uuid4()),
+        lambda: buffer.ipc_descriptor,
+        lambda: foreign.ipc_descriptor,
+        lambda: event.ipc_descriptor,
+    ):
+        with pytest.raises(RuntimeError, match="is not IPC-enabled"):
+            use()
+    for thing in (mr, buffer, foreign):
+        with pytest.raises(TypeError, match="is not IPC-enabled: it cannot be pickled"):
+            pickle.dumps(thing)
+    shared = new_pool()
+    with pytest.raises(ValueError, match="a buffer of 0 bytes has no memory to share"):
+        shared.allocate(0, stream=stream).ipc_descriptor  # noqa: B018
+    for cls in (ch.IPCAllocationHandle, ch.IPCBufferDescriptor, ch.IPCEventDescriptor):
+        with pytest.raises(RuntimeError, match="cannot be instantiated directly"):
+            cls()
+
+
+def test_not_supported(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a platform or a device cannot share, the driver would say INVALID_VALUE."""
+    from cudacore_handles._device_properties import DeviceProperties
+
+    monkeypatch.setattr(DeviceProperties, "mempool_supported_handle_types", 0)
+    with pytest.raises(RuntimeError, match="has no memory pools that processes can share"):
+        new_pool()
+    monkeypatch.setattr(DeviceProperties, "ipc_event_supported", False)
+    with pytest.raises(RuntimeError, match="has no events that processes can share"):
+        device.create_event(SHARED_EVENT)
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(RuntimeError, match="which win32 does not have"):
+        new_pool()
+
+
+@pytest.mark.sim
+def test_failures(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
+    """A call of the driver that fails would leak, or leave half a thing."""
+    import cudacore_sim as sim
+
+    mr, (buffer,), event, _ = exporter()
+    named, event_named = buffer.ipc_descriptor, event.ipc_descriptor
+    number = os.dup(int(mr.allocation_handle))
+    own = new_pool()
+    mine, shared = own.allocate(64, stream=stream), device.create_event(SHARED_EVENT)
+    buffer.close()
+    event.close()
+    mr.close()
+    stream.sync()
+    imported = ch.DeviceMemoryResource.from_allocation_handle(device, number)
+    open_files = descriptors()
+    handles, objects = ch.live_counts(), sim.live()
+    cases: dict[str, Callable[[], Any]] = {
+        "cuMemPoolExportToShareableHandle": new_pool,
+        "cuMemPoolImportFromShareableHandle": lambda: ch.DeviceMemoryResource.from_allocation_handle(device, number),
+        "cuMemPoolGetAccess": lambda: ch.DeviceMemoryResource.from_allocation_handle(device, number),
+        "cuMemPoolExportPointer": lambda: mine.ipc_descriptor,
+        "cuMemPoolImportPointer": lambda: ch.Buffer.from_ipc_descriptor(imported, named, stream=stream),
+        "cuIpcGetEventHandle": lambda: shared.ipc_descriptor,
+        "cuIpcOpenEventHandle": lambda: ch.Event.from_ipc_descriptor(event_named),
+    }
+    for name, call in cases.items():
+        with sim.failing(name), pytest.raises(ch.CUDAError, match=f"{name}: CUDA_ERROR_UNKNOWN"):
+            call()
+        gc.collect()
+        assert (ch.live_counts(), sim.live(), descriptors()) == (handles, objects, open_files), name
+        made = call()
+        del made
+        gc.collect()
+    os.close(number)

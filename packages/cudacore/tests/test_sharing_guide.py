@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of the guide about sharing between processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "sharing.rst"
+TIMEOUT = 240
+
+
+@pytest.fixture
+def environment(on_sim: bool) -> dict[str, str]:
+    """Have examples run on the driver that this process runs on."""
+    return os.environ | ({"CUDACORE_DRIVER": "sim"} if on_sim else {})
+
+
+def examples() -> list[str]:
+    blocks = re.findall(
+        r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", GUIDE.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return [textwrap.dedent(block) for block in blocks]
+
+
+def start(code: str, folder: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
+    script = folder / f"example{len(list(folder.iterdir()))}.py"
+    script.write_text(code)
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, script], cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True)
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, err) == (0, "")
+    return out
+
+
+def is_listening() -> bool:
+    listening = "00010000"
+    sockets = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
+    return any(fields[-1] == "exporter.socket" and fields[3] == listening for fields in sockets)
+
+
+def test_multiprocessing(tmp_path: Path, environment: dict[str, str]) -> None:
+    """The program of the guide would not work."""
+    assert said(start(examples()[0], tmp_path, environment)) == "{42}\n"
+
+
+def test_sockets(tmp_path: Path, environment: dict[str, str]) -> None:
+    """The two programs of the guide would not find each other."""
+    _, exporting, importing = examples()
+    exporter = start(exporting, tmp_path, environment)
+    until = time.monotonic() + TIMEOUT
+    while not is_listening() and exporter.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    assert said(start(importing, tmp_path, environment)) == "{7}\n"
+    assert said(exporter) == ""
