@@ -169,7 +169,7 @@ def _compile(words: Sequence[str]) -> int:
     try:
         work.write(results)
         if arguments.list_kernels:
-            print(list_kernels(work.listed(results), as_json=arguments.format == "json"), end="")
+            print(list_kernels(work.listed(results), as_json=arguments.format == "json"), end="", file=sys.stdout)
     except (OSError, CUDAError, ValueError) as error:
         reporter.add_error(str(error))
     return reporter.finish()
@@ -423,7 +423,7 @@ def _cache(words: Sequence[str]) -> int:
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how it is written")
     arguments = parser.parse_args(words)
     if arguments.action == "path":
-        print(arguments.cache_dir or default_directory())
+        print(arguments.cache_dir or default_directory(), file=sys.stdout)
         return _SUCCESS
     try:
         cache = FileStreamProgramCache(arguments.cache_dir)
@@ -436,9 +436,9 @@ def _cache(words: Sequence[str]) -> int:
     if arguments.format == "json":
         cleared = arguments.action == "clear"
         facts = {"path": str(cache.directory), "entries": entries, "bytes": size, "cleared": cleared}
-        print(json.dumps(facts))
+        print(json.dumps(facts), file=sys.stdout)
         return _SUCCESS
     verb = "removed from" if arguments.action == "clear" else "in"
     noun = "entry" if entries == 1 else "entries"
-    print(f"{entries} {noun}, {size / 1e6:.1f} MB, {verb} {cache.directory}")
+    print(f"{entries} {noun}, {size / 1e6:.1f} MB, {verb} {cache.directory}", file=sys.stdout)
     return _SUCCESS

@@ -235,7 +235,8 @@ class Linker:
 
     def _choose(self, inputs: list[Input], target: ObjectCodeFormatType) -> Choice:
         """Choose the linker. The driver is only asked for where nvJitLink cannot do it and the driver might."""
-        ptx: Version | None = max(filter(None, map(_ptx_version, inputs)), default=None)
+        versions = (ptx_version(part.code) for part in inputs if part.code_type == "ptx")
+        ptx: Version | None = max(filter(None, versions), default=None)
         asked = {
             "inputs": [part.code_type for part in inputs],
             "ptx": ptx,
@@ -289,8 +290,9 @@ def _check_elf(code: bytes, name: str) -> None:
         raise ValueError(f"{name!r} is a truncated cubin: it has {len(code)} bytes, and must have {end} or more")
 
 
-def _ptx_version(code: Input) -> Version | None:
-    match = _PTX_VERSION.search(code.code) if code.code_type == "ptx" else None
+def ptx_version(ptx: bytes) -> Version | None:
+    """Return the version that PTX is of, None if it does not say that."""
+    match = _PTX_VERSION.search(ptx)
     return (int(match[1]), int(match[2])) if match else None
 
 
