@@ -193,6 +193,8 @@ def test_wrong_arguments() -> None:
         compile_many([], max_workers="2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_workers is for threads"):
         compile_many([], max_workers=2, executor=Immediate())
+    with pytest.raises(TypeError, match=r"executor must be a concurrent\.futures\.Executor or None, not int"):
+        compile_many([], executor=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="cache must be a ProgramCacheResource"):
         compile_many([], cache={})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="logs must have a write method"):
@@ -311,3 +313,21 @@ def test_a_pool_that_breaks() -> None:
         compile_many(jobs(1, 2), executor=pool)
     assert "BrokenThreadPool" in repr(caught.value.errors[0])
     pool.shutdown()
+
+
+def test_a_pool_that_takes_no_more() -> None:
+    """What was compiled before the pool broke would be lost."""
+
+    class Once(Immediate):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            if self.submitted:
+                raise RuntimeError("no more")
+            self.submitted += 1
+            return super().submit(fn, *args, **kwargs)
+
+        submitted = 0
+
+    with pytest.raises(BatchError) as caught:
+        compile_many(jobs(1, 2, 3), executor=Once())
+    assert [type(error) for error in caught.value.errors.values()] == [RuntimeError, RuntimeError]
+    assert [code is None for code in caught.value.results] == [False, True, True]

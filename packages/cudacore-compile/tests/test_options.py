@@ -255,6 +255,17 @@ def test_wrong_value(field: str, value: Any) -> None:
         ProgramOptions(**{field: value})
 
 
+@pytest.mark.parametrize(
+    ("field", "make"),
+    [("arch", int), ("max_register_count", int), ("diag_warn", lambda n: [n]), ("frandom_seed", int),
+     ("define_macro", lambda n: {"A": n})],
+)  # fmt: skip
+def test_numbers_that_python_does_not_write(field: str, make: Callable[[int], Any]) -> None:
+    """A number of thousands of digits would be an error that does not name the option."""
+    with pytest.raises(ValueError, match=rf"^ProgramOptions\.{field} is a number of too many digits"):
+        ProgramOptions(**{field: make(10**5000)})
+
+
 def test_values_are_checked_when_used() -> None:
     """A value that was set later would escape the checks."""
     for field, value in (("max_register_count", -1), ("name", "a\0b"), ("arch", "hopper")):
@@ -397,6 +408,8 @@ def test_name(build: Build) -> None:
     assert build(UNUSED_VARIABLE, name="dir/my program.cu").log.startswith("dir/my program.cu(1): warning #177-D")
     assert build(UNUSED_VARIABLE, name="gr\xfc\xdfe \udcff.cu").log.startswith("gr\xfc\xdfe \ufffd.cu(1): warning")
     assert build(UNUSED_VARIABLE, name=None).log.startswith("default_program(1): warning")
+    with pytest.raises(ValueError, match=r'name=\'-DA=1\' is an option to NVRTC: write "./-DA=1"'):
+        build(UNUSED_VARIABLE, name="-DA=1")
     assert ProgramOptions(name=None).name == "default_program"
 
 

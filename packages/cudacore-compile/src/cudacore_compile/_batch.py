@@ -108,6 +108,8 @@ def compile_many(
         check_cache(cache)
     if logs is not None and not callable(getattr(logs, "write", None)):
         raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"executor must be a concurrent.futures.Executor or None, not {type(executor).__name__}")
     if executor is not None and max_workers is not None:
         raise ValueError("max_workers is for threads: an executor has its own number of workers")
     if not isinstance(max_workers, (int, type(None))) or isinstance(max_workers, bool):
@@ -200,7 +202,11 @@ class _Batch:
         futures: dict[Future[_Outcome], _Group] = {}
         try:
             for group in groups:
-                futures[executor.submit(_compile_job, group.job)] = group
+                try:
+                    futures[executor.submit(_compile_job, group.job)] = group
+                except Exception as error:  # an executor whose workers have died takes no more
+                    group.failed(error)
+                    step()
             for future in as_completed(futures):
                 try:
                     futures[future].done(future.result())

@@ -169,7 +169,7 @@ def _compile(words: Sequence[str]) -> int:
     try:
         work.write(results)
         if arguments.list_kernels:
-            print(list_kernels(work.listed(results), as_json=arguments.format == "json"), end="", file=sys.stdout)
+            _say(list_kernels(work.listed(results), as_json=arguments.format == "json"))
     except (OSError, CUDAError, ValueError) as error:
         reporter.add_error(str(error))
     return reporter.finish()
@@ -411,6 +411,12 @@ def _write(file: str, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def _say(text: str) -> None:
+    """Write to the standard output, if there is one."""
+    if sys.stdout is not None:
+        sys.stdout.write(text)
+
+
 def _cache(words: Sequence[str]) -> int:
     """Run ``cudacore-compile cache``."""
     parser = argparse.ArgumentParser(
@@ -423,7 +429,7 @@ def _cache(words: Sequence[str]) -> int:
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how it is written")
     arguments = parser.parse_args(words)
     if arguments.action == "path":
-        print(arguments.cache_dir or default_directory(), file=sys.stdout)
+        _say(f"{arguments.cache_dir or default_directory()}\n")
         return _SUCCESS
     try:
         cache = FileStreamProgramCache(arguments.cache_dir)
@@ -436,9 +442,9 @@ def _cache(words: Sequence[str]) -> int:
     if arguments.format == "json":
         cleared = arguments.action == "clear"
         facts = {"path": str(cache.directory), "entries": entries, "bytes": size, "cleared": cleared}
-        print(json.dumps(facts), file=sys.stdout)
+        _say(json.dumps(facts) + "\n")
         return _SUCCESS
     verb = "removed from" if arguments.action == "clear" else "in"
     noun = "entry" if entries == 1 else "entries"
-    print(f"{entries} {noun}, {size / 1e6:.1f} MB, {verb} {cache.directory}", file=sys.stdout)
+    _say(f"{entries} {noun}, {size / 1e6:.1f} MB, {verb} {cache.directory}\n")
     return _SUCCESS

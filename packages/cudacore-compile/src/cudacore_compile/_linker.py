@@ -25,6 +25,7 @@ from cudacore_handles._names import shorten
 from cudacore_handles._options import as_options
 
 _PTX_VERSION = re.compile(rb"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
+_making_handles = threading.Lock()
 _VARIANTS = {"": 0, "a": 0x10000, "f": 0x20000}  # CU_COMPUTE_ACCELERATED_TARGET_BASE, and that of families
 
 
@@ -178,12 +179,15 @@ class Linker:
         self._check(target)
         flags = self._flags(target)
         linker = _nvjitlink.load()
-        if self._box is None or self._box[1] != flags:
-            box = linker.create(flags, _read(self._codes))
-            with self._lock:
-                if self._closed:
-                    raise closed(self)
-                self._box = (box, flags)
+        # One at a time: of several, all but one would be destroyed without being linked, which nvJitLink 13.5 does not
+        # survive while other threads add PTX.
+        with _making_handles:
+            if self._box is None or self._box[1] != flags:
+                box = linker.create(flags, _read(self._codes))
+                with self._lock:
+                    if self._closed:
+                        raise closed(self)
+                    self._box = (box, flags)
         found = self._box
         if found is None:
             raise closed(self)

@@ -335,6 +335,8 @@ class ProgramOptions:
     def _check_language(self, code_type: SourceCodeType) -> None:
         """Raise for options that programs of this type cannot have."""
         if code_type is SourceCodeType.CXX:
+            if self.name is not None and self.name.startswith("-"):
+                raise ValueError(f'ProgramOptions.name={self.name!r} is an option to NVRTC: write "./{self.name}"')
             if self.extra_sources:
                 raise ValueError(
                     "extra_sources is not supported by the NVRTC backend: ProgramOptions.extra_sources is for NVVM "
