@@ -13,7 +13,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
@@ -98,6 +98,26 @@ def test_the_same_is_compiled_once() -> None:
     assert executor.count == 1 + len(others)
     assert results[0] is results[-1] is results[-2]
     assert len(set(map(id, results))) == 1 + len(others)
+
+
+def test_jobs_that_change() -> None:
+    """Names that can be read once, or options that a loop changes, would be others in the worker than in the key."""
+    cache = InMemoryProgramCache()
+    source = "template <class T> __global__ void f(T *p) { *p = N; }"
+    options = ProgramOptions(arch="sm_90")
+
+    def all_jobs() -> Iterator[CompileJob]:
+        for number in (1111, 2222):
+            options.define_macro = {"N": number}
+            yield CompileJob(source, options, "ptx", (name for name in ["f<int>"]))  # type: ignore[arg-type]
+
+    for _ in range(2):
+        codes = compile_many(all_jobs(), cache=cache)
+        assert [code.symbol_mapping for code in codes] == [{"f<int>": "_Z1fIiEvPT_"}] * 2
+        assert [str(number).encode() in bytes(code.code) for number, code in zip((1111, 2222), codes, strict=True)] == [
+            True, True,
+        ]  # fmt: skip
+    assert (cache.statistics.hits, cache.statistics.misses) == (2, 2)
 
 
 def test_with_a_cache() -> None:

@@ -205,12 +205,13 @@ class _Work:
         self._check_output(sources, arches)
         options = _options(arguments)
         self.jobs: list[CompileJob] = []
+        each_arch: Sequence[str | None] = arches or [None]
         self._places: list[tuple[str, str]] = []  # the source and the architecture of each job
         for file in sources:
             code = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
             code = code.removeprefix(codecs.BOM_UTF8)  # which NVRTC does not take for none
             name = "stdin.cu" if file == "-" else file
-            for arch in arches or [None]:
+            for arch in each_arch:
                 target = self._target
                 if target == "fatbin":
                     target = "ptx" if (arch or "").startswith("compute_") else "cubin"
