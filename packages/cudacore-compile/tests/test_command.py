@@ -330,6 +330,7 @@ def test_closed_output() -> None:
         (["kernel.cu", "--arch", "sm_90", "-X", "ftz=maybe"], "ProgramOptions.ftz must be a bool"),
         (["kernel.cu", "--arch", "sm_90", "-j", "0"], "at least one at a time"),
         (["kernel.cu", "--nonsense"], "unrecognized arguments"),
+        (["kernel.cu", "--arch", "sm_90", "--cache-dir", ""], "path must not be empty"),
         (["cache", "nonsense"], "invalid choice"),
     ],
 )
@@ -372,6 +373,8 @@ def test_cache(run: Run, tmp_path: Path) -> None:
     status, _, err = run("cache", "--cache-dir", "file/cache")
     assert (status, "cannot be made there" in err) == (1, True)
     assert run("kernel.cu", "--arch", "sm_90", "--cache-dir", "file/cache")[0] == 1
+    status, _, err = run("cache", "clear", "--cache-dir", "")
+    assert (status, "path must not be empty" in err) == (1, True)
 
 
 def test_no_home_for_a_cache(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -586,6 +586,13 @@ def test_driver_links_instead(
         Linker(*ptx, options=LinkerOptions(arch="sm_90", ptxas_options="-v")).link("cubin")
 
 
+@pytest.mark.parametrize("make", [ObjectCode.from_ptx, ObjectCode.from_cubin, ObjectCode.from_ltoir])
+def test_no_code_at_all(make: Callable[[bytes], ObjectCode]) -> None:
+    """Code that is empty would be an argument that is not valid, of which nobody knows which."""
+    with pytest.raises(ValueError, match=r"' is empty: there is no code to link"):
+        Linker(make(b""), options=SM_90).link("cubin")
+
+
 def test_handle_in_threads(monkeypatch: pytest.MonkeyPatch, ltoir: tuple[ObjectCode, ObjectCode]) -> None:
     """Each thread would make a linker, all but one to be thrown away while others add code, which ends the process."""
     create = _nvjitlink.NVJitLink.create

@@ -237,6 +237,8 @@ WRONG_VALUES = [
     ("time", ""),
     ("std", "c++\ud800"),
     ("create_pch", ""),
+    ("extra_sources", [("a\0b", "; a module")]),
+    ("extra_sources", [("a", b"")]),
 ]
 TEXTS = ["name", "ptxas_options", "define_macro", "undefine_macro", "include_path", "pre_include", "std", "time"]
 

@@ -437,7 +437,7 @@ def _cache(words: Sequence[str]) -> int:
         entries, size = len(cache), cache.size_bytes
         if arguments.action == "clear":
             cache.clear()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         sys.stderr.write(f"cudacore-compile: error: {error}\n")
         return _FAILURE
     if arguments.format == "json":

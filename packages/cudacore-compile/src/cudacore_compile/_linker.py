@@ -273,6 +273,8 @@ def _read(codes: tuple[ObjectCode, ...]) -> list[Input]:
     for number, code in enumerate(codes, 1):
         content = code._read()
         name = code.name or f"{code.code_type} {number}"
+        if not content:
+            raise ValueError(f"{name!r} is empty: there is no code to link")
         if code.code_type == "ptx":
             content = content.rstrip(b"\0") + b"\0"
         elif code.code_type == "cubin":

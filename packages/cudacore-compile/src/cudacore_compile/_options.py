@@ -440,6 +440,9 @@ def _check_sources(sources: object) -> None:
         pair = isinstance(item, tuple) and len(item) == 2
         if not pair or not isinstance(item[0], str) or not isinstance(item[1], (str, bytes, bytearray)):
             values.wrong_type("ProgramOptions.extra_sources", expected, item)
+        values.string("ProgramOptions.extra_sources", item[0], empty=True)
+        if not item[1]:
+            raise ValueError(f"ProgramOptions.extra_sources: the module {item[0]!r} is empty")
 
 
 # All options of NVRTC whose flag depends on nothing but the value, in the order in which they are passed.
