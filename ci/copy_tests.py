@@ -25,6 +25,7 @@ def main() -> None:
     shutil.copytree(ROOT / "ci", target / "ci", ignore=IGNORE)
     shutil.copytree(ROOT / "docs" / "graph", target / "docs" / "graph")  # its examples are run
     shutil.copy(ROOT / "docs" / "compile.rst", target / "docs" / "compile.rst")  # likewise
+    shutil.copy(ROOT / "docs" / "memory.rst", target / "docs" / "memory.rst")
     shutil.copy(ROOT / "docs" / "compile-cache.rst", target / "docs" / "compile-cache.rst")
     for name in ("README.md", "conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, target / name)

@@ -9,10 +9,11 @@ from sphinx.application import Sphinx
 import cudacore
 import cudacore_handles
 from cudacore_handles._kernel_attributes import KernelAttributes, KernelOccupancy
+from cudacore_handles._managed import AccessedBySetProxy
 from cudacore_handles._peer_access import PeerAccessibleBySetProxy
 
 # Users get objects of these classes and never name them: they are documented beside those that have names.
-for returned in (KernelAttributes, KernelOccupancy, PeerAccessibleBySetProxy):
+for returned in (AccessedBySetProxy, KernelAttributes, KernelOccupancy, PeerAccessibleBySetProxy):
     setattr(cudacore_handles, returned.__name__, returned)
 
 HERE = Path(__file__).resolve().parent

@@ -127,6 +127,12 @@ def with_arrays(name: str, kernel: str, arrays: str, *, needs: str, over_row: tu
     return Row(f"launch, {name}", statement, 500, 15, drain=True, ours=True, needs=needs, over_row=over_row)
 
 
+def viewing(name: str, arguments: str, *, needs: str, ratio: float) -> Row:
+    """View another library's array."""
+    statement = f"from_any_interface({arguments})"
+    return Row(f"view of a {name}", statement, 2_000, 7, drain=True, needs=needs, ratio=ratio)
+
+
 def adding(name: str, statement: str, *, floor: str | None = None) -> Row:
     """Build a graph of many nodes, and drop it."""
     return Row(f"add {name}", statement, 3, 5, ratio=0.45, floor=floor, graphs=True, per=NODES)
@@ -174,12 +180,30 @@ ROWS = (
         drain=True,
         ratio=1.0,
     ),
+    Row(
+        "pinned buffer of a pool, allocate and close",
+        "pinned_pool.allocate(1024, stream=stream).close(stream)",
+        2_000,
+        drain=True,
+        ratio=1.0,
+    ),
+    Row(
+        "managed buffer, allocate and close",
+        "managed_pool.allocate(1024, stream=stream).close(stream)",
+        2_000,
+        drain=True,
+        ratio=1.0,
+    ),
+    Row("copy_batch, 100 buffers", "copy_batch(stream, sources, targets)", 50, 15, drain=True, ratio=1.0, per=100),
     Row("buffer.copy_to, device", "buffer.copy_to(other, stream=stream)", 500, 15, drain=True, ratio=1.0),
     Row("buffer.fill", "buffer.fill(0, stream=stream)", 500, 15, drain=True, ratio=1.0),
     Row("object load and get_kernel", f"ObjectCode.from_{TARGET}(code).get_kernel('k0')", 50, 5),
     Row("compile to cubin", "Program(TINY % next(serial), 'c++', options).compile('cubin')", 5, 5, gpu=False),
     Row("compile to PTX", "Program(TINY % next(serial), 'c++', options).compile('ptx')", 5, 5, gpu=False),
     Row("launch, 8 threads at once", "launch_from_threads()", 1, 15, drain=True, ratio=1.0, per=THREADS * LAUNCHES),
+    Row("view of a Buffer", "from_buffer(buffer, (16, 16), dtype=np_f32)", 2_000),
+    Row("view of a NumPy array", "from_any_interface(array, -1)", 2_000),
+    Row("view.shape", "view.shape", 20_000),
     adding("kernel node, pointer", "add_kernels()"),
     adding("kernel node, Buffer", "add_kernels(buffer)", floor="add kernel node, pointer"),
     Row(
@@ -233,6 +257,10 @@ ROWS = (
     Row(INTS8, "launch(stream, config, k8, *pointers8)", 500, 15, drain=True, ours=True),
     with_arrays("8 PyTorch tensors", "k8", "torch8", needs="torch", over_row=(INTS8, 1.12)),
     with_arrays("8 CuPy arrays", "k8", "cupy8", needs="cupy", over_row=(INTS8, 1.12)),
+    viewing("PyTorch tensor", "torch2[0], -1", needs="torch", ratio=0.5),
+    viewing("PyTorch tensor, with a stream", "torch2[0], int(stream.handle)", needs="torch", ratio=0.5),
+    viewing("CuPy array", "cupy2[0], -1", needs="cupy", ratio=0.7),
+    viewing("CuPy array, with a stream", "cupy2[0], int(stream.handle)", needs="cupy", ratio=1.0),
     Row(RAW_KERNEL, "raw8(one, one, cupy8)", 500, 15, drain=True, ours=True, needs="cupy", floor=INTS8),
     with_arrays("8 CuPy arrays again", "k8", "cupy8", needs="cupy", over_row=(RAW_KERNEL, 0.9)),
 )

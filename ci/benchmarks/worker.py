@@ -48,6 +48,7 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
 
     import numpy as np
 
+    views = importlib.import_module(f"{core.__name__}.utils").StridedMemoryView
     options = core.ProgramOptions(arch=f"sm_{device.arch}", std="c++17")
     module = core.Program(KERNELS, "c++", options).compile(TARGET)
     stream, *_ = streams = [device.create_stream() for _ in range(1 + THREADS)]
@@ -64,13 +65,22 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
         "device": device,
         "early": stream.record(options=timing),
         "event": stream.record(),
+        "array": np.zeros(16),
         "f32": np.float32(1),
+        "from_any_interface": views.from_any_interface,
+        "from_buffer": views.from_buffer,
         "i32": np.int32(2),
         "late": stream.record(options=timing),
         "launch_from_threads": launcher_from_threads(core, streams[1:], config, names["k1"], pointer),
+        "np_f32": np.dtype(np.float32),
         "one": (1,),
         "options": options,
         "other": device.allocate(4096, stream=stream),
+        "pinned_pool": core.PinnedMemoryResource(),
+        "managed_pool": core.ManagedMemoryResource(),
+        "copy_batch": importlib.import_module(f"{core.__name__}.utils").copy_batch,
+        "sources": [device.allocate(4096, stream=stream) for _ in range(100)],
+        "targets": [device.allocate(4096, stream=stream) for _ in range(100)],
         "packed257": struct.pack("=257Q", *[pointer] * 257),
         "pointer": pointer,
         "pointers2": (pointer,) * 2,
@@ -80,6 +90,7 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
         "stream": stream,
         "streams": streams,
         "u64": np.uint64(7),
+        "view": views.from_any_interface(np.zeros((2, 3)), -1),
     }
     stream.sync()
     return names

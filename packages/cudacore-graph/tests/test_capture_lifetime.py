@@ -36,6 +36,17 @@ class Made:
         self.add = self.code.get_kernel("add")
         self.result = ch.Buffer.from_handle(numbers.at(16), 64)
 
+        self.managed = ch.ManagedMemoryResource().allocate(64, stream=self.other)
+
+    def advise(self) -> None:
+        self.managed.read_mostly = True
+        assert self.managed.read_mostly
+        self.managed.prefetch(self.device, stream=self.other)
+
+    def grow(self) -> ch.Buffer:
+        resource = ch.VirtualMemoryResource(self.device)
+        return resource.modify_allocation(resource.allocate(1), resource.granularity + 1)
+
     def definition(self) -> cg.GraphDefinition:
         memory = self.device.allocate(64, stream=self.captured)
         definition = cg.GraphDefinition()
@@ -100,6 +111,12 @@ KINDS: dict[str, Callable[[Made], Any]] = {
     ),
     "buffer of a pool": lambda made: made.pool().allocate(64, stream=made.captured),
     "pinned buffer": lambda made: ch.LegacyPinnedMemoryResource().allocate(64),
+    "pinned buffer of a pool": lambda made: ch.PinnedMemoryResource({}).allocate(64, stream=made.captured),
+    "managed buffer": lambda made: ch.ManagedMemoryResource().allocate(64, stream=made.captured),
+    "virtual buffer": lambda made: ch.VirtualMemoryResource(0).allocate(64),
+    "virtual buffer of the captured stream": lambda made: ch.VirtualMemoryResource(0).allocate(
+        64, stream=made.captured
+    ),
     "pinned buffer of the captured stream": lambda made: ch.LegacyPinnedMemoryResource().allocate(
         64, stream=made.captured
     ),
@@ -266,6 +283,11 @@ FIRST_USES: dict[str, Callable[[Made, ch.DeviceMemoryResource], object]] = {
     "peer access": lambda made, pool: set(pool.peer_accessible_by),
     "setting of peer access": lambda made, pool: setattr(pool, "peer_accessible_by", []),
     "graph memory": lambda made, pool: cg.GraphMemoryResource(made.device).attributes.used_mem_current,
+    "pool of the host": lambda made, pool: ch.PinnedMemoryResource().trim(),
+    "new pool of the host": lambda made, pool: ch.PinnedMemoryResource({}),
+    "pool of managed memory": lambda made, pool: ch.ManagedMemoryResource(),
+    "advice": lambda made, pool: made.advise(),
+    "virtual memory": lambda made, pool: made.grow(),
     "properties": lambda made, pool: (made.device.properties.max_threads_per_block, made.device.name, made.device.uuid),
     "peers": lambda made, pool: made.device.can_access_peer(made.device),
     "stream": lambda made, pool: (made.device.create_stream().priority, made.device.create_stream().is_nonblocking),

@@ -6,6 +6,7 @@
 #include "registry.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 
 CUdeviceptr cch_deviceptr_raw(const cch_deviceptr *ptr) { return ptr != NULL && !cch__is_gone(ptr) ? ptr->ptr : 0; }
 cch_deviceptr *cch_deviceptr_ref(cch_deviceptr *ptr) { return cch__box_ref(ptr); }
@@ -370,13 +371,15 @@ static int wait_for(CUstream stream) {
 }
 
 /* Frees memory whose free knows nothing of streams: waits for the one that still uses it. */
-static int free_at_once(const cch_deviceptr *ptr, const cch_stream *stream) {
+static int free_at_once(cch_deviceptr *ptr, const cch_stream *stream) {
   if (stream != NULL) {
     int status = wait_for(stream->raw);
     if (cch__not_now(status))
       return status;
     cch__report(status);
   }
+  if (ptr->origin == CCH__FROM_RANGES)
+    return cch__ranges_end(ptr);
   if (ptr->origin == CCH__FROM_DEVICE)
     return CCH__CALL(cuMemFree, (ptr->ptr));
   return CCH__CALL(cuMemFreeHost, ((void *)(uintptr_t)ptr->ptr));
@@ -417,6 +420,7 @@ bool cch__deviceptr_end(cch_deviceptr *ptr) {
 }
 
 void cch__deviceptr_drop(cch_deviceptr *ptr) {
+  free(ptr->ranges);
   cch_graph_unref(ptr->graph);
   cch_stream_unref(cch_deviceptr_stream(ptr));
   cch__box_unref(ptr->backing);

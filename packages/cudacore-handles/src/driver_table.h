@@ -63,12 +63,32 @@
   X(cuMemFree, 3020)                                                                                                   \
   X(cuMemHostAlloc, 2020)                                                                                              \
   X(cuMemFreeHost, 2000)                                                                                               \
+  X(cuMemGetMemPool, 13000)                                                                                            \
+  X(cuMemPoolTrimTo, 11020)                                                                                            \
+  X(cuMemAddressReserve, 10020)                                                                                        \
+  X(cuMemAddressFree, 10020)                                                                                           \
+  X(cuMemCreate, 10020)                                                                                                \
+  X(cuMemRelease, 10020)                                                                                               \
+  X(cuMemMap, 10020)                                                                                                   \
+  X(cuMemUnmap, 10020)                                                                                                 \
+  X(cuMemSetAccess, 10020)                                                                                             \
+  X(cuMemRetainAllocationHandle, 11000)                                                                                \
+  X(cuMemGetAllocationGranularity, 10020)                                                                              \
+  X(cuMemAdvise, 12020)                                                                                                \
+  X(cuMemRangeGetAttribute, 8000)                                                                                      \
+  X(cuMemPrefetchAsync, 12020)                                                                                         \
+  X(cuMemPrefetchBatchAsync, 13000)                                                                                    \
+  X(cuMemDiscardBatchAsync, 13000)                                                                                     \
+  X(cuMemDiscardAndPrefetchBatchAsync, 13000)                                                                          \
+  X(cuMemcpyBatchAsync, 12080)                                                                                         \
+  X(cuMemcpy3DAsync, 3020)                                                                                             \
   X(cuMemcpyAsync, 4000)                                                                                               \
   X(cuMemsetD8Async, 3020)                                                                                             \
   X(cuMemsetD16Async, 3020)                                                                                            \
   X(cuMemsetD32Async, 3020)                                                                                            \
   X(cuPointerGetAttribute, 4000)                                                                                       \
   X(cuPointerGetAttributes, 7000)                                                                                      \
+  X(cuLaunchHostFunc, 10000)                                                                                           \
   X(cuLibraryLoadData, 12000)                                                                                          \
   X(cuLibraryUnload, 12000)                                                                                            \
   X(cuLibraryGetKernel, 12000)                                                                                         \
@@ -137,6 +157,7 @@
   X(cuGraphNodeGetDependentNodes, 12030)                                                                               \
   X(cuGraphAddDependencies, 12030)                                                                                     \
   X(cuGraphRemoveDependencies, 12030)                                                                                  \
+  X(cuMemcpyBatchAsync, 13000)                                                                                         \
   X(cuStreamGetCaptureInfo, 11030)                                                                                     \
   X(cuStreamGetCaptureInfo, 12030)
 
@@ -148,6 +169,10 @@
 #undef cuEventElapsedTime
 #undef cuMemAlloc
 #undef cuMemFree
+#undef cuMemAdvise
+#undef cuMemPrefetchAsync
+#undef cuMemcpyBatchAsync
+#undef cuMemcpy3DAsync
 #undef cuStreamGetCtx
 #undef cuStreamGetCaptureInfo
 #undef cuCtxSynchronize

@@ -83,6 +83,7 @@ int cch_graph_adopt(cch_graph **out, CUgraph raw) {
   if (status != 0)
     return status;
   cch__graph_made(graph, raw, true);
+  graph->hierarchy->shared = graph->level->shared = true; /* whoever made it can have its handle still */
   *out = graph;
   return 0;
 }

@@ -146,20 +146,24 @@ void cch__kernel_read_drop(cch__kernel_read *read);
 /* The kernel that a bundle of the library's own keeps for its node, borrowed; NULL for none. */
 cch_kernel *cch__kernel_of(const cch_bundle *bundle);
 
-/* ---- graph_params.c ---- */
+/* ---- callback.c ---- */
 
-/* What a host node calls through us, and what is known of a conditional node: payloads of their bundles. */
+/* What CUDA calls on the host through us: the payload of a bundle. */
 typedef struct cch__host_call {
   cch_host_fn function;
   void *data;
 } cch__host_call;
 
+/* Takes a cch__host_call. */
+void CUDA_CB cch__host_trampoline(void *data);
+
+/* ---- graph_params.c ---- */
+
+/* What is known of a conditional node: the payload of its bundle. */
 typedef struct cch__condition {
   cch_conditional_node node;
   CUgraph bodies[];
 } cch__condition;
-
-void CUDA_CB cch__host_trampoline(void *data);
 
 /* A node's parameters as the driver takes them, and what is to be kept for them. */
 typedef struct cch__node_params {

@@ -543,16 +543,19 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
 
 bool cch__graph_exec_end(cch_graph_exec *exec) {
   if (!exec->destroyed) {
+    replaced *room = malloc(sizeof *room);
+    if (room == NULL)
+      return false;
     CUstreamCaptureMode mode = cch__relaxed_enter();
     int status = CCH__CALL(cuGraphExecDestroy, (exec->raw));
     cch__relaxed_leave(mode);
-    if (cch__not_now(status))
+    if (cch__not_now(status)) {
+      free(room);
       return false;
+    }
     cch__report(status);
     exec->destroyed = true;
-    replaced *room = malloc(sizeof *room);
-    if (room != NULL)
-      retire_whole(exec, room);
+    retire_whole(exec, room);
     retire_all(exec);
   }
   return settle(exec);

@@ -12,13 +12,6 @@
                   offsetof(__typeof__(known), last) + sizeof((known).last), "structure of a node's parameters",        \
                   operation)
 
-void CUDA_CB cch__host_trampoline(void *data) {
-  const cch__host_call *call = data;
-  cch_callback_enter();
-  call->function(call->data);
-  cch_callback_leave();
-}
-
 static size_t or_one(size_t count) { return count != 0 ? count : 1; }
 
 /* The context that a node works in, where none is given. */

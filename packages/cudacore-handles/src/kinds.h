@@ -35,7 +35,25 @@ struct cch_pool {
   int alloc_type;                 /* likewise */
 };
 
-typedef enum cch__origin { CCH__FROM_POOL, CCH__FROM_DEVICE, CCH__FROM_HOST, CCH__FOREIGN } cch__origin;
+typedef enum cch__origin {
+  CCH__FROM_POOL,
+  CCH__FROM_DEVICE,
+  CCH__FROM_HOST,
+  CCH__FROM_RANGES,
+  CCH__FOREIGN
+} cch__origin;
+
+/*
+ * A range of reserved addresses with physical memory, each part made at once: what is mapped needs no other handle. The
+ * allocations that have it count.
+ */
+typedef struct cch__range {
+  atomic_size_t references;
+  CUdeviceptr address;
+  size_t size;
+  size_t count;
+  size_t parts[]; /* their sizes */
+} cch__range;
 
 struct cch_deviceptr {
   cch__box box;
@@ -49,6 +67,8 @@ struct cch_deviceptr {
   cch_graph *graph; /* of that capture, if it has a box: as long as it exists, the address is nobody else's */
   cch__origin origin;
   cch_free_fn free;
+  cch__range **ranges; /* one behind the other; those behind `range_count` have been given up */
+  size_t range_count;
 };
 
 struct cch_library {
@@ -120,6 +140,9 @@ bool cch__library_end(cch_library *library);
 bool cch__program_end(cch__program *program);
 bool cch__graph_end(cch_graph *graph);
 bool cch__graph_exec_end(cch_graph_exec *exec);
+
+/* Gives up the ranges of an allocation, from the last: the driver's answer. Those that it refused for now are kept. */
+int cch__ranges_end(cch_deviceptr *ptr);
 
 void cch__stream_drop(cch_stream *stream);
 void cch__event_drop(cch_event *event);

@@ -34,7 +34,9 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   props.location.type = (CUmemLocationType)config->location_type;
   props.location.id = config->location_id;
   props.maxSize = (size_t)config->max_size;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
   status = CCH__CALL(cuMemPoolCreate, (&pool->raw, &props));
+  cch__relaxed_leave(mode);
   if (status != 0) {
     cch__box_discard(pool);
     return status;
@@ -82,6 +84,39 @@ int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch
   }
   *out = pool;
   return 0;
+}
+
+int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_type) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  CUmemLocation location = {.type = (CUmemLocationType)location_type, .id = location_id};
+  CUmemoryPool raw;
+  cch_pool *pool = NULL;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  status = CCH__CALL(cuMemGetMemPool, (&raw, &location, (CUmemAllocationType)alloc_type));
+  cch__relaxed_leave(mode);
+  if (status == 0)
+    status = cch_pool_wrap(&pool, raw, -1, NULL, NULL);
+  if (status != 0)
+    return status;
+  if (pool->alloc_type == 0) { /* a box of our own, which nobody else has yet */
+    pool->location_type = location_type;
+    pool->location_id = location_id;
+    pool->alloc_type = alloc_type;
+  }
+  *out = pool;
+  return 0;
+}
+
+int cch_pool_trim(cch_pool *pool, size_t keep) {
+  int status = cch__usable(pool, __func__);
+  if (status != 0)
+    return status;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  status = CCH__CALL(cuMemPoolTrimTo, (pool->raw, keep));
+  cch__relaxed_leave(mode);
+  return status;
 }
 
 int cch_pool_device(const cch_pool *pool) {

@@ -189,7 +189,7 @@ def test_bad_copies(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned, method
     for bad in (None, 0, "stream"):
         with pytest.raises(TypeError, match="a Stream is needed"):
             copy(pinned(64), stream=bad)
-    with pytest.raises(NotImplementedError, match="copy options are not supported yet"):
+    with pytest.raises(TypeError, match=f"{method}: options must be CopyOptions, got dict"):
         copy(pinned(64), stream=stream, options={})
     closed = ch.Device().create_stream()
     closed.close()

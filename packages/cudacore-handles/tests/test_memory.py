@@ -24,6 +24,10 @@ RESOURCES: dict[str, Callable[[], Any]] = {
     "device pool": lambda: ch.Device().memory_resource,
     "own pool": lambda: ch.DeviceMemoryResource(0, ch.DeviceMemoryResourceOptions()),
     "pinned": ch.LegacyPinnedMemoryResource,
+    "pinned pool": ch.PinnedMemoryResource,
+    "own pinned pool": lambda: ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(numa_id=0)),
+    "managed pool": ch.ManagedMemoryResource,
+    "own managed pool": lambda: ch.ManagedMemoryResource({"preferred_location": 0}),
     "no pools": lambda: __import__("cudacore_handles._memory")._memory._SynchronousMemoryResource(0),
 }
 
@@ -344,7 +348,7 @@ def test_a_pool_that_was_not_made() -> None:
             pass
 
     mr = Mine()
-    assert repr(mr) == "<DeviceMemoryResource closed>"
+    assert repr(mr) == "<Mine closed>"
     with pytest.raises(ch.ClosedError, match="Mine has been closed"):
         mr.allocate(8, stream=None)  # type: ignore[arg-type]
     mr.close()

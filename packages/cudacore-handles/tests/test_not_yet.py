@@ -18,6 +18,10 @@ COMING = [
     (ch.DeviceMemoryResource, "from_allocation_handle"),
     (ch.DeviceMemoryResource, "from_registry"),
     (ch.DeviceMemoryResource, "register"),
+    (ch.PinnedMemoryResource, "allocation_handle"),
+    (ch.PinnedMemoryResource, "from_allocation_handle"),
+    (ch.PinnedMemoryResource, "from_registry"),
+    (ch.PinnedMemoryResource, "register"),
 ]
 
 

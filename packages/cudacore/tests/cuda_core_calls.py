@@ -73,6 +73,14 @@ class Log:
         pass
 
 
+class Interface:
+    """An array of another library, with ``__cuda_array_interface__`` alone."""
+
+    def __init__(self, address: int, **fields: Any) -> None:
+        good = {"shape": (4, 4), "typestr": "<f4", "data": (address, False), "version": 3}
+        self.__cuda_array_interface__ = good | fields
+
+
 # ---- what the calls use
 
 
@@ -109,6 +117,8 @@ def names(core: Any, folder: str) -> dict[str, Any]:
     path = pathlib.Path(folder, "k.ptx")
     path.write_bytes(PTX)
 
+    vmr = core.VirtualMemoryResource(dev)
+
     class Bare(core.MemoryResource):  # type: ignore[misc]
         def deallocate(self, ptr: int, size: int, *, stream: object = None) -> None:
             pass
@@ -141,6 +151,13 @@ def names(core: Any, folder: str) -> dict[str, Any]:
     def program(source: Any = CUDA, **fields: Any) -> Any:
         return core.Program(source, "c++", options(**fields))
 
+    array = np.arange(16, dtype=np.float32).reshape(4, 4)
+    read_only = array.copy()
+    read_only.flags.writeable = False
+    layout = importlib.import_module(f"{core.__name__}._layout")._StridedLayout
+    views = importlib.import_module(f"{core.__name__}.utils")
+    device_view = views.StridedMemoryView.from_buffer(dev.allocate(64, stream=s), (4, 4), dtype=array.dtype)
+
     modules = {"copy": copy, "ctypes": ctypes, "driver": driver, "np": np, "pickle": pickle}
     return (
         globals()
@@ -169,6 +186,12 @@ def names(core: Any, folder: str) -> dict[str, Any]:
             "b2": dev.allocate(64, stream=s),
             "small": dev.allocate(8, stream=s),
             "p": core.LegacyPinnedMemoryResource().allocate(64),
+            "p64": core.LegacyPinnedMemoryResource().allocate(64),
+            "man": core.ManagedMemoryResource().allocate(64, stream=s),
+            "man2": core.ManagedMemoryResource().allocate(64, stream=s),
+            "cman": closed(core.ManagedMemoryResource().allocate(64, stream=s)),
+            "vmr": vmr,
+            "utils": importlib.import_module(f"{core.__name__}.utils"),
             "cb": closed(dev.allocate(64, stream=s)),
             "code": code,
             "other_code": other_code,
@@ -181,6 +204,16 @@ def names(core: Any, folder: str) -> dict[str, Any]:
             "path": str(path),
             "options": options,
             "program": program,
+            "V": views.StridedMemoryView,
+            "viewable": views.args_viewable_as_strided_memory,
+            "L": layout,
+            "l": layout((3, 4), None, 4),
+            "f": layout.dense((3, 4), 4, "F"),
+            "a": array,
+            "ro": read_only,
+            "f4": array.dtype,
+            "d": device_view,
+            "h": views.StridedMemoryView.from_dlpack(array, -1),
         }
     )
 

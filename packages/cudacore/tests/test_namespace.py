@@ -107,7 +107,7 @@ def test_nothing_of_the_siblings_is_forgotten() -> None:
     assert errors <= set(cudacore.__all__)
 
 
-@pytest.mark.parametrize("name", ["Host", "texture", "system", "VirtualMemoryResource"])
+@pytest.mark.parametrize("name", ["SMResource", "texture", "system", "TensorMapDescriptor"])
 def test_name_of_later_release(name: str) -> None:
     """Asking for a name of ``cuda.core`` that is not there yet would not say that it is not there yet."""
     with pytest.raises(AttributeError, match=rf"cudacore 0\.1 does not have '{name}' yet \(cuda\.core 1\.2 has it\)"):
@@ -116,11 +116,11 @@ def test_name_of_later_release(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", ["from cudacore import Host", "import cudacore.texture", "import cudacore.texture as t"]
+    "statement", ["from cudacore import SMResource", "import cudacore.texture", "import cudacore.texture as t"]
 )
 def test_import_of_later_release(statement: str) -> None:
     """An import statement would hide the explanation behind Python's own message."""
-    with pytest.raises(ImportError, match=r"cudacore 0\.1 does not have '(Host|texture)' yet"):
+    with pytest.raises(ImportError, match=r"cudacore 0\.1 does not have '(SMResource|texture)' yet"):
         exec(statement, {})
 
 
@@ -138,6 +138,12 @@ def test_typing_name_of_later_release() -> None:
     """A missing name of ``cudacore.typing`` would not say that it is not there yet."""
     with pytest.raises(AttributeError, match=r"cudacore\.typing 0\.1 does not have 'ArrayFormatType' yet"):
         cudacore.typing.ArrayFormatType  # noqa: B018
+
+
+def test_utils_name_that_never_was() -> None:
+    """A misspelt name of ``cudacore.utils`` would not be an ordinary AttributeError."""
+    with pytest.raises(AttributeError, match=r"^module 'cudacore\.utils' has no attribute 'copy_bach'$"):
+        cudacore.utils.copy_bach  # noqa: B018
 
 
 def test_device_pointer_type() -> None:

@@ -19,8 +19,8 @@ _IN_EXEC = -2  # PLACE_IN_EXEC of native.h
 _FREE = "it must be the address of an allocation node (AllocNode.dptr), and be freed once in a graph, or by nobody"
 # What a refusal most often means, by the method.
 _HINTS = {
-    "embed": "A child graph cannot have memory nodes or conditional nodes on this driver, and one that is in a graph with "
-    "memory nodes stays",
+    "embed": "A child graph cannot have memory nodes or conditional nodes on this driver; in a graph with memory nodes "
+    "it cannot be replaced",
     "memcpy": "dst and src must be addresses that CUDA knows, or of the host's own memory; so many bytes must be there",
     "memset": "dst must be memory that the device can use; width and height at least 1",
     "destroy": "Nodes that allocate and free memory stay, once their graph has been instantiated",

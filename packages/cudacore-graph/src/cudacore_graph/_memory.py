@@ -11,7 +11,7 @@ from cudacore_handles._buffer import _is_capturing, check_size
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import call_driver, check
 from cudacore_handles._handle import adopt
-from cudacore_handles._memory import Pool
+from cudacore_handles._memory_pool import Pool
 from cudacore_handles._stream import Stream_accept
 
 _resources: dict[tuple[type, int], GraphMemoryResource] = {}

@@ -19,6 +19,9 @@
 #include <cudacore/pool_attributes.h>
 #include <cudacore/deviceptr.h>
 #include <cudacore/pointer.h>
+#include <cudacore/copy.h>
+#include <cudacore/managed.h>
+#include <cudacore/virtual.h>
 #include <cudacore/library.h>
 #include <cudacore/kernel.h>
 #include <cudacore/kernel_attributes.h>
@@ -275,6 +278,22 @@ typedef struct cch_api {
   cch_nvjitlink_linker *(*nvjitlink_linker_ref)(cch_nvjitlink_linker *linker);
   void (*nvjitlink_linker_unref)(cch_nvjitlink_linker *linker);
   nvJitLinkHandle (*nvjitlink_linker_raw)(const cch_nvjitlink_linker *linker);
+  int (*pool_of)(cch_pool **out, int location_type, int location_id, int alloc_type);
+  int (*pool_trim)(cch_pool *pool, size_t keep);
+  int (*copy_batch)(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
+                    const cch_copy_attributes *const *attributes, cch_stream *stream);
+  int (*copy_part)(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream);
+  int (*managed_advise)(cch_deviceptr *ptr, int advice, int location_type, int location_id);
+  int (*managed_attribute)(int *out, size_t count, cch_deviceptr *ptr, int attribute);
+  int (*managed_prefetch)(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count, cch_stream *stream);
+  int (*managed_discard)(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream);
+  int (*managed_discard_prefetch)(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
+                                  cch_stream *stream);
+  int (*virtual_granularity)(size_t *out, const cch_virtual_config *config);
+  int (*virtual_alloc)(cch_deviceptr **out, const cch_virtual_config *config, size_t size);
+  int (*virtual_grow)(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const cch_virtual_config *config,
+                      size_t size);
+  int (*stream_callback)(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle);
 } cch_api;
 
 /**

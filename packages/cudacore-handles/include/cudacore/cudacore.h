@@ -19,6 +19,9 @@
 #include <cudacore/pool_attributes.h>
 #include <cudacore/deviceptr.h>
 #include <cudacore/pointer.h>
+#include <cudacore/copy.h>
+#include <cudacore/managed.h>
+#include <cudacore/virtual.h>
 #include <cudacore/library.h>
 #include <cudacore/kernel.h>
 #include <cudacore/kernel_attributes.h>

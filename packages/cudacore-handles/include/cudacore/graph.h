@@ -86,9 +86,6 @@ typedef struct cch_memset_node {
   size_t pitch;          /**< bytes from row to row; not used for one row */
 } cch_memset_node;
 
-/** What a host node calls: no CUDA call is allowed in it. What it lets go of is destroyed later. */
-typedef void (*cch_host_fn)(void *data);
-
 /** Of CCH_NODE_HOST. `data` is the caller's, or in the node's bundle. */
 typedef struct cch_host_node {
   size_t size;
@@ -147,7 +144,8 @@ typedef struct cch_conditional_node {
 /** Makes an empty graph (cuGraphCreate). @since 0.1 */
 CCH_EXPORT int cch_graph_create(cch_graph **out);
 
-/** Takes over a root graph that nobody else destroys. On failure it stays the caller's. @since 0.1 */
+/** Takes over a root graph that nobody else destroys, and that counts as shared. On failure it stays the caller's.
+ * @since 0.1 */
 CCH_EXPORT int cch_graph_adopt(cch_graph **out, CUgraph raw);
 
 /** Copies a graph, with child graphs and bodies (cuGraphClone); the copy keeps what the nodes use. @since 0.1 */

@@ -41,6 +41,16 @@ CCH_EXPORT int cch_pool_create(cch_pool **out, const cch_pool_config *config);
 /** Borrows the pool that a device uses now (cuDeviceGetMemPool). @since 0.1 */
 CCH_EXPORT int cch_pool_current(cch_pool **out, int device);
 
+/**
+ * Borrows the pool that memory of a kind (CCH_ALLOCATION_*) comes from at a location, CCH_LOCATION_* or 0 for managed
+ * memory of no preferred location, unless another is named (cuMemGetMemPool, of CUDA 13). @since 0.1
+ */
+CCH_EXPORT int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_type);
+
+/** Gives unused memory back to the system until `keep` bytes are left, or no more is unused (cuMemPoolTrimTo).
+ * @since 0.1 */
+CCH_EXPORT int cch_pool_trim(cch_pool *pool, size_t keep);
+
 /** Borrows a pool; `device` is the ordinal it serves, -1 for a host pool. `owner` as in cch_context_wrap(). @since 0.1
  */
 CCH_EXPORT int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch_release_fn release);

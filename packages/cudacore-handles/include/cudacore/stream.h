@@ -62,6 +62,14 @@ CCH_EXPORT int cch_stream_wait_event(cch_stream *stream, cch_event *event);
 /** Makes later work of `stream` wait for the work that `other` has now; a temporary event carries it. @since 0.1 */
 CCH_EXPORT int cch_stream_wait_stream(cch_stream *stream, cch_stream *other);
 
+/**
+ * Has a function of the host called behind the stream's present work, and ahead of its later work (cuLaunchHostFunc).
+ * No CUDA call is allowed in it; what it lets go of is destroyed later. `bundle` (may be NULL) is kept until it was
+ * called; where the stream is captured, a host node is added, and keeps it. Of a context in which work has failed no
+ * function is called any more. CCH_EINVAL where the stream is captured into a graph that has no box. @since 0.1
+ */
+CCH_EXPORT int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle);
+
 CCH_EXPORT cch_stream *cch_stream_ref(cch_stream *stream);
 CCH_EXPORT void cch_stream_unref(cch_stream *stream);
 CCH_EXPORT CUstream cch_stream_raw(const cch_stream *stream);

@@ -6,25 +6,39 @@ Importing this package loads neither the driver nor ``cuda.bindings``: that happ
 
 from __future__ import annotations
 
+from cudacore_handles import _callback as _callback
 from cudacore_handles._buffer import Buffer
 from cudacore_handles._capsule import from_capsule
 from cudacore_handles._cffi import lib as _lib
-from cudacore_handles._code_contents import GlobalInfo, KernelInfo
+from cudacore_handles._code_info import GlobalInfo, KernelInfo
 from cudacore_handles._context import Context
+from cudacore_handles._copy import CopyOptions, copy_batch
 from cudacore_handles._device import ComputeCapability, Device
 from cudacore_handles._device_properties import DeviceProperties
 from cudacore_handles._errors import ClosedError, CUDAError, UnsupportedCodeError
 from cudacore_handles._event import Event, EventOptions
+from cudacore_handles._host import Host
 from cudacore_handles._kernel import Kernel, ParamInfo
 from cudacore_handles._launch import PreparedLaunch, launch
 from cudacore_handles._launch_config import LaunchConfig
 from cudacore_handles._live import live_counts
-from cudacore_handles._memory import (
+from cudacore_handles._managed import (
+    ManagedBuffer,
+    discard_batch,
+    discard_prefetch_batch,
+    prefetch_batch,
+    reset_concurrent_access_warning,
+)
+from cudacore_handles._memory import LegacyPinnedMemoryResource, MemoryResource
+from cudacore_handles._memory_pool import (
     DeviceMemoryResource,
     DeviceMemoryResourceOptions,
-    LegacyPinnedMemoryResource,
-    MemoryResource,
+    ManagedMemoryResource,
+    ManagedMemoryResourceOptions,
+    PinnedMemoryResource,
+    PinnedMemoryResourceOptions,
 )
+from cudacore_handles._memoryview import StridedMemoryView, args_viewable_as_strided_memory
 from cudacore_handles._native import api
 from cudacore_handles._object_code import ObjectCode
 from cudacore_handles._param_kinds import ParamKind
@@ -38,6 +52,8 @@ from cudacore_handles._stream import (
     StreamOptions,
     default_stream,
 )
+from cudacore_handles._virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
+from cudacore_handles.typing import MemcpyOverlapMode, MemcpySrcAccessOrder
 
 __version__ = "0.1.0"
 
@@ -49,6 +65,7 @@ __all__ = [
     "ClosedError",
     "ComputeCapability",
     "Context",
+    "CopyOptions",
     "Device",
     "DeviceMemoryResource",
     "DeviceMemoryResourceOptions",
@@ -56,27 +73,44 @@ __all__ = [
     "Event",
     "EventOptions",
     "GlobalInfo",
+    "Host",
     "IsStreamType",
     "Kernel",
     "KernelInfo",
     "LaunchConfig",
     "LegacyPinnedMemoryResource",
+    "ManagedBuffer",
+    "ManagedMemoryResource",
+    "ManagedMemoryResourceOptions",
+    "MemcpyOverlapMode",
+    "MemcpySrcAccessOrder",
     "MemoryResource",
     "ObjectCode",
     "ParamInfo",
     "ParamKind",
+    "PinnedMemoryResource",
+    "PinnedMemoryResourceOptions",
     "PreparedLaunch",
     "Stream",
     "StreamOptions",
+    "StridedMemoryView",
     "UnsupportedCodeError",
+    "VirtualMemoryResource",
+    "VirtualMemoryResourceOptions",
     "api",
+    "args_viewable_as_strided_memory",
+    "copy_batch",
     "default_stream",
+    "discard_batch",
+    "discard_prefetch_batch",
     "from_capsule",
     "get_include",
     "get_library",
     "get_pkgconfig_dir",
     "launch",
     "live_counts",
+    "prefetch_batch",
+    "reset_concurrent_access_warning",
 ]
 
 _find_simulated_driver()

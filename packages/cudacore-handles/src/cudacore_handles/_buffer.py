@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import operator
+import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _native
@@ -16,7 +18,11 @@ from cudacore_handles._not_yet import NotYet
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept, default_stream
 
 if TYPE_CHECKING:
+    from cudacore_handles._copy import CopyOptions
     from cudacore_handles._memory import MemoryResource
+    from cudacore_handles._memoryview import StridedMemoryView
+
+_SHAPE = struct.Struct("10N")  # cch_copy_shape
 
 _MEMORY_TYPE_HOST = 1  # CU_MEMORYTYPE_HOST
 
@@ -42,6 +48,8 @@ class Buffer(_native.BufferHandle):
     """
 
     __slots__ = ("__weakref__",)
+
+    __dlpack_c_exchange_api__ = _native.exchange_api
 
     from_ipc_descriptor = NotYet()
     ipc_descriptor = NotYet()
@@ -86,13 +94,14 @@ class Buffer(_native.BufferHandle):
     ) -> Any:
         """Export the memory as a one-dimensional DLPack tensor of bytes.
 
-        The tensor keeps the memory alive, whatever becomes of this object. It is not synchronized with any stream: a
-        buffer does not know which stream writes to it.
+        The tensor keeps the memory alive, whatever becomes of this object.
 
         Parameters
         ----------
         stream : int, optional
-            The consumer's stream. Only checked: an int, and for host memory None.
+            The consumer's stream. It waits for the stream that the buffer was allocated on, or that of
+            :meth:`set_deallocation_stream`; what else writes to the buffer is the caller's to order. -1: no order.
+            None, for device memory: the legacy default stream. Host memory knows no streams.
         max_version : tuple of int, optional
             The newest DLPack version that the consumer takes; from (1, 0) on the tensor is versioned.
         dl_device : tuple of int, optional
@@ -102,15 +111,37 @@ class Buffer(_native.BufferHandle):
         """
         box = hold(self)
         device = self.__dlpack_device__()
-        if copy:
-            raise BufferError("copy=True: a Buffer exports its own memory and does not copy it; use copy_to() first")
-        if dl_device is not None and _pair("dl_device", dl_device, "(type, ordinal)") != device:
-            raise BufferError(f"dl_device is {dl_device}, and the memory is on {device}; use copy_to() first")
-        if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
-            raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
-        versioned = max_version is not None and _pair("max_version", max_version, "(major, minor)") >= (1, 0)
+        versioned = check_dlpack_arguments(device, stream, max_version, dl_device, copy)
         size = lib.cch_deviceptr_size(box)  # self.size is 0 as soon as another thread closes this object
-        return _native.make_capsule(address(box), self._raw, size, *device, versioned)
+        capsule = _native.make_capsule(address(box), self._raw, size, *device, versioned)
+        if stream != -1:
+            from cudacore_handles._order import order_behind, stream_of
+
+            order_behind(stream_of(box), device, stream)
+        return capsule
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """dict: The memory as an array of bytes, for CuPy, Numba and others (CUDA Array Interface, version 3).
+
+        AttributeError where no kernel can use the memory.
+        """
+        from cudacore_handles._order import stream_for_interface, stream_of
+
+        box = hold(self)
+        if not self.is_device_accessible:
+            raise AttributeError(
+                "a Buffer of host memory has no __cuda_array_interface__", name="__cuda_array_interface__"
+            )
+        size = lib.cch_deviceptr_size(box)
+        return {
+            "shape": (size,),
+            "strides": None,
+            "typestr": "|i1",
+            "data": (self._raw if size else 0, False),
+            "version": 3,
+            "stream": stream_for_interface(stream_of(box)),
+        }
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and ordinal of the memory."""
@@ -136,8 +167,9 @@ class Buffer(_native.BufferHandle):
         pointer = ffi.gc(ffi.cast("char *", self._raw), lambda _: box)
         return memoryview(ffi.buffer(pointer, lib.cch_deviceptr_size(box)))
 
-    @staticmethod
+    @classmethod
     def from_handle(
+        cls,
         ptr: int,
         size: int,
         mr: MemoryResource | None = None,
@@ -181,12 +213,12 @@ class Buffer(_native.BufferHandle):
             if kept:
                 _native.disown(kept)
             raise_status(status)
-        buffer = Buffer._adopt_memory(address(out[0]), mr, owner)
+        buffer = cls._adopt_memory(address(out[0]), mr, owner)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
         return buffer
 
-    def copy_to(self, dst: Any = None, *, stream: Stream | IsStreamType, options: None = None) -> Any:
+    def copy_to(self, dst: Any = None, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> Any:
         """Copy this buffer's bytes (cuMemcpyAsync).
 
         Between buffers the copy is ordered on the stream, and the host goes on. A copy to an array in host memory
@@ -201,15 +233,15 @@ class Buffer(_native.BufferHandle):
             Where to copy to: as many bytes, one behind the other. Default: a new buffer from the same memory resource.
         stream : Stream
             The stream that the copy is ordered on.
-        options : None
-            Copy options are not supported in this release.
+        options : CopyOptions, optional
+            How the copy is made. Default: it reads its source in the order of the stream.
 
         Returns
         -------
         Buffer or array
             `dst`, or the new buffer.
         """
-        _check_options(options)
+        attributes = None if options is None else _attributes("copy_to", options, stream)
         if dst is None:
             mr = self._mr
             if self.is_closed:
@@ -218,12 +250,12 @@ class Buffer(_native.BufferHandle):
                 raise ValueError("dst is missing, and this buffer has no memory_resource to make one from")
             dst = mr.allocate(self.size, stream=stream)
         if isinstance(dst, Buffer):
-            _native.copy(dst, self, stream)
+            _copy(dst, self, attributes, stream)
         else:
-            _copy_array(self, dst, "dst", stream)
+            _copy_array(self, dst, "dst", attributes, stream)
         return dst
 
-    def copy_from(self, src: Any, *, stream: Stream | IsStreamType, options: None = None) -> None:
+    def copy_from(self, src: Any, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> None:
         """Copy bytes to this buffer (cuMemcpyAsync).
 
         Between buffers the copy is ordered on the stream, and the host goes on. An array in host memory (see
@@ -235,14 +267,61 @@ class Buffer(_native.BufferHandle):
             Where to copy from: as many bytes, one behind the other.
         stream : Stream
             The stream that the copy is ordered on.
-        options : None
-            Copy options are not supported in this release.
+        options : CopyOptions, optional
+            How the copy is made. Default: it reads its source in the order of the stream.
         """
-        _check_options(options)
+        attributes = None if options is None else _attributes("copy_from", options, stream)
         if isinstance(src, Buffer):
-            _native.copy(self, src, stream)
+            _copy(self, src, attributes, stream)
         else:
-            _copy_array(self, src, "src", stream)
+            _copy_array(self, src, "src", attributes, stream)
+
+    def copy_part_from(
+        self,
+        src: Buffer,
+        width: int,
+        *,
+        height: int = 1,
+        depth: int = 1,
+        src_offset: int = 0,
+        src_pitch: int | None = None,
+        src_height: int | None = None,
+        dst_offset: int = 0,
+        dst_pitch: int | None = None,
+        dst_height: int | None = None,
+        stream: Stream | IsStreamType,
+    ) -> None:
+        """Copy a part of a buffer into this one, in up to three dimensions (cuMemcpy3DAsync).
+
+        The part is `depth` slices of `height` rows of `width` bytes.
+
+        Parameters
+        ----------
+        src : Buffer
+            Where to copy from; it may be this buffer, if the parts do not overlap.
+        width : int
+            Bytes of a row.
+        height, depth : int, optional
+            Rows of a slice, and slices. Default 1.
+        src_offset, dst_offset : int, optional
+            Where the part begins in each buffer, in bytes. Default 0.
+        src_pitch, dst_pitch : int, optional
+            Bytes from row to row, in each buffer. Default: the width.
+        src_height, dst_height : int, optional
+            Rows from slice to slice, in each buffer. Default: the height.
+        stream : Stream
+            The stream that the copy is ordered on.
+        """
+        if not isinstance(src, Buffer):
+            raise TypeError(f"src must be a Buffer, not {type(src).__name__}; copy_from() takes arrays")
+        part = tuple(check_size(n, name) for n, name in ((width, "width"), (height, "height"), (depth, "depth")))
+        if not all(part):
+            raise ValueError(f"the part has a width of {width}, a height of {height}, a depth of {depth}: it is empty")
+        sides = (
+            _side("dst", self, part, dst_offset, dst_pitch, dst_height),
+            _side("src", src, part, src_offset, src_pitch, src_height),
+        )
+        _native.copy_part(self, src, _SHAPE.pack(_SHAPE.size, *part, *sides[0], *sides[1]), stream)
 
     def fill(self, value: Any, *, stream: Stream | IsStreamType) -> None:
         """Fill the buffer with a repeated value (cuMemsetD8Async and its kin).
@@ -260,6 +339,32 @@ class Buffer(_native.BufferHandle):
         else:
             value, width = _fill_pattern(value, self.size, stream)
         _native.fill(self, value, width, stream)
+
+    def view(
+        self, dtype: Any, shape: Sequence[int] | int | None = None, strides: Sequence[int] | None = None
+    ) -> StridedMemoryView:
+        """Return the memory as an array, for kernels and other libraries.
+
+        Parameters
+        ----------
+        dtype : numpy.dtype
+            Type of the elements: a dtype, what ``np.dtype()`` takes, or a name such as "float32" or "bfloat16".
+        shape : tuple of int, optional
+            Extents. Default: one, of as many elements as there are.
+        strides : tuple of int, optional
+            Strides in elements. Default: those of C order.
+
+        Returns
+        -------
+        StridedMemoryView
+            See :meth:`StridedMemoryView.from_buffer`, which can do more.
+        """
+        from cudacore_handles._dtypes import type_given
+        from cudacore_handles._memoryview import StridedMemoryView
+
+        if shape is None:
+            shape = (self.size // type_given(dtype).itemsize,)
+        return StridedMemoryView.from_buffer(self, shape, strides, dtype=dtype)
 
     def _driver_attributes(self) -> _Attributes:
         """What the driver says of memory that has no memory resource (cuPointerGetAttributes)."""
@@ -309,22 +414,72 @@ class Buffer(_native.BufferHandle):
         return self._owner
 
 
-def check_size(size: object) -> int:
+def check_size(size: object, name: str = "size") -> int:
     """Return a number of bytes as an int, or say what is wrong with it."""
     if isinstance(size, bool) or not hasattr(size, "__index__"):
-        raise TypeError(f"size must be an int, the number of bytes, not {type(size).__name__}")
+        raise TypeError(f"{name} must be an int, the number of bytes, not {type(size).__name__}")
     value: int = size.__index__()
     if not 0 <= value < 2**63:
-        raise ValueError(f"size is {value}; it must be from 0 to 2**63 - 1 bytes")
+        raise ValueError(f"{name} is {value}; it must be from 0 to 2**63 - 1 bytes")
     return value
 
 
-def _check_options(options: object) -> None:
-    if options is not None:
-        raise NotImplementedError("options: copy options are not supported yet; leave them out")
+def check_dlpack_arguments(
+    device: tuple[int, int], stream: object, max_version: object, dl_device: object, copy: object
+) -> bool:
+    """Check what a consumer gave to ``__dlpack__``, and return whether the tensor is to be versioned."""
+    if copy:
+        raise BufferError("copy=True: the export is the memory itself, and does not copy it; use copy_to() first")
+    if dl_device is not None and _pair("dl_device", dl_device, "(type, ordinal)") != device:
+        raise BufferError(f"dl_device is {dl_device}, and the memory is on {device}; use copy_to() first")
+    if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
+        raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
+    if stream is not None and stream < -1:
+        raise BufferError(f"stream is {stream}; it must be a stream's address, -1 for no order, or None")
+    return max_version is not None and _pair("max_version", max_version, "(major, minor)") >= (1, 0)
 
 
-def _copy_array(buffer: Buffer, array: Any, name: str, stream: Stream | IsStreamType) -> None:
+def _attributes(function: str, options: object, stream: Stream | IsStreamType) -> tuple[bytes, ...]:
+    """Return options as ``_native`` takes them, or say what is wrong with them."""
+    from cudacore_handles._copy import check_options, check_order
+
+    packed = (check_options(function, options)._packed(),)
+    check_order(packed, stream)
+    return packed
+
+
+def _copy(dst: Buffer, src: Buffer, attributes: tuple[bytes, ...] | None, stream: Stream | IsStreamType) -> None:
+    if attributes is None:
+        _native.copy(dst, src, stream)
+        return
+    if dst.size != src.size and not (dst.is_closed or src.is_closed):
+        raise ValueError(f"buffer sizes mismatch between src and dst (sizes are: src={src.size}, dst={dst.size})")
+    _native.copy_batch((dst,), (src,), attributes, stream)
+
+
+def _side(
+    name: str, buffer: Buffer, part: tuple[int, ...], offset: object, pitch: object, height: object
+) -> tuple[int, int, int]:
+    """Return where a part of a buffer begins, its pitch and its height; or say what is wrong with them."""
+    if buffer.is_closed:
+        raise closed(buffer)
+    width, rows, slices = part
+    begin = check_size(offset, f"{name}_offset")
+    row = width if pitch is None else check_size(pitch, f"{name}_pitch")
+    slice_rows = rows if height is None else check_size(height, f"{name}_height")
+    if rows * slices > 1 and row < width:
+        raise ValueError(f"{name}_pitch is {row}, less than the width, {width}: rows would overlap")
+    if slices > 1 and slice_rows < rows:
+        raise ValueError(f"{name}_height is {slice_rows}, less than the height, {rows}: slices would overlap")
+    end = begin + ((slices - 1) * slice_rows + rows - 1) * row + width
+    if end > buffer.size:
+        raise ValueError(f"the part ends {end} bytes into {name}, which has {buffer.size}; make it smaller")
+    return begin, row, slice_rows
+
+
+def _copy_array(
+    buffer: Buffer, array: Any, name: str, attributes: tuple[bytes, ...] | None, stream: Stream | IsStreamType
+) -> None:
     """Copy between a buffer and an array of another library."""
     from cudacore_handles._arrays import memory_of
 
@@ -343,7 +498,7 @@ def _copy_array(buffer: Buffer, array: Any, name: str, stream: Stream | IsStream
             "LegacyPinnedMemoryResource, which the graph can keep"
         )
     other = Buffer.from_handle(memory.address, memory.nbytes)
-    _native.copy(*((other, buffer) if to_array else (buffer, other)), accepted)
+    _copy(*((other, buffer) if to_array else (buffer, other)), attributes, accepted)
     if memory.on_host:
         accepted.sync()
     del memory  # it was kept until here

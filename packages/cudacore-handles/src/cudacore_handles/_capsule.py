@@ -14,7 +14,7 @@ from cudacore_handles._device import graph_module
 from cudacore_handles._event import Event
 from cudacore_handles._handle import address, adopt
 from cudacore_handles._kernel import Kernel
-from cudacore_handles._memory import DeviceMemoryResource, Pool
+from cudacore_handles._memory_pool import DeviceMemoryResource, Pool
 from cudacore_handles._stream import Stream
 
 # By kind: what makes an object that takes over one reference to a box.

@@ -5,76 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from cudacore_handles._code_info import CodeContents, GlobalInfo, KernelInfo
 from cudacore_handles._cubin import Cubin
 from cudacore_handles._demangle import demangle
 from cudacore_handles._errors import UnsupportedCodeError
 from cudacore_handles._kernel import ParamInfo
 from cudacore_handles._param_kinds import kinds_of
 from cudacore_handles._ptx_signatures import ptx_signatures
-
-
-@dataclass(frozen=True)
-class KernelInfo:
-    """Describe a kernel of compiled code.
-
-    Parameters
-    ----------
-    symbol : str
-        Its (mangled) name in the code.
-    name : str
-        Its C++ name, with its parameters; the symbol where that is not mangled.
-    parameters : tuple of ParamInfo
-        Offset, size and kind of each parameter.
-    registers : int or None
-        Registers that a thread uses; None for PTX, which the driver is still to compile, as for all below.
-    shared_bytes : int or None
-        Static shared memory of a block, without what the system reserves.
-    local_bytes : int or None
-        Local memory of a thread, its stack.
-    max_threads : int or None
-        The most threads of a block that ``__launch_bounds__`` allows; None too where it says nothing.
-    """
-
-    symbol: str
-    name: str
-    parameters: tuple[ParamInfo, ...]
-    registers: int | None = None
-    shared_bytes: int | None = None
-    local_bytes: int | None = None
-    max_threads: int | None = None
-
-
-@dataclass(frozen=True)
-class GlobalInfo:
-    """Describe a variable of compiled code.
-
-    Parameters
-    ----------
-    symbol : str
-        Its (mangled) name in the code.
-    name : str
-        Its C++ name.
-    size : int
-        Bytes.
-    space : str
-        ``"global"`` or ``"constant"``.
-    """
-
-    symbol: str
-    name: str
-    size: int
-    space: str
-
-
-@dataclass(frozen=True)
-class CodeContents:
-    """What is in code."""
-
-    kernels: tuple[KernelInfo, ...]
-    globals: tuple[GlobalInfo, ...]
-    arch: str
 
 
 def read_contents(code: bytes, code_type: str, signatures: Mapping[str, str]) -> CodeContents:

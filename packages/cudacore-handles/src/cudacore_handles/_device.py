@@ -285,7 +285,8 @@ class Device:
         At first the device's own pool, as a :class:`DeviceMemoryResource`.
         """
         if self._memory_resource is None:
-            from cudacore_handles._memory import DeviceMemoryResource, _SynchronousMemoryResource
+            from cudacore_handles._memory import _SynchronousMemoryResource
+            from cudacore_handles._memory_pool import DeviceMemoryResource
 
             pools = self.properties.memory_pools_supported
             self._memory_resource = DeviceMemoryResource(self) if pools else _SynchronousMemoryResource(self._id)

@@ -3,41 +3,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from cudacore_handles import _native
 from cudacore_handles._address import as_address
 from cudacore_handles._buffer import Buffer, check_size
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import current_context
 from cudacore_handles._device import Device
-from cudacore_handles._errors import CUDAError, call_driver, check, closed
-from cudacore_handles._handle import address, adopt, hold
-from cudacore_handles._not_yet import NotYet
-from cudacore_handles._options import as_options, check_flags
+from cudacore_handles._errors import call_driver, check
+from cudacore_handles._handle import address, hold
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from cuda.bindings import driver
-
-    from cudacore_handles._peer_access import PeerAccessibleBySetProxy
-    from cudacore_handles._pool_attributes import _MemPoolAttributes
-
 _MEMHOSTALLOC_PORTABLE = 1  # pinned for every context
-_LOCATION_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
-_MOST_BYTES = 2**63
 _PTR = "ptr must be an int, the memory's address"
 
 
 class MemoryResource:
     """Allocate memory; subclass it to bring an allocator of one's own.
 
-    A subclass has :meth:`allocate`, which often ends with ``Buffer.from_handle(ptr, size, mr=self)``,
-    :meth:`deallocate`, and the properties.
+    A subclass has :meth:`allocate`, which ends with ``Buffer.from_handle(ptr, size, mr=self, stream=stream)``,
+    :meth:`deallocate`, and the properties. It can be given to :attr:`Device.memory_resource`, and its buffers to all
+    that takes buffers.
+
+    Notes
+    -----
+    What is promised to a memory resource:
+
+    - It is kept as long as any of its buffers, and what was exported of them.
+    - :meth:`deallocate` is called once for each buffer, with the address and the size that
+      :meth:`Buffer.from_handle` was given, when the last that uses the memory is gone; on a thread that holds the GIL
+      and where CUDA may be called, but on any one, and with any context current.
+    - Its `stream` is the one given to :meth:`Buffer.close`, or else to :meth:`Buffer.set_deallocation_stream`, or else
+      to :meth:`Buffer.from_handle`; or else the default stream. Work on it may still use the memory: the free is to
+      be ordered behind it.
+    - What it raises goes to ``sys.unraisablehook``. It is not called when the interpreter has begun to end.
+
+    What a memory resource promises:
+
+    - The memory is usable on the stream that :meth:`allocate` was given, and stays where it is.
+    - The properties are the same for all of its buffers.
     """
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
@@ -67,211 +69,6 @@ class MemoryResource:
     def device_id(self) -> int:
         """int: Ordinal of the device whose memory it is; -1 for host memory."""
         raise TypeError(f"{type(self).__name__} does not implement device_id")
-
-
-@dataclass
-class DeviceMemoryResourceOptions:
-    """Say how a new pool behaves.
-
-    Attributes
-    ----------
-    ipc_enabled : bool, optional
-        Whether the memory can be shared with other processes. Not supported in this release. Default False.
-    max_size : int, optional
-        Most bytes that the pool may hold; 0 for the system's limit. Default 0.
-    """
-
-    ipc_enabled: bool = False
-    max_size: int = 0
-
-    def __post_init__(self) -> None:
-        check_flags(self)
-
-
-class Pool(_native.Handle):
-    """Hold a memory pool. A class of Python, which tells the collector of itself; nobody would ever collect it else."""
-
-    __slots__ = ("__weakref__",)
-
-
-class DeviceMemoryResource(MemoryResource):
-    """Allocate a device's memory from a pool, in the order of streams.
-
-    Parameters
-    ----------
-    device_id : int or Device
-        The device.
-    options : DeviceMemoryResourceOptions, optional
-        Options of a new pool. Default: no new pool, but the one that the device uses now; it is told to keep freed
-        memory for reuse, unless somebody set its release threshold already.
-
-    Notes
-    -----
-    Keep a pool of your own as long as other threads work with CUDA: driver 580 (CUDA 13.0) can hang or crash where a
-    pool is destroyed (``cuMemPoolDestroy``) while another thread waits for a stream.
-    """
-
-    _pool = Pool()  # closed: until there is one, and where a subclass makes none
-
-    allocation_handle = NotYet()
-    from_allocation_handle = NotYet()
-    from_registry = NotYet()
-    register = NotYet()
-
-    def __init__(
-        self,
-        device_id: Device | int,
-        options: DeviceMemoryResourceOptions | Mapping[str, Any] | None = None,
-    ) -> None:
-        self._device_id = Device(device_id).device_id
-        self._is_handle_owned = options is not None
-        out = ffi.new("cch_pool **")
-        if options is None:
-            check(lib.cch_pool_current(out, self._device_id))
-        else:
-            config = _pool_config(options, self._device_id)
-            check(lib.cch_pool_create(out, config))
-        self._pool = adopt(Pool, out[0])
-        self._keep_freed_memory()
-
-    @classmethod
-    def _init(cls, pool: Pool) -> DeviceMemoryResource:
-        """Make one of a pool that somebody else made."""
-        self = cls.__new__(cls)
-        self._pool = pool
-        self._device_id = lib.cch_pool_device(hold(pool))
-        self._is_handle_owned = False
-        if self._device_id < 0:
-            raise TypeError("the pool is of host memory; a DeviceMemoryResource is made of a device's")
-        return self
-
-    def __cudacore_handle__(self) -> object:
-        """Return the pool for extension modules: a capsule with a reference of its own."""
-        if self.is_closed:
-            raise closed(self)
-        return self._pool.__cudacore_handle__()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(
-            "a DeviceMemoryResource cannot be pickled: sharing memory between processes is not supported yet"
-        )
-
-    def __repr__(self) -> str:
-        state = " closed" if self.is_closed else f" of device {self._device_id}"
-        return f"<DeviceMemoryResource{state}>"
-
-    def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
-        """Allocate from the pool (cuMemAllocFromPoolAsync).
-
-        Parameters
-        ----------
-        size : int
-            Bytes; a buffer of 0 bytes has no memory.
-        stream : Stream
-            The stream that the allocation, and later the free, is ordered on.
-
-        Raises
-        ------
-        CUDAError
-            When the device, or the pool, has no such memory left.
-        """
-        if type(size) is not int or not 0 < size < _MOST_BYTES:
-            size = check_size(size)
-        if self.is_closed:
-            raise closed(self)
-        if size == 0:
-            return empty_buffer(self, stream)
-        try:
-            return _native.allocate(Buffer, self._pool, size, stream, self)
-        except CUDAError as error:
-            error.hint = error.hint or f"{size:,} bytes were asked of device {self._device_id}"
-            raise
-
-    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
-        """Free memory that was allocated from a pool by other means (cuMemFreeAsync)."""
-        accepted = Stream_accept(stream, allow_stream_protocol=True)
-        call_driver("cuMemFreeAsync", as_address(ptr, _PTR), accepted.handle)
-
-    def close(self) -> None:
-        """Give up the pool. Calling it again does nothing; it goes when its last buffer does (cuMemPoolDestroy)."""
-        self._pool.close()
-
-    def _keep_freed_memory(self) -> None:
-        """Have the pool keep what is freed, unless somebody has set how much it keeps."""
-        attributes = self.attributes
-        if attributes.release_threshold == 0:
-            attributes._set_release_threshold(2**64 - 1)
-
-    @property
-    def attributes(self) -> _MemPoolAttributes:
-        """Attributes of the pool (cuMemPoolGetAttribute)."""
-        from cudacore_handles._pool_attributes import _MemPoolAttributes
-
-        if self.is_closed:
-            raise closed(self)
-        return _MemPoolAttributes._init(self)
-
-    @property
-    def peer_accessible_by(self) -> PeerAccessibleBySetProxy:
-        """Set of the other devices whose kernels can use the memory; can be assigned (cuMemPoolSetAccess)."""
-        from cudacore_handles._peer_access import PeerAccessibleBySetProxy
-
-        if self.is_closed:
-            raise closed(self)
-        return PeerAccessibleBySetProxy._init(self)
-
-    @peer_accessible_by.setter
-    def peer_accessible_by(self, devices: Iterable[Device | int]) -> None:
-        self.peer_accessible_by._replace(devices)
-
-    @property
-    def device_id(self) -> int:
-        """int: Ordinal of the device."""
-        return self._device_id
-
-    @property
-    def handle(self) -> driver.CUmemoryPool:
-        """cuda.bindings.driver.CUmemoryPool: The pool for ``cuda.bindings``."""
-        if self.is_closed:
-            raise closed(self)
-        from cuda.bindings import driver
-
-        return driver.CUmemoryPool(self._pool._raw)
-
-    @property
-    def is_closed(self) -> bool:
-        """bool: Whether :meth:`close` was called."""
-        return self._pool.is_closed
-
-    @property
-    def is_handle_owned(self) -> bool:
-        """bool: Whether the pool is this object's own, not the device's."""
-        return self._is_handle_owned
-
-    @property
-    def is_device_accessible(self) -> bool:
-        """bool: True."""
-        return True
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """bool: False."""
-        return False
-
-    @property
-    def is_ipc_enabled(self) -> bool:
-        """bool: Whether the memory can be shared with other processes."""
-        return False
-
-    @property
-    def is_mapped(self) -> bool:
-        """bool: Whether the pool is another process's."""
-        return False
-
-    @property
-    def uuid(self) -> UUID | None:
-        """uuid.UUID or None: Identity between processes, for a pool that can be shared."""
-        return None
 
 
 class LegacyPinnedMemoryResource(MemoryResource):
@@ -364,24 +161,10 @@ class _SynchronousMemoryResource(MemoryResource):
         return self._device_id
 
 
-def empty_buffer(mr: MemoryResource, stream: Stream | IsStreamType | None) -> Buffer:
+def empty_buffer(mr: MemoryResource, stream: Stream | IsStreamType | None, cls: type[Buffer] = Buffer) -> Buffer:
     """Return a buffer of 0 bytes, which has no memory."""
     if stream is not None:
         Stream_accept(stream, allow_stream_protocol=True)
     out = ffi.new("cch_deviceptr **")
     check(lib.cch_deviceptr_wrap(out, 0, 0, ffi.NULL, ffi.NULL, ffi.NULL))
-    return Buffer._adopt_memory(address(out[0]), mr, None)
-
-
-def _pool_config(given: DeviceMemoryResourceOptions | Mapping[str, Any], device_id: int) -> Any:
-    options = as_options(DeviceMemoryResourceOptions, given)
-    if options.ipc_enabled:
-        raise NotImplementedError(
-            "DeviceMemoryResourceOptions.ipc_enabled: memory shared between processes is not supported yet"
-        )
-    config = ffi.new("cch_pool_config *")
-    config.size = ffi.sizeof("cch_pool_config")
-    config.location_type = _LOCATION_DEVICE
-    config.location_id = device_id
-    config.max_size = check_size(options.max_size)
-    return config
+    return cls._adopt_memory(address(out[0]), mr, None)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_handles._buffer import Buffer
-    from cudacore_handles._code_contents import CodeContents, GlobalInfo, KernelInfo
+    from cudacore_handles._code_info import CodeContents, GlobalInfo, KernelInfo
 
 _LOADABLE = ("cubin", "ptx", "fatbin")
 _LOG_BYTES = 16 * 1024

@@ -12,7 +12,7 @@ from cudacore_handles._handle import hold
 
 if TYPE_CHECKING:
     from cudacore_handles._device import Device
-    from cudacore_handles._memory import DeviceMemoryResource
+    from cudacore_handles._memory_pool import DeviceMemoryResource
 
 # Of CUmemAccess_flags.
 _NO_ACCESS, _READ_WRITE = 0, 3
@@ -91,8 +91,9 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
         self._change(gained={_ordinal(value)} - self._ordinals(), lost=set())
 
     def discard(self, value: Device | int) -> None:
-        """Take a device's access away, if it has access."""
-        self._change(gained=set(), lost={_ordinal(value)} & self._ordinals())
+        """Take a device's access away, if it has access; what is no device has none."""
+        if value in self:
+            self._change(gained=set(), lost={_ordinal(value)})
 
     def clear(self) -> None:
         """Take the access of all other devices away."""

@@ -11,7 +11,7 @@ from cudacore_handles._errors import check
 from cudacore_handles._handle import hold
 
 if TYPE_CHECKING:
-    from cudacore_handles._memory import DeviceMemoryResource
+    from cudacore_handles._memory_pool import _MemPool
 
 
 class _MemPoolAttributes:
@@ -32,7 +32,7 @@ class _MemPoolAttributes:
         return f"{type(self).__name__}({', '.join(values)})"
 
     @classmethod
-    def _init(cls, resource: DeviceMemoryResource) -> _MemPoolAttributes:
+    def _init(cls, resource: _MemPool) -> _MemPoolAttributes:
         self = cls.__new__(cls)
         self._box = hold(resource._pool)
         return self

@@ -192,7 +192,9 @@ static int pack_with_python(const destination *to, PyObject *value) {
 
 int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object read) {
   dl_tensor tensor;
-  if (read(value, &tensor) != 0) {
+  if (PyType_IsSubtype(Py_TYPE(value), to->st->view_type)) {
+    tensor = ((const view *)value)->tensor; /* ours: no need to ask */
+  } else if (read(value, &tensor) != 0) {
     if (!PyErr_Occurred())
       raise_about(PyExc_BufferError, "%U cannot be exported by DLPack", value, 0, 0);
     return -1;
@@ -308,7 +310,7 @@ int pack_array(const destination *to, PyObject *value, const type_entry *how) {
   PyObject *given = how->given;
   int status;
   if (how->kind == KIND_EXCHANGE)
-    return pack_exchanged(to, value, how->tensor_from_object);
+    return pack_exchanged(to, value, how->exchange->tensor_from_object);
   if (how->kind == KIND_PATHS) {
     if (check_takes_address(to, value) < 0)
       return -1;

@@ -116,6 +116,120 @@ PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
+const char copy_batch_doc[] =
+    "copy_batch(dsts, srcs, attributes, stream, /)\n--\n\n"
+    "Copy between the buffers of two tuples (cuMemcpyBatchAsync); attributes: None, or a tuple of cch_copy_attributes.";
+
+/* The buffers of a tuple; -1 with an exception. */
+static int use_buffers(const state *st, owners *used, PyObject *tuple) {
+  uint64_t address;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
+    PyObject *face = PyTuple_GetItem(tuple, i);
+    if (!PyType_IsSubtype(Py_TYPE(face), st->buffer_type))
+      return raise_about(PyExc_TypeError, "copy_batch: expected Buffer, got %U", face, 0, 0);
+    if (owners_add_memory(used, i, face, &address) < 0)
+      return -1;
+  }
+  return 0;
+}
+
+/* What a batch is made of: 0, or -1 with an exception. */
+static int read_batch(const owners *used, Py_ssize_t count, PyObject *attributes, cch_deviceptr **boxes,
+                      const cch_copy_attributes **settings) {
+  const owned *items = owners_items((owners *)used);
+  for (Py_ssize_t i = 0; i < count; i++) {
+    boxes[i] = owned_box(&items[i]);
+    boxes[count + i] = owned_box(&items[count + i]);
+    size_t size = cch_deviceptr_size(boxes[count + i]), room = cch_deviceptr_size(boxes[i]);
+    if (size != room) {
+      PyErr_Format(PyExc_ValueError, "copy_batch: buffer size mismatch at index %zd (src=%zu, dst=%zu)", i, size, room);
+      return -1;
+    }
+    PyObject *given = attributes == Py_None ? Py_None : PyTuple_GetItem(attributes, i);
+    settings[i] = NULL;
+    if (given != Py_None && (settings[i] = (const void *)PyBytes_AsString(given)) == NULL)
+      return -1;
+  }
+  return 0;
+}
+
+PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t given) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("copy_batch(dsts, srcs, attributes, stream)", given, 4) < 0)
+    return NULL;
+  PyObject *dsts = arguments[0], *srcs = arguments[1];
+  if (!PyTuple_Check(dsts) || !PyTuple_Check(srcs) || PyTuple_Size(dsts) != PyTuple_Size(srcs)) {
+    PyErr_SetString(PyExc_TypeError, "copy_batch() takes two tuples of the same length");
+    return NULL;
+  }
+  Py_ssize_t count = PyTuple_Size(dsts);
+  PyObject *ordered_on = stream_accept(st, arguments[3]);
+  if (ordered_on == NULL)
+    return NULL;
+  int status = -1, kept = 0;
+  bool called = false;
+  owners used;
+  owners_init(&used, true);
+  cch_deviceptr **boxes = PyMem_Malloc(((size_t)count + 1) * (2 * sizeof *boxes + sizeof(void *)));
+  const cch_copy_attributes **settings = (const cch_copy_attributes **)(void *)(boxes + 2 * count);
+  cch_stream *stream = boxes != NULL ? handle_use(ordered_on) : PyErr_NoMemory();
+  if (stream != NULL) {
+    called = use_buffers(st, &used, dsts) == 0 && use_buffers(st, &used, srcs) == 0 &&
+             read_batch(&used, count, arguments[2], boxes, settings) == 0;
+    if (called) {
+      Py_BEGIN_ALLOW_THREADS;
+      status = cch_copy_batch(boxes, boxes + count, (size_t)count, settings, stream);
+      Py_END_ALLOW_THREADS;
+      if (status != 0)
+        raise_status(st, status);
+      else if (cch_capture_count() != 0)
+        kept = capture_keep(st, stream, &used, NULL);
+    }
+    handle_done(ordered_on);
+  }
+  owners_release(&used);
+  PyMem_Free(boxes);
+  Py_DECREF(ordered_on);
+  if (!called || status != 0 || kept < 0)
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+const char copy_part_doc[] = "copy_part(dst, src, shape, stream, /)\n--\n\n"
+                             "Copy a part of a buffer as a cch_copy_shape says (cuMemcpy3DAsync).";
+
+PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("copy_part(dst, src, shape, stream)", count, 4) < 0)
+    return NULL;
+  const cch_copy_shape *shape = (const void *)PyBytes_AsString(arguments[2]);
+  PyObject *ordered_on = shape != NULL ? stream_accept(st, arguments[3]) : NULL;
+  if (ordered_on == NULL)
+    return NULL;
+  int status = -1, kept = 0;
+  cch_stream *stream = handle_use(ordered_on);
+  cch_deviceptr *dst = stream != NULL ? use_buffer(st, arguments[0], "dst must be a Buffer, not %U") : NULL;
+  cch_deviceptr *src = dst != NULL ? use_buffer(st, arguments[1], "src must be a Buffer, not %U") : NULL;
+  if (src != NULL) {
+    Py_BEGIN_ALLOW_THREADS;
+    status = cch_copy_part(dst, src, shape, stream);
+    Py_END_ALLOW_THREADS;
+    if (status != 0)
+      raise_status(st, status);
+    else
+      kept = keep_captured(st, stream, arguments[0], arguments[1]);
+    handle_done(arguments[1]);
+  }
+  if (dst != NULL)
+    handle_done(arguments[0]);
+  if (stream != NULL)
+    handle_done(ordered_on);
+  Py_DECREF(ordered_on);
+  if (src == NULL || status != 0 || kept < 0)
+    return NULL;
+  Py_RETURN_NONE;
+}
+
 const char fill_doc[] = "fill(buffer, value, width, stream, /)\n--\n\n"
                         "Fill a buffer with a value of 1, 2 or 4 bytes (cuMemsetD8Async and its kin).";
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Python functions that graphs call, on a thread of the driver. A thread that asks for the GIL when the interpreter has
- * begun to end is stopped for good, in the middle of the driver's work: so nothing is called from then on, and the
- * interpreter waits for calls under way before it ends.
+ * Python functions that graphs and streams call, on a thread of the driver. A thread that asks for the GIL when the
+ * interpreter has begun to end is stopped for good, in the middle of the driver's work: so nothing is called from then
+ * on, and the interpreter waits for calls under way before it ends.
  */
 #include "native.h"
 

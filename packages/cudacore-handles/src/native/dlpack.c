@@ -26,9 +26,9 @@ typedef struct lent {
     dl_managed_tensor unversioned;
     dl_managed_tensor_versioned versioned;
   } managed;
-  int64_t shape;
-  int64_t stride;
-  cch_deviceptr *box;
+  cch_deviceptr *box; /* what keeps the memory; or */
+  owner *keeper;
+  int64_t dims[]; /* the shape, and then the strides */
 } lent;
 
 /*
@@ -38,10 +38,14 @@ typedef struct lent {
  * foreign (it has no context) by its owner's own function.
  */
 static void let_go(lent *self) {
-  if (cch_deviceptr_pool(self->box) == NULL && cch_deviceptr_context(self->box) != NULL)
-    cch_unref_deferred(self->box);
-  else
-    cch_deviceptr_unref(self->box);
+  if (self->keeper != NULL)
+    owner_release(self->keeper);
+  if (self->box != NULL) {
+    if (cch_deviceptr_pool(self->box) == NULL && cch_deviceptr_context(self->box) != NULL)
+      cch_unref_deferred(self->box);
+    else
+      cch_deviceptr_unref(self->box);
+  }
   free(self);
 }
 
@@ -64,6 +68,8 @@ static void destroy_capsule(PyObject *capsule) {
   /* The last reference can be that of a foreign owner, which is given back by a call of Python code. */
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
+  if (self->keeper != NULL)
+    owner_discard(self->keeper);
   Py_BEGIN_ALLOW_THREADS;
   cch_deviceptr_unref(self->box);
   Py_END_ALLOW_THREADS;
@@ -71,22 +77,32 @@ static void destroy_capsule(PyObject *capsule) {
   free(self);
 }
 
-static lent *lend(cch_deviceptr *box, void *data, Py_ssize_t size, dl_device device, int versioned, uint64_t flags) {
-  lent *self = calloc(1, sizeof *self);
-  if (self == NULL)
-    return NULL;
-  self->box = cch_deviceptr_ref(box);
-  self->shape = size;
-  self->stride = 1;
-  dl_tensor tensor = {
-      .data = size == 0 ? NULL : data,
-      .device = device,
-      .ndim = 1,
-      .dtype = {.code = DL_INT, .bits = 8, .lanes = 1},
-      .shape = &self->shape,
-      .strides = &self->stride,
-      .byte_offset = 0,
-  };
+/* Gives back what dlpack_lend() was given. */
+static void *not_lent(cch_deviceptr *box, owner *keeper) {
+  if (keeper != NULL)
+    owner_discard(keeper);
+  box_let_go(box);
+  return NULL;
+}
+
+void *dlpack_lend(const dl_tensor *tensor, cch_deviceptr *box, owner *keeper, bool versioned, uint64_t flags) {
+  size_t ndim = (size_t)tensor->ndim;
+  lent *self = calloc(1, sizeof *self + 2 * ndim * sizeof *self->dims);
+  if (self == NULL) {
+    not_lent(box, keeper);
+    return PyErr_NoMemory();
+  }
+  self->box = box;
+  self->keeper = keeper;
+  dl_tensor copy = *tensor;
+  copy.shape = self->dims;
+  copy.strides = self->dims + ndim;
+  for (size_t i = 0; i < ndim; i++) {
+    copy.shape[i] = tensor->shape[i];
+    copy.strides[i] = tensor->strides[i];
+    if (tensor->shape[i] == 0)
+      copy.data = NULL;
+  }
   if (versioned) {
     dl_managed_tensor_versioned *managed = &self->managed.versioned;
     managed->version.major = DL_MAJOR;
@@ -94,14 +110,86 @@ static lent *lend(cch_deviceptr *box, void *data, Py_ssize_t size, dl_device dev
     managed->manager_ctx = self;
     managed->deleter = delete_versioned;
     managed->flags = flags;
-    managed->tensor = tensor;
+    managed->tensor = copy;
   } else {
     dl_managed_tensor *managed = &self->managed.unversioned;
     managed->manager_ctx = self;
     managed->deleter = delete_unversioned;
-    managed->tensor = tensor;
+    managed->tensor = copy;
   }
   return self;
+}
+
+PyObject *dlpack_capsule(void *managed, bool versioned) {
+  PyObject *capsule = PyCapsule_New(managed, versioned ? versioned_name : unversioned_name, destroy_capsule);
+  if (capsule == NULL)
+    let_go(managed);
+  return capsule;
+}
+
+/* ---- tensors of others ---- */
+
+void dlpack_delete(void *managed, bool versioned) {
+  if (managed == NULL)
+    return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback); /* a deleter can be anybody's */
+  if (versioned) {
+    dl_managed_tensor_versioned *self = managed;
+    if (self->deleter != NULL)
+      self->deleter(self);
+  } else {
+    dl_managed_tensor *self = managed;
+    if (self->deleter != NULL)
+      self->deleter(self);
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
+const dl_tensor *dlpack_tensor(void *managed, bool versioned, uint64_t *flags) {
+  *flags = 0;
+  if (!versioned)
+    return &((dl_managed_tensor *)managed)->tensor;
+  const dl_managed_tensor_versioned *self = managed;
+  if (self->version.major != DL_MAJOR) {
+    PyErr_Format(PyExc_ValueError,
+                 "the capsule holds a tensor of DLPack %u.%u, whose layout is not known here; "
+                 "ask for max_version=(%d, %d)",
+                 (unsigned)self->version.major, (unsigned)self->version.minor, DL_MAJOR, DL_MINOR);
+    return NULL;
+  }
+  *flags = self->flags;
+  return &self->tensor;
+}
+
+/* The name of a capsule whose tensor can be taken; NULL with an exception. */
+static const char *name_to_take(PyObject *capsule) {
+  if (!PyCapsule_CheckExact(capsule)) {
+    PyErr_Format(PyExc_TypeError, "a DLPack capsule is needed, not %R; call __dlpack__() of the object first",
+                 (PyObject *)Py_TYPE(capsule));
+    return NULL;
+  }
+  const char *name = untaken_name(capsule);
+  if (name == NULL) {
+    const char *other = PyCapsule_GetName(capsule);
+    PyErr_Format(PyExc_ValueError,
+                 "the capsule's name is \"%s\"; one of a DLPack tensor that can still be taken is "
+                 "\"%s\" or \"%s\"",
+                 other ? other : "", unversioned_name, versioned_name);
+  }
+  return name;
+}
+
+void *dlpack_take(PyObject *capsule, bool *versioned) {
+  const char *name = name_to_take(capsule);
+  if (name == NULL)
+    return NULL;
+  *versioned = name == versioned_name;
+  void *managed = PyCapsule_GetPointer(capsule, name);
+  /* From here on the capsule's destructor does nothing, and the tensor is ours to delete. */
+  if (managed == NULL || PyCapsule_SetName(capsule, *versioned ? "used_dltensor_versioned" : "used_dltensor") < 0)
+    return NULL;
+  return managed;
 }
 
 /* ---- the module's functions ---- */
@@ -145,47 +233,24 @@ PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs) {
     return PyErr_Format(PyExc_BufferError, "DLPack before 1.0 cannot say that memory is read-only; ask for a versioned "
                                            "tensor (max_version=(1, 0))");
   uint64_t flags = (read_only ? DL_READ_ONLY : 0) | (copied ? DL_IS_COPIED : 0);
-  lent *self = lend(box, data, size, (dl_device){.type = type, .id = id}, versioned, flags);
-  if (self == NULL)
-    return PyErr_NoMemory();
-  PyObject *capsule = PyCapsule_New(self, versioned ? versioned_name : unversioned_name, destroy_capsule);
-  if (capsule == NULL)
-    let_go(self);
-  return capsule;
+  int64_t shape = size, stride = 1;
+  const dl_tensor tensor = {
+      .data = data,
+      .device = {.type = type, .id = id},
+      .ndim = 1,
+      .dtype = {.code = DL_INT, .bits = 8, .lanes = 1},
+      .shape = &shape,
+      .strides = &stride,
+  };
+  void *managed = dlpack_lend(&tensor, cch_deviceptr_ref(box), NULL, versioned, flags);
+  return managed != NULL ? dlpack_capsule(managed, versioned) : NULL;
 }
 
 /* The tensor of a capsule that nobody has taken yet, borrowed; -1 with an exception. */
 static int look_into(PyObject *capsule, const dl_tensor **out, uint64_t *flags) {
-  if (!PyCapsule_CheckExact(capsule)) {
-    PyErr_Format(PyExc_TypeError, "a DLPack capsule is needed, not %R; call __dlpack__() of the object first",
-                 (PyObject *)Py_TYPE(capsule));
-    return -1;
-  }
-  const char *name = untaken_name(capsule);
-  if (name == NULL) {
-    const char *other = PyCapsule_GetName(capsule);
-    PyErr_Format(PyExc_ValueError,
-                 "the capsule's name is \"%s\"; one of a DLPack tensor that can still be taken is "
-                 "\"%s\" or \"%s\"",
-                 other ? other : "", unversioned_name, versioned_name);
-    return -1;
-  }
-  void *managed = PyCapsule_GetPointer(capsule, name);
-  *out = &((dl_managed_tensor *)managed)->tensor;
-  *flags = 0;
-  if (name == versioned_name) {
-    const dl_managed_tensor_versioned *versioned = managed;
-    if (versioned->version.major != DL_MAJOR) {
-      PyErr_Format(PyExc_ValueError,
-                   "the capsule holds a tensor of DLPack %u.%u, whose layout is not known here; "
-                   "ask for max_version=(%d, %d)",
-                   (unsigned)versioned->version.major, (unsigned)versioned->version.minor, DL_MAJOR, DL_MINOR);
-      return -1;
-    }
-    *out = &versioned->tensor;
-    *flags = versioned->flags;
-  }
-  return 0;
+  const char *name = name_to_take(capsule);
+  *out = name != NULL ? dlpack_tensor(PyCapsule_GetPointer(capsule, name), name == versioned_name, flags) : NULL;
+  return *out != NULL ? 0 : -1;
 }
 
 const char read_capsule_doc[] =

@@ -10,10 +10,11 @@
 
 enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_CUDA_MANAGED = 13 };
 enum { DL_INT = 0 };
-enum { DL_READ_ONLY = 1, DL_IS_COPIED = 2 };
+enum { DL_NO_CODE = 255 }; /* ours: of elements that DLPack has no type for */
+enum { DL_READ_ONLY = 1, DL_IS_COPIED = 2, DL_PADDED = 4 };
 
 /* What is exported is the same in all of 1.x: minor versions add codes that it does not use. */
-enum { DL_MAJOR = 1, DL_MINOR = 0 };
+enum { DL_MAJOR = 1, DL_MINOR = 0, DL_EXCHANGE_MINOR = 3 };
 
 typedef struct dl_device {
   int32_t type;
@@ -63,11 +64,13 @@ typedef int (*dl_tensor_from_object)(void *object, dl_tensor *out);
 typedef struct dl_exchange_api {
   dl_version version;
   struct dl_exchange_api *previous; /* of an older major version, or NULL */
-  void (*managed_tensor_allocator)(void);
-  void (*managed_tensor_from_object)(void);
-  void (*managed_tensor_to_object)(void);
-  dl_tensor_from_object tensor_from_object; /* may be NULL */
-  void (*current_work_stream)(void);
+  /* A new tensor like the prototype. The error function is called when, and only when, it returns -1. */
+  int (*managed_tensor_allocator)(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *error_context,
+                                  void (*set_error)(void *context, const char *kind, const char *message));
+  int (*managed_tensor_from_object)(void *object, dl_managed_tensor_versioned **out);
+  int (*managed_tensor_to_object)(dl_managed_tensor_versioned *tensor, void **out); /* takes the tensor over */
+  dl_tensor_from_object tensor_from_object;                                         /* may be NULL */
+  int (*current_work_stream)(int32_t device_type, int32_t device_id, void **out);
 } dl_exchange_api;
 
 static_assert(sizeof(dl_device) == 8 && sizeof(dl_data_type) == 4, "layout of DLDevice, DLDataType");

@@ -123,7 +123,8 @@ static int execute(PyObject *module) {
     return -1;
   if (add_handle_type(module, st) < 0 || add_event_type(module, st) < 0 || add_stream_type(module, st) < 0 ||
       add_buffer_type(module, st) < 0 || add_launch_types(module, st) < 0 || add_prepared_type(module, st) < 0 ||
-      add_graph_types(module, st) < 0 || add_node_type(module, st) < 0 || add_builder_type(module, st) < 0)
+      add_graph_types(module, st) < 0 || add_node_type(module, st) < 0 || add_builder_type(module, st) < 0 ||
+      add_view_type(module, st) < 0 || add_exchange_api(module) < 0)
     return -1;
   if (add_api_capsule(module) < 0 || add_owner_functions(module) < 0)
     return -1;
@@ -140,11 +141,13 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   }
   Py_VISIT(st->resolver);
   Py_VISIT(st->forget);
+  Py_VISIT(st->dlpack_types);
   for (size_t i = 0; i < FACE_COUNT; i++)
     Py_VISIT(*face_at(st, i));
   PyTypeObject *const types[] = {st->handle_type, st->event_type,  st->stream_type,  st->buffer_type,
                                  st->kernel_type, st->config_type, st->graph_type,   st->adjacency_type,
-                                 st->node_type,   st->exec_type,   st->builder_type, st->condition_type};
+                                 st->node_type,   st->exec_type,   st->builder_type, st->condition_type,
+                                 st->view_type};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     Py_VISIT(types[i]);
   return 0;
@@ -162,6 +165,7 @@ static int clear(PyObject *module) {
   }
   Py_CLEAR(st->resolver);
   Py_CLEAR(st->forget);
+  Py_CLEAR(st->dlpack_types);
   for (size_t i = 0; i < FACE_COUNT; i++)
     Py_CLEAR(*face_at(st, i));
   return 0;
@@ -175,6 +179,8 @@ static void release(void *module) {
   Py_CLEAR(st->value_name);
   Py_CLEAR(st->interface_name);
   Py_CLEAR(st->data_name);
+  drop_view_names(st);
+  Py_CLEAR(st->view_type);
   Py_CLEAR(st->builder_type);
   Py_CLEAR(st->adjacency_type);
   Py_CLEAR(st->node_type);
@@ -208,6 +214,8 @@ static PyMethodDef methods[] = {
     {"current_device", current_device, METH_NOARGS, current_device_doc},
     {"allocate", FASTCALL(allocate), METH_FASTCALL, allocate_doc},
     {"copy", FASTCALL(copy), METH_FASTCALL, copy_doc},
+    {"copy_batch", FASTCALL(copy_batch), METH_FASTCALL, copy_batch_doc},
+    {"copy_part", FASTCALL(copy_part), METH_FASTCALL, copy_part_doc},
     {"fill", FASTCALL(fill), METH_FASTCALL, fill_doc},
     {"register", FASTCALL(types_register), METH_FASTCALL, register_doc},
     {"registered", types_registered, METH_O, registered_doc},
@@ -216,6 +224,10 @@ static PyMethodDef methods[] = {
     {"make_capsule", FASTCALL(make_capsule), METH_VARARGS | METH_KEYWORDS, make_capsule_doc},
     {"read_capsule", read_capsule, METH_O, read_capsule_doc},
     {"tensor_memory", tensor_memory, METH_O, tensor_memory_doc},
+    {"view_make", FASTCALL(view_make), METH_FASTCALL, view_make_doc},
+    {"view_capsule", FASTCALL(view_capsule), METH_FASTCALL, view_capsule_doc},
+    {"from_dlpack", FASTCALL(view_from_dlpack), METH_FASTCALL | METH_KEYWORDS, view_from_dlpack_doc},
+    {"from_any_interface", FASTCALL(view_from_any), METH_FASTCALL | METH_KEYWORDS, view_from_any_doc},
     {"open_handle_capsule", open_handle_capsule, METH_O, open_handle_capsule_doc},
     {"graph_nodes", FASTCALL(graph_nodes), METH_FASTCALL, graph_nodes_doc},
     {"graph_edges", FASTCALL(graph_edges), METH_FASTCALL, graph_edges_doc},

@@ -15,10 +15,12 @@
  *   owners.c    what the packed values point into
  *   launch.c, prepared.c           launches, with the hot half of Kernel and LaunchConfig
  *   dlpack.c    DLPack tensors
+ *   view.c      the hot half of StridedMemoryView: arrays of other libraries, and memory of ours, as arrays
+ *   exchange.c  DLPack's C exchange API, of our own objects
  *   graph.c     the hot halves of graph definitions, conditions and executable graphs; locks of graphs
  *   node.c      the hot half of graph nodes; the one face of each
  *   node_params.c, node_add.c, node_batch.c    parameters of nodes, from Python values; where they go
- *   callback.c  Python functions that graphs call
+ *   callback.c  Python functions that graphs and streams call
  *   capture.c   the hot half of graph builders; what captured work keeps
  *   module.c    the module object
  *
@@ -92,9 +94,9 @@ typedef struct attribute {
 typedef struct type_entry {
   const void *type; /* the key, borrowed; NULL: a free slot */
   PyObject *weak;
-  PyObject *given;                          /* a converter, a capsule with an exchange API, or paths */
-  dl_tensor_from_object tensor_from_object; /* of KIND_EXCHANGE */
-  attribute to_address[2];                  /* of KIND_PATHS; name NULL: no more */
+  PyObject *given;                 /* a converter, a capsule with an exchange API, or paths */
+  const dl_exchange_api *exchange; /* of KIND_EXCHANGE */
+  attribute to_address[2];         /* of KIND_PATHS; name NULL: no more */
   kind kind;
   uint32_t itemsize; /* what the parameter must have; 0: any size that suits the kind */
   bool has_value;
@@ -128,7 +130,16 @@ typedef struct type_entry {
   X(fill_value)        /* (value) -> (pattern, bytes), of what is no int */                                            \
   X(alloc_place)       /* (device, memory type, peers) -> what node_params.c reads */                                  \
   X(host_function)     /* (function, user data) -> (address, data, objects to keep); None: a Python function */        \
-  X(bad_condition)     /* (condition, graph or None): raises for a condition that cannot be used */
+  X(bad_condition)     /* (condition, graph or None): raises for a condition that cannot be used */                    \
+  X(view)              /* the class StridedMemoryView */                                                               \
+  X(layout_of)         /* (shape, strides, itemsize) -> a _StridedLayout */                                            \
+  X(dtype_of)          /* (code, bits, lanes) -> the dtype of DLPack's type */                                         \
+  X(dlpack_type_of)    /* (dtype) -> DLPack's type: code | bits << 8 | lanes << 16 */                                  \
+  X(interface_of)      /* (class, object, stream, name) -> a view of what has no DLPack */                             \
+  X(order_streams)     /* (consumer, producer, device): the first stream waits for the second */                       \
+  X(buffer_device)     /* (buffer) -> DLPack's device */                                                               \
+  X(allocate_tensor)   /* (device type, ordinal, bytes) -> a Buffer */                                                 \
+  X(default_stream)    /* () -> the address of the default stream */
 
 typedef struct faces {
 #define FACE(name) PyObject *name;
@@ -137,6 +148,12 @@ typedef struct faces {
 } faces;
 
 typedef struct runtime runtime;
+
+/* Names of what view.c asks arrays for, interned, and the version of DLPack that it asks for. */
+typedef struct view_names {
+  PyObject *dlpack, *dlpack_device, *ptr, *device_id, *shape, *strides, *dtype, *stream, *max_version;
+  PyObject *version;
+} view_names;
 
 /* One graph node that has a face: the face is not kept alive, it leaves the table when it dies. */
 typedef struct node_slot {
@@ -156,7 +173,10 @@ typedef struct state {
   size_t node_mask, node_count;
   PyTypeObject *handle_type, *event_type, *stream_type, *buffer_type, *kernel_type, *config_type;
   PyTypeObject *graph_type, *node_type, *adjacency_type, *exec_type, *condition_type, *builder_type;
+  PyTypeObject *view_type;
   PyObject *ptr_name, *value_name, *interface_name, *data_name; /* of attributes, interned */
+  view_names names;                                             /* likewise, of view.c */
+  PyObject *dlpack_types;                                       /* what faces.dlpack_type_of said of dtypes */
 } state;
 
 PyObject *set_face(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
@@ -303,8 +323,10 @@ typedef struct buffer {
 int add_buffer_type(PyObject *module, state *st);
 PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-extern const char allocate_doc[], copy_doc[], fill_doc[];
+extern const char allocate_doc[], copy_doc[], copy_batch_doc[], copy_part_doc[], fill_doc[];
 
 /* ---- types.c ---- */
 
@@ -662,5 +684,60 @@ PyObject *tensor_memory(PyObject *module, PyObject *capsule);
 /* DLPack's codes of devices, as constants of the module. */
 int add_dlpack_constants(PyObject *module);
 extern const char make_capsule_doc[], read_capsule_doc[], tensor_memory_doc[];
+
+/*
+ * A new tensor of memory that the box, or the owner, keeps: a dl_managed_tensor_versioned or a dl_managed_tensor. Takes
+ * over a reference to the box (may be NULL) and the owner (likewise), also on failure: NULL with an exception.
+ */
+void *dlpack_lend(const dl_tensor *tensor, cch_deviceptr *box, owner *keeper, bool versioned, uint64_t flags);
+/* A capsule for it, which is taken over, also on failure: NULL with an exception. */
+PyObject *dlpack_capsule(void *managed, bool versioned);
+/* Takes the tensor out of a capsule; NULL with an exception. */
+void *dlpack_take(PyObject *capsule, bool *versioned);
+/* Gives a tensor back: calls its deleter. Keeps the exception that is set. NULL does nothing. */
+void dlpack_delete(void *managed, bool versioned);
+/* The tensor in it, and its flags; NULL with an exception for a layout that is not known. */
+const dl_tensor *dlpack_tensor(void *managed, bool versioned, uint64_t *flags);
+
+/* ---- view.c ---- */
+
+enum { VIEW_MAX_DIMENSIONS = 64, VIEW_INLINE = 4 };
+
+typedef struct view {
+  PyObject_HEAD const state *st;
+  dl_tensor tensor; /* byte_offset is 0; strides are never NULL */
+  int64_t itemsize; /* bytes of an element */
+  bool explicit;    /* the strides were given */
+  bool read_only;
+  bool versioned;     /* of the next */
+  void *managed;      /* a tensor of the exporting object, to give back; NULL: none */
+  cch_deviceptr *box; /* a reference to memory of a Buffer; NULL: none */
+  PyObject *keeper;   /* the view that has either; NULL: none */
+  PyObject *exporting;
+  PyObject *dtype, *layout; /* made when they are asked for; NULL: not yet */
+  int64_t inside[2 * VIEW_INLINE];
+} view;
+
+/* Whether the elements are smaller than a byte, and have one each. */
+static inline bool view_is_padded(const view *self) {
+  return (unsigned)self->tensor.dtype.bits * self->tensor.dtype.lanes % 8 != 0;
+}
+
+int add_view_type(PyObject *module, state *st);
+void drop_view_names(state *st);
+/* A view of a tensor, which is taken over, also on failure: NULL with an exception. */
+PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bool versioned, PyObject *exporting);
+/* The tensor of a view or a buffer, lent; NULL with an exception. */
+void *view_lend(const state *st, PyObject *object, bool versioned);
+PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *view_capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *view_from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+PyObject *view_from_any(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+extern const char view_make_doc[], view_capsule_doc[], view_from_dlpack_doc[], view_from_any_doc[];
+
+/* ---- exchange.c ---- */
+
+/* The capsule of our exchange API, as a constant of the module. */
+int add_exchange_api(PyObject *module);
 
 #endif

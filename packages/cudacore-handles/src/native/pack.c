@@ -231,7 +231,7 @@ static int pack_registered(const destination *to, PyObject *value) {
     return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
   const type_entry *known = types_find(to->st, Py_TYPE(value));
   if (known->type && known->kind == KIND_EXCHANGE)
-    return pack_exchanged(to, value, known->tensor_from_object);
+    return pack_exchanged(to, value, known->exchange->tensor_from_object);
   type_entry how;
   if (look_up(to->st, value, &how) < 0)
     return -1;

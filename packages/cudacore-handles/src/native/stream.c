@@ -144,6 +144,41 @@ static PyObject *wait(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
   Py_RETURN_NONE;
 }
 
+static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  state *st = (state *)((handle *)self)->st;
+  cch_stream *stream = handle_use(self);
+  if (stream == NULL)
+    return NULL;
+  PyObject *name = PyUnicode_FromString("callback"); /* it is read as a graph's is */
+  const node_kind *kind = name != NULL ? node_kind_find(name) : NULL;
+  node_params params = {0};
+  int status = -1;
+  bool called = kind != NULL && node_params_read(st, kind, arguments, count, keywords, NULL, &params) == 0;
+  if (called) {
+    cch_graph *graph = NULL; /* that a capture puts the call into */
+    if (cch_capture_count() != 0)
+      cch_capture_graph(&graph, stream);
+    graph_lock lock = {0};
+    if (graph != NULL)
+      lock = graph_lock_take(graph, NULL);
+    Py_BEGIN_ALLOW_THREADS;
+    status = cch_stream_callback(stream, params.of.host.function, params.of.host.data, params.bundle);
+    Py_END_ALLOW_THREADS;
+    if (graph != NULL)
+      graph_lock_give(lock);
+    if (status != 0)
+      raise_status(st, status);
+    box_let_go(graph);
+  }
+  node_params_drop(&params);
+  Py_XDECREF(name);
+  handle_done(self);
+  owners_drain(st);
+  if (!called || status != 0)
+    return NULL;
+  Py_RETURN_NONE;
+}
+
 static PyObject *close_method(PyObject *object, PyObject *nothing) {
   (void)nothing;
   handle *self = (handle *)object;
@@ -191,6 +226,22 @@ static PyMethodDef methods[] = {
      "----------\n"
      "event_or_stream : Event or Stream\n"
      "    The event to wait for (cuStreamWaitEvent), or the stream whose present work to wait for."},
+    {"callback", FASTCALL(callback), METH_FASTCALL | METH_KEYWORDS,
+     "callback($self, /, fn, *, user_data=None)\n--\n\n"
+     "Have a function of the host called behind the stream's present work, and ahead of its later work "
+     "(cuLaunchHostFunc).\n"
+     "\n"
+     "The function must not call CUDA. It is kept until it was called; what it raises goes to ``sys.unraisablehook``.\n"
+     "Where the stream is captured, the graph calls it, and keeps it, as\n"
+     ":meth:`cudacore_graph.GraphBuilder.callback` has it. When work of the context has failed, or the interpreter\n"
+     "ends, it is not called any more.\n"
+     "\n"
+     "Parameters\n"
+     "----------\n"
+     "fn : callable\n"
+     "    A Python function without arguments, or a function of ctypes that takes one pointer and returns nothing.\n"
+     "user_data : int or bytes-like, optional\n"
+     "    The argument of a function of ctypes: an address, or bytes that are copied, and kept until the call."},
     {NULL, NULL, 0, NULL},
 };
 

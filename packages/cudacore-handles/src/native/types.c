@@ -119,7 +119,7 @@ static bool read_exchange_api(PyObject *capsule, type_entry *out) {
   if (!api || api->version.major != DL_MAJOR || !api->tensor_from_object)
     return false;
   out->kind = KIND_EXCHANGE;
-  out->tensor_from_object = api->tensor_from_object;
+  out->exchange = api;
   return true;
 }
 

@@ -49,6 +49,13 @@ __attribute__((constructor)) static void set_up(void) {
     state.pools[i].u.pool.props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     state.pools[i].u.pool.props.location.id = i;
   }
+  object *host = &state.pools[DEVICES];
+  host->kind = FAKE_POOL;
+  host->live = true;
+  host->u.pool.device = -1;
+  host->u.pool.is_default = true;
+  host->u.pool.props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  host->u.pool.props.location.type = CU_MEM_LOCATION_TYPE_HOST;
 }
 
 void violate(const char *format, ...) {
@@ -167,6 +174,8 @@ static bool is_object(fake_kind kind, const void *handle) {
   for (int i = 0; i < DEVICES; i++)
     if (handle == &state.contexts[i] || handle == &state.pools[i])
       return ((const object *)handle)->kind == kind;
+  if (handle == &state.pools[DEVICES])
+    return kind == FAKE_POOL;
   for (const chunk *c = state.chunks[kind]; c; c = c->next) {
     uintptr_t offset = (uintptr_t)handle - (uintptr_t)c->objects;
     if (offset < sizeof c->objects)

@@ -34,7 +34,10 @@ typedef enum fake_kind {
   FAKE_NODE = 8,
   FAKE_EXEC = 9,
   FAKE_USER_OBJECT = 10,
-  FAKE_KIND_COUNT = 11
+  FAKE_ADDRESSES = 11,
+  FAKE_PHYSICAL = 12,
+  FAKE_MAPPING = 13,
+  FAKE_KIND_COUNT = 14
 } fake_kind;
 
 /** One call: the entry point, the thread, the context that was current when it began, its stream, what it returned. */

@@ -266,3 +266,21 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
   free(calls.calls);
   return CUDA_SUCCESS;
 }
+
+CUresult CUDAAPI cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data) {
+  ENTER(cuLaunchHostFunc);
+  object *stream, *context, *captured;
+  TRY(find_stream(&stream, &context, handle));
+  TRY(find_capture(&captured, stream, handle));
+  if (captured)
+    return leave(CUDA_ERROR_NOT_SUPPORTED);
+  leave(CUDA_SUCCESS);
+  host_calls calls = {.calls = malloc(sizeof *calls.calls), .count = 1};
+  calls.calls[0].function = function;
+  calls.calls[0].data = data;
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, run_host, &calls) == 0)
+    pthread_join(thread, NULL);
+  free(calls.calls);
+  return CUDA_SUCCESS;
+}

@@ -96,12 +96,33 @@
   X(cuMemFree, 3020, cuMemFree_v2, 0)                                                                                  \
   X(cuMemHostAlloc, 2020, cuMemHostAlloc, 0)                                                                           \
   X(cuMemFreeHost, 2000, cuMemFreeHost, 0)                                                                             \
+  X(cuMemGetMemPool, 13000, cuMemGetMemPool, 0)                                                                        \
+  X(cuMemPoolTrimTo, 11020, cuMemPoolTrimTo, 0)                                                                        \
+  X(cuMemAddressReserve, 10020, cuMemAddressReserve, 0)                                                                \
+  X(cuMemAddressFree, 10020, cuMemAddressFree, 0)                                                                      \
+  X(cuMemCreate, 10020, cuMemCreate, 0)                                                                                \
+  X(cuMemRelease, 10020, cuMemRelease, 0)                                                                              \
+  X(cuMemMap, 10020, cuMemMap, 0)                                                                                      \
+  X(cuMemUnmap, 10020, cuMemUnmap, 0)                                                                                  \
+  X(cuMemSetAccess, 10020, cuMemSetAccess, 0)                                                                          \
+  X(cuMemRetainAllocationHandle, 11000, cuMemRetainAllocationHandle, 0)                                                \
+  X(cuMemGetAllocationGranularity, 10020, cuMemGetAllocationGranularity, 0)                                            \
+  X(cuMemAdvise, 12020, cuMemAdvise_v2, 0)                                                                             \
+  X(cuMemRangeGetAttribute, 8000, cuMemRangeGetAttribute, 0)                                                           \
+  X(cuMemPrefetchAsync, 12020, cuMemPrefetchAsync_v2, 0)                                                               \
+  X(cuMemPrefetchBatchAsync, 13000, cuMemPrefetchBatchAsync, 0)                                                        \
+  X(cuMemDiscardBatchAsync, 13000, cuMemDiscardBatchAsync, 0)                                                          \
+  X(cuMemDiscardAndPrefetchBatchAsync, 13000, cuMemDiscardAndPrefetchBatchAsync, 0)                                    \
+  X(cuMemcpyBatchAsync, 13000, cuMemcpyBatchAsync_v2, 0)                                                               \
+  X(cuMemcpyBatchAsync, 12080, cuMemcpyBatchAsync, 0)                                                                  \
+  X(cuMemcpy3DAsync, 3020, cuMemcpy3DAsync_v2, 0)                                                                      \
   X(cuMemcpyAsync, 4000, cuMemcpyAsync, 0)                                                                             \
   X(cuMemsetD8Async, 3020, cuMemsetD8Async, 0)                                                                         \
   X(cuMemsetD16Async, 3020, cuMemsetD16Async, 0)                                                                       \
   X(cuMemsetD32Async, 3020, cuMemsetD32Async, 0)                                                                       \
   X(cuPointerGetAttribute, 4000, cuPointerGetAttribute, 0)                                                             \
   X(cuPointerGetAttributes, 7000, cuPointerGetAttributes, 0)                                                           \
+  X(cuLaunchHostFunc, 10000, cuLaunchHostFunc, 0)                                                                      \
   X(cuLibraryLoadData, 12000, cuLibraryLoadData, 0)                                                                    \
   X(cuLibraryUnload, 12000, cuLibraryUnload, 0)                                                                        \
   X(cuLibraryGetKernel, 12000, cuLibraryGetKernel, 0)                                                                  \
@@ -191,6 +212,10 @@ CUresult CUDAAPI cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *nodes
 CUresult CUDAAPI cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *nodes, size_t *count);
 CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count);
 CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count);
+#undef cuMemcpyBatchAsync
+CUresult CUDAAPI cuMemcpyBatchAsync(CUdeviceptr *dst, CUdeviceptr *src, size_t *sizes, size_t count,
+                                    CUmemcpyAttributes *attributes, size_t *first, size_t attribute_count,
+                                    size_t *failed, CUstream stream);
 CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end);
 
 /* One number an entry point; both versions of cuEventElapsedTime are the same to the log. */
@@ -245,6 +270,14 @@ struct object {
       uint64_t capture_id; /* that it was allocated in */
       uint64_t thread;     /* on whose default stream it was allocated */
     } memory;
+    struct { /* reserved, or mapped */
+      CUdeviceptr base;
+      size_t size;
+      object *physical;
+    } addresses;
+    struct {
+      size_t size, handles, mappings;
+    } physical;
     struct {
       object **kernels;
       unsigned count;
@@ -295,7 +328,7 @@ struct state {
   object *free[FAKE_KIND_COUNT];
   size_t live[FAKE_KIND_COUNT];
   object contexts[DEVICES];
-  object pools[DEVICES];
+  object pools[DEVICES + 1]; /* the devices', and the host's */
   freed_block *freed;
   size_t memory_used;
   size_t calls[FUNCTIONS];

@@ -13,8 +13,10 @@
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
   ENTER(cuMemPoolCreate);
   const int managed = 2; /* a name that only CUDA 13 has */
-  if ((props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED && (int)props->allocType != managed) ||
-      props->location.type < CU_MEM_LOCATION_TYPE_DEVICE || props->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA)
+  bool anywhere = (int)props->allocType == managed && props->location.type == CU_MEM_LOCATION_TYPE_INVALID;
+  if (((props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED && (int)props->allocType != managed) ||
+       props->location.type < CU_MEM_LOCATION_TYPE_DEVICE || props->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA) &&
+      !anywhere)
     return leave(CUDA_ERROR_INVALID_VALUE);
   bool on_device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   if (on_device)
@@ -45,6 +47,25 @@ CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device) {
   ENTER(cuDeviceGetMemPool);
   TRY(check_device(device));
   *out = (CUmemoryPool)&state.pools[device];
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location, CUmemAllocationType type) {
+  ENTER(cuMemGetMemPool);
+  bool on_device = location->type == CU_MEM_LOCATION_TYPE_DEVICE;
+  if (type != CU_MEM_ALLOCATION_TYPE_PINNED && (int)type != 2)
+    return leave(CUDA_ERROR_INVALID_VALUE);
+  if (on_device)
+    TRY(check_device(location->id));
+  *out = (CUmemoryPool)&state.pools[on_device ? location->id : DEVICES];
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool handle, size_t keep) {
+  ENTER(cuMemPoolTrimTo);
+  object *pool;
+  (void)keep;
+  TRY(find_object(&pool, FAKE_POOL, handle));
   return leave(CUDA_SUCCESS);
 }
 
@@ -313,6 +334,130 @@ CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CU
   TRY(check_range(src, size, true));
   memmove((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, size);
   return leave(CUDA_SUCCESS);
+}
+
+/* A batch goes neither into a capture nor onto the legacy stream. */
+static CUresult check_batch(size_t count, CUstream handle) {
+  object *stream, *context, *capture;
+  CUresult result = find_stream(&stream, &context, handle);
+  if (result == CUDA_SUCCESS)
+    result = find_capture(&capture, stream, handle);
+  if (result != CUDA_SUCCESS)
+    return result;
+  if (capture)
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  return count && handle && handle != CU_STREAM_LEGACY ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The runs of a batch that have attributes, or locations, of their own. */
+static bool are_runs(const size_t *first, size_t runs, size_t count) {
+  bool ordered = runs > 0 && runs <= count && first[0] == 0;
+  for (size_t i = 1; i < runs && ordered; i++)
+    ordered = first[i] > first[i - 1] && first[i] < count;
+  return ordered;
+}
+
+static CUresult copy_batch(CUdeviceptr *dst, CUdeviceptr *src, size_t *sizes, size_t count,
+                           const CUmemcpyAttributes *attributes, const size_t *first, size_t runs, CUstream handle) {
+  CUresult result = check_batch(count, handle);
+  for (size_t i = 0; i < runs && result == CUDA_SUCCESS; i++)
+    if (attributes[i].srcAccessOrder < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)
+      result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS && !are_runs(first, runs, count))
+    result = CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+    result = sizes[i] ? check_range(dst[i], sizes[i], true) : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+      result = check_range(src[i], sizes[i], true);
+    if (result == CUDA_SUCCESS)
+      memmove((void *)(uintptr_t)dst[i], (const void *)(uintptr_t)src[i], sizes[i]);
+  }
+  return result;
+}
+
+CUresult CUDAAPI cuMemcpyBatchAsync_v2(CUdeviceptr *dst, CUdeviceptr *src, size_t *sizes, size_t count,
+                                       CUmemcpyAttributes *attributes, size_t *first, size_t runs, CUstream stream) {
+  ENTER(cuMemcpyBatchAsync_v2);
+  return leave(copy_batch(dst, src, sizes, count, attributes, first, runs, stream));
+}
+
+CUresult CUDAAPI cuMemcpyBatchAsync(CUdeviceptr *dst, CUdeviceptr *src, size_t *sizes, size_t count,
+                                    CUmemcpyAttributes *attributes, size_t *first, size_t runs, size_t *failed,
+                                    CUstream stream) {
+  ENTER(cuMemcpyBatchAsync);
+  *failed = SIZE_MAX;
+  return leave(copy_batch(dst, src, sizes, count, attributes, first, runs, stream));
+}
+
+CUresult CUDAAPI cuMemcpy3DAsync(const CUDA_MEMCPY3D *copy, CUstream handle) {
+  ENTER(cuMemcpy3DAsync_v2);
+  object *stream, *context;
+  TRY(find_stream(&stream, &context, handle));
+  for (size_t z = 0; z < copy->Depth; z++)
+    for (size_t y = 0; y < copy->Height; y++) {
+      CUdeviceptr dst = copy->dstDevice + (z * copy->dstHeight + y) * copy->dstPitch;
+      CUdeviceptr src = copy->srcDevice + (z * copy->srcHeight + y) * copy->srcPitch;
+      TRY(check_range(dst, copy->WidthInBytes, true));
+      TRY(check_range(src, copy->WidthInBytes, true));
+      memmove((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, copy->WidthInBytes);
+    }
+  return leave(CUDA_SUCCESS);
+}
+
+/* ---- managed memory, which any memory is taken for ---- */
+
+CUresult CUDAAPI cuMemAdvise(CUdeviceptr ptr, size_t size, CUmem_advise advice, CUmemLocation location) {
+  ENTER(cuMemAdvise_v2);
+  (void)advice, (void)location;
+  return leave(check_range(ptr, size, false));
+}
+
+CUresult CUDAAPI cuMemRangeGetAttribute(void *out, size_t room, CUmem_range_attribute attribute, CUdeviceptr ptr,
+                                        size_t size) {
+  ENTER(cuMemRangeGetAttribute);
+  (void)attribute;
+  TRY(check_range(ptr, size, false));
+  memset(out, 0, room);
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr ptr, size_t size, CUmemLocation location, unsigned flags,
+                                    CUstream handle) {
+  ENTER(cuMemPrefetchAsync_v2);
+  object *stream, *context;
+  TRY(find_stream(&stream, &context, handle));
+  return leave(location.type == CU_MEM_LOCATION_TYPE_INVALID || flags ? CUDA_ERROR_INVALID_VALUE
+                                                                      : check_range(ptr, size, false));
+}
+
+static CUresult move_batch(const CUdeviceptr *ptrs, const size_t *sizes, size_t count, CUstream handle) {
+  CUresult result = check_batch(count, handle);
+  for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+    result = sizes[i] ? check_range(ptrs[i], sizes[i], false) : CUDA_ERROR_INVALID_VALUE;
+  return result;
+}
+
+CUresult CUDAAPI cuMemPrefetchBatchAsync(CUdeviceptr *ptrs, size_t *sizes, size_t count, CUmemLocation *locations,
+                                         size_t *first, size_t runs, unsigned long long flags, CUstream stream) {
+  ENTER(cuMemPrefetchBatchAsync);
+  (void)locations;
+  return leave(flags || !are_runs(first, runs, count) ? CUDA_ERROR_INVALID_VALUE
+                                                      : move_batch(ptrs, sizes, count, stream));
+}
+
+CUresult CUDAAPI cuMemDiscardBatchAsync(CUdeviceptr *ptrs, size_t *sizes, size_t count, unsigned long long flags,
+                                        CUstream stream) {
+  ENTER(cuMemDiscardBatchAsync);
+  return leave(flags ? CUDA_ERROR_INVALID_VALUE : move_batch(ptrs, sizes, count, stream));
+}
+
+CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *ptrs, size_t *sizes, size_t count,
+                                                   CUmemLocation *locations, size_t *first, size_t runs,
+                                                   unsigned long long flags, CUstream stream) {
+  ENTER(cuMemDiscardAndPrefetchBatchAsync);
+  (void)locations;
+  return leave(flags || !are_runs(first, runs, count) ? CUDA_ERROR_INVALID_VALUE
+                                                      : move_batch(ptrs, sizes, count, stream));
 }
 
 static CUresult fill(CUdeviceptr dst, unsigned value, size_t width, size_t count, CUstream handle) {

@@ -35,6 +35,10 @@ static int try_add(cch_graph_node **out, world *w, int type, const void *params)
   return cch_graph_add(out, w->graph, &spec);
 }
 
+static const cch_access one_device = {CCH_LOCATION_DEVICE, 0, 3};
+static const cch_virtual_config virtual_config = {
+    .size = sizeof virtual_config, .location_type = CCH_LOCATION_DEVICE, .accesses = &one_device, .access_count = 1};
+
 static void open_graph(world *w) {
   cch_node_spec empty = {.size = sizeof empty, .type = CCH_NODE_EMPTY};
   cch_kernel_node kernel = node_of_kernel(w);
@@ -90,6 +94,8 @@ void world_open(world *w) {
   OK(cch_pool_create(&w->pool, &config));
   OK(cch_deviceptr_alloc_async(&w->ptr, w->pool, 64, w->stream));
   OK(cch_deviceptr_alloc_host(&w->pinned, w->context, 64, 0));
+  OK(cch_virtual_alloc(&w->moves, &virtual_config, 1));
+  OK(cch_virtual_alloc(&w->grows, &virtual_config, 1)); /* right behind the other */
   OK(cch_library_load(&w->library, check_ptx, strlen(check_ptx)));
   OK(cch_kernel_get(&w->kernel, w->library, "add"));
 
@@ -117,6 +123,8 @@ void world_close(world *w) {
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(1), 0);
   cch_kernel_unref(w->kernel);
   cch_library_unref(w->library);
+  cch_deviceptr_unref(w->grows);
+  cch_deviceptr_unref(w->moves);
   cch_deviceptr_unref(w->pinned);
   cch_deviceptr_unref(w->ptr);
   cch_pool_unref(w->pool);
@@ -161,6 +169,9 @@ static char untouched;
     return call;                                                                                                       \
   }
 
+static const cch_copy_attributes now = {.size = sizeof now, .order = CCH_COPY_DURING_CALL};
+static const cch_copy_attributes *const read_now[] = {&now};
+static const cch_location on_device[] = {{CCH_LOCATION_DEVICE, 0}, {CCH_LOCATION_DEVICE, 0}};
 static const cch_pool_config pool_config = {.size = sizeof pool_config, .location_type = 1};
 static void *launch_params[] = {launch_arguments, launch_arguments, launch_arguments, launch_arguments};
 
@@ -214,6 +225,24 @@ DOES(deviceptr_fill_2, cch_deviceptr_fill(w->ptr, 1, 2, w->stream))
 DOES(deviceptr_fill_4, cch_deviceptr_fill(w->ptr, 1, 4, w->stream))
 DOES(pointer_check, cch_pointer_check(cch_deviceptr_raw(w->pinned)))
 GIVES(pointer_attributes, int, cch_pointer_attributes(&out, &(int){0}, &(int){0}, cch_deviceptr_raw(w->pinned)))
+MAKES(pool_of, cch_pool, cch_pool_of(&out, CCH_LOCATION_HOST, 0, CCH_ALLOCATION_PINNED))
+DOES(pool_trim, cch_pool_trim(w->pool, 0))
+DOES(copy_batch, cch_copy_batch(&w->pinned, &w->ptr, 1, NULL, w->stream))
+DOES(copy_batch_in_order, cch_copy_batch(&w->pinned, &w->ptr, 1, read_now, cch_stream_legacy()))
+DOES(copy_part,
+     cch_copy_part(w->pinned, w->ptr, &(cch_copy_shape){.size = sizeof(cch_copy_shape), .width = 8}, w->stream))
+DOES(managed_advise, cch_managed_advise(w->ptr, CU_MEM_ADVISE_SET_READ_MOSTLY, CCH_LOCATION_DEVICE, 0))
+GIVES(managed_attribute, int, cch_managed_attribute(&out, 1, w->ptr, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY))
+DOES(managed_prefetch, cch_managed_prefetch(&w->ptr, on_device, 1, w->stream))
+DOES(managed_prefetch_batch, cch_managed_prefetch((cch_deviceptr *[]){w->ptr, w->ptr}, on_device, 2, w->stream))
+DOES(managed_discard, cch_managed_discard(&w->ptr, 1, w->stream))
+DOES(managed_discard_prefetch, cch_managed_discard_prefetch(&w->ptr, on_device, 1, w->stream))
+GIVES(virtual_granularity, size_t, cch_virtual_granularity(&out, &virtual_config))
+MAKES(virtual_alloc, cch_deviceptr, cch_virtual_alloc(&out, &virtual_config, 1))
+MAKES(virtual_grow, cch_deviceptr, cch_virtual_grow(&out, &(int){0}, w->grows, &virtual_config, 1 << 22))
+MAKES(virtual_move, cch_deviceptr, cch_virtual_grow(&out, &(int){0}, w->moves, &virtual_config, 1 << 22))
+DOES(stream_callback, cch_stream_callback(w->stream, do_nothing, NULL, w->bundle))
+DOES(stream_callback_captured, cch_stream_callback(w->captured, do_nothing, NULL, w->bundle))
 MAKES(library_load, cch_library, cch_library_load(&out, check_ptx, strlen(check_ptx)))
 MAKES(library_wrap, cch_library, cch_library_wrap(&out, w->foreign_library, NULL, NULL))
 MAKES(kernel_get, cch_kernel, cch_kernel_get(&out, w->library, "mixed"))
@@ -533,6 +562,23 @@ const operation operations[] = {
     DONE(deviceptr_fill_4, 0),
     DONE(pointer_check, OPERATION_NEEDS_CURRENT),
     DONE(pointer_attributes, 0),
+    MADE(pool_of, 0),
+    DONE(pool_trim, 0),
+    DONE(copy_batch, 0),
+    DONE(copy_batch_in_order, OPERATION_NEEDS_CURRENT),
+    DONE(copy_part, 0),
+    DONE(managed_advise, 0),
+    DONE(managed_attribute, 0),
+    DONE(managed_prefetch, 0),
+    DONE(managed_prefetch_batch, 0),
+    DONE(managed_discard, 0),
+    DONE(managed_discard_prefetch, 0),
+    DONE(virtual_granularity, 0),
+    MADE(virtual_alloc, 0),
+    MADE(virtual_grow, 0),
+    MADE(virtual_move, 0),
+    DONE(stream_callback, 0),
+    DONE(stream_callback_captured, 0),
     MADE(library_load, 0),
     MADE(library_wrap, 0),
     MADE(kernel_get, 0),

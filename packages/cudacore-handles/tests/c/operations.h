@@ -15,7 +15,7 @@ typedef struct world {
   cch_stream *stream, *second_stream;
   cch_event *start, *end;
   cch_pool *pool;
-  cch_deviceptr *ptr, *pinned;
+  cch_deviceptr *ptr, *pinned, *grows, *moves;
   cch_library *library;
   cch_kernel *kernel;
   CUcontext foreign_context;

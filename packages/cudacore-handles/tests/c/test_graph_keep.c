@@ -66,6 +66,22 @@ static void shared_graphs_are_kept_by_the_driver(void) {
   graphs_close();
 }
 
+/* Whoever made a graph that was taken over uses, by the handle, what has ended. */
+static void adopted_graphs_are_shared(void) {
+  graphs_open();
+  CUgraph raw;
+  cch_graph *g;
+  OK((int)driver.cuGraphCreate(&raw, 0));
+  OK(cch_graph_adopt(&g, raw));
+  cch_bundle *used = new_bundle();
+  cch_graph_node_unref(add_kernel(g, NULL, used));
+  cch_bundle_unref(used);
+  CHECK_EQ(fake_live(FAKE_USER_OBJECT), 1);
+  cch_graph_unref(g);
+  CHECK_EQ(ends(), 1);
+  graphs_close();
+}
+
 /* A failure half-way leaves a graph that counts as shared, and is not, or a user object that nothing owns. */
 static void graphs_that_cannot_be_shared_are_not(void) {
   static const char *const steps[] = {"cuUserObjectCreate", "cuGraphRetainUserObject"};
@@ -208,6 +224,7 @@ int main(void) {
   check_open();
   RUN(user_objects_are_for_shared_graphs);
   RUN(shared_graphs_are_kept_by_the_driver);
+  RUN(adopted_graphs_are_shared);
   RUN(graphs_that_cannot_be_shared_are_not);
   RUN(what_is_made_of_graphs_keeps_what_they_use);
   RUN(versions_end_with_their_last_user);

@@ -9,6 +9,14 @@ from cudacore import _later
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
 from cudacore_graph.typing import GraphConditionalType, GraphMemoryType
 from cudacore_handles import IsStreamType, ParamKind
+from cudacore_handles.typing import (
+    ManagedMemoryLocationType,
+    VirtualMemoryAccessType,
+    VirtualMemoryAllocationType,
+    VirtualMemoryGranularityType,
+    VirtualMemoryHandleType,
+    VirtualMemoryLocationType,
+)
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -21,10 +29,16 @@ __all__ = [
     "GraphConditionalType",
     "GraphMemoryType",
     "IsStreamType",
+    "ManagedMemoryLocationType",
     "ObjectCodeFormatType",
     "PCHStatusType",
     "ParamKind",
     "SourceCodeType",
+    "VirtualMemoryAccessType",
+    "VirtualMemoryAllocationType",
+    "VirtualMemoryGranularityType",
+    "VirtualMemoryHandleType",
+    "VirtualMemoryLocationType",
 ]
 
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs need beside devices and kernels: program caches, which are those of ``cudacore_compile``."""
+"""What programs need beside devices and kernels.
+
+Views of arrays, copies of many buffers and moves of managed memory are those of ``cudacore_handles``, program caches
+those of ``cudacore_compile``.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,34 @@ from cudacore_compile import (
     ProgramCacheResource,
     make_program_cache_key,
 )
+from cudacore_handles import (
+    CopyOptions,
+    MemcpyOverlapMode,
+    MemcpySrcAccessOrder,
+    StridedMemoryView,
+    args_viewable_as_strided_memory,
+    copy_batch,
+    discard_batch,
+    discard_prefetch_batch,
+    prefetch_batch,
+)
 
 _check_sibling(cudacore_compile)
 
 __all__ = [
+    "CopyOptions",
     "FileStreamProgramCache",
     "InMemoryProgramCache",
+    "MemcpyOverlapMode",
+    "MemcpySrcAccessOrder",
     "ProgramCacheResource",
+    "StridedMemoryView",
+    "args_viewable_as_strided_memory",
+    "copy_batch",
+    "discard_batch",
+    "discard_prefetch_batch",
     "make_program_cache_key",
+    "prefetch_batch",
 ]
 
 

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies and functions of the host that go into a capture: the graph has them, and keeps what they use."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from typing import Any
+
+import pytest
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+
+SIZE = 64
+
+
+def host(mr: ch.MemoryResource, value: int) -> ch.Buffer:
+    buffer = mr.allocate(SIZE)  # type: ignore[call-arg]
+    buffer.__buffer__()[:] = bytes([value]) * SIZE
+    return buffer
+
+
+def run(graph: cg.Graph, stream: ch.Stream) -> None:
+    graph.launch(stream)
+    stream.sync()
+
+
+@pytest.mark.parametrize("way", ["batch", "options", "part"])
+def test_copies(device: ch.Device, stream: ch.Stream, way: str) -> None:
+    """Copies would not be captured, or their memory be used again under the graph."""
+    mr = ch.LegacyPinnedMemoryResource()
+    sources, middle = [host(mr, 1), host(mr, 2)], [host(mr, 0), host(mr, 0)]
+    out = [host(mr, 0), host(mr, 0)]
+    with device.create_graph_builder() as builder:
+        if way == "batch":
+            ch.copy_batch(builder, sources, middle, options=ch.CopyOptions("any"))  # type: ignore[arg-type]
+            ch.copy_batch(builder, middle, out)  # type: ignore[arg-type]
+        for source, between, target in zip(sources, middle, out, strict=True):
+            if way == "options":
+                source.copy_to(between, stream=builder, options=ch.CopyOptions())
+                target.copy_from(between, stream=builder, options=ch.CopyOptions("any"))
+            elif way == "part":
+                between.copy_part_from(source, 8, height=8, stream=builder)
+                target.copy_part_from(between, SIZE, stream=builder)
+    graph = builder.complete()
+    del sources, between, source
+    for buffer in middle:
+        buffer.close()
+    gc.collect()
+    fresh = [host(mr, 9) for _ in range(8)]  # what would have the memory now
+    run(graph, stream)
+    assert [buffer.__buffer__()[SIZE - 1] for buffer in out] == [1, 2]
+    assert all(buffer.__buffer__()[0] == 9 for buffer in fresh)
+
+
+def test_a_source_is_read_when_the_graph_runs(device: ch.Device, stream: ch.Stream) -> None:
+    """A copy that wants its source read now would read it later."""
+    buffer, out = (host(ch.LegacyPinnedMemoryResource(), 1) for _ in range(2))
+    options = ch.CopyOptions("during_api_call")
+    with device.create_graph_builder() as builder:
+        for use in (
+            lambda: buffer.copy_to(out, stream=builder, options=options),
+            lambda: out.copy_from(buffer, stream=builder, options=options),
+            lambda: ch.copy_batch(builder, [buffer], [out], options=[options]),  # type: ignore[arg-type]
+        ):
+            with pytest.raises(ValueError, match="the stream is being captured: the graph reads the source"):
+                use()
+        builder.callback(lambda: None)
+    run(builder.complete(), stream)
+
+
+def test_functions(device: ch.Device, stream: ch.Stream) -> None:
+    """A function would be called at once, not by each launch; or go before the graph does."""
+    seen: list[Any] = []
+    take = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda data: seen.append(ctypes.string_at(data, 3)))
+
+    class Function:
+        def __call__(self) -> None:
+            seen.append("called")
+
+    with stream.create_graph_builder() as builder:
+        stream.callback(Function())
+        stream.callback(take, user_data=b"abc")
+        assert seen == []
+    assert len(builder.graph_definition.nodes()) == 2
+    graph = builder.complete()
+    builder.close()
+    del take
+    gc.collect()
+    run(graph, stream)
+    run(graph, stream)
+    assert seen == ["called", b"abc"] * 2
+
+
+def test_a_capture_of_somebody_else(device: ch.Device, stream: ch.Stream) -> None:
+    """A function would be called by a graph that keeps it only until its first call."""
+    from cuda.bindings import driver
+
+    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    driver.cuStreamBeginCapture(stream.handle, mode)
+    with pytest.raises(ch.CUDAError, match="not being captured into a graph that has a box"):
+        stream.callback(lambda: None)
+    _, graph = driver.cuStreamEndCapture(stream.handle)
+    assert driver.cuGraphDestroy(graph)[0] == 0

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_COPY_H
+#define CUDACORE_COPY_H
+
+/**
+ * @file copy.h
+ * Copies of many allocations by one call, and of parts of them in two and three dimensions.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** When a copy reads its source, with CUDA's numbers (CUmemcpySrcAccessOrder); 0 is taken for CCH_COPY_IN_STREAM_ORDER.
+ */
+#define CCH_COPY_IN_STREAM_ORDER 1 /**< behind the stream's earlier work, ahead of its later work */
+#define CCH_COPY_DURING_CALL 2     /**< before the call returns */
+#define CCH_COPY_ANY_ORDER 3       /**< at any time until the stream's later work: the source does not change */
+
+/** Flag: the copy had better run beside kernels (CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE). */
+#define CCH_COPY_OVERLAP 1u
+
+/** How one copy of a batch is made. Zero-initialise; `size` says which fields exist. */
+typedef struct cch_copy_attributes {
+  size_t size;               /**< sizeof(cch_copy_attributes) */
+  int32_t order;             /**< CCH_COPY_* */
+  uint32_t flags;            /**< CCH_COPY_OVERLAP */
+  int32_t src_location_type; /**< where managed or pageable memory is: CCH_LOCATION_*, 0 where that is not known */
+  int32_t src_location_id;
+  int32_t dst_location_type; /**< likewise */
+  int32_t dst_location_id;
+} cch_copy_attributes;
+
+/**
+ * Copies `count` whole allocations to others of the same sizes, ordered on a stream, each with attributes of its own
+ * (NULL, or NULL for one: all zero). The copies of a batch come in no order among themselves: none may read what
+ * another writes. One call of the driver (cuMemcpyBatchAsync, of CUDA 12.8) where it has it and takes it, which it does
+ * not on the legacy default stream, nor where the stream is captured; else one copy after the other, and for
+ * CCH_COPY_DURING_CALL the stream is waited for, which a capture cannot be: CCH_EINVAL. Sizes that differ: CCH_EINVAL,
+ * before anything is copied.
+ * @since 0.1
+ */
+CCH_EXPORT int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
+                              const cch_copy_attributes *const *attributes, cch_stream *stream);
+
+/** A part of an allocation and where it goes, in up to three dimensions. */
+typedef struct cch_copy_shape {
+  size_t size;       /**< sizeof(cch_copy_shape) */
+  size_t width;      /**< bytes a row */
+  size_t height;     /**< rows a slice; 0 is taken for 1 */
+  size_t depth;      /**< slices; 0 is taken for 1 */
+  size_t dst_offset; /**< of the first byte, in the allocation */
+  size_t dst_pitch;  /**< bytes from row to row; 0: the width */
+  size_t dst_height; /**< rows from slice to slice; 0: the height */
+  size_t src_offset; /**< likewise */
+  size_t src_pitch;
+  size_t src_height;
+} cch_copy_shape;
+
+/**
+ * Copies a part of an allocation, ordered on a stream (cuMemcpy3DAsync). CCH_EINVAL where it reaches beyond either, or
+ * rows overlap. @since 0.1
+ */
+CCH_EXPORT int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream);
+
+CCH_END_DECLS
+
+#endif

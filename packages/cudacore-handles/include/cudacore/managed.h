@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_MANAGED_H
+#define CUDACORE_MANAGED_H
+
+/**
+ * @file managed.h
+ * Managed memory, which goes where it is used: advice about where that is, and moving it ahead of its use. Locations
+ * are a CCH_LOCATION_* with its id (pool.h). Whether an allocation is managed memory only the driver knows; it says
+ * CUDA_ERROR_INVALID_VALUE where it is not.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** A CUmem_advise for all of an allocation (cuMemAdvise, with locations as of CUDA 12.2). @since 0.1 */
+CCH_EXPORT int cch_managed_advise(cch_deviceptr *ptr, int advice, int location_type, int location_id);
+
+/** A CUmem_range_attribute of all of an allocation, as `count` ints (cuMemRangeGetAttribute). @since 0.1 */
+CCH_EXPORT int cch_managed_attribute(int *out, size_t count, cch_deviceptr *ptr, int attribute);
+
+/** Where memory is to go. */
+typedef struct cch_location {
+  int32_t type; /**< CCH_LOCATION_* */
+  int32_t id;
+} cch_location;
+
+/**
+ * Moves allocations, each to a location of its own, ordered on a stream: one by cuMemPrefetchAsync, more by
+ * cuMemPrefetchBatchAsync (of CUDA 13), or one after the other where the driver does not have that, or not on the
+ * stream: the legacy default one. @since 0.1
+ */
+CCH_EXPORT int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
+                                    cch_stream *stream);
+
+/** Gives the contents of allocations up, ordered on a stream: what is read before it is written again is undefined
+ * (cuMemDiscardBatchAsync, of CUDA 13). CCH_EINVAL for the legacy default stream, which the driver does not take.
+ * @since 0.1 */
+CCH_EXPORT int cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream);
+
+/** Gives the contents of allocations up and moves them, ordered on a stream (cuMemDiscardAndPrefetchBatchAsync, of CUDA
+ * 13). CCH_EINVAL as above. @since 0.1 */
+CCH_EXPORT int cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
+                                            cch_stream *stream);
+
+CCH_END_DECLS
+
+#endif

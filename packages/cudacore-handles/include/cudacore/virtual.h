@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_VIRTUAL_H
+#define CUDACORE_VIRTUAL_H
+
+/**
+ * @file virtual.h
+ * Memory that is put together from addresses and physical memory, so that it can grow. Physical memory lives as long as
+ * an allocation that has it: one that has grown and the one that it was share what both have, and end in any order.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** Flags of a cch_virtual_config. */
+#define CCH_VIRTUAL_RDMA 1u    /**< other devices of the machine can be given it (gpuDirectRDMACapable) */
+#define CCH_VIRTUAL_MINIMUM 2u /**< sizes are multiples of the smallest granularity, not of the recommended one */
+
+/** Who can use memory: a location, and CUmemAccess_flags. */
+typedef struct cch_access {
+  int32_t location_type; /**< CCH_LOCATION_* */
+  int32_t location_id;
+  int32_t access; /**< 1 to read, 3 to read and write */
+} cch_access;
+
+/** What memory is made of, and who can use it. Zero-initialise; `size` says which fields exist. */
+typedef struct cch_virtual_config {
+  size_t size;                /**< sizeof(cch_virtual_config) */
+  int32_t location_type;      /**< CCH_LOCATION_* */
+  int32_t location_id;        /**< device ordinal or NUMA node */
+  int32_t alloc_type;         /**< CCH_ALLOCATION_*, 0 for CCH_ALLOCATION_PINNED */
+  uint32_t handle_types;      /**< CUmemAllocationHandleType bits, 0 for none */
+  uint32_t flags;             /**< CCH_VIRTUAL_* */
+  uint32_t reserved;          /**< zero */
+  uint64_t address_hint;      /**< where it had better be, 0 for anywhere */
+  uint64_t address_alignment; /**< of the address, 0 for the driver's own */
+  const cch_access *accesses; /**< who can use it */
+  size_t access_count;
+} cch_virtual_config;
+
+/** Bytes of which sizes are multiples (cuMemGetAllocationGranularity). @since 0.1 */
+CCH_EXPORT int cch_virtual_granularity(size_t *out, const cch_virtual_config *config);
+
+/**
+ * Makes memory of `size` bytes or, where that is no multiple of the granularity, the next one (cuMemAddressReserve,
+ * cuMemCreate, cuMemMap, cuMemSetAccess). What has been done is undone where one of them fails. It is freed when its
+ * last reference goes, behind the work of the stream of cch_deviceptr_set_stream(), where one was set. @since 0.1
+ */
+CCH_EXPORT int cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size);
+
+/**
+ * Makes an allocation of more bytes that begins with the memory of one from cch_virtual_alloc(), or from here: at its
+ * address where the addresses behind it are free, else at another one, and `*moved` is 1. The first one stays what it
+ * is. CCH_EINVAL for a size that is not larger. @since 0.1
+ */
+CCH_EXPORT int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const cch_virtual_config *config,
+                                size_t size);
+
+CCH_END_DECLS
+
+#endif

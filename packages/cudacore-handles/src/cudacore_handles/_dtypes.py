@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of elements: DLPack's, NumPy's, and those of ml_dtypes; both are imported when they are needed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+NO_CODE = 255  # DL_NO_CODE of dlpack.h: elements that DLPack has no type for
+_NO_TYPE = NO_CODE | 8 << 8 | 1 << 16
+
+_NATIVE = "<" if sys.byteorder == "little" else ">"
+
+# By name, as NumPy and ml_dtypes have them: DLPack's code, and bits.
+_NUMPY = {
+    **{f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (1, bits) for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": (2, bits) for bits in (16, 32, 64)},
+    "complex64": (5, 64),
+    "complex128": (5, 128),
+    "bool": (6, 8),
+}
+_ML_DTYPES = {
+    "bfloat16": (4, 16),
+    "float8_e3m4": (7, 8),
+    "float8_e4m3": (8, 8),
+    "float8_e4m3b11fnuz": (9, 8),
+    "float8_e4m3fn": (10, 8),
+    "float8_e4m3fnuz": (11, 8),
+    "float8_e5m2": (12, 8),
+    "float8_e5m2fnuz": (13, 8),
+    "float8_e8m0fnu": (14, 8),
+}
+_BY_NAME = _NUMPY | _ML_DTYPES
+_BY_TYPE = {pair: name for name, pair in _BY_NAME.items()}
+# What ml_dtypes pads to a byte each, and DLPack can pad.
+_PADDED = {(15, 6): "float6_e2m3fn", (16, 6): "float6_e3m2fn", (17, 4): "float4_e2m1fn"}
+
+_KINDS = {"int": "i", "uint": "u", "float": "f", "complex": "c", "bool": "b"}
+_BY_TYPESTR = {
+    f"{'|' if bits == 8 else _NATIVE}{_KINDS[name.rstrip('0123456789')]}{bits // 8}": (code, bits)
+    for name, (code, bits) in _NUMPY.items()
+}
+_TYPESTRS = {pair: typestr for typestr, pair in _BY_TYPESTR.items()}
+
+
+class ElementType(NamedTuple):
+    """What a view has to know of its elements."""
+
+    packed: int  #: DLPack's type: code | bits << 8 | lanes << 16
+    itemsize: int
+    dtype: Any  #: a NumPy dtype; ``...``: the one of the DLPack type, when somebody asks; None: not known
+
+
+def pack(code: int, bits: int, lanes: int = 1) -> int:
+    return code | bits << 8 | lanes << 16
+
+
+# What was given as a dtype before: NumPy takes its time to name one.
+_GIVEN: dict[Any, ElementType] = {name: ElementType(pack(*pair), pair[1] // 8, ...) for name, pair in _BY_NAME.items()}
+_MOST_GIVEN = 1000
+
+
+def raw_type(itemsize: int) -> ElementType:
+    """Return the type of elements of which only the size is known."""
+    return ElementType(_NO_TYPE, itemsize, None)
+
+
+def type_given(dtype: Any) -> ElementType:
+    """Return the type that an argument `dtype` means: a dtype, what NumPy makes one of, or a name."""
+    try:
+        return _GIVEN[dtype]
+    except (KeyError, TypeError):  # not seen yet, or what cannot be hashed
+        pass
+    import numpy as np
+
+    try:
+        made = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(
+            f"dtype is {dtype!r}; it must be a NumPy dtype, what np.dtype() takes, or one of {', '.join(_ML_DTYPES)}"
+        ) from None
+    if made.hasobject:
+        raise TypeError(f"dtype is {made}: Python objects are no data that a device could use")
+    if made.itemsize == 0:
+        raise ValueError(f"dtype is {made!r}, whose elements have no bytes; give their length, too")
+    kind = ElementType(dlpack_type_of(made), made.itemsize, made)
+    if len(_GIVEN) < _MOST_GIVEN and (dtype is made or isinstance(dtype, (str, type))):
+        _GIVEN[dtype] = kind
+    return kind
+
+
+def dlpack_type_of(dtype: Any) -> int:
+    """Return DLPack's type of a NumPy dtype; that of raw data where DLPack has none."""
+    lanes = 1
+    itemsize = dtype.itemsize
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        if len(shape) == 1 and 0 < shape[0] < 2**16:
+            dtype, lanes = base, shape[0]
+    pair = _BY_NAME.get(dtype.name) if dtype.isnative and dtype.fields is None else None
+    if pair is None or pair[1] // 8 * lanes != itemsize:
+        return pack(NO_CODE, 8, min(itemsize, 2**16 - 1))
+    return pack(*pair, lanes)
+
+
+def dtype_of(code: int, bits: int, lanes: int) -> Any:
+    """Return the dtype of a DLPack type."""
+    if code == NO_CODE:
+        return None
+    name = _BY_TYPE.get((code, bits)) or _PADDED.get((code, bits))
+    if name is None:
+        raise NotImplementedError(
+            f"the elements are of DLPack's type {code} with {bits} bits, which NumPy and ml_dtypes have no dtype for; "
+            "view(dtype=...) reads them as something else"
+        )
+    import numpy as np
+
+    if name in _NUMPY:
+        scalar = np.dtype(name)
+    else:
+        try:
+            import ml_dtypes  # type: ignore[import-not-found,unused-ignore]
+        except ImportError:
+            raise NotImplementedError(
+                f"NumPy has no dtype for {name}; ml_dtypes has: pip install ml_dtypes. Or read the elements as "
+                f"something else: view(dtype='uint{max(bits, 8)}')"
+            ) from None
+        if not hasattr(ml_dtypes, name):
+            raise NotImplementedError(
+                f"this ml_dtypes ({ml_dtypes.__version__}) has no {name}: pip install --upgrade ml_dtypes"
+            )
+        scalar = np.dtype(getattr(ml_dtypes, name))
+    return scalar if lanes == 1 else np.dtype((scalar, (lanes,)))
+
+
+def type_of_typestr(typestr: Any, what: str) -> ElementType:
+    """Return the type that an array interface names."""
+    if not isinstance(typestr, str):
+        raise TypeError(f"the typestr of {what} is {typestr!r}; it must be a str such as '<f4'")
+    pair = _BY_TYPESTR.get(typestr) or _BY_TYPESTR.get(typestr.replace("=", _NATIVE, 1).replace("|", _NATIVE, 1))
+    if pair is not None:
+        return ElementType(pack(*pair), pair[1] // 8, ...)
+    return type_given(typestr)
+
+
+def typestr_of(packed: int, itemsize: int, dtype: Any) -> str:
+    """Return the name by which array interfaces know a type."""
+    pair = (packed & 0xFF, packed >> 8 & 0xFF)
+    if packed >> 16 == 1 and pair in _TYPESTRS:
+        return _TYPESTRS[pair]
+    return str(dtype.str) if dtype not in (None, ...) else f"|V{itemsize}"
+
+
+def alignment_of(packed: int) -> int:
+    """Return what a device needs the address of an element to be a multiple of; 1 of raw data."""
+    code, bits = packed & 0xFF, packed >> 8 & 0xFF
+    if code == NO_CODE or bits % 8:
+        return 1
+    return bits // 16 if code == 5 else bits // 8

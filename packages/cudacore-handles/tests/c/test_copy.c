@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies of many allocations at once, of parts of them; moving managed memory. */
+#include "check.h"
+
+enum { COUNT = 3, SIZE = 64 };
+
+static cch_context *context;
+static cch_stream *stream;
+static cch_deviceptr *src[COUNT], *dst[COUNT];
+
+static unsigned char *host(const cch_deviceptr *ptr) { return (unsigned char *)(uintptr_t)cch_deviceptr_raw(ptr); }
+
+static void open(void) {
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  for (int i = 0; i < COUNT; i++) {
+    OK(cch_deviceptr_alloc_host(&src[i], context, SIZE, 0));
+    OK(cch_deviceptr_alloc_host(&dst[i], context, SIZE, 0));
+    memset(host(src[i]), i + 1, SIZE);
+    memset(host(dst[i]), 0, SIZE);
+  }
+}
+
+static void close(void) {
+  for (int i = 0; i < COUNT; i++) {
+    cch_deviceptr_unref(src[i]);
+    cch_deviceptr_unref(dst[i]);
+  }
+  cch_stream_unref(stream);
+  cch_context_unref(context);
+}
+
+static void check_copied(void) {
+  for (int i = 0; i < COUNT; i++) {
+    CHECK_EQ(host(dst[i])[0], i + 1);
+    CHECK_EQ(host(dst[i])[SIZE - 1], i + 1);
+    memset(host(dst[i]), 0, SIZE);
+  }
+}
+
+/* A batch is not one call, or not all of it is copied; on default streams, which the driver refuses, it fails. */
+static void batch_is_one_call(void) {
+  cch_stream *legacy = cch_stream_legacy();
+  open();
+  const cch_copy_attributes plain = {.size = sizeof plain, .order = CCH_COPY_ANY_ORDER},
+                            other = {.size = sizeof other, .flags = CCH_COPY_OVERLAP, .src_location_type = 2};
+  const cch_copy_attributes *attributes[COUNT] = {&plain, &plain, &other};
+  OK(cch_copy_batch(dst, src, COUNT, NULL, stream));
+  check_copied();
+  OK(cch_copy_batch(dst, src, COUNT, attributes, stream));
+  check_copied();
+  CHECK_EQ(fake_calls("cuMemcpyBatchAsync"), 2);
+  CHECK_EQ(fake_calls("cuMemcpyAsync"), 0);
+  OK(cch_context_set_current(context));
+  OK(cch_copy_batch(dst, src, COUNT, attributes, legacy));
+  check_copied();
+  CHECK_EQ(fake_calls("cuMemcpyBatchAsync"), 2);
+  CHECK_EQ(fake_calls("cuMemcpyAsync"), COUNT);
+  CHECK_EQ(fake_calls("cuStreamSynchronize"), 0);
+  OK(cch_context_set_current(NULL));
+  OK(cch_copy_batch(NULL, NULL, 0, NULL, stream));
+  cch_stream_unref(legacy);
+  close();
+}
+
+/* A source is used again while it is still read. */
+static void source_is_read_during_the_call(void) {
+  cch_stream *legacy = cch_stream_legacy();
+  const cch_copy_attributes now = {.size = sizeof now, .order = CCH_COPY_DURING_CALL};
+  const cch_copy_attributes *attributes[COUNT] = {NULL, &now, NULL};
+  cch_graph *graph;
+  open();
+  OK(cch_context_set_current(context));
+  OK(cch_copy_batch(dst, src, COUNT, attributes, legacy));
+  CHECK_EQ(fake_calls("cuStreamSynchronize"), 1);
+  OK(cch_context_set_current(NULL));
+  OK(cch_capture_begin(&graph, stream, CCH_CAPTURE_RELAXED));
+  FAILS(CCH_EINVAL, cch_copy_batch(dst, src, COUNT, attributes, stream));
+  CHECK_HAS(check_error()->message, "the graph reads it later");
+  OK(cch_capture_end(graph, stream));
+  cch_graph_unref(graph);
+  cch_stream_unref(legacy);
+  close();
+}
+
+/* Part of a bad batch is copied. */
+static void bad_batch_is_refused(void) {
+  cch_deviceptr *small;
+  open();
+  OK(cch_deviceptr_alloc_host(&small, context, SIZE / 2, 0));
+  cch_deviceptr *const bad[COUNT] = {dst[0], dst[1], small}, *const none[COUNT] = {dst[0], dst[1], NULL};
+  FAILS(CCH_EINVAL, cch_copy_batch(bad, src, COUNT, NULL, stream));
+  CHECK_HAS(check_error()->message, "copy 2 is of 64 bytes to 32 bytes");
+  FAILS(CCH_EINVAL, cch_copy_batch(none, src, COUNT, NULL, stream));
+  FAILS(CCH_EINVAL, cch_copy_batch(dst, src, COUNT, NULL, NULL));
+  const cch_copy_attributes order = {.size = sizeof order, .order = 4}, flags = {.size = sizeof flags, .flags = 2};
+  FAILS(CCH_EINVAL, cch_copy_batch(dst, src, 1, (const cch_copy_attributes *[]){&order}, stream));
+  FAILS(CCH_EINVAL, cch_copy_batch(dst, src, 1, (const cch_copy_attributes *[]){&flags}, stream));
+  CHECK_EQ(fake_calls("cuMemcpyBatchAsync"), 0);
+  cch_deviceptr_unref(small);
+  close();
+}
+
+/* Parts are taken from, or put, elsewhere than was said, or beyond the memory. */
+static void part_is_copied(void) {
+  open();
+  for (int i = 0; i < SIZE; i++)
+    host(src[0])[i] = (unsigned char)i;
+  cch_copy_shape shape = {.size = sizeof shape,
+                          .width = 2,
+                          .height = 2,
+                          .depth = 2,
+                          .src_offset = 9,
+                          .src_pitch = 8,
+                          .src_height = 3,
+                          .dst_offset = 1};
+  OK(cch_copy_part(dst[0], src[0], &shape, stream));
+  const unsigned char wanted[] = {0, 9, 10, 17, 18, 33, 34, 41, 42, 0};
+  CHECK(memcmp(host(dst[0]), wanted, sizeof wanted) == 0);
+  cch_copy_shape bad = shape;
+  bad.src_offset = 64 - 41 + 8; /* one byte too far */
+  FAILS(CCH_EINVAL, cch_copy_part(dst[0], src[0], &bad, stream));
+  bad.src_offset--;
+  OK(cch_copy_part(dst[0], src[0], &bad, stream));
+  bad = shape;
+  bad.dst_pitch = 1;
+  FAILS(CCH_EINVAL, cch_copy_part(dst[0], src[0], &bad, stream));
+  bad = shape;
+  bad.src_height = 1;
+  FAILS(CCH_EINVAL, cch_copy_part(dst[0], src[0], &bad, stream));
+  bad = shape;
+  bad.src_pitch = SIZE_MAX / 2;
+  FAILS(CCH_EINVAL, cch_copy_part(dst[0], src[0], &bad, stream));
+  bad = shape;
+  bad.dst_offset = SIZE_MAX;
+  FAILS(CCH_EINVAL, cch_copy_part(dst[0], src[0], &bad, stream));
+  FAILS(CCH_EINVAL, cch_copy_part(NULL, src[0], &shape, stream));
+  FAILS(CCH_EINVAL, cch_copy_part(dst[0], src[0], NULL, stream));
+  shape.width = 0;
+  OK(cch_copy_part(dst[0], src[0], &shape, stream));
+  CHECK_EQ(fake_calls("cuMemcpy3DAsync"), 2);
+  close();
+}
+
+/* A batch of prefetches is many calls; an empty one reaches the driver, which refuses it. */
+static void batch_is_moved_by_one_call(void) {
+  const cch_location locations[COUNT] = {{CCH_LOCATION_DEVICE, 0}, {CCH_LOCATION_HOST, 0}, {CCH_LOCATION_DEVICE, 1}};
+  open();
+  OK(cch_managed_prefetch(src, locations, COUNT, stream));
+  CHECK_EQ(fake_calls("cuMemPrefetchBatchAsync"), 1);
+  OK(cch_managed_prefetch(src, locations, 1, stream));
+  CHECK_EQ(fake_calls("cuMemPrefetchAsync"), 1);
+  OK(cch_managed_discard(src, COUNT, stream));
+  OK(cch_managed_discard_prefetch(src, locations, COUNT, stream));
+  OK(cch_managed_discard(src, 0, stream));
+  CHECK_EQ(fake_calls("cuMemDiscardBatchAsync"), 1);
+  cch_stream *legacy = cch_stream_legacy();
+  FAILS(CCH_EINVAL, cch_managed_discard(src, 1, legacy));
+  FAILS(CCH_EINVAL, cch_managed_discard_prefetch(src, locations, 1, legacy));
+  OK(cch_context_set_current(context));
+  OK(cch_managed_prefetch(src, locations, COUNT, legacy)); /* which takes no batches */
+  CHECK_EQ(fake_calls("cuMemPrefetchBatchAsync"), 1);
+  OK(cch_context_set_current(NULL));
+  cch_stream_unref(legacy);
+  FAILS(CCH_EINVAL, cch_managed_discard((cch_deviceptr *[]){NULL}, 1, stream));
+  FAILS(CCH_EINVAL, cch_managed_discard(src, 1, NULL));
+  FAILS(CCH_EINVAL, cch_managed_attribute(NULL, 0, src[0], 1));
+  close();
+}
+
+static int called;
+static void call(void *data) { called += *(int *)data; }
+static void release(void *owner) { *(int *)owner = 0; }
+
+/* A function of the host is not called, or what it uses goes before that, or never. */
+static void function_is_called_once(void) {
+  int one = 1, owner = 5;
+  cch_bundle *bundle;
+  open();
+  OK(cch_bundle_create(&bundle, 1));
+  OK(cch_bundle_add_object(bundle, &owner, release));
+  called = 0;
+  OK(cch_stream_callback(stream, call, &one, bundle));
+  cch_bundle_unref(bundle);
+  CHECK_EQ(called, 1);
+  OK(cch_stream_synchronize(stream));
+  CHECK_EQ(owner, 0);
+  FAILS(CCH_EINVAL, cch_stream_callback(stream, NULL, NULL, NULL));
+  FAILS(CCH_EINVAL, cch_stream_callback(NULL, call, &one, NULL));
+  close();
+}
+
+/* A captured function is called at once, or what it uses goes with the capture. */
+static void function_is_captured(void) {
+  int one = 1, owner = 5;
+  cch_bundle *bundle;
+  cch_graph *graph;
+  cch_graph_exec *exec;
+  open();
+  OK(cch_bundle_create(&bundle, 1));
+  OK(cch_bundle_add_object(bundle, &owner, release));
+  called = 0;
+  OK(cch_capture_begin(&graph, stream, CCH_CAPTURE_RELAXED));
+  OK(cch_stream_callback(stream, call, &one, bundle));
+  OK(cch_capture_end(graph, stream));
+  cch_bundle_unref(bundle);
+  CHECK_EQ(called, 0);
+  OK(cch_graph_instantiate(&exec, graph, NULL));
+  cch_graph_unref(graph);
+  OK(cch_graph_launch(exec, stream));
+  OK(cch_graph_launch(exec, stream));
+  CHECK_EQ(called, 2);
+  CHECK_EQ(owner, 5);
+  cch_graph_exec_unref(exec);
+  OK(cch_stream_synchronize(stream));
+  cch_reclaim_drain();
+  CHECK_EQ(owner, 0);
+  close();
+}
+
+int main(void) {
+  check_open();
+  RUN(batch_is_one_call);
+  RUN(source_is_read_during_the_call);
+  RUN(bad_batch_is_refused);
+  RUN(part_is_copied);
+  RUN(batch_is_moved_by_one_call);
+  RUN(function_is_called_once);
+  RUN(function_is_captured);
+  return 0;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of addresses and physical memory, that grows. */
+#include "check.h"
+
+enum { UNIT = 1 << 21 };
+
+static const cch_access everybody[] = {{CCH_LOCATION_DEVICE, 0, 3}, {CCH_LOCATION_DEVICE, 1, 1}};
+
+static cch_virtual_config config(void) {
+  return (cch_virtual_config){
+      .size = sizeof(cch_virtual_config), .location_type = 1, .accesses = everybody, .access_count = 2};
+}
+
+static void check_live(size_t addresses, size_t physical) {
+  CHECK_EQ(fake_live(FAKE_ADDRESSES), addresses);
+  CHECK_EQ(fake_live(FAKE_PHYSICAL), physical);
+}
+
+/* Sizes of no granularity reach the driver; the memory is not there, or stays. */
+static void size_is_rounded_up(void) {
+  cch_virtual_config c = config();
+  cch_deviceptr *ptr;
+  size_t unit;
+  OK(cch_virtual_granularity(&unit, &c));
+  CHECK_EQ(unit, UNIT);
+  OK(cch_virtual_alloc(&ptr, &c, 1));
+  CHECK_EQ(cch_deviceptr_size(ptr), UNIT);
+  check_live(1, 1);
+  cch_deviceptr_unref(ptr);
+  check_live(0, 0);
+  c.flags = CCH_VIRTUAL_MINIMUM;
+  OK(cch_virtual_granularity(&unit, &c));
+  CHECK(unit < UNIT);
+  OK(cch_virtual_alloc(&ptr, &c, unit + 1));
+  CHECK_EQ(cch_deviceptr_size(ptr), 2 * unit);
+  cch_deviceptr_unref(ptr);
+}
+
+/* Memory that grew and memory that it was do not share, or end with each other. */
+static void grown_memory_shares(void) {
+  cch_virtual_config c = config();
+  cch_deviceptr *first, *grown, *more;
+  int moved = 7;
+  for (int order = 0; order < 2; order++) {
+    OK(cch_virtual_alloc(&first, &c, UNIT));
+    OK(cch_virtual_grow(&grown, &moved, first, &c, 2 * UNIT + 1));
+    CHECK_EQ(moved, 0);
+    CHECK_EQ(cch_deviceptr_raw(grown), cch_deviceptr_raw(first));
+    CHECK_EQ(cch_deviceptr_size(grown), 3 * UNIT);
+    CHECK_EQ(cch_deviceptr_size(first), UNIT);
+    check_live(2, 2);
+    OK(cch_virtual_grow(&more, &moved, grown, &c, 4 * UNIT));
+    check_live(3, 3);
+    cch_deviceptr_unref(order ? more : first);
+    cch_deviceptr_unref(grown);
+    check_live(order ? 1 : 3, order ? 1 : 3);
+    cch_deviceptr_unref(order ? first : more);
+    check_live(0, 0);
+  }
+}
+
+/* Where the addresses behind it are taken, nothing grows, or the old memory is lost. */
+static void memory_moves_where_it_must(void) {
+  cch_virtual_config c = config();
+  cch_deviceptr *first, *behind, *grown, *more;
+  int moved;
+  OK(cch_virtual_alloc(&first, &c, UNIT));
+  OK(cch_virtual_alloc(&behind, &c, UNIT));
+  CHECK_EQ(cch_deviceptr_raw(behind), cch_deviceptr_raw(first) + UNIT);
+  OK(cch_virtual_grow(&grown, &moved, first, &c, 2 * UNIT));
+  CHECK_EQ(moved, 1);
+  CHECK(cch_deviceptr_raw(grown) != cch_deviceptr_raw(first));
+  check_live(3, 3);
+  cch_deviceptr_unref(first); /* whose physical memory is in the other */
+  check_live(2, 3);
+  OK(cch_virtual_grow(&more, &moved, grown, &c, 3 * UNIT)); /* of two parts in one range */
+  CHECK_EQ(moved, 0);
+  cch_deviceptr_unref(grown);
+  cch_deviceptr_unref(behind);
+  check_live(2, 3);
+  cch_deviceptr_unref(more);
+  check_live(0, 0);
+}
+
+/* Bad input reaches the driver, or an out-parameter is touched. */
+static void bad_input_is_refused(void) {
+  cch_virtual_config c = config(), bad = c;
+  cch_deviceptr *ptr, *other = NULL;
+  cch_context *context;
+  int moved = 7;
+  OK(cch_context_primary(&context, 0));
+  OK(cch_virtual_alloc(&ptr, &c, UNIT));
+  fake_reset();
+  FAILS(CCH_EINVAL, cch_virtual_alloc(&other, &c, 0));
+  FAILS(CCH_EINVAL, cch_virtual_alloc(&other, NULL, 1));
+  bad.flags = 4;
+  FAILS(CCH_EINVAL, cch_virtual_alloc(&other, &bad, 1));
+  bad = c;
+  bad.reserved = 1;
+  FAILS(CCH_EINVAL, cch_virtual_alloc(&other, &bad, 1));
+  CHECK_EQ(fake_calls("cuMemGetAllocationGranularity"), 0);
+  FAILS(CCH_EINVAL, cch_virtual_alloc(&other, &c, SIZE_MAX));
+  FAILS(CCH_EINVAL, cch_virtual_grow(&other, &moved, ptr, &c, UNIT));
+  FAILS(CCH_EINVAL, cch_virtual_grow(&other, &moved, NULL, &c, UNIT));
+  CHECK_EQ(fake_calls("cuMemAddressReserve"), 0);
+  CHECK(other == NULL && moved == 7);
+  cch_deviceptr_unref(ptr);
+  OK(cch_deviceptr_alloc_host(&ptr, context, UNIT, 0));
+  FAILS(CCH_EINVAL, cch_virtual_grow(&other, &moved, ptr, &c, 2 * UNIT));
+  cch_deviceptr_unref(ptr);
+  cch_context_unref(context);
+}
+
+/* Memory is unmapped under the work that uses it. */
+static void end_waits_for_the_stream(void) {
+  cch_virtual_config c = config();
+  cch_context *context;
+  cch_stream *stream;
+  cch_deviceptr *ptr;
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_virtual_alloc(&ptr, &c, UNIT));
+  OK(cch_deviceptr_set_stream(ptr, stream));
+  CHECK_EQ(fake_calls("cuStreamSynchronize"), 0);
+  cch_deviceptr_unref(ptr);
+  CHECK_EQ(fake_calls("cuStreamSynchronize"), 1);
+  CHECK_EQ(fake_calls("cuMemUnmap"), 1);
+  cch_stream_unref(stream);
+  cch_context_unref(context);
+}
+
+/* Memory that dies in a host function is unmapped there, or never. */
+static void end_waits_for_a_safe_point(void) {
+  cch_virtual_config c = config();
+  cch_deviceptr *ptr, *grown;
+  int moved;
+  OK(cch_virtual_alloc(&ptr, &c, UNIT));
+  OK(cch_virtual_grow(&grown, &moved, ptr, &c, 2 * UNIT));
+  cch_deviceptr_unref(ptr);
+  fake_forbid(1); /* which nobody told the library */
+  cch_deviceptr_unref(grown);
+  fake_forbid(0);
+  check_live(2, 2);
+  cch_reclaim_drain();
+  check_live(0, 0);
+}
+
+int main(void) {
+  check_open();
+  RUN(size_is_rounded_up);
+  RUN(grown_memory_shares);
+  RUN(memory_moves_where_it_must);
+  RUN(bad_input_is_refused);
+  RUN(end_waits_for_the_stream);
+  RUN(end_waits_for_a_safe_point);
+  return 0;
+}

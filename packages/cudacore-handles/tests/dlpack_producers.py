@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of libraries that are not there: they lend memory by every protocol, and count what they get back."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+CPU, CUDA, CUDA_HOST, MANAGED = 1, 2, 3, 13
+READ_ONLY, PADDED = 1, 4
+
+_api = ctypes.pythonapi
+new_capsule = _api.PyCapsule_New
+new_capsule.restype, new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+get_pointer = _api.PyCapsule_GetPointer
+get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+is_valid = _api.PyCapsule_IsValid
+is_valid.restype, is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
+
+
+class Tensor(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class Managed(ctypes.Structure):
+    """DLManagedTensor."""
+
+    _fields_ = (("tensor", Tensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+class Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", Tensor),
+    )
+
+
+class ExchangeAPI(ctypes.Structure):
+    """DLPackExchangeAPI."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("previous", ctypes.c_void_p),
+        ("allocator", ctypes.c_void_p),
+        ("from_object", ctypes.c_void_p),
+        ("to_object", ctypes.c_void_p),
+        ("tensor_from_object", ctypes.c_void_p),
+        ("current_work_stream", ctypes.c_void_p),
+    )
+
+
+DELETER = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
+TENSOR_FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
+CURRENT_STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+
+_lent: dict[int, tuple[Any, ...]] = {}  # by address of the structure: what it points to, and the array
+
+
+def _delete(address: int) -> None:
+    array = _lent.pop(address)[-1]
+    array.deleted += 1
+
+
+_deleter = DELETER(_delete)
+
+
+class Array:
+    """Memory at an address, as a library with DLPack has it."""
+
+    def __init__(
+        self,
+        ptr: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...] | None = None,
+        *,
+        device: tuple[int, int] = (CPU, 0),
+        dtype: tuple[int, int, int] = (2, 32, 1),
+        flags: int = 0,
+        offset: int = 0,
+        version: int = 1,
+        keep: object = None,
+    ) -> None:
+        self.ptr, self.shape, self.strides = ptr, shape, strides
+        self.device, self.dtype, self.flags, self.offset, self.version = device, dtype, flags, offset, version
+        self.keep = keep
+        self.lent = self.deleted = 0
+        self.streams: list[Any] = []
+
+    def fill(self, tensor: Tensor) -> tuple[Any, ...]:
+        """Fill in a structure; what comes back is to be kept."""
+        ndim = len(self.shape)
+        shape = (ctypes.c_int64 * max(ndim, 1))(*self.shape)
+        strides = (ctypes.c_int64 * max(ndim, 1))(*(self.strides or ()))
+        tensor.data, tensor.byte_offset = self.ptr, self.offset
+        tensor.device_type, tensor.device_id = self.device
+        tensor.ndim = ndim
+        tensor.code, tensor.bits, tensor.lanes = self.dtype
+        tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
+        if self.strides is not None:
+            tensor.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
+        return shape, strides
+
+    def lend(self, versioned: bool) -> int:
+        """Return the address of a new managed tensor."""
+        managed: Any = Versioned() if versioned else Managed()
+        if versioned:
+            managed.major, managed.minor, managed.flags = self.version, 1, self.flags
+        managed.deleter = ctypes.cast(_deleter, ctypes.c_void_p)
+        address = ctypes.addressof(managed)
+        _lent[address] = (managed, *self.fill(managed.tensor), self)
+        self.lent += 1
+        return address
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> object:
+        self.streams.append(stream)
+        versioned = max_version is not None
+        return new_capsule(self.lend(versioned), b"dltensor_versioned" if versioned else b"dltensor", None)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype[1] // 8
+
+
+class OldArray(Array):
+    """As libraries were before DLPack 1.0."""
+
+    def __dlpack__(self, *, stream: Any = None) -> object:  # type: ignore[override]
+        return super().__dlpack__(stream=stream)
+
+
+current_stream = 0  # of the library that the next class stands for
+
+
+class ExchangedArray(Array):
+    """An array of a library that has the C exchange API."""
+
+    __dlpack_c_exchange_api__: object
+
+    def __dlpack__(self, **_: Any) -> object:
+        raise AssertionError("the C exchange API is there")
+
+
+def _from_object(array: Any, out: Any) -> int:
+    out[0] = array.lend(True)
+    return 0
+
+
+def _tensor_from_object(array: Any, out: Any) -> int:
+    array.kept = array.fill(out[0])
+    return 0
+
+
+def _current_stream(device_type: int, device_id: int, out: Any) -> int:
+    out[0] = current_stream
+    return 0
+
+
+_functions = (FROM_OBJECT(_from_object), TENSOR_FROM_OBJECT(_tensor_from_object), CURRENT_STREAM(_current_stream))
+_exchange = ExchangeAPI(
+    1, 3, None, None, *(ctypes.cast(function, ctypes.c_void_p).value for function in (_functions[0],)), None,
+    ctypes.cast(_functions[1], ctypes.c_void_p), ctypes.cast(_functions[2], ctypes.c_void_p),
+)  # fmt: skip
+_NAME = b"dlpack_exchange_api"  # which a capsule only points to
+ExchangedArray.__dlpack_c_exchange_api__ = new_capsule(ctypes.addressof(_exchange), _NAME, None)
+
+
+class Interface:
+    """An array with ``__cuda_array_interface__`` alone."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__cuda_array_interface__ = {"version": 3, "typestr": "<f4", **fields}

@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How copies are made, many at once, and of parts of buffers; memory of every kind. More is in test_buffer.py."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+from cudacore_handles import CopyOptions, Host, MemcpyOverlapMode, MemcpySrcAccessOrder
+
+Pinned = Callable[[int], ch.Buffer]
+SIZE = 64
+
+
+@pytest.fixture
+def sources(pinned: Pinned) -> list[ch.Buffer]:
+    """Three buffers, of ones, twos and threes."""
+    made = [pinned(SIZE) for _ in range(3)]
+    for i, buffer in enumerate(made):
+        buffer.__buffer__()[:] = bytes([i + 1]) * SIZE
+    return made
+
+
+def first_bytes(buffers: list[ch.Buffer], stream: ch.Stream) -> list[int]:
+    stream.sync()
+    return [buffer.__buffer__()[0] for buffer in buffers]
+
+
+# ---- options
+
+
+def test_options() -> None:
+    """What was asked for would be taken for something else."""
+    default = CopyOptions()
+    assert default == CopyOptions("stream", overlap_mode="default")
+    assert default.src_access_order is MemcpySrcAccessOrder.STREAM
+    made = CopyOptions(src_access_order="any", overlap_mode="prefer_overlap_with_compute", src_location_hint=Host())
+    assert made.src_access_order is MemcpySrcAccessOrder.ANY
+    assert made.overlap_mode is MemcpyOverlapMode.PREFER_OVERLAP_WITH_COMPUTE
+    assert f"{made.src_access_order}" == "any"
+    with pytest.raises(AttributeError):
+        made.overlap_mode = "default"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"src_access_order": "x"}, ValueError, "invalid src_access_order: 'x'; it must be one of 'stream', 'during"),
+        ({"src_access_order": None}, ValueError, "invalid src_access_order: None"),
+        ({"overlap_mode": 1}, ValueError, "invalid overlap_mode: 1; it must be one of 'default', 'prefer"),
+        ({"src_location_hint": 3}, TypeError, r"CopyOptions.src_location_hint must be a Device or a Host, got int: 3"),
+        ({"dst_location_hint": "host"}, TypeError, r"CopyOptions.dst_location_hint must be .* got str"),
+        ({"dst_location_hint": Host(4095)}, ValueError, "this machine has nodes"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    """What cannot be would reach the driver, at the first copy."""
+    with pytest.raises(error, match=message):
+        CopyOptions(**options)
+
+
+@pytest.mark.parametrize("order", list(MemcpySrcAccessOrder))
+def test_a_copy_with_options(
+    device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned, order: MemcpySrcAccessOrder
+) -> None:
+    """A copy with options would not be made, or not of the right bytes; on default streams too."""
+    for on, hint in itertools.product((stream, ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM), (None, device)):
+        options = CopyOptions(order, src_location_hint=Host(), dst_location_hint=hint)
+        out = pinned(SIZE)
+        assert sources[1].copy_to(out, stream=on, options=options) is out
+        assert first_bytes([out], on) == [2]
+        out.copy_from(sources[2], stream=on, options=options)
+        assert first_bytes([out], on) == [3]
+        copied = sources[0].copy_to(stream=on, options=options)
+        assert first_bytes([copied], on) == [1]
+        array = np.zeros(SIZE, np.uint8)
+        sources[1].copy_to(array, stream=on, options=options)
+        assert array[-1] == 2
+        out.copy_from(np.full(SIZE, 9, np.uint8), stream=on, options=options)
+        assert first_bytes([out], on) == [9]
+
+
+@pytest.mark.parametrize("batch", [pytest.param(True, marks=pytest.mark.gpu), False])  # simulated ones read it later
+def test_a_source_that_changes_after_the_call(stream: ch.Stream, pinned: Pinned, batch: bool) -> None:
+    """A source would be read after the call, when its memory is used for something else already."""
+    source, out = pinned(1 << 16), pinned(1 << 16)
+    on = stream if batch else ch.LEGACY_DEFAULT_STREAM
+    view = source.__buffer__()
+    for value in range(1, 6):
+        view[:] = bytes([value]) * len(view)
+        out.copy_from(source, stream=on, options=CopyOptions("during_api_call"))
+        view[:] = bytes(len(view))
+        on.sync()
+        assert bytes(out.__buffer__()) == bytes([value]) * len(view)
+    view.release()
+
+
+def test_bad_copies_with_options(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
+    """Options would be an excuse for bad input."""
+    buffer = pinned(SIZE)
+    with pytest.raises(ValueError, match=r"buffer sizes mismatch between src and dst \(sizes are: src=64, dst=8\)"):
+        buffer.copy_to(pinned(8), stream=stream, options=CopyOptions())
+    closed = pinned(SIZE)
+    closed.close()
+    for use in (
+        lambda: buffer.copy_to(closed, stream=stream, options=CopyOptions()),
+        lambda: closed.copy_to(buffer, stream=stream, options=CopyOptions()),
+        lambda: closed.copy_to(stream=stream, options=CopyOptions()),
+    ):
+        with pytest.raises(ch.ClosedError):
+            use()
+
+
+# ---- batches
+
+
+def test_batch(device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
+    """A buffer of a batch would be copied to another one's place, or not at all."""
+    middle = [device.allocate(SIZE, stream=stream) for _ in sources]
+    out = [pinned(SIZE) for _ in sources]
+    for on in (stream, ch.PER_THREAD_DEFAULT_STREAM, ch.LEGACY_DEFAULT_STREAM):
+        stream.sync()
+        ch.copy_batch(on, sources, middle)
+        ch.copy_batch(on, tuple(middle), out)
+        assert first_bytes(out, on) == [1, 2, 3]
+        ch.copy_batch(on, sources, out[::-1], options=CopyOptions("any"))
+        assert first_bytes(out, on) == [3, 2, 1]
+        ch.copy_batch(on, sources, out, options=[CopyOptions(order) for order in MemcpySrcAccessOrder])
+        assert first_bytes(out, on) == [1, 2, 3]
+        for buffer in out:
+            buffer.fill(0, stream=on)
+
+
+def test_a_batch_in_stream_order(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
+    """A batch would begin before the work ahead of it is done, or work behind it before it is."""
+    middle, out = device.allocate(1 << 20, stream=stream), pinned(1 << 20)
+    for value in range(1, 6):
+        middle.fill(value, stream=stream)
+        ch.copy_batch(stream, [middle], [out])
+        middle.fill(0, stream=stream)
+        stream.sync()
+        assert set(bytes(out.__buffer__())) == {value}
+
+
+def test_empty_buffers_in_a_batch(stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
+    """A buffer without memory would make the driver refuse the batch."""
+    mr, out = ch.LegacyPinnedMemoryResource(), pinned(SIZE)
+    ch.copy_batch(stream, [mr.allocate(0), sources[1], mr.allocate(0)], [mr.allocate(0), out, mr.allocate(0)])
+    ch.copy_batch(stream, [mr.allocate(0)], [mr.allocate(0)])
+    assert first_bytes([out], stream) == [2]
+
+
+@pytest.mark.sim
+def test_a_batch_is_one_call(device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
+    """A batch would be as slow as its parts."""
+    import cudacore_sim as sim
+
+    out = [pinned(SIZE) for _ in sources]
+    with sim.logging() as made:
+        ch.copy_batch(stream, sources, out, options=[CopyOptions(), CopyOptions(), CopyOptions("any")])
+    assert [call.name for call in made if call.name.startswith("cuMemcpy")] == ["cuMemcpyBatchAsync_v2"]
+    with sim.logging() as made:
+        ch.copy_batch(ch.LEGACY_DEFAULT_STREAM, sources, out)
+    assert [call.name for call in made if call.name.startswith("cuMemcpy")] == ["cuMemcpyAsync"] * 3
+    stream.sync()
+    device.sync()
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(("version", "calls"), [("12.9", "cuMemcpyBatchAsync"), ("12.4", "cuMemcpyAsync")])
+def test_older_drivers(run_on_sim: Callable[..., str], version: str, calls: str) -> None:
+    """A driver without batches would copy nothing; one of CUDA 12 would be called as one of CUDA 13 is."""
+    out = run_on_sim(
+        """
+        import cudacore_handles as ch
+        device = ch.Device(0)
+        device.set_current()
+        stream, mr = device.create_stream(), ch.LegacyPinnedMemoryResource()
+        sources, out = ([mr.allocate(64) for _ in range(3)] for _ in range(2))
+        for i, buffer in enumerate(sources):
+            buffer.__buffer__()[:] = bytes([i + 1]) * 64
+        with sim.logging() as made:
+            ch.copy_batch(stream, sources, out, options=ch.CopyOptions("during_api_call"))
+        print(*{call.name for call in made if call.name.startswith("cuMemcpy")})
+        stream.sync()
+        print([buffer.__buffer__()[63] for buffer in out])
+        """,
+        CUDACORE_SIM_DRIVER_VERSION=version,
+    )
+    assert out.splitlines() == [calls, "[1, 2, 3]"]
+
+
+def test_bad_batches(device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
+    """Part of a batch would be copied, or what is no buffer reach the driver."""
+    out = [pinned(SIZE) for _ in sources]
+    closed = pinned(SIZE)
+    closed.close()
+    for srcs, dsts, options, error, message in (
+        ([], [], None, ValueError, "copy_batch: empty buffers sequence"),
+        (sources, out[:2], None, ValueError, "copy_batch: srcs length 3 does not match dsts length 2"),
+        (sources, [*out[:2], pinned(8)], None, ValueError, r"buffer size mismatch at index 2 \(src=64, dst=8\)"),
+        (sources[0], out[0], None, TypeError, "pass a sequence of Buffers; for a single buffer use Buffer.copy_to"),
+        ([*sources[:2], 3], out, None, TypeError, "copy_batch: expected Buffer, got int"),
+        (sources, [*out[:2], None], None, TypeError, "copy_batch: expected Buffer, got NoneType"),
+        (None, out, None, TypeError, "copy_batch: buffers must be a sequence of Buffer, got NoneType"),
+        (sources, iter(out), None, TypeError, "copy_batch: buffers must be a sequence of Buffer"),
+        (sources, [*out[:2], closed], None, ch.ClosedError, "Buffer has been closed"),
+        (sources, out, {}, TypeError, "options must be CopyOptions or a sequence of CopyOptions, got dict"),
+        (sources, out, [CopyOptions()], ValueError, "options length 1 does not match buffers length 3"),
+        (sources, out, [None] * 3, TypeError, "each options element must be CopyOptions, got NoneType"),
+    ):
+        with pytest.raises(error, match=message):
+            ch.copy_batch(stream, srcs, dsts, options=options)  # type: ignore[arg-type]
+    for bad in (None, 3, "stream"):
+        with pytest.raises(TypeError, match=r"[sS]tream"):
+            ch.copy_batch(bad, sources, out)  # type: ignore[arg-type]
+    assert first_bytes(out, stream) == [0, 0, 0]
+
+
+@pytest.mark.sim
+def test_a_failing_batch(stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
+    """A failure of the driver would be lost, or keep the buffers."""
+    import cudacore_sim as sim
+
+    out = [pinned(SIZE) for _ in sources]
+    with sim.failing("cuMemcpyBatchAsync"), pytest.raises(ch.CUDAError, match="cuMemcpyBatchAsync"):
+        ch.copy_batch(stream, sources, out)
+
+
+# ---- parts
+
+
+def test_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
+    """A part would be taken from, or put, elsewhere than was said."""
+    shape = (4, 6, 8)
+    array = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
+    source, out = device.allocate(array.nbytes, stream=stream), pinned(array.nbytes)
+    source.copy_from(array, stream=stream)
+    # In two dimensions: a window of a plane.
+    out.copy_part_from(source, 3, height=2, src_offset=8 + 2, src_pitch=8, dst_offset=5, dst_pitch=10, stream=stream)
+    stream.sync()
+    view = np.frombuffer(out.__buffer__(), np.uint8)
+    assert (view[5:8] == array[0, 1, 2:5]).all()
+    assert (view[15:18] == array[0, 2, 2:5]).all()
+    assert view.sum() == int(array[0, 1:3, 2:5].sum())
+    # In three dimensions, with and without pitches of the destination's own.
+    offset = array[1, 2, 3:].ctypes.data - array.ctypes.data
+    out.copy_part_from(
+        source, 4, height=3, depth=2, src_offset=offset, src_pitch=8, src_height=6, dst_offset=0, stream=stream
+    )
+    stream.sync()
+    assert (view[:24].reshape(2, 3, 4) == array[1:3, 2:5, 3:7]).all()
+    out.copy_part_from(source, array.nbytes, stream=stream)
+    stream.sync()
+    assert (view == array.ravel()).all()
+
+
+def test_bad_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
+    """A part that is not in a buffer, or whose rows overlap, would reach the driver, or other memory."""
+    source, out = pinned(SIZE), pinned(SIZE)
+    source.__buffer__()[:] = bytes([1]) * SIZE
+    for width, options, error, message in (
+        (65, {}, ValueError, "the part ends 65 bytes into dst, which has 64"),
+        (8, {"height": 9}, ValueError, "the part ends 72 bytes into dst"),
+        (8, {"src_offset": 57}, ValueError, "the part ends 65 bytes into src"),
+        (8, {"dst_offset": 2**63 - 1}, ValueError, "bytes into dst"),
+        (8, {"height": 2, "src_pitch": 7}, ValueError, "src_pitch is 7, less than the width, 8: rows would overlap"),
+        (8, {"depth": 2, "dst_pitch": 0}, ValueError, "dst_pitch is 0, less than the width"),
+        (4, {"height": 2, "depth": 2, "dst_height": 1}, ValueError, "dst_height is 1, less than the height, 2"),
+        (8, {"height": 2, "src_pitch": 2**62, "src_height": 2**62}, ValueError, "bytes into src"),
+        (0, {}, ValueError, "the part has a width of 0, a height of 1, a depth of 1: it is empty"),
+        (8, {"height": 0}, ValueError, "a height of 0"),
+        (-1, {}, ValueError, "width is -1"),
+        (8, {"depth": 1.5}, TypeError, "depth must be an int"),
+        (8, {"src_offset": "1"}, TypeError, "src_offset must be an int"),
+        (8, {"dst_height": True}, TypeError, "dst_height must be an int"),
+    ):
+        with pytest.raises(error, match=message):
+            out.copy_part_from(source, width, stream=stream, **options)
+    with pytest.raises(TypeError, match="src must be a Buffer, not ndarray; copy_from"):
+        out.copy_part_from(np.zeros(8), 8, stream=stream)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="stream is required"):
+        out.copy_part_from(source, 8, stream=None)  # type: ignore[arg-type]
+    source.close()
+    with pytest.raises(ch.ClosedError):
+        out.copy_part_from(source, 8, stream=stream)
+    assert first_bytes([out], stream) == [0]
+
+
+# ---- memory of every kind
+
+
+class Mine(ch.MemoryResource):
+    """A memory resource of a user's, as the guide has one."""
+
+    is_device_accessible = is_host_accessible = True
+    device_id = -1
+
+    def __init__(self) -> None:
+        self.upstream, self.blocks = ch.PinnedMemoryResource(), dict[int, ch.Buffer]()
+
+    def allocate(self, size: int, *, stream: Any) -> ch.Buffer:
+        block = self.upstream.allocate(size, stream=stream)
+        self.blocks[block.handle] = block
+        return ch.Buffer.from_handle(block.handle, size, mr=self, stream=stream)
+
+    def deallocate(self, ptr: int, size: int, *, stream: Any) -> None:
+        self.blocks.pop(ptr).close(stream)
+
+
+KINDS: dict[str, Callable[[], Any]] = {
+    "of one's own": Mine,
+    "device pool": lambda: ch.DeviceMemoryResource(0),
+    "pinned": ch.LegacyPinnedMemoryResource,
+    "pinned pool": ch.PinnedMemoryResource,
+    "managed pool": ch.ManagedMemoryResource,
+    "virtual": lambda: ch.VirtualMemoryResource(0),
+    "virtual host": lambda: ch.VirtualMemoryResource(0, {"location_type": "host", "handle_type": None}),
+}
+
+
+@pytest.mark.parametrize("source", list(KINDS))
+def test_between_memory_of_every_kind(device: ch.Device, stream: ch.Stream, pinned: Pinned, source: str) -> None:
+    """Memory of a kind could not be filled, copied from or to; or not by its pattern."""
+    whole = 1 << 21  # what virtual memory is rounded up to
+    made = KINDS[source]().allocate(whole, stream=stream)
+    made.fill(np.float32(1.5), stream=stream)
+    out = pinned(whole)
+    for target in KINDS:
+        between = KINDS[target]().allocate(whole, stream=stream)
+        between.fill(0, stream=stream)
+        made.copy_to(between, stream=stream)
+        ch.copy_batch(stream, [between], [out])
+        stream.sync()
+        assert (np.frombuffer(out.__buffer__(), np.float32) == 1.5).all()
+        out.fill(0, stream=stream)
+    array = np.full(whole // 2, 7, np.uint16)
+    made.copy_from(array, stream=stream)
+    made.copy_to(out, stream=stream)
+    stream.sync()
+    assert (np.frombuffer(out.__buffer__(), np.uint16) == 7).all()
+
+
+@pytest.mark.parametrize("has_access", [False, True])
+def test_between_devices(device: ch.Device, other_device: ch.Device, pinned: Pinned, has_access: bool) -> None:
+    """Memory of one device could not be copied to another's, with access or without."""
+    stream, other_stream = device.create_stream(), other_device.create_stream()
+    resource, other = ch.DeviceMemoryResource(device, {}), ch.DeviceMemoryResource(other_device, {})
+    if has_access:
+        if not other_device.can_access_peer(device):
+            pytest.skip("needs a second device that can reach the first one's memory")
+        resource.peer_accessible_by = {other_device}
+    here, there = resource.allocate(SIZE, stream=stream), other.allocate(SIZE, stream=other_stream)
+    other_stream.sync()
+    here.fill(np.uint16(0x1234), stream=stream)
+    stream.sync()
+    here.copy_to(there, stream=stream)
+    stream.sync()
+    out = pinned(SIZE)
+    there.copy_to(out, stream=other_stream)
+    other_stream.sync()
+    assert (np.frombuffer(out.__buffer__(), np.uint16) == 0x1234).all()
+    there.fill(7, stream=other_stream)
+    other_stream.wait(stream)
+    ch.copy_batch(other_stream, [there], [here])
+    stream.wait(other_stream)
+    ch.copy_batch(stream, [here], [out])
+    assert first_bytes([out], stream) == [7]

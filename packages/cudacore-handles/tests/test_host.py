@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host as a place for memory."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+from cudacore_handles import Host
+from cudacore_handles._host import check_node, location_of, place_of
+
+ALL = [Host(), Host(0), Host(3), Host.numa_current()]
+
+
+def test_one_object_a_place() -> None:
+    """Two objects would stand for one place, and a set have it twice."""
+    assert Host() is Host()
+    assert Host(3) is Host(numa_id=3)
+    assert Host.numa_current() is Host(is_numa_current=True)
+    assert len(set(ALL)) == len({hash(host) for host in ALL}) == len(ALL)
+    assert [repr(host) for host in ALL] == ["Host()", "Host(numa_id=0)", "Host(numa_id=3)", "Host.numa_current()"]
+    assert [(host.numa_id, host.is_numa_current) for host in ALL] == [
+        (None, False),
+        (0, False),
+        (3, False),
+        (None, True),
+    ]
+    assert Host() != 0
+
+
+@pytest.mark.parametrize("host", ALL, ids=repr)
+def test_pickle(host: Host) -> None:
+    """A place would be another one in another process."""
+    assert pickle.loads(pickle.dumps(host)) is host
+    assert copy.deepcopy(host) is host
+
+
+@pytest.mark.parametrize("bad", [-1, "x", True, 1.5, 2**31])
+def test_bad_nodes(bad: Any) -> None:
+    """What is no node would reach the driver."""
+    with pytest.raises(ValueError, match="numa_id must be a non-negative int, got"):
+        Host(bad)
+    with pytest.raises(ValueError, match="mutually exclusive"):
+        Host(1, is_numa_current=True)
+
+
+def test_places(device: Any) -> None:
+    """A place would be another one to the driver, or come back as another one."""
+    for place in (device, Host(), Host(0), Host.numa_current()):
+        assert location_of(*place_of(place, "location")) is place
+    assert location_of(0, 0) is None
+    for bad in (0, None, "host", -1):
+        with pytest.raises(TypeError, match=r"^where must be a Device or a Host, got"):
+            place_of(bad, "where")
+
+
+def test_a_node_that_is_not_there() -> None:
+    """The driver would call an argument invalid, and not say which."""
+    with pytest.raises(ValueError, match=r"^where is on NUMA node 4095; this machine has nodes 0"):
+        place_of(Host(4095), "where")
+    assert check_node(0, "where") == 0

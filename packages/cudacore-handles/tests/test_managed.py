@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Managed memory: advice about its place, moving it, the warning where the host must keep away."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+from cudacore_handles import Host
+
+
+@pytest.fixture
+def resource(device: ch.Device) -> ch.ManagedMemoryResource:
+    return ch.ManagedMemoryResource()
+
+
+@pytest.fixture
+def buffer(resource: ch.ManagedMemoryResource, stream: ch.Stream) -> ch.ManagedBuffer:
+    made = resource.allocate(1 << 16, stream=stream)
+    stream.sync()
+    return made
+
+
+# ---- advice
+
+
+def test_preferred_location(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
+    """Memory would be preferred elsewhere than was said, or the driver's answer be taken for another place."""
+    assert buffer.preferred_location is None
+    for place in (device, Host(), Host(0), None):
+        buffer.preferred_location = place
+        assert buffer.preferred_location is place
+    buffer.preferred_location = Host.numa_current()
+    assert isinstance(buffer.preferred_location, Host)
+    buffer.preferred_location = None
+
+
+def test_read_mostly(buffer: ch.ManagedBuffer) -> None:
+    """What was set would not be, or not be told."""
+    assert buffer.read_mostly is False
+    for value in (True, False):
+        buffer.read_mostly = value
+        assert buffer.read_mostly is value
+    with pytest.raises(TypeError, match="read_mostly must be True or False, not 'x'"):
+        buffer.read_mostly = "x"  # type: ignore[assignment]
+
+
+def test_accessed_by(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
+    """The set would not be what the driver has, or not be a set."""
+    places = buffer.accessed_by
+    assert not places
+    assert repr(places) == "AccessedBySetProxy({})"
+    places.add(device)
+    assert set(buffer.accessed_by) == {device}
+    places.add(Host())
+    assert (set(places), len(places)) == ({device, Host()}, 2)
+    assert device in places
+    assert 0 not in places
+    assert "x" not in places
+    places.discard(device)
+    places.discard(device)
+    places.discard(0)  # type: ignore[arg-type]
+    places.discard(Host(0))
+    assert list(places) == [Host()]
+    buffer.accessed_by = [device]
+    assert list(places) == [device]
+    buffer.accessed_by |= {Host()}
+    assert places == {device, Host()}
+    assert places & {device} == {device}
+    buffer.accessed_by = set()
+    assert not places
+    with pytest.raises(KeyError):
+        places.remove(device)
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        (0, TypeError, "must be a Device or a Host, got int: 0"),
+        ("host", TypeError, "got str"),
+        (Host(4095), ValueError, "is on NUMA node 4095; this machine has nodes"),
+    ],
+)
+def test_bad_places(
+    buffer: ch.ManagedBuffer, stream: ch.Stream, bad: Any, error: type[Exception], message: str
+) -> None:
+    """A place that is none would reach the driver."""
+
+    def prefer() -> None:
+        buffer.preferred_location = bad
+
+    def assign() -> None:
+        buffer.accessed_by = [Host(), bad]
+
+    for use in (
+        prefer,
+        assign,
+        lambda: buffer.accessed_by.add(bad),
+        lambda: buffer.prefetch(bad, stream=stream),
+        lambda: buffer.discard_prefetch(bad, stream=stream),
+        lambda: ch.prefetch_batch(stream, [buffer], [bad]),
+        lambda: ch.discard_prefetch_batch(stream, [buffer], [bad]),
+    ):
+        with pytest.raises(error, match=message):
+            use()
+    assert buffer.preferred_location is None
+    assert not buffer.accessed_by  # not half of them
+
+
+def test_other_bad_input(buffer: ch.ManagedBuffer, stream: ch.Stream) -> None:
+    """What is no place, no set and no stream would reach the driver."""
+    with pytest.raises(ValueError, match=r"location is Host\(numa_id=0\), and accessed_by does not tell NUMA nodes"):
+        buffer.accessed_by.add(Host(0))
+    with pytest.raises(TypeError, match="accessed_by must be a set of Device or Host, not NoneType"):
+        buffer.accessed_by = None  # type: ignore[assignment]
+    with pytest.raises(TypeError, match="location must be a Device or a Host, got NoneType"):
+        buffer.prefetch(None, stream=stream)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="stream is required"):
+        buffer.prefetch(Host(), stream=None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Stream or GraphBuilder expected, got int"):
+        ch.discard_batch(3, [buffer])  # type: ignore[arg-type]
+
+
+def test_closed(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) -> None:
+    """A closed buffer's address would be advised on, which is another buffer's by now."""
+    places = buffer.accessed_by
+    buffer.close()
+    for use in (
+        lambda: buffer.read_mostly,
+        lambda: buffer.preferred_location,
+        lambda: buffer.last_prefetch_location,
+        lambda: buffer.accessed_by,
+        lambda: len(places),
+        lambda: places.add(device),
+        lambda: buffer.prefetch(device, stream=stream),
+        lambda: buffer.discard(stream=stream),
+        lambda: ch.discard_batch(stream, [buffer]),
+    ):
+        with pytest.raises(ch.ClosedError):
+            use()
+
+
+# ---- moving
+
+
+def test_prefetch(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) -> None:
+    """Memory would be moved elsewhere, or lose its contents."""
+    buffer.fill(7, stream=stream)
+    for place in (Host(), device):
+        buffer.prefetch(place, stream=stream)
+        stream.sync()
+        assert buffer.last_prefetch_location is place
+    view = buffer.__buffer__()
+    assert (view[0], view[-1]) == (7, 7)
+    view.release()
+
+
+def test_discard(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) -> None:
+    """Memory that was discarded could not be used again."""
+    buffer.fill(1, stream=stream)
+    buffer.discard(stream=stream)
+    buffer.fill(2, stream=stream)
+    buffer.discard_prefetch(device, stream=stream)
+    buffer.fill(3, stream=stream)
+    stream.sync()
+    assert buffer.last_prefetch_location is device
+    view = buffer.__buffer__()
+    assert view[0] == 3
+    view.release()
+
+
+def test_batches(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
+    """A buffer of a batch would go to another one's place, or nowhere."""
+    buffers = [resource.allocate(1 << 16, stream=stream) for _ in range(3)]
+    ch.prefetch_batch(stream, buffers, device)
+    stream.sync()
+    assert [b.last_prefetch_location for b in buffers] == [device] * 3
+    ch.prefetch_batch(stream, tuple(buffers), [Host(), device, Host()])
+    stream.sync()
+    assert [b.last_prefetch_location for b in buffers] == [Host(), device, Host()]
+    ch.discard_batch(stream, buffers)
+    ch.discard_prefetch_batch(stream, buffers, [device, Host(), device])
+    stream.sync()
+    assert [b.last_prefetch_location for b in buffers] == [device, Host(), device]
+
+
+def test_default_streams(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
+    """What the driver does not take on the legacy default stream would be a bare error of its own."""
+    buffers = [resource.allocate(1 << 16, stream=stream) for _ in range(2)]
+    stream.sync()
+    for on in (ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM):
+        ch.prefetch_batch(on, buffers, [device, Host()])
+        on.sync()
+        assert [b.last_prefetch_location for b in buffers] == [device, Host()]
+    ch.discard_prefetch_batch(ch.PER_THREAD_DEFAULT_STREAM, buffers, device)
+    for use in (
+        lambda: buffers[0].discard(stream=ch.LEGACY_DEFAULT_STREAM),
+        lambda: ch.discard_batch(ch.LEGACY_DEFAULT_STREAM, buffers),
+        lambda: ch.discard_prefetch_batch(ch.LEGACY_DEFAULT_STREAM, buffers, device),
+    ):
+        with pytest.raises(ValueError, match="stream is the legacy default stream, for which CUDA does not do this"):
+            use()
+    ch.PER_THREAD_DEFAULT_STREAM.sync()
+
+
+@pytest.mark.sim
+def test_batches_are_one_call(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
+    """A batch would be as slow as its parts; or none where the driver has no batches."""
+    import cudacore_sim as sim
+
+    buffers = [resource.allocate(1 << 16, stream=stream) for _ in range(3)]
+    with sim.logging() as made:
+        ch.prefetch_batch(stream, buffers, device)
+        ch.discard_batch(stream, buffers)
+        ch.discard_prefetch_batch(stream, buffers, device)
+    assert [call.name for call in made if call.name.startswith("cuMem")] == [
+        "cuMemPrefetchBatchAsync",
+        "cuMemDiscardBatchAsync",
+        "cuMemDiscardAndPrefetchBatchAsync",
+    ]
+
+
+BATCHES: dict[str, Callable[..., None]] = {
+    "prefetch_batch": lambda stream, buffers: ch.prefetch_batch(stream, buffers, Host()),
+    "discard_batch": ch.discard_batch,
+    "discard_prefetch_batch": lambda stream, buffers: ch.discard_prefetch_batch(stream, buffers, Host()),
+}
+
+
+@pytest.mark.parametrize("name", list(BATCHES))
+def test_bad_batches(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream, name: str) -> None:
+    """What is no buffer of managed memory would reach the driver, or part of a batch be done."""
+    batch = BATCHES[name]
+    for bad, error, message in (
+        ([], ValueError, "empty buffers sequence"),
+        (None, TypeError, "buffers must be a sequence of Buffer, got NoneType"),
+        (buffer, TypeError, "pass a sequence of Buffers; for a single buffer use the ManagedBuffer instance method"),
+        ([buffer, 3], TypeError, "expected Buffer, got int"),
+        ([device.allocate(64, stream=stream)], ValueError, "requires a managed-memory allocation"),
+        ([ch.ManagedBuffer.from_handle(0, 0)], ValueError, "the buffer has 0 bytes"),
+    ):
+        with pytest.raises(error, match=f"^{name}:? ?{message}"):
+            batch(stream, bad)
+    if name != "discard_batch":
+        call = getattr(ch, name)
+        with pytest.raises(ValueError, match=f"{name}: location length 2 does not match targets length 1"):
+            call(stream, [buffer], [device, device])
+        for bad in ("x", 3, None):
+            with pytest.raises(TypeError, match=f"{name}: locations must be"):
+                call(stream, [buffer], bad)
+
+
+def test_memory_of_others(device: ch.Device, stream: ch.Stream) -> None:
+    """Managed memory that something else allocated could not be advised on."""
+    from cudacore_handles._errors import call_driver
+
+    address = int(call_driver("cuMemAllocManaged", 4096, 1))
+    try:
+        buffer = ch.ManagedBuffer.from_handle(address, 4096, owner=object())
+        assert (type(buffer), buffer.is_managed, buffer.is_host_accessible) == (ch.ManagedBuffer, True, True)
+        buffer.read_mostly = True
+        assert buffer.read_mostly
+        buffer.prefetch(Host(), stream=stream)
+        stream.sync()
+        plain = ch.Buffer.from_handle(address, 4096)
+        assert type(plain) is ch.Buffer
+        ch.prefetch_batch(stream, [plain], device)
+        stream.sync()
+        assert buffer.last_prefetch_location is device
+    finally:
+        call_driver("cuMemFree", address)
+
+
+@pytest.mark.sim
+def test_an_old_driver(run_on_sim: Callable[..., str]) -> None:
+    """What an old driver lacks would be an argument that is invalid, or take the rest with it."""
+    out = run_on_sim(
+        """
+        import cudacore_handles as ch
+        from cudacore_handles._errors import call_driver
+        device = ch.Device(0)
+        device.set_current()
+        stream = device.create_stream()
+        addresses = [int(call_driver("cuMemAllocManaged", 4096, 1)) for _ in range(2)]
+        buffers = [ch.ManagedBuffer.from_handle(address, 4096) for address in addresses]
+        ch.prefetch_batch(stream, buffers, [device, ch.Host()])
+        stream.sync()
+        print(*(buffer.last_prefetch_location for buffer in buffers))
+        for call in (
+            lambda: buffers[0].discard(stream=stream),
+            lambda: ch.discard_prefetch_batch(stream, buffers, device),
+        ):
+            try:
+                call()
+            except ch.CUDAError as error:
+                print(error.code_name, "CUDA 13.0 or newer" in str(error))
+        del buffers
+        for address in addresses:
+            call_driver("cuMemFree", address)
+        """,
+        CUDACORE_SIM_DRIVER_VERSION="12.9",
+    )
+    first, *rest = out.splitlines()
+    assert first.endswith("Host()")
+    assert rest == ["CCH_ENOSYMBOL True"] * 2
+
+
+# ---- the warning
+
+
+def test_the_host_must_keep_away(monkeypatch: pytest.MonkeyPatch, device: ch.Device) -> None:
+    """A program that ends with a segmentation fault would not have been told; or one that is right be warned."""
+    ch.reset_concurrent_access_warning()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ch.ManagedMemoryResource()
+
+    monkeypatch.setattr(type(device.properties), "concurrent_managed_access", False)
+    with pytest.warns(UserWarning, match="cannot use managed memory at the same time as the host") as seen:
+        ch.ManagedMemoryResource()
+    assert seen[0].filename == __file__
+    with warnings.catch_warnings():  # once
+        warnings.simplefilter("error")
+        ch.ManagedMemoryResource()
+    ch.reset_concurrent_access_warning()
+    with pytest.warns(UserWarning, match="cannot use managed memory"):
+        ch.ManagedMemoryResource({})
+    ch.reset_concurrent_access_warning()

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools of the host and of managed memory; what all pools have. More is in test_memory.py, for every resource."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+from cudacore_handles.typing import ManagedMemoryLocationType
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "device": lambda: ch.DeviceMemoryResource(0),
+    "own device": lambda: ch.DeviceMemoryResource(0, {}),
+    "pinned": ch.PinnedMemoryResource,
+    "own pinned": lambda: ch.PinnedMemoryResource({}),
+    "managed": ch.ManagedMemoryResource,
+    "own managed": lambda: ch.ManagedMemoryResource({}),
+}
+
+
+@pytest.fixture(params=list(MAKERS))
+def made(request: pytest.FixtureRequest, device: ch.Device) -> Any:
+    return MAKERS[request.param]()
+
+
+def test_what_pools_say(made: Any) -> None:
+    """Nobody could tell a pool of one's own from everybody's, or who can use its memory."""
+    own = made.is_handle_owned
+    assert type(own) is bool
+    assert (made.is_ipc_enabled, made.is_mapped, made.uuid, made.is_closed) == (False, False, None, False)
+    assert made.is_device_accessible is True
+    assert made.is_host_accessible is (type(made) is not ch.DeviceMemoryResource)
+    assert made.is_managed is (type(made) is ch.ManagedMemoryResource)
+    assert made.device_id == (0 if type(made) is ch.DeviceMemoryResource else -1)
+    assert int(made.handle) > 0
+    assert made.attributes.release_threshold == 2**64 - 1
+    assert type(made).__name__ in repr(made)
+    made.close()
+    assert "closed" in repr(made)
+    assert ch.DeviceMemoryResource(0).is_handle_owned is False
+    assert ch.PinnedMemoryResource({}).is_handle_owned is True
+
+
+def test_closed(made: Any, stream: ch.Stream) -> None:
+    """A closed pool would be used; or take its live buffers with it."""
+    buffer = made.allocate(64, stream=stream)
+    made.close()
+    made.close()
+    for use in (
+        lambda: made.allocate(64, stream=stream),
+        lambda: made.trim(),
+        lambda: made.attributes,
+        lambda: made.handle,
+    ):
+        with pytest.raises(ch.ClosedError, match="has been closed"):
+            use()
+    buffer.fill(1, stream=stream)
+    stream.sync()
+
+
+def test_trim(made: Any, stream: ch.Stream) -> None:
+    """Memory that is not used any more could not be had back."""
+    if not made.is_handle_owned:
+        made.trim()
+        return
+    buffer = made.allocate(1 << 20, stream=stream)
+    stream.sync()
+    reserved = made.attributes.reserved_mem_current
+    assert reserved >= 1 << 20
+    buffer.close()
+    stream.sync()
+    made.trim(reserved)
+    assert made.attributes.reserved_mem_current == reserved
+    made.trim()
+    assert made.attributes.reserved_mem_current == 0
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        (-1, ValueError, "min_bytes_to_keep is -1"),
+        (1.0, TypeError, "min_bytes_to_keep must be an int"),
+        (None, TypeError, "not NoneType"),
+    ],
+)
+def test_bad_trim(made: Any, bad: Any, error: type[Exception], message: str) -> None:
+    """What is no number of bytes would reach the driver."""
+    with pytest.raises(error, match=message):
+        made.trim(bad)
+
+
+@pytest.mark.parametrize("cls", [ch.DeviceMemoryResource, ch.PinnedMemoryResource, ch.ManagedMemoryResource])
+def test_bad_options(device: ch.Device, cls: Any) -> None:
+    """Options that are none would be ignored."""
+    make = (lambda options: cls(0, options)) if cls is ch.DeviceMemoryResource else cls
+    with pytest.raises(TypeError, match=f"must be provided as an object of type {cls.__name__}Options"):
+        make("x")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'size'"):
+        make({"size": 1})
+    if cls is ch.ManagedMemoryResource:
+        return
+    with pytest.raises(NotImplementedError, match=f"{cls.__name__}Options.ipc_enabled"):
+        make({"ipc_enabled": True})
+    with pytest.raises(TypeError, match="ipc_enabled must be True or False"):
+        make({"ipc_enabled": "x"})
+    for bad, error in ((-1, ValueError), (1.5, TypeError), (2**63, ValueError)):
+        with pytest.raises(error, match="max_size"):
+            make({"max_size": bad})
+
+
+# ---- of the host
+
+
+def test_pinned_memory_is_everybodys(device: ch.Device, stream: ch.Stream) -> None:
+    """Host or device could not use the memory; or the host would see what the device wrote too late, or never."""
+    for mr in (ch.PinnedMemoryResource(), ch.PinnedMemoryResource({"numa_id": 0})):
+        buffer = mr.allocate(64, stream=stream)
+        buffer.fill(7, stream=stream)
+        stream.sync()
+        view = buffer.__buffer__()
+        assert bytes(view) == bytes([7]) * 64
+        view[:] = bytes(range(64))
+        other = device.allocate(64, stream=stream)
+        other.copy_from(buffer, stream=stream)
+        buffer.fill(0, stream=stream)
+        other.copy_to(buffer, stream=stream)
+        stream.sync()
+        assert bytes(view) == bytes(range(64))
+        assert buffer.__dlpack_device__() == (3, 0)
+        view.release()
+
+
+def test_numa_nodes(device: ch.Device) -> None:
+    """Memory would be on another node than said."""
+    assert ch.PinnedMemoryResource().numa_id == -1
+    mr = ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(numa_id=0))
+    assert mr.numa_id == 0
+    assert repr(mr) == "<PinnedMemoryResource of NUMA node 0 of the host>"
+    for bad, error, message in (
+        (-1, ValueError, "numa_id must be >= 0, got -1"),
+        (True, TypeError, "numa_id must be an int"),
+        ("0", TypeError, "not str"),
+        (4095, ValueError, "numa_id is on NUMA node 4095; this machine has nodes"),
+    ):
+        with pytest.raises(error, match=message):
+            ch.PinnedMemoryResource({"numa_id": bad})
+
+
+def test_devices_are_given_access(device: ch.Device) -> None:
+    """A pool of the host is the host's alone, as the driver makes it."""
+    from cudacore_handles._cffi import ffi, lib
+    from cudacore_handles._handle import hold
+
+    mr = ch.PinnedMemoryResource({})
+    out = ffi.new("int *")
+    for ordinal in range(len(ch.Device.get_all_devices())):
+        assert lib.cch_pool_access(out, hold(mr._pool), ordinal) == 0
+        assert out[0] == 3
+
+
+# ---- managed
+
+
+@pytest.mark.parametrize(
+    ("options", "preferred", "ordinal"),
+    [
+        ({}, None, -1),
+        ({"preferred_location": 0}, (ManagedMemoryLocationType.DEVICE, 0), 0),
+        ({"preferred_location": -1}, (ManagedMemoryLocationType.HOST, None), -1),
+        ({"preferred_location_type": "host"}, (ManagedMemoryLocationType.HOST, None), -1),
+        ({"preferred_location": 0, "preferred_location_type": "device"}, (ManagedMemoryLocationType.DEVICE, 0), 0),
+        (
+            {"preferred_location": 0, "preferred_location_type": "host_numa"},
+            (ManagedMemoryLocationType.HOST_NUMA, 0),
+            -1,
+        ),
+    ],
+)
+def test_preferred_locations(
+    device: ch.Device, stream: ch.Stream, options: dict[str, Any], preferred: Any, ordinal: int
+) -> None:
+    """Memory would be preferred elsewhere than was said."""
+    mr = ch.ManagedMemoryResource(options)
+    assert (mr.preferred_location, mr.device_id) == (preferred, ordinal)
+    buffer = mr.allocate(4096, stream=stream)
+    assert type(buffer) is ch.ManagedBuffer
+    buffer.fill(1, stream=stream)
+    stream.sync()
+    view = buffer.__buffer__()
+    assert view[0] == 1
+    view.release()
+
+
+def test_the_closest_node(device: ch.Device) -> None:
+    """The node that is meant by no number would be another device's."""
+    mr = ch.ManagedMemoryResource(ch.ManagedMemoryResourceOptions(preferred_location_type="host_numa"))
+    node = max(device.properties.host_numa_id, 0)
+    assert mr.preferred_location == (ManagedMemoryLocationType.HOST_NUMA, node)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"preferred_location": 0, "preferred_location_type": "host"}, ValueError, "must be None when .* got 0"),
+        ({"preferred_location_type": "device"}, ValueError, r"must be a device ordinal \(>= 0\) when .* got None"),
+        ({"preferred_location": -2}, ValueError, r"must be a device ordinal \(>= 0\) .* got -2"),
+        ({"preferred_location": 99}, ValueError, "device_id must be within"),
+        ({"preferred_location": True}, TypeError, "preferred_location must be an int or None, not bool"),
+        ({"preferred_location": "a"}, TypeError, "not str"),
+        ({"preferred_location_type": "x"}, ValueError, "'x' is not a valid .* 'device', 'host', 'host_numa'"),
+        ({"preferred_location": -1, "preferred_location_type": "host_numa"}, ValueError, "a NUMA node"),
+        ({"preferred_location": 4095, "preferred_location_type": "host_numa"}, ValueError, "this machine has nodes"),
+    ],
+)
+def test_bad_locations(device: ch.Device, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    """A place that is none would reach the driver, or be ignored."""
+    with pytest.raises(error, match=message):
+        ch.ManagedMemoryResource(options)
+
+
+# ---- older drivers
+
+
+@pytest.mark.sim
+def test_what_a_driver_lacks(run_on_sim: Callable[..., str]) -> None:
+    """An old driver would call an argument invalid, where it does not know the pool; or nothing would be there."""
+    out = run_on_sim(
+        """
+        import cudacore_handles as ch
+        device = ch.Device(0)
+        device.set_current()
+        stream = device.create_stream()
+        print(ch.PinnedMemoryResource().is_handle_owned)
+        buffer = ch.PinnedMemoryResource().allocate(8, stream=stream)
+        stream.sync()
+        buffer.__buffer__()[0] = 1
+        for options in (None, {}):
+            try:
+                ch.ManagedMemoryResource(options)
+            except ch.CUDAError as error:
+                print(error.code_name, "CUDA 13.0 or newer" in str(error))
+        """,
+        CUDACORE_SIM_DRIVER_VERSION="12.9",
+    )
+    assert out.splitlines() == ["True", "CCH_ENOSYMBOL True", "CCH_ENOSYMBOL True"]
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(
+    "call", ["cuMemPoolCreate", "cuMemPoolSetAccess", "cuMemPoolGetAccess", "cuMemPoolSetAttribute"]
+)
+def test_what_fails_half_way(device: ch.Device, call: str) -> None:
+    """A pool would stay when the driver refuses one of the steps that make it ready."""
+    import cudacore_sim as sim
+
+    before = ch.live_counts()["pool"], sim.live()["pool"]
+    with sim.failing(call), pytest.raises(ch.CUDAError, match=call):
+        ch.PinnedMemoryResource({})
+    gc.collect()
+    assert (ch.live_counts()["pool"], sim.live()["pool"]) == before

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of addresses and physical memory, that can grow."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+from cudacore_handles import VirtualMemoryResource, VirtualMemoryResourceOptions
+
+Pinned = Callable[[int], ch.Buffer]
+
+
+@pytest.fixture
+def resource(device: ch.Device) -> VirtualMemoryResource:
+    return VirtualMemoryResource(device)
+
+
+def content(buffer: ch.Buffer, place: int, pinned: Pinned, stream: ch.Stream) -> int:
+    """The byte at a place of a buffer."""
+    out = pinned(1)
+    out.copy_part_from(buffer, 1, src_offset=place, stream=stream)
+    stream.sync()
+    return out.__buffer__()[0]
+
+
+def test_allocate(resource: VirtualMemoryResource, stream: ch.Stream, pinned: Pinned) -> None:
+    """Memory would be missing, smaller than asked for, or not usable."""
+    unit = resource.granularity
+    for size in (1, unit, unit + 1):
+        buffer = resource.allocate(size)
+        assert buffer.size == -(-size // unit) * unit
+        assert buffer.memory_resource is resource
+        buffer.fill(size % 251, stream=stream)
+        assert content(buffer, buffer.size - 1, pinned, stream) == size % 251
+        buffer.close()
+    assert resource.allocate(0).size == 0
+    small = VirtualMemoryResource(0, VirtualMemoryResourceOptions(granularity="minimum"))
+    assert small.granularity <= unit
+    assert small.allocate(1).size == small.granularity
+
+
+def test_who_can_use_it(device: ch.Device) -> None:
+    """Memory would be taken for somewhere else, or for somebody else's."""
+    on_device = VirtualMemoryResource(device)
+    assert (on_device.device_id, on_device.is_device_accessible, on_device.is_host_accessible) == (0, True, False)
+    assert not on_device.is_managed
+    assert repr(on_device) == f"<VirtualMemoryResource device={device!r}>"
+    on_host = VirtualMemoryResource(device, {"location_type": "host", "handle_type": None})
+    assert (on_host.device_id, on_host.is_device_accessible, on_host.is_host_accessible) == (-1, True, True)
+    nobody = VirtualMemoryResource(device, {"self_access": None})
+    assert not nobody.is_device_accessible
+    assert nobody.allocate(1).size
+
+
+@pytest.mark.parametrize("place", ["host", "host_numa", "host_numa_current"])
+def test_memory_of_the_host(device: ch.Device, stream: ch.Stream, place: str) -> None:
+    """Host or device could not use it."""
+    buffer = VirtualMemoryResource(device, {"location_type": place, "handle_type": None}).allocate(64)
+    buffer.fill(5, stream=stream)
+    stream.sync()
+    view = buffer.__buffer__()
+    assert view[63] == 5
+    view.release()
+    assert buffer.__dlpack_device__() == (3, 0)
+
+
+def test_a_buffer_grows(resource: VirtualMemoryResource, stream: ch.Stream, pinned: Pinned) -> None:
+    """What was written would be lost, copied, or go with the buffer that it was written by."""
+    unit = resource.granularity
+    first = resource.allocate(unit)
+    first.fill(1, stream=stream)
+    grown = resource.modify_allocation(first, unit + 1)
+    assert (first.size, grown.size) == (unit, 2 * unit)
+    assert content(grown, unit - 1, pinned, stream) == 1
+    grown.fill(2, stream=stream)
+    assert content(first, 0, pinned, stream) == 2
+    first.close()
+    more = resource.modify_allocation(grown, 4 * unit)
+    grown.close()
+    assert content(more, 2 * unit - 1, pinned, stream) == 2
+    more.fill(3, stream=stream)
+    assert content(more, 4 * unit - 1, pinned, stream) == 3
+
+
+def test_a_buffer_grows_in_place_or_elsewhere(
+    resource: VirtualMemoryResource, stream: ch.Stream, pinned: Pinned
+) -> None:
+    """The addresses behind a buffer would be another one's, or never be used."""
+    unit = resource.granularity
+    first = resource.allocate(unit)
+    hint = VirtualMemoryResource(0, VirtualMemoryResourceOptions(addr_hint=first.handle + unit))
+    behind = hint.allocate(unit)
+    first.fill(1, stream=stream)
+    grown = resource.modify_allocation(first, 2 * unit)
+    if behind.handle == first.handle + unit:  # the driver took the hint
+        assert grown.handle != first.handle
+    behind.fill(9, stream=stream)
+    assert content(grown, 0, pinned, stream) == 1
+    assert content(behind, 0, pinned, stream) == 9
+
+
+def test_what_does_not_grow(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
+    """A buffer would be made smaller under its users."""
+    buffer = resource.allocate(1, stream=stream)
+    for size in (0, 1, buffer.size):
+        assert resource.modify_allocation(buffer, size) is buffer
+    assert resource.modify_allocation(resource.allocate(0), 1).size == buffer.size
+
+
+def test_memory_goes_before_the_work_is_done(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
+    """Memory would be unmapped under the work that uses it."""
+    for buffer in (resource.allocate(1, stream=stream), resource.allocate(1)):
+        for _ in range(10):
+            buffer.fill(1, stream=stream)
+        buffer.close(stream)
+    stream.sync()
+
+
+@pytest.mark.sim
+def test_a_stream_is_waited_for(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
+    """The stream that memory is freed behind would be forgotten when the memory grows."""
+    import cudacore_sim as sim
+
+    buffer = resource.allocate(1, stream=stream)
+    grown = resource.modify_allocation(buffer, buffer.size + 1)
+    for one in (buffer, grown):
+        with sim.logging() as made:
+            one.close()
+        names = [call.name for call in made]
+        assert names.index("cuStreamSynchronize") < names.index("cuMemUnmap")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"allocation_type": "managed"}, ValueError, "allocation_type is 'managed', of which CUDA makes no"),
+        ({"allocation_type": "x"}, ValueError, "Unsupported allocation_type: 'x'; it must be one of 'pinned'"),
+        ({"location_type": "x"}, ValueError, "Unsupported location_type: 'x'"),
+        ({"handle_type": "x"}, ValueError, "Unsupported handle_type: 'x'; it must be one of 'posix_fd'"),
+        ({"handle_type": "win32_kmt"}, ValueError, "which only Windows has"),
+        ({"granularity": "x"}, ValueError, "Unsupported granularity: 'x'"),
+        ({"self_access": "x"}, ValueError, "Unsupported self_access: 'x'; it must be one of 'rw', 'r'"),
+        ({"peer_access": 3}, ValueError, "Unsupported peer_access: 3"),
+        ({"addr_hint": -1}, ValueError, "addr_hint"),
+        ({"addr_hint": 1.5}, TypeError, "addr_hint must be an int"),
+        ({"addr_align": 3}, ValueError, "addr_align is 3; it must be a power of two"),
+        ({"addr_align": -4}, ValueError, "addr_align is -4"),
+        ({"addr_align": "4"}, TypeError, "addr_align must be an int"),
+        ({"gpu_direct_rdma": "x"}, TypeError, "gpu_direct_rdma must be True or False"),
+        ({"peers": 1}, TypeError, "peers must be an iterable of Device or int, not int"),
+        ({"peers": ["1"]}, TypeError, "device_id must be an int or a Device, not str"),
+        ({"peers": [99]}, ValueError, "device_id must be within"),
+        ({"size": 1}, TypeError, "unexpected keyword argument 'size'"),
+        ("x", TypeError, "config must be provided as an object of type VirtualMemoryResourceOptions"),
+    ],
+)
+def test_bad_options(device: ch.Device, options: Any, error: type[Exception], message: str) -> None:
+    """What cannot be would reach the driver, or be ignored."""
+    with pytest.raises(error, match=message):
+        VirtualMemoryResource(device, options)
+    if isinstance(options, dict) and "size" not in options:
+        resource = VirtualMemoryResource(device)
+        buffer = resource.allocate(1)
+        with pytest.raises(error, match=message):
+            resource.modify_allocation(buffer, buffer.size + 1, options)
+
+
+def test_a_device_that_lacks_it(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that has none of it, or not all, would be said to be given a bad argument."""
+    cls = type(device.properties)
+    for name, options, error, message in (
+        ("virtual_memory_management_supported", {}, RuntimeError, "requires CUDA VMM API support, which device 0"),
+        ("gpu_direct_rdma_with_cuda_vmm_supported", {"gpu_direct_rdma": True}, RuntimeError, "GPU Direct RDMA is not"),
+        ("handle_type_fabric_supported", {"handle_type": "fabric"}, ValueError, "handle_type is 'fabric', which"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(cls, name, False)
+            with pytest.raises(error, match=message):
+                VirtualMemoryResource(device, options)
+    with monkeypatch.context() as patch:
+        patch.setattr(cls, "host_numa_id", -1)
+        with pytest.raises(ValueError, match="location_type is 'host_numa', and no NUMA node is closest"):
+            VirtualMemoryResource(device, {"location_type": "host_numa"})
+
+
+def test_peers(device: ch.Device, other_device: ch.Device, pinned: Pinned) -> None:
+    """Another device could not use the memory, or one that cannot reach it would be taken for one that can."""
+    if not other_device.can_access_peer(device):
+        with pytest.raises(ValueError, match=r"peers has device 1, which cannot reach the memory of device 0"):
+            VirtualMemoryResource(device, {"peers": [other_device]})
+        return
+    resource = VirtualMemoryResource(device, {"peers": [0, other_device, 1]})
+    buffer = resource.allocate(1)
+    stream = other_device.create_stream()
+    buffer.fill(7, stream=stream)
+    stream.sync()
+    assert content(buffer, 0, pinned, device.create_stream()) == 7
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        (-1, ValueError, "is -1; it must be from 0"),
+        (2**63, ValueError, "is 9223372036854775808"),
+        (1.0, TypeError, "must be an int"),
+        (True, TypeError, "must be an int"),
+    ],
+)
+def test_bad_sizes(resource: VirtualMemoryResource, bad: Any, error: type[Exception], message: str) -> None:
+    """A size that is none would reach the driver."""
+    buffer = resource.allocate(1)
+    with pytest.raises(error, match=f"^size {message}"):
+        resource.allocate(bad)
+    with pytest.raises(error, match=f"^new_size {message}"):
+        resource.modify_allocation(buffer, bad)
+
+
+def test_sizes_beyond_memory(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
+    """Running out of memory would not be said, or take what is there."""
+    buffer = resource.allocate(1)
+    buffer.fill(1, stream=stream)
+    for use in (lambda: resource.allocate(2**45), lambda: resource.modify_allocation(buffer, 2**45)):
+        with pytest.raises(ch.CUDAError, match="bytes were asked of"):
+            use()
+    buffer.fill(2, stream=stream)
+    stream.sync()
+
+
+def test_bad_buffers(resource: VirtualMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
+    """What is not this resource's memory would be taken for it."""
+    with pytest.raises(TypeError, match="buf must be a Buffer, not int"):
+        resource.modify_allocation(3, 1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="buf is of another memory resource"):
+        resource.modify_allocation(device.allocate(64, stream=stream), 128)
+    closed = resource.allocate(1)
+    closed.close()
+    with pytest.raises(ch.ClosedError):
+        resource.modify_allocation(closed, 1 << 30)
+    with pytest.raises(TypeError, match="ptr must be an int"):
+        resource.deallocate(b"x", 1)  # type: ignore[arg-type]
+
+
+CALLS = ["cuMemGetAllocationGranularity", "cuMemAddressReserve", "cuMemCreate", "cuMemMap", "cuMemSetAccess"]
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("call", [*CALLS, "cuMemRetainAllocationHandle"])
+def test_what_fails_half_way(device: ch.Device, stream: ch.Stream, pinned: Pinned, call: str, nth: int) -> None:
+    """What the driver refuses half-way would stay half done: addresses or memory lost, or a buffer broken."""
+    import cudacore_sim as sim
+
+    resource = VirtualMemoryResource(device)
+    unit = resource.granularity
+    blocks: list[ch.Buffer] = []
+
+    def grow(buffer: ch.Buffer) -> ch.Buffer:
+        return resource.modify_allocation(buffer, buffer.size + unit)
+
+    first = resource.allocate(unit)
+    # Where the driver takes hints there is something behind both: they must move, the second with its two parts.
+    blocks += [first, grow(first)]
+    blocks.append(VirtualMemoryResource(device, {"addr_hint": blocks[1].handle + 2 * unit}).allocate(unit))
+    blocks[1].fill(1, stream=stream)
+    stream.sync()
+
+    def attempt(use: Callable[[], ch.Buffer]) -> bool:
+        """Whether it fails as it must, or the failure comes too late for it."""
+        sim.fail(call, nth, 999)
+        try:
+            use().close()
+        except ch.CUDAError as error:
+            return call in str(error)
+        finally:
+            sim.reset()
+        return True
+
+    def alive() -> dict[str, int]:
+        gc.collect()
+        return sim.live() | ch.live_counts()
+
+    assert content(blocks[1], 2 * unit - 1, pinned, stream) == 1
+    before = alive()
+    for use in (lambda: resource.allocate(1), lambda: grow(blocks[0]), lambda: grow(blocks[1])):
+        assert attempt(use)
+        assert alive() == before
+        assert content(blocks[1], 2 * unit - 1, pinned, stream) == 1
