@@ -13,7 +13,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
@@ -98,6 +98,26 @@ def test_the_same_is_compiled_once() -> None:
     assert executor.count == 1 + len(others)
     assert results[0] is results[-1] is results[-2]
     assert len(set(map(id, results))) == 1 + len(others)
+
+
+def test_jobs_that_change() -> None:
+    """Names that can be read once, or options that a loop changes, would be others in the worker than in the key."""
+    cache = InMemoryProgramCache()
+    source = "template <class T> __global__ void f(T *p) { *p = N; }"
+    options = ProgramOptions(arch="sm_90")
+
+    def all_jobs() -> Iterator[CompileJob]:
+        for number in (1111, 2222):
+            options.define_macro = {"N": number}
+            yield CompileJob(source, options, "ptx", (name for name in ["f<int>"]))  # type: ignore[arg-type]
+
+    for _ in range(2):
+        codes = compile_many(all_jobs(), cache=cache)
+        assert [code.symbol_mapping for code in codes] == [{"f<int>": "_Z1fIiEvPT_"}] * 2
+        assert [str(number).encode() in bytes(code.code) for number, code in zip((1111, 2222), codes, strict=True)] == [
+            True, True,
+        ]  # fmt: skip
+    assert (cache.statistics.hits, cache.statistics.misses) == (2, 2)
 
 
 def test_with_a_cache() -> None:
@@ -193,6 +213,8 @@ def test_wrong_arguments() -> None:
         compile_many([], max_workers="2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_workers is for threads"):
         compile_many([], max_workers=2, executor=Immediate())
+    with pytest.raises(TypeError, match=r"executor must be a concurrent\.futures\.Executor or None, not int"):
+        compile_many([], executor=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="cache must be a ProgramCacheResource"):
         compile_many([], cache={})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="logs must have a write method"):
@@ -313,3 +335,21 @@ def test_a_pool_that_breaks() -> None:
         compile_many(jobs(1, 2), executor=pool)
     assert "BrokenThreadPool" in repr(caught.value.errors[0])
     pool.shutdown()
+
+
+def test_a_pool_that_takes_no_more() -> None:
+    """What was compiled before the pool broke would be lost."""
+
+    class Once(Immediate):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            if self.submitted:
+                raise RuntimeError("no more")
+            self.submitted += 1
+            return super().submit(fn, *args, **kwargs)
+
+        submitted = 0
+
+    with pytest.raises(BatchError) as caught:
+        compile_many(jobs(1, 2, 3), executor=Once())
+    assert [type(error) for error in caught.value.errors.values()] == [RuntimeError, RuntimeError]
+    assert [code is None for code in caught.value.results] == [False, True, True]

@@ -340,6 +340,38 @@ def test_disk_is_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert (len(cache), cache.statistics.failures) == (0, 1)
 
 
+@pytest.mark.parametrize(("method", "verb"), [("__getitem__", "read"), ("__setitem__", "written")])
+def test_cache_of_a_user_that_fails(monkeypatch: pytest.MonkeyPatch, method: str, verb: str) -> None:
+    """A cache on a server that is away, whose errors are no OSError, would keep programs from being compiled."""
+
+    class Elsewhere(ProgramCacheResource):
+        entries: dict[Any, Any] = {}  # noqa: RUF012 - of one test
+
+        def __getitem__(self, key: bytes | str) -> bytes:
+            return self.entries[key]
+
+        def __setitem__(self, key: bytes | str, value: Any) -> None:
+            self.entries[key] = value
+
+        def __delitem__(self, key: bytes | str) -> None:
+            del self.entries[key]
+
+        def __len__(self) -> int:
+            return len(self.entries)
+
+        def clear(self) -> None:
+            self.entries.clear()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("the server is away")
+
+    monkeypatch.setattr(Elsewhere, method, fail)
+    cache = Elsewhere()
+    with pytest.warns(RuntimeWarning, match=f"could not be {verb}: .*the server is away"):
+        assert program().compile("ptx", cache=cache).code
+    assert cache.statistics.failures >= 1
+
+
 def test_directory_that_cannot_be_read(tmp_path: Path) -> None:
     """An entry that cannot be opened would fail the compilation."""
     cache = FileStreamProgramCache(tmp_path)

@@ -396,6 +396,26 @@ def test_directory_in_debug_information(tmp_path: Path, monkeypatch: pytest.Monk
     assert (key() == plain, key(lineinfo=True) == lines) == (True, False)
 
 
+def test_link_to_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debug information would name a directory by a link that others have not come by."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.chdir(tmp_path / "link")
+    cache = InMemoryProgramCache()
+    program = Program("__global__ void k(int *p) { *p = 1; }", "c++", {"arch": "sm_90", "lineinfo": True})
+    for name in ("real", "link"):
+        monkeypatch.setenv("PWD", str(tmp_path / name))
+        assert program.compile("ptx", cache=cache).code == program.compile("ptx").code
+    assert cache.statistics.hits == 0
+
+
+def test_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What compilers take from the environment would be in code that other environments get."""
+    before = key()
+    monkeypatch.setenv("LLVM_OVERRIDE_PRODUCER", "somebody")
+    assert key() != before
+
+
 @pytest.mark.parametrize("option", ["create_pch", "time", "fdevice_time_trace"])
 def test_options_with_side_effects(option: str) -> None:
     """A file that the compiler writes would be missing when the code comes from a cache."""

@@ -66,3 +66,10 @@ def test_no_nvjitlink(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_nvjitlink, "load", fail)
     with pytest.raises(UncacheableError, match="there is no nvJitLink"):
         key(b".version 8.0", "ptx", "cubin")
+
+
+def test_nvjitlink_that_is_too_old() -> None:
+    """What the driver linked, in place of an nvJitLink that is there, would be given out under another driver."""
+    assert key(b".version 8.0", "ptx", "cubin")
+    with pytest.raises(UncacheableError, match=r"the driver would link it: nvJitLink .* takes PTX up to"):
+        key(b".version 99.0", "ptx", "cubin")

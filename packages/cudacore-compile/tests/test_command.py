@@ -101,6 +101,7 @@ def test_options(run: Run) -> None:
     )
     words = ["-I", "inc", "--include", "first.h", "-D", "A=1", "-D", "B", "-D", "GONE", "-U", "GONE", "--std", "c++20"]
     words += ["--lineinfo", "--use-fast-math", "--maxrregcount", "40", "-X", "ftz=true", "-X", "diag-suppress=177"]
+    words += ["-X", "diag-suppress=20012", "-X", "ofast_compile=0"]
     status, _, err = run("kernel.cu", "--arch", "sm_90", "-o", "k.ptx", *words)
     assert (status, err) == (0, "")
     assert b".loc" in Path("k.ptx").read_bytes()
@@ -134,6 +135,42 @@ def test_failure_leaves_nothing(run: Run) -> None:
     assert files() == set()
 
 
+def test_no_output_is_written_over_a_source(run: Run) -> None:
+    """A slip in -o would cost somebody the program."""
+    for words in (["--to", "ptx", "-o", "kernel.cu"], ["--to", "ptx", "-o", "./size.h", "--include", "size.h"]):
+        status, _, err = run("kernel.cu", "--arch", "sm_90", *words)
+        assert (status, "is read, and cannot be written too" in err) == (2, True)
+    assert run("kernel.cu", "--arch", "sm_90", "--names", "kernel.cu")[0] == 2
+    assert Path("kernel.cu").read_text() == SOURCE
+
+
+def test_outputs_of_one_name(run: Run) -> None:
+    """Of two sources of one name in two directories, one would silently be lost."""
+    Path("other").mkdir()
+    Path("other/kernel.cu").write_text("__global__ void other() {}")
+    status, _, err = run("kernel.cu", "other/kernel.cu", "--arch", "sm_90")
+    assert (status, "two outputs would have the name kernel.cubin" in err, files()) == (2, True, set())
+
+
+def test_outputs_that_are_no_files(run: Run) -> None:
+    """Devices, pipes and links would be replaced by files: as root, -o /dev/null would end a system."""
+    os.mkfifo("pipe")
+    reader = subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE)
+    assert run("kernel.cu", "--arch", "sm_90", "--to", "ptx", "-o", "pipe") == (0, "", "")
+    assert b".target sm_90" in reader.communicate(timeout=60)[0]
+    assert Path("pipe").is_fifo()
+    Path("link.ptx").symlink_to("real.ptx")
+    assert run("kernel.cu", "--arch", "sm_90", "-o", "link.ptx")[0] == 0
+    assert (Path("link.ptx").is_symlink(), Path("real.ptx").is_file()) == (True, True)
+    Path("folder.ptx").mkdir()
+    assert run("kernel.cu", "--arch", "sm_90", "-o", "folder.ptx")[::2] == (
+        1, "cudacore-compile: error: [Errno 21] Is a directory: 'folder.ptx'\n",
+    )  # fmt: skip
+    command = [sys.executable, "-m", "cudacore_compile", "kernel.cu", "--arch", "sm_90", "--to", "ptx", "-o", "-"]
+    out = subprocess.run(command, capture_output=True, check=True, timeout=120).stdout
+    assert (out, Path("-").exists()) == (Path("real.ptx").read_bytes(), False)
+
+
 # -- kernels
 
 
@@ -162,7 +199,10 @@ def test_list_kernels_of_files(run: Run) -> None:
     assert (plain["shared_bytes"], plain["max_threads"], len(plain["parameters"])) == (128, 64, 2)
     Path("k.cubin").write_bytes(b"damaged")
     status, _, err = run("k.cubin", "--list-kernels")
-    assert (status, "no cubin" in err) == (1, True)
+    assert (status, "k.cubin: this is no cubin" in err) == (1, True)
+    Path("k.ptx").write_bytes(b"damaged")
+    status, _, err = run("k.ptx", "--list-kernels")
+    assert (status, "k.ptx: this is no PTX" in err) == (1, True)
 
 
 # -- diagnostics
@@ -237,6 +277,39 @@ def test_logs_that_are_none() -> None:
     assert "    3 | x" in render(found[0], colour=False, text="the file\nhas\nchanged")
 
 
+def test_errors_name_the_source(run: Run) -> None:
+    """Of many sources, nobody would know which it was."""
+    Path("empty.cu").write_text("")
+    status, _, err = run("kernel.cu", "empty.cu", "--arch", "sm_90")
+    assert (status, err) == (1, "cudacore-compile: error: empty.cu: code must not be empty\n")
+
+
+def test_byte_order_mark(run: Run) -> None:
+    """A source that an editor has put a mark before would not compile."""
+    Path("kernel.cu").write_bytes(b"\xef\xbb\xbf" + SOURCE.encode())
+    assert run("kernel.cu", "--arch", "sm_90") == (0, "", "")
+
+
+def test_given_again(run: Run) -> None:
+    """An option that is given twice would count once."""
+    Path("kernel.cu").write_text("static_assert(A == 1 && B == 2 && C == 3); __global__ void f() { int unused; }")
+    words = ["-D", "A=1", "-X", "define_macro=B=2", "-X", "define_macro=C=3"]
+    assert run("kernel.cu", "--arch", "sm_90", "-X", "diag_suppress=177", "-X", "diag_suppress=550", *words) == (
+        0, "", "",
+    )  # fmt: skip
+
+
+def test_closed_output() -> None:
+    """A listing that nobody takes would be a traceback."""
+    Path("k.ptx").write_text(".version 8.0\n.target sm_90\n.address_size 64\n")
+    command = f"{sys.executable} -m cudacore_compile k.ptx --list-kernels"
+    for words, status in (("| true; exit ${PIPESTATUS[0]}", 1), (">&-", 0)):
+        result = subprocess.run(
+            ["bash", "-c", f"{command} {words}"], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert (result.returncode in (0, status), "Traceback" in result.stderr) == (True, False)
+
+
 # -- the command's own
 
 
@@ -249,12 +322,15 @@ def test_logs_that_are_none() -> None:
         (["kernel.cu", "bad.cu", "--arch", "sm_80", "-o", "k.ptx"], "write {name} in it"),
         (["kernel.cu", "bad.cu", "--arch", "sm_80", "-o", "k.fatbin"], "a fat binary is of one source"),
         (["kernel.cu", "--arch", "sm_80,sm_80"], "an architecture twice"),
+        (["kernel.cu", "--arch", "80,sm_80"], "an architecture twice"),
+        (["kernel.cu", "--arch", ""], "--arch names no architecture"),
         (["kernel.cu", "--arch", "nonsense"], "is not an architecture"),
         (["kernel.cu", "--arch", "sm_90", "-X", "nonsense=1"], "with a field of ProgramOptions"),
         (["kernel.cu", "--arch", "sm_90", "-X", "ftz"], "write FIELD=VALUE"),
         (["kernel.cu", "--arch", "sm_90", "-X", "ftz=maybe"], "ProgramOptions.ftz must be a bool"),
         (["kernel.cu", "--arch", "sm_90", "-j", "0"], "at least one at a time"),
         (["kernel.cu", "--nonsense"], "unrecognized arguments"),
+        (["kernel.cu", "--arch", "sm_90", "--cache-dir", ""], "path must not be empty"),
         (["cache", "nonsense"], "invalid choice"),
     ],
 )
@@ -297,6 +373,8 @@ def test_cache(run: Run, tmp_path: Path) -> None:
     status, _, err = run("cache", "--cache-dir", "file/cache")
     assert (status, "cannot be made there" in err) == (1, True)
     assert run("kernel.cu", "--arch", "sm_90", "--cache-dir", "file/cache")[0] == 1
+    status, _, err = run("cache", "clear", "--cache-dir", "")
+    assert (status, "path must not be empty" in err) == (1, True)
 
 
 def test_no_home_for_a_cache(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,8 @@ def test_other_code() -> None:
     with pytest.raises(ValueError, match="no cubin"):
         ObjectCode.from_cubin(b"nothing").kernels  # noqa: B018
     assert ObjectCode.from_ptx(b"nothing").kernels == ()
+    zero = b".target sm_90\n.visible .entry f(.param .align 0 .b8 a[4], .param .u32 b) { ret; }"
+    assert [(p.offset, p.size) for p in ObjectCode.from_ptx(zero).kernels[0].parameters] == [(0, 4), (4, 4)]
     assert ObjectCode.from_ptx(b"").globals == ()
 
 

@@ -8,8 +8,10 @@ import pickle
 import re
 import subprocess
 import threading
+import time
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -582,6 +584,30 @@ def test_driver_links_instead(
     assert (linker.get_error_log(), linker.get_info_log()) == ("a warning", "told")
     with pytest.raises(NVJitLinkError, match=r"does not have LinkerOptions\.ptxas_options"):
         Linker(*ptx, options=LinkerOptions(arch="sm_90", ptxas_options="-v")).link("cubin")
+
+
+@pytest.mark.parametrize("make", [ObjectCode.from_ptx, ObjectCode.from_cubin, ObjectCode.from_ltoir])
+def test_no_code_at_all(make: Callable[[bytes], ObjectCode]) -> None:
+    """Code that is empty would be an argument that is not valid, of which nobody knows which."""
+    with pytest.raises(ValueError, match=r"' is empty: there is no code to link"):
+        Linker(make(b""), options=SM_90).link("cubin")
+
+
+def test_handle_in_threads(monkeypatch: pytest.MonkeyPatch, ltoir: tuple[ObjectCode, ObjectCode]) -> None:
+    """Each thread would make a linker, all but one to be thrown away while others add code, which ends the process."""
+    create = _nvjitlink.NVJitLink.create
+    made = []
+
+    def slow(*arguments: Any) -> Any:
+        time.sleep(0.05)
+        made.append(None)
+        return create(*arguments)
+
+    monkeypatch.setattr(_nvjitlink.NVJitLink, "create", slow)
+    linker = Linker(*ltoir, options=SM_90)
+    with ThreadPoolExecutor(4) as pool:
+        handles = set(pool.map(lambda _: linker.handle, range(4)))
+    assert (len(handles), len(made)) == (1, 1)
 
 
 @pytest.mark.sim

@@ -237,6 +237,8 @@ WRONG_VALUES = [
     ("time", ""),
     ("std", "c++\ud800"),
     ("create_pch", ""),
+    ("extra_sources", [("a\0b", "; a module")]),
+    ("extra_sources", [("a", b"")]),
 ]
 TEXTS = ["name", "ptxas_options", "define_macro", "undefine_macro", "include_path", "pre_include", "std", "time"]
 
@@ -253,6 +255,17 @@ def test_wrong_value(field: str, value: Any) -> None:
     """A value that the option cannot have would be cut off, hang the compiler, or fail without naming the option."""
     with pytest.raises(ValueError, match=rf"^ProgramOptions\.{field}"):
         ProgramOptions(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "make"),
+    [("arch", int), ("max_register_count", int), ("diag_warn", lambda n: [n]), ("frandom_seed", int),
+     ("define_macro", lambda n: {"A": n})],
+)  # fmt: skip
+def test_numbers_that_python_does_not_write(field: str, make: Callable[[int], Any]) -> None:
+    """A number of thousands of digits would be an error that does not name the option."""
+    with pytest.raises(ValueError, match=rf"^ProgramOptions\.{field} is a number of too many digits"):
+        ProgramOptions(**{field: make(10**5000)})
 
 
 def test_values_are_checked_when_used() -> None:
@@ -397,6 +410,8 @@ def test_name(build: Build) -> None:
     assert build(UNUSED_VARIABLE, name="dir/my program.cu").log.startswith("dir/my program.cu(1): warning #177-D")
     assert build(UNUSED_VARIABLE, name="gr\xfc\xdfe \udcff.cu").log.startswith("gr\xfc\xdfe \ufffd.cu(1): warning")
     assert build(UNUSED_VARIABLE, name=None).log.startswith("default_program(1): warning")
+    with pytest.raises(ValueError, match=r'name=\'-DA=1\' is an option to NVRTC: write "./-DA=1"'):
+        build(UNUSED_VARIABLE, name="-DA=1")
     assert ProgramOptions(name=None).name == "default_program"
 
 

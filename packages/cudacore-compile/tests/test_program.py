@@ -221,7 +221,14 @@ def test_bad_name_expressions(names: Any, error: type[Exception], match: str) ->
 
 @pytest.mark.parametrize(
     ("names", "found"),
-    [(None, []), ((), []), ({"f<int>"}, ["f<int>"]), ({"f<int>": 1}, ["f<int>"]), (iter(["f<int>"]), ["f<int>"])],
+    [
+        (None, []),
+        ((), []),
+        ({"f<int>"}, ["f<int>"]),
+        ({"f<int>": 1}, ["f<int>"]),
+        (iter(["f<int>"]), ["f<int>"]),
+        ([bytearray(b"f<int>")], ["f<int>"]),
+    ],
 )
 def test_kinds_of_name_expressions(names: Any, found: list[str]) -> None:
     """No names at all, or names in another collection than a list, would be an error or get lost."""

@@ -103,18 +103,19 @@ def compile_many(
     TypeError, ValueError
         For arguments that are no such things.
     """
-    todo = [_as_job(index, job) for index, job in enumerate(jobs)]
     if cache is not None:
         check_cache(cache)
     if logs is not None and not callable(getattr(logs, "write", None)):
         raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"executor must be a concurrent.futures.Executor or None, not {type(executor).__name__}")
     if executor is not None and max_workers is not None:
         raise ValueError("max_workers is for threads: an executor has its own number of workers")
     if not isinstance(max_workers, (int, type(None))) or isinstance(max_workers, bool):
         raise TypeError(f"max_workers must be an int or None, not {type(max_workers).__name__}")
     if max_workers is not None and max_workers < 1:
         raise ValueError(f"max_workers must be at least 1, not {max_workers}")
-    batch = _Batch(todo, cache)
+    batch = _Batch((_as_job(index, job) for index, job in enumerate(jobs)), cache)
     with _bar(progress, len(batch.groups)) as step:
         batch.run(executor, max_workers or len(os.sched_getaffinity(0)), step)
     return batch.finish(logs)
@@ -146,12 +147,13 @@ class _Group:
 class _Batch:
     """The work of one call."""
 
-    def __init__(self, jobs: Sequence[CompileJob], cache: ProgramCacheResource | None) -> None:
+    def __init__(self, jobs: Iterable[CompileJob], cache: ProgramCacheResource | None) -> None:
         self.groups: list[_Group] = []
-        self._count = len(jobs)
+        self._count = 0
         known: dict[Any, _Group] = {}
         arch: str | None = None
         for index, job in enumerate(jobs):
+            self._count += 1
             identity: Any = index
             cached = None
             try:
@@ -159,9 +161,16 @@ class _Batch:
                 if options.arch is None:
                     arch = arch or f"sm_{current_arch()}"
                     options = dataclasses.replace(options, arch=arch)
-                job = dataclasses.replace(job, options=options)
                 program = Program(job.code, job.code_type, options, headers=job.headers)
                 compilation = program._compilation(job.target_type, job.name_expressions)
+                job = CompileJob(  # of copies: what the caller changes meanwhile, or has for reading once, is the same
+                    compilation.code,
+                    program._options,
+                    compilation.target,
+                    compilation.names,
+                    compilation.code_type,
+                    None if job.headers is None else dict(job.headers),
+                )
                 if not files_written(options):
                     identity = compilation.identity()
                 if cache is not None and identity not in known:
@@ -200,7 +209,11 @@ class _Batch:
         futures: dict[Future[_Outcome], _Group] = {}
         try:
             for group in groups:
-                futures[executor.submit(_compile_job, group.job)] = group
+                try:
+                    futures[executor.submit(_compile_job, group.job)] = group
+                except Exception as error:  # an executor whose workers have died takes no more
+                    group.failed(error)
+                    step()
             for future in as_completed(futures):
                 try:
                     futures[future].done(future.result())

@@ -87,7 +87,7 @@ class CachedCompilation:
             return None
         try:
             entry = self._cache._load(self._key)
-        except OSError as error:
+        except Exception as error:  # a user's cache can fail in ways of its own
             self._warn("read", error)
             return None
         if entry is None:
@@ -102,7 +102,7 @@ class CachedCompilation:
             return
         try:
             self._cache._save(self._key, Entry.of(code, log))
-        except OSError as error:
+        except Exception as error:
             self._warn("written", error)
 
     def _has_changed(self) -> bool:
@@ -111,6 +111,6 @@ class CachedCompilation:
         except UncacheableError:
             return True
 
-    def _warn(self, what: str, error: OSError) -> None:
+    def _warn(self, what: str, error: Exception) -> None:
         self._cache.count("failures")
-        warnings.warn(f"{self._cache!r} could not be {what}: {error}", RuntimeWarning, stacklevel=5)
+        warnings.warn(f"{self._cache!r} could not be {what}: {error!r}", RuntimeWarning, stacklevel=5)

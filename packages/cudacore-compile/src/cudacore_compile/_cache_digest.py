@@ -19,7 +19,17 @@ from cudacore_compile._options import ProgramOptions
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 
 # Whatever changes what a key means, or what an entry has, changes this: old entries are not found any more.
-_SCHEMA = b"cudacore-program-1"
+_SCHEMA = b"cudacore-program-2"
+# What the compilers read from the environment, and change the code by; none of it is documented.
+_VARIABLES = (
+    "CAN_FINALIZE_DEBUG",
+    "EDG_BASE",
+    "FINALIZER_USE_LEGACY_ELF_BUILDER",
+    "LIBNVVM_NVVM_VERSION",
+    "LLVM_OVERRIDE_PRODUCER",
+    "NV_NVVM_VERSION",
+    "NVVM_IR_VER_CHK",
+)
 
 
 def program_key(
@@ -50,7 +60,8 @@ def program_key(
     flags = options.as_bytes(backend, target)
     digest = _Digest()
     digest.add(b"schema", _SCHEMA)
-    digest.add(b"compiler", nvrtc_identity() if backend is CompilerBackendType.NVRTC else _identity(backend))
+    digest.add(b"compiler", nvrtc_identity() if backend is CompilerBackendType.NVRTC else _identity(backend, code))
+    digest.add_all(b"environment", [os.fsencode(os.environ.get(name, "")) for name in _VARIABLES])
     digest.add(b"code type", code_type.value.encode())
     digest.add(b"target", target.value.encode())
     digest.add(b"name", (options.name or "").encode("utf-8", "surrogateescape"))
@@ -60,6 +71,7 @@ def program_key(
     digest.add(b"extra", b"" if extra_digest is None else b"+" + extra_digest)
     if options.debug or options.lineinfo:  # there is the whole path of the program then
         digest.add(b"directory", os.fsencode(os.getcwd()))
+        digest.add(b"directory by its link", os.fsencode(os.environ.get("PWD", "")))
     if code_type is not SourceCodeType.CXX:
         _add_modules(digest, options)
         digest.add(b"inputs", code)
@@ -132,15 +144,28 @@ def _add_modules(digest: _Digest, options: ProgramOptions) -> None:
         digest.add(b"libdevice", _nvvm._libdevice(_nvvm.load().path))
 
 
-def _identity(backend: CompilerBackendType) -> bytes:
+def _identity(backend: CompilerBackendType, code: bytes) -> bytes:
     """Return what tells this build of libNVVM or nvJitLink from all others."""
-    from cudacore_compile import _nvjitlink, _nvvm
+    from cudacore_compile import _nvvm
+
+    path = _nvvm.load().path if backend is CompilerBackendType.NVVM else _linker_of(code)
+    return backend.encode() + b"\0" + build_identity(Path(path).resolve())
+
+
+def _linker_of(ptx: bytes) -> str:
+    """Return the path of nvJitLink, or raise where the driver links, of which there is no telling what is behind it."""
+    from cudacore_compile import _nvjitlink
+    from cudacore_compile._choose_linker import choose_linker
+    from cudacore_compile._linker import ptx_version
 
     try:
-        path = _nvvm.load().path if backend is CompilerBackendType.NVVM else _nvjitlink.load().path
-    except NVJitLinkError as error:  # the driver links, of which there is no telling what is behind it
+        linker = _nvjitlink.load()
+    except NVJitLinkError as error:
         raise UncacheableError(f"there is no nvJitLink: {error.meaning}") from None
-    return backend.encode() + b"\0" + build_identity(Path(path).resolve())
+    choice = choose_linker(linker.version, None, inputs=["ptx"], ptx=ptx_version(ptx))
+    if choice.backend is not CompilerBackendType.NVJITLINK:
+        raise UncacheableError(f"the driver would link it: {choice.reason}")
+    return linker.path
 
 
 @functools.cache

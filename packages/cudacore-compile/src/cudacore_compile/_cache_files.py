@@ -58,6 +58,8 @@ class FileStreamProgramCache(ProgramCacheResource):
     def __init__(self, path: str | os.PathLike[str] | None = None, *, max_size_bytes: int | None = None) -> None:
         if path is not None and not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"path must be a str or a path, not {type(path).__name__}")
+        if path == "":
+            raise ValueError("path must not be empty: None is the user's cache directory")
         self._limit = check_limit(max_size_bytes)
         self._path = default_directory() if path is None else Path(path)
         self._entries = self._path / _LAYOUT / "entries"

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import dataclasses
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,7 +89,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("files", nargs="+", metavar="FILE", help="CUDA C++, or .cubin and .ptx; - is C++ from the standard input")
-    add("-o", "--output", metavar="FILE", help="what to write; {name} and {arch} stand for what they say")
+    add(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="what to write, - to the standard output; {name} and {arch} stand for what they say",
+    )
     add("--to", choices=_TARGETS, help="the format; default: by the output's name, or cubin")
     add(
         "--arch",
@@ -155,14 +162,14 @@ def _compile(words: Sequence[str]) -> int:
         results = compile_many(work.jobs, cache=work.cache, max_workers=arguments.jobs, logs=log)
     except BatchError as error:
         reporter.add_log(log.text)
-        for failure in error.exceptions:
-            reporter.add_failure(failure)
+        for job, failure in error.errors.items():
+            reporter.add_failure(failure, work.source(job))
         return reporter.finish()
     reporter.add_log(log.text)
     try:
         work.write(results)
         if arguments.list_kernels:
-            sys.stdout.write(list_kernels(work.listed(results), as_json=arguments.format == "json"))
+            _say(list_kernels(work.listed(results), as_json=arguments.format == "json"))
     except (OSError, CUDAError, ValueError) as error:
         reporter.add_error(str(error))
     return reporter.finish()
@@ -185,7 +192,9 @@ class _Work:
         self._names_file = arguments.names
         self._output = arguments.output
         self._lists = arguments.list_kernels
-        arches = [arch for words in arguments.arch for arch in words.split(",") if arch]
+        arches = [f"sm_{arch}" if arch[:1].isdigit() else arch for arch in ",".join(arguments.arch).split(",") if arch]
+        if arguments.arch and not arches:
+            raise _WrongCommandError("--arch names no architecture")
         sources = [file for file in arguments.files if Path(file).suffix not in _COMPILED]
         self._compiled = [(file, _read_compiled(file)) for file in arguments.files if Path(file).suffix in _COMPILED]
         self._target = arguments.to or _target_of(self._output) or ("cubin" if sources else None)
@@ -196,17 +205,21 @@ class _Work:
         self._check_output(sources, arches)
         options = _options(arguments)
         self.jobs: list[CompileJob] = []
+        each_arch: Sequence[str | None] = arches or [None]
         self._places: list[tuple[str, str]] = []  # the source and the architecture of each job
         for file in sources:
             code = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+            code = code.removeprefix(codecs.BOM_UTF8)  # which NVRTC does not take for none
             name = "stdin.cu" if file == "-" else file
-            for arch in arches or [None]:
+            for arch in each_arch:
                 target = self._target
                 if target == "fatbin":
                     target = "ptx" if (arch or "").startswith("compute_") else "cubin"
                 job_options = dataclasses.replace(options, arch=arch, name=name)
                 self.jobs.append(CompileJob(code, job_options, target or "cubin", arguments.name_expression))
                 self._places.append((file, arch or ""))
+        self._outputs = self._all_outputs()
+        self._check_files([*arguments.files, *arguments.include])
         self.cache = None
         if not arguments.no_cache and not files_written(options):
             try:
@@ -230,6 +243,29 @@ class _Work:
         if self._output and len(sources) > 1 and "{name}" not in output:
             raise _WrongCommandError("-o is for one file: write {name} in it")
 
+    def _all_outputs(self) -> list[str]:
+        """Return the names of the files to write: of fat binaries one a source, of other code one a job."""
+        if self._target == "fatbin":
+            files = dict.fromkeys(file for file, _ in self._places) or {self._compiled[0][0]: None}
+            return [self._path(file, "", "fatbin") for file in files]
+        if self._compiled or (self._lists and not self._output):
+            return []
+        several = len({arch for _, arch in self._places}) > 1 or "{arch}" in (self._output or "")
+        return [self._path(file, arch if several else "", str(self._target)) for file, arch in self._places]
+
+    def _check_files(self, inputs: Sequence[str]) -> None:
+        """Raise for files that would be written twice, or over what is read."""
+        outputs = [*self._outputs, *([self._names_file] if self._names_file else [])]
+        read = {os.path.realpath(file) for file in inputs if file != "-"}
+        written: set[str] = set()
+        for output in outputs:
+            path = os.path.realpath(output)
+            if path in read:
+                raise _WrongCommandError(f"{output} is read, and cannot be written too: name another output")
+            if path in written:
+                raise _WrongCommandError(f"two outputs would have the name {output}: compile their sources one by one")
+            written.add(path)
+
     def write(self, results: Sequence[ObjectCode]) -> None:
         """Write all files."""
         if self._target == "fatbin":
@@ -239,23 +275,22 @@ class _Work:
             ready = [code for _, code in self._compiled]
             if not groups:
                 groups[self._compiled[0][0]] = []
-            for file, codes in groups.items():
-                fatbin = make_fatbin([*codes, *ready], name=file)
-                _write(Path(self._path(file, "", "fatbin")), fatbin._read())
-        elif not self._compiled and (self._output or not self._lists):
-            several = len({arch for _, arch in self._places}) > 1
-            for (file, arch), code in zip(self._places, results, strict=True):
-                tag = arch if several or "{arch}" in (self._output or "") else ""
-                _write(Path(self._path(file, tag, code.code_type)), code._read())
+            results = [make_fatbin([*codes, *ready], name=file) for file, codes in groups.items()]
+        for output, code in zip(self._outputs, results, strict=False):  # there are none if it only lists
+            _write(output, code._read())
         if self._names_file:
             names = {expression: symbol for code in results for expression, symbol in code.symbol_mapping.items()}
-            _write(Path(self._names_file), json.dumps(names, indent=2).encode() + b"\n")
+            _write(self._names_file, json.dumps(names, indent=2).encode() + b"\n")
 
     def _path(self, file: str, arch: str, suffix: str) -> str:
         name = "stdin" if file == "-" else Path(file).stem
         if self._output:
             return str(self._output).replace("{name}", name).replace("{arch}", arch)
         return f"{name}.{arch}.{suffix}" if arch else f"{name}.{suffix}"
+
+    def source(self, job: int) -> str:
+        """Return the source of a job."""
+        return self._places[job][0]
 
     def listed(self, results: Sequence[ObjectCode]) -> list[tuple[str, ObjectCode]]:
         """Return the code to list, with the files that it is of."""
@@ -278,12 +313,12 @@ class _Reporter:
     def add_error(self, message: str, hint: str = "") -> None:
         self._found[Diagnostic("error", message, notes=(hint,) if hint else ())] = None
 
-    def add_failure(self, failure: Exception) -> None:
+    def add_failure(self, failure: Exception, file: str) -> None:
         """Say why a compilation failed, in the compiler's own words if it had any."""
         log = getattr(failure, "log", "")
         known = parse_log(log)
         if not any(one.severity == "error" for one in known):
-            self.add_error(str(failure))
+            self.add_error(f"{file}: {failure}")
             return
         hint = getattr(failure, "hint", "")
         if hint:
@@ -314,20 +349,30 @@ def _options(arguments: argparse.Namespace) -> ProgramOptions:
         "use_fast_math": arguments.use_fast_math or None,
         "max_register_count": arguments.maxrregcount,
     }
-    known = {field.name for field in dataclasses.fields(ProgramOptions)} - {"name", "arch"}
+    known = {field.name: str(field.type) for field in dataclasses.fields(ProgramOptions)}
     for word in arguments.option:
         field, equals, value = word.partition("=")
         field = field.strip().replace("-", "_")
-        if field not in known or not equals:
+        if field not in known or field in ("name", "arch") or not equals:
             raise _WrongCommandError(f"-X {word}: write FIELD=VALUE, with a field of ProgramOptions")
-        fields[field] = _value(value)
+        number = _value(value, known[field])
+        if fields.get(field) is None or not {"list", "_Paths"} & set(re.findall(r"\w+", known[field])):
+            fields[field] = number
+        else:  # given again
+            before = fields[field]
+            fields[field] = [*(before if isinstance(before, list) else [before]), number]
     return ProgramOptions(**fields)
 
 
-def _value(text: str) -> bool | int | str:
-    if text.lower() in ("true", "false"):
+def _value(text: str, types: str) -> bool | int | str:
+    if "bool" in types and text.lower() in ("true", "false"):
         return text.lower() == "true"
-    return int(text) if text.isdecimal() else text
+    if "int" in types:
+        try:
+            return int(text)
+        except ValueError:
+            pass
+    return text
 
 
 def _target_of(output: str | None) -> str | None:
@@ -348,8 +393,16 @@ def _text_of(file: str) -> str | None:
         return None
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write a file whole, or not at all."""
+def _write(file: str, content: bytes) -> None:
+    """Write a file whole, or not at all; into devices, pipes and links, as they are."""
+    path = Path(file)
+    if file == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        return
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        path.write_bytes(content)
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -357,6 +410,12 @@ def _write(path: Path, content: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _say(text: str) -> None:
+    """Write to the standard output, if there is one."""
+    if sys.stdout is not None:
+        sys.stdout.write(text)
 
 
 def _cache(words: Sequence[str]) -> int:
@@ -371,22 +430,22 @@ def _cache(words: Sequence[str]) -> int:
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how it is written")
     arguments = parser.parse_args(words)
     if arguments.action == "path":
-        sys.stdout.write(f"{arguments.cache_dir or default_directory()}\n")
+        _say(f"{arguments.cache_dir or default_directory()}\n")
         return _SUCCESS
     try:
         cache = FileStreamProgramCache(arguments.cache_dir)
         entries, size = len(cache), cache.size_bytes
         if arguments.action == "clear":
             cache.clear()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         sys.stderr.write(f"cudacore-compile: error: {error}\n")
         return _FAILURE
     if arguments.format == "json":
         cleared = arguments.action == "clear"
         facts = {"path": str(cache.directory), "entries": entries, "bytes": size, "cleared": cleared}
-        sys.stdout.write(json.dumps(facts) + "\n")
+        _say(json.dumps(facts) + "\n")
         return _SUCCESS
     verb = "removed from" if arguments.action == "clear" else "in"
     noun = "entry" if entries == 1 else "entries"
-    sys.stdout.write(f"{entries} {noun}, {size / 1e6:.1f} MB, {verb} {cache.directory}\n")
+    _say(f"{entries} {noun}, {size / 1e6:.1f} MB, {verb} {cache.directory}\n")
     return _SUCCESS

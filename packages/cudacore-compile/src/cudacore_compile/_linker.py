@@ -25,6 +25,7 @@ from cudacore_handles._names import shorten
 from cudacore_handles._options import as_options
 
 _PTX_VERSION = re.compile(rb"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
+_making_handles = threading.Lock()
 _VARIANTS = {"": 0, "a": 0x10000, "f": 0x20000}  # CU_COMPUTE_ACCELERATED_TARGET_BASE, and that of families
 
 
@@ -178,12 +179,15 @@ class Linker:
         self._check(target)
         flags = self._flags(target)
         linker = _nvjitlink.load()
-        if self._box is None or self._box[1] != flags:
-            box = linker.create(flags, _read(self._codes))
-            with self._lock:
-                if self._closed:
-                    raise closed(self)
-                self._box = (box, flags)
+        # One at a time: of several, all but one would be destroyed without being linked, which nvJitLink 13.5 does not
+        # survive while other threads add PTX.
+        with _making_handles:
+            if self._box is None or self._box[1] != flags:
+                box = linker.create(flags, _read(self._codes))
+                with self._lock:
+                    if self._closed:
+                        raise closed(self)
+                    self._box = (box, flags)
         found = self._box
         if found is None:
             raise closed(self)
@@ -235,7 +239,8 @@ class Linker:
 
     def _choose(self, inputs: list[Input], target: ObjectCodeFormatType) -> Choice:
         """Choose the linker. The driver is only asked for where nvJitLink cannot do it and the driver might."""
-        ptx: Version | None = max(filter(None, map(_ptx_version, inputs)), default=None)
+        versions = (ptx_version(part.code) for part in inputs if part.code_type == "ptx")
+        ptx: Version | None = max(filter(None, versions), default=None)
         asked = {
             "inputs": [part.code_type for part in inputs],
             "ptx": ptx,
@@ -268,6 +273,8 @@ def _read(codes: tuple[ObjectCode, ...]) -> list[Input]:
     for number, code in enumerate(codes, 1):
         content = code._read()
         name = code.name or f"{code.code_type} {number}"
+        if not content:
+            raise ValueError(f"{name!r} is empty: there is no code to link")
         if code.code_type == "ptx":
             content = content.rstrip(b"\0") + b"\0"
         elif code.code_type == "cubin":
@@ -289,8 +296,9 @@ def _check_elf(code: bytes, name: str) -> None:
         raise ValueError(f"{name!r} is a truncated cubin: it has {len(code)} bytes, and must have {end} or more")
 
 
-def _ptx_version(code: Input) -> Version | None:
-    match = _PTX_VERSION.search(code.code) if code.code_type == "ptx" else None
+def ptx_version(ptx: bytes) -> Version | None:
+    """Return the version that PTX is of, None if it does not say that."""
+    match = _PTX_VERSION.search(ptx)
     return (int(match[1]), int(match[2])) if match else None
 
 

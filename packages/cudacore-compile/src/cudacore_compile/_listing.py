@@ -19,11 +19,21 @@ def list_kernels(codes: Sequence[tuple[str, ObjectCode]], *, as_json: bool) -> s
         The code, with the names of the files that it is of.
     as_json : bool
         Whether it is JSON, or text.
+
+    Raises
+    ------
+    ValueError
+        For what is neither, and for code that is damaged.
     """
     listing: list[dict[str, Any]] = []
     lines: list[str] = []
     for file, code in codes:
-        contents = code._contents()
+        try:
+            contents = code._contents()
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from None
+        if not contents.arch:
+            raise ValueError(f"{file}: this is no PTX: it does not say for which architecture it is (.target)")
         lines.append(f"{file}, {code.code_type} for {contents.arch}:")
         by_symbol = {symbol: expression for expression, symbol in code.symbol_mapping.items()}
         for kernel in contents.kernels:

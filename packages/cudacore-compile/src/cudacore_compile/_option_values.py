@@ -27,7 +27,7 @@ def encode(text: str) -> bytes:
 
 def architecture(field: str, arch: object) -> tuple[str, str]:
     """Split an architecture into its kind, ``sm`` or ``compute``, and its number with the variant's letter."""
-    text = str(arch) if isinstance(arch, int) and not isinstance(arch, bool) else arch
+    text = decimal(field, arch) if isinstance(arch, int) and not isinstance(arch, bool) else arch
     if not isinstance(text, str):
         wrong_type(field, "a str or int", arch)
     match = _ARCHITECTURE.fullmatch(text)
@@ -91,7 +91,7 @@ def time_file(field: str, value: object) -> list[str]:
 
 
 def seed(field: str, value: object) -> list[str]:
-    return text(field, str(value) if isinstance(value, int) and not isinstance(value, bool) else value)
+    return text(field, decimal(field, value) if isinstance(value, int) and not isinstance(value, bool) else value)
 
 
 def trace(field: str, value: object) -> list[str]:
@@ -128,7 +128,7 @@ def _macro(field: str, value: object) -> str:
         if isinstance(definition, bool):
             definition = int(definition)
         if hasattr(definition, "__float__"):  # a number, of Python or another library
-            definition = str(definition)
+            definition = decimal(field, definition)
         text = string(field, name)
         if definition is not None:
             text += f"={string(field, definition, empty=True)}"
@@ -173,8 +173,16 @@ def integer(field: str, value: object, least: int, most: int) -> int:
         wrong_type(field, "an int", value)
     number = operator.index(value)
     if not least <= number <= most:
-        raise ValueError(f"{field}={number} is out of range: from {least} to {most}")
+        raise ValueError(f"{field}={decimal(field, number)} is out of range: from {least} to {most}")
     return number
+
+
+def decimal(field: str, number: object) -> str:
+    """Return a number's digits, of which Python does not write as many as one likes."""
+    try:
+        return str(number)
+    except ValueError:
+        raise ValueError(f"{field} is a number of too many digits") from None
 
 
 def wrong_type(field: str, expected: str, value: object) -> NoReturn:

@@ -335,6 +335,8 @@ class ProgramOptions:
     def _check_language(self, code_type: SourceCodeType) -> None:
         """Raise for options that programs of this type cannot have."""
         if code_type is SourceCodeType.CXX:
+            if self.name is not None and self.name.startswith("-"):
+                raise ValueError(f'ProgramOptions.name={self.name!r} is an option to NVRTC: write "./{self.name}"')
             if self.extra_sources:
                 raise ValueError(
                     "extra_sources is not supported by the NVRTC backend: ProgramOptions.extra_sources is for NVVM "
@@ -438,6 +440,9 @@ def _check_sources(sources: object) -> None:
         pair = isinstance(item, tuple) and len(item) == 2
         if not pair or not isinstance(item[0], str) or not isinstance(item[1], (str, bytes, bytearray)):
             values.wrong_type("ProgramOptions.extra_sources", expected, item)
+        values.string("ProgramOptions.extra_sources", item[0], empty=True)
+        if not item[1]:
+            raise ValueError(f"ProgramOptions.extra_sources: the module {item[0]!r} is empty")
 
 
 # All options of NVRTC whose flag depends on nothing but the value, in the order in which they are passed.

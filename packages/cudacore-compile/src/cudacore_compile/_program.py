@@ -347,7 +347,7 @@ def _names(expressions: object) -> list[str]:
     """Return name expressions as str, each once."""
     if expressions is None:
         return []
-    if isinstance(expressions, (str, bytes)):
+    if isinstance(expressions, (str, bytes, bytearray)):
         raise TypeError(
             f"name_expressions must be a list or tuple, not {type(expressions).__name__}; write [{expressions!r}]"
         )
@@ -355,7 +355,7 @@ def _names(expressions: object) -> list[str]:
         raise TypeError(f"name_expressions must be a list or tuple, not {type(expressions).__name__}")
     names: dict[str, None] = {}
     for expression in expressions:
-        if not isinstance(expression, (str, bytes)):
+        if not isinstance(expression, (str, bytes, bytearray)):
             raise TypeError(f"items of name_expressions must be str or bytes, not {type(expression).__name__}")
         try:
             text = _source("a name expression", expression).decode()
