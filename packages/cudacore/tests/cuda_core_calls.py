@@ -158,10 +158,21 @@ def names(core: Any, folder: str) -> dict[str, Any]:
     views = importlib.import_module(f"{core.__name__}.utils")
     device_view = views.StridedMemoryView.from_buffer(dev.allocate(64, stream=s), (4, 4), dtype=array.dtype)
 
+    managed = {}
+    try:
+        for name in "man", "man2", "cman":
+            managed[name] = core.ManagedMemoryResource().allocate(64, stream=s)
+        managed["cman"].close()
+    except RuntimeError as error:
+        # cuda.core without CUDA 13 has none; calls that use them are NameErrors.
+        if "requires CUDA 13" not in str(error):
+            raise
+
     modules = {"copy": copy, "ctypes": ctypes, "driver": driver, "np": np, "pickle": pickle}
     return (
         globals()
         | modules
+        | managed
         | {
             "core": core,
             "dev": dev,
@@ -187,9 +198,6 @@ def names(core: Any, folder: str) -> dict[str, Any]:
             "small": dev.allocate(8, stream=s),
             "p": core.LegacyPinnedMemoryResource().allocate(64),
             "p64": core.LegacyPinnedMemoryResource().allocate(64),
-            "man": core.ManagedMemoryResource().allocate(64, stream=s),
-            "man2": core.ManagedMemoryResource().allocate(64, stream=s),
-            "cman": closed(core.ManagedMemoryResource().allocate(64, stream=s)),
             "vmr": vmr,
             "utils": importlib.import_module(f"{core.__name__}.utils"),
             "cb": closed(dev.allocate(64, stream=s)),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,15 @@ def outcomes(module: str) -> dict[str, Any]:
     return json.loads(result.stdout)
 
 
+def theirs(call: str) -> Any:
+    """Return what came of a call with cuda.core, which has less on CUDA 12 than we have."""
+    outcome = outcomes("cuda.core")[call]
+    missing = r"requires CUDA 13|name 'c?man2?' is not defined|Unsupported allocation_type: 'managed'"
+    if outcome[0] == "raises" and re.search(missing, outcome[2]):
+        pytest.skip("cuda.core has this on CUDA 13 alone")
+    return outcome
+
+
 def short(outcome: Any) -> str:
     return outcome[1][0] if outcome[0] == "raises" else outcome[1]
 
@@ -73,19 +83,19 @@ def short(outcome: Any) -> str:
 @pytest.mark.parametrize("call", ALIKE)
 def test_alike(call: str) -> None:
     """A program of cuda.core would get another result, or an exception that it does not catch."""
-    theirs, ours = outcomes("cuda.core")[call], outcomes("cudacore")[call]
-    assert short(theirs) != "NameError"  # which is about the call itself
-    assert theirs[0] == ours[0], f"{short(theirs)} -> {short(ours)}"
-    if theirs[0] == "raises":
-        assert short(theirs) in ours[1]
+    wanted, given = theirs(call), outcomes("cudacore")[call]
+    assert short(wanted) != "NameError"  # which is about the call itself
+    assert wanted[0] == given[0], f"{short(wanted)} -> {short(given)}"
+    if wanted[0] == "raises":
+        assert short(wanted) in given[1]
     else:
-        assert theirs[1] == ours[1]
+        assert wanted[1] == given[1]
 
 
 @pytest.mark.parametrize("call", DIFFERENT)
 def test_different_on_purpose(call: str) -> None:
     """The table, and the migration guide, would promise a difference that is not there, or is another one."""
-    assert (short(outcomes("cuda.core")[call]), short(outcomes("cudacore")[call])) == DIFFERENT[call]
+    assert (short(theirs(call)), short(outcomes("cudacore")[call])) == DIFFERENT[call]
 
 
 @pytest.mark.parametrize("call", OPENINGS)
