@@ -271,6 +271,7 @@ def types(session: nox.Session) -> None:
     for name in PACKAGES:
         session.run("mypy", "-p", name.replace("-", "_"))
     session.run("mypy", "noxfile.py", "ci")
+    session.run("mypy", "packages/cudacore/tests/types_of_programs.py")
 
 
 @nox.session(requires=["build"])
