@@ -248,13 +248,17 @@ def stress(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and spelling: ruff, codespell, clang-format. ``-- --fix`` mends what can be mended."""
+    """Check style, spelling and workflows: ruff, codespell, clang-format, zizmor. ``-- --fix`` mends what can be."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
     fix = "--fix" in session.posargs
     session.run("ruff", "check", *(["--fix"] if fix else []), ".")
     session.run("ruff", "format", *([] if fix else ["--check"]), ".")
     session.run("codespell")
     session.run("clang-format", *(["-i"] if fix else ["--dry-run", "-Werror"]), *c_files(), log=False)
+    workflows = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(".github/workflows/*.yml"))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
+    session.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
+    session.run("zizmor", "--offline", "--quiet", ".github")
 
 
 def c_files() -> list[str]:

@@ -7,10 +7,10 @@ An ``ignore`` that is not needed is an error there: each of these lines is one i
 from typing_extensions import assert_type
 
 import cudacore as core
-from cudacore import Devcie  # type: ignore[attr-defined]  # noqa: F401
-from cudacore.typing import ObjectCodeFromatType  # type: ignore[attr-defined]  # noqa: F401
+from cudacore import Devize  # type: ignore[attr-defined]  # noqa: F401
+from cudacore.typing import ObjectCodeFormType  # type: ignore[attr-defined]  # noqa: F401
 from cudacore.utils import CopyOption  # type: ignore[attr-defined]  # noqa: F401
-from cudacore_compile import Porgram  # type: ignore[attr-defined]  # noqa: F401
+from cudacore_compile import Programme  # type: ignore[attr-defined]  # noqa: F401
 
 device = core.Device()
 assert_type(device, core.Device)
@@ -28,4 +28,4 @@ definition = core.graph.GraphDefinition()
 node = definition.launch(core.LaunchConfig(grid=1, block=1), kernel, buffer)
 assert_type(node, core.graph.KernelNode)
 assert_type(definition.instantiate(), core.graph.Graph)
-core.Devcie  # type: ignore[attr-defined]  # noqa: B018
+core.Devize  # type: ignore[attr-defined]  # noqa: B018
