@@ -79,8 +79,8 @@ bool is_allowed_in_callback(Entry entry) {
 } // namespace
 
 Call::Call(Entry entry, bool per_thread)
-    : lock(state().mutex, std::defer_lock), per_thread(per_thread), entry(entry), outer(active_call),
-      quick(is_quick(entry)) {
+    : lock(state().mutex, std::defer_lock), per_thread(per_thread), entry(entry),
+      began(tracing() && !is_quick(entry) ? monotonic_ns() : 0), outer(active_call), quick(is_quick(entry)) {
   active_call = this;
 }
 
@@ -117,6 +117,8 @@ CUresult Call::done(CUresult result) {
   for (const std::function<void()> &function : at_end)
     function();
   note_call(entry, context, result, injected);
+  if (began != 0)
+    trace_call(symbol_of(entry), began);
   return result;
 }
 

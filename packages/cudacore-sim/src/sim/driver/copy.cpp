@@ -223,6 +223,10 @@ CUresult capture_copy(const StreamPtr &stream, const Side &to, const Side &from,
 
 } // namespace
 
+void describe_shape(Traced &out, const Shape &shape) {
+  out.details = "\"bytes\": " + std::to_string(shape.width * shape.height * shape.depth);
+}
+
 CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape, Return when) {
   if (shape.width == 0 || shape.height == 0 || shape.depth == 0)
     return CUDA_SUCCESS;
@@ -261,6 +265,8 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
     else if (!is_copied)
       *outcome = CUDA_ERROR_INVALID_VALUE; /* the call waits for it */
   });
+  if (unit->traced != nullptr)
+    describe_shape(*unit->traced, shape);
   enqueue(stream, unit);
   if (!wait)
     return CUDA_SUCCESS;
@@ -290,7 +296,10 @@ CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint3
     return CUDA_ERROR_INVALID_VALUE; /* a device that has access may fill it */
   if (CUresult result = check(*context, to, shape, true, target))
     return result;
-  enqueue(stream, new_unit("fill", context, fill_work(context, to, shape, value, bytes)));
+  UnitPtr unit = new_unit("fill", context, fill_work(context, to, shape, value, bytes));
+  if (unit->traced != nullptr)
+    describe_shape(*unit->traced, shape);
+  enqueue(stream, unit);
   return CUDA_SUCCESS;
 }
 

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <cxxabi.h>
 
 namespace sim {
 namespace {
@@ -264,6 +266,16 @@ CUresult check_code(const Callable &what) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+void describe_launch(Traced &out, const Callable &what, const LaunchRequest &request) {
+  const std::string &symbol = what.info().name;
+  int status = 0;
+  char *name = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
+  out.name = status == 0 ? name : symbol;
+  std::free(name);
+  out.details = "\"grid\": " + quoted(text_of(request.grid)) + ", \"block\": " + quoted(text_of(request.block)) +
+                ", \"dynamic shared memory\": " + std::to_string(request.dynamic_shared);
+}
+
 CUresult kernel_work(const Callable &what, const LaunchRequest &request, const std::vector<std::byte> &arguments,
                      std::function<void()> &out) {
   ContextPtr context = what.context;
@@ -372,6 +384,8 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
                    request.programmatic,
                    std::move(arguments)};
   UnitPtr unit = new_unit("kernel", context, std::move(work));
+  if (unit->traced != nullptr)
+    describe_launch(*unit->traced, what, request);
   enqueue(stream, unit);
   if (request.priority)
     unit->priority = std::clamp(*request.priority, greatest_priority, least_priority);

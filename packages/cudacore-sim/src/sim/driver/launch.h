@@ -35,6 +35,9 @@ CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &reque
 CUresult kernel_work(const Callable &what, const LaunchRequest &request, const std::vector<std::byte> &arguments,
                      std::function<void()> &out);
 
+/* For the trace. */
+void describe_launch(Traced &out, const Callable &what, const LaunchRequest &request);
+
 } // namespace sim
 
 #endif

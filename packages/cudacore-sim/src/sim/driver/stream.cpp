@@ -117,6 +117,11 @@ UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void
   unit->context = context;
   unit->work = std::move(work);
   unit->finish = std::move(finish);
+  if (tracing()) {
+    unit->traced = std::make_shared<Traced>();
+    unit->traced->name = name;
+    unit->traced->device = context->device->ordinal;
+  }
   return unit;
 }
 
@@ -131,6 +136,21 @@ std::vector<UnitPtr> outstanding(const StreamPtr &stream) {
   return units;
 }
 
+namespace {
+
+void trace_on(const Stream &stream, Traced &work) {
+  work.stream = stream.context.lock()->id << 32 | stream.id;
+  work.stream_name = stream.legacy        ? "default stream"
+                     : stream.handle == 0 ? "per-thread default stream"
+                                          : "stream " + hex(stream.handle);
+  if (Call::active()) {
+    work.thread = trace_thread();
+    work.called = Call::current().began;
+  }
+}
+
+} // namespace
+
 void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> extra) {
   std::vector<UnitPtr> dependencies = outstanding(stream);
   if (stream->blocking())
@@ -138,6 +158,8 @@ void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> 
   dependencies.push_back(stream->context.lock()->gate);
   dependencies.insert(dependencies.end(), extra.begin(), extra.end());
   unit->priority = stream->priority;
+  if (unit->traced != nullptr)
+    trace_on(*stream, *unit->traced);
   state().executor.submit(unit, dependencies);
   stream->tail = unit;
 }
