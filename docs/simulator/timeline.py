@@ -35,9 +35,10 @@ def draw(events: list[dict[str, Any]]) -> str:
     colours: dict[str, str] = {}
     height = len(tracks) * ROW + 24
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12">',
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-        '<path d="M0,0 L8,4 L0,8 z" fill="#444"/></marker></defs>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}"',
+        '  font-family="sans-serif" font-size="12">',
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">',
+        '  <path d="M0,0 L8,4 L0,8 z" fill="#444"/></marker></defs>',
         f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
     ]
     for number, track in enumerate(tracks):
