@@ -20,6 +20,7 @@ import pytest
 from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, KERNEL_IR, SINE_IR
 
 from cudacore_compile import Linker, LinkerOptions, NVJitLinkError, Program, ProgramOptions, _linker, _nvjitlink
+from cudacore_compile._linker_options import newer_fields
 from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import (
     CUDAError,
@@ -402,6 +403,7 @@ def test_other_architecture() -> None:
     ("code_name", "log", "hint"),
     [
         ("NVJITLINK_ERROR_UNRECOGNIZED_OPTION", "", "nvJitLink 12.9 does not know one of these options"),
+        ("NVJITLINK_ERROR_UNRECOGNIZED_ARCH", "", "nvJitLink 12.9 does not link for this architecture"),
         ("NVJITLINK_ERROR_UNSUPPORTED_ARCH", "", "nvJitLink 12.9 does not link for this architecture"),
         (
             "NVJITLINK_ERROR_PTX_COMPILE",
@@ -423,16 +425,33 @@ def test_other_architecture() -> None:
 )
 def test_hints(code_name: str, log: str, hint: str) -> None:
     """A failure would be explained by something else, or not at all."""
-    text = _nvjitlink.explain(code_name, log, "12.9")
+    text = _nvjitlink.explain(code_name, log, "12.9", [b"-arch=sm_90", b"-no-cache"])
     assert hint in text
     assert bool(hint) == bool(text)
+
+
+def test_options_newer_than_the_linker() -> None:
+    """An nvJitLink that is too old for an option would not say which version has it."""
+    flags = LinkerOptions(arch="sm_90", time=True, split_compile=2, no_cache=True).as_bytes()
+    assert newer_fields(flags, (12, 2)) == {"split_compile": "12.3", "no_cache": "12.5"}
+    assert newer_fields(flags, (12, 4)) == {"no_cache": "12.5"}
+    assert newer_fields(flags, (13, 0)) == newer_fields([b"-arch=sm_90", b"-time"], (12, 0)) == {}
+    hint = _nvjitlink.explain("NVJITLINK_ERROR_UNRECOGNIZED_OPTION", "", "12.4", flags)
+    assert hint.startswith("nvJitLink 12.4 does not know LinkerOptions.no_cache, which came with 12.5: leave it out")
+
+
+def test_unknown_architecture() -> None:
+    """An architecture that this nvJitLink does not have would be refused without a word of what to do."""
+    with pytest.raises(NVJitLinkError, match=r"nvJitLink \d+\.\d+ does not link for this architecture: set LinkerOpt"):
+        Linker(build(KERNEL, "ptx"), options={"arch": "sm_999"}).link("cubin")
 
 
 def test_newer_ptx(ptx: tuple[ObjectCode, ObjectCode]) -> None:
     """PTX that is newer than nvJitLink would be refused without both versions."""
     newer = ObjectCode.from_ptx(bytes(ptx[1].code).replace(b".version ", b".version 9", 1))
     with pytest.raises(
-        NVJitLinkError, match=r"NVJITLINK_TOO_OLD.*nvJitLink \d+\.\d+ takes PTX up to \d\.\d, and this is"
+        NVJitLinkError,
+        match=r"NVJITLINK_TOO_OLD.*nvJitLink \d+\.\d+ takes PTX up to \d\.\d, and this is.* pip install --upgrade",
     ):
         Linker(ptx[0], newer, options=SM_90).link("cubin")
 
@@ -555,7 +574,8 @@ def test_missing_nvjitlink(
 ) -> None:
     """A missing nvJitLink would not be an error that says what to install, and why the driver was not taken."""
     with pytest.raises(
-        NVJitLinkError, match=r"NVJITLINK_NOT_FOUND \(-1\).*the driver's linker takes no LTO-IR.*nvidia-nvjitlink"
+        NVJitLinkError,
+        match=r"NVJITLINK_NOT_FOUND \(-1\).*the driver's linker takes no LTO-IR.*pip install .*compile\[cu\d\d,link\]",
     ):
         Linker(*ltoir, options=SM_90).link("cubin")
     assert Linker.which_backend() is CompilerBackendType.DRIVER

@@ -8,11 +8,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cudacore_compile._errors import NVJitLinkError, as_compiler_error, log_text
+from cudacore_compile._errors import NVJitLinkError, as_compiler_error, log_text, too_new
 from cudacore_compile._libraries import Library, open_library
+from cudacore_compile._linker_options import newer_fields
 from cudacore_handles import CUDAError, _compilers
 
-LIBRARY = Library("nvJitLink", "nvJitLink", NVJitLinkError, ("nvidia-nvjitlink", "nvidia-nvjitlink-cu12"))
+LIBRARY = Library("nvJitLink", "nvJitLink", NVJitLinkError, "link")
 _UNDEFINED = re.compile(r"(?:Undefined reference to|Unresolved extern \w+) '([^']+)'")
 
 
@@ -83,11 +84,11 @@ class NVJitLink:
             except CUDAError:
                 pass  # what failed first is what is told
         names = [part.name.encode("utf-8", "surrogateescape") for part in inputs]
-        hint = explain(error.code_name, log, self.version_text)
+        hint = explain(error.code_name, log, self.version_text, flags)
         return as_compiler_error(NVJitLinkError, error, log=log, words=(b"nvJitLink", *flags, *names), hint=hint)
 
 
-def explain(code_name: str, log: str, version: str) -> str:
+def explain(code_name: str, log: str, version: str, flags: Sequence[bytes]) -> str:
     """Return what to do about a failure of an nvJitLink, or an empty string."""
     undefined = dict.fromkeys(_UNDEFINED.findall(log))
     if undefined:
@@ -100,9 +101,12 @@ def explain(code_name: str, log: str, version: str) -> str:
     if "Unsupported .version" in log:
         return f"The PTX was made by a newer compiler than nvJitLink {version}: install one as new as that"
     if code_name == "NVJITLINK_ERROR_UNRECOGNIZED_OPTION":
+        major, minor = map(int, version.split("."))
+        for field, since in newer_fields(flags, (major, minor)).items():
+            return too_new(f"LinkerOptions.{field}", f"nvJitLink {version}", since)
         return f"nvJitLink {version} does not know one of these options, or the architecture, or takes no such value"
-    if code_name == "NVJITLINK_ERROR_UNSUPPORTED_ARCH":
-        return f"nvJitLink {version} does not link for this architecture"
+    if code_name in ("NVJITLINK_ERROR_UNSUPPORTED_ARCH", "NVJITLINK_ERROR_UNRECOGNIZED_ARCH"):
+        return f"nvJitLink {version} does not link for this architecture: set LinkerOptions.arch to another"
     if "does not match type" in log:
         return "The code is damaged, or no code of the type that its ObjectCode was made with"
     if "bad input" in log or code_name == "NVJITLINK_ERROR_ARCH_MISMATCH":
