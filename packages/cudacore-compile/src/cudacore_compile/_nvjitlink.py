@@ -14,6 +14,7 @@ from cudacore_compile._linker_options import newer_fields
 from cudacore_handles import CUDAError, _compilers
 
 LIBRARY = Library("nvJitLink", "nvJitLink", NVJitLinkError, "link")
+_OF_CUDA_12 = {50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121}
 _UNDEFINED = re.compile(r"(?:Undefined reference to|Unresolved extern \w+) '([^']+)'")
 
 
@@ -56,6 +57,8 @@ class NVJitLink:
         """Return the box of a new linker with its inputs (nvJitLinkCreate, nvJitLinkAddData)."""
         box = None
         try:
+            if self.version < (13, 0):
+                _check_arch(flags)
             box = self._library.create(flags)
             for code_type, code, name in inputs:
                 self._library.add(box, code_type, code, name.encode("utf-8", "surrogateescape").replace(b"\0", b""))
@@ -86,6 +89,18 @@ class NVJitLink:
         names = [part.name.encode("utf-8", "surrogateescape") for part in inputs]
         hint = explain(error.code_name, log, self.version_text, flags)
         return as_compiler_error(NVJitLinkError, error, log=log, words=(b"nvJitLink", *flags, *names), hint=hint)
+
+
+def _check_arch(flags: Sequence[bytes]) -> None:
+    """Raise for an architecture that CUDA 12 does not have.
+
+    Once it has linked LTO-IR, its nvJitLink ends the process instead.
+    """
+    for flag in flags:
+        match = re.match(rb"-arch=\w+_(\d+)", flag)
+        if match and int(match[1]) not in _OF_CUDA_12:
+            code_name = "NVJITLINK_ERROR_UNRECOGNIZED_ARCH"
+            raise CUDAError("nvJitLinkCreate", 16, code_name, "the architecture is not known")
 
 
 def explain(code_name: str, log: str, version: str, flags: Sequence[bytes]) -> str:
