@@ -125,7 +125,10 @@ def explain(code_name: str, log: str, version: str, flags: Sequence[bytes]) -> s
     if "does not match type" in log:
         return "The code is damaged, or no code of the type that its ObjectCode was made with"
     if "bad input" in log or code_name == "NVJITLINK_ERROR_ARCH_MISMATCH":
-        return "The code is damaged, or was compiled for an architecture that does not run on LinkerOptions.arch"
+        return (
+            f"The code is damaged, or was made by a newer compiler than nvJitLink {version}, or compiled for an "
+            "architecture that does not run on LinkerOptions.arch"
+        )
     return ""
 
 
