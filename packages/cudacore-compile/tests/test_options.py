@@ -557,9 +557,25 @@ def test_no_cuda_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Headers that are not installed would be searched for in no directory, or the error not say what to install."""
     import cuda.pathfinder
 
-    monkeypatch.setattr(cuda.pathfinder, "find_nvidia_header_directory", {"cudart": "/there"}.get)
+    places = {"cudart": cuda.pathfinder.LocatedHeaderDir("/there", "site-packages")}
+    monkeypatch.setattr(cuda.pathfinder, "locate_nvidia_header_directory", places.get)
     with pytest.raises(FileNotFoundError, match=r"headers \(cccl\) were found neither.*compile\[cu1\d,headers\]\""):
         cuda_include_path()
+
+
+def test_headers_of_wheels_without_those_of_a_toolkit(
+    nvrtc_version: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Headers of two versions of CUDA would be mixed."""
+    import cuda.pathfinder
+
+    (tmp_path / "cuda_runtime_api.h").write_text(f"#define CUDART_VERSION {nvrtc_version[0]}000\n")
+    of_wheels, of_toolkit = (cuda.pathfinder.LocatedHeaderDir(str(tmp_path), via) for via in ("site-packages", "root"))
+    places = {"cudart": of_wheels, "cccl": of_wheels, "nvcc": dataclasses.replace(of_toolkit, abs_path="/toolkit")}
+    monkeypatch.setattr(cuda.pathfinder, "locate_nvidia_header_directory", places.get)
+    assert cuda_include_path() == [str(tmp_path)]
+    places["nvcc"] = dataclasses.replace(of_wheels, abs_path="/beside")
+    assert cuda_include_path() == [str(tmp_path), "/beside"]
 
 
 def test_cuda_headers_of_another_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -567,7 +583,8 @@ def test_cuda_headers_of_another_version(monkeypatch: pytest.MonkeyPatch, tmp_pa
     import cuda.pathfinder
 
     (tmp_path / "cuda_runtime_api.h").write_text("// CUDA\n#define CUDART_VERSION  11080\n")
-    monkeypatch.setattr(cuda.pathfinder, "find_nvidia_header_directory", lambda name: str(tmp_path))
+    place = cuda.pathfinder.LocatedHeaderDir(str(tmp_path), "site-packages")
+    monkeypatch.setattr(cuda.pathfinder, "locate_nvidia_header_directory", lambda name: place)
     with pytest.raises(FileNotFoundError, match=r"are those of CUDA 11\.8, and NVRTC is 1\d\.\d: .*,headers\]"):
         cuda_include_path()
 

@@ -51,18 +51,19 @@ def cuda_include_path() -> list[str]:
     NVRTCError
         When there is no NVRTC.
     """
-    from cuda.pathfinder import find_nvidia_header_directory
+    from cuda.pathfinder import locate_nvidia_header_directory as locate
 
-    needed = {name: find_nvidia_header_directory(name) for name in _NEEDED}
-    missing = [name for name, folder in needed.items() if folder is None]
-    if missing:
+    found = [place for name in _NEEDED if (place := locate(name)) is not None]
+    if len(found) < len(_NEEDED):
+        missing = [name for name in _NEEDED if locate(name) is None]
         raise FileNotFoundError(
             f"CUDA's headers ({' and '.join(missing)}) were found neither among Python's packages nor in a CUDA "
             f"toolkit. Install them with: {pip_command('headers')}"
         )
-    _check_version(str(needed["cudart"]))
-    more = [find_nvidia_header_directory(name) for name in _MORE]
-    return list(dict.fromkeys(os.path.abspath(folder) for folder in [*needed.values(), *more] if folder is not None))
+    _check_version(str(found[0].abs_path))
+    # Not those of a toolkit with those of wheels, which may be of another version.
+    found += [place for name in _MORE if (place := locate(name)) is not None and place.found_via == found[0].found_via]
+    return list(dict.fromkeys(os.path.abspath(str(place.abs_path)) for place in found))
 
 
 def _check_version(folder: str) -> None:
