@@ -76,11 +76,14 @@ def run_tests(session: nox.Session, cuda: str) -> None:
         session.run("python", "-m", "pytest", *session.posargs)
         return
     # A process a core; what a file's tests share is made once.
-    pytest = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile")
-    # Tests that want two devices are skipped where there is one.
-    session.run(*pytest, env={"CUDACORE_SIM_DEVICES": "2"})
-    # The simulator's own tests destroy all that its process has made: they have processes of their own.
-    session.run(*pytest, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
+    pytest = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "-p", "no:cacheprovider")
+    with tempfile.TemporaryDirectory() as away:  # from all sources: what is tested is what the wheels have
+        session.run("python", "ci/copy_tests.py", away)
+        with session.chdir(away):
+            # Tests that want two devices are skipped where there is one.
+            session.run(*pytest, env={"CUDACORE_SIM_DEVICES": "2"})
+            # The simulator's own tests destroy all that its process has made: they have processes of their own.
+            session.run(*pytest, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
 
 
 def build_with_meson(session: nox.Session, name: str, package: Path, *options: str) -> Path:
@@ -280,13 +283,8 @@ def types(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def wheels(session: nox.Session) -> None:
-    """Check what the wheels contain and weigh, and test them where there are no sources."""
+    """Check what the wheels contain and weigh."""
     session.run("python", "ci/check_wheels.py", str(WHEELS), *PACKAGES)
-    install(session, "test")
-    with tempfile.TemporaryDirectory() as away:
-        session.run("python", "ci/copy_tests.py", away)
-        with session.chdir(away):
-            session.run("python", "-m", "pytest", "-p", "no:cacheprovider", *session.posargs)
 
 
 @nox.session(requires=["build"])
