@@ -103,6 +103,19 @@ def test_options() -> None:
     assert ".target sm_80" in Program(FUNCTION_IR, "nvvm", ProgramOptions(arch=80)).compile("ptx").code.decode()
 
 
+def test_option_newer_than_the_compiler() -> None:
+    """A libNVVM that is too old for an option would not say which version has it."""
+    try:
+        _nvvm.load()._library.llvm_version(b"compute_100")  # which came with the same version
+    except CUDAError:
+        with pytest.raises(
+            NVVMError, match=r"not know ProgramOptions\.numba_debug, which came with that of CUDA 13\.1"
+        ):
+            ptx(FUNCTION_IR, numba_debug=True, debug=True)
+    else:
+        assert ".func" in ptx(FUNCTION_IR, numba_debug=True, debug=True)
+
+
 @pytest.mark.parametrize(
     ("source", "code_name", "hint"),
     [

@@ -139,7 +139,8 @@ class ProgramOptions:
     ofast_compile : str, optional
         How much to trade for a faster compilation: ``"0"``, ``"min"``, ``"mid"`` or ``"max"``. ``--Ofast-compile=``.
     pch : bool, optional
-        Make and use precompiled headers automatically; see :attr:`Program.pch_status`. ``--pch``.
+        Make and use precompiled headers automatically; see :attr:`Program.pch_status`. Where NVRTC's heap for them is
+        too small, it is enlarged. ``--pch``.
     create_pch : path, optional
         The precompiled header to make. ``--create-pch=``.
     use_pch : path, optional
@@ -157,7 +158,8 @@ class ProgramOptions:
     use_libdevice : bool, optional
         Link with libdevice, the library of mathematical functions. For NVVM IR only; C++ always has it.
     numba_debug : bool, optional
-        Generate the debug information that Numba needs; needs `debug`, and an NVRTC that can. ``--numba-debug``.
+        Generate the debug information that Numba needs; needs `debug`, and NVRTC 13.2 or the libNVVM of CUDA 13.1.
+        ``--numba-debug``.
 
     Raises
     ------
