@@ -125,7 +125,8 @@ def test_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
             assert set(named[1].split(",")) <= set(extras)
     assert _libraries.pip_command("nvvm") != _libraries.pip_command("nvvm-cu12")
     monkeypatch.undo()
-    assert _libraries.cuda_major() == int(_nvrtc.load().version_text.partition(".")[0])
+    major = int(_nvrtc.load().version_text.partition(".")[0])
+    assert _libraries.cuda_major() == major
     monkeypatch.setattr(_libraries, "_of_nvrtc", None)
     assert _libraries.cuda_major() == int(importlib.metadata.version("cuda-bindings").partition(".")[0])
 
