@@ -24,6 +24,7 @@ nox.options.sessions = ["lint", "types", "c", "tests"]
 ROOT = Path(__file__).parent
 BUILD = ROOT / "build"
 WHEELS = BUILD / "wheels"
+DIST = BUILD / "dist"
 # In the order of their dependencies.
 PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-graph", "cudacore-sim", "cudacore")
 HANDLES = ROOT / "packages" / "cudacore-handles"
@@ -37,8 +38,7 @@ PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / 
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV.glob("versions/*/bin")))])
 
-# CUDA versions to test with, newest first: cuda-bindings, the compilers that the extras bring, and the headers that the
-# tests' kernels include, at that version.
+# CUDA versions to test with, newest first: of cuda-bindings, and of cuda-toolkit, which pins all that the extras bring.
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
 ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
 TSAN = ("-Db_lundef=false", "-Db_sanitize=thread")
@@ -48,23 +48,16 @@ UNDER_ASAN = {
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 }
 UNDER_TSAN = {"TSAN_OPTIONS": f"halt_on_error=1:suppressions={HANDLES / 'tests' / 'tsan.supp'}"}
-COMPILERS = {
-    "cu12": ("nvidia-cuda-nvrtc-cu12", "nvidia-nvfatbin-cu12", "nvidia-nvjitlink-cu12", "nvidia-cuda-nvcc-cu12"),
-    "cu13": ("nvidia-cuda-nvrtc", "nvidia-nvfatbin", "nvidia-nvjitlink", "nvidia-nvvm"),
-}
-HEADERS = {
-    "cu12": ("nvidia-cuda-runtime-cu12", "nvidia-cuda-cccl-cu12"),
-    "cu13": ("nvidia-cuda-runtime", "nvidia-cuda-cccl"),
-}
+# The extras that bring all compilers of a CUDA, and the headers that the tests' kernels include.
+EXTRAS = {"12": "cu12,link,nvvm-cu12,headers", "13": "cu13,link,nvvm,headers"}
 
 
 def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
-    """Install the built wheels with the compilers of a CUDA version, and dependency groups."""
-    extra = f"cu{cuda.partition('.')[0]}"
-    names = ("cuda-bindings", *COMPILERS[extra], *(HEADERS[extra] if "test" in groups else ()))
-    pins = [f"{name}=={CUDA[cuda]}" for name in names]
+    """Install the built wheels with the compilers and headers of a CUDA version, and dependency groups."""
+    pins = [f"{name}=={CUDA[cuda]}" for name in ("cuda-bindings", "cuda-toolkit")]
     wheels = [str(next(WHEELS.glob(f"{name.replace('-', '_')}-*.whl"))) for name in PACKAGES]
-    session.install(*wheels, f"{wheels[-1]}[{extra}]", *pins, *nox.project.dependency_groups(PYPROJECT, *groups))
+    umbrella = f"{wheels[-1]}[{EXTRAS[cuda.partition('.')[0]]}]"
+    session.install(*wheels, umbrella, *pins, *nox.project.dependency_groups(PYPROJECT, *groups))
     # pip takes a wheel of the version that is installed for the one that is installed.
     session.install("--no-deps", "--force-reinstall", *wheels)
 
@@ -76,11 +69,14 @@ def run_tests(session: nox.Session, cuda: str) -> None:
         session.run("python", "-m", "pytest", *session.posargs)
         return
     # A process a core; what a file's tests share is made once.
-    pytest = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile")
-    # Tests that want two devices are skipped where there is one.
-    session.run(*pytest, env={"CUDACORE_SIM_DEVICES": "2"})
-    # The simulator's own tests destroy all that its process has made: they have processes of their own.
-    session.run(*pytest, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
+    pytest = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "-p", "no:cacheprovider")
+    with tempfile.TemporaryDirectory() as away:  # from all sources: what is tested is what the wheels have
+        session.run("python", "ci/copy_tests.py", away)
+        with session.chdir(away):
+            # Tests that want two devices are skipped where there is one.
+            session.run(*pytest, env={"CUDACORE_SIM_DEVICES": "2"})
+            # The simulator's own tests destroy all that its process has made: they have processes of their own.
+            session.run(*pytest, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
 
 
 def build_with_meson(session: nox.Session, name: str, package: Path, *options: str) -> Path:
@@ -96,7 +92,6 @@ def build_with_meson(session: nox.Session, name: str, package: Path, *options: s
 @nox.session(default=False)
 def build(session: nox.Session) -> None:
     """Build the wheels of all packages into build/wheels."""
-    session.install("wheel")
     session.run("python", "ci/build_wheels.py", str(WHEELS), *PACKAGES)
 
 
@@ -119,7 +114,7 @@ def dev(session: nox.Session) -> None:
         "--editable",
         str(ROOT / "packages" / "cudacore-graph"),
         "--editable",
-        f"{ROOT / 'packages' / 'cudacore'}[cu13]",
+        f"{ROOT / 'packages' / 'cudacore'}[{EXTRAS['13']}]",
     )
 
 
@@ -280,13 +275,20 @@ def types(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def wheels(session: nox.Session) -> None:
-    """Check what the wheels contain and weigh, and test them where there are no sources."""
+    """Check what the wheels contain and weigh."""
     session.run("python", "ci/check_wheels.py", str(WHEELS), *PACKAGES)
-    install(session, "test")
-    with tempfile.TemporaryDirectory() as away:
-        session.run("python", "ci/copy_tests.py", away)
-        with session.chdir(away):
-            session.run("python", "-m", "pytest", "-p", "no:cacheprovider", *session.posargs)
+
+
+@nox.session(default=False)
+def dist(session: nox.Session) -> None:
+    """Build what is released into build/dist: source distributions, and wheels for two architectures; judge it."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "dist"))
+    session.run("python", "ci/build_dist.py", str(DIST), *(session.posargs or PACKAGES))
+    files = sorted(map(str, DIST.iterdir()))
+    wheels = [name for name in files if name.endswith(".whl")]
+    session.run("twine", "check", "--strict", *files)
+    session.run("check-wheel-contents", *wheels)
+    session.run("abi3audit", "--strict", *(name for name in wheels if "-abi3-" in name))
 
 
 @nox.session(requires=["build"])
