@@ -75,9 +75,9 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
   if (status != 0)
     return status;
   cch__poll();
-  if (stream->context != NULL && event->context != NULL && stream->context->raw != event->context->raw)
-    return cch__fail(CCH_EMISMATCH, __func__,
-                     "the event is of device %d and the stream of device %d, or of different contexts",
+  /* Within a device the driver says what goes: green contexts and the primary one have their events in common. */
+  if (stream->context != NULL && event->context != NULL && stream->context->device != event->context->device)
+    return cch__fail(CCH_EMISMATCH, __func__, "the event is of device %d and the stream of device %d",
                      event->context->device, stream->context->device);
   /* A stream of its own says what context is meant, whichever is current, if only there is one. */
   if (stream->context != NULL && cch__driver.cuEventRecord != NULL) {
