@@ -28,7 +28,7 @@ class ContextOptions:
 
     Attributes
     ----------
-    resources : sequence of SMResource and WorkqueueResource
+    resources : sequence of SMResource or WorkqueueResource
         What work in the context runs on: multiprocessors, as :attr:`DeviceResources.sm` has them or as groups of one
         :meth:`SMResource.split`; and at most one :class:`WorkqueueResource`. Without multiprocessors it has all.
     """
