@@ -310,12 +310,20 @@ def test_a_thread_that_ends_with_it_current(device: ch.Device, in_new_thread: An
 
 def test_default_streams(device: ch.Device, green: ch.Context) -> None:
     """A default stream of each thread, which green contexts do not have, would be something else in silence."""
+    opened = threading.Event()
+    event = device.create_event()  # of the primary context
     try:
         device.set_current(green)
+        ch.LEGACY_DEFAULT_STREAM.callback(lambda: opened.wait(20) and None)
+        ch.LEGACY_DEFAULT_STREAM.record(event)
+        assert not event.is_done  # it is recorded behind what the green context's own stream has
+        opened.set()
+        event.sync()
         ch.LEGACY_DEFAULT_STREAM.sync()
         with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_HANDLE"):
             ch.PER_THREAD_DEFAULT_STREAM.sync()
     finally:
+        opened.set()
         device.set_current()
 
 

@@ -232,15 +232,16 @@ class Device:
         global _thread_contexts_used
         if not isinstance(ctx, Context):
             raise TypeError(f"ctx must be a Context, not {type(ctx).__name__}")
-        box = hold(ctx)
+        own = Context._adopt(ctx._reference())  # whoever closes theirs, it is current
+        box = hold(own)
         if lib.cch_context_device(box) != self._id:
             raise ValueError(f"ctx is a context of device {lib.cch_context_device(box)}, not of device {self._id}")
         previous = current_context()
-        _native.set_current(ctx)
+        _native.set_current(own)
         _thread.contexts.pop(self._id, None)
         if not lib.cch_context_is_primary(box):
             _thread_contexts_used = True
-            _thread.contexts[self._id] = Context._adopt(ctx._reference())  # whoever closes theirs, it is current
+            _thread.contexts[self._id] = own
         return previous
 
     def _text(self, function: Any) -> str:

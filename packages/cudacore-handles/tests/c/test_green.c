@@ -189,6 +189,31 @@ static void streams_and_events_are_in_it(void) {
   CHECK_EQ(fake_calls("cuGreenCtxDestroy"), 2);
 }
 
+/* A default stream is that of another context than the current one, and what it has is not recorded. */
+static void default_streams_are_the_current_contexts(void) {
+  cch_context *green = make_green(0, 16), *primary;
+  cch_event *events[2];
+  fake_call calls[16];
+  OK(cch_context_primary(&primary, 0));
+  cch_context *contexts[] = {green, primary};
+  for (int i = 0; i < 2; i++)
+    OK(cch_event_create(&events[i], contexts[i], 0));
+  for (int i = 0; i < 4; i++) {
+    OK(cch_context_set_current(contexts[i / 2]));
+    fake_reset();
+    OK(cch_event_record(events[i % 2], cch_stream_legacy()));
+    size_t count = fake_log(0, calls, 16);
+    CHECK_STR(calls[count - 1].name, "cuEventRecord");
+    CHECK_PTR(calls[count - 1].context, cch_context_raw(contexts[i / 2]));
+  }
+  OK(cch_context_set_current(NULL));
+  OK(cch_event_record(events[0], cch_stream_legacy())); /* there is but its own */
+  for (int i = 0; i < 2; i++) {
+    cch_event_unref(events[i]);
+    cch_context_unref(contexts[i]);
+  }
+}
+
 /* A context is made of nothing, of another device's resources, or stays where one of its calls fails. */
 static void refused_contexts_leave_nothing(void) {
   cch_resource here = all_of(0), there = all_of(1), both[] = {here, there};
@@ -233,6 +258,7 @@ int main(void) {
   RUN(green_contexts_end_with_their_boxes);
   RUN(borrowed_contexts_are_asked);
   RUN(streams_and_events_are_in_it);
+  RUN(default_streams_are_the_current_contexts);
   RUN(refused_contexts_leave_nothing);
   RUN(threads_share_them);
   return 0;
