@@ -169,7 +169,7 @@ int cch_context_is_green(int *out, cch_context *context) {
   if (status != 0)
     return status;
   CUgreenCtx green = context->green;
-  if (!context->box.owned) {
+  if (!context->box.owned && cch__driver.cuStreamGetGreenCtx != NULL) { /* without it there are none */
     cch__current current;
     status = cch__current_enter(&current, context);
     if (status != 0)
