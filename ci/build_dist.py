@@ -38,7 +38,7 @@ endian = 'little'
 def make_tools(folder: Path, architecture: str) -> None:
     """Make compilers for an architecture, as commands."""
     target = f"-target {architecture}-linux-gnu.{GLIBC}"
-    # -s: without symbols for debuggers.
+    # -s: no symbols for debuggers.
     for name, command in (("cc", f"cc {target} -s"), ("c++", f"c++ {target} -s"), ("ar", "ar")):
         script = folder / name
         script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ziglang {command} "$@"\n')
