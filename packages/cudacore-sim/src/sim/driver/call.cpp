@@ -170,6 +170,8 @@ const char *name_of(Kind kind) {
     return "conditional handle";
   case Kind::user_object:
     return "user object";
+  case Kind::green_context:
+    return "green context";
   default:
     return "object";
   }

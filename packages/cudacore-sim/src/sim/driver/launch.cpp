@@ -4,6 +4,7 @@
 
 #include "../control/report.h"
 #include "capture.h"
+#include "green.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -15,6 +16,11 @@ namespace sim {
 namespace {
 
 using Request = LaunchRequest;
+
+uint32_t multiprocessors_for(const Request &request, const Device &device) {
+  int all = device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  return request.multiprocessors != 0 ? request.multiprocessors : static_cast<uint32_t>(all);
+}
 
 uint64_t product(const Dim3 &size) { return uint64_t{size[0]} * size[1] * size[2]; }
 
@@ -170,7 +176,7 @@ CUresult check_sizes(const Callable &what, const Device &device, LaunchRequest &
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = check_cluster(kernel, *what.settings, device, request))
     return result;
-  uint64_t multiprocessors = static_cast<uint64_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
+  uint64_t multiprocessors = multiprocessors_for(request, device);
   if (request.cooperative) {
     int blocks = active_blocks(what, device, static_cast<int>(threads), request.dynamic_shared);
     if (product(request.grid) > static_cast<uint64_t>(blocks) * multiprocessors)
@@ -290,8 +296,7 @@ CUresult kernel_work(const Callable &what, const LaunchRequest &request, const s
   launch->cluster = request.cluster;
   launch->dynamic_shared_bytes = request.dynamic_shared;
   launch->cooperative = request.cooperative;
-  launch->multiprocessors =
-      static_cast<uint32_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, *context->device));
+  launch->multiprocessors = multiprocessors_for(request, *context->device);
   launch->grid_id = state().next_grid_id++;
   launch->printf_limit = context->limits.printf_fifo;
   launch->heap = context->heap;
@@ -357,6 +362,7 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
   const Dim3 asked_cluster = request.cluster;
   if (CUresult result = read_arguments(what.info(), parameters, extra, arguments))
     return result;
+  request.multiprocessors = multiprocessors_of(*stream);
   if (CUresult result = check_sizes(what, *context->device, request)) {
     if (is_captured)
       invalidate(*stream->capture->capture);

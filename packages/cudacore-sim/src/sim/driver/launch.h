@@ -13,7 +13,8 @@ struct LaunchRequest {
   Dim3 grid, block, cluster{0, 0, 0};
   uint32_t dynamic_shared = 0;
   bool cooperative = false, programmatic = false;
-  std::optional<int> priority; /* in place of the stream's */
+  uint32_t multiprocessors = 0; /* that it may run on; 0: all of the device */
+  std::optional<int> priority;  /* in place of the stream's */
   /* To be recorded when the kernel is done; in a capture, when it comes to a port. */
   std::vector<std::pair<std::shared_ptr<Event>, unsigned char>> events;
   std::vector<CUlaunchAttribute> attributes; /* as they were given */
