@@ -13,7 +13,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 # A kernel on one stream, a fill on another that waits for it, copies in two branches of a graph at once.
 PROGRAM = '''
-import time
+import threading, time
 cu.cuInit(0)
 context = c_void_p()
 cu.cuDevicePrimaryCtxRetain(byref(context), 0)
@@ -33,10 +33,15 @@ assert cu.cuModuleLoadData(byref(module), PTX) == 0
 cu.cuModuleGetFunction(byref(function), module, b"_Z4waitIfEvT_")
 value = c_float(1)
 arguments = (c_void_p * 1)(cast(pointer(value), c_void_p))
+# Nothing runs before all is there.
+there = threading.Event()
+gate = CFUNCTYPE(None, c_void_p)(lambda _: there.wait(20))
+cu.cuLaunchHostFunc(first, gate, None)
 assert cu.cuLaunchKernel(function, 2, 1, 1, 32, 1, 1, 0, first, arguments, None) == 0
 cu.cuEventRecord(done, first)
 cu.cuStreamWaitEvent(second, done, 0)
-cu.cuMemsetD8Async(memory, 0, c_size_t(1000), second)
+assert cu.cuMemsetD8Async(memory, 0, c_size_t(1000), second) == 0
+there.set()
 nap = CFUNCTYPE(None, c_void_p)(lambda _: time.sleep(0.2))
 class Host(Structure):
     _fields_ = [("fn", c_void_p), ("data", c_void_p)]
