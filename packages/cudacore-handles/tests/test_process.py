@@ -176,6 +176,22 @@ def forked():
 """
 
 
+def test_a_garbage_collection_in_the_middle(run_on_sim: Callable[..., str]) -> None:
+    """A finalizer that asks for a device, or the host, would wait for the one that is being made, for ever."""
+    run_on_sim("""
+import gc, itertools
+import cudacore_handles as ch
+
+numbers = itertools.count(1000)
+gc.callbacks.append(lambda *_: (ch.Host(next(numbers)), ch.Device(1)))  # called where finalizers are
+gc.set_threshold(1)
+for number in range(100):
+    assert ch.Host(number) is ch.Host(number)
+    assert ch.Device(number % 2) is ch.Device(number % 2)
+gc.callbacks.clear()
+""")
+
+
 def test_use_after_fork(run_on_driver: Callable[..., str]) -> None:
     """A forked child that uses CUDA would crash or hang, or free what is its parent's (trap 22)."""
     run_on_driver(

@@ -202,6 +202,12 @@ def test_peers(device: ch.Device, other_device: ch.Device, pinned: Pinned) -> No
     assert content(buffer, 0, pinned, device.create_stream()) == 7
 
 
+def test_peers_are_read_once(device: ch.Device) -> None:
+    """An iterator would be used up by the first look at it, and no peer get access."""
+    options = ch.VirtualMemoryResourceOptions(peers=iter([0]))
+    assert [list(options.peers) for _ in range(2)] == [[0], [0]]
+
+
 @pytest.mark.parametrize(
     ("bad", "error", "message"),
     [

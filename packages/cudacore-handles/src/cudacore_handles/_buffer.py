@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _SHAPE = struct.Struct("10N")  # cch_copy_shape
 
 _MEMORY_TYPE_HOST = 1  # CU_MEMORYTYPE_HOST
+_MOST_PITCH = 2**31 - 1  # bytes from row to row, of cuMemcpy3DAsync
 
 _FREE = ffi.cast("cch_free_fn", _native.FREE)
 
@@ -468,11 +469,14 @@ class Buffer(_native.BufferHandle):
         return self._owner
 
 
-def check_size(size: object, name: str = "size") -> int:
+def check_size(size: Any, name: str = "size") -> int:
     """Return a number of bytes as an int, or say what is wrong with it."""
-    if isinstance(size, bool) or not hasattr(size, "__index__"):
+    try:
+        value = None if isinstance(size, bool) else operator.index(size)
+    except TypeError:
+        value = None
+    if value is None:
         raise TypeError(f"{name} must be an int, the number of bytes, not {type(size).__name__}")
-    value: int = size.__index__()
     if not 0 <= value < 2**63:
         raise ValueError(f"{name} is {value}; it must be from 0 to 2**63 - 1 bytes")
     return value
@@ -521,9 +525,16 @@ def _side(
     begin = check_size(offset, f"{name}_offset")
     row = width if pitch is None else check_size(pitch, f"{name}_pitch")
     slice_rows = rows if height is None else check_size(height, f"{name}_height")
-    if rows * slices > 1 and row < width:
+    # What leads to no other row, or slice, can be anything; the driver wants it right all the same.
+    if rows * slices == 1:
+        row = width
+    elif row > _MOST_PITCH:
+        raise ValueError(f"{name}_pitch is {row}; {_MOST_PITCH} bytes are the most that CUDA takes")
+    elif row < width:
         raise ValueError(f"{name}_pitch is {row}, less than the width, {width}: rows would overlap")
-    if slices > 1 and slice_rows < rows:
+    if slices == 1:
+        slice_rows = rows
+    elif slice_rows < rows:
         raise ValueError(f"{name}_height is {slice_rows}, less than the height, {rows}: slices would overlap")
     end = begin + ((slices - 1) * slice_rows + rows - 1) * row + width
     if end > buffer.size:
@@ -551,7 +562,8 @@ def _copy_array(
             f"{name} is in host memory, whose copy is waited for, and the stream is being captured: copy a Buffer of "
             "LegacyPinnedMemoryResource, which the graph can keep"
         )
-    other = Buffer.from_handle(memory.address, memory.nbytes)
+    # A graph keeps what it copies; the host has been waited for when this returns.
+    other = Buffer.from_handle(memory.address, memory.nbytes, owner=None if memory.on_host else memory.keeper)
     _copy(*((other, buffer) if to_array else (buffer, other)), attributes, accepted)
     if memory.on_host:
         accepted.sync()

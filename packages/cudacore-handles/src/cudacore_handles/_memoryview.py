@@ -172,8 +172,8 @@ class StridedMemoryView(_native.ViewHandle):
                 "it waits for the producer's; or -1 for no order"
             )
         version = interface.get("version", 0)
-        if version < 3:
-            raise BufferError(f"only CUDA Array Interface v3 or above is supported, and the array's is of v{version}")
+        if not isinstance(version, int) or version < 3:
+            raise BufferError(f"only CUDA Array Interface v3 or above is supported, and the array's is of v{version!r}")
         if interface.get("mask") is not None:
             raise BufferError("mask is not supported: fill in the masked elements, and export the array without")
         address = _address(interface, "__cuda_array_interface__")
@@ -463,12 +463,13 @@ def _interface(obj: Any, name: str) -> dict[str, Any]:
 
 def _address(interface: dict[str, Any], name: str) -> int:
     try:
-        address, _ = interface["data"]
-        return operator.index(address or 0)
+        given, _ = interface["data"]
+        address = operator.index(given or 0)
     except (KeyError, TypeError, ValueError):
-        raise BufferError(
-            f"the data of the {name} is {interface.get('data')!r}; it must be (address, read-only)"
-        ) from None
+        address = -1
+    if not 0 <= address < 2**64:
+        raise BufferError(f"the data of the {name} is {interface.get('data')!r}; it must be (address, read-only)")
+    return address
 
 
 def _view_of_interface(
@@ -478,6 +479,8 @@ def _view_of_interface(
         shape, typestr = interface["shape"], interface["typestr"]
     except KeyError as error:
         raise BufferError(f"the array interface of {type(obj).__name__} has no {error}") from None
+    if "O" in str([field[1] for field in interface.get("descr") or ()]):
+        raise TypeError(f"{type(obj).__name__} is an array of Python objects, which are no data that could be used")
     kind = type_of_typestr(typestr, type(obj).__name__)
     layout = _StridedLayout(shape, interface.get("strides"), kind.itemsize, divide_strides=True)
     if not address and layout.volume:

@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from cudacore_handles import _native
-from cudacore_handles._buffer import Buffer, _is_capturing
+from cudacore_handles._buffer import _MOST_PITCH, Buffer, _is_capturing
 from cudacore_handles._layout import _StridedLayout
 from cudacore_handles._stream import Stream_accept
 
-_MOST_PITCH = 2**31  # bytes from row to row, of cuMemcpy3DAsync
 _ON_HOST = (_native.DL_CPU, _native.DL_CUDA_HOST)
 
 
@@ -158,7 +157,7 @@ def _copy_pieces(dst: Any, to: _StridedLayout, src: Any, origin: _StridedLayout,
         assert to.strides is not None
         assert origin.strides is not None
         pitches = to.strides[outer - 1] * size, origin.strides[outer - 1] * size
-        if all(width <= pitch < _MOST_PITCH for pitch in pitches):
+        if all(width <= pitch <= _MOST_PITCH for pitch in pitches):
             outer -= 1
             rows, (to_pitch, from_pitch) = to.shape[outer], pitches
     for to_offset, from_offset in zip(_offsets(to, outer), _offsets(origin, outer), strict=True):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +79,8 @@ class VirtualMemoryResourceOptions:
 
     def __post_init__(self) -> None:
         check_flags(self)
+        if isinstance(self.peers, Iterator):  # which can be read once, and is for each allocation
+            self.peers = tuple(self.peers)
 
 
 class VirtualMemoryResource(MemoryResource):
@@ -139,7 +141,10 @@ class VirtualMemoryResource(MemoryResource):
             return empty_buffer(self, stream)
         config, _keep = _read(self._device, self.config)
         out = ffi.new("cch_deviceptr **")
-        check(lib.cch_virtual_alloc(out, config, nbytes), hint=f"{nbytes:,} bytes were asked of {self._device!r}")
+        check(
+            lib.cch_virtual_alloc(out, config, nbytes),
+            hint=f"{nbytes:,} bytes were asked of device {self._device.device_id}",
+        )
         buffer = Buffer._adopt_memory(address(out[0]), self, None)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
@@ -185,7 +190,7 @@ class VirtualMemoryResource(MemoryResource):
         old = hold(buf)
         out, moved = ffi.new("cch_deviceptr **"), ffi.new("int *")
         status = lib.cch_virtual_grow(out, moved, old, settings, nbytes)
-        check(status, hint=f"{nbytes:,} bytes were asked of {self._device!r}; the buffer is as it was")
+        check(status, hint=f"{nbytes:,} bytes were asked of device {self._device.device_id}; the buffer is as it was")
         grown = Buffer._adopt_memory(address(out[0]), self, None)
         stream = lib.cch_deviceptr_stream_ref(old)
         if stream:

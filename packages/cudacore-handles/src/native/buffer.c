@@ -166,31 +166,28 @@ PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t gi
   PyObject *ordered_on = stream_accept(st, arguments[3]);
   if (ordered_on == NULL)
     return NULL;
-  int status = -1, kept = 0;
-  bool called = false;
+  int status = -1;
   owners used;
   owners_init(&used, true);
   cch_deviceptr **boxes = PyMem_Malloc(((size_t)count + 1) * (2 * sizeof *boxes + sizeof(void *)));
   const cch_copy_attributes **settings = (const cch_copy_attributes **)(void *)(boxes + 2 * count);
   cch_stream *stream = boxes != NULL ? handle_use(ordered_on) : PyErr_NoMemory();
   if (stream != NULL) {
-    called = use_buffers(st, &used, dsts) == 0 && use_buffers(st, &used, srcs) == 0 &&
-             read_batch(&used, count, arguments[2], boxes, settings) == 0;
-    if (called) {
+    if (use_buffers(st, &used, dsts) == 0 && use_buffers(st, &used, srcs) == 0 &&
+        read_batch(&used, count, arguments[2], boxes, settings) == 0 &&
+        (cch_capture_count() == 0 || capture_keep(st, stream, &used, NULL) == 0)) {
       Py_BEGIN_ALLOW_THREADS;
       status = cch_copy_batch(boxes, boxes + count, (size_t)count, settings, stream);
       Py_END_ALLOW_THREADS;
       if (status != 0)
         raise_status(st, status);
-      else if (cch_capture_count() != 0)
-        kept = capture_keep(st, stream, &used, NULL);
     }
     handle_done(ordered_on);
   }
   owners_release(&used);
   PyMem_Free(boxes);
   Py_DECREF(ordered_on);
-  if (!called || status != 0 || kept < 0)
+  if (status != 0)
     return NULL;
   Py_RETURN_NONE;
 }
@@ -206,18 +203,18 @@ PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
   PyObject *ordered_on = shape != NULL ? stream_accept(st, arguments[3]) : NULL;
   if (ordered_on == NULL)
     return NULL;
-  int status = -1, kept = 0;
+  int status = -1;
   cch_stream *stream = handle_use(ordered_on);
   cch_deviceptr *dst = stream != NULL ? use_buffer(st, arguments[0], "dst must be a Buffer, not %U") : NULL;
   cch_deviceptr *src = dst != NULL ? use_buffer(st, arguments[1], "src must be a Buffer, not %U") : NULL;
   if (src != NULL) {
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_copy_part(dst, src, shape, stream);
-    Py_END_ALLOW_THREADS;
-    if (status != 0)
-      raise_status(st, status);
-    else
-      kept = keep_captured(st, stream, arguments[0], arguments[1]);
+    if (keep_captured(st, stream, arguments[0], arguments[1]) == 0) {
+      Py_BEGIN_ALLOW_THREADS;
+      status = cch_copy_part(dst, src, shape, stream);
+      Py_END_ALLOW_THREADS;
+      if (status != 0)
+        raise_status(st, status);
+    }
     handle_done(arguments[1]);
   }
   if (dst != NULL)
@@ -225,7 +222,7 @@ PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
   if (stream != NULL)
     handle_done(ordered_on);
   Py_DECREF(ordered_on);
-  if (src == NULL || status != 0 || kept < 0)
+  if (status != 0)
     return NULL;
   Py_RETURN_NONE;
 }

@@ -223,7 +223,6 @@ static PyMethodDef methods[] = {
     {"set_resolver", types_set_resolver, METH_O, set_resolver_doc},
     {"make_capsule", FASTCALL(make_capsule), METH_VARARGS | METH_KEYWORDS, make_capsule_doc},
     {"read_capsule", read_capsule, METH_O, read_capsule_doc},
-    {"tensor_memory", tensor_memory, METH_O, tensor_memory_doc},
     {"view_make", FASTCALL(view_make), METH_FASTCALL, view_make_doc},
     {"view_capsule", FASTCALL(view_capsule), METH_FASTCALL, view_capsule_doc},
     {"from_dlpack", FASTCALL(view_from_dlpack), METH_FASTCALL | METH_KEYWORDS, view_from_dlpack_doc},

@@ -680,10 +680,9 @@ int capture_keep(const state *st, cch_stream *stream, owners *used, void *more);
 
 PyObject *make_capsule(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *read_capsule(PyObject *module, PyObject *capsule);
-PyObject *tensor_memory(PyObject *module, PyObject *capsule);
 /* DLPack's codes of devices, as constants of the module. */
 int add_dlpack_constants(PyObject *module);
-extern const char make_capsule_doc[], read_capsule_doc[], tensor_memory_doc[];
+extern const char make_capsule_doc[], read_capsule_doc[];
 
 /*
  * A new tensor of memory that the box, or the owner, keeps: a dl_managed_tensor_versioned or a dl_managed_tensor. Takes
