@@ -283,18 +283,23 @@ def test_pool_memory_is_freed_at_once(device: Device) -> None:
 
 
 @pytest.mark.parametrize("drop", ["array", "capsule"])
-def test_dropping_a_tensor_does_not_deadlock_with_a_host_function(run_on_driver: Callable[..., str], drop: str) -> None:
-    """The free of pinned memory would wait, with the GIL held, for a host function that waits for the GIL."""
+@pytest.mark.parametrize(
+    "resource", ["LegacyPinnedMemoryResource()", "VirtualMemoryResource(device, {'location_type': 'host'})"]
+)
+def test_dropping_a_tensor_does_not_deadlock_with_a_host_function(
+    run_on_driver: Callable[..., str], resource: str, drop: str
+) -> None:
+    """The free of host memory would wait, with the GIL held, for a host function that waits for the GIL."""
     run_on_driver(f"""
         import ctypes, threading, time
         import numpy as np
         from cuda.bindings import driver
-        from cudacore_handles import Device, LegacyPinnedMemoryResource
+        from cudacore_handles import Device, LegacyPinnedMemoryResource, VirtualMemoryResource
 
         device = Device()
         device.set_current()
         stream = device.create_stream()
-        buffer = LegacyPinnedMemoryResource().allocate(64, stream=stream)
+        buffer = {resource}.allocate(64, stream=stream)
         capsule = array = None
         if {drop!r} == "array":
             array = np.from_dlpack(buffer)

@@ -104,6 +104,21 @@ def test_a_buffer_grows_in_place_or_elsewhere(
     assert content(behind, 0, pinned, stream) == 9
 
 
+@pytest.mark.sim
+def test_a_buffer_of_no_bytes_grows(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
+    """It would have memory of another kind than was asked for, and be freed under the work of its stream."""
+    import cudacore_sim as sim
+
+    empty = resource.allocate(0)
+    empty.set_deallocation_stream(stream)
+    with sim.logging() as made:
+        buffer = resource.modify_allocation(empty, 1, {"self_access": None})
+    assert "cuMemSetAccess" not in [call.name for call in made]
+    with sim.logging() as made:
+        buffer.close()
+    assert "cuStreamSynchronize" in [call.name for call in made]
+
+
 def test_what_does_not_grow(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
     """A buffer would be made smaller under its users."""
     buffer = resource.allocate(1, stream=stream)

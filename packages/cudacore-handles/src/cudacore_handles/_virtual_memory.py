@@ -185,11 +185,12 @@ class VirtualMemoryResource(MemoryResource):
         settings, _keep = _read(self._device, given)
         if nbytes <= buf.size:
             return buf
-        if buf.size == 0:
-            return self.allocate(nbytes)
         old = hold(buf)
         out, moved = ffi.new("cch_deviceptr **"), ffi.new("int *")
-        status = lib.cch_virtual_grow(out, moved, old, settings, nbytes)
+        if buf.size == 0:
+            status = lib.cch_virtual_alloc(out, settings, nbytes)
+        else:
+            status = lib.cch_virtual_grow(out, moved, old, settings, nbytes)
         check(status, hint=f"{nbytes:,} bytes were asked of device {self._device.device_id}; the buffer is as it was")
         grown = Buffer._adopt_memory(address(out[0]), self, None)
         stream = lib.cch_deviceptr_stream_ref(old)

@@ -32,16 +32,16 @@ typedef struct lent {
 } lent;
 
 /*
- * A consumer lets go of a tensor, often while it holds the GIL. Memory of a context that is not from a pool is freed
- * by calls that wait for the device, and what the device waits for may be a host function in Python, which waits for
- * the GIL. So that free is left to the next safe point. A pool's memory is freed without waiting, and memory that is
- * foreign (it has no context) by its owner's own function.
+ * A consumer lets go of a tensor, often while it holds the GIL. Memory that is not from a pool is freed by calls that
+ * wait for the device, and what the device waits for may be a host function in Python, which waits for the GIL. So that
+ * free is left to the next safe point. A pool's memory is freed without waiting, and foreign memory by its owner's own
+ * function.
  */
 static void let_go(lent *self) {
   if (self->keeper != NULL)
     owner_release(self->keeper);
   if (self->box != NULL) {
-    if (cch_deviceptr_pool(self->box) == NULL && cch_deviceptr_context(self->box) != NULL)
+    if (cch_deviceptr_pool(self->box) == NULL && !cch_deviceptr_is_wrapped(self->box))
       cch_unref_deferred(self->box);
     else
       cch_deviceptr_unref(self->box);
