@@ -15,7 +15,6 @@ from cudacore_handles._errors import check, closed, raise_status
 from cudacore_handles._handle import address, adopt, hold
 from cudacore_handles._ipc import (
     IPCBufferDescriptor,
-    IPCDataForBuffer,
     SharedPool,
     describe_buffer,
     import_buffer,
@@ -57,8 +56,8 @@ class Buffer(_native.BufferHandle):
     host can reach it (Python 3.12 and later; :meth:`__buffer__` works everywhere).
     """
 
-    __slots__ = ("__weakref__", "_ipc_data")
-    _ipc_data: IPCDataForBuffer  # of a buffer that is shared
+    __slots__ = ("__weakref__", "_descriptor")
+    _descriptor: IPCBufferDescriptor  # of a buffer that is shared
 
     __dlpack_c_exchange_api__ = _native.exchange_api
 
@@ -257,7 +256,7 @@ class Buffer(_native.BufferHandle):
             raise TypeError(f"mr must be a memory resource that processes share, not {type(mr).__name__}")
         if not isinstance(ipc_descriptor, IPCBufferDescriptor):
             raise TypeError(f"ipc_descriptor must be an IPCBufferDescriptor, not {type(ipc_descriptor).__name__}")
-        return import_buffer(cls, mr, ipc_descriptor, Stream_accept(stream, allow_stream_protocol=True))
+        return import_buffer(cls, mr, ipc_descriptor, stream)
 
     def copy_to(self, dst: Any = None, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> Any:
         """Copy this buffer's bytes (cuMemcpyAsync).
@@ -440,12 +439,6 @@ class Buffer(_native.BufferHandle):
         return mr.is_managed if mr is not None else self._driver_attributes().is_managed
 
     @property
-    def is_mapped(self) -> bool:
-        """bool: Whether it is memory of another process, mapped into this one."""
-        data = getattr(self, "_ipc_data", None)
-        return data is not None and data.is_mapped and not self.is_closed
-
-    @property
     def ipc_descriptor(self) -> IPCBufferDescriptor:
         """IPCBufferDescriptor: Name of the memory for other processes (cuMemPoolExportPointer).
 
@@ -453,10 +446,9 @@ class Buffer(_native.BufferHandle):
         """
         if self.is_closed:
             raise closed(self)
-        data = getattr(self, "_ipc_data", None)
-        if data is None:
-            data = self._ipc_data = describe_buffer(self)
-        return data.ipc_descriptor
+        if not hasattr(self, "_descriptor"):
+            self._descriptor = describe_buffer(self)
+        return self._descriptor
 
     @property
     def memory_resource(self) -> MemoryResource | None:

@@ -77,6 +77,8 @@ class BufferHandle(Handle):
     def handle(self) -> int: ...
     @property
     def size(self) -> int: ...
+    @property
+    def is_mapped(self) -> bool: ...
     def close(self, stream: Stream | IsStreamType | None = None) -> None: ...
     def set_deallocation_stream(self, stream: Stream | IsStreamType, /) -> None: ...
 
@@ -244,6 +246,15 @@ def current_device() -> int: ...
 def allocate(
     cls: type[_B], pool: Handle, size: int, stream: Stream | IsStreamType, memory_resource: MemoryResource, /
 ) -> _B: ...
+def import_memory(
+    cls: type[_B],
+    pool: Handle,
+    size: int,
+    stream: Stream | IsStreamType,
+    memory_resource: MemoryResource,
+    handle: bytes,
+    /,
+) -> _B: ...
 def copy(dst: BufferHandle, src: BufferHandle, stream: Stream | IsStreamType, /) -> None: ...
 def copy_batch(
     dsts: tuple[BufferHandle, ...],
@@ -274,6 +285,16 @@ def make_capsule(
 def read_capsule(capsule: object, /) -> tuple[int, int, int]: ...
 def from_dlpack(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V: ...
 def from_any_interface(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V: ...
+def from_buffer(
+    cls: type[_V],
+    buffer: BufferHandle,
+    shape: Any,
+    strides: Any = None,
+    *,
+    itemsize: int | None = None,
+    dtype: Any = None,
+    is_readonly: bool = False,
+) -> _V: ...
 def view_capsule(view: ViewHandle, versioned: bool, /) -> object: ...
 def view_make(
     cls: type[_V],
@@ -288,6 +309,6 @@ def view_make(
     readonly: bool,
     exporting: object,
     keeper: object,
-    size: int,
+    aligned: bool,
     /,
 ) -> _V: ...

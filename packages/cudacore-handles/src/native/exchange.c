@@ -14,21 +14,52 @@ static state *state_here(void) {
 }
 
 /* Fills in a tensor of the bytes of a buffer, borrowed from it; -1 with an exception. */
-static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out) {
-  static int64_t one = 1;
-  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a buffer's size is a shape");
+/* The same, of what the pool says that the memory is from; false where it is from none, or that says nothing. */
+static bool device_of_pool(const cch_deviceptr *box, dl_device *out) {
+  const cch_pool *pool = cch_deviceptr_pool(box);
+  int place = 0, id = 0;
+  if (pool != NULL)
+    cch_pool_location(&place, &id, pool);
+  if (pool != NULL && cch_pool_alloc_type(pool) == CCH_ALLOCATION_MANAGED)
+    *out = (dl_device){.type = DL_CUDA_MANAGED, .id = 0};
+  else if (place == CCH_LOCATION_DEVICE)
+    *out = (dl_device){.type = DL_CUDA, .id = id};
+  else if (place == CCH_LOCATION_HOST || place == CCH_LOCATION_HOST_NUMA)
+    *out = (dl_device){.type = DL_CUDA_HOST, .id = 0};
+  else
+    return false;
+  return true;
+}
+
+int buffer_device(const state *st, PyObject *object, dl_device *out) {
+  cch_deviceptr *box = handle_use(object);
+  if (box == NULL)
+    return -1;
+  bool known = device_of_pool(box, out);
+  handle_done(object);
+  if (known)
+    return 0;
   PyObject *pair = PyObject_CallFunctionObjArgs(st->faces.buffer_device, object, NULL);
   int type, id;
   int status = pair != NULL && PyArg_ParseTuple(pair, "ii:__dlpack_device__", &type, &id) ? 0 : -1;
   Py_XDECREF(pair);
-  if (status < 0)
+  if (status == 0)
+    *out = (dl_device){.type = type, .id = id};
+  return status;
+}
+
+static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out) {
+  static int64_t one = 1;
+  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a buffer's size is a shape");
+  dl_device device;
+  if (buffer_device(st, object, &device) < 0)
     return -1;
   buffer *self = (buffer *)object;
   if (handle_use(object) == NULL)
     return -1;
   *out = (dl_tensor){
       .data = self->size != 0 ? (void *)self->base.raw : NULL,
-      .device = {.type = type, .id = id},
+      .device = device,
       .ndim = 1,
       .dtype = {.code = DL_INT, .bits = 8, .lanes = 1},
       .shape = (int64_t *)&self->size,

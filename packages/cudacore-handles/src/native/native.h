@@ -133,6 +133,8 @@ typedef struct type_entry {
   X(bad_condition)     /* (condition, graph or None): raises for a condition that cannot be used */                    \
   X(view)              /* the class StridedMemoryView */                                                               \
   X(layout_of)         /* (shape, strides, itemsize) -> a _StridedLayout */                                            \
+  X(element_types)     /* a dict: dtype -> a tuple (DLPack's type, itemsize, dtype or ...), of those seen before */    \
+  X(element_type)      /* (dtype, itemsize) -> the same, of all others */                                              \
   X(dtype_of)          /* (code, bits, lanes) -> the dtype of DLPack's type */                                         \
   X(dlpack_type_of)    /* (dtype) -> DLPack's type: code | bits << 8 | lanes << 16 */                                  \
   X(interface_of)      /* (class, object, stream, name) -> a view of what has no DLPack */                             \
@@ -322,11 +324,12 @@ typedef struct buffer {
 
 int add_buffer_type(PyObject *module, state *st);
 PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *import_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-extern const char allocate_doc[], copy_doc[], copy_batch_doc[], copy_part_doc[], fill_doc[];
+extern const char allocate_doc[], import_memory_doc[], copy_doc[], copy_batch_doc[], copy_part_doc[], fill_doc[];
 
 /* ---- types.c ---- */
 
@@ -729,12 +732,16 @@ PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bo
 /* The tensor of a view or a buffer, lent; NULL with an exception. */
 void *view_lend(const state *st, PyObject *object, bool versioned);
 PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *view_from_buffer(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *view_capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *view_from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *view_from_any(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-extern const char view_make_doc[], view_capsule_doc[], view_from_dlpack_doc[], view_from_any_doc[];
+extern const char view_make_doc[], view_from_buffer_doc[], view_capsule_doc[], view_from_dlpack_doc[], view_from_any_doc[];
 
 /* ---- exchange.c ---- */
+
+/* DLPack's device of the memory of a Buffer; -1 with an exception. */
+int buffer_device(const state *st, PyObject *buffer, dl_device *out);
 
 /* The capsule of our exchange API, as a constant of the module. */
 int add_exchange_api(PyObject *module);

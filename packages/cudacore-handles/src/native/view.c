@@ -226,12 +226,40 @@ static int set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit
   return check_extents(self, size);
 }
 
+/* What a device needs the address of an element to be a multiple of; 1 of raw data. */
+static int64_t alignment_of(dl_data_type type) {
+  enum { COMPLEX = 5 };
+  int bits = type.code == COMPLEX ? type.bits / 2 : type.bits;
+  return type.code == DL_NO_CODE || bits == 0 || bits % 8 != 0 ? 1 : bits / 8;
+}
+
+/* Refuses memory that no kernel could use as what it is said to be; -1 with an exception. */
+static int check_alignment(const view *self) {
+  uintptr_t address = (uintptr_t)self->tensor.data;
+  int64_t alignment = alignment_of(self->tensor.dtype);
+  if (self->tensor.device.type == DL_CPU || address % (uintptr_t)alignment == 0)
+    return 0;
+  PyErr_Format(PyExc_ValueError,
+               "the address %p is not aligned to %lld bytes, which kernels need for elements of this dtype; begin "
+               "elsewhere, or view the memory as bytes",
+               self->tensor.data, (long long)alignment);
+  return -1;
+}
+
+/* Refuses what is no class of views; -1 with an exception. */
+static int check_class(const state *st, const char *function, PyObject *cls) {
+  if (cls != NULL && PyType_Check(cls) && PyType_IsSubtype((PyTypeObject *)cls, st->view_type))
+    return 0;
+  PyErr_Format(PyExc_TypeError, "%s() is a method of StridedMemoryView", function);
+  return -1;
+}
+
 const char view_make_doc[] =
     "view_make(cls, ptr, shape, strides, itemsize, type, dtype, device_type, device_id, "
-    "readonly, exporting, keeper, size, /)\n"
+    "readonly, exporting, keeper, aligned, /)\n"
     "--\n\n"
-    "Return a view of memory that `keeper` keeps: a Buffer, another view, or nobody (None). Of a size that is\n"
-    "not negative, all elements must lie within so many bytes.";
+    "Return a view of memory that `keeper` keeps: a Buffer, another view, or nobody (None). `aligned`: refuse what\n"
+    "kernels cannot use.";
 
 PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
@@ -245,7 +273,7 @@ PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
   unsigned long type = PyLong_AsUnsignedLong(arguments[5]);
   long device_type = PyLong_AsLong(arguments[7]), device = PyLong_AsLong(arguments[8]);
   int read_only = PyObject_IsTrue(arguments[9]);
-  long long size = PyLong_AsLongLong(arguments[12]);
+  int aligned = PyObject_IsTrue(arguments[12]);
   if (PyErr_Occurred())
     return NULL;
   view *self = view_new(st, (PyTypeObject *)arguments[0], (int32_t)PyTuple_Size(shape));
@@ -262,11 +290,178 @@ PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
   }
   Py_INCREF(arguments[10]);
   self->exporting = arguments[10];
-  if (set_dims(self, shape, strides, 1, size) < 0 || set_keeper(self, arguments[11]) < 0) {
+  if (set_dims(self, shape, strides, 1, -1) < 0 || set_keeper(self, arguments[11]) < 0 ||
+      (aligned && check_alignment(self) < 0)) {
     Py_DECREF(self);
     return NULL;
   }
   return (PyObject *)self;
+}
+
+/* ---- views of buffers ---- */
+
+/* What a view has to know of its elements. */
+typedef struct element {
+  dl_data_type type;
+  int64_t itemsize;
+  PyObject *dtype; /* a new reference; Py_Ellipsis: the one of the type, when somebody asks */
+} element;
+
+/* Reads a tuple (DLPack's type, itemsize, dtype); -1 with an exception. */
+static int read_element(PyObject *tuple, element *out) {
+  unsigned long type = PyLong_AsUnsignedLong(PyTuple_GetItem(tuple, 0));
+  out->itemsize = PyLong_AsLongLong(PyTuple_GetItem(tuple, 1));
+  if (PyErr_Occurred())
+    return -1;
+  out->type = unpack_type(type);
+  out->dtype = PyTuple_GetItem(tuple, 2);
+  Py_INCREF(out->dtype);
+  return 0;
+}
+
+/* The elements that a dtype and an itemsize mean, each of which can be NULL or None; -1 with an exception. */
+static int element_of(const state *st, PyObject *dtype, PyObject *itemsize, element *out) {
+  if (dtype == NULL)
+    dtype = Py_None;
+  if (itemsize == NULL)
+    itemsize = Py_None;
+  long long size = PyLong_CheckExact(itemsize) ? PyLong_AsLongLong(itemsize) : 0;
+  if (size == -1)
+    PyErr_Clear();
+  if (dtype == Py_None && size > 0 && size <= INT32_MAX) {
+    Py_INCREF(Py_None);
+    *out = (element){.type = {.code = DL_NO_CODE, .bits = 8, .lanes = 1}, .itemsize = size, .dtype = Py_None};
+    return 0;
+  }
+  PyObject *known = NULL; /* borrowed */
+  if (dtype != Py_None && itemsize == Py_None) {
+    known = PyDict_GetItemWithError(st->faces.element_types, dtype);
+    PyErr_Clear(); /* what cannot be hashed */
+  }
+  if (known != NULL)
+    return read_element(known, out);
+  PyObject *found = PyObject_CallFunctionObjArgs(st->faces.element_type, dtype, itemsize, NULL);
+  int status = found != NULL ? read_element(found, out) : -1;
+  Py_XDECREF(found);
+  return status;
+}
+
+/* A shape or strides as a tuple, a new reference; an int is a shape of one. */
+static PyObject *tuple_of_dims(PyObject *given, bool is_shape) {
+  if (PyTuple_Check(given) || (!is_shape && given == Py_None)) {
+    Py_INCREF(given);
+    return given;
+  }
+  if (is_shape && PyIndex_Check(given) && !PySequence_Check(given))
+    return PyTuple_Pack(1, given);
+  PyObject *tuple = PySequence_Tuple(given);
+  if (tuple == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "%s must be %s, not %R", is_shape ? "shape" : "strides",
+                 is_shape ? "a tuple of ints, or an int" : "a tuple of ints, or None", given);
+  }
+  return tuple;
+}
+
+static PyObject *view_memory(const state *st, PyTypeObject *type, PyObject *face, PyObject *shape, PyObject *strides,
+                             element *of, bool read_only) {
+  dl_device device;
+  if (buffer_device(st, face, &device) < 0)
+    return NULL;
+  view *self = view_new(st, type, (int32_t)PyTuple_Size(shape));
+  if (self == NULL)
+    return NULL;
+  self->tensor.device = device;
+  self->tensor.dtype = of->type;
+  self->itemsize = of->itemsize;
+  self->read_only = read_only;
+  if (of->dtype != Py_Ellipsis) {
+    Py_INCREF(of->dtype);
+    self->dtype = of->dtype;
+  }
+  Py_INCREF(face);
+  self->exporting = face;
+  int status = set_keeper(self, face);
+  if (status == 0) {
+    self->tensor.data = (void *)((const handle *)face)->raw;
+    status = set_dims(self, shape, strides, 1, (int64_t)cch_deviceptr_size(self->box));
+    if (status < 0 && (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_OverflowError))) {
+      PyObject *kind, *value, *traceback;
+      PyErr_Fetch(&kind, &value, &traceback);
+      PyObject *layout = PyObject_CallFunction(st->faces.layout_of, "OOL", shape, strides, (long long)of->itemsize);
+      if (layout != NULL) { /* which has nothing to say */
+        Py_DECREF(layout);
+        PyErr_Restore(kind, value, traceback);
+      } else {
+        Py_XDECREF(kind);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+      }
+    }
+  }
+  if (status < 0 || check_alignment(self) < 0) {
+    Py_DECREF(self);
+    return NULL;
+  }
+  return (PyObject *)self;
+}
+
+const char view_from_buffer_doc[] =
+    "from_buffer(cls, buffer, shape, strides=None, *, itemsize=None, dtype=None, is_readonly=False)\n--\n\n"
+    "Make a view of a buffer's memory.\n"
+    "\n"
+    "The memory lives as long as the view, also when the buffer is closed. No stream waits for another.\n"
+    "\n"
+    "Parameters\n"
+    "----------\n"
+    "buffer : Buffer\n"
+    "    The memory, from its beginning on.\n"
+    "shape : tuple of int\n"
+    "    Extents; an int is one extent.\n"
+    "strides : tuple of int, optional\n"
+    "    Strides in elements, not bytes. Default: those of C order.\n"
+    "itemsize : int, optional\n"
+    "    Bytes of an element. Default: those of `dtype`.\n"
+    "dtype : numpy.dtype, optional\n"
+    "    Type of the elements: a dtype, what ``np.dtype()`` takes, or a name such as \"float32\" or \"bfloat16\", "
+    "which\n"
+    "    needs no other library. Default: not known.\n"
+    "is_readonly : bool, optional\n"
+    "    Whether the memory must not be written. Default False.\n"
+    "\n"
+    "Raises\n"
+    "------\n"
+    "ValueError\n"
+    "    When the elements do not all lie within the buffer, or are not aligned.";
+
+PyObject *view_from_buffer(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *keywords) {
+  static const char *const names[] = {"cls", "buffer", "shape", "strides", "itemsize", "dtype", "is_readonly"};
+  const state *st = PyModule_GetState(module);
+  PyObject *arguments[7] = {NULL};
+  if (sort_arguments("from_buffer", names, 7, 4, given, count, keywords, arguments) < 0 ||
+      check_class(st, "from_buffer", arguments[0]) < 0)
+    return NULL;
+  PyObject *face = arguments[1];
+  if (face == NULL || arguments[2] == NULL)
+    return PyErr_Format(PyExc_TypeError, "from_buffer() needs buffer, and shape");
+  if (!PyType_IsSubtype(Py_TYPE(face), st->buffer_type)) {
+    raise_about(PyExc_TypeError, "buffer must be a Buffer, not %U: from_any_interface() makes views of arrays", face, 0,
+                0);
+    return NULL;
+  }
+  int read_only = arguments[6] != NULL ? PyObject_IsTrue(arguments[6]) : 0;
+  element of;
+  if (read_only < 0 || element_of(st, arguments[5], arguments[4], &of) < 0)
+    return NULL;
+  PyObject *shape = tuple_of_dims(arguments[2], true);
+  PyObject *strides = shape != NULL ? tuple_of_dims(arguments[3] != NULL ? arguments[3] : Py_None, false) : NULL;
+  PyObject *self = NULL;
+  if (strides != NULL)
+    self = view_memory(st, (PyTypeObject *)arguments[0], face, shape, strides, &of, read_only != 0);
+  Py_XDECREF(shape);
+  Py_XDECREF(strides);
+  Py_DECREF(of.dtype);
+  return self;
 }
 
 /* ---- the order of streams ---- */
@@ -481,10 +676,8 @@ static int read_arguments(const state *st, const char *function, PyObject *const
   static const char *const names[] = {"cls", "obj", "stream_ptr"};
   if (sort_arguments(function, names, 3, 3, arguments, count, keywords, out) < 0)
     return -1;
-  if (out[0] == NULL || !PyType_Check(out[0]) || !PyType_IsSubtype((PyTypeObject *)out[0], st->view_type)) {
-    PyErr_Format(PyExc_TypeError, "%s() is a method of StridedMemoryView", function);
+  if (check_class(st, function, out[0]) < 0)
     return -1;
-  }
   if (out[1] == NULL) {
     PyErr_Format(PyExc_TypeError, "%s() needs obj, an array", function);
     return -1;
