@@ -290,6 +290,22 @@ def collect() -> None:
         sum(range(100))
 
 
+@pytest.mark.parametrize("device", [None, 1, (), (1.5, 0), "xy", {}])
+def test_what_is_no_device(device: Any) -> None:
+    """Python would complain of its own inside, or of nothing."""
+    array = type("Array", (), {"__dlpack__": None, "__dlpack_device__": lambda self: device})()
+    with pytest.raises(TypeError, match=r"__dlpack_device__\(\) must return two ints, \(type, ordinal\), not"):
+        StridedMemoryView.from_dlpack(array, -1)
+
+
+@pytest.mark.parametrize("number", [2**32 + 1, 2**64 + 1, -(2**70)])
+def test_numbers_that_are_no_device(number: int) -> None:
+    """Of a large number a part would be taken, and be the host."""
+    array = type("Array", (), {"__dlpack__": None, "__dlpack_device__": lambda self: (number, 0)})()
+    with pytest.raises(BufferError, match="a device that is not CUDA's"):
+        StridedMemoryView.from_dlpack(array, -1)
+
+
 def test_a_capsule_is_used_once() -> None:
     """Two consumers would both give the tensor back."""
     memory, ptr = host(np.arange(6))

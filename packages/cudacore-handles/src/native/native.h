@@ -15,7 +15,8 @@
  *   owners.c    what the packed values point into
  *   launch.c, prepared.c           launches, with the hot half of Kernel and LaunchConfig
  *   dlpack.c    DLPack tensors
- *   view.c      the hot half of StridedMemoryView: arrays of other libraries, and memory of ours, as arrays
+ *   view.c      the hot half of StridedMemoryView
+ *   view_from.c where views come from: arrays of other libraries, and buffers
  *   exchange.c  DLPack's C exchange API, of our own objects
  *   graph.c     the hot halves of graph definitions, conditions and executable graphs; locks of graphs
  *   node.c      the hot half of graph nodes; the one face of each
@@ -151,7 +152,7 @@ typedef struct faces {
 
 typedef struct runtime runtime;
 
-/* Names of what view.c asks arrays for, interned, and the version of DLPack that it asks for. */
+/* Names of what view_from.c asks arrays for, interned, and the version of DLPack that it asks for. */
 typedef struct view_names {
   PyObject *dlpack, *dlpack_device, *ptr, *device_id, *shape, *strides, *dtype, *stream, *max_version;
   PyObject *version;
@@ -177,7 +178,7 @@ typedef struct state {
   PyTypeObject *graph_type, *node_type, *adjacency_type, *exec_type, *condition_type, *builder_type;
   PyTypeObject *view_type;
   PyObject *ptr_name, *value_name, *interface_name, *data_name; /* of attributes, interned */
-  view_names names;                                             /* likewise, of view.c */
+  view_names names;                                             /* likewise, of view_from.c */
   PyObject *dlpack_types;                                       /* what faces.dlpack_type_of said of dtypes */
 } state;
 
@@ -727,16 +728,36 @@ static inline bool view_is_padded(const view *self) {
 
 int add_view_type(PyObject *module, state *st);
 void drop_view_names(state *st);
+/* A view with room for so many dimensions, and nothing in it; NULL with an exception. */
+view *view_new(const state *st, PyTypeObject *type, int32_t ndim);
+/* The type that is packed as code | bits << 8 | lanes << 16. */
+dl_data_type view_type(unsigned long packed);
+/* Sets the size of elements from the type; -1 with an exception. */
+int view_set_itemsize(view *self, uint64_t flags);
+/* Fills in shape and strides from tuples; strides can be None, and are in units of so many bytes. Where `size` is not
+ * negative, no element must lie before the address, or beyond so many bytes. -1 with an exception. */
+int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, int64_t size);
+/* Takes over what keeps the memory of a buffer or another view; -1 with an exception. */
+int view_set_keeper(view *self, PyObject *keeper);
+/* Refuse memory that no kernel could use as what it is said to be; a device that is not CUDA's; what is no class of
+ * views. -1 with an exception. */
+int view_check_alignment(const view *self);
+int view_check_device(long long type);
+int view_check_class(const state *st, const char *function, PyObject *cls);
 /* A view of a tensor, which is taken over, also on failure: NULL with an exception. */
 PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bool versioned, PyObject *exporting);
 /* The tensor of a view or a buffer, lent; NULL with an exception. */
 void *view_lend(const state *st, PyObject *object, bool versioned);
 PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *view_from_buffer(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *view_capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char view_make_doc[], view_capsule_doc[];
+
+/* ---- view_from.c ---- */
+
+PyObject *view_from_buffer(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *view_from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *view_from_any(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-extern const char view_make_doc[], view_from_buffer_doc[], view_capsule_doc[], view_from_dlpack_doc[], view_from_any_doc[];
+extern const char view_from_buffer_doc[], view_from_dlpack_doc[], view_from_any_doc[];
 
 /* ---- exchange.c ---- */
 
