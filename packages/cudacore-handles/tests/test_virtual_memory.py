@@ -168,6 +168,7 @@ def test_a_stream_is_waited_for(resource: VirtualMemoryResource, stream: ch.Stre
         ({"addr_align": "4"}, TypeError, "addr_align must be an int"),
         ({"gpu_direct_rdma": "x"}, TypeError, "gpu_direct_rdma must be True or False"),
         ({"peers": 1}, TypeError, "peers must be an iterable of Device or int, not int"),
+        ({"peers": [None]}, TypeError, "a Device or an int is needed, not None"),
         ({"peers": ["1"]}, TypeError, "device_id must be an int or a Device, not str"),
         ({"peers": [99]}, ValueError, "device_id must be within"),
         ({"size": 1}, TypeError, "unexpected keyword argument 'size'"),

@@ -184,7 +184,7 @@ class StridedMemoryView(_native.ViewHandle):
                 "it waits for the producer's; or -1 for no order"
             )
         version = interface.get("version", 0)
-        if not isinstance(version, int) or version < 3:
+        if not hasattr(version, "__index__") or operator.index(version) < 3:
             raise BufferError(f"only CUDA Array Interface v3 or above is supported, and the array's is of v{version!r}")
         if interface.get("mask") is not None:
             raise BufferError("mask is not supported: fill in the masked elements, and export the array without")

@@ -15,6 +15,7 @@ from cudacore_handles._errors import call_driver, check, closed
 from cudacore_handles._handle import address, hold
 from cudacore_handles._memory import MemoryResource, empty_buffer
 from cudacore_handles._options import as_options, check_flags
+from cudacore_handles._peer_access import device_given
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 from cudacore_handles.typing import (
     VirtualMemoryAccessType,
@@ -318,7 +319,7 @@ def _accesses(
         found.append((lib.CCH_LOCATION_DEVICE, device.device_id, own))
         if place[0] != lib.CCH_LOCATION_DEVICE:
             found.append((lib.CCH_LOCATION_HOST, 0, own))
-    for peer in dict.fromkeys(Device(item) for item in peers):
+    for peer in dict.fromkeys(map(device_given, peers)):
         if peer is device:
             continue
         if place[0] == lib.CCH_LOCATION_DEVICE and not peer.can_access_peer(device):
