@@ -499,7 +499,11 @@ def test_dtypes_that_dlpack_lacks(dtype: str, buffer: Buffer) -> None:
         (lambda b: View.from_buffer(b, (4,), dtype="S"), ValueError, "no bytes"),
         (lambda b: View.from_buffer(b, (4,), itemsize=0), ValueError, "itemsize must be positive"),
         (lambda b: View.from_buffer(b, "ab", itemsize=1), TypeError, "shape must be a tuple of ints"),
-        (lambda b: View.from_buffer(np.zeros(4), (4,), itemsize=1), TypeError, "buffer must be a Buffer, not numpy.ndarray"),
+        (
+            lambda b: View.from_buffer(np.zeros(4), (4,), itemsize=1),
+            TypeError,
+            "buffer must be a Buffer, not numpy.ndarray",
+        ),
         (lambda b: b.view("int64", 9), ValueError, "at least 72 bytes"),
         (lambda b: b.view("float32").view(dtype="int64"), ValueError, "does not match the layout's itemsize"),
         (lambda b: b.view("float32").view((4, 4)), TypeError, "layout must be a _StridedLayout.*not tuple"),

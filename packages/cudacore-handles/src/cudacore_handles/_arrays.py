@@ -66,7 +66,9 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
             f"__cuda_array_interface__), not {type(array).__name__}"
         )
     _check(name, contiguous=view._layout.is_contiguous_c, read_only=writable and view.readonly)
-    on_host = view._device[0] in (_native.DL_CPU, _native.DL_CUDA_HOST)
+    # An array that says of itself no more than that kernels can use it is ordered on the stream, pinned memory too.
+    pinned_waits = hasattr(array, "__dlpack__")
+    on_host = view._device[0] == _native.DL_CPU or (pinned_waits and view._device[0] == _native.DL_CUDA_HOST)
     return Memory(view.ptr, view.size * view._itemsize, on_host, view)
 
 
