@@ -479,7 +479,10 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
         try:
             buffer = _native.import_memory(cls, resource._pool, descriptor._size, stream, resource, descriptor._data)
         except CUDAError as error:
-            error.hint = "ipc_descriptor must be of a buffer of this pool that the process which made it has not freed"
+            if error.code_name == "CUDA_ERROR_INVALID_VALUE":
+                error.hint = (
+                    "ipc_descriptor must be of a buffer of this pool that the process which made it has not freed"
+                )
             raise
     buffer._descriptor = descriptor
     return buffer

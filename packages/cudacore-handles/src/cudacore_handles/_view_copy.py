@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from cudacore_handles import _native
 from cudacore_handles._buffer import _MOST_PITCH, Buffer, _is_capturing
+from cudacore_handles._errors import CUDAError
 from cudacore_handles._layout import _StridedLayout
 from cudacore_handles._stream import Stream_accept
 
@@ -39,7 +41,13 @@ def copy_view(dst: Any, src: Any, stream: Any, blocking: bool | None) -> None:
             "a view is of ordinary host memory, whose copy is waited for, and the stream is being captured: use memory "
             "of LegacyPinnedMemoryResource, which the graph can keep"
         )
-    wait = _copy(dst, src, accepted)
+    try:
+        wait = _copy(dst, src, accepted)
+    except CUDAError:
+        if pageable:  # pieces that are under way use memory that ends with this call
+            with suppress(CUDAError):
+                accepted.sync()
+        raise
     if wait or pageable or blocking:
         accepted.sync()
     if wait:
