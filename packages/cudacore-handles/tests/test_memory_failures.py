@@ -146,6 +146,32 @@ operation("callback", lambda w: w.stream.callback(int), lambda w, _: w.stream.sy
 operation("close on another stream", lambda w: w.device.allocate(SIZE, stream=w.stream).close(w.other))
 
 
+# With another device, of which the name tells.
+operation(
+    "device 1: peer access",
+    lambda w: w.pool.peer_accessible_by.add(1),
+    lambda w, _: w.pool.peer_accessible_by.clear(),
+)
+operation("device 1: virtual memory of peers", lambda w: ch.VirtualMemoryResource(w.device, {"peers": [1]}).allocate(1))
+operation("device 1: allocate", lambda w: ch.Device(1).allocate(SIZE, stream=ch.Device(1).create_stream()))
+operation("device 1: copy", lambda w: w.buffers[0].copy_to(remote(w), stream=w.stream))
+operation(
+    "device 1: copy of views",
+    lambda w: remote(w).view("i1", (4, 4), (1, 4)).copy_from(w.buffers[0].view("i1", (4, 4), (8, 1)), w.stream),
+)
+operation("device 1: export", lambda w: remote(w).__dlpack__(stream=1))
+operation("device 1: import", lambda w: ch.StridedMemoryView.from_any_interface(remote(w), w.other))
+
+
+def remote(w: World) -> ch.Buffer:
+    device = ch.Device(1)
+    stream = device.create_stream()
+    buffer = device.allocate(SIZE, stream=stream)
+    w.stream.wait(stream)
+    buffer.set_deallocation_stream(w.stream)
+    return buffer
+
+
 def grow_elsewhere(w: World, place: str) -> ch.Buffer:
     resource = ch.VirtualMemoryResource(w.device, {"location_type": place})
     first = resource.allocate(SIZE)
@@ -182,6 +208,8 @@ def alive(world: World, sim: Any) -> Counter[str]:
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_each_call(device: ch.Device, sim: Any, name: str) -> None:
     """A failure would be lost or changed, leak, or leave half of what was to be made."""
+    if name.startswith("device 1") and len(ch.Device.get_all_devices()) < 2:
+        pytest.skip("needs two devices")
     world, op = World(device), OPERATIONS[name]
     run(op, world, sim)  # what is asked once is asked now
     before = world.state()
@@ -199,6 +227,8 @@ def test_each_call(device: ch.Device, sim: Any, name: str) -> None:
             assert isinstance(error, ch.CUDAError), f"{what}: {error!r}"
             assert call.startswith(error.operation), f"{what}: {error}"
             assert error.code == UNKNOWN, f"{what}: {error}"
+        assert ch.Device() is device or call == "cuCtxSetCurrent", f"{what}: another context is current"
+        device.set_current()
         leaked = alive(world, sim) - objects
         assert not leaked, f"{what}: {dict(leaked)} leaked"
         assert world.state() == before, what
