@@ -910,6 +910,14 @@ def test_exchange_api_allocates(api: Any, device: Device, place: tuple[int, int]
     assert managed.tensor.data
     assert managed.tensor.data % 256 == 0
     dlpack_producers.DELETER(managed.deleter)(ctypes.addressof(managed))
+    for shape in ((0, 2**40, 2**40), (2**40, 2**40, 0)):  # enormous, but empty
+        empty = Array(0, shape, device=place, dtype=(0, 64, 1)).fill(prototype)
+        assert allocate(ctypes.addressof(prototype), ctypes.byref(out), None, callback) == 0, errors
+        managed = dlpack_producers.Versioned.from_address(out.value)
+        assert managed.tensor.strides[:3] == [0, 0, 0]
+        dlpack_producers.DELETER(managed.deleter)(ctypes.addressof(managed))
+        del empty
+    kept = Array(0, (3, 5), device=place, dtype=(0, 64, 1)).fill(prototype)
     prototype.device_type = 8
     assert allocate(ctypes.addressof(prototype), ctypes.byref(out), None, callback) == -1
     prototype.device_type, prototype.shape[0] = place[0], 2**62

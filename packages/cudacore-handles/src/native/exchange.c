@@ -136,39 +136,42 @@ static int current_work_stream(int32_t device_type, int32_t device_id, void **ou
 /* The bytes of a tensor's elements; -1 with an exception. */
 static int64_t bytes_of(const dl_tensor *tensor) {
   int64_t count = ((int64_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
-  bool overflow = false;
+  bool overflow = false, empty = false;
   for (int32_t i = 0; i < tensor->ndim; i++) {
     if (tensor->shape[i] < 0) {
       PyErr_Format(PyExc_ValueError, "shape: Extents must be non-negative, and one is %lld",
                    (long long)tensor->shape[i]);
       return -1;
     }
+    empty |= tensor->shape[i] == 0;
     overflow |= __builtin_mul_overflow(count, tensor->shape[i], &count);
   }
-  if (!overflow)
-    return count;
+  if (empty || !overflow)
+    return empty ? 0 : count;
   PyErr_SetString(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 bytes");
   return -1;
 }
 
 static int allocate_like(const dl_tensor *prototype, dl_managed_tensor_versioned **out) {
   const state *st = state_here();
-  int64_t bytes = st != NULL ? bytes_of(prototype) : -1;
-  if (bytes < 0)
+  if (st == NULL)
     return -1;
   if (prototype->ndim < 0 || prototype->ndim > VIEW_MAX_DIMENSIONS) {
     PyErr_Format(PyExc_ValueError, "the tensor has %d dimensions; 0 to %d are known", (int)prototype->ndim,
                  VIEW_MAX_DIMENSIONS);
     return -1;
   }
+  int64_t bytes = bytes_of(prototype);
+  if (bytes < 0)
+    return -1;
   PyObject *memory = PyObject_CallFunction(st->faces.allocate_tensor, "iiL", (int)prototype->device.type,
                                            (int)prototype->device.id, (long long)bytes);
   if (memory == NULL)
     return -1;
   int64_t strides[VIEW_MAX_DIMENSIONS], step = 1;
   for (int32_t i = prototype->ndim - 1; i >= 0; i--) {
-    strides[i] = step;
-    step *= prototype->shape[i];
+    strides[i] = bytes != 0 ? step : 0; /* where nothing is, extents can be anything */
+    step = bytes != 0 ? step * prototype->shape[i] : 0;
   }
   dl_tensor tensor = *prototype;
   tensor.data = (void *)((handle *)memory)->raw;
