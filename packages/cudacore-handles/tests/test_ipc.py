@@ -308,7 +308,8 @@ def test_exit_with_all_alive(run_on_driver: Callable[..., str]) -> None:
             cycle = [mr, buffers, event]
             cycle.append(cycle)
             stream.sync()
-        """
+        """,
+        MALLOC_PERTURB_="170",  # what is used after it was freed is seen to be
     )
 
 

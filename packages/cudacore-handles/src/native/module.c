@@ -91,6 +91,25 @@ int sort_arguments(const char *function, const char *const *names, Py_ssize_t wa
   return 0;
 }
 
+/*
+ * Keeps the module as long as its interpreter. Its objects have its state, and keep it by their types; but a garbage
+ * collection that finds all of them, as the last one does, takes the module from the types before it comes to the
+ * objects. The interpreter's dictionary goes after that.
+ */
+static int keep_to_the_end(PyObject *module) {
+  static const char name[] = "cudacore_handles.modules";
+  PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());   /* borrowed */
+  PyObject *kept = dict != NULL ? PyDict_GetItemString(dict, name) : NULL; /* borrowed */
+  if (kept != NULL)
+    return PyList_Append(kept, module);
+  kept = dict != NULL ? PyList_New(0) : NULL;
+  int status = kept != NULL && PyList_Append(kept, module) == 0 ? PyDict_SetItemString(dict, name, kept) : -1;
+  Py_XDECREF(kept);
+  if (status < 0 && !PyErr_Occurred())
+    PyErr_SetString(PyExc_RuntimeError, "the interpreter has no dictionary for extension modules");
+  return status;
+}
+
 static int execute(PyObject *module) {
   state *st = PyModule_GetState(module);
   if (types_reserve(st, TABLE_START) < 0)
@@ -126,7 +145,7 @@ static int execute(PyObject *module) {
       add_graph_types(module, st) < 0 || add_node_type(module, st) < 0 || add_builder_type(module, st) < 0 ||
       add_view_type(module, st) < 0 || add_exchange_api(module) < 0)
     return -1;
-  if (add_api_capsule(module) < 0 || add_owner_functions(module) < 0)
+  if (add_api_capsule(module) < 0 || add_owner_functions(module) < 0 || keep_to_the_end(module) < 0)
     return -1;
   return add_dlpack_constants(module);
 }
