@@ -24,6 +24,7 @@ nox.options.sessions = ["lint", "types", "c", "tests"]
 ROOT = Path(__file__).parent
 BUILD = ROOT / "build"
 WHEELS = BUILD / "wheels"
+DIST = BUILD / "dist"
 # In the order of their dependencies.
 PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-graph", "cudacore-sim", "cudacore")
 HANDLES = ROOT / "packages" / "cudacore-handles"
@@ -99,7 +100,6 @@ def build_with_meson(session: nox.Session, name: str, package: Path, *options: s
 @nox.session(default=False)
 def build(session: nox.Session) -> None:
     """Build the wheels of all packages into build/wheels."""
-    session.install("wheel")
     session.run("python", "ci/build_wheels.py", str(WHEELS), *PACKAGES)
 
 
@@ -285,6 +285,18 @@ def types(session: nox.Session) -> None:
 def wheels(session: nox.Session) -> None:
     """Check what the wheels contain and weigh."""
     session.run("python", "ci/check_wheels.py", str(WHEELS), *PACKAGES)
+
+
+@nox.session(default=False)
+def dist(session: nox.Session) -> None:
+    """Build what is released into build/dist: source distributions, and wheels for two architectures; judge it."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "dist"))
+    session.run("python", "ci/build_dist.py", str(DIST), *(session.posargs or PACKAGES))
+    files = sorted(map(str, DIST.iterdir()))
+    wheels = [name for name in files if name.endswith(".whl")]
+    session.run("twine", "check", "--strict", *files)
+    session.run("check-wheel-contents", *wheels)
+    session.run("abi3audit", "--strict", *(name for name in wheels if "-abi3-" in name))
 
 
 @nox.session(requires=["build"])
