@@ -463,7 +463,9 @@ def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
 
 def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBufferDescriptor, stream: Any) -> Buffer:
     """Return a buffer of another process's memory; or another of this one's own, where the descriptor came back."""
-    data = resource._open_ipc_data()
+    data = resource._ipc_data
+    if data is None or resource._pool.is_closed:
+        data = resource._open_ipc_data()  # which says what is wrong
     own, given = data._alloc_handle._uuid, descriptor._uuid
     if own is not given and own != given and own is not None and given is not None:
         raise ValueError(f"ipc_descriptor is of memory resource {given}, and mr is {own}: import that one first")
