@@ -81,6 +81,13 @@ class Interface:
         self.__cuda_array_interface__ = good | fields
 
 
+class Described:
+    """An array of another library, with ``__array_interface__`` alone."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__array_interface__ = {"shape": (4, 4), "typestr": "<f4", "data": (0x1000, False), "version": 3} | fields
+
+
 # ---- what the calls use
 
 

@@ -43,7 +43,6 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 _devices: dict[int, Device] = {}
-_devices_lock = threading.Lock()
 
 
 class Device:
@@ -355,17 +354,14 @@ def _find(device_id: object) -> Device:
         bounds = ">= 0" if ordinal < 0 else f"within [0, {count})"
         devices = f"{count} device" + "s" * (count != 1)
         raise ValueError(f"device_id must be {bounds}, got {ordinal}: this machine has {devices}")
-    with _devices_lock:
-        device = _devices.get(ordinal)
-        if device is None:
-            device = object.__new__(Device)
-            device._id = ordinal
-            device._primary = None
-            device._memory_resource = None
-            device._properties = None
-            device._resources = DeviceResources._of(ordinal)
-            _devices[ordinal] = device
-    return device
+    device = object.__new__(Device)
+    device._id = ordinal
+    device._primary = None
+    device._memory_resource = None
+    device._properties = None
+    device._resources = DeviceResources._of(ordinal)
+    # One for all, without a lock: a garbage collection that came while it is held could ask for a device, too.
+    return _devices.setdefault(ordinal, device)
 
 
 def graph_module() -> ModuleType:
