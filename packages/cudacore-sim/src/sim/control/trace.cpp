@@ -83,9 +83,7 @@ bool is_open(Trace &t, uint64_t time) {
   return true;
 }
 
-void write(Trace &t, const std::string &event) {
-  std::fprintf(t.file, "{%s},\n", event.c_str());
-}
+void write(Trace &t, const std::string &event) { std::fprintf(t.file, "{%s},\n", event.c_str()); }
 
 std::string member(const char *name, const std::string &value) { return quoted(name) + ": " + value; }
 
