@@ -260,7 +260,8 @@ def c_files() -> list[str]:
     """Return the C and C++ files of the repository."""
     folders = [*(ROOT / "packages" / name for name in PACKAGES), ROOT / "ci"]
     files = [path.relative_to(ROOT) for folder in folders for path in folder.rglob("*.*")]
-    return sorted(str(path) for path in files if path.suffix in {".c", ".h", ".cpp"} and "build" not in path.parts)
+    ours = (path for path in files if not any(part == "build" or part.startswith(".") for part in path.parts))
+    return sorted(str(path) for path in ours if path.suffix in {".c", ".h", ".cpp"})
 
 
 @nox.session
