@@ -88,6 +88,7 @@ CompileResult ModuleBuilder::build() {
     try {
       Symbol symbol;
       symbol.space = one.space;
+      symbol.element = one.element_bytes();
       if (one.space == StateSpace::global || one.space == StateSpace::constant) {
         symbol.kind = Symbol::Kind::global;
         symbol.index = add_variable(one);
