@@ -99,7 +99,17 @@ CUresult good_peers(CUcontext to, CUcontext from) {
   return find_context(from, context);
 }
 
-CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, size_t *failed, CUstream handle) {
+/* The attributes of a copy: those of the last beginning that is not behind it. */
+Read read_of(const CUmemcpyAttributes *attributes, const size_t *beginnings, size_t count, size_t copy) {
+  size_t last = 0;
+  while (last + 1 < count && beginnings[last + 1] <= copy)
+    last++;
+  return attributes[last].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ? Read::during_call
+                                                                                       : Read::in_order;
+}
+
+CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, const CUmemcpyAttributes *attributes,
+               const size_t *beginnings, size_t attribute_count, size_t *failed, CUstream handle) {
   StreamPtr stream;
   if (failed != nullptr)
     *failed = SIZE_MAX;
@@ -109,7 +119,8 @@ CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, 
       std::find(sizes, sizes + count, size_t{0}) != sizes + count)
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; i++)
-    if (CUresult result = copy(stream, either(to[i]), either(from[i]), {sizes[i]}, Return::at_once)) {
+    if (CUresult result = copy(stream, either(to[i]), either(from[i]), {sizes[i]}, Return::at_once,
+                               read_of(attributes, beginnings, attribute_count, i))) {
       if (failed != nullptr)
         *failed = i;
       return result;
@@ -206,7 +217,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
         attrs[i].srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY)
       return CUDA_ERROR_INVALID_VALUE;
   }
-  return batch(dsts, srcs, sizes, count, failIdx, hStream);
+  return batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
 }
 
 CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,

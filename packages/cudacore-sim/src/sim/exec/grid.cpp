@@ -195,7 +195,7 @@ Unit::Result Unit::run() {
     }
     if (!ran)
       report_hang();
-    if (grid->stop.load(std::memory_order_relaxed))
+    if (grid->is_over())
       return Result::finished;
     if (grid->launch.cooperative)
       return Result::parked;

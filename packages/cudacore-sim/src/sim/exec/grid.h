@@ -33,6 +33,10 @@ struct Grid {
   /* What cooperative groups find at %envreg1:%envreg2; zero when the launch begins. */
   alignas(16) std::array<std::byte, 64> workspace{};
 
+  bool is_over() const {
+    return stop.load(std::memory_order_relaxed) ||
+           (launch.abandoned && launch.abandoned->load(std::memory_order_relaxed));
+  }
   void report(const Fault &fault);
   void print(const std::string &text, bool is_error = false);
   Fault result() {

@@ -49,7 +49,7 @@ void work(Grid &grid, uint64_t resident_limit) {
   uint64_t next_wake = UINT64_MAX; /* of the units that were looked at since one was at work */
   size_t asleep = 0;               /* how many these are */
   try {
-    while (!grid.stop.load(std::memory_order_relaxed)) {
+    while (!grid.is_over()) {
       std::unique_ptr<Unit> unit;
       if (parked.size() < resident_limit && grid.next_unit.load(std::memory_order_relaxed) < grid.units) {
         uint64_t number = grid.next_unit.fetch_add(1);
