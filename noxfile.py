@@ -24,6 +24,7 @@ nox.options.sessions = ["lint", "types", "c", "tests"]
 ROOT = Path(__file__).parent
 BUILD = ROOT / "build"
 WHEELS = BUILD / "wheels"
+DIST = BUILD / "dist"
 # In the order of their dependencies.
 PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-graph", "cudacore-sim", "cudacore")
 HANDLES = ROOT / "packages" / "cudacore-handles"
@@ -76,11 +77,14 @@ def run_tests(session: nox.Session, cuda: str) -> None:
         session.run("python", "-m", "pytest", *session.posargs)
         return
     # A process a core; what a file's tests share is made once.
-    pytest = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile")
-    # Tests that want two devices are skipped where there is one.
-    session.run(*pytest, env={"CUDACORE_SIM_DEVICES": "2"})
-    # The simulator's own tests destroy all that its process has made: they have processes of their own.
-    session.run(*pytest, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
+    pytest = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "-p", "no:cacheprovider")
+    with tempfile.TemporaryDirectory() as away:  # from all sources: what is tested is what the wheels have
+        session.run("python", "ci/copy_tests.py", away)
+        with session.chdir(away):
+            # Tests that want two devices are skipped where there is one.
+            session.run(*pytest, env={"CUDACORE_SIM_DEVICES": "2"})
+            # The simulator's own tests destroy all that its process has made: they have processes of their own.
+            session.run(*pytest, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
 
 
 def build_with_meson(session: nox.Session, name: str, package: Path, *options: str) -> Path:
@@ -96,7 +100,6 @@ def build_with_meson(session: nox.Session, name: str, package: Path, *options: s
 @nox.session(default=False)
 def build(session: nox.Session) -> None:
     """Build the wheels of all packages into build/wheels."""
-    session.install("wheel")
     session.run("python", "ci/build_wheels.py", str(WHEELS), *PACKAGES)
 
 
@@ -248,13 +251,17 @@ def stress(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and spelling: ruff, codespell, clang-format. ``-- --fix`` mends what can be mended."""
+    """Check style, spelling and workflows: ruff, codespell, clang-format, zizmor. ``-- --fix`` mends what can be."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
     fix = "--fix" in session.posargs
     session.run("ruff", "check", *(["--fix"] if fix else []), ".")
     session.run("ruff", "format", *([] if fix else ["--check"]), ".")
     session.run("codespell")
     session.run("clang-format", *(["-i"] if fix else ["--dry-run", "-Werror"]), *c_files(), log=False)
+    workflows = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(".github/workflows/*.yml"))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
+    session.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
+    session.run("zizmor", "--offline", "--quiet", ".github")
 
 
 def c_files() -> list[str]:
@@ -271,17 +278,25 @@ def types(session: nox.Session) -> None:
     for name in PACKAGES:
         session.run("mypy", "-p", name.replace("-", "_"))
     session.run("mypy", "noxfile.py", "ci")
+    session.run("mypy", "packages/cudacore/tests/types_of_programs.py")
 
 
 @nox.session(requires=["build"])
 def wheels(session: nox.Session) -> None:
-    """Check what the wheels contain and weigh, and test them where there are no sources."""
+    """Check what the wheels contain and weigh."""
     session.run("python", "ci/check_wheels.py", str(WHEELS), *PACKAGES)
-    install(session, "test")
-    with tempfile.TemporaryDirectory() as away:
-        session.run("python", "ci/copy_tests.py", away)
-        with session.chdir(away):
-            session.run("python", "-m", "pytest", "-p", "no:cacheprovider", *session.posargs)
+
+
+@nox.session(default=False)
+def dist(session: nox.Session) -> None:
+    """Build what is released into build/dist: source distributions, and wheels for two architectures; judge it."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "dist"))
+    session.run("python", "ci/build_dist.py", str(DIST), *(session.posargs or PACKAGES))
+    files = sorted(map(str, DIST.iterdir()))
+    wheels = [name for name in files if name.endswith(".whl")]
+    session.run("twine", "check", "--strict", *files)
+    session.run("check-wheel-contents", *wheels)
+    session.run("abi3audit", "--strict", *(name for name in wheels if "-abi3-" in name))
 
 
 @nox.session(requires=["build"])

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the wheels of packages into a folder; a package whose sources have not changed is not built again.
 
-usage: build_wheels.py FOLDER PACKAGE...       needs pip and wheel in the Python that runs it
+usage: build_wheels.py FOLDER PACKAGE...       needs pip in the Python that runs it
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from pathlib import Path
 
 PACKAGES = Path(__file__).resolve().parent.parent / "packages"
 NOT_SOURCES = {"tests", "build", "dist", "__pycache__"}
-# The interpreter that builds the compiled wheel puts itself into the tag; what was compiled asks for no more than this.
-LOWEST_PYTHON = "cp310"
 
 
 def digest(package: Path) -> str:
@@ -37,10 +35,6 @@ def build(package: Path, folder: Path) -> Path:
     pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(package)], check=True)
     (wheel,) = folder.glob("*.whl")
-    if "-abi3-" in wheel.name:
-        command = [python, "-m", "wheel", "tags", "--python-tag", LOWEST_PYTHON, "--remove", str(wheel)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        (wheel,) = folder.glob("*.whl")
     return wheel
 
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-IGNORE = shutil.ignore_patterns("__pycache__", "build")
+IGNORE = shutil.ignore_patterns("__pycache__", "build", "_build")
 
 
 def main() -> None:
@@ -23,10 +23,7 @@ def main() -> None:
     for tests in sorted(ROOT.glob("packages/*/tests")):
         shutil.copytree(tests, target / tests.relative_to(ROOT), ignore=IGNORE)
     shutil.copytree(ROOT / "ci", target / "ci", ignore=IGNORE)
-    shutil.copytree(ROOT / "docs" / "graph", target / "docs" / "graph")  # its examples are run
-    shutil.copy(ROOT / "docs" / "compile.rst", target / "docs" / "compile.rst")  # likewise
-    shutil.copy(ROOT / "docs" / "memory.rst", target / "docs" / "memory.rst")
-    shutil.copy(ROOT / "docs" / "compile-cache.rst", target / "docs" / "compile-cache.rst")
+    shutil.copytree(ROOT / "docs", target / "docs", ignore=IGNORE)  # its examples are run
     for name in ("README.md", "conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, target / name)
 

@@ -24,7 +24,7 @@ author = "the cudacore developers"
 release = cudacore.__version__
 version = release.rpartition(".")[0]
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "cheaders"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "cheaders"]
 cheaders_folder = "../packages/cudacore-handles/include/cudacore"
 exclude_patterns = ["_build"]
 
@@ -47,13 +47,11 @@ nitpick_ignore_regex = [
     ("py:attr", r"ProgramOptions\.\w+"),
 ]
 
-html_theme = "alabaster"
-html_theme_options = {
-    "description": "CUDA driver, compilers and memory as ordinary Python objects",
-    "fixed_sidebar": True,
-    "page_width": "1100px",
-}
-html_sidebars = {"**": ["about.html", "navigation.html", "searchbox.html"]}
+html_theme = "furo"
+html_title = f"cudacore {version}"
+# What is copied is what can be pasted: no prompts.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 html_show_sourcelink = False
 html_copy_source = False
 

@@ -169,6 +169,38 @@ class TestViews:
         assert (numbers[0], numbers[1], memory[0]) == (0, 1, 15)
         assert node.kernel == add
 
+    def test_kernel_with_attributes(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
+    ) -> None:
+        """What is remembered of a node would be of one that was changed, or would not stop what cannot be changed."""
+        cluster = ch.LaunchConfig(grid=1, block=1, cluster=1, is_cooperative=True)
+        node = definition.launch(ONE, add, numbers.buffer, 1)
+        graph = definition.instantiate()
+        view: Any = graph[node]
+        for value in (1, 10):
+            view.update(config=ONE, kernel=add, args=(numbers.buffer, value))
+        with pytest.raises(ch.CUDAError, match="cannot be changed in an executable graph"):
+            view.update(config=cluster, kernel=add, args=(numbers.buffer, 1))
+        node.update(config=cluster)  # of the definition alone
+        view.update(config=ONE, kernel=add, args=(numbers.buffer, 100))
+        launch(graph)
+        assert numbers[0] == 100
+        graph = definition.instantiate()
+        with pytest.raises(ch.CUDAError, match="cannot be changed in an executable graph"):
+            graph[node].update(config=ONE, kernel=add, args=(numbers.buffer, 1))  # type: ignore[attr-defined]
+
+    def test_kernel_again(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, request: pytest.FixtureRequest
+    ) -> None:
+        """An update like the one before would ask the driver again what it has said."""
+        sim = request.getfixturevalue("sim")
+        node = definition.launch(ONE, add, numbers.buffer, 1)
+        view: Any = definition.instantiate()[node]
+        view.update(config=ONE, kernel=add, args=(numbers.buffer, 2))
+        with sim.logging() as made:
+            view.update(config=ONE, kernel=add, args=(numbers.buffer, 3))
+        assert [call.name for call in made if "Graph" in call.name] == ["cuGraphExecNodeSetParams"]
+
     def test_disable(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch) -> None:
         """A disabled node would run, or one that was enabled again would not."""
         node = definition.launch(ONE, add, numbers.buffer, 1)

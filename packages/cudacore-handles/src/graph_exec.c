@@ -14,6 +14,7 @@ typedef struct given {
   CUgraphNode node;
   cch_bundle *bundle; /* NULL for nothing */
   uint64_t launches;  /* that there had been by then */
+  bool plain;         /* a kernel without attributes, which cannot be given any */
   struct given *next;
 } given;
 
@@ -373,21 +374,22 @@ static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void
   int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
   if (status == 0 && room == NULL)
     status = cch__fail_nomem(operation);
-  bool changes = false;
   if (status == 0)
+    status = make_given(&one, exec, node->raw, operation);
+  bool changes = false, plain = filled.attribute_count == 0;
+  if (status == 0 && !(plain && one->plain))
     status = cch__node_attributes_change(&changes, node->raw, &filled);
   if (status == 0 && changes)
     status = cch__fail(CCH_EINVAL, operation,
                        "the attributes of a kernel (cluster, cooperative, priority) cannot be changed in an executable "
                        "graph: change the node, and instantiate its graph again");
   if (status == 0)
-    status = make_given(&one, exec, node->raw, operation);
-  if (status == 0)
     status = CCH__CALL(cuGraphExecNodeSetParams, (exec->raw, node->raw, &filled.native));
   if (status == 0) {
     retire(exec, one, room);
     one->bundle = cch_bundle_ref(filled.kept);
     one->launches = exec->launches;
+    one->plain = plain;
   } else {
     free(room);
   }

@@ -546,25 +546,48 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
   return status;
 }
 
-int cch_graph_node_context(cch_context **out, cch_graph_node *node) {
-  int status = cch__usable(node, __func__);
+/* The context of a node's parameters, NULL where they have none. */
+static int context_of(CUcontext *out, cch_graph_node *node, const char *operation) {
+  int status = cch__usable(node, operation);
   if (status != 0)
     return status;
   cch__graph_lock(node->graph);
   const cch__record *record = cch__record_find(node->graph->level, node->raw);
-  CUcontext raw = record != NULL ? record->context : NULL;
+  *out = record != NULL ? record->context : NULL;
   cch__graph_unlock(node->graph);
-  if (raw == NULL && node->type == CCH_NODE_KERNEL) {
-    CUDA_KERNEL_NODE_PARAMS native;
-    status = CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, &native));
-    if (status != 0)
-      return status;
-    raw = native.ctx;
-  }
-  if (raw != NULL)
-    return cch_context_wrap(out, raw, NULL, NULL);
-  *out = NULL;
+  if (*out != NULL || node->type != CCH_NODE_KERNEL)
+    return 0;
+  CUDA_KERNEL_NODE_PARAMS native;
+  status = CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, &native));
+  if (status != 0)
+    return status;
+  *out = native.ctx;
+  cch__graph_lock(node->graph);
+  cch__record *found = cch__record_find(node->graph->level, node->raw);
+  if (found != NULL && !node->graph->hierarchy->shared)
+    found->context = native.ctx; /* nobody else can change it */
+  cch__graph_unlock(node->graph);
   return 0;
+}
+
+int cch_graph_node_context(cch_context **out, cch_graph_node *node) {
+  CUcontext raw;
+  int status = context_of(&raw, node, __func__);
+  if (status == 0 && raw != NULL)
+    return cch_context_wrap(out, raw, NULL, NULL);
+  if (status == 0)
+    *out = NULL;
+  return status;
+}
+
+int cch_graph_node_is_current(int *out, cch_graph_node *node) {
+  CUcontext raw, current;
+  int status = context_of(&raw, node, __func__);
+  if (status == 0 && raw != NULL)
+    status = CCH__CALL(cuCtxGetCurrent, (&current));
+  if (status == 0)
+    *out = raw == NULL || raw == current;
+  return status;
 }
 
 int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bundle, cch_context *context) {

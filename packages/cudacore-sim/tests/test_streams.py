@@ -227,17 +227,28 @@ def test_time_goes_on(cuda: Any) -> None:
 
 
 SHUFFLED = """
+import threading
 cu.cuInit(0)
 context = c_void_p()
 cu.cuDevicePrimaryCtxRetain(byref(context), 0)
 cu.cuCtxSetCurrent(context)
 seen, kept = [], []
+# Nothing can start before all is there, however slowly this thread goes on.
+gate, opened = c_void_p(), c_void_p()
+cu.cuStreamCreate(byref(gate), 1)
+cu.cuEventCreate(byref(opened), 2)
+ready = threading.Event()
+kept.append(CFUNCTYPE(None, c_void_p)(lambda _: ready.wait()))
+cu.cuLaunchHostFunc(gate, kept[-1], None)
+cu.cuEventRecord(opened, gate)
 for number in range(8):
     stream = c_void_p()
     cu.cuStreamCreate(byref(stream), 1)
+    cu.cuStreamWaitEvent(stream, opened, 0)
     for step in range(3):
         kept.append(CFUNCTYPE(None, c_void_p)(lambda _, number=number, step=step: seen.append((number, step))))
         cu.cuLaunchHostFunc(stream, kept[-1], None)
+ready.set()
 cu.cuCtxSynchronize()
 assert all([step for n, step in seen if n == number] == [0, 1, 2] for number in range(8))
 print([number for number, _ in seen])

@@ -16,6 +16,7 @@ import cudacore
 import cudacore.graph
 import cudacore.typing
 import cudacore.utils
+import cudacore_compile
 from cudacore import _later
 
 HEAVY = (
@@ -46,6 +47,13 @@ def public_names(module: types.ModuleType) -> set[str]:
         and name not in {"annotations", "TYPE_CHECKING"}
         and not (isinstance(value, types.ModuleType) and not value.__name__.startswith(package + "."))
     }
+
+
+def test_dir() -> None:
+    """Completion at a prompt would show what the module needs for itself, or not show what it has."""
+    for module in (cudacore, cudacore_compile):
+        shown = {name for name in dir(module) if not name.startswith("__")}
+        assert shown == set(module.__all__)
 
 
 def test_import_is_light() -> None:

@@ -304,6 +304,7 @@ typedef struct cch_api {
   int (*deviceptr_is_imported)(const cch_deviceptr *ptr);
   int (*event_export)(cch_ipc_handle *out, cch_event *event);
   int (*event_import)(cch_event **out, cch_context *context, const cch_ipc_handle *handle, unsigned flags);
+  int (*graph_node_is_current)(int *out, cch_graph_node *node);
 } cch_api;
 
 /**

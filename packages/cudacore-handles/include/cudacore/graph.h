@@ -239,6 +239,10 @@ CCH_EXPORT int cch_graph_node_get(void *params, cch_graph_node *node);
  * not known: of copies and fills that others made. @since 0.1 */
 CCH_EXPORT int cch_graph_node_context(cch_context **out, cch_graph_node *node);
 
+/** Whether the current context is the one that a kernel, a copy or a fill works in; so it is where there is none, or it
+ * is not known. @since 0.1 */
+CCH_EXPORT int cch_graph_node_is_current(int *out, cch_graph_node *node);
+
 /** The bundle of the node's parameters, a new reference; NULL where there is none or it is not known. @since 0.1 */
 CCH_EXPORT cch_bundle *cch_graph_node_bundle(cch_graph_node *node);
 

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cudacore_handles._kernel import ParamInfo
 
 
-@dataclass(frozen=True)
-class KernelInfo:
+class KernelInfo(NamedTuple):
     """Describe a kernel of compiled code.
 
     Parameters
@@ -39,8 +38,7 @@ class KernelInfo:
     max_threads: int | None = None
 
 
-@dataclass(frozen=True)
-class GlobalInfo:
+class GlobalInfo(NamedTuple):
     """Describe a variable of compiled code.
 
     Parameters
@@ -61,8 +59,7 @@ class GlobalInfo:
     space: str
 
 
-@dataclass(frozen=True)
-class CodeContents:
+class CodeContents(NamedTuple):
     """What is in code."""
 
     kernels: tuple[KernelInfo, ...]

@@ -513,12 +513,13 @@ static int enter_context(const state *st, PyObject *face, context_change *out) {
   *out = (context_change){NULL, false};
   if (node == NULL)
     return -1;
+  int is_current = 0;
   graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-  int status = cch_graph_node_context(&own, node); /* waits for nothing */
+  int status = cch_graph_node_is_current(&is_current, node); /* waits for nothing */
+  if (status == 0 && !is_current)
+    status = cch_graph_node_context(&own, node);
   graph_lock_give(lock);
-  if (status == 0)
-    status = own != NULL ? cch_context_current(&out->before) : 0;
-  if (status == 0 && own != NULL && (out->before == NULL || cch_context_raw(own) != cch_context_raw(out->before))) {
+  if (status == 0 && own != NULL && (status = cch_context_current(&out->before)) == 0) {
     status = cch_context_set_current(own);
     out->changed = status == 0;
   }

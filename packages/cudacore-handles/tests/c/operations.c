@@ -463,6 +463,12 @@ GETS(graph_node_get_record, cch_event_node, record, cch_event_unref(out.event))
 GETS(graph_node_get_wait, cch_event_node, wait, cch_event_unref(out.event))
 GETS(graph_node_get_conditional, cch_conditional_node, branch, (void)0)
 MAKES(graph_node_context, cch_context, cch_graph_node_context(&out, w->node))
+
+static int graph_node_is_current(world *w, void **made) {
+  (void)made;
+  int out;
+  return cch_graph_node_is_current(&out, w->node);
+}
 MAKES(graph_node_child, cch_graph, cch_graph_node_child(&out, w->child, 0))
 MAKES(graph_node_body, cch_graph, cch_graph_node_child(&out, w->branch, 0))
 
@@ -684,6 +690,7 @@ const operation operations[] = {
     DONE(graph_node_get_wait, 0),
     DONE(graph_node_get_conditional, 0),
     MADE(graph_node_context, 0),
+    DONE(graph_node_is_current, 0),
     MADE(graph_node_child, 0),
     MADE(graph_node_body, 0),
     DONE(graph_of_a_clone, 0),

@@ -429,6 +429,12 @@ static void check_context(cch_graph_node *node, cch_context *expected) {
   OK(cch_graph_node_context(&told, node));
   CHECK(told == expected);
   cch_context_unref(told);
+  cch_context *before;
+  int is_current = -1;
+  OK(cch_context_current(&before));
+  OK(cch_graph_node_is_current(&is_current, node));
+  CHECK_EQ(is_current, expected == NULL || expected == before);
+  cch_context_unref(before);
 }
 
 /* A node is taken for one of the context that happens to be current. */
@@ -445,6 +451,7 @@ static void nodes_tell_their_context(void) {
     int type;
     const void *params;
   } kinds[] = {{CCH_NODE_KERNEL, &kernel}, {CCH_NODE_MEMCPY, &transfer}, {CCH_NODE_MEMSET, &fill}};
+  int is_current;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     cch_graph_node *explicit, *current, *found;
     cch_node_spec spec = {.size = sizeof spec, .type = kinds[i].type, .params = kinds[i].params, .context = second};
@@ -466,6 +473,7 @@ static void nodes_tell_their_context(void) {
     check_context(explicit, world.context);
     OK(cch_graph_node_destroy(explicit));
     FAILS(CCH_EGONE, cch_graph_node_context(&second, explicit));
+    FAILS(CCH_EGONE, cch_graph_node_is_current(&is_current, explicit));
     cch_graph_node_unref(explicit);
     cch_graph_node_unref(current);
   }

@@ -145,16 +145,18 @@ _check_sibling(cudacore_handles)
 _later.install_finder()
 
 
-def __getattr__(name: str) -> object:
-    if name in ("graph", "typing", "utils"):
-        return importlib.import_module(f"cudacore.{name}")
-    if name in _LATER:
-        sibling = importlib.import_module(_LATER[name])
-        _check_sibling(sibling)
-        globals()[name] = value = getattr(sibling, name)
-        return value
-    raise AttributeError(_later.message(__name__, name), name=name)
+if not TYPE_CHECKING:  # to which any name would be one that there is
+
+    def __getattr__(name: str) -> object:
+        if name in ("graph", "typing", "utils"):
+            return importlib.import_module(f"cudacore.{name}")
+        if name in _LATER:
+            sibling = importlib.import_module(_LATER[name])
+            _check_sibling(sibling)
+            globals()[name] = value = getattr(sibling, name)
+            return value
+        raise AttributeError(_later.message(__name__, name), name=name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -42,10 +42,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name == "DevicePointerType":  # made when it is asked for: importing cudacore imports nothing of cuda.bindings
-        from cuda.bindings import driver
+if not TYPE_CHECKING:  # to which any name would be one that there is
 
-        globals()[name] = driver.CUdeviceptr | int | None
-        return globals()[name]
-    raise AttributeError(_later.message(__name__, name), name=name)
+    def __getattr__(name: str) -> object:
+        if name == "DevicePointerType":  # importing cudacore imports nothing of cuda.bindings
+            from cuda.bindings import driver
+
+            globals()[name] = driver.CUdeviceptr | int | None
+            return globals()[name]
+        raise AttributeError(_later.message(__name__, name), name=name)

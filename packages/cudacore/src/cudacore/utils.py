@@ -7,6 +7,8 @@ those of ``cudacore_compile``.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import cudacore_compile
 from cudacore import _check_sibling, _later
 from cudacore_compile import (
@@ -46,5 +48,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    raise AttributeError(_later.message(__name__, name), name=name)
+if not TYPE_CHECKING:  # to which any name would be one that there is
+
+    def __getattr__(name: str) -> object:
+        raise AttributeError(_later.message(__name__, name), name=name)

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Build what is released into a folder: source distributions, and wheels for x86-64 and aarch64, glibc 2.28 or older.
+
+usage: build_dist.py FOLDER PACKAGE...       needs the group "dist" of pyproject.toml
+
+Zig's C and C++ compilers have glibc of any version and for any architecture: what they link runs where glibc 2.28 does.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+PACKAGES = Path(__file__).resolve().parent.parent / "packages"
+GLIBC = "2.28"
+ARCHITECTURES = ("x86_64", "aarch64")
+
+CROSS_FILE = """\
+[binaries]
+c = '{tools}/cc'
+cpp = '{tools}/c++'
+ar = '{tools}/ar'
+
+[host_machine]
+system = 'linux'
+cpu_family = '{architecture}'
+cpu = '{architecture}'
+endian = 'little'
+"""
+
+
+def make_tools(folder: Path, architecture: str) -> None:
+    """Make compilers for an architecture, as commands."""
+    target = f"-target {architecture}-linux-gnu.{GLIBC}"
+    # -s: no symbols for debuggers.
+    for name, command in (("cc", f"cc {target} -s"), ("c++", f"c++ {target} -s"), ("ar", "ar")):
+        script = folder / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ziglang {command} "$@"\n')
+        script.chmod(0o755)
+    (folder / "cross.ini").write_text(CROSS_FILE.format(tools=folder, architecture=architecture))
+
+
+def is_compiled(package: Path) -> bool:
+    return (package / "meson.build").exists()
+
+
+def build_wheel(package: Path, architecture: str, out: Path) -> None:
+    """Build one compiled wheel, and have auditwheel see to its tag."""
+    with tempfile.TemporaryDirectory() as folder:
+        tools, made = Path(folder) / "tools", Path(folder) / "made"
+        tools.mkdir()
+        make_tools(tools, architecture)
+        environment = os.environ | {"_PYTHON_HOST_PLATFORM": f"linux-{architecture}"}
+        setup = f"--config-setting=setup-args=--cross-file={tools}/cross.ini"
+        # Not in isolation: what builds must be of this machine, and pip would take what is of the other.
+        build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", setup, "--outdir", str(made), str(package)]
+        subprocess.run(build, check=True, env=environment)
+        (wheel,) = made.glob("*.whl")
+        # It finds the oldest glibc by the symbols; --only-plat: there must be nothing to copy into the wheel.
+        repair = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"]
+        subprocess.run([*repair, "--wheel-dir", str(out), str(wheel)], check=True)
+
+
+def main() -> None:
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    out = Path(sys.argv[1]).resolve()
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
+    for package in (PACKAGES / name for name in sys.argv[2:]):
+        subprocess.run([sys.executable, "-m", "build", "--sdist", "--outdir", str(out), str(package)], check=True)
+        if is_compiled(package):
+            for architecture in ARCHITECTURES:
+                build_wheel(package, architecture, out)
+        else:
+            subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(package)], check=True)
+
+
+if __name__ == "__main__":
+    main()

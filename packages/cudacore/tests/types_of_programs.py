@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a type checker says of programs: checked by ``nox -s types``, never run.
+
+An ``ignore`` that is not needed is an error there: each of these lines is one in which a mistake must be found.
+"""
+
+from typing_extensions import assert_type
+
+import cudacore as core
+from cudacore import Devize  # type: ignore[attr-defined]  # noqa: F401
+from cudacore.typing import ObjectCodeFormType  # type: ignore[attr-defined]  # noqa: F401
+from cudacore.utils import CopyOption  # type: ignore[attr-defined]  # noqa: F401
+from cudacore_compile import Programme  # type: ignore[attr-defined]  # noqa: F401
+
+device = core.Device()
+assert_type(device, core.Device)
+stream = device.create_stream()
+assert_type(stream, core.Stream)
+buffer = device.allocate(64, stream=stream)
+assert_type(buffer, core.Buffer)
+buffer.copy_too(buffer, stream=stream)  # type: ignore[attr-defined]
+code = core.Program("", "c++", core.ProgramOptions(arch="sm_90")).compile("ptx")
+assert_type(code, core.ObjectCode)
+kernel = code.get_kernel("k")
+assert_type(kernel, core.Kernel)
+core.launch(stream, core.LaunchConfig(grid=1, block="1"), kernel, buffer)  # type: ignore[arg-type]
+definition = core.graph.GraphDefinition()
+node = definition.launch(core.LaunchConfig(grid=1, block=1), kernel, buffer)
+assert_type(node, core.graph.KernelNode)
+assert_type(definition.instantiate(), core.graph.Graph)
+core.Devize  # type: ignore[attr-defined]  # noqa: B018
