@@ -7,7 +7,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable
-from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64
 from typing import Any
 
 import pytest

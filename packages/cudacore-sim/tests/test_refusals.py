@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why calls are refused: on stderr, in `cudacore_sim.why` and `explanations`, in notes of exceptions and with pytest."""
+"""Why calls are refused: on stderr, in `cudacore_sim.why` and `explanations`, in notes of exceptions."""
 
 from __future__ import annotations
 
@@ -135,9 +135,13 @@ def test_exceptions_have_it_as_a_note(run_python: Callable[..., Any]) -> None:
         ch.Device(0).set_current()
         stream = ch.Device(0).create_stream()
         text = b".version 8.0\n.target sm_90\n.entry f() {\n  mov.u32 %r1, 5;\n ret; }\n"
-        for make in (lambda: ch.ObjectCode.from_ptx(text).get_kernel("f"), lambda: ch.Device(0).allocate(1 << 50, stream=stream)):
+        def load():
+            ch.ObjectCode.from_ptx(text).get_kernel("f")
+        def allocate():
+            ch.Device(0).allocate(1 << 50, stream=stream)
+        for refused in (load, allocate):
             try:
-                make()
+                refused()
             except ch.CUDAError as error:
                 print("\n".join([str(error), *getattr(error, "__notes__", [])]))
         """

@@ -186,7 +186,7 @@ def driver_error(function: str, code: int) -> CUDAError:
 
 
 def _with_reason(error: CUDAError) -> CUDAError:
-    """Note what the simulated driver knows of an error of the driver; Python 3.10 has no notes, but has it in the text."""
+    """Note what the simulated driver knows of an error; Python 3.10 has no notes: there it is in the text."""
     why = why_refused() if error.code > 0 else ""
     if why and hasattr(error, "add_note"):
         error.add_note(f"The simulated driver says: {why}")

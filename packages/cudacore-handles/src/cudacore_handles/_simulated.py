@@ -12,7 +12,9 @@ _loaded: ctypes.CDLL | None = None
 
 
 def find_simulated_driver() -> None:
-    """With ``CUDACORE_DRIVER=sim``, in any case, set ``$CUDACORE_SIM_LIBRARY``, if it is needed and not set, and if the simulator is installed.
+    """With ``CUDACORE_DRIVER=sim``, in any case, set ``$CUDACORE_SIM_LIBRARY`` where it is needed.
+
+    That is, if it is not set, and the simulator is installed.
 
     Child processes inherit it. Where the simulator is not installed, the first call that needs a driver says so.
     """

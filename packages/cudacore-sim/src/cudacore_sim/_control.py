@@ -418,8 +418,8 @@ def reports() -> list[str]:
 def explanations() -> list[str]:
     """Return why calls were refused where that is no misuse, as stderr said at the first occurrence.
 
-    Code that cannot be loaded, a kernel that cannot be launched so, what is not simulated. A program may do so on purpose:
-    they are no `reports`.
+    Code that cannot be loaded, a kernel that cannot be launched so, what is not simulated. A program may do so on
+    purpose: they are no `reports`.
 
     Returns
     -------
@@ -438,8 +438,8 @@ def why() -> str:
     Returns
     -------
     str
-        The explanation, the misuse that it was, or the fault of the kernel that its error comes from. Empty where nothing
-        is known but the code.
+        The explanation, the misuse that it was, or the fault of the kernel that its error comes from. Empty where
+        nothing is known but the code.
     """
     return _text(lambda out, size: _controls().cudasim_why(out, size))
 
@@ -459,7 +459,7 @@ def clear_errors() -> int:
 
 
 def reset() -> None:
-    """Forget the log, the counts of calls, reports, explanations, armed failures and what is hidden; objects stay alive."""
+    """Forget log and counts of calls, reports, explanations, armed failures and what is hidden; objects stay alive."""
     _controls().cudasim_reset()
 
 
