@@ -38,8 +38,7 @@ PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / 
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV.glob("versions/*/bin")))])
 
-# CUDA versions to test with, newest first: cuda-bindings, the compilers that the extras bring, and the headers that the
-# tests' kernels include, at that version.
+# CUDA versions to test with, newest first: of cuda-bindings, and of cuda-toolkit, which pins all that the extras bring.
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
 ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
 TSAN = ("-Db_lundef=false", "-Db_sanitize=thread")
@@ -49,23 +48,16 @@ UNDER_ASAN = {
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 }
 UNDER_TSAN = {"TSAN_OPTIONS": f"halt_on_error=1:suppressions={HANDLES / 'tests' / 'tsan.supp'}"}
-COMPILERS = {
-    "cu12": ("nvidia-cuda-nvrtc-cu12", "nvidia-nvfatbin-cu12", "nvidia-nvjitlink-cu12", "nvidia-cuda-nvcc-cu12"),
-    "cu13": ("nvidia-cuda-nvrtc", "nvidia-nvfatbin", "nvidia-nvjitlink", "nvidia-nvvm"),
-}
-HEADERS = {
-    "cu12": ("nvidia-cuda-runtime-cu12", "nvidia-cuda-cccl-cu12"),
-    "cu13": ("nvidia-cuda-runtime", "nvidia-cuda-cccl"),
-}
+# The extras that bring all compilers of a CUDA, and the headers that the tests' kernels include.
+EXTRAS = {"12": "cu12,link,nvvm-cu12,headers", "13": "cu13,link,nvvm,headers"}
 
 
 def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
-    """Install the built wheels with the compilers of a CUDA version, and dependency groups."""
-    extra = f"cu{cuda.partition('.')[0]}"
-    names = ("cuda-bindings", *COMPILERS[extra], *(HEADERS[extra] if "test" in groups else ()))
-    pins = [f"{name}=={CUDA[cuda]}" for name in names]
+    """Install the built wheels with the compilers and headers of a CUDA version, and dependency groups."""
+    pins = [f"{name}=={CUDA[cuda]}" for name in ("cuda-bindings", "cuda-toolkit")]
     wheels = [str(next(WHEELS.glob(f"{name.replace('-', '_')}-*.whl"))) for name in PACKAGES]
-    session.install(*wheels, f"{wheels[-1]}[{extra}]", *pins, *nox.project.dependency_groups(PYPROJECT, *groups))
+    umbrella = f"{wheels[-1]}[{EXTRAS[cuda.partition('.')[0]]}]"
+    session.install(*wheels, umbrella, *pins, *nox.project.dependency_groups(PYPROJECT, *groups))
     # pip takes a wheel of the version that is installed for the one that is installed.
     session.install("--no-deps", "--force-reinstall", *wheels)
 
@@ -122,7 +114,7 @@ def dev(session: nox.Session) -> None:
         "--editable",
         str(ROOT / "packages" / "cudacore-graph"),
         "--editable",
-        f"{ROOT / 'packages' / 'cudacore'}[cu13]",
+        f"{ROOT / 'packages' / 'cudacore'}[{EXTRAS['13']}]",
     )
 
 

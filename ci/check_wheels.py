@@ -112,6 +112,16 @@ class Checker:
             if sibling and "extra ==" not in requirement:
                 self.expect(requirement == f"{sibling[0]}=={series}.*", f"{requirement!r} does not pin {series}.*")
 
+    def extras(self) -> dict[str, list[str]]:
+        """Return what the extras ask for, without markers."""
+        fields = email.message_from_bytes(self.archive.read(f"{self.info}/METADATA"))
+        found: dict[str, list[str]] = {extra: [] for extra in fields.get_all("Provides-Extra", [])}
+        for requirement in fields.get_all("Requires-Dist", []):
+            what, _, marker = requirement.partition(";")
+            if extra := re.search(r"extra == '([^']+)'", marker):
+                found[extra[1]].append(what.strip())
+        return found
+
     def headers(self) -> None:
         inside = {Path(name).name: self.archive.read(name) for name in self.names if name.endswith(".h")}
         outside = {path.name: path.read_bytes() for path in HEADERS.glob("*.h")}
@@ -148,6 +158,15 @@ def main() -> None:
         total += size if checker.package != "cudacore-sim" else 0.0
         print(f"{size:8.1f} kB  {len(checker.names):3} files  {checker.path.name}")
     print(f"{total:8.1f} kB  without the simulated driver; at most {LIMIT_OF_ALL:.0f} kB")
+    # What the umbrella's extras bring is theirs; and NVRTC alone is what a CUDA version brings.
+    extras = {checker.package: checker.extras() for checker in checkers}
+    compiling, all_of_it = extras.get("cudacore-compile", {}), extras.get("cudacore", {})
+    for extra in sorted(compiling.keys() - {"terminal"}):
+        if all_of_it.get(extra) != [f"cudacore-compile[{extra}]"]:
+            problems.append(f"the extra {extra} of cudacore is not that of cudacore-compile")
+    for extra in ("cu12", "cu13"):
+        if [name for name in compiling.get(extra, ()) if "cuda-toolkit" in name and "[nvrtc]" not in name]:
+            problems.append(f"the extra {extra} of cudacore-compile brings more than NVRTC")
     expected = sorted(sys.argv[2:])
     if sorted(checker.package for checker in checkers) != expected:
         problems.append(f"expected one wheel each of: {', '.join(expected)}")

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much faster several compilations are at once, in threads and in processes, and what a cached one costs.
 
-On a machine that does other things, too, times say little; the time that threads wait for locks still does.
+And what a compilation costs beyond NVRTC itself. On a machine that does other things, too, times say little; the time
+that threads compute, or wait for locks, still does.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import itertools
 import multiprocessing
 import statistics
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-from cudacore_compile import CompileJob, InMemoryProgramCache, Program, ProgramOptions, compile_many
+from cudacore_compile import CompileJob, InMemoryProgramCache, Program, ProgramOptions, compile_many, versions
+from cudacore_compile.typing import CompilerBackendType
 
 SOURCE = """
 template <class T, int N> __global__ void mix(T *out, T value) {
@@ -70,6 +74,38 @@ def waiting(target: str, threads: int) -> tuple[float, float, float]:
     return running, runnable, asleep
 
 
+def bare(nvrtc: ctypes.CDLL, source: bytes, target: str) -> None:
+    """Compile by NVRTC's functions alone, as a C program does, and take what Program takes."""
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"default_program", 0, None, None)
+    arch = b"-arch=compute_90" if target == "ptx" else b"-arch=sm_90"
+    if nvrtc.nvrtcCompileProgram(program, 2, (ctypes.c_char_p * 2)(arch, b"--no-cache")):
+        raise RuntimeError("the program does not compile")
+    for output in ("ProgramLog", "PTX", "CUBIN")[: 2 if target == "ptx" else 3]:
+        getattr(nvrtc, f"nvrtcGet{output}Size")(program, ctypes.byref(size))
+        getattr(nvrtc, f"nvrtcGet{output}")(program, ctypes.create_string_buffer(size.value))
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def overhead(target: str, rounds: int) -> float:
+    """Return how much more this thread computes for a small program than NVRTC by itself, as a ratio."""
+    nvrtc = ctypes.CDLL(versions()[CompilerBackendType.NVRTC].path)
+    options = ProgramOptions(arch="sm_90", no_cache=True)
+    salt = itertools.count()
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        for way, seconds in enumerate(times):
+            source = f'extern "C" __global__ void k(float *x) {{ *x = sqrtf(*x) / 3; }} // {next(salt)}'
+            start = time.thread_time()
+            if way:
+                bare(nvrtc, source.encode(), target)
+            else:
+                Program(source, "c++", options).compile(target)
+            seconds.append(time.thread_time() - start)
+    ours, its = map(statistics.median, times)
+    return ours / its
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=5)
@@ -110,6 +146,8 @@ def main() -> None:
 
     cold, warm = median(), median(cache=cache)
     print(f"one cubin: compiled {cold * 1e3:.1f} ms, cached {warm * 1e3:.3f} ms, {warm / cold:.2%}")
+    for target in ("ptx", "cubin"):
+        print(f"one {target} of a small program: {overhead(target, 30):.3f} of what NVRTC by itself computes")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in several languages that the tests compile and link."""
+"""Programs in several languages that the tests compile, link and run."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cudacore_handles import Device, LaunchConfig, LegacyPinnedMemoryResource, ObjectCode, launch
 
 LAYOUT = (
     "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-f64:64:64-"
@@ -25,6 +31,8 @@ extern "C" __global__ void map(float *p, unsigned n) {
 }
 """
 FUNCTION = 'extern "C" __device__ float f(float x) { return 2.0f * x + 1.0f; }'
+# Both as one program.
+WHOLE = KERNEL.replace('extern "C" __device__ float f(float x);', FUNCTION)
 # The same function as NVVM IR: text that NVVM takes in all its versions.
 FUNCTION_IR = f"""{HEAD}
 define float @f(float %x) {{
@@ -54,3 +62,14 @@ define void @map(float addrspace(1)* %p) {{
 !nvvm.annotations = !{{!1}}
 !1 = !{{void (float addrspace(1)*)* @map, !"kernel", i32 1}}
 {VERSION}"""
+
+
+def run_map(device: Device, code: ObjectCode, values: Any, *, count: bool = True) -> np.ndarray[Any, Any]:
+    """Return what the kernel ``map`` makes of some floats; `count` tells whether it is told how many there are."""
+    stream, buffer = device.create_stream(), LegacyPinnedMemoryResource().allocate(4 * len(values))
+    numbers = np.frombuffer(buffer.__buffer__(), np.float32)
+    numbers[:] = values
+    config = LaunchConfig(grid=(len(values) + 31) // 32, block=32 if count else 1)
+    launch(stream, config, code.get_kernel("map"), buffer, *([len(values)] if count else []))
+    stream.sync()
+    return numbers.copy()

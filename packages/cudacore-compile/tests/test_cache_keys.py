@@ -205,6 +205,17 @@ def test_computed_names() -> None:
     check("#include <main.h>", change=lambda n: write("inc/part/v.h", f"#define VALUE {n}"), include_path="inc")
 
 
+def test_strings_in_macros() -> None:
+    """A string in a string would be taken for a path, so that programs with CUB would never be cached."""
+    source = '#define IN(name) <part/name>\n#define OPTION _Pragma("comment(linker, \\"/EXPORT\\")")\n#include IN(v.h)'
+    write("inc/main.h", source)
+    check("#include <main.h>", change=lambda n: write("inc/part/v.h", f"#define VALUE {n}"), include_path="inc")
+    for absolute in ('"/v.h"', "</v.h>", "< /v.h>"):
+        write("inc/main.h", f"#define ELSEWHERE {absolute}\n{source}")
+        with pytest.raises(UncacheableError, match="may lead out of the include path"):
+            key("#include <main.h>", include_path="inc")
+
+
 @pytest.mark.parametrize(
     ("source", "reason"),
     [

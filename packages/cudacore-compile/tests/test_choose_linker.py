@@ -35,7 +35,8 @@ def test_ptx_of(cuda: Version, ptx: Version) -> None:
         ((12, 4), (12, 9), {"ptx": (8, 5)}, "driver", "nvJitLink 12.4 takes PTX up to 8.4, and this is of 8.5"),
         ((12, 6), None, {"ptx": (8, 5)}, "nvJitLink", ""),
         ((12, 4), (12, 9), {"ptx": (8, 5), "inputs": ["ltoir", "ptx"]}, None, "8.4, and this is of 8.5; the driver's"),
-        ((12, 9), (13, 0), {"target": "ltoir", "inputs": ["ltoir"]}, None, "nvJitLink 12.9 does not link to LTO-IR"),
+        ((13, 1), (13, 1), {"target": "ltoir", "inputs": ["ltoir"]}, None, "nvJitLink 13.1 does not link to LTO-IR"),
+        ((13, 2), None, {"target": "ltoir", "inputs": ["ltoir"]}, "nvJitLink", ""),
     ],
 )
 def test_choice(

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cudacore_compile import FileStreamProgramCache, NVFatbinError, Program, _process_state
+from cudacore_compile import FileStreamProgramCache, NVFatbinError, Program, _command, _process_state
 from cudacore_compile._command import main
 from cudacore_compile._diagnostics import Diagnostic, parse_log, render
 from cudacore_handles import ObjectCode
@@ -105,6 +105,25 @@ def test_options(run: Run) -> None:
     status, _, err = run("kernel.cu", "--arch", "sm_90", "-o", "k.ptx", *words)
     assert (status, err) == (0, "")
     assert b".loc" in Path("k.ptx").read_bytes()
+
+
+def test_cuda_headers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA's own headers would not be found although that was asked for, or a failure be a traceback."""
+    Path("headers").mkdir()
+    Path("headers/mine.h").write_text("#define MINE 4321")
+    Path("with.cu").write_text('#include <mine.h>\nextern "C" __global__ void k(int *p) { *p = MINE; }')
+    monkeypatch.setattr(_command, "cuda_include_path", lambda: ["headers"])
+    assert run("with.cu", "--arch", "sm_90", "-o", "k.ptx")[0] == 1
+    status, _, err = run("with.cu", "--arch", "sm_90", "--cuda-headers", "-I", "elsewhere", "-o", "k.ptx")
+    assert (status, err) == (0, "")
+    assert "4321" in Path("k.ptx").read_text()
+
+    def missing() -> list[str]:
+        raise FileNotFoundError("CUDA's headers were not found")
+
+    monkeypatch.setattr(_command, "cuda_include_path", missing)
+    status, _, err = run("with.cu", "--arch", "sm_90", "--cuda-headers", "-o", "k.ptx")
+    assert (status, err) == (1, "cudacore-compile: error: CUDA's headers were not found\n")
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import importlib.metadata
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
-from cudacore_compile import NVRTCError, Program, ProgramOptions
+from cudacore_compile import (
+    NVRTCError,
+    Program,
+    ProgramOptions,
+    _fatbin,
+    _libraries,
+    _nvjitlink,
+    _nvrtc,
+    _nvvm,
+    cuda_include_path,
+)
+from cudacore_compile._cuda_headers import _COUNTERPARTS
 from cudacore_compile._hints import explain
 from cudacore_handles import CUDAError
 
@@ -41,7 +55,7 @@ def test_error_without_command() -> None:
         ),
         (
             "nvrtc: error: unrecognized option --use-bundled-headers=/x found",
-            "NVRTC 12.9 does not know ProgramOptions.use_bundled_headers",
+            "NVRTC 12.9 does not know ProgramOptions.use_bundled_headers, which came with 13.3: leave it out, or",
         ),
         ("nvrtc: error: unrecognized option --numba-debug found", "does not know ProgramOptions.numba_debug"),
         ("nvrtc: error: --ftz (-ftz) expects true or false", "See ProgramOptions.ftz"),
@@ -62,6 +76,59 @@ def test_hint_about_builtins() -> None:
     log = "nvrtc: error: failed to open libnvrtc-builtins.so.13.5."
     assert "libnvrtc-builtins must be of the same version" in hint("NVRTC_ERROR_BUILTIN_OPERATION_FAILURE", log)
     assert hint("NVRTC_ERROR_BUILTIN_OPERATION_FAILURE", "failed to create directory '/x'") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("vector", "no <vector>: device code has no containers that grow.*<cuda/std/inplace_vector>"),
+        ("tuple", "no <tuple>: CUDA's own headers have <cuda/std/tuple>: see cuda_include_path"),
+        ("stdint.h", r"no <stdint\.h>: CUDA's own headers have <cuda/std/cstdint>"),
+        ("iostream", "no <iostream>: printf is there without it"),
+        ("thread", "no <thread>: device code has nothing of the kind"),
+        (
+            "mine.h",
+            r"^To find \"mine\.h\", set ProgramOptions\.include_path.*headers=.*=cuda_include_path\(\); NVRTC 13\.3",
+        ),
+        ("cuda/std/tuple", r"^To find \"cuda/std/tuple\".*=cuda_include_path\(\)"),
+    ],
+)
+def test_missing_headers(name: str, expected: str) -> None:
+    """Somebody who includes what NVRTC does not have would not learn what there is instead, or where to get it."""
+    with pytest.raises(NVRTCError) as caught:
+        Program(f"#include <{name}>", "c++", ProgramOptions(arch="sm_90")).compile("ptx")
+    assert re.search(expected, caught.value.hint)
+
+
+def test_standard_headers_of_cuda() -> None:
+    """A header of CUDA's would be said to be missing, or one be promised that there is not."""
+    try:
+        folder = next(path for top in cuda_include_path() if (path := Path(top, "cuda", "std")).is_dir())
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    there = {file.name for file in folder.iterdir() if file.is_file() and re.fullmatch(r"[a-z]\w*", file.name)}
+    assert there <= _COUNTERPARTS
+    if "string_view" in there:  # of the newest; older ones have less
+        assert there == _COUNTERPARTS
+
+
+def test_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who misses a library would be told to install it for another CUDA, or extras that there are not."""
+    extras = importlib.metadata.metadata("cudacore-compile").get_all("Provides-Extra") or []
+    for major in (12, 13):
+        monkeypatch.setattr(_libraries, "cuda_major", lambda major=major: major)
+        for library in (_nvrtc.LIBRARY, _nvvm.LIBRARY, _nvjitlink.LIBRARY, _fatbin.LIBRARY):
+            command = _libraries.pip_command(library.extra)
+            named = re.fullmatch(r'python -m pip install "cudacore-compile\[(.+)\]"', command)
+            assert named is not None
+            assert named[1].split(",")[0] == f"cu{major}"
+            assert set(named[1].split(",")) <= set(extras)
+    assert _libraries.pip_command("nvvm") != _libraries.pip_command("nvvm-cu12")
+    monkeypatch.undo()
+    major = int(_nvrtc.load().version_text.partition(".")[0])
+    assert _libraries.cuda_major() == major
+    monkeypatch.setattr(_libraries, "_of_nvrtc", None)
+    assert _libraries.cuda_major() == int(importlib.metadata.version("cuda-bindings").partition(".")[0])
 
 
 def test_hint_names_what_was_asked_for() -> None:

@@ -15,21 +15,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, KERNEL_IR, SINE_IR
+from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, KERNEL_IR, SINE_IR, WHOLE, run_map
 
 from cudacore_compile import Linker, LinkerOptions, NVJitLinkError, Program, ProgramOptions, _linker, _nvjitlink
+from cudacore_compile._linker_options import newer_fields
 from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import (
     CUDAError,
     Device,
-    LaunchConfig,
-    LegacyPinnedMemoryResource,
     ObjectCode,
     UnsupportedCodeError,
     _compilers,
-    launch,
     live_counts,
 )
 
@@ -76,8 +73,8 @@ def test_inputs(first: str, second: str) -> None:
 @pytest.mark.parametrize(("target", "start"), [("cubin", b"\x7fELF"), ("ptx", b"//\n"), ("ltoir", b"\xedCN\x7f")])
 def test_targets(ltoir: tuple[ObjectCode, ObjectCode], target: str, start: bytes) -> None:
     """LTO-IR would not link to one of the formats, or PTX come with a NUL at its end."""
-    if target == "ltoir" and _nvjitlink.load().version < (13, 0):
-        with pytest.raises(NVJitLinkError, match=r"NVJITLINK_TOO_OLD.*does not link to LTO-IR, as 13\.0 and later do"):
+    if target == "ltoir" and _nvjitlink.load().version < (13, 2):
+        with pytest.raises(NVJitLinkError, match=r"NVJITLINK_TOO_OLD.*does not link to LTO-IR, as 13\.2 and later do"):
             Linker(*ltoir, options=SM_90).link(target)
         return
     linked = Linker(*ltoir, options={"arch": "sm_90", "name": "all"}).link(target)
@@ -114,8 +111,8 @@ def test_ltoir_of_two_languages(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
 
 def test_ltoir_linked_twice(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
     """LTO-IR that was linked could not be linked again."""
-    if _nvjitlink.load().version < (13, 0):
-        pytest.skip("needs nvJitLink 13.0")
+    if _nvjitlink.load().version < (13, 2):
+        pytest.skip("needs nvJitLink 13.2")
     half = Linker(*ltoir, options=SM_90).link("ltoir")
     assert b"map" in Linker(half, options=SM_90).link("cubin").code
 
@@ -169,25 +166,15 @@ def test_linked_code_runs(device: Device, on_sim: bool) -> None:
     results = []
     for function, code_type in ((FUNCTION, "c++"), (FUNCTION_IR, "nvvm")):
         parts = build(KERNEL, "ltoir", arch=arch), build(function, "ltoir", code_type, arch=arch)
-        results.append(run(device, Linker(*parts, options=options).link(target)))
+        results.append(run_map(device, Linker(*parts, options=options).link(target), range(100)))
     if not on_sim:  # which runs PTX only
         parts = build(KERNEL, "ptx", arch=arch), build(FUNCTION, "ptx", arch=arch)
         linked = Linker(*parts, options=options).link("cubin")
         assert [p.kind for p in linked.get_kernel("map").arguments_info][1] == "uint"
-        results.append(run(device, linked))
-        whole = Program(FUNCTION + KERNEL.replace('extern "C" __device__ float f(float x);', ""), "c++", {"arch": arch})
-        results.append(run(device, whole.compile("cubin")))
+        results.append(run_map(device, linked, range(100)))
+        results.append(run_map(device, build(WHOLE, "cubin", arch=arch), range(100)))
     assert all(result.tobytes() == results[0].tobytes() for result in results)
     assert results[0].tolist() == [2 * i + 1 for i in range(100)]
-
-
-def run(device: Device, code: ObjectCode) -> np.ndarray[Any, Any]:
-    stream, buffer = device.create_stream(), LegacyPinnedMemoryResource().allocate(400)
-    numbers = np.frombuffer(buffer.__buffer__(), np.float32)
-    numbers[:] = range(100)
-    launch(stream, LaunchConfig(grid=4, block=32), code.get_kernel("map"), buffer, 100)
-    stream.sync()
-    return numbers.copy()
 
 
 def test_signatures_of_ptx(ptx: tuple[ObjectCode, ObjectCode]) -> None:
@@ -402,6 +389,7 @@ def test_other_architecture() -> None:
     ("code_name", "log", "hint"),
     [
         ("NVJITLINK_ERROR_UNRECOGNIZED_OPTION", "", "nvJitLink 12.9 does not know one of these options"),
+        ("NVJITLINK_ERROR_UNRECOGNIZED_ARCH", "", "nvJitLink 12.9 does not link for this architecture"),
         ("NVJITLINK_ERROR_UNSUPPORTED_ARCH", "", "nvJitLink 12.9 does not link for this architecture"),
         (
             "NVJITLINK_ERROR_PTX_COMPILE",
@@ -423,16 +411,34 @@ def test_other_architecture() -> None:
 )
 def test_hints(code_name: str, log: str, hint: str) -> None:
     """A failure would be explained by something else, or not at all."""
-    text = _nvjitlink.explain(code_name, log, "12.9")
+    text = _nvjitlink.explain(code_name, log, "12.9", [b"-arch=sm_90", b"-no-cache"])
     assert hint in text
     assert bool(hint) == bool(text)
+
+
+def test_options_newer_than_the_linker() -> None:
+    """An nvJitLink that is too old for an option would not say which version has it."""
+    flags = LinkerOptions(arch="sm_90", time=True, split_compile=2, no_cache=True).as_bytes()
+    assert newer_fields(flags, (12, 2)) == {"split_compile": "12.3", "no_cache": "12.5"}
+    assert newer_fields(flags, (12, 4)) == {"no_cache": "12.5"}
+    assert newer_fields(flags, (13, 0)) == newer_fields([b"-arch=sm_90", b"-time"], (12, 0)) == {}
+    hint = _nvjitlink.explain("NVJITLINK_ERROR_UNRECOGNIZED_OPTION", "", "12.4", flags)
+    assert hint.startswith("nvJitLink 12.4 does not know LinkerOptions.no_cache, which came with 12.5: leave it out")
+
+
+def test_unknown_architecture(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
+    """An architecture that this nvJitLink does not have would end the process, or be refused without a word."""
+    Linker(*ltoir, options=SM_90).link("cubin")
+    with pytest.raises(NVJitLinkError, match=r"nvJitLink \d+\.\d+ does not link for this architecture: set LinkerOpt"):
+        Linker(build(KERNEL, "ptx"), options={"arch": "sm_999"}).link("cubin")
 
 
 def test_newer_ptx(ptx: tuple[ObjectCode, ObjectCode]) -> None:
     """PTX that is newer than nvJitLink would be refused without both versions."""
     newer = ObjectCode.from_ptx(bytes(ptx[1].code).replace(b".version ", b".version 9", 1))
     with pytest.raises(
-        NVJitLinkError, match=r"NVJITLINK_TOO_OLD.*nvJitLink \d+\.\d+ takes PTX up to \d\.\d, and this is"
+        NVJitLinkError,
+        match=r"NVJITLINK_TOO_OLD.*nvJitLink \d+\.\d+ takes PTX up to \d\.\d, and this is.* pip install --upgrade",
     ):
         Linker(ptx[0], newer, options=SM_90).link("cubin")
 
@@ -555,7 +561,8 @@ def test_missing_nvjitlink(
 ) -> None:
     """A missing nvJitLink would not be an error that says what to install, and why the driver was not taken."""
     with pytest.raises(
-        NVJitLinkError, match=r"NVJITLINK_NOT_FOUND \(-1\).*the driver's linker takes no LTO-IR.*nvidia-nvjitlink"
+        NVJitLinkError,
+        match=r"NVJITLINK_NOT_FOUND \(-1\).*the driver's linker takes no LTO-IR.*pip install .*compile\[cu\d\d,link\]",
     ):
         Linker(*ltoir, options=SM_90).link("cubin")
     assert Linker.which_backend() is CompilerBackendType.DRIVER
@@ -625,7 +632,7 @@ def test_driver_links(device: Device, no_nvjitlink: None) -> None:
     linker = Linker(
         build(KERNEL, "ptx", arch=arch), build(FUNCTION, "ptx", arch=arch), options=LinkerOptions(arch=arch, time=True)
     )
-    assert run(device, linker.link("cubin")).tolist() == [2 * i + 1 for i in range(100)]
+    assert run_map(device, linker.link("cubin"), range(100)).tolist() == [2 * i + 1 for i in range(100)]
     assert "linking took" in linker.get_info_log()
     with pytest.raises(CUDAError) as caught:
         Linker(build(KERNEL, "ptx", arch=arch), options=LinkerOptions(arch=arch)).link("cubin")

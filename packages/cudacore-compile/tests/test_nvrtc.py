@@ -54,23 +54,41 @@ def test_compiling_needs_no_cuda_bindings(python: Run) -> None:
 
 @pytest.mark.parametrize("no_cache", [True, None])
 def test_no_driver_is_needed(python: Run, tmp_path: Path, no_cache: bool | None) -> None:
-    """Compiling would load the driver, and so be slow, or fail, on machines without a GPU."""
+    """Compiling or linking would load the driver, and so be slow, or fail, on machines without a GPU."""
     # Something that dlopen() finds as the driver on any machine, so that loading it shows, and using it fails.
     shutil.copy(_ctypes.__file__, tmp_path / "libcuda.so.1")
     result = python(
         f"""
-        from cudacore_compile import Program, ProgramOptions
-        options = ProgramOptions(arch="sm_90", no_cache={no_cache})
-        program = Program('extern "C" __global__ void k() {{}}', "c++", options)
+        import sys
+        sys.path.append({str(Path(__file__).parent)!r})
+        from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, SINE_IR
+        from cudacore_compile import InMemoryProgramCache, Linker, Program, compile_many, make_fatbin, versions
+
+        options = {{"arch": "sm_90", "no_cache": {no_cache}}}
+
+        def build(source, target, code_type="c++", **more):
+            return Program(source, code_type, {{**options, **more}}).compile(target)
+
+        whole = 'extern "C" __global__ void k() {{}}'
+        made = [build(whole, target) for target in ("ptx", "cubin", "ltoir", "optixir")]
+        made += [build(FUNCTION_IR, "ptx", "nvvm"), build(SINE_IR, "ltoir", "nvvm", use_libdevice=True)]
+        made.append(build(made[0].code, "cubin", "ptx"))
         for target in ("ptx", "cubin", "ltoir"):
-            print(len(program.compile(target).code) > 0)
+            parts = [build(text, target, relocatable_device_code=True) for text in (KERNEL, FUNCTION)]
+            made.append(Linker(*parts, options=options).link("cubin"))
+        made.append(Linker(parts[0], build(FUNCTION_IR, "ltoir", "nvvm"), options=options).link("ptx"))
+        jobs = [(whole, {{**options, "arch": arch}}) for arch in ("sm_80", "sm_90")]
+        made.append(make_fatbin(compile_many(jobs, cache=InMemoryProgramCache())))
+        print(all(len(code.code) > 0 for code in made), len(made))
         print("libcuda.so" in open("/proc/self/maps").read())
+        print(*(kernel.name for kernel in made[1].kernels), *versions())
         """,
         LD_LIBRARY_PATH=os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("LD_LIBRARY_PATH")])),
         CUDACORE_DRIVER=str(tmp_path / "libcuda.so.1"),
     )
-    *compiled, loaded = result.stdout.split()
-    assert compiled == ["True"] * 3, result.stderr
+    assert result.returncode == 0, result.stderr
+    made, loaded, listed = result.stdout.splitlines()
+    assert (made, listed) == ("True 12", "k NVRTC NVVM nvJitLink")
     if no_cache:  # else NVRTC itself looks for a cache in the driver
         assert loaded == "False"
 
@@ -102,10 +120,8 @@ def test_missing_nvrtc(python: Run, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     if "found" in result.stdout:
         pytest.skip("there is an NVRTC in the system, outside of Python's packages")
-    hint = (
-        'Install it with: python -m pip install "cudacore-compile[cu13]" (or [cu12]); '
-        "by itself it is nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12)"
-    )
+    cuda = importlib.metadata.version("cuda-bindings").partition(".")[0]
+    hint = f'Install it with: python -m pip install "cudacore-compile[cu{cuda}]"'
     assert result.stdout.splitlines() == [f"NVRTC_NOT_FOUND -1 {hint}"] * 3
 
 

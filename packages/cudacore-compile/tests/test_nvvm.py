@@ -88,7 +88,7 @@ def test_libdevice_is_that_of_nvvm(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (root / "nvvm" / "libdevice").mkdir(parents=True)
         (root / "nvvm" / "libdevice" / "libdevice.10.bc").write_bytes(b"mine")
         assert _nvvm._libdevice(str(root / folders[0] / "libnvvm.so")) == b"mine"
-    with pytest.raises(NVVMError, match=r"LIBDEVICE_NOT_FOUND.*It comes with libNVVM: nvidia-nvvm"):
+    with pytest.raises(NVVMError, match=r"LIBDEVICE_NOT_FOUND.*It comes with libNVVM: python -m pip install \"cuda"):
         _nvvm._libdevice(str(tmp_path / "libnvvm.so"))
 
 
@@ -101,6 +101,19 @@ def test_options() -> None:
     assert "fma.rn" in ptx(FUNCTION_IR)
     assert "fma.rn" not in ptx(FUNCTION_IR, fma=False)
     assert ".target sm_80" in Program(FUNCTION_IR, "nvvm", ProgramOptions(arch=80)).compile("ptx").code.decode()
+
+
+def test_option_newer_than_the_compiler() -> None:
+    """A libNVVM that is too old for an option would not say which version has it."""
+    try:
+        _nvvm.load()._library.llvm_version(b"compute_100")  # which came with the same version
+    except CUDAError:
+        with pytest.raises(
+            NVVMError, match=r"not know ProgramOptions\.numba_debug, which came with that of CUDA 13\.1"
+        ):
+            ptx(FUNCTION_IR, numba_debug=True, debug=True)
+    else:
+        assert ".func" in ptx(FUNCTION_IR, numba_debug=True, debug=True)
 
 
 @pytest.mark.parametrize(
@@ -216,5 +229,5 @@ def test_missing_nvvm(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", fail)
     monkeypatch.setattr(_nvvm, "_loaded", None)
-    with pytest.raises(NVVMError, match=r"NVVM_NOT_FOUND \(-1\).*pip install .*nvidia-nvvm"):
+    with pytest.raises(NVVMError, match=r"NVVM_NOT_FOUND \(-1\).*pip install .*,nvvm"):
         Program(FUNCTION_IR, "nvvm", SM_90).compile("ptx")

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cudacore_compile import NVRTCError, Program, ProgramOptions
-from cudacore_compile._options import field_of
+from cudacore_compile import NVRTCError, Program, ProgramOptions, cuda_include_path
+from cudacore_compile._options import _SINCE, field_of
 from cudacore_compile.typing import CompilerBackendType
 
 Build = Callable[..., Any]
@@ -533,8 +533,79 @@ def test_use_bundled_headers(
         with pytest.raises(NVRTCError, match="failed to create directory"):
             build(source, use_bundled_headers=True)
     else:
-        with pytest.raises(NVRTCError, match=r"does not know ProgramOptions\.use_bundled_headers: leave it out, or"):
+        with pytest.raises(NVRTCError, match=r"ProgramOptions\.use_bundled_headers, which came with 13\.3: leave it"):
             build(source, use_bundled_headers=True)
+
+
+def test_cuda_include_path(build: Build) -> None:
+    """CUDA's own headers would not be found, or not all that they need."""
+    try:
+        folders = cuda_include_path()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    assert len(set(folders)) == len(folders)
+    source = """
+    #include <cuda_fp16.h>
+    #include <cooperative_groups.h>
+    #include <cuda/std/array>
+    extern "C" __global__ void k(__half *p) { cuda::std::array<__half, 2> a{p[0], p[1]}; p[0] = a[0] * a[1]; }
+    """
+    assert ".entry k" in build(source, include_path=folders).text
+
+
+def test_no_cuda_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headers that are not installed would be searched for in no directory, or the error not say what to install."""
+    import cuda.pathfinder
+
+    places = {"cudart": cuda.pathfinder.LocatedHeaderDir("/there", "site-packages")}
+    monkeypatch.setattr(cuda.pathfinder, "locate_nvidia_header_directory", places.get)
+    with pytest.raises(FileNotFoundError, match=r"headers \(cccl\) were found neither.*compile\[cu1\d,headers\]\""):
+        cuda_include_path()
+
+
+def test_headers_of_wheels_without_those_of_a_toolkit(
+    nvrtc_version: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Headers of two versions of CUDA would be mixed."""
+    import cuda.pathfinder
+
+    (tmp_path / "cuda_runtime_api.h").write_text(f"#define CUDART_VERSION {nvrtc_version[0]}000\n")
+    of_wheels, of_toolkit = (cuda.pathfinder.LocatedHeaderDir(str(tmp_path), via) for via in ("site-packages", "root"))
+    places = {"cudart": of_wheels, "cccl": of_wheels, "nvcc": dataclasses.replace(of_toolkit, abs_path="/toolkit")}
+    monkeypatch.setattr(cuda.pathfinder, "locate_nvidia_header_directory", places.get)
+    assert cuda_include_path() == [str(tmp_path)]
+    places["nvcc"] = dataclasses.replace(of_wheels, abs_path="/beside")
+    assert cuda_include_path() == [str(tmp_path), "/beside"]
+
+
+def test_cuda_headers_of_another_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Headers that NVRTC cannot compile would be an error inside of them."""
+    import cuda.pathfinder
+
+    (tmp_path / "cuda_runtime_api.h").write_text("// CUDA\n#define CUDART_VERSION  11080\n")
+    place = cuda.pathfinder.LocatedHeaderDir(str(tmp_path), "site-packages")
+    monkeypatch.setattr(cuda.pathfinder, "locate_nvidia_header_directory", lambda name: place)
+    with pytest.raises(FileNotFoundError, match=r"are those of CUDA 11\.8, and NVRTC is 1\d\.\d: .*,headers\]"):
+        cuda_include_path()
+
+
+@pytest.mark.parametrize("field", _SINCE)
+def test_options_newer_than_the_compiler(
+    field: str, nvrtc_version: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version that an option needs would be another than the one that is named."""
+    monkeypatch.chdir(tmp_path)
+    value = next((value for name, value, flags in FLAGS if name == field and flags), True)
+    options = ProgramOptions(arch="sm_100", debug=field == "numba_debug", **{field: value})
+    hint = ""
+    try:
+        Program(KERNEL, "c++", options).compile("ptx")
+    except NVRTCError as error:
+        hint = error.hint
+    if nvrtc_version < tuple(map(int, _SINCE[field].split("."))):
+        assert f"does not know ProgramOptions.{field}, which came with {_SINCE[field]}: leave it out" in hint
+    else:
+        assert "which came with" not in hint
 
 
 def test_pre_include(build: Build, tmp_path: Path) -> None:
@@ -779,7 +850,7 @@ def test_numba_debug(build: Build, nvrtc_version: tuple[int, ...]) -> None:
     """The flag would be refused by an NVRTC that has it, or an older NVRTC's refusal not be explained."""
     with pytest.raises(NVRTCError, match=r"ProgramOptions\.numba_debug"):
         build(KERNEL, numba_debug=True)
-    if nvrtc_version >= (13, 5):
+    if nvrtc_version >= (13, 2):
         assert ".entry k" in build(KERNEL, numba_debug=True, debug=True).text
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cudacore_compile import NVRTCError, Program, ProgramOptions
+from cudacore_compile import NVRTCError, Program, ProgramOptions, _nvrtc
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
 from cudacore_handles import (
     CUDAError,
@@ -344,6 +344,59 @@ def test_pch_that_is_not_made_again(tmp_path: Path) -> None:
         program.compile("ptx")
         statuses.append(program.pch_status)
     assert statuses == [PCHStatusType.CREATED, PCHStatusType.NOT_ATTEMPTED]
+
+
+@pytest.mark.parametrize("options", [{"pch": True}, {"create_pch": "a.pch"}])
+def test_pch_heap_grows(options: dict[str, Any], tmp_path: Path) -> None:
+    """A precompiled header that NVRTC's heap is too small for would never be made."""
+    nvrtc = _nvrtc.load()._library
+    before = nvrtc.pch_heap()
+    logs = io.StringIO()
+    program = Program(KERNEL, "c++", ProgramOptions(arch="sm_90", pch_dir=tmp_path, **options))
+    nvrtc.set_pch_heap(4096)
+    try:
+        code = program.compile("ptx", logs=logs)
+        assert 4096 < nvrtc.pch_heap() < before
+    finally:
+        nvrtc.set_pch_heap(before)
+    assert program.pch_status is PCHStatusType.CREATED
+    assert "insufficient" not in logs.getvalue()
+    assert any(tmp_path.iterdir())
+    assert b"1234" in code.code
+
+
+def test_pch_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A heap that cannot grow would have programs compiled again and again, or the status not tell."""
+    nvrtc = _nvrtc.load()._library
+    before = nvrtc.pch_heap()
+    monkeypatch.setattr(_compilers.NVRTC, "pch_heap_required", lambda *_: 4096)
+    program = Program(KERNEL, "c++", ProgramOptions(arch="sm_90", pch_dir=tmp_path, pch=True))
+    nvrtc.set_pch_heap(4096)
+    try:
+        program.compile("ptx")
+    finally:
+        nvrtc.set_pch_heap(before)
+    assert program.pch_status is PCHStatusType.FAILED
+
+
+@pytest.mark.parametrize("options", [{}, {"debug": True}, {"lineinfo": True}, {"relocatable_device_code": True}])
+def test_intermediate_ptx(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """PTX that is there beside a cubin would have to be compiled again, or be that of another compilation."""
+    program = Program(TEMPLATES, "c++", ProgramOptions(arch="sm_90", **options))
+    assert program.intermediate_ptx is None
+    expected = program.compile("ptx", ["f<int>"])
+    assert program.intermediate_ptx is None
+    program.compile("cubin", ["f<int>"])
+    with monkeypatch.context() as patch:
+        patch.setattr(_compilers.NVRTC, "compile", None)
+        found = program.intermediate_ptx
+    assert found is not None
+    assert (found.code_type, found.code, found.symbol_mapping) == ("ptx", expected.code, expected.symbol_mapping)
+    program.compile("ltoir", ["f<int>"])
+    assert program.intermediate_ptx is None
+    program.close()
+    with pytest.raises(ValueError, match="Program has been closed"):
+        program.intermediate_ptx  # noqa: B018
 
 
 # ---- architecture of the current device

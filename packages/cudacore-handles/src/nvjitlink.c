@@ -20,8 +20,8 @@
   X(nvJitLinkGetLinkedCubin, 12000, (void *linker, char *bytes))                                                       \
   X(nvJitLinkGetLinkedPtxSize, 12000, (void *linker, size_t *size))                                                    \
   X(nvJitLinkGetLinkedPtx, 12000, (void *linker, char *bytes))                                                         \
-  X(nvJitLinkGetLinkedLTOIRSize, 13000, (void *linker, size_t *size))                                                  \
-  X(nvJitLinkGetLinkedLTOIR, 13000, (void *linker, char *bytes))                                                       \
+  X(nvJitLinkGetLinkedLTOIRSize, 13020, (void *linker, size_t *size))                                                  \
+  X(nvJitLinkGetLinkedLTOIR, 13020, (void *linker, char *bytes))                                                       \
   X(nvJitLinkVersion, 12030, (unsigned *major, unsigned *minor))
 
 struct cch_nvjitlink {

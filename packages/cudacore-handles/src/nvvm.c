@@ -9,7 +9,7 @@
   X(nvvmDestroyProgram, 12000, (void *program))                                                                        \
   X(nvvmVersion, 12000, (int *major, int *minor))                                                                      \
   X(nvvmIRVersion, 12000, (int *major, int *minor, int *debug_major, int *debug_minor))                                \
-  X(nvvmLLVMVersion, 13000, (const char *arch, int *major))                                                            \
+  X(nvvmLLVMVersion, 13010, (const char *arch, int *major))                                                            \
   X(nvvmAddModuleToProgram, 12000, (void *program, const char *module, size_t size, const char *name))                 \
   X(nvvmLazyAddModuleToProgram, 12000, (void *program, const char *module, size_t size, const char *name))             \
   X(nvvmVerifyProgram, 12000, (void *program, int count, const char *const *options))                                  \

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cudacore_compile._cache_memory import InMemoryProgramCache
     from cudacore_compile._cache_resource import CacheStatistics, ProgramCacheResource
     from cudacore_compile._cache_scan import UncacheableError
+    from cudacore_compile._cuda_headers import cuda_include_path
     from cudacore_compile._fatbin import NVFatbinError, make_fatbin
     from cudacore_compile._linker import Linker
     from cudacore_compile._linker_options import LinkerOptions
@@ -50,6 +51,7 @@ __all__ = [
     "ProgramOptions",
     "UncacheableError",
     "compile_many",
+    "cuda_include_path",
     "make_fatbin",
     "make_program_cache_key",
     "typing",
@@ -70,6 +72,7 @@ _LATER = {
     "ProgramCacheResource": "_cache_resource",
     "UncacheableError": "_cache_scan",
     "compile_many": "_batch",
+    "cuda_include_path": "_cuda_headers",
     "make_fatbin": "_fatbin",
     "make_program_cache_key": "_cache_keys",
     "versions": "_versions",

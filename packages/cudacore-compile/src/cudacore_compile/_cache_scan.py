@@ -46,7 +46,8 @@ _DEFINED = re.compile(
 )
 _CALLED = re.compile(rb'\([ \t]*(?:<([^<>\n()]+)>|"([^"\n]+)")[ \t]*\)')
 IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$]*")
-LEADS_OUT = re.compile(rb'define[ \t](?:[^\n/]|/(?!/))*?(?:\.\.[ \t]*/|[ \t<"(]/[\w.])')
+# A quote behind a backslash begins no name: it is inside of a string.
+LEADS_OUT = re.compile(rb'define[ \t](?:[^\n/]|/(?!/))*?(?:\.\.[ \t]*/|(?:[ \t<(]|(?<!\\)")/[\w.])')
 _TRAILING_BLANK = re.compile(rb"\\[ \t]+\r?\n")
 
 

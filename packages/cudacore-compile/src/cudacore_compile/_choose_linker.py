@@ -12,7 +12,7 @@ Version = tuple[int, int]
 
 # Versions of PTX that do not follow from those of CUDA.
 _PTX_OF_CUDA = {(12, 6): (8, 5), (12, 7): (8, 6), (12, 8): (8, 7), (12, 9): (8, 8)}
-_LTOIR_FROM = (13, 0)  # the first nvJitLink that links to LTO-IR
+_LTOIR_FROM = (13, 2)  # the first nvJitLink that links to LTO-IR
 
 
 class Choice(NamedTuple):

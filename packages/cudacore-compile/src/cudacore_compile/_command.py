@@ -19,6 +19,7 @@ from cudacore_compile._batch import CompileJob, compile_many
 from cudacore_compile._batch_error import BatchError
 from cudacore_compile._cache_files import FileStreamProgramCache, default_directory
 from cudacore_compile._compilation import files_written
+from cudacore_compile._cuda_headers import cuda_include_path
 from cudacore_compile._diagnostics import Diagnostic, parse_log, render
 from cudacore_compile._fatbin import make_fatbin
 from cudacore_compile._listing import list_kernels
@@ -113,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--names", metavar="FILE", help="write the lowered names of the expressions there, as JSON")
     add("-I", "--include-path", action="append", default=[], metavar="DIR", help="look for headers there")
+    add("--cuda-headers", action="store_true", help="look for CUDA's own headers, too, of wheels or of a toolkit")
     add("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]", help="define a macro")
     add("-U", "--undefine", action="append", default=[], metavar="NAME", help="undefine a macro")
     add("--include", action="append", default=[], metavar="FILE", help="include a file before the program")
@@ -339,7 +341,7 @@ class _Reporter:
 
 def _options(arguments: argparse.Namespace) -> ProgramOptions:
     fields: dict[str, Any] = {
-        "include_path": arguments.include_path or None,
+        "include_path": [*arguments.include_path, *(cuda_include_path() if arguments.cuda_headers else ())] or None,
         "define_macro": arguments.define or None,
         "undefine_macro": arguments.undefine or None,
         "pre_include": arguments.include or None,

@@ -104,3 +104,8 @@ def without_frames(error: E) -> E:
 def log_text(log: bytes) -> str:
     """Return a compiler's log as text: its phases can each end in a NUL, and what is in it need not be UTF-8."""
     return log.replace(b"\0", b"").decode("utf-8", "replace")
+
+
+def too_new(option: str, compiler: str, since: str) -> str:
+    """Return what to do about an option that a compiler is too old for."""
+    return f"{compiler} does not know {option}, which came with {since}: leave it out, or install a newer one"

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from cudacore_compile._libraries import Library, open_library
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
 
 _TARGET = re.compile(rb"^\s*\.target\s+(?:sm|compute)_(\w+)", re.MULTILINE)
@@ -19,6 +20,9 @@ class NVFatbinError(CUDAError):
 
     ``"NVFATBIN_NOT_FOUND"`` (-1) is no result code: the library cannot be loaded.
     """
+
+
+LIBRARY = Library("nvFatbin", "nvfatbin", NVFatbinError, "link")
 
 
 def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool = True) -> ObjectCode:
@@ -128,8 +132,8 @@ class _Fatbin:
 class _Library:
     """The nvFatbin library of this process."""
 
-    def __init__(self, path: str) -> None:
-        self._functions = ctypes.CDLL(path)
+    def __init__(self, handle: int) -> None:
+        self._functions = ctypes.CDLL("nvFatbin", handle=handle)
         self._functions.nvFatbinGetErrorString.restype = ctypes.c_char_p
 
     def fatbin(self, options: list[bytes]) -> _Fatbin:
@@ -154,18 +158,4 @@ _NAMES = (
 
 @functools.cache
 def _load() -> _Library:
-    from cuda.pathfinder import load_nvidia_dynamic_lib
-
-    try:
-        path = load_nvidia_dynamic_lib("nvfatbin").abs_path
-        assert path is not None
-        return _Library(path)
-    except (RuntimeError, OSError) as error:  # it is not there, or cannot be loaded
-        raise NVFatbinError(
-            "load nvFatbin",
-            -1,
-            "NVFATBIN_NOT_FOUND",
-            "the nvFatbin library was found neither among Python's packages nor in a CUDA toolkit",
-            hint='Install it with: python -m pip install "cudacore-compile[cu13]" (or [cu12])',
-            log=str(error),
-        ) from error
+    return _Library(open_library(LIBRARY)._handle_uint)

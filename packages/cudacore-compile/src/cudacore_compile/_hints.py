@@ -6,7 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from cudacore_compile._options import field_of
+from cudacore_compile._cuda_headers import instead_of
+from cudacore_compile._errors import too_new
+from cudacore_compile._options import field_of, since
 
 _FLAG = re.compile(r"--[\w-]+")
 _MISSING_FILE = re.compile(r'(?:could not|cannot) open source file "([^"]+)"')
@@ -49,7 +51,7 @@ def _invalid_option(log: str, version: str, architectures: Callable[[], Sequence
         known = ", ".join(map(str, architectures()))
         return f"Set ProgramOptions.arch to what NVRTC {version} compiles for: sm_ or compute_ of {known}"
     if "unrecognized" in log:
-        return f"NVRTC {version} does not know ProgramOptions.{field}: leave it out, or install a newer NVRTC"
+        return too_new(f"ProgramOptions.{field}", f"NVRTC {version}", since(field))
     return f"See ProgramOptions.{field}"
 
 
@@ -64,13 +66,21 @@ def _compilation(log: str, names: Sequence[str], version: str) -> str:
         )
     missing = _MISSING_FILE.search(log)
     if missing:
-        return (
-            f'To find "{missing[1]}", set ProgramOptions.include_path, or give it to the Program in headers=; '
-            "NVRTC 13.3 and later have the headers of CUDA with ProgramOptions(use_bundled_headers=True)"
-        )
+        return _missing_file(missing[1])
     if "Parsed trace file" in log:
         return f"NVRTC {version} cannot add to the file that ProgramOptions.fdevice_time_trace names: remove it"
     return ""
+
+
+def _missing_file(name: str) -> str:
+    instead = instead_of(name)
+    if instead:
+        return f"NVRTC has no C++ standard library, and so no <{name}>: {instead}"
+    return (
+        f'To find "{name}", set ProgramOptions.include_path, or give it to the Program in headers=. CUDA\'s own '
+        "headers are found with include_path=cuda_include_path(); NVRTC 13.3 and later carry them: "
+        "use_bundled_headers=True"
+    )
 
 
 def _squeeze(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from cudacore_compile import _nvjitlink
 from cudacore_compile._choose_linker import Choice, Version, choose_linker
 from cudacore_compile._errors import CompilerError, NVJitLinkError, log_text, without_frames
+from cudacore_compile._libraries import pip_command
 from cudacore_compile._linker_options import LinkerOptions
 from cudacore_compile._nvjitlink import Input, Linked
 from cudacore_compile._option_values import architecture
@@ -263,7 +264,7 @@ class Linker:
                 -1,
                 "NVJITLINK_TOO_OLD",
                 choice.reason,
-                hint=f"Install a newer nvJitLink: {' or '.join(_nvjitlink.LIBRARY.wheels)}",
+                hint=f"Install a newer nvJitLink: {pip_command('link', upgrade=True)}",
             )
         return choice
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -184,3 +184,16 @@ _FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
     "no_cache": ("-no-cache", values.switch),
 }
 _OF_DRIVER = {"max_register_count", "time", "verbose", "optimization_level", "debug", "lineinfo", "no_cache"}
+
+# What nvJitLink 12.0 did not have, with the first version that took it.
+_SINCE = {"split_compile": (12, 3), "split_compile_extended": (12, 3), "no_cache": (12, 5)}
+
+
+def newer_fields(flags: Sequence[bytes], version: tuple[int, int]) -> dict[str, str]:
+    """Return the fields of LinkerOptions behind some flags that an nvJitLink is too old for, with what brought them."""
+    given = {flag.partition(b"=")[0].decode() for flag in flags}
+    return {
+        field: f"{since[0]}.{since[1]}"
+        for field, since in _SINCE.items()
+        if _FLAGS[field][0] in given and version < since
+    }

@@ -8,11 +8,13 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cudacore_compile._errors import NVJitLinkError, as_compiler_error, log_text
+from cudacore_compile._errors import NVJitLinkError, as_compiler_error, log_text, too_new
 from cudacore_compile._libraries import Library, open_library
+from cudacore_compile._linker_options import newer_fields
 from cudacore_handles import CUDAError, _compilers
 
-LIBRARY = Library("nvJitLink", "nvJitLink", NVJitLinkError, ("nvidia-nvjitlink", "nvidia-nvjitlink-cu12"))
+LIBRARY = Library("nvJitLink", "nvJitLink", NVJitLinkError, "link")
+_OF_CUDA_12 = {50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121}
 _UNDEFINED = re.compile(r"(?:Undefined reference to|Unresolved extern \w+) '([^']+)'")
 
 
@@ -55,6 +57,8 @@ class NVJitLink:
         """Return the box of a new linker with its inputs (nvJitLinkCreate, nvJitLinkAddData)."""
         box = None
         try:
+            if self.version < (13, 0):
+                _check_arch(flags)
             box = self._library.create(flags)
             for code_type, code, name in inputs:
                 self._library.add(box, code_type, code, name.encode("utf-8", "surrogateescape").replace(b"\0", b""))
@@ -83,11 +87,23 @@ class NVJitLink:
             except CUDAError:
                 pass  # what failed first is what is told
         names = [part.name.encode("utf-8", "surrogateescape") for part in inputs]
-        hint = explain(error.code_name, log, self.version_text)
+        hint = explain(error.code_name, log, self.version_text, flags)
         return as_compiler_error(NVJitLinkError, error, log=log, words=(b"nvJitLink", *flags, *names), hint=hint)
 
 
-def explain(code_name: str, log: str, version: str) -> str:
+def _check_arch(flags: Sequence[bytes]) -> None:
+    """Raise for an architecture that CUDA 12 does not have.
+
+    Once it has linked LTO-IR, its nvJitLink ends the process instead.
+    """
+    for flag in flags:
+        match = re.match(rb"-arch=\w+_(\d+)", flag)
+        if match and int(match[1]) not in _OF_CUDA_12:
+            code_name = "NVJITLINK_ERROR_UNRECOGNIZED_ARCH"
+            raise CUDAError("nvJitLinkCreate", 16, code_name, "the architecture is not known")
+
+
+def explain(code_name: str, log: str, version: str, flags: Sequence[bytes]) -> str:
     """Return what to do about a failure of an nvJitLink, or an empty string."""
     undefined = dict.fromkeys(_UNDEFINED.findall(log))
     if undefined:
@@ -100,13 +116,19 @@ def explain(code_name: str, log: str, version: str) -> str:
     if "Unsupported .version" in log:
         return f"The PTX was made by a newer compiler than nvJitLink {version}: install one as new as that"
     if code_name == "NVJITLINK_ERROR_UNRECOGNIZED_OPTION":
+        major, minor = map(int, version.split("."))
+        for field, since in newer_fields(flags, (major, minor)).items():
+            return too_new(f"LinkerOptions.{field}", f"nvJitLink {version}", since)
         return f"nvJitLink {version} does not know one of these options, or the architecture, or takes no such value"
-    if code_name == "NVJITLINK_ERROR_UNSUPPORTED_ARCH":
-        return f"nvJitLink {version} does not link for this architecture"
+    if code_name in ("NVJITLINK_ERROR_UNSUPPORTED_ARCH", "NVJITLINK_ERROR_UNRECOGNIZED_ARCH"):
+        return f"nvJitLink {version} does not link for this architecture: set LinkerOptions.arch to another"
     if "does not match type" in log:
         return "The code is damaged, or no code of the type that its ObjectCode was made with"
     if "bad input" in log or code_name == "NVJITLINK_ERROR_ARCH_MISMATCH":
-        return "The code is damaged, or was compiled for an architecture that does not run on LinkerOptions.arch"
+        return (
+            f"The code is damaged, or was made by a newer compiler than nvJitLink {version}, or compiled for an "
+            "architecture that does not run on LinkerOptions.arch"
+        )
     return ""
 
 

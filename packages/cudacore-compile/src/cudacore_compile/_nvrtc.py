@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_compile._errors import NVRTCError, as_compiler_error, log_text
-from cudacore_compile._libraries import Library, open_library
+from cudacore_compile._libraries import Library, note_nvrtc, open_library
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles import CUDAError, _compilers
 from cudacore_handles._ptx_signatures import ptx_signatures
@@ -17,7 +17,7 @@ from cudacore_handles._ptx_signatures import ptx_signatures
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
 
-LIBRARY = Library("NVRTC", "nvrtc", NVRTCError, ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"))
+LIBRARY = Library("NVRTC", "nvrtc", NVRTCError, "")
 # A defect of NVRTC, found in 12.9, 13.0 and 13.5. Nothing that it accepts turns the option off again.
 _RESTRICT_STAYS = (
     "a program was compiled with ProgramOptions(restrict=True) in this process, and NVRTC keeps to that option: "
@@ -55,9 +55,11 @@ class NVRTC:
         self._restrict_stays = False
         try:
             self._library = _compilers.NVRTC(found._handle_uint)
-            self.version_text = ".".join(map(str, self._library.version()))
+            version = self._library.version()
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error) from None
+        self.version_text = ".".join(map(str, version))
+        note_nvrtc(version[0])
 
     def create(self, source: bytes, name: bytes, headers: Mapping[bytes, bytes]) -> Any:
         """Return the box of a new program (nvrtcCreateProgram)."""
@@ -109,24 +111,41 @@ class NVRTC:
             pch_status = None
             if creates_pch:
                 pch_status = _PCH_STATUS.get(library.pch_status(box), PCHStatusType.FAILED)
-            code = library.output(box, target.value)
+            code = self.ptx(box) if target is ObjectCodeFormatType.PTX else library.output(box, target.value)
             signatures = self._signatures(box, target)
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error, log=log, words=words) from None
         if self._restrict_stays and not restrict:
             warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=4)
-        code = code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else code
         return Compilation(code, log, lowered, signatures, pch_status)
+
+    def ptx(self, box: Any) -> bytes:
+        """Return the PTX of a program that was compiled, also to a cubin; without the NUL at its end."""
+        return self._library.output(box, "ptx").rstrip(b"\0")
 
     def _signatures(self, box: Any, target: ObjectCodeFormatType) -> dict[str, str] | None:
         """Return what the kernels of a cubin take, from the PTX that NVRTC keeps beside it."""
         if target is not ObjectCodeFormatType.CUBIN:
             return None
         try:
-            ptx = self._library.output(box, "ptx")
+            ptx = self.ptx(box)
         except CUDAError:
             return None
         return ptx_signatures(ptx.decode("utf-8", "replace")) if ptx else None
+
+    def grow_pch_heap(self, box: Any) -> bool:
+        """Enlarge the heap if it was too small for the precompiled header of a program; return whether it was."""
+        library = self._library
+        try:
+            if library.pch_status(box) != "NVRTC_ERROR_PCH_CREATE_HEAP_EXHAUSTED":
+                return False
+            required = library.pch_heap_required(box)
+            with _pch_heap_lock:  # another thread may need more
+                if required > library.pch_heap():
+                    library.set_pch_heap(required)
+        except CUDAError as error:
+            raise as_compiler_error(NVRTCError, error) from None
+        return True
 
     def architectures(self) -> Sequence[int]:
         """Return the numbers of the architectures that this NVRTC compiles for."""
@@ -135,6 +154,7 @@ class NVRTC:
 
 _loaded: NVRTC | None = None
 _load_lock = threading.Lock()
+_pch_heap_lock = threading.Lock()
 
 
 def load() -> NVRTC:

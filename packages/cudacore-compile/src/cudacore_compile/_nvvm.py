@@ -8,12 +8,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from cudacore_compile._errors import NVVMError, as_compiler_error, log_text
-from cudacore_compile._libraries import Library, open_library
+from cudacore_compile._errors import NVVMError, as_compiler_error, log_text, too_new
+from cudacore_compile._libraries import Library, open_library, pip_command
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError, _compilers
 
-LIBRARY = Library("libNVVM", "nvvm", NVVMError, ("nvidia-nvvm", "nvidia-cuda-nvcc-cu12"))
+LIBRARY = Library("libNVVM", "nvvm", NVVMError, "nvvm")
 # libNVVM cannot list its architectures, but says of each whether it has it. Variants come with their numbers.
 _ARCHITECTURES = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 107, 110, 120, 121)
 # The layout that NVVM takes in all its versions, for all architectures.
@@ -119,7 +119,7 @@ class NVVM:
             known = ", ".join(map(str, self.architectures()))
             return f"Set ProgramOptions.arch to what this libNVVM compiles for: {known}"
         if error.code_name == "NVVM_ERROR_INVALID_OPTION" and "-numba-debug" in log:
-            return "This libNVVM does not know ProgramOptions.numba_debug: leave it out, or install that of CUDA 13"
+            return too_new("ProgramOptions.numba_debug", "This libNVVM", "that of CUDA 13.1")
         return ""
 
 
@@ -158,12 +158,11 @@ def _libdevice(nvvm: str) -> bytes:
         with open(find_bitcode_lib("device"), "rb") as file:
             return file.read()
     except (RuntimeError, OSError) as error:
-        newest, oldest = LIBRARY.wheels
         raise NVVMError(
             "find libdevice",
             -1,
             "LIBDEVICE_NOT_FOUND",
             "libdevice.10.bc was found neither beside libNVVM, nor among Python's packages, nor in a CUDA toolkit",
-            hint=f"It comes with libNVVM: {newest} ({oldest})",
+            hint=f"It comes with libNVVM: {pip_command(LIBRARY.extra)}",
             log=str(error),
         ) from error

@@ -80,7 +80,8 @@ class ProgramOptions:
     undefine_macro : str or list of str, optional
         Macros to undefine. ``--undefine-macro=``.
     include_path : path or list of paths, optional
-        Directories to look for included files in. ``--include-path=``.
+        Directories to look for included files in. :func:`cuda_include_path` returns those of CUDA's own headers.
+        ``--include-path=``.
     use_bundled_headers : bool, optional
         Let the program include the headers of CUDA and of CCCL that NVRTC 13.3 and later carry. They are unpacked once
         into the user's cache directory (``$XDG_CACHE_HOME``, or ``~/.cache``). ``--use-bundled-headers=``.
@@ -138,7 +139,8 @@ class ProgramOptions:
     ofast_compile : str, optional
         How much to trade for a faster compilation: ``"0"``, ``"min"``, ``"mid"`` or ``"max"``. ``--Ofast-compile=``.
     pch : bool, optional
-        Make and use precompiled headers automatically; see :attr:`Program.pch_status`. ``--pch``.
+        Make and use precompiled headers automatically; see :attr:`Program.pch_status`. Where NVRTC's heap for them is
+        too small, it is enlarged. ``--pch``.
     create_pch : path, optional
         The precompiled header to make. ``--create-pch=``.
     use_pch : path, optional
@@ -156,7 +158,8 @@ class ProgramOptions:
     use_libdevice : bool, optional
         Link with libdevice, the library of mathematical functions. For NVVM IR only; C++ always has it.
     numba_debug : bool, optional
-        Generate the debug information that Numba needs; needs `debug`, and an NVRTC that can. ``--numba-debug``.
+        Generate the debug information that Numba needs; needs `debug`, and NVRTC 13.2 or the libNVVM of CUDA 13.1.
+        ``--numba-debug``.
 
     Raises
     ------
@@ -413,6 +416,11 @@ def field_of(flag: str) -> str | None:
     return _FIELDS.get(flag.partition("=")[0])
 
 
+def since(field: str) -> str:
+    """Return the version of NVRTC that brought a field of ProgramOptions."""
+    return _SINCE.get(field, "12.0")
+
+
 def check_backend(backend: CompilerBackendType | str) -> CompilerBackendType:
     """Return the compiler that a user named."""
     if not isinstance(backend, str):
@@ -503,7 +511,24 @@ _FIELDS = {flag.partition("=")[0]: field for field, (flag, _) in _FLAGS.items()}
     _BUNDLED_HEADERS: "use_bundled_headers",
 }
 
-# Likewise of NVVM.
+# What NVRTC 12.0 did not have, with the first version that took it.
+_SINCE = {
+    "brief_diagnostics": "12.1",
+    "time": "12.1",
+    "fdevice_syntax_only": "12.4",
+    "minimal": "12.4",
+    "fdevice_time_trace": "12.5",
+    "ofast_compile": "12.5",
+    "device_float128": "12.6",
+    **dict.fromkeys(("pch", "create_pch", "use_pch", "pch_dir", "pch_verbose", "pch_messages"), "12.8"),
+    "instantiate_templates_in_pch": "12.8",
+    "frandom_seed": "12.9",
+    "no_cache": "12.9",
+    "numba_debug": "13.2",
+    "use_bundled_headers": "13.3",
+}
+
+# All options of NVVM, likewise.
 _NVVM_FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
     "debug": ("-g", values.switch),
     "device_code_optimize": ("-opt", lambda field, value: ["=3" if values.switch(field, value) else "=0"]),

@@ -59,6 +59,7 @@ class Program:
         "_closed",
         "_code",
         "_code_type",
+        "_cubin_names",
         "_headers",
         "_is_new",
         "_lock",
@@ -67,6 +68,7 @@ class Program:
     )
     _box: Any  # the program of the compiler last made, None before there is one; of PTX a Linker
     _is_new: bool  # whether that one is still to be compiled
+    _cubin_names: dict[str, str] | None  # the lowered names, where that one was compiled to a cubin
 
     def __init__(
         self,
@@ -89,6 +91,7 @@ class Program:
         self._lock = threading.Lock()  # of the attributes below; never held while the compiler runs
         self._box = None
         self._is_new = False
+        self._cubin_names = None
         self._closed = False
         self._pch_status: PCHStatusType | None = None
 
@@ -192,7 +195,7 @@ class Program:
         """Give up the program. Calling it again does nothing; compilations that are running are finished."""
         with self._lock:
             self._closed = True
-            box, self._box, self._is_new = self._box, None, False
+            box, self._box, self._is_new, self._cubin_names = self._box, None, False, None
         del box  # nvrtcDestroyProgram, outside the lock
 
     def _compile_cxx(self, target: ObjectCodeFormatType, names: list[str]) -> _nvrtc.Compilation:
@@ -201,13 +204,21 @@ class Program:
         options._check_trace_file()
         compiler = _nvrtc.load()
         _process_state.note(options)
+        name, creates_pch = encode(self._name), bool(options.pch or options.create_pch)
         box = self._box_to_compile()
-        creates_pch = bool(options.pch or options.create_pch)
         try:
-            return compiler.compile(box, flags, names, target, program_name=encode(self._name), creates_pch=creates_pch)
+            result = compiler.compile(box, flags, names, target, program_name=name, creates_pch=creates_pch)
+            if creates_pch and compiler.grow_pch_heap(box):
+                box = self._box_to_compile()
+                result = compiler.compile(box, flags, names, target, program_name=name, creates_pch=True)
         except NVRTCError as error:
             error.hint = explain(error.code_name, error.log, names, compiler.version_text, compiler.architectures)
             raise
+        if target is ObjectCodeFormatType.CUBIN:
+            with self._lock:
+                if self._box is box:  # which another thread may have replaced
+                    self._cubin_names = result.lowered_names
+        return result
 
     def _compile_nvvm(self, target: ObjectCodeFormatType, names: list[str]) -> _nvrtc.Compilation:
         from cudacore_compile import _nvvm
@@ -248,7 +259,7 @@ class Program:
         with self._lock:
             if self._closed:
                 raise closed(self)
-            previous, self._box, self._is_new = self._box, box, False
+            previous, self._box, self._is_new, self._cubin_names = self._box, box, False, None
         del previous  # destroyed outside the lock
         return box
 
@@ -279,6 +290,21 @@ class Program:
         None before that, and where the options do not ask for one to be made (`pch`, `create_pch`).
         """
         return self._pch_status
+
+    @property
+    def intermediate_ptx(self) -> ObjectCode | None:
+        """ObjectCode or None: The PTX that NVRTC has made on the way to a cubin, without another compilation.
+
+        Of the last compilation, if that was one to a cubin by NVRTC; None after others, also those that a cache has
+        spared, and before the first.
+        """
+        with self._lock:
+            if self._closed:
+                raise closed(self)
+            box, names = self._box, self._cubin_names
+        if names is None:
+            return None
+        return ObjectCode._init(_nvrtc.load().ptx(box), "ptx", name=self._name, symbol_mapping=names)
 
     @property
     def handle(self) -> nvrtc.nvrtcProgram | int:

@@ -27,7 +27,7 @@ CCH_EXPORT int cch_nvvm_version(int *major, int *minor, cch_nvvm *nvvm);
 /** The versions of NVVM IR and of its debug information that it takes (nvvmIRVersion). @since 0.1 */
 CCH_EXPORT int cch_nvvm_ir_version(int *major, int *minor, int *debug_major, int *debug_minor, cch_nvvm *nvvm);
 
-/** The version of LLVM IR that it takes for an architecture such as "compute_90" (nvvmLLVMVersion; CUDA 13.0).
+/** The version of LLVM IR that it takes for an architecture such as "compute_90" (nvvmLLVMVersion; CUDA 13.1).
  * @since 0.1 */
 CCH_EXPORT int cch_nvvm_llvm_version(int *out, cch_nvvm *nvvm, const char *arch);
 

@@ -247,7 +247,7 @@ static void nvjitlink_links(void) {
       OK(cch_nvjitlink_linker_get(out, &size, linker, CCH_NVJITLINK_LINKED_LTOIR));
     } else {
       FAILS(CCH_ENOSYMBOL, cch_nvjitlink_linker_get(out, &size, linker, CCH_NVJITLINK_LINKED_LTOIR));
-      CHECK_STR(check_error()->message, "needs nvJitLink of CUDA 13.0 or newer; the loaded one has version 12.1");
+      CHECK_STR(check_error()->message, "needs nvJitLink of CUDA 13.2 or newer; the loaded one has version 12.1");
     }
     cch_nvjitlink_linker_unref(linker);
   }

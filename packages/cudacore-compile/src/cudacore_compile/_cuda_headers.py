@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA's own headers: where they are, and what they have instead of the C++ standard library."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from cudacore_compile._libraries import pip_command
+from cudacore_compile._nvrtc import load
+
+_VERSION = re.compile(r"#define\s+CUDART_VERSION\s+(\d\d)0(\d)0\b")
+# As pathfinder calls them: the runtime's with CCCL's, which are asked for; cuRAND's, and what mma.h includes.
+_NEEDED = ("cudart", "cccl")
+_MORE = ("curand", "nvcc")
+
+_COUNTERPARTS = frozenset(
+    """
+    algorithm array atomic barrier bit bitset cassert ccomplex cfloat charconv chrono climits cmath complex concepts
+    cstddef cstdint cstdlib cstring ctime execution expected functional initializer_list inplace_vector iterator latch
+    limits linalg mdspan memory numbers numeric optional random ranges ratio semaphore source_location span
+    string_view tuple type_traits utility variant version
+    """.split()
+)
+_CONTAINERS = frozenset(
+    """
+    deque flat_map flat_set forward_list list map queue set stack string unordered_map unordered_set valarray vector
+    """.split()
+)
+_OUTPUT = frozenset("cstdio format fstream iomanip ios iostream istream ostream print sstream stdio.h".split())
+_NOTHING = frozenset(
+    """
+    any cctype cerrno cfenv cinttypes clocale codecvt compare condition_variable coroutine csetjmp csignal cstdarg
+    ctype.h cuchar cwchar cwctype errno.h exception fenv.h filesystem future generator inttypes.h iosfwd locale locale.h
+    memory_resource mutex new regex scoped_allocator setjmp.h shared_mutex signal.h stdarg.h stdbool.h stdexcept
+    stop_token streambuf syncstream system_error thread typeindex typeinfo wchar.h
+    """.split()
+)
+
+
+def cuda_include_path() -> list[str]:
+    """Return the directories of CUDA's own headers, of wheels or of a toolkit, for :attr:`ProgramOptions.include_path`.
+
+    They have ``cuda_fp16.h``, ``cooperative_groups.h`` and all else of the CUDA runtime, ``cuda/std/...`` and
+    ``cub/...`` of CCCL, and ``curand_kernel.h`` where that is installed.
+
+    Raises
+    ------
+    FileNotFoundError
+        When they are neither among Python's packages nor in a toolkit, or are of another major version than NVRTC.
+    NVRTCError
+        When there is no NVRTC.
+    """
+    from cuda.pathfinder import locate_nvidia_header_directory as locate
+
+    found = [place for name in _NEEDED if (place := locate(name)) is not None]
+    if len(found) < len(_NEEDED):
+        missing = [name for name in _NEEDED if locate(name) is None]
+        raise FileNotFoundError(
+            f"CUDA's headers ({' and '.join(missing)}) were found neither among Python's packages nor in a CUDA "
+            f"toolkit. Install them with: {pip_command('headers')}"
+        )
+    _check_version(str(found[0].abs_path))
+    # Not those of a toolkit with those of wheels, which may be of another version.
+    found += [place for name in _MORE if (place := locate(name)) is not None and place.found_via == found[0].found_via]
+    return list(dict.fromkeys(os.path.abspath(str(place.abs_path)) for place in found))
+
+
+def _check_version(folder: str) -> None:
+    """Raise for headers that are not for the NVRTC that there is."""
+    with open(os.path.join(folder, "cuda_runtime_api.h"), encoding="utf-8", errors="replace") as file:
+        found = _VERSION.search(file.read())
+    nvrtc = load().version_text
+    if found is not None and found[1] != nvrtc.partition(".")[0]:
+        raise FileNotFoundError(
+            f"CUDA's headers in {folder} are those of CUDA {found[1]}.{found[2]}, and NVRTC is {nvrtc}: install those "
+            f"of its major version with: {pip_command('headers')}"
+        )
+
+
+def instead_of(header: str) -> str:
+    """Return what device code has instead of a header of the C++ standard library; empty for any other header."""
+    stem = header.removesuffix(".h")
+    name = header if header == stem else f"c{stem}"
+    if name in _COUNTERPARTS:
+        return f"CUDA's own headers have <cuda/std/{name}>: see cuda_include_path()"
+    if header in _CONTAINERS:
+        return (
+            "device code has no containers that grow. CUDA's own headers have <cuda/std/array>, <cuda/std/span> and "
+            "<cuda/std/inplace_vector>: see cuda_include_path()"
+        )
+    if header in _OUTPUT:
+        return "printf is there without it"
+    return "device code has nothing of the kind" if header in _NOTHING else ""
