@@ -114,12 +114,15 @@ def test_pools_of_another_device(run_python: Callable[..., Any]) -> None:
             return [cu.cuMemcpy(far, near, c_size_t(64)), cu.cuMemcpyDtoD_v2(near, far, c_size_t(64)),
                     cu.cuMemsetD8_v2(far, 0, c_size_t(64)), cu.cuCtxSynchronize()]
         print(copy(), "cuMemPoolSetAccess" in cudacore_sim.why())
+        # With the contexts named, no access is needed.
+        print(cu.cuMemcpyPeer(far, contexts[1], near, contexts[0], c_size_t(64)),
+              cu.cuMemcpyPeerAsync(near, contexts[0], far, contexts[1], c_size_t(64), None), cu.cuCtxSynchronize())
         assert cu.cuMemPoolSetAccess(pool, byref(Access(Location(1, 0), 3)), c_size_t(1)) == 0
         print(copy())
         """,
         DEVICES=2,
     )
-    assert child.stdout.splitlines() == ["[1, 1, 1, 0] True", "[0, 0, 0, 0]"], child.stderr
+    assert child.stdout.splitlines() == ["[1, 1, 1, 0] True", "0 0 0", "[0, 0, 0, 0]"], child.stderr
     assert "device 0 has not been given access" in child.stderr
 
 

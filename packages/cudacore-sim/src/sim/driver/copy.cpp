@@ -44,8 +44,10 @@ CUresult check(const Context &context, const Side &side, const Shape &shape, boo
   if (out.bytes == UINT64_MAX)
     return CUDA_ERROR_INVALID_VALUE;
   if (out.known)
-    return s.memory.accessible(context, side.address, out.bytes, write, Memory::Check::copy) ? CUDA_SUCCESS
-                                                                                             : CUDA_ERROR_INVALID_VALUE;
+    return s.memory.accessible(side.context != nullptr ? *side.context : context, side.address, out.bytes, write,
+                               Memory::Check::copy)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
   if (side.place == Place::device || s.arena.contains(side.address))
     return CUDA_ERROR_INVALID_VALUE;
   /* Of much of it only the ends are looked at now: the rest is when it is used, without the lock. */
@@ -106,7 +108,8 @@ public:
       context.fail(CUDA_ERROR_OUT_OF_MEMORY);
       return false;
     }
-    if (!s.memory.accessible(context, address, what.bytes, write, Memory::Check::copy_at_run)) {
+    const Context &with_access = what.side.context != nullptr ? *what.side.context : context;
+    if (!s.memory.accessible(with_access, address, what.bytes, write, Memory::Check::copy_at_run)) {
       report_fault(std::string(write ? "a copy or fill writes to " : "a copy reads from ") + hex(address) + ", " +
                        s.memory.explain(address),
                    CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -14,6 +14,7 @@ struct Side {
   Place place;
   uint64_t address;
   uint64_t pitch = 0, slice = 0;
+  ContextPtr context = nullptr; /* whose memory it is, where a copy between contexts says so: that has access to it */
 };
 
 struct Shape {
