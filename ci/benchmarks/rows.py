@@ -77,6 +77,8 @@ class Row:
         The library whose arrays it uses; without it the row is left out.
     graphs : bool
         Uses what graphs.py makes.
+    shared : bool
+        Uses what sharing.py makes.
     per : int
         Operations in one execution of the statement.
     """
@@ -95,6 +97,7 @@ class Row:
     over_row: tuple[str, float] | None = None
     needs: str | None = None
     graphs: bool = False
+    shared: bool = False
     per: int = 1
 
     @property
@@ -193,6 +196,14 @@ ROWS = (
         2_000,
         drain=True,
         ratio=1.0,
+    ),
+    Row(
+        "import and close of an IPC buffer",
+        "from_ipc_descriptor(shared_pool, ipc_descriptor, stream=stream).close(stream)",
+        500,
+        drain=True,
+        ratio=1.0,
+        shared=True,
     ),
     Row("copy_batch, 100 buffers", "copy_batch(stream, sources, targets)", 50, 15, drain=True, ratio=1.0, per=100),
     Row("buffer.copy_to, device", "buffer.copy_to(other, stream=stream)", 500, 15, drain=True, ratio=1.0),

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 import graphs
+import sharing
 from rows import KERNELS, LAUNCHES, OURS, ROWS, TARGET, THREADS, TINY, Row
 
 HANGS = 60.0  # seconds after which threads that launch are taken for deadlocked
@@ -169,6 +170,8 @@ def main() -> None:
         try:
             if row.graphs and "chain" not in names:
                 names |= graphs.functions(core, importlib.import_module(f"{module}.graph"), names)
+            if row.shared and "shared_pool" not in names:
+                names |= sharing.names_of(module, core)
             if row.needs and row.needs not in sys.modules:
                 names |= arrays_of(row.needs, names)
             results[row.name] = measure(row, names)

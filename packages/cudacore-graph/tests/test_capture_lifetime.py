@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import gc
+import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -419,3 +421,36 @@ def test_memory_of_a_graph_that_has_gone(device: ch.Device, stream: ch.Stream) -
     gc.collect()
     assert ch.live_counts()["graph"] == graphs - 1
     stream.sync()
+
+
+def test_arrays_of_others_that_are_copied(device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
+    """A graph would copy from memory that its library has given to somebody else."""
+
+    class Array:
+        """Device memory of another library, which goes with the array."""
+
+        def __init__(self) -> None:
+            self.memory = device.allocate(64, stream=stream)
+            self.memory.fill(5, stream=stream)
+            self.__cuda_array_interface__ = self.memory.__cuda_array_interface__
+
+    array = Array()
+    alive = weakref.ref(array)
+    with stream.create_graph_builder() as builder:
+        ch.Buffer.from_handle(numbers.at(0), 64).copy_from(array, stream=builder)
+    del array
+    graph = builder.complete()
+    assert alive() is not None
+    graph.launch(stream)
+    stream.sync()
+    assert numbers[0] == 0x05050505
+    builder.close()
+    graph.close()
+    del builder, graph
+    for _ in range(100):  # the driver lets go of it on a thread of its own
+        gc.collect()
+        device.create_event().close()
+        if alive() is None:
+            break
+        time.sleep(0.02)
+    assert alive() is None

@@ -81,6 +81,26 @@ def test_executable_updated_from_the_other(remote: Remote, stream: ch.Stream, de
     assert ch.Device() == device
 
 
+def test_captured_in_a_green_context(device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
+    """What streams of a part of the device were captured for would not run, or end with their context."""
+    (group,), _ = device.resources.sm.split(ch.SMResourceOptions(count=16))
+    context = device.create_context(ch.ContextOptions([group]))
+    green = context.create_stream()
+    builder = green.create_graph_builder().begin_building()
+    ch.launch(builder, ONE, add, numbers.buffer, 1)
+    first, second = builder.split(2)
+    ch.launch(second, ONE, add, numbers.buffer, 0)
+    builder = cg.GraphBuilder.join(first, second)
+    graph = builder.end_building().complete()
+    graph.launch(green)
+    green.sync()
+    for closed in (builder, first, second, green, context):
+        closed.close()
+    graph.launch(stream)
+    stream.sync()
+    assert numbers[0] == 2
+
+
 def test_memory_of_the_other(definition: cg.GraphDefinition, add: ch.Kernel, remote: Remote) -> None:
     """Memory that the current device cannot reach would be given to a kernel on it."""
     with pytest.raises(ch.CUDAError, match="is memory of device 1, and the current device is 0"):

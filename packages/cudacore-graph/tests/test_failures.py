@@ -45,6 +45,13 @@ def host_function(*args: object) -> None:
     pass
 
 
+class Exported:
+    """An array of another library, in device memory."""
+
+    def __init__(self, buffer: ch.Buffer) -> None:
+        self.__cuda_array_interface__ = buffer.__cuda_array_interface__
+
+
 class World:
     """What operations work on. Each leaves it as it was."""
 
@@ -410,6 +417,30 @@ captures("launch", lambda w, b: ch.launch(b, ONE, w.add, w.numbers.buffer, 1))
 captures("prepared launch", lambda w, b: w.add.prepare(b, ONE, w.numbers.buffer, 1)())
 captures("fill", lambda w, b: w.numbers.buffer.fill(1, stream=b))
 captures("copy", lambda w, b: w.numbers.buffer.copy_from(w.numbers.buffer, stream=b))
+captures(
+    "copy from an array",
+    lambda w, b: w.numbers.buffer.copy_from(Exported(w.numbers.buffer), stream=b),
+    kept=("deviceptr",),
+)
+# On a stream that came into the capture by an event the driver is asked which one that is.
+for name, do in {
+    "copy": lambda b, stream: b.copy_from(b, stream=stream),
+    "copy_part_from": lambda b, stream: b.copy_part_from(b, 4, src_offset=8, stream=stream),
+    "copy_batch": lambda b, stream: ch.copy_batch(stream, [b], [b]),
+}.items():
+    operation(
+        f"builder: {name} on another stream",
+        lambda w, b, do=do: do(w.numbers.buffer, w.other_stream),  # type: ignore[misc]
+        begin=lambda w: draw_in(w, building(w)),
+        end=lambda w, b: (b.stream.wait(w.other_stream), finish(w, b)),
+    )
+
+
+def draw_in(w: World, builder: cg.GraphBuilder) -> cg.GraphBuilder:
+    w.other_stream.wait(builder.stream)
+    return builder
+
+
 captures("callback", lambda w, b: b.callback(host_function))
 captures("embed", lambda w, b: b.embed(w.built))
 operation("builder: create_condition", lambda w, b: b.create_condition(1), begin=building, end=lambda w, b: b.close())

@@ -3,6 +3,8 @@
 #include "reclaim.h"
 #include "registry.h"
 
+#include <limits.h>
+
 CCH__DEFINE_VERBS(cch_context, CUcontext)
 
 int cch_context_primary(cch_context **out, int device) {
@@ -30,6 +32,42 @@ int cch_context_primary(cch_context **out, int device) {
     cch_context_unref(context);
     context = known;
   }
+  *out = context;
+  return 0;
+}
+
+int cch_context_create(cch_context **out, int device, const cch_resource *resources, size_t count) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (count == 0 || count > UINT_MAX)
+    return cch__fail(CCH_EINVAL, __func__, "there are %zu resources", count);
+  cch__poll();
+  CUdevice raw_device;
+  CUdevResourceDesc description; /* is there as long as the process */
+  status = CCH__CALL(cuDeviceGet, (&raw_device, device));
+  if (status != 0)
+    return status;
+  cch_context *context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
+  if (context == NULL)
+    return CCH_ENOMEM;
+  CUdevResource *given = (CUdevResource *)(uintptr_t)resources; /* which the driver only reads */
+  status = CCH__CALL(cuDevResourceGenerateDesc, (&description, given, (unsigned)count));
+  /* Before CUDA 13.1 the default stream had to be asked for. */
+  if (status == 0)
+    status = CCH__CALL(cuGreenCtxCreate, (&context->green, description, raw_device, CU_GREEN_CTX_DEFAULT_STREAM));
+  if (status == 0) {
+    status = CCH__CALL(cuCtxFromGreenCtx, (&context->raw, context->green));
+    if (status != 0)
+      cch__driver.cuGreenCtxDestroy(context->green);
+  }
+  if (status != 0) {
+    cch__box_discard(context);
+    return status;
+  }
+  context->device = device;
+  context->box.owned = true;
+  cch__registry_insert(context, context->raw);
   *out = context;
   return 0;
 }
@@ -124,12 +162,31 @@ int cch_current_device(int *out) {
 
 int cch_context_device(const cch_context *context) { return context->device; }
 
-int cch_context_is_primary(const cch_context *context) { return context->box.owned; }
+int cch_context_is_primary(const cch_context *context) { return context->box.owned && context->green == NULL; }
+
+int cch_context_is_green(int *out, cch_context *context) {
+  int status = cch__usable(context, __func__);
+  if (status != 0)
+    return status;
+  CUgreenCtx green = context->green;
+  if (!context->box.owned && cch__driver.cuStreamGetGreenCtx != NULL) { /* without it there are none */
+    cch__current current;
+    status = cch__current_enter(&current, context);
+    if (status != 0)
+      return status;
+    status = CCH__CALL(cuStreamGetGreenCtx, (CU_STREAM_LEGACY, &green));
+    cch__current_leave(&current);
+  }
+  if (status == 0)
+    *out = green != NULL;
+  return status;
+}
 
 bool cch__context_end(cch_context *context) {
   if (!context->box.owned)
     return true;
-  int status = CCH__CALL(cuDevicePrimaryCtxRelease, (context->device));
+  int status = context->green != NULL ? CCH__CALL(cuGreenCtxDestroy, (context->green))
+                                      : CCH__CALL(cuDevicePrimaryCtxRelease, (context->device));
   if (cch__not_now(status))
     return false;
   cch__report(status);

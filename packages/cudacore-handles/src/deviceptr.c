@@ -29,6 +29,8 @@ cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr) {
 
 cch_context *cch_deviceptr_context(const cch_deviceptr *ptr) { return ptr->context; }
 
+int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr) { return ptr->origin == CCH__FOREIGN; }
+
 static cch_deviceptr *new_box(cch__origin origin, size_t size, const char *operation) {
   cch_deviceptr *ptr = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *ptr, operation);
   if (ptr != NULL) {

@@ -26,6 +26,10 @@
   X(cuDeviceGetUuid, 11040)                                                                                            \
   X(cuDeviceGetPCIBusId, 4010)                                                                                         \
   X(cuDeviceCanAccessPeer, 4000)                                                                                       \
+  X(cuDeviceGetDevResource, 12040)                                                                                     \
+  X(cuDevSmResourceSplitByCount, 12040)                                                                                \
+  X(cuDevSmResourceSplit, 13010)                                                                                       \
+  X(cuDevResourceGenerateDesc, 12040)                                                                                  \
   X(cuDevicePrimaryCtxRetain, 7000)                                                                                    \
   X(cuDevicePrimaryCtxRelease, 11000)                                                                                  \
   X(cuCtxGetCurrent, 4000)                                                                                             \
@@ -33,9 +37,16 @@
   X(cuCtxGetDevice, 2000)                                                                                              \
   X(cuCtxGetStreamPriorityRange, 5050)                                                                                 \
   X(cuCtxSynchronize, 2000)                                                                                            \
+  X(cuCtxGetDevResource, 12040)                                                                                        \
+  X(cuCtxFromGreenCtx, 12040)                                                                                          \
+  X(cuGreenCtxCreate, 12040)                                                                                           \
+  X(cuGreenCtxDestroy, 12040)                                                                                          \
+  X(cuGreenCtxGetDevResource, 12040)                                                                                   \
+  X(cuGreenCtxStreamCreate, 12050)                                                                                     \
   X(cuStreamCreateWithPriority, 5050)                                                                                  \
   X(cuStreamDestroy, 4000)                                                                                             \
   X(cuStreamGetCtx, 9020)                                                                                              \
+  X(cuStreamGetGreenCtx, 12040)                                                                                        \
   X(cuStreamGetFlags, 5050)                                                                                            \
   X(cuStreamGetPriority, 5050)                                                                                         \
   X(cuStreamQuery, 2000)                                                                                               \
@@ -195,6 +206,15 @@
 #undef cuGraphExecUpdate
 
 /* Of headers that are newer than the oldest that the library can be built with. */
+#if CUDA_VERSION < 13010
+typedef struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st {
+  unsigned smCount, coscheduledSmCount, preferredCoscheduledSmCount, flags, reserved[12];
+} CU_DEV_SM_RESOURCE_GROUP_PARAMS;
+typedef CUresult(CUDAAPI *PFN_cuDevSmResourceSplit_v13010)(CUdevResource *result, unsigned int nbGroups,
+                                                           const CUdevResource *input, CUdevResource *remainder,
+                                                           unsigned int flags,
+                                                           CU_DEV_SM_RESOURCE_GROUP_PARAMS *groupParams);
+#endif
 typedef CUresult(CUDAAPI *PFN_cuGraphNodeGetParams_v13020)(CUgraphNode hNode, CUgraphNodeParams *nodeParams);
 
 typedef struct cch__driver_table {

@@ -68,6 +68,18 @@ unsigned cch_event_flags(const cch_event *event) { return event->flags; }
 
 cch_context *cch_event_context(const cch_event *event) { return event->context; }
 
+/* Whether the current context is another one of a context's device. */
+static int shares_device(bool *out, const cch_context *context) {
+  CUcontext current;
+  CUdevice device = 0;
+  int status = CCH__CALL(cuCtxGetCurrent, (&current));
+  if (status != 0 || current == NULL || current == context->raw)
+    return status;
+  status = CCH__CALL(cuCtxGetDevice, (&device));
+  *out = status == 0 && device == context->device;
+  return status;
+}
+
 int cch_event_record(cch_event *event, cch_stream *stream) {
   int status = cch__usable(event, __func__);
   if (status == 0)
@@ -75,9 +87,9 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
   if (status != 0)
     return status;
   cch__poll();
-  if (stream->context != NULL && event->context != NULL && stream->context->raw != event->context->raw)
-    return cch__fail(CCH_EMISMATCH, __func__,
-                     "the event is of device %d and the stream of device %d, or of different contexts",
+  /* Within a device the driver says what goes: green contexts and the primary one have their events in common. */
+  if (stream->context != NULL && event->context != NULL && stream->context->device != event->context->device)
+    return cch__fail(CCH_EMISMATCH, __func__, "the event is of device %d and the stream of device %d",
                      event->context->device, stream->context->device);
   /* A stream of its own says what context is meant, whichever is current, if only there is one. */
   if (stream->context != NULL && cch__driver.cuEventRecord != NULL) {
@@ -85,7 +97,20 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
     if (status != CUDA_ERROR_INVALID_CONTEXT)
       return cch__checked(status, "cuEventRecord");
   }
-  /* A default stream means the one of the event's context: an event can only be recorded there. */
+  bool is_here = false;
+  if (stream->context == NULL && event->context != NULL) {
+    status = shares_device(&is_here, event->context);
+    if (status != 0)
+      return status;
+  }
+  /* A default stream means that of the current context where the event can be recorded there: green contexts and the
+     primary one have their events in common. */
+  if (is_here && cch__driver.cuEventRecord != NULL) {
+    status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);
+    if (status != CUDA_ERROR_INVALID_HANDLE)
+      return cch__checked(status, "cuEventRecord");
+  }
+  /* Else the one of the event's context. */
   cch__current current;
   status = cch__current_enter(&current, stream->context ? stream->context : event->context);
   if (status != 0)

@@ -12,6 +12,7 @@ struct cch_context {
   cch__box box;
   CUcontext raw;
   int device;
+  CUgreenCtx green; /* that this library made; NULL for any other context */
 };
 
 struct cch_stream {

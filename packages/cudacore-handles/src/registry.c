@@ -191,6 +191,8 @@ int cch__registry_claim(void **out, void *opaque, const void *value, size_t size
     if (found != NULL && atomic_load_explicit(&found->queued, memory_order_relaxed) &&
         (!can || found->refused_by == cch__thread())) {
       status = cch__fail_driver(CUDA_ERROR_NOT_PERMITTED, operation);
+      cch__fail_explain("it was given up before, and that ends only when a capture, or the host function that this is "
+                        "called in, has ended");
       break;
     }
   }

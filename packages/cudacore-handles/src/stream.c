@@ -16,6 +16,16 @@ cch_stream *cch_stream_per_thread(void) { return cch_stream_ref(&per_thread); }
 
 cch_context *cch_stream_context(const cch_stream *stream) { return stream->context; }
 
+static int create_here(CUstream *out, const cch_context *context, unsigned flags, int priority) {
+  cch__current current;
+  int status = cch__current_enter(&current, context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuStreamCreateWithPriority, (out, flags, priority));
+  cch__current_leave(&current);
+  return status;
+}
+
 int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority) {
   int status = cch__ready();
   if (status != 0)
@@ -29,12 +39,10 @@ int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, in
   cch_stream *stream = cch__box_new(CCH_KIND_STREAM, sizeof *stream, __func__);
   if (stream == NULL)
     return CCH_ENOMEM;
-  cch__current current;
-  status = cch__current_enter(&current, context);
-  if (status == 0) {
-    status = CCH__CALL(cuStreamCreateWithPriority, (&stream->raw, flags, priority));
-    cch__current_leave(&current);
-  }
+  if (context->green != NULL)
+    status = CCH__CALL(cuGreenCtxStreamCreate, (&stream->raw, context->green, flags, priority));
+  else
+    status = create_here(&stream->raw, context, flags, priority);
   if (status != 0) {
     cch__box_discard(stream);
     return status;

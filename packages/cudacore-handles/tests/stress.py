@@ -332,6 +332,19 @@ def context_get(world: World, rng: random.Random) -> object:
 
 
 @operation()
+def context_make_green(world: World, rng: random.Random) -> object:
+    (group,), _ = world.device.resources.sm.split(ch.SMResourceOptions(count=8))
+    return replace(world.contexts, rng, world.device.create_context(ch.ContextOptions([group])))
+
+
+@operation()
+def context_resources(world: World, rng: random.Random) -> None:
+    resources = rng.choice((rng.choice(world.contexts), rng.choice(world.streams))).resources
+    assert resources.sm.sm_count >= 8
+    world.exports.append(resources)
+
+
+@operation()
 def context_close(world: World, rng: random.Random) -> None:
     rng.choice(world.contexts).close()
 

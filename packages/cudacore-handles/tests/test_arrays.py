@@ -91,7 +91,7 @@ OBJECTS = np.zeros(2, object)
         (OBJECTS, TypeError, "{name} is an array of Python objects"),
         (memoryview(OBJECTS), TypeError, "{name} is an array of Python objects"),
         (np.zeros(1, [("a", object), ("b", "i8")]), TypeError, "{name} is an array of Python objects"),
-        (np.zeros(1, [("a", object), ("b", "M8[s]")]), TypeError, "{name} is an array of Python objects"),
+        (np.zeros(1, [("a", object), ("b", "M8[s]")]), TypeError, "ndarray is an array of Python objects"),
         ((ctypes.py_object * 2)(), TypeError, "{name} is an array of Python objects"),
         ([1, 2], TypeError, "{name} must be a Buffer, or an array"),
         ("text", TypeError, "{name} must be a Buffer, or an array"),
@@ -107,6 +107,35 @@ def test_what_cannot_be_copied(
         buffer.copy_from(array, stream=stream)
     with pytest.raises(error, match=re.escape(message.format(name="dst"))):
         buffer.copy_to(array, stream=stream)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"mask": np.zeros(16, bool)}, BufferError, "mask is not supported"),
+        ({"shape": 16}, TypeError, "shape must be a tuple of ints, not 16"),
+        ({"shape": (-16,)}, ValueError, "Extents must be non-negative"),
+        ({"shape": (2**62, 2**62, 0)}, ValueError, "has 0 bytes"),
+        ({"typestr": 3}, TypeError, "the typestr of Exported is 3"),
+        ({"strides": ()}, ValueError, "Strides, if provided, must have the same length as shape"),
+        ({"data": None}, BufferError, "{interface}"),
+        ({"data": (-1, False)}, BufferError, "the data of the {interface} is (-1, False)"),
+        ({"data": (2**64, False)}, BufferError, "the data of the {interface} is"),
+        ({"data": (0, False)}, BufferError, "has no address, and 16 elements"),
+    ],
+)
+@pytest.mark.parametrize("interface", ["__array_interface__", "__cuda_array_interface__"])
+def test_bad_interfaces(
+    buffer: ch.Buffer, stream: ch.Stream, interface: str, fields: Any, error: type[Exception], message: str
+) -> None:
+    """Masked elements would be copied, or Python would complain of its own inside."""
+    source = np.zeros(16, np.uint8)
+    whole = {"shape": (16,), "typestr": "|u1", "data": (source.ctypes.data, False), "version": 3}
+    if interface == "__cuda_array_interface__":
+        whole["data"] = (buffer.handle, False)
+    array = Exported(**{interface: {**whole, **fields}})
+    with pytest.raises(error, match=re.escape(message.format(interface=interface))):
+        buffer.copy_from(array, stream=stream)
 
 
 @pytest.mark.parametrize("array", [READ_ONLY, bytes(16), Tensor(READ_ONLY)], ids=["NumPy", "bytes", "DLPack"])

@@ -258,6 +258,13 @@ def test_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
     out.copy_part_from(source, array.nbytes, stream=stream)
     stream.sync()
     assert (view == array.ravel()).all()
+    # What leads nowhere can be anything: the driver would refuse it.
+    view[:] = 0
+    for pitch, height in ((0, 0), (1, 1), (2**63 - 1, 2**63 - 1)):
+        out.copy_part_from(source, 4, src_pitch=pitch, dst_pitch=pitch, src_height=height, stream=stream)
+        out.copy_part_from(source, 4, height=2, src_pitch=8, dst_height=height, stream=stream)
+    stream.sync()
+    assert view[:8].tolist() == [0, 1, 2, 3, 8, 9, 10, 11]
 
 
 def test_bad_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
@@ -272,7 +279,8 @@ def test_bad_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None
         (8, {"height": 2, "src_pitch": 7}, ValueError, "src_pitch is 7, less than the width, 8: rows would overlap"),
         (8, {"depth": 2, "dst_pitch": 0}, ValueError, "dst_pitch is 0, less than the width"),
         (4, {"height": 2, "depth": 2, "dst_height": 1}, ValueError, "dst_height is 1, less than the height, 2"),
-        (8, {"height": 2, "src_pitch": 2**62, "src_height": 2**62}, ValueError, "bytes into src"),
+        (8, {"height": 2, "src_pitch": 2**30, "src_height": 2**62}, ValueError, "bytes into src"),
+        (8, {"height": 2, "dst_pitch": 2**31}, ValueError, "dst_pitch is 2147483648; 2147483647 bytes are the most"),
         (0, {}, ValueError, "the part has a width of 0, a height of 1, a depth of 1: it is empty"),
         (8, {"height": 0}, ValueError, "a height of 0"),
         (-1, {}, ValueError, "width is -1"),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cudacore_handles import Buffer, Device, LegacyPinnedMemoryResource, _native, live_counts
+from cudacore_handles import Buffer, Device, LegacyPinnedMemoryResource, StridedMemoryView, _native, live_counts
 from cudacore_handles._cffi import lib
 from cudacore_handles._handle import address, hold
 
@@ -283,18 +283,23 @@ def test_pool_memory_is_freed_at_once(device: Device) -> None:
 
 
 @pytest.mark.parametrize("drop", ["array", "capsule"])
-def test_dropping_a_tensor_does_not_deadlock_with_a_host_function(run_on_driver: Callable[..., str], drop: str) -> None:
-    """The free of pinned memory would wait, with the GIL held, for a host function that waits for the GIL."""
+@pytest.mark.parametrize(
+    "resource", ["LegacyPinnedMemoryResource()", "VirtualMemoryResource(device, {'location_type': 'host'})"]
+)
+def test_dropping_a_tensor_does_not_deadlock_with_a_host_function(
+    run_on_driver: Callable[..., str], resource: str, drop: str
+) -> None:
+    """The free of host memory would wait, with the GIL held, for a host function that waits for the GIL."""
     run_on_driver(f"""
         import ctypes, threading, time
         import numpy as np
         from cuda.bindings import driver
-        from cudacore_handles import Device, LegacyPinnedMemoryResource
+        from cudacore_handles import Device, LegacyPinnedMemoryResource, VirtualMemoryResource
 
         device = Device()
         device.set_current()
         stream = device.create_stream()
-        buffer = LegacyPinnedMemoryResource().allocate(64, stream=stream)
+        buffer = {resource}.allocate(64, stream=stream)
         capsule = array = None
         if {drop!r} == "array":
             array = np.from_dlpack(buffer)
@@ -448,4 +453,7 @@ def test_a_buffer_that_is_closed_meanwhile(device: Device) -> None:
     )
     capsule = buffer.__dlpack__()
     assert buffer.is_closed
-    assert _native.tensor_memory(capsule)[1] == 8
+    offer = type(
+        "Offer", (), {"__dlpack__": lambda self, **_: capsule, "__dlpack_device__": lambda self: (CUDA_HOST, 0)}
+    )
+    assert StridedMemoryView.from_dlpack(offer(), -1).size == 8

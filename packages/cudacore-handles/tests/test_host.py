@@ -38,6 +38,12 @@ def test_pickle(host: Host) -> None:
     assert copy.deepcopy(host) is host
 
 
+def test_bad_current() -> None:
+    """Any text would mean yes."""
+    with pytest.raises(TypeError, match="is_numa_current must be True or False, not 'no'"):
+        Host(is_numa_current="no")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("bad", [-1, "x", True, 1.5, 2**31])
 def test_bad_nodes(bad: Any) -> None:
     """What is no node would reach the driver."""

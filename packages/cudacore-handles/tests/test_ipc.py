@@ -308,7 +308,8 @@ def test_exit_with_all_alive(run_on_driver: Callable[..., str]) -> None:
             cycle = [mr, buffers, event]
             cycle.append(cycle)
             stream.sync()
-        """
+        """,
+        MALLOC_PERTURB_="170",  # what is used after it was freed is seen to be
     )
 
 
@@ -600,6 +601,23 @@ def test_not_supported(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(RuntimeError, match="which win32 does not have"):
         new_pool()
+
+
+def test_a_mapping_that_a_capture_keeps(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
+    """What cannot be imported for the moment would be said to have been freed by the other process."""
+    pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
+    mr, (buffer,), _, _ = exporter()
+    descriptor = buffer.ipc_descriptor
+    buffer.close()
+    stream.sync()
+    builder = stream.create_graph_builder().begin_building("relaxed")
+    ch.Buffer.from_ipc_descriptor(mr, descriptor, stream=stream).close()
+    with pytest.raises(ch.CUDAError, match="it was given up before, and that ends only when a capture") as caught:
+        ch.Buffer.from_ipc_descriptor(mr, descriptor, stream=stream)
+    assert "has not freed" not in str(caught.value)
+    builder.end_building()
+    with ch.Buffer.from_ipc_descriptor(mr, descriptor, stream=stream) as again:
+        assert set(read(again, stream)) == {1}
 
 
 @pytest.mark.sim

@@ -77,6 +77,18 @@ def test_accessed_by(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
         places.remove(device)
 
 
+@pytest.mark.sim
+def test_all_access_or_none(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
+    """What the driver refuses in the middle would leave a set that nobody asked for."""
+    import cudacore_sim as sim
+
+    buffer.accessed_by = [device]
+    for wanted, nth in (([Host()], 1), ([Host()], 2), ([Host(), device], 1)):
+        with sim.failing("cuMemAdvise", nth=nth), pytest.raises(ch.CUDAError, match="cuMemAdvise"):
+            buffer.accessed_by = wanted
+        assert set(buffer.accessed_by) == {device}
+
+
 @pytest.mark.parametrize(
     ("bad", "error", "message"),
     [

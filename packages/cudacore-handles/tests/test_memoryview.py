@@ -290,6 +290,22 @@ def collect() -> None:
         sum(range(100))
 
 
+@pytest.mark.parametrize("device", [None, 1, (), (1.5, 0), "xy", {}])
+def test_what_is_no_device(device: Any) -> None:
+    """Python would complain of its own inside, or of nothing."""
+    array = type("Array", (), {"__dlpack__": None, "__dlpack_device__": lambda self: device})()
+    with pytest.raises(TypeError, match=r"__dlpack_device__\(\) must return two ints, \(type, ordinal\), not"):
+        StridedMemoryView.from_dlpack(array, -1)
+
+
+@pytest.mark.parametrize("number", [2**32 + 1, 2**64 + 1, -(2**70)])
+def test_numbers_that_are_no_device(number: int) -> None:
+    """Of a large number a part would be taken, and be the host."""
+    array = type("Array", (), {"__dlpack__": None, "__dlpack_device__": lambda self: (number, 0)})()
+    with pytest.raises(BufferError, match="a device that is not CUDA's"):
+        StridedMemoryView.from_dlpack(array, -1)
+
+
 def test_a_capsule_is_used_once() -> None:
     """Two consumers would both give the tensor back."""
     memory, ptr = host(np.arange(6))
@@ -483,7 +499,11 @@ def test_dtypes_that_dlpack_lacks(dtype: str, buffer: Buffer) -> None:
         (lambda b: View.from_buffer(b, (4,), dtype="S"), ValueError, "no bytes"),
         (lambda b: View.from_buffer(b, (4,), itemsize=0), ValueError, "itemsize must be positive"),
         (lambda b: View.from_buffer(b, "ab", itemsize=1), TypeError, "shape must be a tuple of ints"),
-        (lambda b: View.from_buffer(np.zeros(4), (4,), itemsize=1), TypeError, "buffer must be a Buffer, not ndarray"),
+        (
+            lambda b: View.from_buffer(np.zeros(4), (4,), itemsize=1),
+            TypeError,
+            "buffer must be a Buffer, not numpy.ndarray",
+        ),
         (lambda b: b.view("int64", 9), ValueError, "at least 72 bytes"),
         (lambda b: b.view("float32").view(dtype="int64"), ValueError, "does not match the layout's itemsize"),
         (lambda b: b.view("float32").view((4, 4)), TypeError, "layout must be a _StridedLayout.*not tuple"),
@@ -890,6 +910,14 @@ def test_exchange_api_allocates(api: Any, device: Device, place: tuple[int, int]
     assert managed.tensor.data
     assert managed.tensor.data % 256 == 0
     dlpack_producers.DELETER(managed.deleter)(ctypes.addressof(managed))
+    for shape in ((0, 2**40, 2**40), (2**40, 2**40, 0)):  # enormous, but empty
+        empty = Array(0, shape, device=place, dtype=(0, 64, 1)).fill(prototype)
+        assert allocate(ctypes.addressof(prototype), ctypes.byref(out), None, callback) == 0, errors
+        managed = dlpack_producers.Versioned.from_address(out.value)
+        assert managed.tensor.strides[:3] == [0, 0, 0]
+        dlpack_producers.DELETER(managed.deleter)(ctypes.addressof(managed))
+        del empty
+    kept = Array(0, (3, 5), device=place, dtype=(0, 64, 1)).fill(prototype)
     prototype.device_type = 8
     assert allocate(ctypes.addressof(prototype), ctypes.byref(out), None, callback) == -1
     prototype.device_type, prototype.shape[0] = place[0], 2**62

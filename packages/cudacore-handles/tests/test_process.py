@@ -107,7 +107,7 @@ next(generator)
 @pytest.mark.parametrize("where", AT_EXIT)
 def test_exit_with_live_objects(run_on_driver: Callable[..., str], where: str) -> None:
     """A program would crash at its end, hang, fail, or print something that nobody understands (trap 22)."""
-    run_on_driver(BEGIN + AT_EXIT[where])
+    run_on_driver(BEGIN + AT_EXIT[where], MALLOC_PERTURB_="170")  # what is used after it was freed is seen to be
 
 
 def test_owners_are_left_alone_at_the_end(run_on_driver: Callable[..., str]) -> None:
@@ -174,6 +174,22 @@ def forked():
     alive.clear()
     gc.collect()
 """
+
+
+def test_a_garbage_collection_in_the_middle(run_on_sim: Callable[..., str]) -> None:
+    """A finalizer that asks for a device, or the host, would wait for the one that is being made, for ever."""
+    run_on_sim("""
+import gc, itertools
+import cudacore_handles as ch
+
+numbers = itertools.count(1000)
+gc.callbacks.append(lambda *_: (ch.Host(next(numbers)), ch.Device(1)))  # called where finalizers are
+gc.set_threshold(1)
+for number in range(100):
+    assert ch.Host(number) is ch.Host(number)
+    assert ch.Device(number % 2) is ch.Device(number % 2)
+gc.callbacks.clear()
+""")
 
 
 def test_use_after_fork(run_on_driver: Callable[..., str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cudacore_handles import Buffer, ClosedError, Device, Stream, StridedMemoryView
+from cudacore_handles import Buffer, ClosedError, CUDAError, Device, Stream, StridedMemoryView
 
 View = StridedMemoryView
 SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
@@ -173,3 +173,18 @@ def test_rows_are_copied_at_once(memory: tuple[Buffer, Buffer], stream: Stream) 
     copies = [sim.calls(name) for name in ("cuMemcpyAsync", "cuMemcpy3DAsync")]
     target.copy_from(source, stream)
     assert [sim.calls(name) for name in ("cuMemcpyAsync", "cuMemcpy3DAsync")] == [copies[0], copies[1] + 1]
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("to_host", [False, True])
+def test_a_piece_that_fails(device: Device, stream: Stream, sim: Any, to_host: bool) -> None:
+    """What passes the elements on would be freed under the pieces that are copied already."""
+    buffer = device.allocate(64, stream=stream)
+    buffer.fill(0, stream=stream)
+    rows = buffer.view("int8", (4, 4), (8, 1))
+    host = View.from_any_interface(np.zeros((4, 8), "i1")[:, ::2], -1)
+    waited = sim.calls("cuStreamSynchronize")
+    sim.fail("cuMemcpyAsync", 3)
+    with pytest.raises(CUDAError, match="cuMemcpyAsync"):
+        host.copy_from(rows, stream) if to_host else rows.copy_from(host, stream)
+    assert sim.calls("cuStreamSynchronize") == waited + 1

@@ -104,6 +104,21 @@ def test_a_buffer_grows_in_place_or_elsewhere(
     assert content(behind, 0, pinned, stream) == 9
 
 
+@pytest.mark.sim
+def test_a_buffer_of_no_bytes_grows(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
+    """It would have memory of another kind than was asked for, and be freed under the work of its stream."""
+    import cudacore_sim as sim
+
+    empty = resource.allocate(0)
+    empty.set_deallocation_stream(stream)
+    with sim.logging() as made:
+        buffer = resource.modify_allocation(empty, 1, {"self_access": None})
+    assert "cuMemSetAccess" not in [call.name for call in made]
+    with sim.logging() as made:
+        buffer.close()
+    assert "cuStreamSynchronize" in [call.name for call in made]
+
+
 def test_what_does_not_grow(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
     """A buffer would be made smaller under its users."""
     buffer = resource.allocate(1, stream=stream)
@@ -163,6 +178,7 @@ def test_a_stream_is_waited_for(resource: VirtualMemoryResource, stream: ch.Stre
         ({"addr_align": "4"}, TypeError, "addr_align must be an int"),
         ({"gpu_direct_rdma": "x"}, TypeError, "gpu_direct_rdma must be True or False"),
         ({"peers": 1}, TypeError, "peers must be an iterable of Device or int, not int"),
+        ({"peers": [None]}, TypeError, "a Device or an int is needed, not None"),
         ({"peers": ["1"]}, TypeError, "device_id must be an int or a Device, not str"),
         ({"peers": [99]}, ValueError, "device_id must be within"),
         ({"size": 1}, TypeError, "unexpected keyword argument 'size'"),
@@ -210,6 +226,12 @@ def test_peers(device: ch.Device, other_device: ch.Device, pinned: Pinned) -> No
     buffer.fill(7, stream=stream)
     stream.sync()
     assert content(buffer, 0, pinned, device.create_stream()) == 7
+
+
+def test_peers_are_read_once(device: ch.Device) -> None:
+    """An iterator would be used up by the first look at it, and no peer get access."""
+    options = ch.VirtualMemoryResourceOptions(peers=iter([0]))
+    assert [list(options.peers) for _ in range(2)] == [[0], [0]]
 
 
 @pytest.mark.parametrize(

@@ -71,5 +71,5 @@ def test_what_is_not_simulated(cuda: Any) -> None:
     import cudacore_sim
 
     with cudacore_sim.logging() as calls:
-        assert cuda.code("cuGreenCtxCreate", None, None, 0, 0) == 801
-    assert [(call.name, call.result) for call in calls] == [("cuGreenCtxCreate", 801)]
+        assert cuda.code("cuMulticastCreate", None, None) == 801
+    assert [(call.name, call.result) for call in calls] == [("cuMulticastCreate", 801)]

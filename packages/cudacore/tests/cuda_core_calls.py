@@ -81,6 +81,13 @@ class Interface:
         self.__cuda_array_interface__ = good | fields
 
 
+class Described:
+    """An array of another library, with ``__array_interface__`` alone."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__array_interface__ = {"shape": (4, 4), "typestr": "<f4", "data": (0x1000, False), "version": 3} | fields
+
+
 # ---- what the calls use
 
 
@@ -148,6 +155,13 @@ def names(core: Any, folder: str) -> dict[str, Any]:
     def options(**fields: Any) -> Any:
         return core.ProgramOptions(arch="sm_90", **fields)
 
+    def split(count: Any, **fields: Any) -> Any:
+        groups, rest = sm.split(core.SMResourceOptions(count=count, **fields))
+        return [group.sm_count for group in groups], rest.sm_count
+
+    def make_green(*resources: Any) -> Any:
+        return dev.create_context(core.ContextOptions(resources=resources))
+
     def program(source: Any = CUDA, **fields: Any) -> Any:
         return core.Program(source, "c++", options(**fields))
 
@@ -157,6 +171,10 @@ def names(core: Any, folder: str) -> dict[str, Any]:
     layout = importlib.import_module(f"{core.__name__}._layout")._StridedLayout
     views = importlib.import_module(f"{core.__name__}.utils")
     device_view = views.StridedMemoryView.from_buffer(dev.allocate(64, stream=s), (4, 4), dtype=array.dtype)
+
+    sm = dev.resources.sm
+    (group, group2), rest = sm.split(core.SMResourceOptions(count=[16, 16]))
+    green = dev.create_context(core.ContextOptions([group]))
 
     managed = {}
     try:
@@ -182,6 +200,15 @@ def names(core: Any, folder: str) -> dict[str, Any]:
             "s2": s2,
             "s_dev1": s_dev1,
             "cs": cs,
+            "sm": sm,
+            "group": group,
+            "group2": group2,
+            "rest": rest,
+            "dry": sm.split(core.SMResourceOptions(count=16), dry_run=True)[0][0],
+            "sm_dev1": dev1.resources.sm,
+            "green": green,
+            "gs": green.create_stream(),
+            "cgreen": closed(dev.create_context(core.ContextOptions([group2]))),
             "e": dev.create_event(),
             "e1": s.record(options=timed),
             "unrecorded": dev.create_event(timed),
@@ -211,6 +238,8 @@ def names(core: Any, folder: str) -> dict[str, Any]:
             "cprog": closed(program()),
             "path": str(path),
             "options": options,
+            "split": split,
+            "make_green": make_green,
             "program": program,
             "V": views.StridedMemoryView,
             "viewable": views.args_viewable_as_strided_memory,

@@ -12,6 +12,7 @@
 #include <cudacore/driver.h>
 #include <cudacore/device.h>
 #include <cudacore/process.h>
+#include <cudacore/resource.h>
 #include <cudacore/context.h>
 #include <cudacore/stream.h>
 #include <cudacore/event.h>
@@ -305,6 +306,20 @@ typedef struct cch_api {
   int (*event_export)(cch_ipc_handle *out, cch_event *event);
   int (*event_import)(cch_event **out, cch_context *context, const cch_ipc_handle *handle, unsigned flags);
   int (*graph_node_is_current)(int *out, cch_graph_node *node);
+  int (*resource_of_device)(cch_resource *out, int device, int kind);
+  int (*resource_of_context)(cch_resource *out, cch_context *context, int kind);
+  int (*resource_kind)(const cch_resource *resource);
+  int (*resource_sm)(uint32_t *count, uint32_t *least, uint32_t *together, uint32_t *flags,
+                     const cch_resource *resource);
+  int (*resource_workqueue)(uint32_t *limit, int *scope, const cch_resource *resource);
+  int (*resource_set_workqueue)(cch_resource *resource, uint32_t limit, int scope);
+  int (*resource_split_evenly)(cch_resource *out, size_t *count, cch_resource *rest, const cch_resource *resource,
+                               unsigned flags, uint32_t least);
+  int (*resource_split)(cch_resource *out, cch_resource *rest, const cch_resource *resource, cch_sm_group *groups,
+                        size_t count);
+  int (*context_create)(cch_context **out, int device, const cch_resource *resources, size_t count);
+  int (*context_is_green)(int *out, cch_context *context);
+  int (*deviceptr_is_wrapped)(const cch_deviceptr *ptr);
 } cch_api;
 
 /**

@@ -5,15 +5,24 @@
 /**
  * @file context.h
  * Contexts. A primary context is retained by its box and released with it; two requests for one device give
- * the same box. Other contexts are borrowed. Immutable.
+ * the same box. A green context, which has a part of a device's resources, is made by its box and destroyed with it;
+ * it shares everything but its streams with the primary context. Other contexts are borrowed. Immutable.
  */
 
 #include <cudacore/base.h>
+#include <cudacore/resource.h>
 
 CCH_BEGIN_DECLS
 
 /** The primary context of a device, retained (cuDevicePrimaryCtxRetain). It is not made current. @since 0.1 */
 CCH_EXPORT int cch_context_primary(cch_context **out, int device);
+
+/**
+ * Makes a green context (cuGreenCtxCreate, of CUDA 12.4) with the resources that it is to have, all of one device: of
+ * multiprocessors groups, and the rest, of one split, or what is not split; at most one configuration of work queues.
+ * It is not made current. @since 0.1
+ */
+CCH_EXPORT int cch_context_create(cch_context **out, int device, const cch_resource *resources, size_t count);
 
 /**
  * Borrows a context. `owner` (may be NULL) is kept until the box dies and then given to `release`; where a
@@ -44,6 +53,11 @@ CCH_EXPORT int cch_context_device(const cch_context *context);
 
 /** 1 for a primary context that the box retains. @since 0.1 */
 CCH_EXPORT int cch_context_is_primary(const cch_context *context);
+
+/** 1 for a green context, whoever made it; of one that is borrowed the driver is asked (cuStreamGetGreenCtx). @since
+ * 0.1
+ */
+CCH_EXPORT int cch_context_is_green(int *out, cch_context *context);
 
 CCH_EXPORT cch_context *cch_context_ref(cch_context *context);
 CCH_EXPORT void cch_context_unref(cch_context *context);

@@ -12,6 +12,7 @@
 #include <cudacore/driver.h>
 #include <cudacore/device.h>
 #include <cudacore/process.h>
+#include <cudacore/resource.h>
 #include <cudacore/context.h>
 #include <cudacore/stream.h>
 #include <cudacore/event.h>

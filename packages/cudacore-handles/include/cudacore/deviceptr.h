@@ -64,6 +64,9 @@ CCH_EXPORT cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr);
 /** The context, borrowed from the box; NULL when it is not known. @since 0.1 */
 CCH_EXPORT cch_context *cch_deviceptr_context(const cch_deviceptr *ptr);
 
+/** Whether it was made by cch_deviceptr_wrap(), so that somebody else frees the memory. @since 0.1 */
+CCH_EXPORT int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr);
+
 /** Bytes. @since 0.1 */
 CCH_EXPORT size_t cch_deviceptr_size(const cch_deviceptr *ptr);
 

@@ -11,10 +11,18 @@ from cudacore_handles._buffer import Buffer
 from cudacore_handles._capsule import from_capsule
 from cudacore_handles._cffi import lib as _lib
 from cudacore_handles._code_info import GlobalInfo, KernelInfo
-from cudacore_handles._context import Context
+from cudacore_handles._context import Context, ContextOptions
 from cudacore_handles._copy import CopyOptions, copy_batch
 from cudacore_handles._device import ComputeCapability, Device
 from cudacore_handles._device_properties import DeviceProperties
+from cudacore_handles._device_resources import (
+    DeviceResources,
+    DeviceResourcesType,
+    SMResource,
+    SMResourceOptions,
+    WorkqueueResource,
+    WorkqueueResourceOptions,
+)
 from cudacore_handles._errors import ClosedError, CUDAError, UnsupportedCodeError
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._host import Host
@@ -66,11 +74,14 @@ __all__ = [
     "ClosedError",
     "ComputeCapability",
     "Context",
+    "ContextOptions",
     "CopyOptions",
     "Device",
     "DeviceMemoryResource",
     "DeviceMemoryResourceOptions",
     "DeviceProperties",
+    "DeviceResources",
+    "DeviceResourcesType",
     "Event",
     "EventOptions",
     "GlobalInfo",
@@ -95,12 +106,16 @@ __all__ = [
     "PinnedMemoryResource",
     "PinnedMemoryResourceOptions",
     "PreparedLaunch",
+    "SMResource",
+    "SMResourceOptions",
     "Stream",
     "StreamOptions",
     "StridedMemoryView",
     "UnsupportedCodeError",
     "VirtualMemoryResource",
     "VirtualMemoryResourceOptions",
+    "WorkqueueResource",
+    "WorkqueueResourceOptions",
     "api",
     "args_viewable_as_strided_memory",
     "copy_batch",

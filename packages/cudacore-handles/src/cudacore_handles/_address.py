@@ -14,10 +14,14 @@ def as_address(value: object, what: str) -> int:
     what : str
         The argument and what it should be, for the error: ``"handle must be an int, the kernel's address"``.
     """
-    # Text and floats can be made ints too, and are never addresses.
-    if isinstance(value, (bool, float, str, bytes, bytearray)) or not hasattr(value, "__int__"):
+    # Text, and floats and bools of any library, can be made ints too, and are never addresses.
+    is_float = hasattr(value, "__float__") and not hasattr(value, "__index__")
+    if isinstance(value, (bool, str, bytes, bytearray)) or is_float or not hasattr(value, "__int__"):
         raise TypeError(f"{what}, not {type(value).__name__}")
-    address = int(value)
+    try:
+        address = int(value)
+    except (TypeError, ValueError):  # an array of several
+        raise TypeError(f"{what}, not {type(value).__name__}") from None
     if not 0 <= address < 2**64:
         raise ValueError(f"{what}; {address} is none")
     return address

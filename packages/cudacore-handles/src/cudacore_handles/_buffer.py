@@ -15,7 +15,6 @@ from cudacore_handles._errors import check, closed, raise_status
 from cudacore_handles._handle import address, adopt, hold
 from cudacore_handles._ipc import (
     IPCBufferDescriptor,
-    IPCDataForBuffer,
     SharedPool,
     describe_buffer,
     import_buffer,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 _SHAPE = struct.Struct("10N")  # cch_copy_shape
 
 _MEMORY_TYPE_HOST = 1  # CU_MEMORYTYPE_HOST
+_MOST_PITCH = 2**31 - 1  # bytes from row to row, of cuMemcpy3DAsync
 
 _FREE = ffi.cast("cch_free_fn", _native.FREE)
 
@@ -56,8 +56,8 @@ class Buffer(_native.BufferHandle):
     host can reach it (Python 3.12 and later; :meth:`__buffer__` works everywhere).
     """
 
-    __slots__ = ("__weakref__", "_ipc_data")
-    _ipc_data: IPCDataForBuffer  # of a buffer that is shared
+    __slots__ = ("__weakref__", "_descriptor")
+    _descriptor: IPCBufferDescriptor  # of a buffer that is shared
 
     __dlpack_c_exchange_api__ = _native.exchange_api
 
@@ -256,7 +256,7 @@ class Buffer(_native.BufferHandle):
             raise TypeError(f"mr must be a memory resource that processes share, not {type(mr).__name__}")
         if not isinstance(ipc_descriptor, IPCBufferDescriptor):
             raise TypeError(f"ipc_descriptor must be an IPCBufferDescriptor, not {type(ipc_descriptor).__name__}")
-        return import_buffer(cls, mr, ipc_descriptor, Stream_accept(stream, allow_stream_protocol=True))
+        return import_buffer(cls, mr, ipc_descriptor, stream)
 
     def copy_to(self, dst: Any = None, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> Any:
         """Copy this buffer's bytes (cuMemcpyAsync).
@@ -439,12 +439,6 @@ class Buffer(_native.BufferHandle):
         return mr.is_managed if mr is not None else self._driver_attributes().is_managed
 
     @property
-    def is_mapped(self) -> bool:
-        """bool: Whether it is memory of another process, mapped into this one."""
-        data = getattr(self, "_ipc_data", None)
-        return data is not None and data.is_mapped and not self.is_closed
-
-    @property
     def ipc_descriptor(self) -> IPCBufferDescriptor:
         """IPCBufferDescriptor: Name of the memory for other processes (cuMemPoolExportPointer).
 
@@ -452,10 +446,9 @@ class Buffer(_native.BufferHandle):
         """
         if self.is_closed:
             raise closed(self)
-        data = getattr(self, "_ipc_data", None)
-        if data is None:
-            data = self._ipc_data = describe_buffer(self)
-        return data.ipc_descriptor
+        if not hasattr(self, "_descriptor"):
+            self._descriptor = describe_buffer(self)
+        return self._descriptor
 
     @property
     def memory_resource(self) -> MemoryResource | None:
@@ -468,11 +461,14 @@ class Buffer(_native.BufferHandle):
         return self._owner
 
 
-def check_size(size: object, name: str = "size") -> int:
+def check_size(size: Any, name: str = "size") -> int:
     """Return a number of bytes as an int, or say what is wrong with it."""
-    if isinstance(size, bool) or not hasattr(size, "__index__"):
+    try:
+        value = None if isinstance(size, bool) else operator.index(size)
+    except TypeError:
+        value = None
+    if value is None:
         raise TypeError(f"{name} must be an int, the number of bytes, not {type(size).__name__}")
-    value: int = size.__index__()
     if not 0 <= value < 2**63:
         raise ValueError(f"{name} is {value}; it must be from 0 to 2**63 - 1 bytes")
     return value
@@ -488,7 +484,7 @@ def check_dlpack_arguments(
         raise BufferError(f"dl_device is {dl_device}, and the memory is on {device}; use copy_to() first")
     if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
         raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
-    if stream is not None and stream < -1:
+    if stream is not None and not -1 <= stream < 2**64:
         raise BufferError(f"stream is {stream}; it must be a stream's address, -1 for no order, or None")
     return max_version is not None and _pair("max_version", max_version, "(major, minor)") >= (1, 0)
 
@@ -521,9 +517,16 @@ def _side(
     begin = check_size(offset, f"{name}_offset")
     row = width if pitch is None else check_size(pitch, f"{name}_pitch")
     slice_rows = rows if height is None else check_size(height, f"{name}_height")
-    if rows * slices > 1 and row < width:
+    # What leads to no other row, or slice, can be anything; the driver wants it right all the same.
+    if rows * slices == 1:
+        row = width
+    elif row > _MOST_PITCH:
+        raise ValueError(f"{name}_pitch is {row}; {_MOST_PITCH} bytes are the most that CUDA takes")
+    elif row < width:
         raise ValueError(f"{name}_pitch is {row}, less than the width, {width}: rows would overlap")
-    if slices > 1 and slice_rows < rows:
+    if slices == 1:
+        slice_rows = rows
+    elif slice_rows < rows:
         raise ValueError(f"{name}_height is {slice_rows}, less than the height, {rows}: slices would overlap")
     end = begin + ((slices - 1) * slice_rows + rows - 1) * row + width
     if end > buffer.size:
@@ -551,7 +554,8 @@ def _copy_array(
             f"{name} is in host memory, whose copy is waited for, and the stream is being captured: copy a Buffer of "
             "LegacyPinnedMemoryResource, which the graph can keep"
         )
-    other = Buffer.from_handle(memory.address, memory.nbytes)
+    # A graph keeps what it copies; the host has been waited for when this returns.
+    other = Buffer.from_handle(memory.address, memory.nbytes, owner=None if memory.on_host else memory.keeper)
     _copy(*((other, buffer) if to_array else (buffer, other)), attributes, accepted)
     if memory.on_host:
         accepted.sync()

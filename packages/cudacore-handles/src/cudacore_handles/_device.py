@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._context import Context, current_context
+from cudacore_handles._context import Context, ContextOptions, current_context
+from cudacore_handles._device_resources import DeviceResources
 from cudacore_handles._errors import check
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._handle import adopt, hold
@@ -42,7 +43,6 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 _devices: dict[int, Device] = {}
-_devices_lock = threading.Lock()
 
 
 class Device:
@@ -65,18 +65,17 @@ class Device:
         When there is no device of that ordinal.
     """
 
-    __slots__ = ("__weakref__", "_id", "_memory_resource", "_primary", "_properties")
+    __slots__ = ("__weakref__", "_id", "_memory_resource", "_primary", "_properties", "_resources")
     _id: int
     _primary: Context | None  # retained at first use
     _memory_resource: MemoryResource | None
     _properties: DeviceProperties | None
+    _resources: DeviceResources
 
-    create_context = NotYet()
     create_mipmapped_array = NotYet()
     create_opaque_array = NotYet()
     create_surface_object = NotYet()
     create_texture_object = NotYet()
-    resources = NotYet()
     to_system_device = NotYet()
 
     def __new__(cls, device_id: Device | int | None = None) -> Device:
@@ -115,7 +114,8 @@ class Device:
         Parameters
         ----------
         ctx : Context, optional
-            A context of this device. Default: its primary context.
+            A context of this device, such as a green one. It is kept until another takes its place, even if it is
+            closed meanwhile. Default: the primary context.
 
         Returns
         -------
@@ -124,10 +124,30 @@ class Device:
         """
         if ctx is not None:
             return self._set_context(ctx)
-        if _thread_contexts_used:
-            _thread.contexts.pop(self._id, None)
         _native.set_current(self._primary or self._retain())
+        if _thread_contexts_used:
+            _thread.contexts.pop(self._id, None)  # it may end here, and must not be current then
         return None
+
+    def create_context(self, options: ContextOptions | Mapping[str, Any] | None = None) -> Context:
+        """Create a green context: one whose work runs on a part of the device (cuGreenCtxCreate). Needs CUDA 12.4.
+
+        It has everything but its streams in common with the primary context: memory, code and events of either can be
+        used in the other. The current context stays as it was.
+
+        Parameters
+        ----------
+        options : ContextOptions or mapping
+            The resources that it has, of this device.
+
+        Raises
+        ------
+        ValueError
+            When there are no resources, or they are of another device, given twice, or of a dry run.
+        CUDAError
+            When the driver lacks green contexts, or refuses the resources together.
+        """
+        return Context._create(self._id, options)
 
     def create_stream(self, obj: IsStreamType | None = None, options: StreamOptions | None = None) -> Stream:
         """Create a stream, or borrow one (cuStreamCreateWithPriority).
@@ -211,15 +231,16 @@ class Device:
         global _thread_contexts_used
         if not isinstance(ctx, Context):
             raise TypeError(f"ctx must be a Context, not {type(ctx).__name__}")
-        box = hold(ctx)
+        own = Context._adopt(ctx._reference())  # whoever closes theirs, it is current
+        box = hold(own)
         if lib.cch_context_device(box) != self._id:
             raise ValueError(f"ctx is a context of device {lib.cch_context_device(box)}, not of device {self._id}")
         previous = current_context()
-        _native.set_current(ctx)
+        _native.set_current(own)
         _thread.contexts.pop(self._id, None)
         if not lib.cch_context_is_primary(box):
             _thread_contexts_used = True
-            _thread.contexts[self._id] = ctx
+            _thread.contexts[self._id] = own
         return previous
 
     def _text(self, function: Any) -> str:
@@ -232,6 +253,11 @@ class Device:
     def device_id(self) -> int:
         """int: Ordinal."""
         return self._id
+
+    @property
+    def resources(self) -> DeviceResources:
+        """DeviceResources: What the device has, to make contexts with a part of it: :meth:`create_context`."""
+        return self._resources
 
     @property
     def name(self) -> str:
@@ -328,16 +354,14 @@ def _find(device_id: object) -> Device:
         bounds = ">= 0" if ordinal < 0 else f"within [0, {count})"
         devices = f"{count} device" + "s" * (count != 1)
         raise ValueError(f"device_id must be {bounds}, got {ordinal}: this machine has {devices}")
-    with _devices_lock:
-        device = _devices.get(ordinal)
-        if device is None:
-            device = object.__new__(Device)
-            device._id = ordinal
-            device._primary = None
-            device._memory_resource = None
-            device._properties = None
-            _devices[ordinal] = device
-    return device
+    device = object.__new__(Device)
+    device._id = ordinal
+    device._primary = None
+    device._memory_resource = None
+    device._properties = None
+    device._resources = DeviceResources._of(ordinal)
+    # One for all, without a lock: a garbage collection that came while it is held could ask for a device, too.
+    return _devices.setdefault(ordinal, device)
 
 
 def graph_module() -> ModuleType:

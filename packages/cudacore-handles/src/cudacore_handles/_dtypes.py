@@ -57,8 +57,10 @@ def pack(code: int, bits: int, lanes: int = 1) -> int:
 
 
 # What was given as a dtype before: NumPy takes its time to name one.
-_GIVEN: dict[Any, ElementType] = {name: ElementType(pack(*pair), pair[1] // 8, ...) for name, pair in _BY_NAME.items()}
-_MOST_GIVEN = 1000
+ELEMENT_TYPES: dict[Any, ElementType] = {
+    name: ElementType(pack(*pair), pair[1] // 8, ...) for name, pair in _BY_NAME.items()
+}
+_MOSTELEMENT_TYPES = 1000
 
 
 def raw_type(itemsize: int) -> ElementType:
@@ -69,7 +71,7 @@ def raw_type(itemsize: int) -> ElementType:
 def type_given(dtype: Any) -> ElementType:
     """Return the type that an argument `dtype` means: a dtype, what NumPy makes one of, or a name."""
     try:
-        return _GIVEN[dtype]
+        return ELEMENT_TYPES[dtype]
     except (KeyError, TypeError):  # not seen yet, or what cannot be hashed
         pass
     import numpy as np
@@ -85,8 +87,8 @@ def type_given(dtype: Any) -> ElementType:
     if made.itemsize == 0:
         raise ValueError(f"dtype is {made!r}, whose elements have no bytes; give their length, too")
     kind = ElementType(dlpack_type_of(made), made.itemsize, made)
-    if len(_GIVEN) < _MOST_GIVEN and (dtype is made or isinstance(dtype, (str, type))):
-        _GIVEN[dtype] = kind
+    if len(ELEMENT_TYPES) < _MOSTELEMENT_TYPES and (dtype is made or isinstance(dtype, (str, type))):
+        ELEMENT_TYPES[dtype] = kind
     return kind
 
 
@@ -150,11 +152,3 @@ def typestr_of(packed: int, itemsize: int, dtype: Any) -> str:
     if packed >> 16 == 1 and pair in _TYPESTRS:
         return _TYPESTRS[pair]
     return str(dtype.str) if dtype not in (None, ...) else f"|V{itemsize}"
-
-
-def alignment_of(packed: int) -> int:
-    """Return what a device needs the address of an element to be a multiple of; 1 of raw data."""
-    code, bits = packed & 0xFF, packed >> 8 & 0xFF
-    if code == NO_CODE or bits % 8:
-        return 1
-    return bits // 16 if code == 5 else bits // 8

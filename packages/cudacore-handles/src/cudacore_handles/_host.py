@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import Any
 
 from cudacore_handles._cffi import lib
 from cudacore_handles._device import Device
+from cudacore_handles._options import as_flag
 
 _NODES = "/sys/devices/system/node"
 
 _hosts: dict[tuple[int | None, bool], Host] = {}
-_hosts_lock = threading.Lock()
 
 
 class Host:
@@ -34,21 +33,19 @@ class Host:
     _is_numa_current: bool
 
     def __new__(cls, numa_id: int | None = None, *, is_numa_current: bool = False) -> Host:
+        current = as_flag("is_numa_current", is_numa_current)
         if numa_id is not None:
             if isinstance(numa_id, bool) or not hasattr(numa_id, "__index__") or not 0 <= numa_id.__index__() < 2**31:
                 raise ValueError(f"numa_id must be a non-negative int, got {numa_id!r}: NUMA nodes are numbered")
-            if is_numa_current:
+            if current:
                 raise ValueError(
                     "numa_id and is_numa_current are mutually exclusive: name a node, or the calling thread's"
                 )
             numa_id = numa_id.__index__()
-        key = (numa_id, bool(is_numa_current))
-        with _hosts_lock:
-            self = _hosts.get(key)
-            if self is None:
-                self = _hosts[key] = object.__new__(cls)
-                self._numa_id, self._is_numa_current = key
-        return self
+        self = object.__new__(cls)
+        self._numa_id, self._is_numa_current = numa_id, current
+        # One for all, without a lock: a garbage collection that came while it is held could ask for the host, too.
+        return _hosts.setdefault((numa_id, current), self)
 
     @classmethod
     def numa_current(cls) -> Host:

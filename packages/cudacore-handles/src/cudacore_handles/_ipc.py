@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check, closed
+from cudacore_handles._errors import CUDAError, check, closed
 from cudacore_handles._handle import address, adopt, hold
 
 if TYPE_CHECKING:
@@ -219,26 +219,6 @@ class IPCDataForMR:
     def uuid(self) -> UUID | None:
         """uuid.UUID or None: Identity between processes."""
         return self._alloc_handle.uuid
-
-
-class IPCDataForBuffer:
-    """Hold what a buffer that processes share has beside its memory."""
-
-    __slots__ = ("_ipc_descriptor", "_is_mapped")
-
-    def __init__(self, ipc_descriptor: IPCBufferDescriptor, is_mapped: bool) -> None:
-        self._ipc_descriptor = _check_type("ipc_descriptor", ipc_descriptor, IPCBufferDescriptor)
-        self._is_mapped = is_mapped
-
-    @property
-    def ipc_descriptor(self) -> IPCBufferDescriptor:
-        """IPCBufferDescriptor: What others import the buffer by."""
-        return self._ipc_descriptor
-
-    @property
-    def is_mapped(self) -> bool:
-        """bool: Whether the memory is another process's."""
-        return self._is_mapped
 
 
 class SharedPool(_MemPool):
@@ -465,7 +445,7 @@ def _check_access(pool: _native.Handle, device: Device) -> None:
 # ---- buffers
 
 
-def describe_buffer(buffer: Buffer) -> IPCDataForBuffer:
+def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
     """Export a buffer of this process."""
     resource = buffer._mr
     data = resource._ipc_data if isinstance(resource, SharedPool) else None
@@ -478,29 +458,35 @@ def describe_buffer(buffer: Buffer) -> IPCDataForBuffer:
     check(lib.cch_deviceptr_export(out, box))
     descriptor = IPCBufferDescriptor._init(bytes(out.bytes), lib.cch_deviceptr_size(box), data.uuid)
     _own_buffers[data.uuid, descriptor._data] = buffer
-    return IPCDataForBuffer(descriptor, False)
+    return descriptor
 
 
 def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBufferDescriptor, stream: Any) -> Buffer:
     """Return a buffer of another process's memory; or another of this one's own, where the descriptor came back."""
-    data = resource._open_ipc_data()
-    if None not in (data.uuid, descriptor._uuid) and data.uuid != descriptor._uuid:
-        raise ValueError(
-            f"ipc_descriptor is of memory resource {descriptor._uuid}, and mr is {data.uuid}: import that one first"
-        )
-    if not data.is_mapped:
-        known = _own_buffers.get((data.uuid, descriptor._data))
+    data = resource._ipc_data
+    if data is None or resource._pool.is_closed:
+        data = resource._open_ipc_data()  # which says what is wrong
+    own, given = data._alloc_handle._uuid, descriptor._uuid
+    if own is not given and own != given and own is not None and given is not None:
+        raise ValueError(f"ipc_descriptor is of memory resource {given}, and mr is {own}: import that one first")
+    if not data._is_mapped:
+        known = _own_buffers.get((own, descriptor._data))
         if known is None or known.is_closed:
             raise ValueError("ipc_descriptor is of this process, which has closed that buffer")
+        from cudacore_handles._stream import Stream_accept
+
+        Stream_accept(stream, allow_stream_protocol=True)
         buffer = cls._adopt_memory(address(lib.cch_deviceptr_ref(hold(known))), resource, None)
-        buffer._ipc_data = IPCDataForBuffer(descriptor, False)
-        return buffer
-    out = ffi.new("cch_deviceptr **")
-    handle = ffi.new("cch_ipc_handle *", (descriptor._data,))
-    status = lib.cch_deviceptr_import(out, hold(resource._pool), handle, descriptor._size, hold(stream))
-    check(status, hint="ipc_descriptor must be of a buffer of this pool that the process which made it has not freed")
-    buffer = cls._adopt_memory(address(out[0]), resource, None)
-    buffer._ipc_data = IPCDataForBuffer(descriptor, True)
+    else:
+        try:
+            buffer = _native.import_memory(cls, resource._pool, descriptor._size, stream, resource, descriptor._data)
+        except CUDAError as error:
+            if error.code_name == "CUDA_ERROR_INVALID_VALUE":
+                error.hint = (
+                    "ipc_descriptor must be of a buffer of this pool that the process which made it has not freed"
+                )
+            raise
+    buffer._descriptor = descriptor
     return buffer
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, MutableSet, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles._buffer import Buffer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._copy import check_buffers
 from cudacore_handles._device import Device
-from cudacore_handles._errors import check, closed
+from cudacore_handles._errors import CUDAError, check, closed
 from cudacore_handles._handle import hold
 from cudacore_handles._host import Host, location_of, place_of
 from cudacore_handles._options import as_flag
@@ -72,13 +73,20 @@ class AccessedBySetProxy(MutableSet["Device | Host"]):
         if not isinstance(locations, Iterable):
             raise TypeError(f"accessed_by must be a set of Device or Host, not {type(locations).__name__}")
         wanted = list(locations)
-        for location in wanted:
-            _accessor(location)  # all are good, or nothing is changed
-        for location in self:
-            if location not in wanted:
-                self.discard(location)
-        for location in wanted:
-            self.add(location)
+        accessors = [_accessor(location) for location in wanted]  # all are good, or nothing is changed
+        current = self._locations()
+        lost = [(_ACCESSED_BY + 1, _accessor(location)) for location in current if location not in wanted]
+        gained = [(_ACCESSED_BY, at) for at, location in zip(accessors, wanted, strict=True) if location not in current]
+        done = []
+        try:
+            for advice, at in lost + gained:
+                _advise(self._buffer, advice, at)
+                done.append((2 * _ACCESSED_BY + 1 - advice, at))
+        except CUDAError:
+            for advice, at in reversed(done):
+                with suppress(CUDAError):
+                    _advise(self._buffer, advice, at)
+            raise
 
     def _locations(self) -> list[Device | Host]:
         count = ffi.new("int *")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -545,10 +546,18 @@ def _need_driver(version: int, what: str) -> None:
         )
 
 
+def _check_int(name: str, value: Any, what: str) -> int:
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise TypeError(f"{name} must be {what}, not {type(value).__name__}")
+    return number
+
+
 def _check_numa_id(numa_id: object) -> int:
-    if isinstance(numa_id, bool) or not hasattr(numa_id, "__index__"):
-        raise TypeError(f"numa_id must be an int, the number of a NUMA node, not {type(numa_id).__name__}")
-    number: int = numa_id.__index__()
+    number = _check_int("numa_id", numa_id, "an int, the number of a NUMA node")
     if not 0 <= number < 2**31:
         raise ValueError(f"numa_id must be >= 0, got {number}: the number of a NUMA node")
     return check_node(number, "numa_id")
@@ -559,8 +568,8 @@ def _preferred_location(
 ) -> tuple[tuple[ManagedMemoryLocationType, int | None] | None, tuple[int, int]]:
     """Return a preferred location as it is told, and as a ``CCH_LOCATION_*`` with its id."""
     number, given = options.preferred_location, options.preferred_location_type
-    if number is not None and (isinstance(number, bool) or not hasattr(number, "__index__")):
-        raise TypeError(f"preferred_location must be an int or None, not {type(number).__name__}")
+    if number is not None:
+        number = _check_int("preferred_location", number, "an int or None")
     kind = None
     if given is not None:
         kind = _as_name(
@@ -581,13 +590,13 @@ def _preferred_location(
     if kind is ManagedMemoryLocationType.HOST_NUMA:
         if number is None:
             number = max(Device().properties.host_numa_id, 0)
-        elif number.__index__() < 0:
+        elif number < 0:
             raise ValueError(f"preferred_location must be a NUMA node (>= 0) or None, got {number}")
-        number = check_node(number.__index__(), "preferred_location")
+        number = check_node(number, "preferred_location")
         return (kind, number), (lib.CCH_LOCATION_HOST_NUMA, number)
-    if number is None or number.__index__() < 0:
+    if number is None or number < 0:
         raise ValueError(
             f"preferred_location must be a device ordinal (>= 0) when preferred_location_type is 'device', got {number}"
         )
-    ordinal = Device(number.__index__()).device_id
+    ordinal = Device(number).device_id
     return (kind, ordinal), (lib.CCH_LOCATION_DEVICE, ordinal)

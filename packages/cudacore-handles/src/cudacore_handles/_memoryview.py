@@ -6,14 +6,14 @@ from __future__ import annotations
 import functools
 import operator
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._buffer import Buffer, check_dlpack_arguments
 from cudacore_handles._dtypes import (
+    ELEMENT_TYPES,
     ElementType,
-    alignment_of,
     dlpack_type_of,
     dtype_of,
     raw_type,
@@ -56,9 +56,21 @@ class StridedMemoryView(_native.ViewHandle):
         def from_dlpack(cls, obj: object, stream_ptr: Any = None) -> StridedMemoryView: ...
         @classmethod
         def from_any_interface(cls, obj: object, stream_ptr: Any = None) -> StridedMemoryView: ...
+        @classmethod
+        def from_buffer(
+            cls,
+            buffer: Buffer,
+            shape: Sequence[int] | int,
+            strides: Sequence[int] | None = None,
+            *,
+            itemsize: int | None = None,
+            dtype: Any = None,
+            is_readonly: bool = False,
+        ) -> StridedMemoryView: ...
     else:
         from_dlpack = classmethod(_native.from_dlpack)
         from_any_interface = classmethod(_native.from_any_interface)
+        from_buffer = classmethod(_native.from_buffer)
 
     def __new__(cls, obj: object = None, stream_ptr: Any = None) -> StridedMemoryView:
         """Make a view of `obj`; deprecated: :meth:`from_any_interface` does it."""
@@ -172,8 +184,8 @@ class StridedMemoryView(_native.ViewHandle):
                 "it waits for the producer's; or -1 for no order"
             )
         version = interface.get("version", 0)
-        if version < 3:
-            raise BufferError(f"only CUDA Array Interface v3 or above is supported, and the array's is of v{version}")
+        if not hasattr(version, "__index__") or operator.index(version) < 3:
+            raise BufferError(f"only CUDA Array Interface v3 or above is supported, and the array's is of v{version!r}")
         if interface.get("mask") is not None:
             raise BufferError("mask is not supported: fill in the masked elements, and export the array without")
         address = _address(interface, "__cuda_array_interface__")
@@ -205,61 +217,6 @@ class StridedMemoryView(_native.ViewHandle):
         address = _address(interface, "__array_interface__")
         return _view_of_interface(cls, obj, interface, address, (_native.DL_CPU, 0))
 
-    @classmethod
-    def from_buffer(
-        cls,
-        buffer: Buffer,
-        shape: Sequence[int] | int,
-        strides: Sequence[int] | None = None,
-        *,
-        itemsize: int | None = None,
-        dtype: Any = None,
-        is_readonly: bool = False,
-    ) -> StridedMemoryView:
-        """Make a view of a buffer's memory.
-
-        The memory lives as long as the view, also when the buffer is closed. No stream waits for another.
-
-        Parameters
-        ----------
-        buffer : Buffer
-            The memory, from its beginning on.
-        shape : tuple of int
-            Extents; an int is one extent.
-        strides : tuple of int, optional
-            Strides in elements, not bytes. Default: those of C order.
-        itemsize : int, optional
-            Bytes of an element. Default: those of `dtype`.
-        dtype : numpy.dtype, optional
-            Type of the elements: a dtype, what ``np.dtype()`` takes, or a name such as "float32" or "bfloat16", which
-            needs no other library. Default: not known.
-        is_readonly : bool, optional
-            Whether the memory must not be written. Default False.
-
-        Raises
-        ------
-        ValueError
-            When the elements do not all lie within the buffer, or are not aligned.
-        """
-        if not isinstance(buffer, Buffer):
-            raise TypeError(
-                f"buffer must be a Buffer, not {type(buffer).__name__}: from_any_interface() makes views of arrays"
-            )
-        kind = _element_type(dtype, itemsize)
-        extents: tuple[int, ...] = tuple(shape) if isinstance(shape, Iterable) else (operator.index(shape),)
-        steps = None if strides is None else tuple(strides)
-        device = buffer.__dlpack_device__()
-        try:
-            view = _native.view_make(
-                cls, buffer.handle, extents, steps, kind.itemsize, kind.packed, kind.dtype, *device, is_readonly,
-                buffer, buffer, buffer.size,
-            )  # fmt: skip
-        except (TypeError, OverflowError):
-            _StridedLayout(extents, steps, kind.itemsize)  # which says what is wrong with the numbers
-            raise
-        _check_alignment(view.ptr, kind, device)
-        return view
-
     def view(self, layout: _StridedLayout | None = None, dtype: Any = None) -> StridedMemoryView:
         """Make a view of the same memory, with another layout or type.
 
@@ -284,9 +241,9 @@ class StridedMemoryView(_native.ViewHandle):
             )
         _check_within(layout, self._layout, self.exporting_obj, self.ptr)
         address = self.ptr + layout.slice_offset_in_bytes
-        view = _make(type(self), address, layout, kind, self._device, self.readonly, self.exporting_obj, self)
-        _check_alignment(address, kind, self._device)
-        return view
+        return _make(
+            type(self), address, layout, kind, self._device, self.readonly, self.exporting_obj, self, aligned=True
+        )
 
     def copy_from(
         self,
@@ -390,10 +347,12 @@ def _make(
     readonly: bool,
     exporting: object,
     keeper: object,
+    *,
+    aligned: bool = False,
 ) -> StridedMemoryView:
     return _native.view_make(
         cls, address, layout.shape, layout.strides, layout.itemsize, kind.packed, kind.dtype, *device, readonly,
-        exporting, keeper, -1,
+        exporting, keeper, aligned,
     )  # fmt: skip
 
 
@@ -426,17 +385,6 @@ def _check_within(layout: _StridedLayout, old: _StridedLayout, exporting: object
         )
 
 
-def _check_alignment(address: int, kind: ElementType, device: tuple[int, int]) -> None:
-    if address % kind.itemsize == 0 or device[0] == _native.DL_CPU:
-        return
-    alignment = alignment_of(kind.packed)
-    if address % alignment:
-        raise ValueError(
-            f"the address {address:#x} is not aligned to {alignment} bytes, which kernels need for elements of this "
-            "dtype; begin elsewhere, or view the memory as bytes"
-        )
-
-
 # ---- array interfaces
 
 
@@ -463,12 +411,13 @@ def _interface(obj: Any, name: str) -> dict[str, Any]:
 
 def _address(interface: dict[str, Any], name: str) -> int:
     try:
-        address, _ = interface["data"]
-        return operator.index(address or 0)
+        given, _ = interface["data"]
+        address = operator.index(given or 0)
     except (KeyError, TypeError, ValueError):
-        raise BufferError(
-            f"the data of the {name} is {interface.get('data')!r}; it must be (address, read-only)"
-        ) from None
+        address = -1
+    if not 0 <= address < 2**64:
+        raise BufferError(f"the data of the {name} is {interface.get('data')!r}; it must be (address, read-only)")
+    return address
 
 
 def _view_of_interface(
@@ -478,6 +427,8 @@ def _view_of_interface(
         shape, typestr = interface["shape"], interface["typestr"]
     except KeyError as error:
         raise BufferError(f"the array interface of {type(obj).__name__} has no {error}") from None
+    if "O" in str([field[1] for field in interface.get("descr") or ()]):
+        raise TypeError(f"{type(obj).__name__} is an array of Python objects, which are no data that could be used")
     kind = type_of_typestr(typestr, type(obj).__name__)
     layout = _StridedLayout(shape, interface.get("strides"), kind.itemsize, divide_strides=True)
     if not address and layout.volume:
@@ -536,6 +487,8 @@ def _allocate_tensor(device_type: int, ordinal: int, nbytes: int) -> Buffer:
 
 _native.set_face("view", StridedMemoryView)
 _native.set_face("layout_of", _StridedLayout)
+_native.set_face("element_types", ELEMENT_TYPES)
+_native.set_face("element_type", _element_type)
 _native.set_face("dtype_of", dtype_of)
 _native.set_face("dlpack_type_of", dlpack_type_of)
 _native.set_face("interface_of", _interface_of)

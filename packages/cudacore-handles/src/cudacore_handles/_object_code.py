@@ -35,8 +35,9 @@ _MOST_NAMES = 20  # symbols that an error message lists
 
 SymbolMapping = Mapping[str, str | bytes] | Mapping[bytes, str | bytes]
 
-# Of two threads that load the same code at once, one wins, and the other's copy goes. Never held around a CUDA call.
-_load_lock = threading.Lock()
+# Of two threads that load the same code at once, one wins, and the other's copy goes. Never held around a CUDA call. An
+# RLock, because a garbage collection can come while it is held, and load code.
+_load_lock = threading.RLock()
 
 
 class ObjectCode:

@@ -153,12 +153,17 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
             check(lib.cch_pool_set_access(self._pool(), changed, access, len(changed)))
 
 
-def _ordinal(device: object) -> int:
+def device_given(device: object) -> Device:
+    """Return the device that is meant by itself, or by its ordinal; None, which would be the current one, by nobody."""
     from cudacore_handles._device import Device
 
     if device is None:
         raise TypeError("a Device or an int is needed, not None")
-    return Device(device).device_id  # type: ignore[arg-type]
+    return Device(device)  # type: ignore[arg-type]
+
+
+def _ordinal(device: object) -> int:
+    return device_given(device).device_id
 
 
 def _ordinals(devices: Iterable[object]) -> set[int]:

@@ -15,13 +15,13 @@ from cudacore_handles._context import Context, context_of, current_context
 from cudacore_handles._errors import CUDAError, check, closed, raise_status
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._handle import adopt, hold
-from cudacore_handles._not_yet import NotYet
 from cudacore_handles._options import as_options, check_flags
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_handles._device import Device
+    from cudacore_handles._device_resources import DeviceResources
 
 _RELEASE = ffi.cast("cch_release_fn", _native.RELEASE)
 
@@ -65,8 +65,6 @@ class Stream(_native.StreamHandle):
 
     __slots__ = ("__weakref__",)
 
-    resources = NotYet()
-
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
             "Stream objects cannot be instantiated directly; use Device.create_stream() or Stream.from_handle()"
@@ -96,6 +94,10 @@ class Stream(_native.StreamHandle):
             flags = lib.CCH_STREAM_NON_BLOCKING if options.nonblocking else 0
             if options.priority is not None:
                 priority = _check_priority(options.priority, context)
+            if not options.nonblocking and context.is_green:
+                raise ValueError(
+                    "StreamOptions.nonblocking must not be False: streams of green contexts are non-blocking"
+                )
         return _native.create_stream(cls, context, flags, priority)
 
     @staticmethod
@@ -180,6 +182,11 @@ class Stream(_native.StreamHandle):
     def device(self) -> Device:
         """Device: The device that the stream's work runs on."""
         return self.context.device
+
+    @property
+    def resources(self) -> DeviceResources:
+        """DeviceResources: What the stream's work runs on: the resources of its :attr:`context`."""
+        return self.context.resources
 
     @property
     def handle(self) -> driver.CUstream:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from cudacore_handles import _native
-from cudacore_handles._buffer import Buffer, _is_capturing
+from cudacore_handles._buffer import _MOST_PITCH, Buffer, _is_capturing
+from cudacore_handles._errors import CUDAError
 from cudacore_handles._layout import _StridedLayout
 from cudacore_handles._stream import Stream_accept
 
-_MOST_PITCH = 2**31  # bytes from row to row, of cuMemcpy3DAsync
 _ON_HOST = (_native.DL_CPU, _native.DL_CUDA_HOST)
 
 
@@ -40,7 +41,13 @@ def copy_view(dst: Any, src: Any, stream: Any, blocking: bool | None) -> None:
             "a view is of ordinary host memory, whose copy is waited for, and the stream is being captured: use memory "
             "of LegacyPinnedMemoryResource, which the graph can keep"
         )
-    wait = _copy(dst, src, accepted)
+    try:
+        wait = _copy(dst, src, accepted)
+    except CUDAError:
+        if pageable:  # pieces that are under way use memory that ends with this call
+            with suppress(CUDAError):
+                accepted.sync()
+        raise
     if wait or pageable or blocking:
         accepted.sync()
     if wait:
@@ -158,7 +165,7 @@ def _copy_pieces(dst: Any, to: _StridedLayout, src: Any, origin: _StridedLayout,
         assert to.strides is not None
         assert origin.strides is not None
         pitches = to.strides[outer - 1] * size, origin.strides[outer - 1] * size
-        if all(width <= pitch < _MOST_PITCH for pitch in pitches):
+        if all(width <= pitch <= _MOST_PITCH for pitch in pitches):
             outer -= 1
             rows, (to_pitch, from_pitch) = to.shape[outer], pitches
     for to_offset, from_offset in zip(_offsets(to, outer), _offsets(origin, outer), strict=True):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from cudacore_handles._errors import call_driver, check, closed
 from cudacore_handles._handle import address, hold
 from cudacore_handles._memory import MemoryResource, empty_buffer
 from cudacore_handles._options import as_options, check_flags
+from cudacore_handles._peer_access import device_given
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 from cudacore_handles.typing import (
     VirtualMemoryAccessType,
@@ -79,6 +80,8 @@ class VirtualMemoryResourceOptions:
 
     def __post_init__(self) -> None:
         check_flags(self)
+        if isinstance(self.peers, Iterator):  # which can be read once, and is for each allocation
+            self.peers = tuple(self.peers)
 
 
 class VirtualMemoryResource(MemoryResource):
@@ -139,7 +142,10 @@ class VirtualMemoryResource(MemoryResource):
             return empty_buffer(self, stream)
         config, _keep = _read(self._device, self.config)
         out = ffi.new("cch_deviceptr **")
-        check(lib.cch_virtual_alloc(out, config, nbytes), hint=f"{nbytes:,} bytes were asked of {self._device!r}")
+        check(
+            lib.cch_virtual_alloc(out, config, nbytes),
+            hint=f"{nbytes:,} bytes were asked of device {self._device.device_id}",
+        )
         buffer = Buffer._adopt_memory(address(out[0]), self, None)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
@@ -180,12 +186,13 @@ class VirtualMemoryResource(MemoryResource):
         settings, _keep = _read(self._device, given)
         if nbytes <= buf.size:
             return buf
-        if buf.size == 0:
-            return self.allocate(nbytes)
         old = hold(buf)
         out, moved = ffi.new("cch_deviceptr **"), ffi.new("int *")
-        status = lib.cch_virtual_grow(out, moved, old, settings, nbytes)
-        check(status, hint=f"{nbytes:,} bytes were asked of {self._device!r}; the buffer is as it was")
+        if buf.size == 0:
+            status = lib.cch_virtual_alloc(out, settings, nbytes)
+        else:
+            status = lib.cch_virtual_grow(out, moved, old, settings, nbytes)
+        check(status, hint=f"{nbytes:,} bytes were asked of device {self._device.device_id}; the buffer is as it was")
         grown = Buffer._adopt_memory(address(out[0]), self, None)
         stream = lib.cch_deviceptr_stream_ref(old)
         if stream:
@@ -312,7 +319,7 @@ def _accesses(
         found.append((lib.CCH_LOCATION_DEVICE, device.device_id, own))
         if place[0] != lib.CCH_LOCATION_DEVICE:
             found.append((lib.CCH_LOCATION_HOST, 0, own))
-    for peer in dict.fromkeys(Device(item) for item in peers):
+    for peer in dict.fromkeys(map(device_given, peers)):
         if peer is device:
             continue
         if place[0] == lib.CCH_LOCATION_DEVICE and not peer.can_access_peer(device):

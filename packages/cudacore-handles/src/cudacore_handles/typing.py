@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed sets of names that memory takes and returns. Each member is the string that it stands for."""
+"""Closed sets of names that memory and contexts take and return. Each member is the string that it stands for."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ __all__ = [
     "VirtualMemoryGranularityType",
     "VirtualMemoryHandleType",
     "VirtualMemoryLocationType",
+    "WorkqueueSharingScopeType",
 ]
 
 
@@ -87,6 +88,13 @@ class VirtualMemoryAccessType(_Name):
 
     READ_WRITE = "rw"
     READ = "r"
+
+
+class WorkqueueSharingScopeType(_Name):
+    """Who shares the queues of work."""
+
+    DEVICE_CTX = "device_ctx"
+    GREEN_CTX_BALANCED = "green_ctx_balanced"
 
 
 _N = TypeVar("_N", bound=_Name)

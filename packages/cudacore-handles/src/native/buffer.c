@@ -18,28 +18,22 @@ static PyObject *make(const state *st, PyTypeObject *type, cch_deviceptr *box, P
   return (PyObject *)self;
 }
 
-const char allocate_doc[] = "allocate(cls, pool, size, stream, memory_resource, /)\n--\n\n"
-                            "Return a new buffer of a class, from the pool of a face (cuMemAllocFromPoolAsync).";
-
-PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  const state *st = PyModule_GetState(module);
-  if (check_argument_count("allocate(cls, pool, size, stream, memory_resource)", count, 5) < 0)
-    return NULL;
-  size_t size = PyLong_AsSize_t(arguments[2]);
-  if (size == (size_t)-1 && PyErr_Occurred())
-    return NULL;
-  PyObject *ordered_on = stream_accept(st, arguments[3]);
+/* A new buffer of a pool's memory: allocated, or another process's, by the handle that that one exported. */
+static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, size_t size, PyObject *given,
+                              PyObject *mr, const cch_ipc_handle *handle) {
+  PyObject *ordered_on = stream_accept(st, given);
   if (ordered_on == NULL)
     return NULL;
   cch_deviceptr *box = NULL;
   int status = -1;
   cch_stream *stream = handle_use(ordered_on);
-  cch_pool *pool = stream != NULL ? handle_use(arguments[1]) : NULL;
+  cch_pool *pool = stream != NULL ? handle_use(face) : NULL;
   if (pool != NULL) {
     Py_BEGIN_ALLOW_THREADS;
-    status = cch_deviceptr_alloc_async(&box, pool, size, stream);
+    status = handle != NULL ? cch_deviceptr_import(&box, pool, handle, size, stream)
+                            : cch_deviceptr_alloc_async(&box, pool, size, stream);
     Py_END_ALLOW_THREADS;
-    handle_done(arguments[1]);
+    handle_done(face);
   }
   if (stream != NULL)
     handle_done(ordered_on);
@@ -49,7 +43,39 @@ PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
   if (status != 0)
     return raise_status(st, status);
   owners_drain(st);
-  return make(st, (PyTypeObject *)arguments[0], box, arguments[4], Py_None);
+  return make(st, (PyTypeObject *)cls, box, mr, Py_None);
+}
+
+const char allocate_doc[] = "allocate(cls, pool, size, stream, memory_resource, /)\n--\n\n"
+                            "Return a new buffer of a class, from the pool of a face (cuMemAllocFromPoolAsync).";
+
+PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (check_argument_count("allocate(cls, pool, size, stream, memory_resource)", count, 5) < 0)
+    return NULL;
+  size_t size = PyLong_AsSize_t(arguments[2]);
+  if (size == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+  return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], size, arguments[3], arguments[4], NULL);
+}
+
+const char import_memory_doc[] =
+    "import_memory(cls, pool, size, stream, memory_resource, handle, /)\n--\n\n"
+    "Return a new buffer of a class, of another process's memory (cuMemPoolImportPointer), by the bytes of the handle\n"
+    "that that one exported.";
+
+PyObject *import_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (check_argument_count("import_memory(cls, pool, size, stream, memory_resource, handle)", count, 6) < 0)
+    return NULL;
+  size_t size = PyLong_AsSize_t(arguments[2]);
+  cch_ipc_handle handle;
+  char *bytes;
+  Py_ssize_t length;
+  if ((size == (size_t)-1 && PyErr_Occurred()) || PyBytes_AsStringAndSize(arguments[5], &bytes, &length) < 0)
+    return NULL;
+  if (length != sizeof handle)
+    return PyErr_Format(PyExc_ValueError, "handle has %zd bytes; it must have %zu", length, sizeof handle);
+  memcpy(&handle, bytes, sizeof handle);
+  return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], size, arguments[3], arguments[4], &handle);
 }
 
 /* Before work on buffers that are in use: the graph keeps them where it is captured. */
@@ -166,31 +192,28 @@ PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t gi
   PyObject *ordered_on = stream_accept(st, arguments[3]);
   if (ordered_on == NULL)
     return NULL;
-  int status = -1, kept = 0;
-  bool called = false;
+  int status = -1;
   owners used;
   owners_init(&used, true);
   cch_deviceptr **boxes = PyMem_Malloc(((size_t)count + 1) * (2 * sizeof *boxes + sizeof(void *)));
   const cch_copy_attributes **settings = (const cch_copy_attributes **)(void *)(boxes + 2 * count);
   cch_stream *stream = boxes != NULL ? handle_use(ordered_on) : PyErr_NoMemory();
   if (stream != NULL) {
-    called = use_buffers(st, &used, dsts) == 0 && use_buffers(st, &used, srcs) == 0 &&
-             read_batch(&used, count, arguments[2], boxes, settings) == 0;
-    if (called) {
+    if (use_buffers(st, &used, dsts) == 0 && use_buffers(st, &used, srcs) == 0 &&
+        read_batch(&used, count, arguments[2], boxes, settings) == 0 &&
+        (cch_capture_count() == 0 || capture_keep(st, stream, &used, NULL) == 0)) {
       Py_BEGIN_ALLOW_THREADS;
       status = cch_copy_batch(boxes, boxes + count, (size_t)count, settings, stream);
       Py_END_ALLOW_THREADS;
       if (status != 0)
         raise_status(st, status);
-      else if (cch_capture_count() != 0)
-        kept = capture_keep(st, stream, &used, NULL);
     }
     handle_done(ordered_on);
   }
   owners_release(&used);
   PyMem_Free(boxes);
   Py_DECREF(ordered_on);
-  if (!called || status != 0 || kept < 0)
+  if (status != 0)
     return NULL;
   Py_RETURN_NONE;
 }
@@ -206,18 +229,18 @@ PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
   PyObject *ordered_on = shape != NULL ? stream_accept(st, arguments[3]) : NULL;
   if (ordered_on == NULL)
     return NULL;
-  int status = -1, kept = 0;
+  int status = -1;
   cch_stream *stream = handle_use(ordered_on);
   cch_deviceptr *dst = stream != NULL ? use_buffer(st, arguments[0], "dst must be a Buffer, not %U") : NULL;
   cch_deviceptr *src = dst != NULL ? use_buffer(st, arguments[1], "src must be a Buffer, not %U") : NULL;
   if (src != NULL) {
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_copy_part(dst, src, shape, stream);
-    Py_END_ALLOW_THREADS;
-    if (status != 0)
-      raise_status(st, status);
-    else
-      kept = keep_captured(st, stream, arguments[0], arguments[1]);
+    if (keep_captured(st, stream, arguments[0], arguments[1]) == 0) {
+      Py_BEGIN_ALLOW_THREADS;
+      status = cch_copy_part(dst, src, shape, stream);
+      Py_END_ALLOW_THREADS;
+      if (status != 0)
+        raise_status(st, status);
+    }
     handle_done(arguments[1]);
   }
   if (dst != NULL)
@@ -225,7 +248,7 @@ PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
   if (stream != NULL)
     handle_done(ordered_on);
   Py_DECREF(ordered_on);
-  if (src == NULL || status != 0 || kept < 0)
+  if (status != 0)
     return NULL;
   Py_RETURN_NONE;
 }
@@ -407,7 +430,14 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+static PyObject *is_mapped(PyObject *object, void *closure) {
+  (void)closure;
+  const cch_deviceptr *box = ((const handle *)object)->box;
+  return PyBool_FromLong(box != NULL && cch_deviceptr_is_imported(box));
+}
+
 static PyGetSetDef properties[] = {
+    {"is_mapped", is_mapped, NULL, "bool: Whether it is memory of another process, mapped into this one.", NULL},
     {"size", size, NULL, "int: Bytes; 0 when closed.", NULL},
     {"handle", address, NULL, "int: The memory's address; 0 when closed.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

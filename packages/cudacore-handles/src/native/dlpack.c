@@ -32,16 +32,16 @@ typedef struct lent {
 } lent;
 
 /*
- * A consumer lets go of a tensor, often while it holds the GIL. Memory of a context that is not from a pool is freed
- * by calls that wait for the device, and what the device waits for may be a host function in Python, which waits for
- * the GIL. So that free is left to the next safe point. A pool's memory is freed without waiting, and memory that is
- * foreign (it has no context) by its owner's own function.
+ * A consumer lets go of a tensor, often while it holds the GIL. Memory that is not from a pool is freed by calls that
+ * wait for the device, and what the device waits for may be a host function in Python, which waits for the GIL. So that
+ * free is left to the next safe point. A pool's memory is freed without waiting, and foreign memory by its owner's own
+ * function.
  */
 static void let_go(lent *self) {
   if (self->keeper != NULL)
     owner_release(self->keeper);
   if (self->box != NULL) {
-    if (cch_deviceptr_pool(self->box) == NULL && cch_deviceptr_context(self->box) != NULL)
+    if (cch_deviceptr_pool(self->box) == NULL && !cch_deviceptr_is_wrapped(self->box))
       cch_unref_deferred(self->box);
     else
       cch_deviceptr_unref(self->box);
@@ -246,13 +246,6 @@ PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs) {
   return managed != NULL ? dlpack_capsule(managed, versioned) : NULL;
 }
 
-/* The tensor of a capsule that nobody has taken yet, borrowed; -1 with an exception. */
-static int look_into(PyObject *capsule, const dl_tensor **out, uint64_t *flags) {
-  const char *name = name_to_take(capsule);
-  *out = name != NULL ? dlpack_tensor(PyCapsule_GetPointer(capsule, name), name == versioned_name, flags) : NULL;
-  return *out != NULL ? 0 : -1;
-}
-
 const char read_capsule_doc[] =
     "read_capsule($module, capsule, /)\n"
     "--\n"
@@ -261,39 +254,14 @@ const char read_capsule_doc[] =
 
 PyObject *read_capsule(PyObject *module, PyObject *capsule) {
   (void)module;
-  const dl_tensor *tensor;
   uint64_t flags;
-  if (look_into(capsule, &tensor, &flags) < 0)
+  const char *name = name_to_take(capsule);
+  const dl_tensor *tensor =
+      name != NULL ? dlpack_tensor(PyCapsule_GetPointer(capsule, name), name == versioned_name, &flags) : NULL;
+  if (tensor == NULL)
     return NULL;
   unsigned long long address = (uintptr_t)tensor->data + tensor->byte_offset;
   return Py_BuildValue("(Kii)", address, (int)tensor->device.type, (int)tensor->device.id);
-}
-
-const char tensor_memory_doc[] =
-    "tensor_memory($module, capsule, /)\n"
-    "--\n"
-    "\n"
-    "Return (address of the first element, bytes, device type, read-only) of a DLPack capsule without taking its\n"
-    "tensor; -1 bytes where the elements do not lie one behind the other.";
-
-PyObject *tensor_memory(PyObject *module, PyObject *capsule) {
-  (void)module;
-  const dl_tensor *tensor;
-  uint64_t flags;
-  if (look_into(capsule, &tensor, &flags) < 0)
-    return NULL;
-  int64_t bytes = (int64_t)(((size_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8), stride = 1;
-  bool contiguous = true;
-  for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
-    /* Sizes were checked by whoever allocated the memory: their product cannot overflow. */
-    if (tensor->strides != NULL && tensor->shape[i] != 1 && tensor->strides[i] != stride)
-      contiguous = false;
-    stride *= tensor->shape[i];
-  }
-  bytes = stride == 0 ? 0 : contiguous ? bytes * stride : -1;
-  unsigned long long address = (uintptr_t)tensor->data + tensor->byte_offset;
-  return Py_BuildValue("(KLiO)", address, (long long)bytes, (int)tensor->device.type,
-                       flags & DL_READ_ONLY ? Py_True : Py_False);
 }
 
 int add_dlpack_constants(PyObject *module) {

@@ -14,21 +14,52 @@ static state *state_here(void) {
 }
 
 /* Fills in a tensor of the bytes of a buffer, borrowed from it; -1 with an exception. */
-static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out) {
-  static int64_t one = 1;
-  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a buffer's size is a shape");
+/* The same, of what the pool says that the memory is from; false where it is from none, or that says nothing. */
+static bool device_of_pool(const cch_deviceptr *box, dl_device *out) {
+  const cch_pool *pool = cch_deviceptr_pool(box);
+  int place = 0, id = 0;
+  if (pool != NULL)
+    cch_pool_location(&place, &id, pool);
+  if (pool != NULL && cch_pool_alloc_type(pool) == CCH_ALLOCATION_MANAGED)
+    *out = (dl_device){.type = DL_CUDA_MANAGED, .id = 0};
+  else if (place == CCH_LOCATION_DEVICE)
+    *out = (dl_device){.type = DL_CUDA, .id = id};
+  else if (place == CCH_LOCATION_HOST || place == CCH_LOCATION_HOST_NUMA)
+    *out = (dl_device){.type = DL_CUDA_HOST, .id = 0};
+  else
+    return false;
+  return true;
+}
+
+int buffer_device(const state *st, PyObject *object, dl_device *out) {
+  cch_deviceptr *box = handle_use(object);
+  if (box == NULL)
+    return -1;
+  bool known = device_of_pool(box, out);
+  handle_done(object);
+  if (known)
+    return 0;
   PyObject *pair = PyObject_CallFunctionObjArgs(st->faces.buffer_device, object, NULL);
   int type, id;
   int status = pair != NULL && PyArg_ParseTuple(pair, "ii:__dlpack_device__", &type, &id) ? 0 : -1;
   Py_XDECREF(pair);
-  if (status < 0)
+  if (status == 0)
+    *out = (dl_device){.type = type, .id = id};
+  return status;
+}
+
+static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out) {
+  static int64_t one = 1;
+  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a buffer's size is a shape");
+  dl_device device;
+  if (buffer_device(st, object, &device) < 0)
     return -1;
   buffer *self = (buffer *)object;
   if (handle_use(object) == NULL)
     return -1;
   *out = (dl_tensor){
       .data = self->size != 0 ? (void *)self->base.raw : NULL,
-      .device = {.type = type, .id = id},
+      .device = device,
       .ndim = 1,
       .dtype = {.code = DL_INT, .bits = 8, .lanes = 1},
       .shape = (int64_t *)&self->size,
@@ -105,39 +136,42 @@ static int current_work_stream(int32_t device_type, int32_t device_id, void **ou
 /* The bytes of a tensor's elements; -1 with an exception. */
 static int64_t bytes_of(const dl_tensor *tensor) {
   int64_t count = ((int64_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
-  bool overflow = false;
+  bool overflow = false, empty = false;
   for (int32_t i = 0; i < tensor->ndim; i++) {
     if (tensor->shape[i] < 0) {
       PyErr_Format(PyExc_ValueError, "shape: Extents must be non-negative, and one is %lld",
                    (long long)tensor->shape[i]);
       return -1;
     }
+    empty |= tensor->shape[i] == 0;
     overflow |= __builtin_mul_overflow(count, tensor->shape[i], &count);
   }
-  if (!overflow)
-    return count;
+  if (empty || !overflow)
+    return empty ? 0 : count;
   PyErr_SetString(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 bytes");
   return -1;
 }
 
 static int allocate_like(const dl_tensor *prototype, dl_managed_tensor_versioned **out) {
   const state *st = state_here();
-  int64_t bytes = st != NULL ? bytes_of(prototype) : -1;
-  if (bytes < 0)
+  if (st == NULL)
     return -1;
   if (prototype->ndim < 0 || prototype->ndim > VIEW_MAX_DIMENSIONS) {
     PyErr_Format(PyExc_ValueError, "the tensor has %d dimensions; 0 to %d are known", (int)prototype->ndim,
                  VIEW_MAX_DIMENSIONS);
     return -1;
   }
+  int64_t bytes = bytes_of(prototype);
+  if (bytes < 0)
+    return -1;
   PyObject *memory = PyObject_CallFunction(st->faces.allocate_tensor, "iiL", (int)prototype->device.type,
                                            (int)prototype->device.id, (long long)bytes);
   if (memory == NULL)
     return -1;
   int64_t strides[VIEW_MAX_DIMENSIONS], step = 1;
   for (int32_t i = prototype->ndim - 1; i >= 0; i--) {
-    strides[i] = step;
-    step *= prototype->shape[i];
+    strides[i] = bytes != 0 ? step : 0; /* where nothing is, extents can be anything */
+    step = bytes != 0 ? step * prototype->shape[i] : 0;
   }
   dl_tensor tensor = *prototype;
   tensor.data = (void *)((handle *)memory)->raw;

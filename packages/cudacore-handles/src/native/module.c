@@ -91,6 +91,25 @@ int sort_arguments(const char *function, const char *const *names, Py_ssize_t wa
   return 0;
 }
 
+/*
+ * Keeps the module as long as its interpreter. Its objects have its state, and keep it by their types; but a garbage
+ * collection that finds all of them, as the last one does, takes the module from the types before it comes to the
+ * objects. The interpreter's dictionary goes after that.
+ */
+static int keep_to_the_end(PyObject *module) {
+  static const char name[] = "cudacore_handles.modules";
+  PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());   /* borrowed */
+  PyObject *kept = dict != NULL ? PyDict_GetItemString(dict, name) : NULL; /* borrowed */
+  if (kept != NULL)
+    return PyList_Append(kept, module);
+  kept = dict != NULL ? PyList_New(0) : NULL;
+  int status = kept != NULL && PyList_Append(kept, module) == 0 ? PyDict_SetItemString(dict, name, kept) : -1;
+  Py_XDECREF(kept);
+  if (status < 0 && !PyErr_Occurred())
+    PyErr_SetString(PyExc_RuntimeError, "the interpreter has no dictionary for extension modules");
+  return status;
+}
+
 static int execute(PyObject *module) {
   state *st = PyModule_GetState(module);
   if (types_reserve(st, TABLE_START) < 0)
@@ -126,7 +145,7 @@ static int execute(PyObject *module) {
       add_graph_types(module, st) < 0 || add_node_type(module, st) < 0 || add_builder_type(module, st) < 0 ||
       add_view_type(module, st) < 0 || add_exchange_api(module) < 0)
     return -1;
-  if (add_api_capsule(module) < 0 || add_owner_functions(module) < 0)
+  if (add_api_capsule(module) < 0 || add_owner_functions(module) < 0 || keep_to_the_end(module) < 0)
     return -1;
   return add_dlpack_constants(module);
 }
@@ -213,6 +232,7 @@ static PyMethodDef methods[] = {
     {"set_current", set_current, METH_O, set_current_doc},
     {"current_device", current_device, METH_NOARGS, current_device_doc},
     {"allocate", FASTCALL(allocate), METH_FASTCALL, allocate_doc},
+    {"import_memory", FASTCALL(import_memory), METH_FASTCALL, import_memory_doc},
     {"copy", FASTCALL(copy), METH_FASTCALL, copy_doc},
     {"copy_batch", FASTCALL(copy_batch), METH_FASTCALL, copy_batch_doc},
     {"copy_part", FASTCALL(copy_part), METH_FASTCALL, copy_part_doc},
@@ -223,7 +243,7 @@ static PyMethodDef methods[] = {
     {"set_resolver", types_set_resolver, METH_O, set_resolver_doc},
     {"make_capsule", FASTCALL(make_capsule), METH_VARARGS | METH_KEYWORDS, make_capsule_doc},
     {"read_capsule", read_capsule, METH_O, read_capsule_doc},
-    {"tensor_memory", tensor_memory, METH_O, tensor_memory_doc},
+    {"from_buffer", FASTCALL(view_from_buffer), METH_FASTCALL | METH_KEYWORDS, view_from_buffer_doc},
     {"view_make", FASTCALL(view_make), METH_FASTCALL, view_make_doc},
     {"view_capsule", FASTCALL(view_capsule), METH_FASTCALL, view_capsule_doc},
     {"from_dlpack", FASTCALL(view_from_dlpack), METH_FASTCALL | METH_KEYWORDS, view_from_dlpack_doc},

@@ -15,7 +15,8 @@
  *   owners.c    what the packed values point into
  *   launch.c, prepared.c           launches, with the hot half of Kernel and LaunchConfig
  *   dlpack.c    DLPack tensors
- *   view.c      the hot half of StridedMemoryView: arrays of other libraries, and memory of ours, as arrays
+ *   view.c      the hot half of StridedMemoryView
+ *   view_from.c where views come from: arrays of other libraries, and buffers
  *   exchange.c  DLPack's C exchange API, of our own objects
  *   graph.c     the hot halves of graph definitions, conditions and executable graphs; locks of graphs
  *   node.c      the hot half of graph nodes; the one face of each
@@ -133,6 +134,8 @@ typedef struct type_entry {
   X(bad_condition)     /* (condition, graph or None): raises for a condition that cannot be used */                    \
   X(view)              /* the class StridedMemoryView */                                                               \
   X(layout_of)         /* (shape, strides, itemsize) -> a _StridedLayout */                                            \
+  X(element_types)     /* a dict: dtype -> a tuple (DLPack's type, itemsize, dtype or ...), of those seen before */    \
+  X(element_type)      /* (dtype, itemsize) -> the same, of all others */                                              \
   X(dtype_of)          /* (code, bits, lanes) -> the dtype of DLPack's type */                                         \
   X(dlpack_type_of)    /* (dtype) -> DLPack's type: code | bits << 8 | lanes << 16 */                                  \
   X(interface_of)      /* (class, object, stream, name) -> a view of what has no DLPack */                             \
@@ -149,7 +152,7 @@ typedef struct faces {
 
 typedef struct runtime runtime;
 
-/* Names of what view.c asks arrays for, interned, and the version of DLPack that it asks for. */
+/* Names of what view_from.c asks arrays for, interned, and the version of DLPack that it asks for. */
 typedef struct view_names {
   PyObject *dlpack, *dlpack_device, *ptr, *device_id, *shape, *strides, *dtype, *stream, *max_version;
   PyObject *version;
@@ -175,7 +178,7 @@ typedef struct state {
   PyTypeObject *graph_type, *node_type, *adjacency_type, *exec_type, *condition_type, *builder_type;
   PyTypeObject *view_type;
   PyObject *ptr_name, *value_name, *interface_name, *data_name; /* of attributes, interned */
-  view_names names;                                             /* likewise, of view.c */
+  view_names names;                                             /* likewise, of view_from.c */
   PyObject *dlpack_types;                                       /* what faces.dlpack_type_of said of dtypes */
 } state;
 
@@ -322,11 +325,12 @@ typedef struct buffer {
 
 int add_buffer_type(PyObject *module, state *st);
 PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *import_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-extern const char allocate_doc[], copy_doc[], copy_batch_doc[], copy_part_doc[], fill_doc[];
+extern const char allocate_doc[], import_memory_doc[], copy_doc[], copy_batch_doc[], copy_part_doc[], fill_doc[];
 
 /* ---- types.c ---- */
 
@@ -680,10 +684,9 @@ int capture_keep(const state *st, cch_stream *stream, owners *used, void *more);
 
 PyObject *make_capsule(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *read_capsule(PyObject *module, PyObject *capsule);
-PyObject *tensor_memory(PyObject *module, PyObject *capsule);
 /* DLPack's codes of devices, as constants of the module. */
 int add_dlpack_constants(PyObject *module);
-extern const char make_capsule_doc[], read_capsule_doc[], tensor_memory_doc[];
+extern const char make_capsule_doc[], read_capsule_doc[];
 
 /*
  * A new tensor of memory that the box, or the owner, keeps: a dl_managed_tensor_versioned or a dl_managed_tensor. Takes
@@ -725,17 +728,41 @@ static inline bool view_is_padded(const view *self) {
 
 int add_view_type(PyObject *module, state *st);
 void drop_view_names(state *st);
+/* A view with room for so many dimensions, and nothing in it; NULL with an exception. */
+view *view_new(const state *st, PyTypeObject *type, int32_t ndim);
+/* The type that is packed as code | bits << 8 | lanes << 16. */
+dl_data_type view_type(unsigned long packed);
+/* Sets the size of elements from the type; -1 with an exception. */
+int view_set_itemsize(view *self, uint64_t flags);
+/* Fills in shape and strides from tuples; strides can be None, and are in units of so many bytes. Where `size` is not
+ * negative, no element must lie before the address, or beyond so many bytes. -1 with an exception. */
+int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, int64_t size);
+/* Takes over what keeps the memory of a buffer or another view; -1 with an exception. */
+int view_set_keeper(view *self, PyObject *keeper);
+/* Refuse memory that no kernel could use as what it is said to be; a device that is not CUDA's; what is no class of
+ * views. -1 with an exception. */
+int view_check_alignment(const view *self);
+int view_check_device(long long type);
+int view_check_class(const state *st, const char *function, PyObject *cls);
 /* A view of a tensor, which is taken over, also on failure: NULL with an exception. */
 PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bool versioned, PyObject *exporting);
 /* The tensor of a view or a buffer, lent; NULL with an exception. */
 void *view_lend(const state *st, PyObject *object, bool versioned);
 PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *view_capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char view_make_doc[], view_capsule_doc[];
+
+/* ---- view_from.c ---- */
+
+PyObject *view_from_buffer(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *view_from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *view_from_any(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-extern const char view_make_doc[], view_capsule_doc[], view_from_dlpack_doc[], view_from_any_doc[];
+extern const char view_from_buffer_doc[], view_from_dlpack_doc[], view_from_any_doc[];
 
 /* ---- exchange.c ---- */
+
+/* DLPack's device of the memory of a Buffer; -1 with an exception. */
+int buffer_device(const state *st, PyObject *buffer, dl_device *out);
 
 /* The capsule of our exchange API, as a constant of the module. */
 int add_exchange_api(PyObject *module);

@@ -8,11 +8,9 @@
  */
 #include "native.h"
 
-enum { NO_ORDER = -1 };
-
 /* ---- making views ---- */
 
-static view *view_new(const state *st, PyTypeObject *type, int32_t ndim) {
+view *view_new(const state *st, PyTypeObject *type, int32_t ndim) {
   if (ndim < 0 || ndim > VIEW_MAX_DIMENSIONS) {
     PyErr_Format(PyExc_BufferError, "the array has %d dimensions; 0 to %d are known", (int)ndim, VIEW_MAX_DIMENSIONS);
     return NULL;
@@ -97,8 +95,7 @@ static int check_extents(const view *self, int64_t size) {
   return -1;
 }
 
-/* Sets the size of elements from the type; -1 with an exception. */
-static int set_itemsize(view *self, uint64_t flags) {
+int view_set_itemsize(view *self, uint64_t flags) {
   dl_data_type type = self->tensor.dtype;
   unsigned bits = (unsigned)type.bits * type.lanes;
   if (bits == 0 || (bits % 8 != 0 && !(flags & DL_PADDED))) {
@@ -112,28 +109,26 @@ static int set_itemsize(view *self, uint64_t flags) {
   return 0;
 }
 
-static bool is_known_device(int32_t type) {
-  return type == DL_CPU || type == DL_CUDA || type == DL_CUDA_HOST || type == DL_CUDA_MANAGED;
-}
-
-static int raise_device(int32_t type) {
+int view_check_device(long long type) {
+  if (type == DL_CPU || type == DL_CUDA || type == DL_CUDA_HOST || type == DL_CUDA_MANAGED)
+    return 0;
   PyErr_Format(PyExc_BufferError,
-               "device not supported: the array is on a device that is not CUDA's (DLPack type %d); copy it to the "
+               "device not supported: the array is on a device that is not CUDA's (DLPack type %lld); copy it to the "
                "host or to a CUDA device first",
-               (int)type);
+               type);
   return -1;
 }
 
 /* Fills in a view, which has room for the dimensions, from a tensor; -1 with an exception. */
 static int fill_in(view *self, const dl_tensor *tensor, uint64_t flags) {
-  if (!is_known_device(tensor->device.type))
-    return raise_device(tensor->device.type);
+  if (view_check_device(tensor->device.type) < 0)
+    return -1;
   self->tensor.data = (char *)tensor->data + tensor->byte_offset;
   self->tensor.device = tensor->device;
   self->tensor.dtype = tensor->dtype;
   self->read_only = (flags & DL_READ_ONLY) != 0;
   self->explicit = tensor->strides != NULL;
-  if (set_itemsize(self, flags) < 0)
+  if (view_set_itemsize(self, flags) < 0)
     return -1;
   size_t size = (size_t)tensor->ndim * sizeof(int64_t);
   if (size != 0) {
@@ -165,8 +160,7 @@ PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bo
   return (PyObject *)self;
 }
 
-/* Takes over what keeps the memory of a buffer or another view; -1 with an exception. */
-static int set_keeper(view *self, PyObject *keeper) {
+int view_set_keeper(view *self, PyObject *keeper) {
   if (PyType_IsSubtype(Py_TYPE(keeper), self->st->buffer_type)) {
     self->box = handle_hold(keeper);
     return self->box != NULL ? 0 : -1;
@@ -200,13 +194,11 @@ static int read_dims(PyObject *tuple, int64_t *out, int64_t divisor) {
   return 0;
 }
 
-static dl_data_type unpack_type(unsigned long packed) {
+dl_data_type view_type(unsigned long packed) {
   return (dl_data_type){.code = (uint8_t)packed, .bits = (uint8_t)(packed >> 8), .lanes = (uint16_t)(packed >> 16)};
 }
 
-/* Fills in shape and strides from tuples; strides can be None, and are in units of so many bytes. For `size`, see
- * check_extents(). -1 with an exception. */
-static int set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, int64_t size) {
+int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, int64_t size) {
   self->explicit = strides != Py_None;
   if (read_dims(shape, self->tensor.shape, 1) < 0)
     return -1;
@@ -226,12 +218,38 @@ static int set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit
   return check_extents(self, size);
 }
 
+/* What a device needs the address of an element to be a multiple of; 1 of raw data. */
+static int64_t alignment_of(dl_data_type type) {
+  enum { COMPLEX = 5 };
+  int bits = type.code == COMPLEX ? type.bits / 2 : type.bits;
+  return type.code == DL_NO_CODE || bits == 0 || bits % 8 != 0 ? 1 : bits / 8;
+}
+
+int view_check_alignment(const view *self) {
+  uintptr_t address = (uintptr_t)self->tensor.data;
+  int64_t alignment = alignment_of(self->tensor.dtype);
+  if (self->tensor.device.type == DL_CPU || address % (uintptr_t)alignment == 0)
+    return 0;
+  PyErr_Format(PyExc_ValueError,
+               "the address %p is not aligned to %lld bytes, which kernels need for elements of this dtype; begin "
+               "elsewhere, or view the memory as bytes",
+               self->tensor.data, (long long)alignment);
+  return -1;
+}
+
+int view_check_class(const state *st, const char *function, PyObject *cls) {
+  if (cls != NULL && PyType_Check(cls) && PyType_IsSubtype((PyTypeObject *)cls, st->view_type))
+    return 0;
+  PyErr_Format(PyExc_TypeError, "%s() is a method of StridedMemoryView", function);
+  return -1;
+}
+
 const char view_make_doc[] =
     "view_make(cls, ptr, shape, strides, itemsize, type, dtype, device_type, device_id, "
-    "readonly, exporting, keeper, size, /)\n"
+    "readonly, exporting, keeper, aligned, /)\n"
     "--\n\n"
-    "Return a view of memory that `keeper` keeps: a Buffer, another view, or nobody (None). Of a size that is\n"
-    "not negative, all elements must lie within so many bytes.";
+    "Return a view of memory that `keeper` keeps: a Buffer, another view, or nobody (None). `aligned`: refuse what\n"
+    "kernels cannot use.";
 
 PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
@@ -245,7 +263,7 @@ PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
   unsigned long type = PyLong_AsUnsignedLong(arguments[5]);
   long device_type = PyLong_AsLong(arguments[7]), device = PyLong_AsLong(arguments[8]);
   int read_only = PyObject_IsTrue(arguments[9]);
-  long long size = PyLong_AsLongLong(arguments[12]);
+  int aligned = PyObject_IsTrue(arguments[12]);
   if (PyErr_Occurred())
     return NULL;
   view *self = view_new(st, (PyTypeObject *)arguments[0], (int32_t)PyTuple_Size(shape));
@@ -253,7 +271,7 @@ PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
     return NULL;
   self->tensor.data = data;
   self->tensor.device = (dl_device){.type = (int32_t)device_type, .id = (int32_t)device};
-  self->tensor.dtype = unpack_type(type);
+  self->tensor.dtype = view_type(type);
   self->itemsize = itemsize;
   self->read_only = read_only != 0;
   if (arguments[6] != Py_Ellipsis) { /* the one of the type, when somebody asks */
@@ -262,308 +280,12 @@ PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
   }
   Py_INCREF(arguments[10]);
   self->exporting = arguments[10];
-  if (set_dims(self, shape, strides, 1, size) < 0 || set_keeper(self, arguments[11]) < 0) {
+  if (view_set_dims(self, shape, strides, 1, -1) < 0 || view_set_keeper(self, arguments[11]) < 0 ||
+      (aligned && view_check_alignment(self) < 0)) {
     Py_DECREF(self);
     return NULL;
   }
   return (PyObject *)self;
-}
-
-/* ---- the order of streams ---- */
-
-/* Reads the consumer's stream, an int or what has __cuda_stream__; None is -2. -1 is NO_ORDER. False with an exception.
- */
-static bool read_stream(const state *st, PyObject *given, long long *out, PyObject **kept) {
-  *kept = NULL;
-  *out = -2;
-  if (given == NULL || given == Py_None)
-    return true;
-  if (PyLong_Check(given) && !PyBool_Check(given)) {
-    int overflow;
-    *out = PyLong_AsLongLongAndOverflow(given, &overflow);
-    if (overflow || *out < NO_ORDER) {
-      PyErr_Format(PyExc_ValueError, "stream_ptr is %R; it must be a stream's address, or -1 for no order", given);
-      return false;
-    }
-    if (*out == 0)
-      *out = 1; /* the legacy default stream has two names, and DLPack knows this one */
-    return true;
-  }
-  PyObject *face = stream_accept(st, given);
-  if (face == NULL) {
-    if (PyErr_ExceptionMatches(PyExc_TypeError)) {
-      PyErr_Clear();
-      PyErr_Format(PyExc_TypeError,
-                   "stream_ptr must be an int, a stream's address or -1 for no order, or a Stream, not %R",
-                   (PyObject *)Py_TYPE(given));
-    }
-    return false;
-  }
-  if (((handle *)face)->box == NULL) {
-    handle_hold(face); /* which raises */
-    Py_DECREF(face);
-    return false;
-  }
-  *out = (long long)((handle *)face)->raw;
-  if (*out == 0)
-    *out = 1;
-  *kept = face;
-  return true;
-}
-
-static PyObject *raise_ambiguous(void) {
-  PyErr_SetString(PyExc_BufferError,
-                  "stream=None is ambiguous with view(): give stream_ptr, the stream that will use the array, so that "
-                  "it waits for the producer's; or -1 for no order");
-  return NULL;
-}
-
-/* Makes the consumer's stream wait for the producer's; -1 with an exception. */
-static int order(const state *st, long long consumer, unsigned long long producer, dl_device device) {
-  if (producer == 0)
-    producer = 1;
-  if ((unsigned long long)consumer == producer)
-    return 0;
-  PyObject *result = PyObject_CallFunction(st->faces.order_streams, "LKi", consumer, producer,
-                                           device.type == DL_CUDA ? (int)device.id : -1);
-  Py_XDECREF(result);
-  return result != NULL ? 0 : -1;
-}
-
-/* ---- where arrays come from ---- */
-
-static PyObject *from_exchange(const state *st, PyTypeObject *type, PyObject *object, long long stream,
-                               const dl_exchange_api *api) {
-  dl_managed_tensor_versioned *managed = NULL;
-  if (api->managed_tensor_from_object(object, &managed) != 0 || managed == NULL) {
-    if (!PyErr_Occurred())
-      raise_about(PyExc_BufferError, "%U cannot be exported by DLPack", object, 0, 0);
-    return NULL;
-  }
-  PyObject *self = view_of_managed(st, type, managed, true, object);
-  if (self == NULL)
-    return NULL;
-  dl_device device = ((view *)self)->tensor.device;
-  if (device.type == DL_CPU || stream == NO_ORDER)
-    return self;
-  void *producer = NULL;
-  int status = -1;
-  if (stream < NO_ORDER)
-    raise_ambiguous();
-  else if (api->current_work_stream == NULL)
-    status = 0;
-  else if (api->current_work_stream(device.type, device.id, &producer) == 0)
-    status = order(st, stream, (uintptr_t)producer, device);
-  if (status < 0)
-    Py_CLEAR(self);
-  return self;
-}
-
-/* An array whose attributes are cheaper than any protocol; nothing is ordered. */
-static PyObject *from_attributes(const state *st, PyTypeObject *type, PyObject *object) {
-  PyObject *data = PyObject_GetAttr(object, st->data_name);
-  PyObject *address = data != NULL ? PyObject_GetAttr(data, st->names.ptr) : NULL;
-  PyObject *ordinal = address != NULL ? PyObject_GetAttr(data, st->names.device_id) : NULL;
-  PyObject *shape = ordinal != NULL ? PyObject_GetAttr(object, st->names.shape) : NULL;
-  PyObject *strides = shape != NULL ? PyObject_GetAttr(object, st->names.strides) : NULL;
-  PyObject *dtype = strides != NULL ? PyObject_GetAttr(object, st->names.dtype) : NULL;
-  view *self = NULL;
-  if (dtype != NULL && st->dlpack_types != NULL && PyTuple_Check(shape) && PyTuple_Check(strides)) {
-    PyObject *known = PyDict_GetItemWithError(st->dlpack_types, dtype), *fresh = NULL; /* known: borrowed */
-    if (known == NULL && !PyErr_Occurred()) {
-      known = fresh = PyObject_CallFunctionObjArgs(st->faces.dlpack_type_of, dtype, NULL);
-      if (fresh != NULL && PyDict_SetItem(st->dlpack_types, dtype, fresh) < 0)
-        known = NULL;
-    }
-    unsigned long packed = known != NULL ? PyLong_AsUnsignedLong(known) : 0;
-    Py_XDECREF(fresh);
-    void *pointer = PyErr_Occurred() ? NULL : PyLong_AsVoidPtr(address);
-    long device = PyErr_Occurred() ? -1 : PyLong_AsLong(ordinal);
-    if (!PyErr_Occurred())
-      self = view_new(st, type, (int32_t)PyTuple_Size(shape));
-    if (self != NULL) {
-      self->tensor.data = pointer;
-      self->tensor.device = (dl_device){.type = DL_CUDA, .id = (int32_t)device};
-      self->tensor.dtype = unpack_type(packed & 0xFFFFFFFFul);
-      Py_INCREF(object);
-      self->exporting = object;
-      self->dtype = dtype;
-      dtype = NULL;
-      if (set_itemsize(self, DL_PADDED) < 0 || set_dims(self, shape, strides, self->itemsize, -1) < 0)
-        Py_CLEAR(self);
-    }
-  } else if (dtype != NULL) {
-    raise_about(PyExc_TypeError, "the shape and the strides of %U are no tuples", object, 0, 0);
-  }
-  Py_XDECREF(dtype);
-  Py_XDECREF(strides);
-  Py_XDECREF(shape);
-  Py_XDECREF(ordinal);
-  Py_XDECREF(address);
-  Py_XDECREF(data);
-  return (PyObject *)self;
-}
-
-/* Calls __dlpack__, of this version of DLPack or of those before 1.0. */
-static PyObject *call_dlpack(const state *st, PyObject *method, PyObject *stream) {
-  PyObject *arguments = PyTuple_New(0), *keywords = PyDict_New(), *capsule = NULL;
-  if (arguments == NULL || keywords == NULL)
-    goto end;
-  if (PyDict_SetItem(keywords, st->names.stream, stream) < 0 ||
-      PyDict_SetItem(keywords, st->names.max_version, st->names.version) < 0)
-    goto end;
-  capsule = PyObject_Call(method, arguments, keywords);
-  if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    if (PyDict_DelItem(keywords, st->names.max_version) == 0)
-      capsule = PyObject_Call(method, arguments, keywords);
-    if (capsule != NULL) {
-      Py_XDECREF(type);
-      Py_XDECREF(value);
-      Py_XDECREF(traceback);
-    } else { /* the first error was not about the version */
-      PyErr_Clear();
-      PyErr_Restore(type, value, traceback);
-    }
-  }
-end:
-  Py_XDECREF(arguments);
-  Py_XDECREF(keywords);
-  return capsule;
-}
-
-/* The type of the device that an array is on; 0 with an exception. */
-static int32_t device_type_of(const state *st, PyObject *object) {
-  PyObject *pair = PyObject_CallMethodObjArgs(object, st->names.dlpack_device, NULL);
-  PyObject *first = pair != NULL ? PySequence_GetItem(pair, 0) : NULL;
-  PyObject *number = first != NULL ? PyNumber_Index(first) : NULL; /* it can be an enum */
-  long type = number != NULL ? PyLong_AsLong(number) : -1;
-  Py_XDECREF(number);
-  Py_XDECREF(first);
-  Py_XDECREF(pair);
-  if (PyErr_Occurred())
-    return 0;
-  if (!is_known_device((int32_t)type)) {
-    raise_device((int32_t)type);
-    return 0;
-  }
-  return (int32_t)type;
-}
-
-static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *object, PyObject *method, long long stream,
-                             bool on_device) {
-  int32_t device = on_device ? DL_CUDA : device_type_of(st, object);
-  if (device == 0)
-    return NULL;
-  PyObject *consumer;
-  if (device == DL_CPU) { /* which knows no streams */
-    consumer = Py_None;
-    Py_INCREF(consumer);
-  } else if (stream < NO_ORDER) {
-    return raise_ambiguous();
-  } else {
-    consumer = PyLong_FromLongLong(stream);
-  }
-  PyObject *capsule = consumer != NULL ? call_dlpack(st, method, consumer) : NULL;
-  Py_XDECREF(consumer);
-  if (capsule == NULL)
-    return NULL;
-  bool versioned;
-  void *managed = dlpack_take(capsule, &versioned);
-  Py_DECREF(capsule);
-  return managed != NULL ? view_of_managed(st, type, managed, versioned, object) : NULL;
-}
-
-/* Reads (cls, obj, stream_ptr=None); -1 with an exception. */
-static int read_arguments(const state *st, const char *function, PyObject *const *arguments, Py_ssize_t count,
-                          PyObject *keywords, PyObject *out[3], long long *stream, PyObject **kept) {
-  static const char *const names[] = {"cls", "obj", "stream_ptr"};
-  if (sort_arguments(function, names, 3, 3, arguments, count, keywords, out) < 0)
-    return -1;
-  if (out[0] == NULL || !PyType_Check(out[0]) || !PyType_IsSubtype((PyTypeObject *)out[0], st->view_type)) {
-    PyErr_Format(PyExc_TypeError, "%s() is a method of StridedMemoryView", function);
-    return -1;
-  }
-  if (out[1] == NULL) {
-    PyErr_Format(PyExc_TypeError, "%s() needs obj, an array", function);
-    return -1;
-  }
-  return read_stream(st, out[2], stream, kept) ? 0 : -1;
-}
-
-static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *keywords, bool any) {
-  const state *st = PyModule_GetState(module);
-  PyObject *arguments[3] = {NULL}, *kept = NULL, *result = NULL;
-  long long stream;
-  const char *name = any ? "from_any_interface" : "from_dlpack";
-  if (read_arguments(st, name, given, count, keywords, arguments, &stream, &kept) < 0)
-    return NULL;
-  PyTypeObject *type = (PyTypeObject *)arguments[0];
-  PyObject *object = arguments[1];
-  const type_entry *how = types_find(st, Py_TYPE(object));
-  if (how->type == NULL && st->resolver != NULL) {
-    PyObject *known = PyObject_CallFunctionObjArgs(st->resolver, (PyObject *)Py_TYPE(object), object, NULL);
-    Py_XDECREF(known);
-    if (known == NULL)
-      goto end;
-    how = types_find(st, Py_TYPE(object));
-  }
-  /* Our own views know more of their memory's streams than the exchange API can say. */
-  if (how->type != NULL && how->kind == KIND_EXCHANGE && how->exchange->managed_tensor_from_object != NULL &&
-      !PyType_IsSubtype(Py_TYPE(object), st->view_type)) {
-    result = from_exchange(st, type, object, stream, how->exchange);
-    goto end;
-  }
-  bool has_paths = how->type != NULL && how->kind == KIND_PATHS && PyTuple_GetItem(how->given, 1) != Py_None;
-  if (has_paths && stream == NO_ORDER) {
-    result = from_attributes(st, type, object);
-    goto end;
-  }
-  PyObject *method = PyObject_GetAttr(object, st->names.dlpack);
-  if (method != NULL) {
-    result = from_dlpack(st, type, object, method, stream, has_paths);
-    Py_DECREF(method);
-  } else if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
-    PyErr_Clear();
-    result = PyObject_CallFunction(st->faces.interface_of, "OOLs", arguments[0], object, stream, name);
-  }
-end:
-  Py_XDECREF(kept);
-  return result;
-}
-
-const char view_from_dlpack_doc[] =
-    "from_dlpack(cls, obj, stream_ptr=None)\n--\n\n"
-    "Make a view of an array by DLPack: by its C exchange API where the array's type has it, else by ``__dlpack__``.\n"
-    "\n"
-    "Parameters\n"
-    "----------\n"
-    "obj : object\n"
-    "    The array.\n"
-    "stream_ptr : int or Stream, optional\n"
-    "    The stream that will use the array: it waits for the work that the producer has on the array's stream. -1: "
-    "no\n"
-    "    order. Needed for memory that a device can use; that of the host knows no streams.";
-
-PyObject *view_from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
-  return from_any(module, arguments, count, keywords, false);
-}
-
-const char view_from_any_doc[] =
-    "from_any_interface(cls, obj, stream_ptr=None)\n--\n\n"
-    "Make a view of an array by the best way that it has: DLPack, ``__cuda_array_interface__``, "
-    "``__array_interface__``.\n"
-    "\n"
-    "Parameters\n"
-    "----------\n"
-    "obj : object\n"
-    "    The array.\n"
-    "stream_ptr : int or Stream, optional\n"
-    "    See :meth:`from_dlpack`.";
-
-PyObject *view_from_any(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
-  return from_any(module, arguments, count, keywords, true);
 }
 
 /* ---- lending ---- */

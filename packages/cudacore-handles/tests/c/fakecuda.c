@@ -197,13 +197,15 @@ CUresult find_object(object **out, fake_kind kind, const void *handle) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   object *o = (object *)handle;
-  if (kind != FAKE_CONTEXT && !o->live) {
+  if ((kind != FAKE_CONTEXT || o->context) && !o->live) {
     violate("%s %p was destroyed", kind_names[kind], handle);
     return CUDA_ERROR_INVALID_HANDLE;
   }
   *out = o;
   return o->context ? check_context(o->context) : CUDA_SUCCESS;
 }
+
+object *home_of(object *context) { return context->context ? context->context : context; }
 
 CUresult current_context(object **out) {
   if (depth == 0) {
@@ -260,8 +262,8 @@ size_t fake_live(int kind) {
   if (kind == FAKE_CONTEXT)
     for (int i = 0; i < DEVICES; i++)
       live += state.contexts[i].u.ctx.retains != 0;
-  else if (kind > 0 && kind < FAKE_KIND_COUNT)
-    live = state.live[kind];
+  if (kind >= 0 && kind < FAKE_KIND_COUNT)
+    live += state.live[kind];
   unlock();
   return live;
 }

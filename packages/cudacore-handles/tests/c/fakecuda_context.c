@@ -162,22 +162,26 @@ CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
-  ENTER(cuStreamCreateWithPriority);
-  object *context;
-  TRY(current_context(&context));
+CUresult make_stream(CUstream *out, object *context, unsigned flags, int priority) {
   if (flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
-    return leave(CUDA_ERROR_INVALID_VALUE);
+    return CUDA_ERROR_INVALID_VALUE;
   object *stream = new_object(FAKE_STREAM);
   if (!stream)
-    return leave(CUDA_ERROR_OUT_OF_MEMORY);
+    return CUDA_ERROR_OUT_OF_MEMORY;
   bind_to_context(stream, context);
   stream->u.stream.flags = flags;
   stream->u.stream.priority = priority < GREATEST_PRIORITY ? GREATEST_PRIORITY
                               : priority > LEAST_PRIORITY  ? LEAST_PRIORITY
                                                            : priority;
   *out = (CUstream)stream;
-  return leave(CUDA_SUCCESS);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
+  ENTER(cuStreamCreateWithPriority);
+  object *context;
+  TRY(current_context(&context));
+  return leave(make_stream(out, context, flags, priority));
 }
 
 CUresult CUDAAPI cuStreamDestroy(CUstream handle) {
@@ -250,7 +254,7 @@ CUresult CUDAAPI cuEventCreate(CUevent *out, unsigned flags) {
   object *event = new_object(FAKE_EVENT);
   if (!event)
     return leave(CUDA_ERROR_OUT_OF_MEMORY);
-  bind_to_context(event, context);
+  bind_to_context(event, home_of(context));
   event->u.event.flags = flags;
   *out = (CUevent)event;
   return leave(CUDA_SUCCESS);
@@ -271,7 +275,7 @@ CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_handle) {
   object *capture;
   TRY(find_capture(&capture, stream, stream_handle));
   TRY(find_object(&event, FAKE_EVENT, handle));
-  if (event->context != context) {
+  if (event->context != home_of(context)) {
     violate("the event is of device %d's context, the stream of device %d's", event->context->u.ctx.device,
             context->u.ctx.device);
     return leave(CUDA_ERROR_INVALID_HANDLE);

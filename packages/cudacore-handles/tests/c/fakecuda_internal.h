@@ -49,6 +49,17 @@
   X(cuDeviceGetUuid, 11040, cuDeviceGetUuid_v2, 0)                                                                     \
   X(cuDeviceGetPCIBusId, 4010, cuDeviceGetPCIBusId, 0)                                                                 \
   X(cuDeviceCanAccessPeer, 4000, cuDeviceCanAccessPeer, 0)                                                             \
+  X(cuDeviceGetDevResource, 12040, cuDeviceGetDevResource, 0)                                                          \
+  X(cuDevSmResourceSplitByCount, 12040, cuDevSmResourceSplitByCount, 0)                                                \
+  X(cuDevSmResourceSplit, 13010, cuDevSmResourceSplit, 0)                                                              \
+  X(cuDevResourceGenerateDesc, 12040, cuDevResourceGenerateDesc, 0)                                                    \
+  X(cuCtxGetDevResource, 12040, cuCtxGetDevResource, 0)                                                                \
+  X(cuCtxFromGreenCtx, 12040, cuCtxFromGreenCtx, 0)                                                                    \
+  X(cuGreenCtxCreate, 12040, cuGreenCtxCreate, 0)                                                                      \
+  X(cuGreenCtxDestroy, 12040, cuGreenCtxDestroy, 0)                                                                    \
+  X(cuGreenCtxGetDevResource, 12040, cuGreenCtxGetDevResource, 0)                                                      \
+  X(cuGreenCtxStreamCreate, 12050, cuGreenCtxStreamCreate, 0)                                                          \
+  X(cuStreamGetGreenCtx, 12040, cuStreamGetGreenCtx, 0)                                                                \
   X(cuDevicePrimaryCtxRetain, 7000, cuDevicePrimaryCtxRetain, 0)                                                       \
   X(cuDevicePrimaryCtxRelease, 11000, cuDevicePrimaryCtxRelease_v2, 0)                                                 \
   X(cuCtxGetCurrent, 4000, cuCtxGetCurrent, 0)                                                                         \
@@ -238,11 +249,12 @@ struct object {
   fake_kind kind;
   bool live;
   object *next_free;
-  object *context; /* of streams, events, allocations */
+  object *context; /* of streams, events, allocations; of green contexts the primary one */
   union {
     struct {
       int device;
       size_t retains, residents;
+      uint32_t multiprocessors; /* of a green one */
     } ctx;
     struct {
       unsigned flags;
@@ -398,6 +410,8 @@ void bind_to_context(object *o, object *context);
 /* The object behind a handle, if it is alive, and its context as well. */
 CUresult find_object(object **out, fake_kind kind, const void *handle);
 CUresult current_context(object **out);
+object *home_of(object *context); /* of a green context the primary one, whose events are its own */
+CUresult make_stream(CUstream *out, object *context, unsigned flags, int priority);
 CUresult check_context(object *context);
 CUresult check_device(CUdevice device);
 CUresult pointer_attribute(void *out, CUpointer_attribute attribute, CUdeviceptr ptr);

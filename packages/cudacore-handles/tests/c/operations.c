@@ -88,6 +88,8 @@ void world_open(world *w) {
       .size = sizeof config, .location_type = 1, .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
   memset(w, 0, sizeof *w);
   OK(cch_context_primary(&w->context, 0));
+  OK(cch_resource_of_device(&w->multiprocessors, 0, CCH_RESOURCE_SM));
+  OK(cch_context_create(&w->green, 0, &w->multiprocessors, 1));
   OK(cch_stream_create(&w->stream, w->context, 0, 0));
   OK(cch_stream_create(&w->second_stream, w->context, 0, 0));
   OK(cch_event_create(&w->start, w->context, 0));
@@ -150,6 +152,7 @@ void world_close(world *w) {
   cch_event_unref(w->start);
   cch_stream_unref(w->second_stream);
   cch_stream_unref(w->stream);
+  cch_context_unref(w->green);
   cch_context_unref(w->context);
   cch_reclaim_drain(); /* what user objects kept */
 }
@@ -202,6 +205,35 @@ MAKES(context_primary_of_another_device, cch_context, cch_context_primary(&out, 
 MAKES(context_wrap, cch_context, cch_context_wrap(&out, w->foreign_context, NULL, NULL))
 MAKES(context_wrap_own, cch_context, cch_context_wrap(&out, cch_context_raw(w->context), NULL, NULL))
 MAKES(context_current, cch_context, cch_context_current(&out))
+MAKES(context_create, cch_context, cch_context_create(&out, 0, &w->multiprocessors, 1))
+static int context_is_green(world *w, void **made) {
+  int is_green = 77;
+  cch_context *context; /* a borrowed one: the driver is asked */
+  (void)made;
+  int status = cch_context_wrap(&context, w->foreign_context, NULL, NULL);
+  if (status != 0)
+    return status;
+  status = cch_context_is_green(&is_green, context);
+  cch_context_unref(context);
+  CHECK_EQ(is_green, status == 0 ? 0 : 77);
+  return status;
+}
+MAKES(stream_create_green, cch_stream, cch_stream_create(&out, w->green, CCH_STREAM_NON_BLOCKING, 0))
+/* A call that gives a resource. */
+#define GIVES_RESOURCE(name_, call)                                                                                    \
+  static int name_(world *w, void **made) {                                                                            \
+    const cch_resource before = {{0x5a5a5a5a}};                                                                        \
+    cch_resource out = before;                                                                                         \
+    (void)w, (void)made;                                                                                               \
+    int status = call;                                                                                                 \
+    CHECK((status != 0) == (memcmp(&out, &before, sizeof out) == 0));                                                  \
+    return status;                                                                                                     \
+  }
+GIVES_RESOURCE(resource_of_device, cch_resource_of_device(&out, 1, CCH_RESOURCE_WORKQUEUE))
+GIVES_RESOURCE(resource_of_context, cch_resource_of_context(&out, w->context, CCH_RESOURCE_SM))
+GIVES_RESOURCE(resource_of_green_context, cch_resource_of_context(&out, w->green, CCH_RESOURCE_SM))
+GIVES_RESOURCE(resource_split_evenly, cch_resource_split_evenly(&out, &(size_t){1}, NULL, &w->multiprocessors, 0, 16))
+GIVES_RESOURCE(resource_split, cch_resource_split(&out, NULL, &w->multiprocessors, &(cch_sm_group){.count = 16}, 1))
 DOES(context_set_current, cch_context_set_current(w->context))
 DOES(context_synchronize, cch_context_synchronize(w->context))
 GIVES(context_priorities, int, cch_context_priorities(&out, &(int){0}, w->context))
@@ -345,7 +377,7 @@ static void take_out(void *node) {
 /* A call that lists. */
 #define LISTS(name_, type, free, call)                                                                                 \
   static int name_(world *w, void **made) {                                                                            \
-    (void)made;                                                                                                        \
+    (void)w, (void)made;                                                                                               \
     type out = {.count = 77};                                                                                          \
     int status = call;                                                                                                 \
     CHECK(status == 0 || out.count == 77);                                                                             \
@@ -449,7 +481,7 @@ static int graph_node_get_kernel(world *w, void **made) {
 }
 #define GETS(name_, type, node_, ...)                                                                                  \
   static int name_(world *w, void **made) {                                                                            \
-    (void)made;                                                                                                        \
+    (void)w, (void)made;                                                                                               \
     type out = {.size = sizeof out};                                                                                   \
     int status = cch_graph_node_get(&out, w->node_);                                                                   \
     __VA_ARGS__;                                                                                                       \
@@ -580,6 +612,14 @@ const operation operations[] = {
     MADE(context_primary_of_another_device, 0),
     MADE(context_wrap, 0),
     MADE(context_wrap_own, 0),
+    MADE(context_create, 0),
+    DONE(context_is_green, 0),
+    MADE(stream_create_green, 0),
+    DONE(resource_of_device, 0),
+    DONE(resource_of_context, 0),
+    DONE(resource_of_green_context, 0),
+    DONE(resource_split_evenly, 0),
+    DONE(resource_split, 0),
     MADE(context_current, OPERATION_NEEDS_CURRENT),
     DONE(context_set_current, OPERATION_SETS_CURRENT),
     DONE(context_synchronize, 0),

@@ -11,7 +11,8 @@
 
 /* What the calls work on. All of it is of device 0; the primary context of device 1 is a stranger's. */
 typedef struct world {
-  cch_context *context;
+  cch_context *context, *green;
+  cch_resource multiprocessors;
   cch_stream *stream, *second_stream;
   cch_event *start, *end;
   cch_pool *pool;

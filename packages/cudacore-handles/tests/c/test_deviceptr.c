@@ -86,6 +86,7 @@ static void immediate_frees_wait_for_the_stream(void) {
   OK(cch_deviceptr_alloc(&quiet, context, 100));
   CHECK(cch_deviceptr_pool(device) == NULL && cch_deviceptr_stream(device) == NULL);
   CHECK(cch_deviceptr_context(device) == context && cch_deviceptr_context(pinned) == context);
+  CHECK(!cch_deviceptr_is_wrapped(device));
   cch_deviceptr_unref(quiet);
   CHECK_EQ(fake_calls("cuMemFree"), 1);
   CHECK_EQ(fake_calls("cuStreamSynchronize"), 0);
@@ -185,7 +186,7 @@ static void foreign_memory_is_freed_by_its_owner(void) {
   freed = 0;
   OK(cch_deviceptr_wrap(&ptr, 0x1000, 256, context, &one, free_foreign));
   CHECK_EQ(cch_deviceptr_raw(ptr), 0x1000);
-  CHECK(cch_deviceptr_context(ptr) == context && cch_deviceptr_pool(ptr) == NULL);
+  CHECK(cch_deviceptr_context(ptr) == context && cch_deviceptr_pool(ptr) == NULL && cch_deviceptr_is_wrapped(ptr));
   OK(cch_deviceptr_set_stream(ptr, stream));
   CHECK(cch_deviceptr_ref(ptr) == ptr);
   cch_deviceptr_unref(ptr);

@@ -136,3 +136,9 @@ def launch_configuration(
     made = LaunchConfiguration(grid, block, shared, stream, ctypes.addressof(array), len(attributes))
     made.kept = array
     return made
+
+
+class Resource(ctypes.Structure):
+    """CUdevResource; the words are what may be read of it, of multiprocessors their number first."""
+
+    _fields_ = [("type", c_int), ("internal", c_ubyte * 92), ("words", c_uint * 10), ("next", c_void_p)]

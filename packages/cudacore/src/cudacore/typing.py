@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cudacore import _later
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
 from cudacore_graph.typing import GraphConditionalType, GraphMemoryType
-from cudacore_handles import IsStreamType, ParamKind
+from cudacore_handles import DeviceResourcesType, IsStreamType, ParamKind
 from cudacore_handles.typing import (
     ManagedMemoryLocationType,
     VirtualMemoryAccessType,
@@ -16,6 +16,7 @@ from cudacore_handles.typing import (
     VirtualMemoryGranularityType,
     VirtualMemoryHandleType,
     VirtualMemoryLocationType,
+    WorkqueueSharingScopeType,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CompilerBackendType",
     "DevicePointerType",
+    "DeviceResourcesType",
     "GraphConditionalType",
     "GraphMemoryType",
     "IsStreamType",
@@ -39,6 +41,7 @@ __all__ = [
     "VirtualMemoryGranularityType",
     "VirtualMemoryHandleType",
     "VirtualMemoryLocationType",
+    "WorkqueueSharingScopeType",
 ]
 
 

@@ -125,6 +125,8 @@ Config read_config() {
     config.name = "cudacore-sim sm_" + std::to_string(config.compute_major * 10 + config.compute_minor);
   if (const char *path = setting("CUDACORE_SIM_LOG"))
     config.log = path;
+  if (const char *path = setting("CUDACORE_SIM_TRACE"))
+    config.trace = path;
   config.leaks = read_flag(config, "CUDACORE_SIM_LEAKS", config.leaks);
   config.reports = read_flag(config, "CUDACORE_SIM_REPORTS", config.reports);
   config.reuse_handles = read_flag(config, "CUDACORE_SIM_REUSE", config.reuse_handles);

@@ -20,6 +20,7 @@ struct Config {
   std::string name;                         /* CUDACORE_SIM_NAME; default: by compute capability */
   std::optional<uint64_t> shuffle;          /* CUDACORE_SIM_SHUFFLE: seed */
   std::string log;                          /* CUDACORE_SIM_LOG: a file that every call is written to, "-" is stderr */
+  std::string trace;                        /* CUDACORE_SIM_TRACE: a file for what ran when; %p is the process */
   bool leaks = false;                       /* CUDACORE_SIM_LEAKS=1: report what is alive at exit */
   bool reports = true;                      /* CUDACORE_SIM_REPORTS=0: nothing on stderr */
   bool reuse_handles = false;               /* CUDACORE_SIM_REUSE=1: hand out the handle that was freed last */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the control interface that looks at the driver's objects. */
 #include "../driver/graph_exec.h"
+#include "../driver/green.h"
 #include "config.h"
 #include "cudacore_sim.h"
 #include "report.h"
@@ -52,8 +53,11 @@ template <class Found> void for_each_live(Found found) {
   State &s = state();
   for (const auto &context : s.contexts.all())
     found(CUDASIM_CONTEXT, [&] {
-      return "context " + hex(context->handle) + (context->primary ? ", primary," : ",") + " of device " +
-             std::to_string(context->device->ordinal);
+      return "context " + hex(context->handle) +
+             (context->primary ? ", primary,"
+              : context->home  ? ", green,"
+                               : ",") +
+             " of device " + std::to_string(context->device->ordinal);
     });
   for (const auto &stream : s.streams.all())
     found(CUDASIM_STREAM, [&] { return "stream " + hex(stream->handle); });
@@ -217,7 +221,9 @@ void cudasim_reset_device(void) {
   }
   forget_current_pool(nullptr);
   for (const ContextPtr &context : s.contexts.all())
-    destroy_context(context, lock);
+    context->home != nullptr ? destroy_green(context, lock) : destroy_context(context, lock);
+  for (const StreamPtr &stream : s.streams.all())
+    s.streams.remove(stream->handle); /* of green contexts that have gone */
   for (const AllocationPtr &allocation : s.memory.all()) {
     if (allocation->pool != nullptr && !allocation->freed)
       allocation->pool->used -= allocation->size;

@@ -80,8 +80,8 @@ bool is_allowed_in_callback(Entry entry) {
 } // namespace
 
 Call::Call(Entry entry, bool per_thread)
-    : lock(state().mutex, std::defer_lock), per_thread(per_thread), entry(entry), outer(active_call),
-      quick(is_quick(entry)) {
+    : lock(state().mutex, std::defer_lock), per_thread(per_thread), entry(entry),
+      began(tracing() && !is_quick(entry) ? monotonic_ns() : 0), outer(active_call), quick(is_quick(entry)) {
   active_call = this;
   if (outer == nullptr)
     call_began();
@@ -127,6 +127,8 @@ CUresult Call::done(CUresult result) {
   if (outer == nullptr)
     call_ended(result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result);
   note_call(entry, context, result, injected);
+  if (began != 0)
+    trace_call(symbol_of(entry), began);
   return result;
 }
 
@@ -213,6 +215,8 @@ const char *name_of(Kind kind) {
     return "conditional handle";
   case Kind::user_object:
     return "user object";
+  case Kind::green_context:
+    return "green context";
   default:
     return "object";
   }

@@ -35,6 +35,7 @@ public:
   std::unique_lock<std::mutex> lock;
   const bool per_thread; /* CUstream 0 is the thread's own default stream */
   const Entry entry;
+  const uint64_t began; /* nanoseconds; 0: no trace is made */
 
 private:
   Call *outer;

@@ -117,7 +117,8 @@ CUresult check_wait(Context &context) {
   CUresult result = CUDA_SUCCESS;
   for (const CapturePtr &capture : state().captures)
     for (const std::weak_ptr<Stream> &weak : capture->streams)
-      if (StreamPtr stream = weak.lock(); stream != nullptr && stream->context.lock().get() == &context) {
+      if (StreamPtr stream = weak.lock();
+          stream != nullptr && (stream->context.lock().get() == &context || stream->green.lock().get() == &context)) {
         invalidate(*capture);
         result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
       }

@@ -2,6 +2,7 @@
 /* Contexts: the threads' stacks of them, their limits and flags, and how they end. */
 #include "../control/report.h"
 #include "capture.h"
+#include "green.h"
 
 #include <algorithm>
 
@@ -42,17 +43,6 @@ size_t *limit_of(Context &context, CUlimit limit) {
 /* The limits that exist, and are not there on this device or not for setting. */
 bool is_limit(CUlimit limit) { return limit >= 0 && limit <= 9; }
 
-CUresult retain_primary(Device &device) {
-  state().primary_ended.wait(Call::current().lock, [&] { return !device.primary_ending; });
-  if (device.primary == nullptr) {
-    if (device.error != CUDA_SUCCESS)
-      return device.error;
-    device.primary = new_context(device, device.primary_flags, true);
-  }
-  device.primary_references++;
-  return CUDA_SUCCESS;
-}
-
 CUresult create(CUcontext *out, unsigned flags, CUdevice ordinal) {
   Device *device = nullptr;
   if (out == nullptr || !good_flags(flags))
@@ -64,16 +54,6 @@ CUresult create(CUcontext *out, unsigned flags, CUdevice ordinal) {
   ContextPtr context = new_context(*device, flags, false);
   context_stack().push_back(context);
   *out = handle_of<CUcontext>(context->handle);
-  return CUDA_SUCCESS;
-}
-
-/* One that may be made current: also one that has ended, as whoever restores what was current does. Its use fails. */
-CUresult find_any_context(CUcontext handle, ContextPtr &out) {
-  const auto &ended = state().ended_contexts;
-  auto found = ended.find(value_of(handle));
-  if (found == ended.end())
-    return find_context(handle, out);
-  out = found->second;
   return CUDA_SUCCESS;
 }
 
@@ -122,6 +102,22 @@ void end_primary(Device &device) {
 
 } // namespace
 
+CUresult retain_primary(Device &device) {
+  state().primary_ended.wait(Call::current().lock, [&] { return !device.primary_ending; });
+  if (device.primary == nullptr) {
+    if (device.error != CUDA_SUCCESS)
+      return device.error;
+    device.primary = new_context(device, device.primary_flags, true);
+  }
+  device.primary_references++;
+  return CUDA_SUCCESS;
+}
+
+void release_primary(Device &device) {
+  if (--device.primary_references == 0 && device.primary != nullptr)
+    end_primary(device);
+}
+
 /* All contexts of the device fail, and those that come. */
 void Context::fail(CUresult code) {
   auto note = [code](CUresult &where) { where = where == CUDA_SUCCESS ? code : where; };
@@ -148,17 +144,43 @@ ContextPtr current_context() {
 }
 
 CUresult usable(const ContextPtr &context) {
-  if (context->ending)
+  if (context->ending || (context->home != nullptr && context->home->ending))
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return context->error;
 }
 
-CUresult need_context(ContextPtr &out) {
+ContextPtr home_of(const ContextPtr &context) {
+  return context != nullptr && context->home != nullptr ? context->home : context;
+}
+
+CUresult need_current(ContextPtr &out) {
   out = current_context();
   return out == nullptr ? CUDA_ERROR_INVALID_CONTEXT : usable(out);
 }
 
+CUresult need_context(ContextPtr &out) {
+  CUresult result = need_current(out);
+  out = home_of(out);
+  return result;
+}
+
+/* One that may be made current: also one that has ended, as whoever restores what was current does. Its use fails. */
+CUresult find_any_context(CUcontext handle, ContextPtr &out) {
+  const auto &ended = state().ended_contexts;
+  auto found = ended.find(value_of(handle));
+  if (found == ended.end())
+    return find_exact_context(handle, out);
+  out = found->second;
+  return CUDA_SUCCESS;
+}
+
 CUresult find_context(CUcontext handle, ContextPtr &out) {
+  CUresult result = find_exact_context(handle, out);
+  out = home_of(out);
+  return result;
+}
+
+CUresult find_exact_context(CUcontext handle, ContextPtr &out) {
   out = state().contexts.find(value_of(handle));
   if (out != nullptr)
     return CUDA_SUCCESS;
@@ -207,6 +229,13 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
   if (Call::active()) {
     by = symbol_of(Call::current().entry);
     report_contents(context, by);
+  }
+  while (!context->greens.empty()) {
+    ContextPtr green = *context->greens.begin();
+    destroy_green(green, lock);
+    for (const StreamPtr &stream : green->streams)
+      s.streams.remove(stream->handle);
+    green->streams.clear();
   }
   for (const AllocationPtr &allocation : s.memory.all())
     if (allocation->context.lock() == context)
@@ -260,8 +289,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
     report("cuDevicePrimaryCtxRelease was called for a primary context that is not retained");
     return CUDA_ERROR_INVALID_CONTEXT;
   }
-  if (--device->primary_references == 0 && device->primary != nullptr)
-    end_primary(*device);
+  release_primary(*device);
   return CUDA_SUCCESS;
 }
 
@@ -322,8 +350,12 @@ CUresult cuCtxDestroy_v2(CUcontext ctx) {
   ContextPtr context;
   if (ctx == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_context(ctx, context))
+  if (CUresult result = find_exact_context(ctx, context))
     return result;
+  if (context->home != nullptr) {
+    report("cuCtxDestroy was given a green context, which cuGreenCtxDestroy destroys");
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
   if (context->primary) {
     report("cuCtxDestroy was given a primary context, which cuDevicePrimaryCtxRelease releases");
     return CUDA_ERROR_INVALID_CONTEXT;
@@ -399,7 +431,7 @@ CUresult cuCtxGetFlags(unsigned int *flags) {
     return CUDA_ERROR_INVALID_CONTEXT;
   if (flags == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  *flags = context->primary ? context->flags | CU_CTX_MAP_HOST : context->flags;
+  *flags = home_of(context)->primary ? context->flags | CU_CTX_MAP_HOST : context->flags;
   return CUDA_SUCCESS;
 }
 
@@ -428,7 +460,7 @@ CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
 
 CUresult cuCtxSynchronize(void) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
+  if (CUresult result = need_current(context))
     return result;
   if (CUresult result = check_wait(*context))
     return result;
@@ -439,7 +471,7 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx) {
   ContextPtr context;
   if (ctx == nullptr)
     return api::cuCtxSynchronize();
-  if (CUresult result = find_context(ctx, context))
+  if (CUresult result = find_exact_context(ctx, context))
     return result;
   if (CUresult result = check_wait(*context))
     return result;

@@ -279,6 +279,10 @@ CUresult capture_copy(const StreamPtr &stream, const Side &to, const Side &from,
 
 } // namespace
 
+void describe_shape(Traced &out, const Shape &shape) {
+  out.details = "\"bytes\": " + std::to_string(shape.width * shape.height * shape.depth);
+}
+
 CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape, Return when, Read read) {
   if (shape.width == 0 || shape.height == 0 || shape.depth == 0)
     return CUDA_SUCCESS;
@@ -314,6 +318,8 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
     else if (!is_copied)
       *outcome = CUDA_ERROR_INVALID_VALUE; /* the call waits for it */
   });
+  if (unit->traced != nullptr)
+    describe_shape(*unit->traced, shape);
   enqueue(stream, unit);
   if (!wait)
     return CUDA_SUCCESS;
@@ -345,6 +351,8 @@ CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint3
   if (CUresult result = check(*context, to, shape, true, target))
     return result;
   UnitPtr unit = new_unit("fill", context, fill_work(context, to, shape, value, bytes));
+  if (unit->traced != nullptr)
+    describe_shape(*unit->traced, shape);
   enqueue(stream, unit);
   if (when == Return::at_once || !on_host(target))
     return CUDA_SUCCESS;

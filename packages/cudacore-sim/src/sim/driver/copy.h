@@ -35,6 +35,9 @@ CUresult read_copy(const CUDA_MEMCPY3D &fields, Side &to, Side &from, Shape &sha
 
 /* The work of nodes of a graph: it runs any number of times, and looks at host memory only then. */
 CUresult check_copy_node(const Context &context, const Side &to, const Side &from, const Shape &shape);
+/* For the trace. */
+void describe_shape(Traced &out, const Shape &shape);
+
 std::function<void()> copy_work(const ContextPtr &context, const Side &to, const Side &from, const Shape &shape);
 CUresult check_fill_node(const Context &context, const Side &to, const Shape &shape, unsigned bytes);
 std::function<void()> fill_work(const ContextPtr &context, const Side &to, const Shape &shape, uint32_t value,

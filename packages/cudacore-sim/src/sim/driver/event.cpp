@@ -25,6 +25,14 @@ UnitPtr record(Event &event, const ContextPtr &context) {
   return event.recorded;
 }
 
+void wait_in_context(Context &context, Event &event) {
+  if (UnitPtr recorded = latest_record(event)) {
+    UnitPtr gate = new_unit("event wait of a context", home_of(context.shared_from_this()));
+    state().executor.submit(gate, {context.gate, recorded});
+    context.gate = gate;
+  }
+}
+
 UnitPtr latest_record(Event &event) {
   SharedEvent *shared = event.shared.get();
   uint64_t number = shared != nullptr ? shared->submitted() : 0;
@@ -72,32 +80,28 @@ CUresult cuEventDestroy_v2(CUevent hEvent) {
 CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
   ContextPtr context;
   std::shared_ptr<Event> event;
-  if (CUresult result = find_context(hCtx, context))
+  if (CUresult result = find_exact_context(hCtx, context))
     return result;
   if (CUresult result = find_event(hEvent, event))
     return result;
-  if (context != event->context.lock())
+  if (home_of(context) != event->context.lock())
     return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult result = check_wait(*context))
     return result;
-  state().executor.submit(record(*event, context), outstanding(*context));
+  state().executor.submit(record(*event, home_of(context)), outstanding(*context));
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
   ContextPtr context;
   std::shared_ptr<Event> event;
-  if (CUresult result = find_context(hCtx, context))
+  if (CUresult result = find_exact_context(hCtx, context))
     return result;
   if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
     return result;
   if (CUresult result = check_wait(*context))
     return result;
-  if (UnitPtr recorded = latest_record(*event)) {
-    UnitPtr gate = new_unit("event wait of a context", context);
-    state().executor.submit(gate, {context->gate, recorded});
-    context->gate = gate;
-  }
+  wait_in_context(*context, *event);
   return CUDA_SUCCESS;
 }
 

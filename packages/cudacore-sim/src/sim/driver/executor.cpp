@@ -50,6 +50,12 @@ void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependenc
       make_room(dependency->next, dependency->next.size() + 1);
   pending++;
   unit->order = ++submissions;
+  if (unit->traced != nullptr) {
+    unit->traced->takes_time = unit->work != nullptr;
+    for (const UnitPtr &dependency : dependencies)
+      if (dependency != nullptr && dependency->traced != nullptr)
+        trace_after(*unit->traced, dependency->traced);
+  }
   for (const UnitPtr &dependency : dependencies) {
     if (dependency == nullptr || dependency->done)
       continue;
@@ -104,6 +110,8 @@ void Executor::complete(std::vector<UnitPtr> completed) {
     unit->done = true;
     unit->finished = monotonic_ns();
     unit->work = nullptr;
+    if (unit->traced != nullptr)
+      trace_end(*unit->traced);
     pending--;
     if (unit->finish) {
       std::function<void()> finish = std::move(unit->finish);
@@ -188,6 +196,8 @@ void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
   start_workers(completed);
   try {
     if (!unit->is_skipped() && !(unit->of_application && application_ends)) {
+      if (unit->traced != nullptr)
+        trace_begin(*unit->traced);
       lock.unlock();
       unit->work();
       lock.lock();

@@ -2,6 +2,7 @@
 #ifndef CUDACORE_SIM_EXECUTOR_H
 #define CUDACORE_SIM_EXECUTOR_H
 
+#include "../control/trace.h"
 #include "api.h"
 
 #include <condition_variable>
@@ -32,6 +33,7 @@ struct Unit {
 
   bool done = false;
   uint64_t finished = 0; /* nanoseconds of the monotonic clock */
+  TracedPtr traced;      /* null: no trace is made */
 
 private:
   friend class Executor;

@@ -17,6 +17,7 @@ struct GraphLaunch {
   int priority = 0;     /* likewise */
   bool by_node = false; /* nodes have priorities of their own */
   std::shared_ptr<const References> references;
+  TracedPtr traced; /* its beginning; null: no trace is made */
 };
 
 using LaunchPtr = std::shared_ptr<const GraphLaunch>;
@@ -26,6 +27,10 @@ CUresult submit_graph(const LaunchPtr &launch, const std::shared_ptr<ExecGraph> 
 
 void submit(const LaunchPtr &launch, const UnitPtr &unit, const std::vector<UnitPtr> &dependencies) {
   unit->priority = launch->priority;
+  if (unit->traced != nullptr) {
+    unit->traced->stream = launch->traced->stream;
+    unit->traced->stream_name = launch->traced->stream_name;
+  }
   state().executor.submit(unit, dependencies);
 }
 
@@ -74,6 +79,8 @@ CUresult submit_node(const LaunchPtr &launch, const ExecNode &node, std::vector<
     if (CUresult result = kernel_work(params.what, request, params.arguments, work))
       return result;
     out = new_unit("kernel of a graph", params.what.context, std::move(work));
+    if (out->traced != nullptr)
+      describe_launch(*out->traced, params.what, request);
     submit(launch, out, before);
     if (launch->by_node)
       out->priority = std::clamp(request.priority.value_or(0), greatest_priority, least_priority);
@@ -82,12 +89,16 @@ CUresult submit_node(const LaunchPtr &launch, const ExecNode &node, std::vector<
   case CU_GRAPH_NODE_TYPE_MEMCPY: {
     const MemcpyParams &params = as<MemcpyParams>(node.params);
     out = new_unit("copy of a graph", params.context, copy_work(params.context, params.to, params.from, params.shape));
+    if (out->traced != nullptr)
+      describe_shape(*out->traced, params.shape);
     break;
   }
   case CU_GRAPH_NODE_TYPE_MEMSET: {
     const MemsetParams &params = as<MemsetParams>(node.params);
     out = new_unit("fill of a graph", params.context,
                    fill_work(params.context, params.to, params.shape, params.fields.value, params.fields.elementSize));
+    if (out->traced != nullptr)
+      describe_shape(*out->traced, params.shape);
     break;
   }
   case CU_GRAPH_NODE_TYPE_HOST: {
@@ -224,6 +235,7 @@ CUresult launch_graph(const ExecPtr &exec, const StreamPtr &stream) {
       if (condition->has_initial)
         condition->value = condition->initial;
   });
+  launch->traced = head->traced;
   enqueue(stream, head, {exec->last});
   std::vector<UnitPtr> leaves;
   CUresult result = submit_graph(launch, exec->top, head, leaves);

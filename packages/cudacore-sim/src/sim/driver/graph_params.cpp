@@ -50,7 +50,7 @@ void point_to_arguments(KernelParams &params, bool as_block) {
 CUresult find_node_context(CUcontext handle, ContextPtr &out) {
   if (handle != nullptr)
     return find_context(handle, out);
-  out = current_context();
+  out = home_of(current_context());
   return CUDA_SUCCESS;
 }
 

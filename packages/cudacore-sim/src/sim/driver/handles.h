@@ -26,6 +26,7 @@ enum class Kind : uint8_t {
   graph_exec,
   condition,
   user_object,
+  green_context,
   count
 };
 

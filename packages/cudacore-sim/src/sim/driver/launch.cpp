@@ -4,16 +4,24 @@
 
 #include "../control/report.h"
 #include "capture.h"
+#include "green.h"
 #include "room.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <cxxabi.h>
 
 namespace sim {
 namespace {
 
 using Request = LaunchRequest;
+
+uint32_t multiprocessors_for(const Request &request, const Device &device) {
+  int all = device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  return request.multiprocessors != 0 ? request.multiprocessors : static_cast<uint32_t>(all);
+}
 
 uint64_t product(const Dim3 &size) { return uint64_t{size[0]} * size[1] * size[2]; }
 
@@ -196,7 +204,7 @@ CUresult check_sizes(const Callable &what, const Device &device, LaunchRequest &
                                                 " (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises that)");
   if (CUresult result = check_cluster(kernel, *what.settings, device, request))
     return result;
-  uint64_t multiprocessors = static_cast<uint64_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
+  uint64_t multiprocessors = multiprocessors_for(request, device);
   if (request.cooperative) {
     int blocks = active_blocks(what, device, static_cast<int>(threads), request.dynamic_shared);
     if (product(request.grid) > static_cast<uint64_t>(blocks) * multiprocessors)
@@ -299,6 +307,16 @@ CUresult check_code(const Callable &what) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+void describe_launch(Traced &out, const Callable &what, const LaunchRequest &request) {
+  const std::string &symbol = what.info().name;
+  int status = 0;
+  char *name = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
+  out.name = status == 0 ? name : symbol;
+  std::free(name);
+  out.details = "\"grid\": " + quoted(text_of(request.grid)) + ", \"block\": " + quoted(text_of(request.block)) +
+                ", \"dynamic shared memory\": " + std::to_string(request.dynamic_shared);
+}
+
 CUresult kernel_work(const Callable &what, const LaunchRequest &request, const std::vector<std::byte> &arguments,
                      std::function<void()> &out) {
   ContextPtr context = what.context;
@@ -313,8 +331,7 @@ CUresult kernel_work(const Callable &what, const LaunchRequest &request, const s
   launch->cluster = request.cluster;
   launch->dynamic_shared_bytes = request.dynamic_shared;
   launch->cooperative = request.cooperative;
-  launch->multiprocessors =
-      static_cast<uint32_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, *context->device));
+  launch->multiprocessors = multiprocessors_for(request, *context->device);
   launch->grid_id = state().next_grid_id++;
   launch->printf_limit = context->limits.printf_fifo;
   launch->heap = context->heap;
@@ -380,6 +397,7 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
   const Dim3 asked_cluster = request.cluster;
   if (CUresult result = read_arguments(what.info(), parameters, extra, arguments))
     return result;
+  request.multiprocessors = multiprocessors_of(*stream);
   if (CUresult result = check_sizes(what, *context->device, request)) {
     if (is_captured)
       invalidate(*stream->capture->capture);
@@ -407,6 +425,8 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
                    request.programmatic,
                    std::move(arguments)};
   UnitPtr unit = new_unit("kernel", context, std::move(work));
+  if (unit->traced != nullptr)
+    describe_launch(*unit->traced, what, request);
   enqueue(stream, unit);
   if (request.priority)
     unit->priority = std::clamp(*request.priority, greatest_priority, least_priority);

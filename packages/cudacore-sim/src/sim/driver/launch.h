@@ -13,7 +13,8 @@ struct LaunchRequest {
   Dim3 grid, block, cluster{0, 0, 0};
   uint32_t dynamic_shared = 0;
   bool cooperative = false, programmatic = false;
-  std::optional<int> priority; /* in place of the stream's */
+  uint32_t multiprocessors = 0; /* that it may run on; 0: all of the device */
+  std::optional<int> priority;  /* in place of the stream's */
   /* To be recorded when the kernel is done; in a capture, when it comes to a port. */
   std::vector<std::pair<std::shared_ptr<Event>, unsigned char>> events;
   std::vector<CUlaunchAttribute> attributes; /* as they were given */
@@ -34,6 +35,9 @@ CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &reque
 /* The work of a launch that was checked. */
 CUresult kernel_work(const Callable &what, const LaunchRequest &request, const std::vector<std::byte> &arguments,
                      std::function<void()> &out);
+
+/* For the trace. */
+void describe_launch(Traced &out, const Callable &what, const LaunchRequest &request);
 
 } // namespace sim
 

@@ -41,7 +41,7 @@ CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocat
     put<unsigned>(data, on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
     break;
   case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: {
-    ContextPtr current = current_context();
+    ContextPtr current = home_of(current_context());
     bool reachable = current != nullptr && may_access(*current, allocation, false);
     put<uint64_t>(data, reachable ? address : 0);
     if (!reachable)

@@ -24,6 +24,7 @@ namespace sim {
 class Image;
 struct Capture;
 struct Condition;
+struct DeviceShare;
 struct EventCapture;
 struct Graph;
 struct GraphExec;
@@ -36,7 +37,8 @@ struct UserObject;
 struct Stream {
   uint64_t handle = 0; /* 0: the legacy default stream, or a thread's */
   std::weak_ptr<Context> context;
-  unsigned flags = 0; /* CU_STREAM_NON_BLOCKING */
+  std::weak_ptr<Context> green; /* the green context that it is in: the other one is the primary context then */
+  unsigned flags = 0;           /* CU_STREAM_NON_BLOCKING */
   int priority = 0;
   uint64_t id = 0;
   CUstreamAttrValue synchronization_policy{}, access_policy{}, memory_domain{}, memory_domain_map{};
@@ -103,7 +105,11 @@ struct Context : std::enable_shared_from_this<Context> {
   Limits limits;
   std::shared_ptr<Heap> heap = make_heap();
   CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
-  CUresult error = CUDA_SUCCESS; /* sticky */
+  CUresult error = CUDA_SUCCESS;            /* sticky */
+  std::shared_ptr<Context> home;            /* of a green context: the primary one, which all but its streams is in */
+  std::shared_ptr<const DeviceShare> share; /* of a green context */
+  uint64_t green_handle = 0;
+  std::set<std::shared_ptr<Context>> greens; /* those that this is the home of */
   StreamPtr legacy;
   std::unordered_map<uint64_t, StreamPtr> per_thread; /* by thread */
   std::set<StreamPtr> streams;                        /* those that were created */
@@ -236,8 +242,9 @@ struct State {
   Handles<GraphExec> graph_execs{Kind::graph_exec};
   Handles<std::weak_ptr<Condition>> conditions{Kind::condition};
   Handles<UserObject> user_objects{Kind::user_object};
-  std::map<std::array<int, 3>, PoolPlace> pool_places; /* by kind of memory, kind of location and its number */
-  std::map<uint64_t, Reservation> reservations;        /* of addresses, by their base */
+  Handles<Context> green_contexts{Kind::green_context}; /* which are among the contexts by another handle */
+  std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by kind of memory, kind of location and its number */
+  std::map<uint64_t, Reservation> reservations;         /* of addresses, by their base */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
   unsigned next_graph_id = 1;
   std::vector<std::shared_ptr<Capture>> captures; /* under way */
@@ -249,11 +256,17 @@ State &state();
 
 /* ---- the thread's contexts */
 
-ContextPtr current_context();             /* null: none */
-std::vector<ContextPtr> &context_stack(); /* of this thread; the last one is current */
-CUresult need_context(ContextPtr &out);   /* the current one, usable; else the code to return */
+ContextPtr current_context();                  /* null: none */
+std::vector<ContextPtr> &context_stack();      /* of this thread; the last one is current */
+ContextPtr home_of(const ContextPtr &context); /* of a green context the primary one; any other is its own */
+CUresult need_current(ContextPtr &out);        /* the current one, usable; else the code to return */
+CUresult need_context(ContextPtr &out);        /* its home */
 CUresult usable(const ContextPtr &context);
-CUresult find_context(CUcontext handle, ContextPtr &out);
+CUresult find_exact_context(CUcontext handle, ContextPtr &out);
+CUresult find_any_context(CUcontext handle, ContextPtr &out); /* also one that has ended */
+CUresult find_context(CUcontext handle, ContextPtr &out);     /* its home */
+CUresult retain_primary(Device &device);
+void release_primary(Device &device); /* which is retained */
 CUresult find_device(CUdevice ordinal, Device *&out);
 int device_attribute(CUdevice_attribute attribute, const Device &device);
 ContextPtr new_context(Device &device, unsigned flags, bool primary);
@@ -264,12 +277,14 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
 constexpr int least_priority = 0, greatest_priority = -5; /* of streams and launches */
 
 CUresult find_stream(CUstream handle, StreamPtr &out);
+CUresult new_stream(CUstream *out, const ContextPtr &context, unsigned flags, int priority);
 uint64_t this_thread(); /* a number of the calling thread's own */
 void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> extra = {});
 std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* what a synchronisation with it waits for */
 CUresult synchronize(const StreamPtr &stream);             /* waits; the context's error */
 CUresult synchronize(const ContextPtr &context);
 std::vector<UnitPtr> outstanding(Context &context);      /* all of its work */
+void wait_in_context(Context &context, Event &event);    /* all that comes waits for the event */
 UnitPtr latest_record(Event &event);                     /* null: none, or it is done */
 UnitPtr record(Event &event, const ContextPtr &context); /* the unit that stands for a record, to be submitted */
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,

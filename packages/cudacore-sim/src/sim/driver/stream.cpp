@@ -44,19 +44,15 @@ bool is_default(CUstream handle) {
 
 CUresult create(CUstream *out, unsigned flags, int priority) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
+  if (CUresult result = need_current(context))
     return result;
-  if (out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  auto stream = std::make_shared<Stream>();
-  stream->context = context;
-  stream->flags = flags;
-  stream->priority = std::clamp(priority, greatest_priority, least_priority);
-  stream->id = state().next_stream_id++;
-  stream->handle = state().streams.add(stream);
-  context->streams.insert(stream);
-  *out = handle_of<CUstream>(stream->handle);
-  return CUDA_SUCCESS;
+  return new_stream(out, context, flags, priority);
+}
+
+/* The context whose stream it is. */
+ContextPtr owner_of(const Stream &stream) {
+  ContextPtr green = stream.green.lock();
+  return green != nullptr ? green : stream.context.lock();
 }
 
 CUstreamAttrValue *attribute_of(Stream &stream, CUstreamAttrID attribute) {
@@ -90,6 +86,24 @@ template <class T, class Answer> CUresult read(CUstream handle, T *out, bool in_
 
 } // namespace
 
+CUresult new_stream(CUstream *out, const ContextPtr &context, unsigned flags, int priority) {
+  bool blocks = flags != CU_STREAM_NON_BLOCKING;
+  if (out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0 ||
+      (blocks && context->home != nullptr))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto stream = std::make_shared<Stream>();
+  stream->context = home_of(context);
+  if (context->home != nullptr)
+    stream->green = context;
+  stream->flags = flags;
+  stream->priority = std::clamp(priority, greatest_priority, least_priority);
+  stream->id = state().next_stream_id++;
+  stream->handle = state().streams.add(stream);
+  context->streams.insert(stream);
+  *out = handle_of<CUstream>(stream->handle);
+  return CUDA_SUCCESS;
+}
+
 uint64_t this_thread() {
   static std::atomic<uint64_t> next{1};
   static thread_local const uint64_t id = next++;
@@ -99,14 +113,18 @@ uint64_t this_thread() {
 CUresult find_stream(CUstream handle, StreamPtr &out) {
   if (is_default(handle)) {
     ContextPtr context;
-    if (CUresult result = need_context(context))
+    if (CUresult result = need_current(context))
       return result;
     bool own = handle == CU_STREAM_PER_THREAD || (handle == nullptr && Call::current().per_thread);
+    if (context->home != nullptr && own)
+      return CUDA_ERROR_INVALID_HANDLE; /* a green context has one default stream alone */
     out = own ? per_thread_stream(context) : context->legacy;
     return CUDA_SUCCESS;
   }
   if (CUresult result = find_object(state().streams, Kind::stream, handle, out))
     return result;
+  if (ContextPtr green = out->green.lock(); green != nullptr && green->ending)
+    return CUDA_ERROR_STREAM_DETACHED;
   return usable(out->context.lock());
 }
 
@@ -117,6 +135,11 @@ UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void
   unit->context = context;
   unit->work = std::move(work);
   unit->finish = std::move(finish);
+  if (tracing()) {
+    unit->traced = std::make_shared<Traced>();
+    unit->traced->name = name;
+    unit->traced->device = context->device->ordinal;
+  }
   return unit;
 }
 
@@ -131,13 +154,32 @@ std::vector<UnitPtr> outstanding(const StreamPtr &stream) {
   return units;
 }
 
+namespace {
+
+void trace_on(const Stream &stream, Traced &work) {
+  work.stream = stream.context.lock()->id << 32 | stream.id;
+  work.stream_name = stream.legacy        ? "default stream"
+                     : stream.handle == 0 ? "per-thread default stream"
+                                          : "stream " + hex(stream.handle);
+  if (Call::active()) {
+    work.thread = trace_thread();
+    work.called = Call::current().began;
+  }
+}
+
+} // namespace
+
 void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> extra) {
   std::vector<UnitPtr> dependencies = outstanding(stream);
   if (stream->blocking())
     dependencies.push_back(stream->context.lock()->legacy->tail);
   dependencies.push_back(stream->context.lock()->gate);
+  if (ContextPtr green = stream->green.lock())
+    dependencies.push_back(green->gate);
   dependencies.insert(dependencies.end(), extra.begin(), extra.end());
   unit->priority = stream->priority;
+  if (unit->traced != nullptr)
+    trace_on(*stream, *unit->traced);
   state().executor.submit(unit, dependencies);
   stream->tail = unit;
 }
@@ -162,6 +204,9 @@ std::vector<UnitPtr> outstanding(Context &context) {
     units.push_back(stream->tail);
   for (const auto &entry : context.per_thread)
     units.push_back(entry.second->tail);
+  for (const ContextPtr &green : context.greens)
+    for (const UnitPtr &unit : outstanding(*green))
+      units.push_back(unit);
   return units;
 }
 
@@ -188,7 +233,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
     return result;
   if (stream->capture != nullptr)
     abandon_capture(stream);
-  ContextPtr context = stream->context.lock();
+  ContextPtr context = owner_of(*stream);
   /* Its work goes on, and is part of the context's. */
   std::vector<UnitPtr> &orphans = stream->blocking() ? context->blocking_orphans : context->orphans;
   forget_done(orphans);
@@ -242,19 +287,20 @@ CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device) {
 }
 
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
-  return read(hStream, pctx, true,
-              [](const Stream &stream) { return handle_of<CUcontext>(stream.context.lock()->handle); });
+  return read(hStream, pctx, true, [](const Stream &stream) { return handle_of<CUcontext>(owner_of(stream)->handle); });
 }
 
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
-  CUresult result = api::cuStreamGetCtx(hStream, pCtx);
-  if (result == CUDA_SUCCESS && pGreenCtx != nullptr)
-    *pGreenCtx = nullptr;
-  return result;
+  CUresult result = read(hStream, pCtx, true,
+                         [](const Stream &stream) { return handle_of<CUcontext>(stream.context.lock()->handle); });
+  return result != CUDA_SUCCESS || pGreenCtx == nullptr ? result : api::cuStreamGetGreenCtx(hStream, pGreenCtx);
 }
 
 CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
-  return read(hStream, phCtx, true, [](const Stream &) { return nullptr; });
+  return read(hStream, phCtx, true, [](const Stream &stream) {
+    ContextPtr green = stream.green.lock();
+    return handle_of<CUgreenCtx>(green != nullptr ? green->green_handle : 0);
+  });
 }
 
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_RESOURCE_H
+#define CUDACORE_RESOURCE_H
+
+/**
+ * @file resource.h
+ * Resources of devices, which a green context can have a part of (cch_context_create(), in context.h): streaming
+ * multiprocessors, and how work is queued. A resource is a value: it can be copied, and is never freed. The driver has
+ * them since CUDA 12.4.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** Kinds of resource, as CUdevResourceType: multiprocessors, and (since CUDA 13.1) the configuration of work queues. */
+#define CCH_RESOURCE_NONE 0
+#define CCH_RESOURCE_SM 1
+#define CCH_RESOURCE_WORKQUEUE 1000
+
+/** How work queues are shared, as CUdevWorkqueueConfigScope. */
+#define CCH_WORKQUEUE_DEVICE 0
+#define CCH_WORKQUEUE_BALANCED 1
+
+/** A resource, as the driver has it (CUdevResource); only the functions below look into it. */
+typedef struct cch_resource {
+  uint64_t opaque[18];
+} cch_resource;
+
+/** A group that multiprocessors are split into. */
+typedef struct cch_sm_group {
+  uint32_t count;     /**< how many; 0: as many as there are, and then the number that was found */
+  uint32_t together;  /**< how many of them are co-scheduled, for clusters; 0 for the device's default */
+  uint32_t preferred; /**< how many had better be, 0 for `together` */
+  uint32_t backfill;  /**< 1: the count matters more than what is co-scheduled */
+} cch_sm_group;
+
+/** A device's resource of a kind (cuDeviceGetDevResource). @since 0.1 */
+CCH_EXPORT int cch_resource_of_device(cch_resource *out, int device, int kind);
+
+/**
+ * A context's resource of a kind: of a green context its part (cuGreenCtxGetDevResource), of another one all that its
+ * device has (cuCtxGetDevResource). @since 0.1
+ */
+CCH_EXPORT int cch_resource_of_context(cch_resource *out, cch_context *context, int kind);
+
+/** The CCH_RESOURCE_* that a resource is. Destructor-safe. @since 0.1 */
+CCH_EXPORT int cch_resource_kind(const cch_resource *resource);
+
+/**
+ * How many multiprocessors a resource has, of how many at least a part of it is, how many are co-scheduled, and the
+ * driver's flags. Drivers before CUDA 13.1 tell the first of these alone: the others are 0. Destructor-safe. @since 0.1
+ */
+CCH_EXPORT int cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32_t *flags,
+                               const cch_resource *resource);
+
+/** How much work at a time queues are expected to have, and how they are shared. Destructor-safe. @since 0.1 */
+CCH_EXPORT int cch_resource_workqueue(uint32_t *limit, int *scope, const cch_resource *resource);
+
+/** Changes what work queues shall be, for the contexts that are made with the resource. Destructor-safe. @since 0.1 */
+CCH_EXPORT int cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, int scope);
+
+/**
+ * Splits multiprocessors into groups of at least `least` each, which the driver rounds up
+ * (cuDevSmResourceSplitByCount). There is room for *count groups; then it is how many there are. `rest` (may be NULL)
+ * gets what is left, CCH_RESOURCE_NONE where that is nothing. What came of a split cannot be split again. @since 0.1
+ */
+CCH_EXPORT int cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *rest,
+                                         const cch_resource *resource, unsigned flags, uint32_t least);
+
+/**
+ * Splits multiprocessors into groups as they are asked for, in their order (cuDevSmResourceSplit, of CUDA 13.1), and
+ * writes down how many each has got. `out` may be NULL to ask for that alone; `rest` as above. @since 0.1
+ */
+CCH_EXPORT int cch_resource_split(cch_resource *out, cch_resource *rest, const cch_resource *resource,
+                                  cch_sm_group *groups, size_t count);
+
+CCH_END_DECLS
+
+#endif

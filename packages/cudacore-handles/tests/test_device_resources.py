@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multiprocessors and how they are split; work queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+from cudacore_handles import SMResourceOptions, WorkqueueResourceOptions
+
+RunOnSim = Callable[..., str]
+
+
+@pytest.fixture
+def sm(device: ch.Device) -> ch.SMResource:
+    return device.resources.sm
+
+
+def unit(sm: ch.SMResource) -> int:
+    """A count that any driver can have groups of."""
+    return max(sm.min_partition_size, sm.coscheduled_alignment)
+
+
+def test_all_of_a_device(device: ch.Device, other_device: ch.Device) -> None:
+    """A device, a context and a stream would have other multiprocessors than there are, or another device's."""
+    for owner in (device, other_device):
+        count = owner.properties.multiprocessor_count
+        stream = owner.create_stream()
+        for resources in (owner.resources, owner.context.resources, stream.resources):
+            sm = resources.sm
+            assert (sm.sm_count, sm.device, sm.flags) == (count, owner, 0)
+            assert sm.min_partition_size > 0
+            assert sm.coscheduled_alignment > 0
+            assert repr(sm) == f"<SMResource device={owner.device_id} sm_count={count}>"
+        assert owner.resources is owner.resources
+        assert repr(owner.resources) == f"<DeviceResources device={owner.device_id}>"
+        assert repr(stream.resources) == f"<DeviceResources device={owner.device_id} context={stream.context._raw:#x}>"
+    assert ch.LEGACY_DEFAULT_STREAM.resources.sm.device is device
+
+
+def test_the_handle_is_the_drivers_resource(sm: ch.SMResource) -> None:
+    """Code that calls CUDA with it would read another structure."""
+    import ctypes
+
+    kind = ctypes.c_int.from_address(sm.handle)
+    count = ctypes.c_uint.from_address(sm.handle + 96)
+    assert (kind.value, count.value) == (1, sm.sm_count)  # CU_DEV_RESOURCE_TYPE_SM
+
+
+def test_not_made_directly() -> None:
+    """An object that stands for nothing would be made."""
+    classes: list[Any] = [ch.DeviceResources, ch.SMResource, ch.WorkqueueResource]
+    for cls in classes:
+        with pytest.raises(RuntimeError, match=f"{cls.__name__} objects cannot be instantiated directly; use "):
+            cls()
+
+
+def test_split(sm: ch.SMResource) -> None:
+    """Groups would have another size than was asked for, or the rest be lost."""
+    size = unit(sm)
+    (group,), rest = sm.split(SMResourceOptions(count=size))
+    assert group.sm_count == size
+    assert rest.sm_count == sm.sm_count - size
+    groups, rest = sm.split({"count": [2 * size, 2 * size]})
+    assert [group.sm_count for group in groups] == [2 * size, 2 * size]
+    assert rest.sm_count == sm.sm_count - 4 * size
+    assert sm.split(SMResourceOptions(count=[size]))[0][0].device is sm.device
+    assert sm.sm_count == sm.device.properties.multiprocessor_count
+
+
+def test_as_many_as_there_are(sm: ch.SMResource) -> None:
+    """A split that names no count would give a group of any size, another one with each driver."""
+    for count in (None, 0):
+        (group,), rest = sm.split(SMResourceOptions(count=count))
+        assert group.sm_count == sm.sm_count // sm.coscheduled_alignment * sm.coscheduled_alignment
+        assert group.sm_count + rest.sm_count == sm.sm_count
+        if rest.sm_count == 0:
+            with pytest.raises(ValueError, match="has no multiprocessors: the split left none"):
+                rest.split(SMResourceOptions(count=8))
+
+
+def test_dry_run(sm: ch.SMResource) -> None:
+    """What a dry run says would be another thing than a split does, or be taken for what a split made."""
+    options = SMResourceOptions(count=[unit(sm)] * 2)
+    groups, rest = sm.split(options, dry_run=True)
+    real, real_rest = sm.split(options)
+    assert [group.sm_count for group in groups] == [group.sm_count for group in real]
+    assert rest.sm_count == real_rest.sm_count
+    assert repr(groups[0]).endswith(" dry_run>")
+    uses: list[Callable[[], object]] = [
+        lambda: groups[0].handle,
+        lambda: groups[0].split(options),
+        lambda: sm.device.create_context(ch.ContextOptions([groups[0]])),
+        lambda: sm.device.create_context(ch.ContextOptions([real[0], rest])),
+    ]
+    for use in uses:
+        with pytest.raises(ValueError, match="the SMResource is of split\\(dry_run=True\\), which only says"):
+            use()
+
+
+BAD_COUNTS = [
+    (-1, ValueError, "count must be >= 0 and < 2\\*\\*32, got -1"),
+    (2**32, ValueError, "count must be >= 0 and < 2\\*\\*32, got 4294967296"),
+    (100_000_000, ValueError, "count is 100000000; there are [0-9]+ multiprocessors"),
+    (1, ValueError, "count must be a multiple of [0-9]+, how many multiprocessors are scheduled together; got 1: use "),
+    (8.0, TypeError, "count must be an int, not float"),
+    (True, TypeError, "count must be an int, not bool"),
+    ("8", TypeError, "count must be an int, not str"),
+    ([], ValueError, "count must not be empty"),
+    ([8, -8], ValueError, "count\\[1\\] must be >= 0 and < 2\\*\\*32, got -8"),
+    ([8, 3], ValueError, "count\\[1\\] must be a multiple of [0-9]+"),
+    ([8, "8"], TypeError, "count\\[1\\] must be an int, not str"),
+    ([[8]], TypeError, "count\\[0\\] must be an int, not list"),
+    ([8] * 1000, ValueError, "count asks for 8000 multiprocessors in all; there are [0-9]+"),
+]
+
+
+@pytest.mark.parametrize(("count", "error", "message"), BAD_COUNTS)
+def test_counts_that_there_are_not(sm: ch.SMResource, count: Any, error: type[Exception], message: str) -> None:
+    """The driver would say no more than that a value is invalid, or round it."""
+    with pytest.raises(error, match=message):
+        sm.split(SMResourceOptions(count=count))
+
+
+BAD_OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"count": 8, "backfill": 3}, TypeError, "SMResourceOptions.backfill must be True or False, not 3"),
+    ({"count": 8, "backfill": [True]}, ValueError, "backfill is a sequence but count is not"),
+    ({"count": [8], "backfill": [True, True]}, ValueError, "backfill has length 2, expected 1"),
+    ({"count": 8, "coscheduled_sm_count": [8]}, ValueError, "coscheduled_sm_count is a sequence but count is not"),
+    ({"count": [8, 8], "coscheduled_sm_count": [8]}, ValueError, "coscheduled_sm_count has length 1, expected 2"),
+    ({"count": 8, "coscheduled_sm_count": 3}, ValueError, "coscheduled_sm_count must be even, got 3"),
+    ({"count": 8, "coscheduled_sm_count": -2}, ValueError, "coscheduled_sm_count must be >= 0"),
+    ({"count": 8, "coscheduled_sm_count": "x"}, TypeError, "coscheduled_sm_count must be an int, not str"),
+    (
+        {"count": [8], "coscheduled_sm_count": [8], "preferred_coscheduled_sm_count": [12]},
+        ValueError,
+        "preferred_coscheduled_sm_count\\[0\\] must be a multiple of what is co-scheduled, 8; got 12",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "error", "message"), BAD_OPTIONS)
+def test_bad_options(sm: ch.SMResource, fields: dict[str, Any], error: type[Exception], message: str) -> None:
+    """What cannot be would be dropped, or its error name nothing."""
+    for options in (SMResourceOptions(**fields), fields):
+        with pytest.raises(error, match=message):
+            sm.split(options)
+
+
+def test_no_options(sm: ch.SMResource) -> None:
+    """A call that forgets what it wants would split somehow."""
+    with pytest.raises(TypeError, match="options is required: SMResourceOptions"):
+        sm.split(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="The SMResource options must be provided as an object of type"):
+        sm.split(8)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'counts'"):
+        sm.split({"counts": 8})
+    with pytest.raises(TypeError, match="dry_run must be True or False, not 3"):
+        sm.split({"count": 8}, dry_run=3)  # type: ignore[arg-type]
+
+
+def test_a_group_is_not_split_again(sm: ch.SMResource) -> None:
+    """The driver's error would not say how a group can be split after all."""
+    size = unit(sm)
+    (group,), _ = sm.split(SMResourceOptions(count=4 * size))
+    with pytest.raises(ch.CUDAError, match=r"make a context with it, and split its context.resources.sm"):
+        group.split(SMResourceOptions(count=size))
+    context = sm.device.create_context(ch.ContextOptions([group]))
+    halves, rest = context.resources.sm.split(SMResourceOptions(count=[2 * size, 2 * size]))
+    assert [half.sm_count for half in halves] == [2 * size, 2 * size]
+    assert rest.sm_count == 0
+
+
+def test_groups_that_differ_need_a_driver(run_on_sim: RunOnSim) -> None:
+    """A driver that lacks such splits would not say what is needed."""
+    run_on_sim("""
+        import cudacore_handles as ch
+
+        sm = ch.Device(0).resources.sm
+        for fields in ({"count": [8, 16]}, {"count": [8, None]}, {"count": 8, "backfill": True},
+                       {"count": 8, "coscheduled_sm_count": 4}, {"count": 8, "preferred_coscheduled_sm_count": 16}):
+            try:
+                sm.split(fields)
+            except ch.CUDAError as error:
+                assert "cuDevSmResourceSplit: CCH_ENOSYMBOL (-4): needs a driver for CUDA 13.1 or newer" in str(error)
+                assert "Groups of one size" in str(error)
+            else:
+                raise AssertionError(fields)
+        for resources in (ch.Device(0).resources, ch.Device(0).context.resources):
+            try:
+                resources.workqueue
+            except ch.CUDAError as error:
+                needed = "a WorkqueueResource needs a driver for CUDA 13.1 or newer"
+                assert f"{needed}; the loaded driver is for CUDA 13.0" in str(error)
+            else:
+                raise AssertionError
+    """)
+
+
+def test_a_driver_without_resources(run_on_sim: RunOnSim) -> None:
+    """A driver that has nothing of the kind would not say what is needed."""
+    run_on_sim(
+        """
+        import cudacore_handles as ch
+
+        for use in (lambda: ch.Device(0).resources.sm, lambda: ch.Device(0).context.resources.sm):
+            try:
+                use()
+            except ch.CUDAError as error:
+                assert "needs a driver for CUDA 12.4 or newer; the loaded driver is for CUDA 12.3" in str(error), error
+            else:
+                raise AssertionError
+        """,
+        CUDACORE_SIM_DRIVER_VERSION="12.3",
+    )
+
+
+def test_groups_that_differ(run_on_sim: RunOnSim) -> None:
+    """Groups of CUDA 13.1 would not be what was asked for."""
+    run_on_sim(
+        """
+        import cudacore_handles as ch
+
+        sm = ch.Device(0).resources.sm
+
+        def split(dry_run=False, **fields):
+            groups, rest = sm.split(ch.SMResourceOptions(**fields), dry_run=dry_run)
+            return [group.sm_count for group in groups], rest.sm_count
+
+        assert split(count=[16, 32]) == ([16, 32], 84)
+        assert split(count=[16, None]) == ([16, 112], 4)
+        assert split(count=[16, None], backfill=[False, True]) == ([16, 116], 0)
+        assert split(count=10, backfill=True) == ([10], 122)
+        assert split(count=[10, 8], coscheduled_sm_count=[2, None]) == ([10, 8], 114)
+        assert split(count=[16, 32], preferred_coscheduled_sm_count=16) == ([16, 32], 84)
+        assert split(count=[128, None], dry_run=True) == ([128, 0], 4)
+        groups, rest = sm.split({"count": 10, "coscheduled_sm_count": 2})
+        assert (groups[0].coscheduled_alignment, groups[0].min_partition_size) == (2, 2)
+        (group,), _ = sm.split({"count": 10, "backfill": True})
+        assert group.flags == 1
+        (again,), rest = rest.split({"count": 12, "coscheduled_sm_count": 2})
+        assert again.sm_count == 12
+        try:
+            sm.split({"count": [128, None]})
+        except ch.CUDAError as error:
+            assert "There are too few multiprocessors" in str(error)
+        else:
+            raise AssertionError
+        """,
+        CUDACORE_SIM_DRIVER_VERSION="13.1",
+    )
+
+
+def test_work_queues(run_on_sim: RunOnSim) -> None:
+    """What a context is to have of work queues would be lost on the way, or change other objects."""
+    run_on_sim(
+        """
+        import cudacore_handles as ch
+        from cudacore_handles.typing import WorkqueueSharingScopeType as Scope
+
+        device = ch.Device(0)
+        queues = device.resources.workqueue
+        assert (queues.sharing_scope, queues.concurrency_limit, queues.device) == (Scope.DEVICE_CTX, 8, device)
+        queues.configure(ch.WorkqueueResourceOptions(concurrency_limit=4))
+        assert (queues.sharing_scope, queues.concurrency_limit) == ("device_ctx", 4)
+        queues.configure({"sharing_scope": "green_ctx_balanced"})
+        assert repr(queues) == (
+            "<WorkqueueResource device=0 sharing_scope='green_ctx_balanced' concurrency_limit=4>"
+        )
+        assert isinstance(queues.handle, int)
+        assert device.resources.workqueue.concurrency_limit == 8
+        (group,), _ = device.resources.sm.split({"count": 16})
+        context = device.create_context({"resources": [group, queues]})
+        queues.configure({"concurrency_limit": 2})
+        found = context.create_stream().resources.workqueue
+        assert (found.sharing_scope, found.concurrency_limit) == (Scope.GREEN_CTX_BALANCED, 4)
+        assert context.resources.sm.sm_count == 16
+        assert device.create_context({"resources": [queues]}).resources.sm.sm_count == 132
+        for resources, error, text in (
+            ([queues, device.resources.workqueue], ValueError, "more than one WorkqueueResource; a context has one"),
+            ([group, queues, queues], ValueError, "resources[2] is there already"),
+            ([group, ch.Device(1).resources.workqueue], ValueError, "resources[1] is of device 1, not of device 0"),
+        ):
+            try:
+                device.create_context({"resources": resources})
+            except error as raised:
+                assert text in str(raised), raised
+            else:
+                raise AssertionError(text)
+        for bad, error in ((None, TypeError), (3, TypeError), ({"limit": 3}, TypeError)):
+            try:
+                queues.configure(bad)
+            except error:
+                pass
+            else:
+                raise AssertionError(bad)
+        options = ch.WorkqueueResourceOptions()
+        options.concurrency_limit = -1
+        try:
+            queues.configure(options)
+        except ValueError as error:
+            assert "concurrency_limit must be >= 1" in str(error)
+        else:
+            raise AssertionError
+        assert queues.concurrency_limit == 2
+        """,
+        CUDACORE_SIM_DRIVER_VERSION="13.1",
+    )
+
+
+BAD_QUEUES: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"concurrency_limit": 0}, ValueError, "concurrency_limit must be >= 1 and < 2\\*\\*32, got 0"),
+    ({"concurrency_limit": -1}, ValueError, "concurrency_limit must be >= 1 and < 2\\*\\*32, got -1"),
+    ({"concurrency_limit": 2**32}, ValueError, "concurrency_limit must be >= 1 and < 2\\*\\*32"),
+    ({"concurrency_limit": 1.5}, TypeError, "concurrency_limit must be an int, not float"),
+    ({"concurrency_limit": True}, TypeError, "concurrency_limit must be an int, not bool"),
+    (
+        {"sharing_scope": "all"},
+        ValueError,
+        "sharing_scope must not be 'all'; it must be one of 'device_ctx', 'green_ctx_balanced'",
+    ),
+    ({"sharing_scope": 1}, ValueError, "sharing_scope must not be 1; it must be one of"),
+]
+
+
+@pytest.mark.parametrize(("fields", "error", "message"), BAD_QUEUES)
+def test_bad_work_queues(fields: dict[str, Any], error: type[Exception], message: str) -> None:
+    """What cannot be would come to light when a context is made."""
+    with pytest.raises(error, match=message):
+        WorkqueueResourceOptions(**fields)

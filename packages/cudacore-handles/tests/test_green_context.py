@@ -1,0 +1,525 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Green contexts: work on a part of a device, with memory and code in common with the primary context."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+from cudacore_handles import ContextOptions, SMResourceOptions
+
+WHERE = b"""
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry where(.param .u64 out)
+{
+    .reg .u64 %p, %i;
+    .reg .u32 %x, %n;
+    ld.param.u64 %p, [out];
+    mov.u32 %x, %ctaid.x;
+    mov.u32 %n, %smid;
+    mul.wide.u32 %i, %x, 4;
+    add.u64 %p, %p, %i;
+    st.global.u32 [%p], %n;
+    ret;
+}
+"""
+
+
+def make_green(device: ch.Device, count: int = 16) -> ch.Context:
+    (group,), _ = device.resources.sm.split(SMResourceOptions(count=count))
+    return device.create_context(ContextOptions([group]))
+
+
+@pytest.fixture
+def green(device: ch.Device) -> ch.Context:
+    return make_green(device)
+
+
+def test_what_it_is(device: ch.Device, green: ch.Context) -> None:
+    """A green context would be taken for the primary one, or have all of the device."""
+    assert green.is_green
+    assert not device.context.is_green
+    assert green != device.context
+    assert green.device is device
+    assert green.resources.sm.sm_count == 16
+    assert device.resources.sm.sm_count > 16
+    assert repr(green) == f"<Context handle={int(green.handle):#x} device=0>"  # type: ignore[arg-type]
+    assert device.context.handle is not None
+    other = make_green(device)
+    assert other != green
+    assert len({other, green, device.context, green}) == 3
+
+
+def test_it_is_not_made_current(device: ch.Device) -> None:
+    """Making a green context would change what everybody else does on the thread."""
+    before = device.context
+    make_green(device)
+    assert device.context == before
+    assert ch.LEGACY_DEFAULT_STREAM.context == before
+
+
+def test_several_resources(device: ch.Device) -> None:
+    """A context would get the first of its groups alone."""
+    groups, rest = device.resources.sm.split(SMResourceOptions(count=[16, 16, 16]))
+    assert device.create_context(ContextOptions(groups)).resources.sm.sm_count == 48
+    assert device.create_context({"resources": tuple(groups[1:])}).resources.sm.sm_count == 32
+    assert device.create_context(ContextOptions([rest])).resources.sm.sm_count == rest.sm_count
+    everything = device.resources.sm
+    assert device.create_context(ContextOptions([everything])).resources.sm.sm_count == everything.sm_count
+
+
+def test_streams_and_events(device: ch.Device, green: ch.Context) -> None:
+    """A stream or an event would be in another context than it was made in, or not know it."""
+    stream = green.create_stream()
+    assert stream.context == green
+    assert stream.context.is_green
+    assert stream.device is device
+    assert stream.is_nonblocking
+    assert stream.resources.sm.sm_count == 16
+    assert green.create_stream(ch.StreamOptions(priority=-1)).priority == -1
+    assert green.create_stream({"nonblocking": True}).context == green  # type: ignore[arg-type]
+    for event in (stream.record(), green.create_event(ch.EventOptions(timing_enabled=True))):
+        assert event.context == green
+        assert event.device is device
+    assert ch.Stream.from_handle(int(stream.handle)).context == green
+    with pytest.raises(ValueError, match=r"StreamOptions.nonblocking must not be False: streams of green contexts"):
+        green.create_stream(ch.StreamOptions(nonblocking=False))
+    with pytest.raises(ValueError, match="priority=-100 is out of range"):
+        green.create_stream(ch.StreamOptions(priority=-100))
+
+
+def test_order_between_contexts(device: ch.Device, green: ch.Context, pinned: Callable[[int], ch.Buffer]) -> None:
+    """Streams of green contexts and of the primary one could not wait for each other."""
+    mine, theirs, ordinary = green.create_stream(), make_green(device).create_stream(), device.create_stream()
+    buffer = pinned(4)
+    for stream in (mine, theirs, ordinary, mine):
+        buffer.fill(stream.priority & 1, stream=stream)
+    for first, second in itertools.permutations((mine, theirs, ordinary), 2):
+        second.wait(first)
+        second.wait(first.record())
+        event = second.context.create_event()
+        assert first.record(event) is event  # they have their events in common
+        second.wait(event)
+    options = ch.EventOptions(timing_enabled=True)
+    start, end = ordinary.record(options=options), device.create_event(options)
+    mine.wait(start)
+    mine.record(end)
+    end.sync()
+    assert end - start >= 0
+    for stream in (mine, theirs, ordinary):
+        stream.sync()
+
+
+def test_work_runs_on_its_part(device: ch.Device, green: ch.Context, pinned: Callable[[int], ch.Buffer]) -> None:
+    """A kernel would run on multiprocessors that its context does not have."""
+    blocks = 500
+    kernel = ch.ObjectCode.from_ptx(WHERE).get_kernel("where")  # of no context: of the primary one and of all others
+    buffer = pinned(4 * blocks)
+    used = {}
+    for context in (green, device.context):
+        stream = context.create_stream()
+        ch.launch(stream, ch.LaunchConfig(grid=blocks, block=256), kernel, buffer)
+        stream.sync()
+        used[context.is_green] = set(memoryview(buffer.__buffer__()).cast("B").cast("I"))
+    assert 0 < len(used[True]) <= 16
+    assert len(used[True]) < len(used[False])
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_memory(device: ch.Device, green: ch.Context, pinned: Callable[[int], ch.Buffer], pooled: bool) -> None:
+    """Memory of one context could not be used in the other, or would go with the context."""
+    stream, ordinary = green.create_stream(), device.create_stream()
+    buffer = device.allocate(64, stream=stream) if pooled else pinned(64)
+    buffer.fill(7, stream=stream)
+    ordinary.wait(stream)
+    stream.close()
+    green.close()
+    out = pinned(64)
+    out.copy_from(buffer, stream=ordinary)
+    ordinary.sync()
+    assert bytes(out.__buffer__()) == bytes([7]) * 64
+    buffer.close()
+
+
+ORDERS = list(itertools.permutations(["context", "stream", "event", "buffer", "resources"]))
+
+
+def check_use(name: str, thing: Any) -> None:
+    """What is left can be used."""
+    if name == "context":
+        assert thing.create_stream().context == thing
+    elif name == "stream":
+        thing.sync()
+        assert thing.context.is_green
+    elif name == "event":
+        thing.sync()
+    elif name == "resources":
+        assert thing.sm.sm_count == 16
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+def test_closed_in_any_order(device: ch.Device, order: tuple[str, ...]) -> None:
+    """A green context would be destroyed under what is in it, or stay when all has gone."""
+    import cudacore_sim
+
+    context = make_green(device)
+    stream = context.create_stream()
+    made: dict[str, Any] = {
+        "context": context,
+        "stream": stream,
+        "event": stream.record(),
+        "buffer": device.allocate(16, stream=stream),
+        "resources": stream.resources,
+    }
+    del context, stream
+    for i, name in enumerate(order):
+        gone = made.pop(name)
+        if name != "resources":
+            gone.close()
+        del gone
+        for other in made:
+            check_use(other, made[other])
+        if cudacore_sim.is_loaded():
+            assert any("green" in line for line in cudacore_sim.describe_live()) == (i < 4)
+
+
+def test_closed(device: ch.Device, green: ch.Context) -> None:
+    """A closed green context would be used, or its resources lost with it."""
+    resources = green.resources
+    sm = resources.sm
+    green.close()
+    green.close()
+    assert green.is_closed
+    assert not green.is_green
+    assert green.handle is None
+    uses: list[Callable[[], object]] = [
+        green.create_stream,
+        green.create_event,
+        lambda: green.resources,
+        lambda: green.device,
+        lambda: device.set_current(green),
+    ]
+    for use in uses:
+        with pytest.raises(ch.ClosedError, match="Context has been closed"):
+            use()
+    assert sm.sm_count == resources.sm.sm_count == 16  # what has it keeps it
+    assert device.create_context(ContextOptions([device.resources.sm])).is_green
+
+
+def test_in_a_garbage_collection(device: ch.Device) -> None:
+    """A green context in a cycle would be kept for good, or end before its streams."""
+    for _ in range(20):
+        context = make_green(device)
+        cycle: list[Any] = [context, context.create_stream(), context.create_event(), context.resources]
+        cycle.append(cycle)
+        del context, cycle
+    gc.collect()
+    assert ch.live_counts()["context"] <= 2
+
+
+def test_threads(device: ch.Device) -> None:
+    """Threads that make, share and drop green contexts would destroy one twice, or leave one behind."""
+    shared = make_green(device)
+    start = threading.Barrier(8)
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            start.wait()
+            for _ in range(10):
+                own = make_green(device, 8)
+                first, second = own.create_stream(), shared.create_stream()
+                own.close()
+                first.wait(second)
+                second.record().sync()
+                buffer = device.allocate(64, stream=first)
+                first.close()
+                buffer.close()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    shared.close()
+
+
+# ---- being current
+
+
+def test_current(device: ch.Device, green: ch.Context, in_new_thread: Any) -> None:
+    """A device would go on with its primary context, other threads with the green one, or there be no way back."""
+    primary = device.context
+    try:
+        assert device.set_current(green) == primary
+        assert device.context == green
+        for made in (device.create_stream(), device.create_event(), device.default_stream):
+            assert made.context == green
+        assert ch.LEGACY_DEFAULT_STREAM.resources.sm.sm_count == 16
+        assert device.resources.sm.sm_count > 16
+        buffer = device.allocate(16, stream=device.default_stream)
+        buffer.fill(1, stream=device.default_stream)
+        device.sync()
+        buffer.close()
+        assert in_new_thread(lambda: device.create_stream().context) == primary
+        with pytest.raises(ValueError, match="nonblocking must not be False"):
+            device.create_stream(options=ch.StreamOptions(nonblocking=False))
+        assert device.set_current(primary) == green
+        assert device.create_stream().context == primary
+    finally:
+        device.set_current()
+
+
+def test_closed_while_current(device: ch.Device) -> None:
+    """A green context would be destroyed while it is current, and every call of the thread fail."""
+    green = make_green(device)
+    handle = green.handle
+    try:
+        device.set_current(green)
+        green.close()
+        del green
+        gc.collect()
+        assert device.context.handle == handle
+        stream = device.create_stream()
+        assert stream.context.is_green
+        stream.sync()
+        ch.LEGACY_DEFAULT_STREAM.sync()
+    finally:
+        device.set_current()
+    assert not device.create_stream().context.is_green
+
+
+def test_a_thread_that_ends_with_it_current(device: ch.Device, in_new_thread: Any) -> None:
+    """What a thread made current would be kept when the thread has ended."""
+    before = ch.live_counts()["context"]
+    in_new_thread(lambda: device.set_current(make_green(device)))
+    gc.collect()
+    assert ch.live_counts()["context"] == before
+
+
+def test_default_streams(device: ch.Device, green: ch.Context) -> None:
+    """A default stream of each thread, which green contexts do not have, would be something else in silence."""
+    opened = threading.Event()
+    event = device.create_event()  # of the primary context
+    try:
+        device.set_current(green)
+        ch.LEGACY_DEFAULT_STREAM.callback(lambda: opened.wait(20) and None)
+        ch.LEGACY_DEFAULT_STREAM.record(event)
+        assert not event.is_done  # it is recorded behind what the green context's own stream has
+        opened.set()
+        event.sync()
+        ch.LEGACY_DEFAULT_STREAM.sync()
+        with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_HANDLE"):
+            ch.PER_THREAD_DEFAULT_STREAM.sync()
+    finally:
+        opened.set()
+        device.set_current()
+
+
+# ---- what cannot be
+
+
+def test_bad_resources(device: ch.Device, other_device: ch.Device) -> None:
+    """A context would be made with what it cannot have, or the driver's error not say why."""
+    sm = device.resources.sm
+    (group,), rest = sm.split(SMResourceOptions(count=16))
+    there = other_device.resources.sm.split(SMResourceOptions(count=16))[0][0]
+    cases: list[tuple[Any, type[Exception], str]] = [
+        (None, TypeError, "ContextOptions.resources must be a sequence of SMResource and WorkqueueResource, not NoneT"),
+        (group, TypeError, "ContextOptions.resources must be a sequence of SMResource and WorkqueueResource, not SMRe"),
+        ("sm", TypeError, "must be a sequence of SMResource and WorkqueueResource, not str"),
+        ([], ValueError, "ContextOptions.resources must not be empty"),
+        ([group, 3], TypeError, r"ContextOptions.resources\[1\] must be an SMResource or a WorkqueueResource, not int"),
+        ([device.resources], TypeError, r"resources\[0\] must be an SMResource .*, not DeviceResources"),
+        ([group, there], ValueError, r"ContextOptions.resources\[1\] is of device 1, not of device 0"),
+        ([group, group], ValueError, r"ContextOptions.resources\[1\] is there already: each can be given once"),
+    ]
+    for resources, error, message in cases:
+        with pytest.raises(error, match=message):
+            device.create_context(ContextOptions(resources))
+    for empty in (None, 3):
+        with pytest.raises((TypeError, ValueError), match=r"options with device resources|ContextOptions"):
+            device.create_context(empty)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'resource'"):
+        device.create_context({"resource": [group]})
+    assert rest.sm_count == sm.sm_count - 16
+
+
+def test_of_two_splits(device: ch.Device) -> None:
+    """The driver's error would not say what resources go together."""
+    sm = device.resources.sm
+    first, second = (sm.split(SMResourceOptions(count=16))[0][0] for _ in range(2))
+    with pytest.raises(ch.CUDAError, match=r"must be different groups, or the rest, of one call of split\(\)"):
+        device.create_context(ContextOptions([first, second]))
+    with pytest.raises(ch.CUDAError, match=r"must be different groups, or the rest, of one call of split\(\)"):
+        device.create_context(ContextOptions([first, sm]))
+
+
+def test_two_devices(device: ch.Device, other_device: ch.Device) -> None:
+    """A green context of one device would be made, or used, on another."""
+    here, there = make_green(device), make_green(other_device, 8)
+    assert (here.device, there.device) == (device, other_device)
+    assert device.context == here.device.context
+    streams = [here.create_stream(), there.create_stream()]
+    streams[0].wait(streams[1])
+    streams[1].wait(streams[0].record())
+    with pytest.raises(ch.CUDAError, match="the event is of device 0 and the stream of device 1"):
+        streams[1].record(here.create_event())
+    with pytest.raises(ValueError, match="ctx is a context of device 1, not of device 0"):
+        device.set_current(there)
+    for stream in streams:
+        stream.sync()
+
+
+def test_not_pickled(green: ch.Context) -> None:
+    """A green context would arrive in another process as something that is none."""
+    import pickle
+
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(green)
+
+
+# ---- somebody else's
+
+
+def test_a_foreign_one(device: ch.Device) -> None:
+    """A green context that another library has made would be taken for an ordinary one, or be destroyed."""
+    from cuda.bindings import driver
+
+    (group,), _ = device.resources.sm.split(SMResourceOptions(count=16))
+    ours = device.create_context(ContextOptions([group]))  # the same multiprocessors, another context
+    resource = driver.CUdevResource(_ptr=group.handle)
+    status, description = driver.cuDevResourceGenerateDesc([resource], 1)
+    assert int(status) == 0
+    status, raw = driver.cuGreenCtxCreate(description, 0, 1)
+    assert int(status) == 0
+    status, raw_stream = driver.cuGreenCtxStreamCreate(raw, 1, 0)
+    assert int(status) == 0
+    stream = ch.Stream.from_handle(int(raw_stream))
+    context = stream.context
+    assert context.is_green
+    assert context != ours
+    assert context.resources.sm.sm_count == 16
+    ours.create_stream().wait(stream)
+    own = context.create_stream()
+    assert own.context == context
+    with pytest.raises(ValueError, match="nonblocking must not be False"):
+        context.create_stream(ch.StreamOptions(nonblocking=False))
+    own.record(device.create_event())
+    own.close()
+    stream.close()
+    context.close()
+    assert int(driver.cuStreamDestroy(raw_stream)[0]) == 0
+    assert int(driver.cuGreenCtxDestroy(raw)[0]) == 0  # it is still there
+
+
+# ---- failures
+
+
+@pytest.mark.sim
+def test_each_call_that_fails(device: ch.Device) -> None:
+    """A failure of the driver would be lost, or leave a context or a stream behind."""
+    import cudacore_sim as sim
+
+    def use() -> None:
+        (group,), _ = device.resources.sm.split(SMResourceOptions(count=16))
+        context = device.create_context(ContextOptions([group]))
+        stream = context.create_stream()
+        assert stream.resources.sm.sm_count == 16
+        stream.record().sync()
+
+    with sim.logging() as calls:
+        use()
+    names = [call.name for call in calls]
+    assert {"cuGreenCtxCreate", "cuCtxFromGreenCtx", "cuGreenCtxStreamCreate", "cuGreenCtxGetDevResource"} <= set(names)
+    gc.collect()
+    before, boxes = sim.live(), ch.live_counts()
+    failed = 0
+    for i, name in enumerate(names):
+        if "Destroy" in name or name == "cuCtxSetCurrent" or name == "cuCtxGetCurrent":
+            continue  # of destructors, which have nobody to tell
+        sim.fail(name, names[: i + 1].count(name), 999)
+        try:
+            with pytest.raises(ch.CUDAError, match=name.partition("_v")[0]):
+                use()
+        finally:
+            sim.reset()
+        failed += 1
+        gc.collect()
+        assert sim.live() == before, name
+        assert ch.live_counts() == boxes, name
+    assert failed > 6
+
+
+def test_a_context_that_cannot_be_destroyed(run_python: Any) -> None:
+    """The failure of a destructor would be raised somewhere, or those that come later suffer from it."""
+    result = run_python(
+        """
+        import cudacore_sim as sim
+
+        sim.load()
+        import cudacore_handles as ch
+
+        device = ch.Device(0)
+        (group,), _ = device.resources.sm.split({"count": 16})
+        context = device.create_context({"resources": [group]})
+        stream = context.create_stream()
+        with sim.failing("cuGreenCtxDestroy"):
+            context.close()
+            stream.close()
+            assert sim.calls("cuGreenCtxDestroy") == 1
+        again = device.create_context({"resources": [group]})
+        again.create_stream().sync()
+        """,
+        CUDACORE_DRIVER="sim",
+    )
+    assert result.returncode == 0, result.stderr
+    assert "cuGreenCtxDestroy failed while an object was being destroyed" in result.stderr
+
+
+def test_a_driver_without_them(run_on_sim: Any) -> None:
+    """A driver that lacks a part of it would not say what is needed."""
+    run_on_sim(
+        """
+        import cudacore_handles as ch
+
+        device = ch.Device(0)
+        (group,), _ = device.resources.sm.split({"count": 16})
+        context = device.create_context({"resources": [group]})
+        try:
+            context.create_stream()
+        except ch.CUDAError as error:
+            assert "cuGreenCtxStreamCreate" in str(error)
+            assert "needs a driver for CUDA 12.5 or newer; the loaded driver is for CUDA 12.4" in str(error)
+        else:
+            raise AssertionError
+        assert not device.context.is_green
+        """,
+        CUDACORE_SIM_DRIVER_VERSION="12.4",
+    )
+
+
+def test_alive_when_the_process_ends(run_on_sim: Any) -> None:
+    """A process that ends with green contexts, one of them current, would crash, wait or complain."""
+    run_on_sim("""
+        import cudacore_handles as ch
+
+        device = ch.Device(0)
+        (group,), _ = device.resources.sm.split({"count": 16})
+        context = device.create_context({"resources": [group]})
+        stream = context.create_stream()
+        buffer = device.allocate(64, stream=stream)
+        device.set_current(context)
+        made = device.create_stream(), device.create_event()
+    """)

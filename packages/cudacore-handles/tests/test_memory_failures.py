@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every call of the driver that an operation on memory makes fails once.
+
+What an operation calls is taken from the simulated driver's log. A failure must come back as it is, and leave
+everything as it was: nothing leaked, nothing half made, and the operation works the next time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+from pytest_cudacore import live_objects
+
+pytestmark = pytest.mark.sim
+
+UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
+SIZE = 256
+
+# What destroys and gives back: a failure is reported, fails nothing, and the driver's object stays.
+DESTROYS = {
+    "cuMemFreeAsync", "cuMemFree_v2", "cuMemFreeHost", "cuMemUnmap", "cuMemAddressFree", "cuMemRelease",
+    "cuMemPoolDestroy", "cuEventDestroy_v2", "cuStreamDestroy_v2", "cuDevicePrimaryCtxRelease_v2",
+}  # fmt: skip
+# What destructors ask before and put back behind that; likewise, or it can be done without.
+ON_THE_WAY = {"cuCtxGetCurrent", "cuCtxSetCurrent", "cuThreadExchangeStreamCaptureMode", "cuStreamIsCapturing"}
+
+
+class World:
+    """What operations work on. Each leaves it as it was."""
+
+    def __init__(self, device: ch.Device) -> None:
+        self.device = device
+        self.stream, self.other = device.create_stream(), device.create_stream()
+        self.pool = ch.DeviceMemoryResource(device, {"max_size": 0})
+        self.shared = ch.DeviceMemoryResource(device, {"ipc_enabled": True})
+        self.managed_pool, self.pinned_pool = ch.ManagedMemoryResource(), ch.PinnedMemoryResource()
+        self.legacy, self.virtual = ch.LegacyPinnedMemoryResource(), ch.VirtualMemoryResource(device)
+        self.buffers = [device.allocate(SIZE, stream=self.stream) for _ in range(4)]
+        self.sharable = self.shared.allocate(SIZE, stream=self.stream)
+        self.managed = self.managed_pool.allocate(SIZE, stream=self.stream)
+        self.pinned = self.legacy.allocate(SIZE)
+        self.mapped = self.virtual.allocate(SIZE)
+        self.mapped.fill(7, stream=self.stream)
+
+    def state(self) -> tuple[object, ...]:
+        """Return what an operation must leave as it was."""
+        back = bytearray(SIZE)
+        ch.Buffer.from_handle(self.mapped.handle, SIZE).copy_to(back, stream=self.stream)
+        return (
+            bytes(back),
+            set(self.pool.peer_accessible_by),
+            (self.managed.read_mostly, self.managed.preferred_location, set(self.managed.accessed_by)),
+            ch.Device().device_id,
+            bool(self.stream.is_nonblocking),
+        )
+
+
+class Operation(NamedTuple):
+    """One operation, and how what it did is undone."""
+
+    do: Callable[[World], Any]
+    undo: Callable[[World, Any], object]
+
+
+OPERATIONS: dict[str, Operation] = {}
+
+
+def operation(
+    name: str, do: Callable[[World], Any], undo: Callable[[World, Any], object] = lambda w, made: None
+) -> None:
+    OPERATIONS[name] = Operation(do, undo)
+
+
+operation("allocate", lambda w: w.device.allocate(SIZE, stream=w.stream))
+operation("allocate on a default stream", lambda w: w.device.allocate(SIZE, stream=w.device.default_stream))
+operation("allocate from a pool", lambda w: w.pool.allocate(SIZE, stream=w.stream))
+operation("allocate managed", lambda w: w.managed_pool.allocate(SIZE, stream=w.stream))
+operation("allocate pinned", lambda w: w.pinned_pool.allocate(SIZE, stream=w.stream))
+operation("allocate legacy pinned", lambda w: w.legacy.allocate(SIZE, stream=w.stream))
+operation("allocate virtual", lambda w: w.virtual.allocate(SIZE, stream=w.stream))
+operation("grow", lambda w: w.virtual.modify_allocation(w.mapped, w.mapped.size + 1))
+for place in ("host", "device"):
+    operation(f"grow elsewhere, on the {place}", lambda w, place=place: grow_elsewhere(w, place))  # type: ignore[misc]
+operation("pool", lambda w: ch.DeviceMemoryResource(w.device, {"max_size": 1 << 20}))
+operation("the device's pool", lambda w: ch.DeviceMemoryResource(w.device))
+operation("shared pool", lambda w: ch.DeviceMemoryResource(w.device, {"ipc_enabled": True}))
+operation("pinned pool", lambda w: ch.PinnedMemoryResource({"max_size": 1 << 20}))
+operation("the host's pool", lambda w: ch.PinnedMemoryResource())
+operation("shared pinned pool", lambda w: ch.PinnedMemoryResource({"ipc_enabled": True}))
+operation("managed pool", lambda w: ch.ManagedMemoryResource({"preferred_location": 0}))
+operation("attributes", lambda w: repr(w.pool.attributes))
+operation("trim", lambda w: w.pool.trim())
+operation("peer access", lambda w: set(w.pool.peer_accessible_by))
+operation("descriptor", lambda w: w.shared.allocate(SIZE, stream=w.stream).ipc_descriptor)
+operation("fill", lambda w: w.buffers[0].fill(1, stream=w.stream))
+operation("copy", lambda w: w.buffers[0].copy_to(w.buffers[1], stream=w.stream))
+operation("copy to a new buffer", lambda w: w.buffers[0].copy_to(stream=w.stream))
+operation(
+    "copy with options",
+    lambda w: w.pinned.copy_to(w.buffers[1], stream=w.stream, options=ch.CopyOptions("during_api_call")),
+)
+operation("copy from an array", lambda w: w.buffers[0].copy_from(bytes(SIZE), stream=w.stream))
+operation("copy to an array", lambda w: w.buffers[0].copy_to(bytearray(SIZE), stream=w.stream))
+operation("copy a part", lambda w: w.buffers[0].copy_part_from(w.buffers[1], 4, height=3, dst_pitch=8, stream=w.stream))
+operation("copy_batch", lambda w: ch.copy_batch(w.stream, w.buffers[:2], w.buffers[2:]))
+operation(
+    "copy_batch on the legacy stream", lambda w: ch.copy_batch(ch.LEGACY_DEFAULT_STREAM, w.buffers[:2], w.buffers[2:])
+)
+operation("prefetch", lambda w: w.managed.prefetch(w.device, stream=w.stream))
+operation("prefetch_batch", lambda w: ch.prefetch_batch(w.stream, [w.managed, w.managed], ch.Host()))
+operation("discard", lambda w: w.managed.discard(stream=w.stream))
+operation("discard_prefetch", lambda w: w.managed.discard_prefetch(w.device, stream=w.stream))
+operation(
+    "advice", lambda w: setattr(w.managed, "read_mostly", True), lambda w, _: setattr(w.managed, "read_mostly", False)
+)
+operation(
+    "accessed_by",
+    lambda w: setattr(w.managed, "accessed_by", {w.device, ch.Host()}),
+    lambda w, _: setattr(w.managed, "accessed_by", ()),
+)
+operation("view", lambda w: w.buffers[0].view("float32", (8, 8)))
+operation("export", lambda w: w.buffers[0].__dlpack__(stream=int(w.other.handle)))
+operation("export to a default stream", lambda w: w.buffers[0].__dlpack__(stream=2))
+operation("cuda array interface", lambda w: w.buffers[0].__cuda_array_interface__)
+operation("import", lambda w: ch.StridedMemoryView.from_any_interface(w.buffers[0], w.other))
+operation("import by interface", lambda w: ch.StridedMemoryView.from_cuda_array_interface(w.buffers[0], w.other))
+operation(
+    "copy of views",
+    lambda w: w.buffers[0].view("int8", (4, 4), (8, 1)).copy_from(w.buffers[1].view("int8", (4, 4), (1, 4)), w.stream),
+)
+operation(
+    "copy of views of the host",
+    lambda w: (
+        w.buffers[0]
+        .view("int8", (4, 4), (8, 1))
+        .copy_from(ch.StridedMemoryView.from_any_interface(np.zeros((4, 8), "i1")[:, ::2], -1), w.stream)
+    ),
+)
+operation("callback", lambda w: w.stream.callback(int), lambda w, _: w.stream.sync())
+operation("close on another stream", lambda w: w.device.allocate(SIZE, stream=w.stream).close(w.other))
+
+
+# With another device, of which the name tells.
+operation(
+    "device 1: peer access",
+    lambda w: w.pool.peer_accessible_by.add(1),
+    lambda w, _: w.pool.peer_accessible_by.clear(),
+)
+operation("device 1: virtual memory of peers", lambda w: ch.VirtualMemoryResource(w.device, {"peers": [1]}).allocate(1))
+operation("device 1: allocate", lambda w: ch.Device(1).allocate(SIZE, stream=ch.Device(1).create_stream()))
+operation("device 1: copy", lambda w: w.buffers[0].copy_to(remote(w), stream=w.stream))
+operation(
+    "device 1: copy of views",
+    lambda w: remote(w).view("i1", (4, 4), (1, 4)).copy_from(w.buffers[0].view("i1", (4, 4), (8, 1)), w.stream),
+)
+operation("device 1: export", lambda w: remote(w).__dlpack__(stream=1))
+operation("device 1: import", lambda w: ch.StridedMemoryView.from_any_interface(remote(w), w.other))
+
+
+def remote(w: World) -> ch.Buffer:
+    device = ch.Device(1)
+    stream = device.create_stream()
+    buffer = device.allocate(SIZE, stream=stream)
+    w.stream.wait(stream)
+    buffer.set_deallocation_stream(w.stream)
+    return buffer
+
+
+def grow_elsewhere(w: World, place: str) -> ch.Buffer:
+    resource = ch.VirtualMemoryResource(w.device, {"location_type": place})
+    first = resource.allocate(SIZE)
+    with resource.modify_allocation(first, 2 * first.size):
+        return resource.modify_allocation(first, first.size + 1)  # the addresses behind it are taken
+
+
+def run(op: Operation, world: World, sim: Any) -> list[str]:
+    """Run an operation; return the calls that it makes."""
+    live_objects()  # what waits to be destroyed is, before and not meanwhile
+    with sim.logging() as made:
+        result = op.do(world)
+    op.undo(world, result)
+    return [call.name for call in made]
+
+
+def run_failing(op: Operation, world: World, sim: Any, name: str, nth: int) -> Exception | None:
+    """Run an operation of which one call fails; undo what it did, if it did it."""
+    try:
+        with sim.failing(name, nth=nth, error=UNKNOWN):
+            result = op.do(world)
+    except Exception as caught:  # without what its traceback keeps
+        caught.__context__ = caught.__cause__ = None
+        return caught.with_traceback(None)
+    op.undo(world, result)
+    return None
+
+
+def alive(world: World, sim: Any) -> Counter[str]:
+    world.device.sync()
+    return Counter(live_objects()) + Counter({f"driver's {kind}": count for kind, count in sim.live().items()})
+
+
+def fail_each(device: ch.Device, sim: Any, name: str) -> None:
+    """Have each call of an operation fail in turn."""
+    world, op = World(device), OPERATIONS[name]
+    run(op, world, sim)  # what is asked once is asked now
+    before = world.state()
+    seen: Counter[str] = Counter()
+    for call in run(op, world, sim):
+        seen[call] += 1
+        if call in DESTROYS:
+            continue
+        what = f"call {seen[call]} of {call}"
+        objects = alive(world, sim)
+        error = run_failing(op, world, sim, call, seen[call])
+        if error is None:
+            assert call in ON_THE_WAY, f"{what}: the failure is lost"
+        else:
+            assert isinstance(error, ch.CUDAError), f"{what}: {error!r}"
+            assert call.startswith(error.operation), f"{what}: {error}"
+            assert error.code == UNKNOWN, f"{what}: {error}"
+        assert ch.Device() is device or call == "cuCtxSetCurrent", f"{what}: another context is current"
+        device.set_current()
+        leaked = alive(world, sim) - objects
+        assert not leaked, f"{what}: {dict(leaked)} leaked"
+        assert world.state() == before, what
+    assert seen or name in ("view", "cuda array interface")
+    run(op, world, sim)
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.startswith("device 1")])
+def test_each_call(device: ch.Device, sim: Any, name: str) -> None:
+    """A failure would be lost or changed, leak, or leave half of what was to be made."""
+    fail_each(device, sim, name)
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if name.startswith("device 1")])
+def test_each_call_with_two_devices(device: ch.Device, other_device: ch.Device, sim: Any, name: str) -> None:
+    """The same; and another device would be current than before."""
+    fail_each(device, sim, name)

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Green contexts: how multiprocessors are split, what is in such a context, and how it ends."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+
+from ptx import KERNELS
+from recorder import Recorder, sequence
+from structs import Resource
+
+SM, QUEUE_CONFIGURATION, QUEUE = 1, 1000, 10000
+DEFAULT_STREAM = 1
+NON_BLOCKING = 1
+LEGACY, PER_THREAD = 1, 2
+
+
+def all_multiprocessors(cu: Recorder) -> Resource:
+    """Return the multiprocessors of device 0."""
+    resource = Resource()
+    cu.prepare("cuDeviceGetDevResource", 0, resource, SM)
+    return resource
+
+
+def split(cu: Recorder, count: int, groups: int = 1) -> list[Resource]:
+    """Split groups off, and return them and the rest."""
+    parts, rest = (Resource * groups)(), Resource()
+    cu.prepare("cuDevSmResourceSplitByCount", parts, c_uint(groups), all_multiprocessors(cu), rest, 0, count)
+    return [*parts, rest]
+
+
+def describe(cu: Recorder, *resources: Resource) -> int:
+    """Make a descriptor of resources."""
+    array = (Resource * len(resources))(*resources)
+    return int(cu.prepare("cuDevResourceGenerateDesc", c_void_p, array, len(resources)))
+
+
+def create(cu: Recorder, count: int = 16) -> tuple[int, int]:
+    """Make a green context with so many multiprocessors; return it, and as a context."""
+    green = int(cu.prepare("cuGreenCtxCreate", c_void_p, describe(cu, split(cu, count)[0]), 0, DEFAULT_STREAM))
+    return green, int(cu.prepare("cuCtxFromGreenCtx", c_void_p, green))
+
+
+def see_resource(cu: Recorder, what: str, resource: Resource) -> None:
+    """See what kind a resource is of, and what may be read of it."""
+    cu.see(what, f"type {resource.type} {list(resource.words)}")
+
+
+def see_split(cu: Recorder, count: int, groups: int, flags: int = 0) -> None:
+    """See what groups come of a split."""
+    parts, rest, number = (Resource * max(groups, 1))(), Resource(), c_uint(groups)
+    cu.see("count, groups, flags", (count, groups, flags))
+    if cu.call("cuDevSmResourceSplitByCount", parts, number, all_multiprocessors(cu), rest, flags, count) == 0:
+        cu.see("groups", [part.words[0] for part in parts[: number.value]])
+        see_resource(cu, "first", parts[0])
+        see_resource(cu, "rest", rest)
+
+
+@sequence
+def device_resources(cu: Recorder) -> None:
+    """What a device and its primary context have, and what there is not."""
+    context = cu.prepare("cuCtxGetCurrent", c_void_p)
+    for kind in (SM, QUEUE_CONFIGURATION, QUEUE, 0, 2, -1):
+        resource = Resource()
+        if cu.call("cuDeviceGetDevResource", 0, resource, kind) == 0:
+            see_resource(cu, "of the device", resource)
+        resource = Resource()
+        if cu.call("cuCtxGetDevResource", context, resource, kind) == 0:
+            see_resource(cu, "of the context", resource)
+    cu.call("cuDeviceGetDevResource", 0, None, SM)
+    cu.call("cuDeviceGetDevResource", 99, Resource(), SM)
+    cu.call("cuCtxGetDevResource", context, None, SM)
+
+
+@sequence
+def split_counts(cu: Recorder) -> None:
+    """Counts are rounded up, and groups are no more than there can be."""
+    for count in (0, 1, 2, 7, 8, 9, 16, 20, 64, 66, 100, 128, 129, 132, 133, 1000):
+        see_split(cu, count, 1)
+    for count in (8, 16, 32, 44, 66):
+        see_split(cu, count, 32)
+    see_split(cu, 8, 0)
+
+
+@sequence
+def split_flags(cu: Recorder) -> None:
+    """Without co-scheduling groups can be smaller, and for large clusters they are larger."""
+    for flags in (1, 2, 3, 4):
+        for count in (0, 1, 3, 8, 16, 17):
+            see_split(cu, count, 32, flags)
+
+
+@sequence
+def split_queries(cu: Recorder) -> None:
+    """How many groups there would be can be asked; the rest need not be taken."""
+    resource = all_multiprocessors(cu)
+    for count in (0, 8, 20, 128, 132, 133):
+        number = c_uint(77)
+        if cu.call("cuDevSmResourceSplitByCount", None, number, resource, None, 0, count) == 0:
+            cu.see("groups", number.value)
+    cu.call("cuDevSmResourceSplitByCount", Resource(), c_uint(1), resource, None, 0, 8)
+    cu.call("cuDevSmResourceSplitByCount", Resource(), c_uint(1), Resource(), None, 0, 8)
+    cu.call("cuDevSmResourceSplitByCount", Resource(), None, resource, None, 0, 8)
+
+
+@sequence
+def split_again(cu: Recorder) -> None:
+    """What came of a split is not split again, but by way of a green context."""
+    part, rest = split(cu, 32)
+    for resource in (part, rest):
+        cu.call("cuDevSmResourceSplitByCount", Resource(), c_uint(1), resource, None, 0, 8)
+    green, context = create(cu, 32)
+    for name, owner in (("cuGreenCtxGetDevResource", green), ("cuCtxGetDevResource", context)):
+        own, half, left = Resource(), Resource(), Resource()
+        if cu.call(name, owner, own, SM) == 0:
+            see_resource(cu, "own", own)
+            cu.call("cuDevSmResourceSplitByCount", half, c_uint(1), own, left, 0, 16)
+            see_resource(cu, "half", half)
+            see_resource(cu, "left", left)
+    cu.prepare("cuGreenCtxDestroy", green)
+
+
+@sequence
+def descriptors(cu: Recorder) -> None:
+    """What resources one context can have together."""
+    whole = all_multiprocessors(cu)
+    first, second, rest = split(cu, 16, 2)
+    other = split(cu, 8)[0]
+    for name, resources in {
+        "one": [first],
+        "two of a split": [first, second],
+        "one and the rest": [first, rest],
+        "the rest": [rest],
+        "all": [whole],
+        "all and one": [whole, first],
+        "one twice": [first, first],
+        "of two splits": [first, other],
+        "nothing of a type": [Resource()],
+    }.items():
+        array = (Resource * len(resources))(*resources)
+        cu.see("resources", name)
+        descriptor = cu.new("cuDevResourceGenerateDesc", c_void_p, array, len(resources))
+        if descriptor and (green := cu.new("cuGreenCtxCreate", c_void_p, descriptor, 0, DEFAULT_STREAM)):
+            own = Resource()
+            cu.prepare("cuGreenCtxGetDevResource", green, own, SM)
+            cu.see("multiprocessors", own.words[0])
+            cu.prepare("cuGreenCtxDestroy", green)
+    cu.call("cuDevResourceGenerateDesc", c_void_p, first, 0)
+    cu.call("cuDevResourceGenerateDesc", None, first, 1)
+    cu.call("cuDevResourceGenerateDesc", c_void_p, None, 1)
+
+
+@sequence
+def create_arguments(cu: Recorder) -> None:
+    """The flags of a green context, and a device that there is not."""
+    descriptor = describe(cu, split(cu, 16)[0])
+    for flags in (0, 1, 2, 3):
+        if green := cu.new("cuGreenCtxCreate", c_void_p, descriptor, 0, flags):
+            cu.call("cuGreenCtxDestroy", green)
+    cu.call("cuGreenCtxCreate", c_void_p, descriptor, 99, DEFAULT_STREAM)
+    cu.call("cuGreenCtxCreate", None, descriptor, 0, DEFAULT_STREAM)
+    cu.call("cuGreenCtxCreate", c_void_p, None, 0, DEFAULT_STREAM)
+    cu.call("cuGreenCtxDestroy", None)
+    cu.call("cuCtxFromGreenCtx", c_void_p, None)
+
+
+@sequence
+def what_is_current(cu: Recorder) -> None:
+    """A green context is current by another handle, and has what the primary one has."""
+    primary = cu.prepare("cuCtxGetCurrent", c_void_p)
+    green, context = create(cu)
+    again = cu.new("cuCtxFromGreenCtx", c_void_p, green)
+    cu.see("the same", again == context)
+    cu.see("another than the primary one", context != primary)
+    cu.call("cuCtxSetCurrent", green)
+    cu.call("cuCtxSetCurrent", context)
+    current = cu.new("cuCtxGetCurrent", c_void_p)
+    cu.see("current", current == context)
+    cu.read("cuCtxGetDevice", c_int)
+    cu.read("cuCtxGetFlags", c_uint)
+    cu.read("cuCtxGetLimit", c_size_t, 0)
+    cu.call("cuCtxSetLimit", 0, 2048)
+    cu.read("cuCtxGetStreamPriorityRange", c_int, c_int)
+    cu.call("cuCtxSynchronize")
+    cu.call("cuCtxGetApiVersion", context, c_uint)
+    identifier = cu.new("cuCtxGetId", None, c_uint64)
+    cu.see("identified as the primary one", identifier == cu.prepare("cuCtxGetId", primary, c_uint64))
+    cu.call("cuGreenCtxGetId", green, c_uint64)
+    cu.call("cuGreenCtxGetId", None, c_uint64)
+    cu.call("cuCtxSetCurrent", primary)
+    cu.read("cuCtxGetLimit", c_size_t, 0)
+    cu.call("cuGreenCtxGetId", None, c_uint64)
+    cu.call("cuCtxSynchronize_v2", context)
+    cu.call("cuGreenCtxDestroy", green)
+
+
+@sequence
+def streams(cu: Recorder) -> None:
+    """How streams are made in a green context, and what they know of it."""
+    green, context = create(cu)
+    for flags in (0, NON_BLOCKING, 2):
+        cu.call("cuGreenCtxStreamCreate", c_void_p, green, flags, 0)
+    cu.call("cuGreenCtxStreamCreate", None, green, NON_BLOCKING, 0)
+    cu.call("cuGreenCtxStreamCreate", c_void_p, None, NON_BLOCKING, 0)
+    made = [cu.new("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, -100)]
+    cu.prepare("cuCtxSetCurrent", context)
+    made += [cu.new("cuStreamCreate", c_void_p, flags) for flags in (NON_BLOCKING, 0)]
+    for stream in [*filter(None, made), None, LEGACY, PER_THREAD]:
+        cu.read("cuStreamGetFlags", stream, c_uint)
+        cu.read("cuStreamGetPriority", stream, c_int)
+        owner = cu.new("cuStreamGetCtx", stream, c_void_p)
+        cu.see("its context", owner == context)
+        found = cu.new("cuStreamGetGreenCtx", stream, c_void_p)
+        cu.see("the green one", found == green)
+        cu.call("cuStreamQuery", stream)
+        cu.call("cuStreamSynchronize", stream)
+        cu.call("cuStreamBeginCapture_v2", stream, 2)
+        cu.call("cuStreamEndCapture", stream, c_void_p)
+
+
+@sequence
+def streams_of_the_primary_context(cu: Recorder) -> None:
+    """They are in no green context."""
+    create(cu)
+    for stream in (cu.stream(), None, LEGACY, PER_THREAD):
+        found = cu.new("cuStreamGetGreenCtx", stream, c_void_p)
+        cu.see("none", not found)
+
+
+@sequence
+def events(cu: Recorder) -> None:
+    """Events are the primary context's, whichever was current."""
+    primary = cu.prepare("cuCtxGetCurrent", c_void_p)
+    green, context = create(cu)
+    other, _ = create(cu)
+    stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
+    beside = cu.prepare("cuGreenCtxStreamCreate", c_void_p, other, NON_BLOCKING, 0)
+    ordinary = cu.stream()
+    made = [cu.event()]
+    cu.prepare("cuCtxSetCurrent", context)
+    made.append(cu.event())
+    cu.prepare("cuCtxSetCurrent", primary)
+    for event in made:
+        for where in (stream, beside, ordinary, None):
+            cu.call("cuEventRecord", event, where)
+            cu.call("cuStreamWaitEvent", stream, event, 0)
+            cu.call("cuStreamWaitEvent", ordinary, event, 0)
+        cu.call("cuGreenCtxRecordEvent", green, event)
+        cu.call("cuGreenCtxWaitEvent", other, event)
+        cu.call("cuCtxRecordEvent", context, event)
+        cu.call("cuCtxWaitEvent", context, event)
+        cu.call("cuEventSynchronize", event)
+    cu.prepare("cuEventRecord", made[0], stream)
+    cu.prepare("cuEventRecord", made[1], ordinary)
+    cu.prepare("cuCtxSynchronize")
+    cu.call("cuEventElapsedTime", c_float, *made)
+
+
+@sequence
+def what_an_event_waits_for(cu: Recorder) -> None:
+    """An event of a green context stands for the work of all its streams, and of no other."""
+    green, _ = create(cu)
+    stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
+    ordinary, event = cu.stream(NON_BLOCKING), cu.event()
+    for held in (stream, ordinary):
+        gate = cu.gate(held)
+        cu.call("cuGreenCtxRecordEvent", green, event)
+        cu.call("cuEventQuery", event)
+        gate.open()
+        cu.call("cuCtxSynchronize")
+        cu.call("cuEventQuery", event)
+
+
+@sequence
+def code_and_memory(cu: Recorder) -> None:
+    """Memory and code of either context are used in the other."""
+    primary = cu.prepare("cuCtxGetCurrent", c_void_p)
+    green, context = create(cu)
+    stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
+    kernel = cu.kernel(KERNELS, "nothing")
+    function = cu.prepare("cuKernelGetFunction", c_void_p, kernel)
+    cu.launch(kernel, stream=stream)
+    cu.launch(function, stream=stream)
+    first = cu.memory(64, 1)
+    cu.prepare("cuCtxSetCurrent", context)
+    second = cu.memory(64, 2)
+    cu.launch(kernel)
+    cu.launch(function)
+    again = cu.new("cuKernelGetFunction", c_void_p, kernel)
+    cu.see("the same function", again == function)
+    for address in (first, second):
+        owner = cu.new("cuPointerGetAttribute", c_void_p, 1, address)
+        cu.see("of the primary context", owner == primary)
+        cu.call("cuMemsetD8Async", address, 3, 64, stream)
+    cu.call("cuStreamSynchronize", stream)
+    cu.prepare("cuCtxSetCurrent", primary)
+    cu.see_bytes("second", second, 4)
+    cu.call("cuMemFree_v2", second)
+    pooled = cu.new("cuMemAllocAsync", c_uint64, 64, stream)
+    cu.call("cuMemFreeAsync", pooled, stream)
+    cu.call("cuStreamSynchronize", stream)
+
+
+@sequence
+def destroyed_with_streams(cu: Recorder) -> None:
+    """Streams stay when their green context goes, and can be destroyed."""
+    green, context = create(cu)
+    stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
+    event = cu.event()
+    cu.prepare("cuEventRecord", event, stream)
+    cu.call("cuGreenCtxDestroy", green)
+    cu.call("cuStreamQuery", stream)
+    cu.call("cuStreamSynchronize", stream)
+    cu.call("cuStreamGetFlags", stream, c_uint)
+    cu.call("cuStreamGetCtx", stream, c_void_p)
+    cu.call("cuStreamGetGreenCtx", stream, c_void_p)
+    cu.call("cuEventRecord", event, stream)
+    cu.call("cuStreamWaitEvent", stream, event, 0)
+    cu.call("cuEventQuery", event)
+    cu.call("cuStreamDestroy_v2", stream)
+    cu.call("cuGreenCtxDestroy", green)
+    cu.call("cuCtxFromGreenCtx", c_void_p, green)
+    cu.call("cuCtxSetCurrent", context)
+
+
+@sequence
+def destroyed_while_current(cu: Recorder) -> None:
+    """A green context that is destroyed while it is current is of no use."""
+    primary = cu.prepare("cuCtxGetCurrent", c_void_p)
+    green, context = create(cu)
+    cu.prepare("cuCtxPushCurrent_v2", context)
+    cu.call("cuGreenCtxDestroy", green)
+    current = cu.new("cuCtxGetCurrent", c_void_p)
+    cu.see("current", "green" if current == context else "primary" if current == primary else "another")
+    cu.call("cuStreamCreate", c_void_p, NON_BLOCKING)
+    cu.call("cuMemAlloc_v2", c_uint64, 16)
+    cu.call("cuCtxSynchronize")
+    cu.call("cuCtxGetDevice", c_int)
+    cu.call("cuCtxGetId", None, c_uint64)
+
+
+@sequence
+def destroyed_while_captured(cu: Recorder) -> None:
+    """A capture of one of its streams is invalid when a green context goes."""
+    green, _ = create(cu)
+    stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
+    ordinary, event = cu.stream(NON_BLOCKING), cu.event()
+    cu.prepare("cuStreamBeginCapture_v2", ordinary, 2)
+    cu.prepare("cuEventRecord", event, ordinary)
+    cu.prepare("cuStreamWaitEvent", stream, event, 0)
+    cu.call("cuGreenCtxDestroy", green)
+    cu.call("cuStreamEndCapture", ordinary, c_void_p)
+    cu.call("cuStreamDestroy_v2", stream)
+
+
+@sequence
+def the_primary_context_is_kept(cu: Recorder) -> None:
+    """A green context retains the primary one."""
+    primary = cu.prepare("cuCtxGetCurrent", c_void_p)
+    green, _ = create(cu)
+    cu.call("cuDevicePrimaryCtxRelease_v2", 0)
+    cu.read("cuDevicePrimaryCtxGetState", 0, c_uint, c_int)
+    cu.call("cuStreamCreate", c_void_p, 0)
+    cu.call("cuGreenCtxDestroy", green)
+    cu.read("cuDevicePrimaryCtxGetState", 0, c_uint, c_int)
+    cu.call("cuStreamCreate", c_void_p, 0)
+    cu.see("handle", bool(primary))
+
+
+assert ctypes.sizeof(Resource) == 144

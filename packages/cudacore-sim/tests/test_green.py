@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Green contexts have a part of the multiprocessors, streams of their own, and all else from the primary context."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from ctypes import byref, c_int, c_uint, c_uint64, c_void_p
+from typing import Any
+
+import pytest
+from kernels import PTX
+from structs import Resource
+
+import cudacore_sim
+
+SM, QUEUES = 1, 1000
+NON_BLOCKING, DEFAULT_STREAM, LEGACY = 1, 1, c_void_p(1)
+NOT_READY, INVALID_HANDLE, INVALID_CONTEXT, DESTROYED = 600, 400, 201, 709
+TOO_LARGE, DETACHED, INVALIDATED, BAD_CONFIGURATION = 720, 917, 901, 915
+Run = Callable[[Callable[[], None], c_void_p], None]
+
+
+class Green:
+    """A green context with a group of multiprocessors."""
+
+    def __init__(self, cuda: Any, count: int = 16, device: int = 0) -> None:
+        self.cuda = cuda
+        self.part = self.split(self.resource(device), count)
+        description = c_void_p(cuda.out("cuDevResourceGenerateDesc", byref(self.part), 1))
+        self.handle = c_void_p(cuda.out("cuGreenCtxCreate", description, device, DEFAULT_STREAM))
+        self.context = c_void_p(cuda.out("cuCtxFromGreenCtx", self.handle))
+
+    def resource(self, device: int) -> Resource:
+        found = Resource()
+        self.cuda.cuDeviceGetDevResource(device, byref(found), SM)
+        return found
+
+    def split(self, resource: Resource, count: int) -> Resource:
+        part = Resource()
+        self.cuda.cuDevSmResourceSplitByCount(byref(part), byref(c_uint(1)), byref(resource), None, 0, count)
+        return part
+
+    def stream(self) -> c_void_p:
+        return c_void_p(self.cuda.out("cuGreenCtxStreamCreate", self.handle, NON_BLOCKING, 0))
+
+    def destroy(self) -> None:
+        self.cuda.cuGreenCtxDestroy(self.handle)
+
+
+def primary(cuda: Any) -> c_void_p:
+    return c_void_p(cuda.out("cuCtxGetCurrent"))
+
+
+def test_it_keeps_the_primary_context(cuda: Any) -> None:
+    """A green context would lose what it stands on, or keep it for good."""
+    green = Green(cuda)
+    assert cudacore_sim.live()["context"] == 2
+    assert ["green" in line for line in cudacore_sim.describe_live()] == [False, True]
+    cuda.cuDevicePrimaryCtxRelease_v2(0)
+    assert cudacore_sim.live()["context"] == 2
+    green.stream()
+    green.destroy()
+    assert cudacore_sim.live()["context"] == 0
+
+
+def test_its_handles_are_not_taken_for_each_other(cuda: Any) -> None:
+    """A program that forgets cuCtxFromGreenCtx would work here and not on a GPU."""
+    green = Green(cuda)
+    assert cuda.code("cuCtxSetCurrent", green.handle) == INVALID_CONTEXT
+    assert cuda.code("cuGreenCtxDestroy", green.context) == INVALID_CONTEXT
+    assert not cudacore_sim.reports()
+    assert cuda.code("cuCtxDestroy_v2", green.context) == INVALID_CONTEXT
+    (report,) = cudacore_sim.reports()
+    assert "cuCtxDestroy was given a green context, which cuGreenCtxDestroy destroys" in report
+
+
+def test_destroyed_twice(cuda: Any) -> None:
+    """What a GPU need not notice would stay unnoticed."""
+    green = Green(cuda)
+    green.destroy()
+    assert cuda.code("cuGreenCtxDestroy", green.handle) == DESTROYED
+    (report,) = cudacore_sim.reports()
+    assert "cuGreenCtxDestroy was given a green context that was destroyed" in report
+
+
+def test_only_streams_are_its_own(cuda: Any) -> None:
+    """Memory, events or code of a green context would go with it, or belong to nobody."""
+    home, green = primary(cuda), Green(cuda)
+    cuda.cuCtxSetCurrent(green.context)
+    address, event = cuda.malloc(64), cuda.event()
+    module = c_void_p(cuda.out("cuModuleLoadData", PTX))
+    stream = cuda.stream(NON_BLOCKING)
+    owner = c_void_p()
+    cuda.cuPointerGetAttribute(byref(owner), 1, address)
+    assert owner.value == home.value
+    cuda.cuStreamGetCtx(stream, byref(owner))
+    assert owner.value == green.context.value
+    found = c_void_p()
+    cuda.cuStreamGetCtx_v2(stream, byref(owner), byref(found))
+    assert (owner.value, found.value) == (home.value, green.handle.value)
+    cuda.cuEventRecord(event, stream)
+    cuda.cuCtxSetCurrent(home)
+    green.destroy()
+    cuda.cuMemsetD8_v2(address, 1, 64)
+    cuda.cuMemFree_v2(address)
+    cuda.cuEventSynchronize(event)
+    cuda.cuEventDestroy_v2(event)
+    cuda.cuModuleUnload(module)
+    assert cudacore_sim.live()["stream"] == 1
+    assert cuda.code("cuStreamQuery", stream) == DETACHED
+    cuda.cuStreamDestroy_v2(stream)
+    assert not cudacore_sim.reports()
+
+
+def test_streams_do_not_block(cuda: Any) -> None:
+    """A stream of a green context would wait for the primary context's default stream."""
+    green = Green(cuda)
+    for name, *arguments in (("cuGreenCtxStreamCreate", green.handle, 0, 0), ("cuStreamCreate", 0)):
+        cuda.cuCtxSetCurrent(green.context)
+        assert cuda.code(name, byref(c_void_p()), *arguments) == 1, name
+    assert cuda.code("cuStreamQuery", c_void_p(2)) == INVALID_HANDLE  # there is no default stream for each thread
+
+
+def test_who_waits_for_whom(cuda: Any, run_in_stream: Run) -> None:
+    """Waiting for a green context would wait for others, or waiting for the primary one not for all."""
+    home, green, other = primary(cuda), Green(cuda), Green(cuda)
+    mine, theirs = green.stream(), other.stream()
+    opened = threading.Event()
+    done: list[str] = []
+    run_in_stream(lambda: (opened.wait(20), done.append("theirs"))[0] and None, theirs)
+    run_in_stream(lambda: done.append("mine"), mine)
+    cuda.cuCtxSynchronize_v2(green.context)
+    assert done == ["mine"]
+    event = cuda.event()
+    cuda.cuGreenCtxRecordEvent(other.handle, event)
+    assert cuda.code("cuEventQuery", event) == NOT_READY
+    cuda.cuGreenCtxWaitEvent(green.handle, event)
+    run_in_stream(lambda: done.append("behind"), mine)
+    assert cuda.code("cuStreamQuery", mine) == NOT_READY
+    opened.set()
+    cuda.cuCtxSynchronize_v2(home)
+    assert done == ["mine", "theirs", "behind"]
+
+
+def test_destroying_it_waits_for_its_work(cuda: Any, run_in_stream: Run) -> None:
+    """Work of a green context would go on when its multiprocessors are given back."""
+    green = Green(cuda)
+    done: list[int] = []
+    run_in_stream(lambda: done.append(1), green.stream())
+    green.destroy()
+    assert done == [1]
+
+
+def test_destroying_it_invalidates_captures(cuda: Any) -> None:
+    """A capture would be left with a stream that is of no use."""
+    green, ordinary, event = Green(cuda), cuda.stream(NON_BLOCKING), cuda.event()
+    stream = green.stream()
+    cuda.cuStreamBeginCapture_v2(ordinary, 2)
+    cuda.cuEventRecord(event, ordinary)
+    cuda.cuStreamWaitEvent(stream, event, 0)
+    green.destroy()
+    assert cuda.code("cuStreamEndCapture", ordinary, byref(c_void_p())) == INVALIDATED
+    cuda.cuStreamDestroy_v2(stream)
+
+
+def test_of_no_use_when_it_is_destroyed(cuda: Any) -> None:
+    """A thread would go on in a green context that another thread has destroyed."""
+    green = Green(cuda)
+    cuda.cuCtxSetCurrent(green.context)
+    green.destroy()
+    assert cuda.code("cuMemAlloc_v2", byref(c_uint64()), ctypes.c_size_t(64)) == DESTROYED
+    assert cuda.code("cuStreamCreate", byref(c_void_p()), 1) == DESTROYED
+    assert cuda.code("cuCtxSynchronize") == DESTROYED
+
+
+def test_a_reset_takes_it_along(cuda: Any) -> None:
+    """A green context would stand on a primary context that is gone."""
+    green = Green(cuda)
+    stream = green.stream()
+    cuda.cuDevicePrimaryCtxReset_v2(0)
+    assert cuda.code("cuStreamQuery", stream) == INVALID_HANDLE
+    assert cuda.code("cuGreenCtxDestroy", green.handle) == DESTROYED
+    assert cudacore_sim.live()["context"] == 0
+
+
+def test_cooperative_launches_have_its_multiprocessors(cuda: Any) -> None:
+    """A cooperative kernel that does not fit a green context would start, and hang on a GPU."""
+    green = Green(cuda, 16)
+    library = c_void_p(cuda.out("cuLibraryLoadData", PTX, None, None, 0, None, None, 0))
+    kernel = c_void_p(cuda.out("cuLibraryGetKernel", library, b"empty"))
+    size = [1, 1, 1024, 1, 1, 0]
+
+    def launch(blocks: int, stream: c_void_p) -> int:
+        return int(cuda.code("cuLaunchCooperativeKernel", kernel, blocks, *size, stream, None))
+
+    assert launch(32, green.stream()) == 0
+    assert launch(33, green.stream()) == TOO_LARGE
+    assert launch(33, cuda.stream(NON_BLOCKING)) == 0
+
+
+def test_what_was_changed_is_no_resource(cuda: Any) -> None:
+    """A resource that a program made up would be taken for the driver's."""
+    green = Green(cuda)
+    resource = green.resource(0)
+    resource.words[0] = 200
+    made_up = Resource(type=SM)
+    made_up.words[0] = 8
+    for bad in (resource, made_up):
+        assert cuda.code("cuDevResourceGenerateDesc", byref(c_void_p()), byref(bad), 1) == 1
+        assert cuda.code("cuDevSmResourceSplitByCount", None, byref(c_uint()), byref(bad), None, 0, 8) == 1
+    assert cuda.code("cuGreenCtxCreate", byref(c_void_p()), c_void_p(0x1234), 0, DEFAULT_STREAM) == 1
+
+
+def test_two_devices(run_python: Any) -> None:
+    """Multiprocessors of one device would make a context on another."""
+    result = run_python(
+        """
+        class Resource(Structure):
+            _fields_ = [("type", c_int), ("internal", c_ubyte * 92), ("words", c_uint * 10), ("next", c_void_p)]
+
+        cu.cuInit(0)
+        both = (Resource * 2)()
+        desc, green = c_void_p(), c_void_p()
+        for device in range(2):
+            assert cu.cuDeviceGetDevResource(device, byref(both[device]), 1) == 0
+        assert cu.cuDevResourceGenerateDesc(byref(desc), both, 2) == 915
+        assert cu.cuDevResourceGenerateDesc(byref(desc), byref(both[1]), 1) == 0
+        assert cu.cuGreenCtxCreate(byref(green), desc, 0, 1) == 1
+        assert cu.cuGreenCtxCreate(byref(green), desc, 1, 1) == 0
+        assert cu.cuGreenCtxDestroy(green) == 0
+        """,
+        DEVICES=2,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+RESOURCE = """
+class Resource(Structure):
+    _fields_ = [("type", c_int), ("internal", c_ubyte * 92), ("words", c_uint * 10), ("next", c_void_p)]
+
+class Group(Structure):
+    _fields_ = [(name, c_uint) for name in ("count", "together", "preferred", "flags")] + [("rest", c_uint * 12)]
+
+cu.cuInit(0)
+all, rest = Resource(), Resource()
+assert cu.cuDeviceGetDevResource(0, byref(all), 1) == 0
+
+def split(*groups, into=True):
+    array, parts = (Group * len(groups))(*groups), (Resource * len(groups))()
+    code = cu.cuDevSmResourceSplit(parts if into else None, len(groups), byref(all), byref(rest), 0, array)
+    return code or [group.count for group in array]
+"""
+
+
+def run_at_13_1(run_python: Any, code: str) -> None:
+    result = run_python(RESOURCE + code, DRIVER_VERSION="13.1")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_groups_as_they_are_asked_for(run_python: Any) -> None:
+    """A split of CUDA 13.1 would round counts, or give a group what it does not have."""
+    run_at_13_1(
+        run_python,
+        """
+assert list(all.words[:4]) == [132, 8, 8, 0]
+assert split(Group(16), Group(32)) == [16, 32]
+assert rest.words[0] == 84
+assert split(Group(16), Group(0)) == [16, 112]
+assert rest.words[0] == 4
+assert split(Group(10, 2), Group(0, 2)) == [10, 122]
+assert rest.type == 0
+assert split(Group(12, 0, 0, 1)) == [12]
+assert split(Group(128), Group(0), into=False) == [128, 0]
+assert split(Group(128), Group(0)) == 915
+assert split(Group(12)) == 915
+assert split(Group(128), Group(8)) == 915
+assert split(Group(7)) == split(Group(134)) == split(Group(8, 3)) == split(Group(64, 64)) == 1
+assert split(Group(8, 8, 12)) == split(Group(8, 0, 0, 4)) == 1
+assert cu.cuDevSmResourceSplit(None, 0, byref(all), None, 0, byref(Group(8))) == 1
+assert cu.cuDevSmResourceSplit(None, 1, byref(all), None, 1, byref(Group(8))) == 1
+""",
+    )
+
+
+def test_work_queues(run_python: Any) -> None:
+    """What a green context was told of its work queues would be lost."""
+    run_at_13_1(
+        run_python,
+        """
+queues, desc, green, found = Resource(), c_void_p(), c_void_p(), Resource()
+assert cu.cuDeviceGetDevResource(0, byref(queues), 1000) == 0
+assert list(queues.words[:3]) == [0, 8, 0]
+queues.words[1], queues.words[2] = 3, 1
+assert cu.cuDevResourceGenerateDesc(byref(desc), byref(queues), 1) == 0
+assert cu.cuGreenCtxCreate(byref(green), desc, 0, 0) == 0
+assert cu.cuGreenCtxGetDevResource(green, byref(found), 1000) == 0
+assert list(found.words[:3]) == [0, 3, 1]
+assert cu.cuGreenCtxGetDevResource(green, byref(found), 1) == 0
+assert found.words[0] == 132
+stream = c_void_p()
+assert cu.cuGreenCtxStreamCreate(byref(stream), green, 1, 0) == 0
+assert cu.cuStreamGetDevResource(stream, byref(found), 1) == 0
+assert cu.cuStreamGetDevResource(stream, byref(found), 1000) == 914
+assert cu.cuStreamDestroy_v2(stream) == cu.cuGreenCtxDestroy(green) == 0
+queues.words[2] = 2
+assert cu.cuDevResourceGenerateDesc(byref(desc), byref(queues), 1) == 1
+both = (Resource * 2)(found, found)
+assert cu.cuDeviceGetDevResource(0, byref(queues), 10000) == 0
+assert cu.cuDevResourceGenerateDesc(byref(desc), byref(queues), 1) == 801
+""",
+    )
+
+
+def test_before_13_1(cuda: Any) -> None:
+    """A program for CUDA 13.1 would not find out here that the driver is older."""
+    resource = Resource()
+    assert cuda.code("cuDeviceGetDevResource", 0, byref(resource), QUEUES) == 914
+    cuda.cuDeviceGetDevResource(0, byref(resource), SM)
+    assert list(resource.words) == [132] + [0] * 9
+    found = [byref(c_void_p()), 13010, c_uint64(0), byref(c_int())]
+    assert cuda.code("cuGetProcAddress_v2", b"cuDevSmResourceSplit", *found) == 1
+
+
+@pytest.mark.parametrize("count", [1, 7, 9, 20, 129])
+def test_counts_are_rounded_up(cuda: Any, count: int) -> None:
+    """Partitions would be smaller than a GPU of compute capability 9 makes them."""
+    resource, parts, groups = Resource(), (Resource * 32)(), c_uint(32)
+    cuda.cuDeviceGetDevResource(0, byref(resource), SM)
+    code = cuda.code("cuDevSmResourceSplitByCount", parts, byref(groups), byref(resource), None, 0, count)
+    if count == 129:
+        assert code == BAD_CONFIGURATION
+        return
+    size = (count + 7) // 8 * 8
+    assert [part.words[0] for part in parts[: groups.value]] == [size] * (132 // size)
