@@ -356,7 +356,7 @@ def test_between_memory_of_every_kind(device: ch.Device, stream: ch.Stream, pinn
 
 @pytest.mark.parametrize("has_access", [False, True])
 def test_between_devices(device: ch.Device, other_device: ch.Device, pinned: Pinned, has_access: bool) -> None:
-    """Memory of one device could not be copied to another's, with access or without."""
+    """Memory of one device could not be copied to another's by who has access to both, or also by who has not."""
     stream, other_stream = device.create_stream(), other_device.create_stream()
     resource, other = ch.DeviceMemoryResource(device, {}), ch.DeviceMemoryResource(other_device, {})
     if has_access:
@@ -367,8 +367,12 @@ def test_between_devices(device: ch.Device, other_device: ch.Device, pinned: Pin
     other_stream.sync()
     here.fill(np.uint16(0x1234), stream=stream)
     stream.sync()
-    here.copy_to(there, stream=stream)
-    stream.sync()
+    if not has_access:
+        for one in (stream, other_stream):
+            with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_VALUE"):
+                here.copy_to(there, stream=one)
+        return
+    here.copy_to(there, stream=other_stream)
     out = pinned(SIZE)
     there.copy_to(out, stream=other_stream)
     other_stream.sync()

@@ -137,17 +137,27 @@ def test_memory_goes_before_the_work_is_done(resource: VirtualMemoryResource, st
 
 
 @pytest.mark.sim
-def test_a_stream_is_waited_for(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
-    """The stream that memory is freed behind would be forgotten when the memory grows."""
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_stream_is_waited_for(resource: VirtualMemoryResource, stream: ch.Stream, moves: bool) -> None:
+    """The stream that memory is freed behind would be forgotten when the memory grows, where it is or elsewhere."""
     import cudacore_sim as sim
 
     buffer = resource.allocate(1, stream=stream)
+    # What comes behind it leaves no room to grow into.
+    neighbour = resource.allocate(1, stream=stream) if moves else None
     grown = resource.modify_allocation(buffer, buffer.size + 1)
+    assert (grown.handle == buffer.handle) != moves
+    unmapped = 0
     for one in (buffer, grown):
         with sim.logging() as made:
             one.close()
         names = [call.name for call in made]
-        assert names.index("cuStreamSynchronize") < names.index("cuMemUnmap")
+        if "cuMemUnmap" in names:
+            unmapped += 1
+            assert names.index("cuStreamSynchronize") < names.index("cuMemUnmap")
+    assert unmapped == (2 if moves else 1)
+    if neighbour is not None:
+        neighbour.close()
 
 
 @pytest.mark.parametrize(

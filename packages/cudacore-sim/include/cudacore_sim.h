@@ -139,6 +139,22 @@ CUDASIM_EXPORT size_t cudasim_reports(void);
 CUDASIM_EXPORT size_t cudasim_report(size_t index, char *out, size_t size);
 
 /**
+ * How many explanations there were of calls that were refused, each of them once: why code cannot be loaded or a kernel
+ * not be launched so, what is not simulated. They are no reports: a program may do so on purpose.
+ */
+CUDASIM_EXPORT size_t cudasim_explanations(void);
+
+/** Copies explanation `index`, from 0, and returns its whole length, or 0 where there is none. */
+CUDASIM_EXPORT size_t cudasim_explanation(size_t index, char *out, size_t size);
+
+/**
+ * Copies what there is to say of the last call of this thread that did not return CUDA_SUCCESS: the explanation, the
+ * misuse that it was, or the fault of the kernel that its error comes from. Returns the whole length; 0 where nothing
+ * is known but the code.
+ */
+CUDASIM_EXPORT size_t cudasim_why(char *out, size_t size);
+
+/**
  * Waits until no work runs or can run, then clears the errors that kernels have left in contexts and devices. What a
  * process can only end after on a GPU is over with here: memory and objects are as they were, all handles stay valid.
  * What was freed meanwhile, and refused, is still alive.
@@ -147,7 +163,8 @@ CUDASIM_EXPORT size_t cudasim_report(size_t index, char *out, size_t size);
  */
 CUDASIM_EXPORT int cudasim_clear_errors(void);
 
-/** Forgets the log, the counts of calls, the reports, failures that are armed, and what is hidden; objects stay alive.
+/** Forgets the log, the counts of calls, reports, explanations, failures that are armed, and what is hidden; objects
+ * stay alive.
  */
 CUDASIM_EXPORT void cudasim_reset(void);
 

@@ -328,10 +328,12 @@ def test_what_is_not_simulated(run_python: Python) -> None:
     """
     child = run_python(code)
     assert child.stdout == "[801, 801, 801] 801\n[]\n"
-    assert child.stderr.splitlines() == [
+    *missing, table = child.stderr.splitlines()
+    assert missing == [
         f"cudacore-sim: {name} is not simulated, and answers CUDA_ERROR_NOT_SUPPORTED"
         for name in ("cuArrayDestroy", "cuArrayGetPlane")
     ]
+    assert "cuGetExportTable" in table
     assert run_python(code, REPORTS=0).stderr == ""
 
 
@@ -387,7 +389,7 @@ def test_the_context_of_a_kernel_that_failed(run_python: Python) -> None:
 
 
 def test_unsupported_ptx(run_python: Python) -> None:
-    """The report would come twice where code is loaded again for its log, or be torn by a line that is empty."""
+    """The reason would come twice where code is loaded again for its log, or be torn by a line that is empty."""
     child = run_python(
         """
         PTX = b".version 8.0\\n.target sm_90\\n.address_size 64\\n.entry f() { wgmma.fence.sync.aligned; ret; }\\n"
@@ -396,10 +398,10 @@ def test_unsupported_ptx(run_python: Python) -> None:
         print([cu.cuModuleLoadData(byref(module), PTX) for _ in range(2)])
         cudacore_sim.reset()
         cu.cuModuleLoadData(byref(module), PTX)
-        print(len(cudacore_sim.reports()))
+        print(len(cudacore_sim.explanations()), cudacore_sim.reports())
         """
     )
-    assert child.stdout == "[218, 218]\n1\n"
+    assert child.stdout == "[218, 218]\n1 []\n"
     one, other = child.stderr.splitlines()
     assert one == other
     assert one.startswith("cudacore-sim: PTX with an instruction that the simulator does not have: line 4: ")

@@ -233,7 +233,8 @@ def test_two_devices(run_python: Any) -> None:
         """,
         DEVICES=2,
     )
-    assert (result.returncode, result.stderr) == (0, "")
+    told = [line for line in result.stderr.splitlines() if "answers CUDA_ERROR_NOT_SUPPORTED" not in line]
+    assert (result.returncode, told) == (0, [])
 
 
 RESOURCE = """
@@ -256,7 +257,8 @@ def split(*groups, into=True):
 
 def run_at_13_1(run_python: Any, code: str) -> None:
     result = run_python(RESOURCE + code, DRIVER_VERSION="13.1")
-    assert (result.returncode, result.stderr) == (0, "")
+    told = [line for line in result.stderr.splitlines() if "answers CUDA_ERROR_NOT_SUPPORTED" not in line]
+    assert (result.returncode, told) == (0, [])
 
 
 def test_groups_as_they_are_asked_for(run_python: Any) -> None:

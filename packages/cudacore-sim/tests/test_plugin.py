@@ -318,3 +318,24 @@ def test_after(): assert use(b"empty") == (0, 0)
         "--driver=sim",
     )
     result.assert_outcomes(passed=2, errors=1)
+
+
+def test_pytest_shows_it(project: pytest.Pytester) -> None:
+    """A test that fails would not show why a call of it was refused."""
+    project.makepyfile(
+        """
+        from ctypes import byref, c_void_p
+        import cudacore_sim
+
+        def test_load():
+            cu, context, module = cudacore_sim.load(), c_void_p(), c_void_p()
+            cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
+            assert cu.cuModuleLoadData(byref(module), b"rubbish") == 0
+
+        def test_on_purpose():
+            assert cudacore_sim.load().cuModuleLoadData(byref(c_void_p()), b"rubbish") != 0
+        """
+    )
+    result = project.runpytest_subprocess("--driver=sim")
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["*What the simulated driver said*", "*neither PTX nor a cubin*"])

@@ -26,7 +26,11 @@ from pathlib import Path
 PROTOTYPE = re.compile(r"\bCUresult\s+(cu[A-Z]\w*)\s*\(([^;{}]*)\)\s*;")
 TYPEDEF = re.compile(r"typedef CUresult\s*\(CUDAAPI \*PFN_(cu\w+?)_v(\d+)(_ptds|_ptsz)?\)\(([^;]*)\);")
 # cudaProfiler.h is in no wheel.
-PROFILER = "CUresult cuProfilerStart(void); CUresult cuProfilerStop(void);"
+PROFILER = """
+CUresult cuProfilerInitialize(const char *configFile, const char *outputFile, int outputMode);
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStop(void);
+"""
 SUFFIX = re.compile(r"^(cu\w+?)(?:_v(\d+))?(_ptds|_ptsz)?$")
 
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._simulated import why_refused
 
 INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
 
@@ -138,7 +139,8 @@ def last_error(status: int | None = None) -> CUDAError:
     code = error.code if status is None else status
     name = _text(lib.cch_error_name(code))
     cls = _GoneError if code == lib.CCH_EGONE else CUDAError
-    return cls(_text(error.operation), code, name, _text(error.message), hint=_HINTS.get(name, ""))
+    made = cls(_text(error.operation), code, name, _text(error.message), hint=_HINTS.get(name, ""))
+    return _with_reason(made)
 
 
 def call_driver(function: str, *args: object) -> Any:
@@ -180,7 +182,17 @@ def call_driver(function: str, *args: object) -> Any:
 def driver_error(function: str, code: int) -> CUDAError:
     """Make the exception for a function of the driver that was called past the library."""
     name = _text(lib.cch_error_name(code))
-    return CUDAError(function, code, name, _text(lib.cch_error_string(code)), hint=_HINTS.get(name, ""))
+    return _with_reason(CUDAError(function, code, name, _text(lib.cch_error_string(code)), hint=_HINTS.get(name, "")))
+
+
+def _with_reason(error: CUDAError) -> CUDAError:
+    """Note what the simulated driver knows of an error; Python 3.10 has no notes: there it is in the text."""
+    why = why_refused() if error.code > 0 else ""
+    if why and hasattr(error, "add_note"):
+        error.add_note(f"The simulated driver says: {why}")
+    elif why:
+        error.log = "\n".join(filter(None, (error.log, f"The simulated driver says: {why}")))
+    return error
 
 
 def _missing(function: str) -> CUDAError:

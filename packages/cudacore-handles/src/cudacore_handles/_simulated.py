@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``CUDACORE_DRIVER=sim``, in any case: tells the C library where the wheel cudacore-sim has its driver."""
+"""The simulated driver of cudacore-sim: where it is, for the C library, and what it has to say of calls that failed."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
+from typing import Any
+
+_loaded: ctypes.CDLL | None = None
 
 
 def find_simulated_driver() -> None:
-    """Set ``$CUDACORE_SIM_LIBRARY``, if it is needed and not set, and if the simulator is installed.
+    """With ``CUDACORE_DRIVER=sim``, in any case, set ``$CUDACORE_SIM_LIBRARY`` where it is needed.
+
+    That is, if it is not set, and the simulator is installed.
 
     Child processes inherit it. Where the simulator is not installed, the first call that needs a driver says so.
     """
@@ -18,3 +24,20 @@ def find_simulated_driver() -> None:
         import cudacore_sim
 
         os.environ["CUDACORE_SIM_LIBRARY"] = cudacore_sim.get_library()
+
+
+def why_refused() -> str:
+    """Return what the simulated driver says of the last call of this thread that failed; empty on a GPU's driver."""
+    global _loaded
+    if _loaded is None:
+        try:
+            _loaded = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+        except OSError:
+            return ""  # no driver is loaded yet
+    why: Any = getattr(_loaded, "cudasim_why", None)
+    if why is None:
+        return ""
+    why.restype, why.argtypes = ctypes.c_size_t, (ctypes.c_char_p, ctypes.c_size_t)
+    text = ctypes.create_string_buffer(why(None, 0) + 1)
+    why(text, len(text))
+    return text.value.decode("utf-8", "replace")

@@ -12,6 +12,7 @@ from cudacore_sim._control import (
     calls,
     clear_errors,
     describe_live,
+    explanations,
     fail,
     failing,
     hide,
@@ -24,6 +25,7 @@ from cudacore_sim._control import (
     reports,
     reset,
     reset_device,
+    why,
 )
 from cudacore_sim._library import get_include, get_library, is_loaded, load
 
@@ -34,6 +36,7 @@ __all__ = [
     "calls",
     "clear_errors",
     "describe_live",
+    "explanations",
     "fail",
     "failing",
     "get_include",
@@ -50,5 +53,6 @@ __all__ = [
     "reports",
     "reset",
     "reset_device",
+    "why",
 ]
 __version__ = "0.1.0"

@@ -19,6 +19,7 @@ __all__ = [
     "calls",
     "clear_errors",
     "describe_live",
+    "explanations",
     "fail",
     "failing",
     "hide",
@@ -31,6 +32,7 @@ __all__ = [
     "reports",
     "reset",
     "reset_device",
+    "why",
 ]
 
 _NO_ENTRY_POINT = 2**64 - 1  # what cudasim_calls counts of it
@@ -126,6 +128,9 @@ def _declare(library: ctypes.CDLL) -> None:
         "cudasim_last_launch": (ctypes.c_int, ctypes.POINTER(_Launch), text, size, ctypes.c_void_p, size),
         "cudasim_reports": (size,),
         "cudasim_report": (size, size, text, size),
+        "cudasim_explanations": (size,),
+        "cudasim_explanation": (size, size, text, size),
+        "cudasim_why": (size, text, size),
         "cudasim_clear_errors": (ctypes.c_int,),
         "cudasim_reset": (None,),
         "cudasim_reset_device": (None,),
@@ -410,6 +415,35 @@ def reports() -> list[str]:
     return [_text(lambda out, size, i=i: _controls().cudasim_report(i, out, size)) for i in range(count)]  # type: ignore[misc]
 
 
+def explanations() -> list[str]:
+    """Return why calls were refused where that is no misuse, as stderr said at the first occurrence.
+
+    Code that cannot be loaded, a kernel that cannot be launched so, what is not simulated. A program may do so on
+    purpose: they are no `reports`.
+
+    Returns
+    -------
+    list of str
+        Oldest first, each once, at most 1000.
+    """
+    count = _controls().cudasim_explanations()
+    return [_text(lambda out, size, i=i: _controls().cudasim_explanation(i, out, size)) for i in range(count)]  # type: ignore[misc]
+
+
+def why() -> str:
+    """Say why the last call of this thread that did not return ``CUDA_SUCCESS`` failed.
+
+    It is also a note of the exceptions of ``cudacore``.
+
+    Returns
+    -------
+    str
+        The explanation, the misuse that it was, or the fault of the kernel that its error comes from. Empty where
+        nothing is known but the code.
+    """
+    return _text(lambda out, size: _controls().cudasim_why(out, size))
+
+
 def clear_errors() -> int:
     """Wait until no work runs, then clear the errors that kernels have left in contexts and devices.
 
@@ -425,7 +459,7 @@ def clear_errors() -> int:
 
 
 def reset() -> None:
-    """Forget the log, the counts of calls, the reports, armed failures and what is hidden; objects stay alive."""
+    """Forget log and counts of calls, reports, explanations, armed failures and what is hidden; objects stay alive."""
     _controls().cudasim_reset()
 
 

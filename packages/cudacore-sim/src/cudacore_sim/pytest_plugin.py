@@ -30,6 +30,7 @@ CHOICE = pytest.StashKey[str]()
 FAILED = pytest.StashKey[bool]()
 KERNEL_FAILED = pytest.StashKey[bool]()
 KNOWN = pytest.StashKey[int]()
+EXPLAINED = pytest.StashKey[int]()
 
 MARKERS = (
     "gpu: needs a real GPU; skipped on the simulated driver",
@@ -152,6 +153,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     node = request.node
     before = _live(request.config)
     known = node.stash[KNOWN] = len(cudacore_sim.reports())
+    node.stash[EXPLAINED] = len(cudacore_sim.explanations())
     yield
     failed = cudacore_sim.clear_errors() > 0 or node.stash.get(KERNEL_FAILED, False)
     if node.stash.get(FAILED, False):
@@ -200,4 +202,18 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.when in {"setup", "call"}:
         item.stash[FAILED] = report.failed or (report.skipped and hasattr(report, "wasxfail"))
+        if report.failed and KNOWN in item.stash:
+            said = _said_since(item.stash[KNOWN], item.stash[EXPLAINED])
+            if said:
+                report.sections.append(("What the simulated driver said", "\n".join(said)))
     return report
+
+
+def _said_since(reported: int, explained: int) -> list[str]:
+    """Return what the driver had to say since a test began, and why the last call that failed did so, each once."""
+    said = [
+        *cudacore_sim.reports()[reported:],
+        *cudacore_sim.explanations()[explained:],
+        *cudacore_sim.why().splitlines(),
+    ]
+    return list(dict.fromkeys(said))

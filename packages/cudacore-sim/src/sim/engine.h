@@ -8,6 +8,7 @@
  */
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -122,8 +123,9 @@ struct Launch {
   std::function<void(const std::string &text, bool is_error)> print;
   /* cudaGraphSetConditional: sets the value of a conditional handle. False: there is no such handle. Any thread. */
   std::function<bool(uint64_t handle, uint32_t value)> set_condition;
-  std::byte fill{0};              /* what shared memory is full of when a block begins */
-  uint64_t instruction_limit = 0; /* a thread's; 0: none. A guard against endless loops in tests */
+  std::byte fill{0};                            /* what shared memory is full of when a block begins */
+  const std::atomic<bool> *abandoned = nullptr; /* once it is true, the launch ends soon, without a fault */
+  uint64_t instruction_limit = 0;               /* a thread's; 0: none. A guard against endless loops in tests */
 };
 
 enum class FaultKind {

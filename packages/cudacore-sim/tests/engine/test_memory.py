@@ -266,3 +266,41 @@ def test_fault_in_one_block_stops_the_others(engine: Engine) -> None:
           else while (p[0] == 0) {} }"""
     )
     assert module.run("k", 8, 64, module.buffer(np.zeros(1, np.int32))).kind == "illegal_address"
+
+
+def test_shared_memory_is_given_in_units(engine: Engine) -> None:
+    """A vector load beyond 28 bytes of shared memory, which compilers make and devices allow, would be a fault."""
+    source = """extern __shared__ int buffer[]; extern "C" __global__ void k(int *out, int at) {
+        buffer[threadIdx.x] = threadIdx.x; __syncthreads();
+        int4 four = *(int4 *)(buffer + at); out[threadIdx.x] = four.x + four.y + four.z; }"""
+    module = engine.cuda(source)
+    out = module.buffer(np.zeros(7, np.int32))
+    assert module.run("k", 1, 7, out, 4, shared=28).kind == "none"
+    assert (out.array == 15).all()
+    assert module.run("k", 1, 7, out, 28, shared=28).kind == "none"
+    fault = module.run("k", 1, 7, out, 32, shared=28)
+    assert (fault.kind, fault.space, fault.access_bytes) == ("illegal_address", "shared", 16)
+    assert "128 bytes" in fault.detail
+    assert module.run("k", 1, 7, out, 32, shared=129).kind == "none"
+
+
+def test_shared_memory_of_the_system(engine: Engine) -> None:
+    """The system's part would be nowhere, be open to all, or keep what another block wrote."""
+    module = engine.body(
+        """.reg .b64 %a; .reg .b32 %r<9>; ld.param.u64 %a, [out];
+      mov.u32 %r1, %reserved_smem_offset_begin; mov.u32 %r2, %reserved_smem_offset_end;
+      mov.u32 %r3, %reserved_smem_offset_cap; mov.u32 %r4, %reserved_smem_offset_0;
+      mov.u32 %r5, %reserved_smem_offset_1; ld.shared.u32 %r6, [%r5]; st.shared.u32 [%r5+284], 5;
+      ld.shared.u32 %r7, [%r5+284]; add.u32 %r6, %r6, %r7; st.shared.u32 [%r5], 9;
+      st.global.v4.u32 [%a], {%r1, %r2, %r3, %r4}; st.global.v2.u32 [%a+16], {%r5, %r6};
+      mov.u32 %r1, %total_smem_size; mov.u32 %r2, %aggr_smem_size; st.global.v2.u32 [%a+24], {%r1, %r2};"""
+    )
+    out = module.buffer(np.zeros(8, np.uint32))
+    for _ in range(2):
+        assert module.run("k", 3, 1, out, shared=130).kind == "none"
+        begin, end, cap, first, second, sum_, total, all_of_it = out.array.tolist()
+        assert (begin, end, cap, first, sum_, total, all_of_it) == (0, 1024, 1024, 0, 5, 256, 1280)
+        assert 0 < second <= 1024 - 288
+    for address in (0, second - 4, second + 288):
+        module = engine.body(f".reg .b32 %r<3>; mov.u32 %r1, {address}; ld.shared.u32 %r2, [%r1];")
+        assert module.run("k", 1, 1, module.buffer(np.zeros(1, np.uint32))).kind == "illegal_address"

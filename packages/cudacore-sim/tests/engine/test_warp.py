@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
-from harness import Engine
+from harness import Engine, has_header
 
 
 def _segments(lane: int, c: int) -> tuple[int, int]:
@@ -241,3 +243,54 @@ def test_special_registers(engine: Engine) -> None:
         lt, full = (1 << lane) - 1, 0xFFFFFFFF
         le = lt | 1 << lane
         assert out.array[i].tolist() == [lane, i // 32, 3, 64, 1 << lane, lt, le, full & ~le, full & ~lt, 132, 48]
+
+
+@pytest.mark.skipif(not has_header("nv/target"), reason="needs the wheel nvidia-cuda-cccl for cooperative_groups.h")
+def test_tiles_of_several_warps(engine: Engine) -> None:
+    """Tiles of more than a warp, which work with shared memory of the system, would not load or mix up their warps."""
+    source = """#include <cooperative_groups.h>
+        #include <cooperative_groups/reduce.h>
+        namespace cg = cooperative_groups;
+        extern "C" __global__ void k(int *out) {
+          auto tile = cg::tiled_partition<64>(cg::this_thread_block());
+          int *mine = out + threadIdx.x * 4; int x = threadIdx.x;
+          mine[0] = tile.shfl(x, 40); tile.sync();
+          mine[1] = cg::reduce(tile, x, cg::plus<int>());
+          mine[2] = tile.any(x == 70); mine[3] = tile.meta_group_rank(); }"""
+    (out,) = engine.call(source, "k", 2, 192, np.zeros((192, 4), np.int32), limit=10**6)
+    for i, row in enumerate(out.tolist()):
+        first = i // 64 * 64
+        assert row == [first + 40, sum(range(first, first + 64)), int(first == 64), i // 64]
+
+
+def test_nanosleep_takes_its_time(engine: Engine) -> None:
+    """nanosleep would end at once, or have a warp wait for another one's sleep."""
+    source = """extern "C" __global__ void k(long long *out, unsigned ns) {
+        long long begin, end; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+        __nanosleep(threadIdx.x % 2 ? ns : 0);
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(end)); out[threadIdx.x] = end - begin; }"""
+    module = engine.cuda(source)
+    out = module.buffer(np.zeros(256, np.int64))
+    begin = time.perf_counter()
+    assert module.run("k", 1, 256, out, 900_000).kind == "none"
+    assert out.array[1::2].min() >= 900_000
+    # Eight warps, one after the other, would take eight times as long.
+    assert time.perf_counter() - begin < 4 * 900e-6 or out.array[1::2].max() < 4 * 900_000
+    assert out.array[0::2].min() < 900_000
+    # A millisecond is the longest.
+    begin = time.perf_counter()
+    assert module.run("k", 1, 1, out, 0).kind == module.run("k", 1, 2, out, 0xFFFFFFFF).kind == "none"
+    assert 1e-3 <= time.perf_counter() - begin < 1
+
+
+def test_blocks_sleep_at_the_same_time(engine: Engine) -> None:
+    """Blocks would sleep one after the other, or one that is at work wait for those that sleep."""
+    source = """extern "C" __global__ void k(int *flag) {
+        if (blockIdx.x) for (int i = 0; i < 20; i++) __nanosleep(1000000);
+        else { while (atomicAdd(flag, 0) < 1000) atomicAdd(flag, 1); } }"""
+    module = engine.cuda(source)
+    flag = module.buffer(np.zeros(1, np.int32))
+    begin = time.perf_counter()
+    assert module.run("k", 100, 1, flag).kind == "none"
+    assert 0.02 <= time.perf_counter() - begin < 1.0
+    assert flag.array[0] == 1000

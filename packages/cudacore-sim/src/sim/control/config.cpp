@@ -111,6 +111,7 @@ Config read_config() {
   Config config;
   config.devices = static_cast<int>(read_number(config, "CUDACORE_SIM_DEVICES", 0, 64).value_or(1));
   config.memory = read_number(config, "CUDACORE_SIM_MEMORY", 64 << 20, uint64_t{1} << 42, true).value_or(config.memory);
+  config.host_memory = read_number(config, "CUDACORE_SIM_HOST_MEMORY", 1 << 20, uint64_t{1} << 50, true).value_or(0);
   config.instruction_limit = read_number(config, "CUDACORE_SIM_INSTRUCTION_LIMIT", 0, UINT64_MAX).value_or(0);
   read_capability(config);
   read_version(config);

@@ -13,6 +13,7 @@ namespace sim {
 struct Config {
   int devices = 1;                          /* CUDACORE_SIM_DEVICES, 0 to 64 */
   uint64_t memory = 150109880320;           /* CUDACORE_SIM_MEMORY: bytes a device, or with K, M, G, T */
+  uint64_t host_memory = 0;                 /* CUDACORE_SIM_HOST_MEMORY: that devices may touch; 0: what there is */
   int compute_major = 9, compute_minor = 0; /* CUDACORE_SIM_COMPUTE_CAPABILITY: "9.0" */
   int driver_version = 13000;               /* CUDACORE_SIM_DRIVER_VERSION: "13000" or "13.0" */
   bool any_ptx = true;                      /* no version was asked for: PTX may be newer than that driver's */

@@ -74,8 +74,8 @@ template <class Found> void for_each_live(Found found) {
       });
   for (const auto &physical : s.physicals.all())
     found(CUDASIM_PHYSICAL_MEMORY, [&] { return std::to_string(physical->size) + " bytes of physical memory"; });
-  for (const auto &[base, size] : s.reservations) {
-    uint64_t at = base, length = size;
+  for (const auto &[base, reservation] : s.reservations) {
+    uint64_t at = base, length = reservation.size;
     found(CUDASIM_ADDRESS_RANGE, [=] { return "address range of " + std::to_string(length) + " bytes at " + hex(at); });
   }
   for (const auto &library : s.libraries.all())
@@ -241,8 +241,8 @@ void cudasim_reset_device(void) {
     if (!pool->is_default)
       s.pools.remove(pool->handle);
   }
-  for (const auto &[base, size] : s.reservations)
-    s.arena.give_back(base, size);
+  for (const auto &[base, reservation] : s.reservations)
+    s.arena.give_back_exactly(base, reservation.taken);
   s.reservations.clear();
   for (const auto &device : s.devices)
     device->error = CUDA_SUCCESS;

@@ -210,6 +210,24 @@ size_t cudasim_report(size_t index, char *out, size_t size) {
   return all[index].size();
 }
 
+size_t cudasim_explanations(void) { return explanations().size(); }
+
+size_t cudasim_explanation(size_t index, char *out, size_t size) {
+  std::vector<std::string> all = explanations();
+  if (index >= all.size())
+    return 0;
+  if (out != nullptr && size > 0)
+    std::snprintf(out, size, "%s", all[index].c_str());
+  return all[index].size();
+}
+
+size_t cudasim_why(char *out, size_t size) {
+  std::string text = why();
+  if (out != nullptr && size > 0)
+    std::snprintf(out, size, "%s", text.c_str());
+  return text.size();
+}
+
 void cudasim_reset(void) {
   forget_reports();
   Journal &j = journal();

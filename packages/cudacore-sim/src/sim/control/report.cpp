@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <mutex>
+#include <set>
 
 namespace sim {
 namespace {
@@ -16,7 +17,28 @@ constexpr size_t most_reports = 1000; /* later ones still go to stderr */
 struct Reports {
   std::mutex mutex;
   std::vector<std::string> texts;
+  std::vector<std::string> explanations;
+  std::set<std::string> known; /* these, or their keys */
+  std::string fault;           /* the last one, and what calls return because of it */
+  int fault_result = 0;
 };
+
+/* Never destroyed with its thread: threads report as they end. */
+struct Said {
+  bool in_call = false;
+  std::string now, last;
+};
+Said &said() {
+  static thread_local Said *const instance = new Said;
+  return *instance;
+}
+
+void remember(const std::string &text) {
+  Said &mine = said();
+  if (!mine.in_call || mine.now.find(text) != std::string::npos)
+    return;
+  mine.now += (mine.now.empty() ? "" : "\n") + text;
+}
 
 Reports &store() {
   static Reports *const instance = new Reports;
@@ -32,16 +54,56 @@ void add(const std::string &text) {
 } // namespace
 
 void report(const std::string &text) {
+  remember(text);
   std::lock_guard<std::mutex> guard(store().mutex);
   add(text);
 }
 
 void report_once(const std::string &text) {
+  remember(text);
   std::lock_guard<std::mutex> guard(store().mutex);
   const std::vector<std::string> &texts = store().texts;
   if (std::find(texts.begin(), texts.end(), text) == texts.end())
     add(text);
 }
+
+void report_fault(const std::string &text, int result) {
+  report(text);
+  std::lock_guard<std::mutex> guard(store().mutex);
+  store().fault = text;
+  store().fault_result = result;
+}
+
+void explain(const std::string &text, const std::string &key) {
+  remember(text);
+  std::lock_guard<std::mutex> guard(store().mutex);
+  std::set<std::string> &known = store().known;
+  if (known.size() >= most_reports || !known.insert(key.empty() ? text : key).second)
+    return;
+  store().explanations.push_back(text);
+  note(text);
+}
+
+void call_began() { said().in_call = true; }
+
+bool call_said() { return !said().now.empty(); }
+
+void call_ended(int result) {
+  Said &mine = said();
+  mine.in_call = false;
+  if (result != 0) {
+    mine.last.clear();
+    if (mine.now.empty()) {
+      std::lock_guard<std::mutex> guard(store().mutex);
+      if (result == store().fault_result)
+        mine.last = store().fault;
+    }
+    mine.last += mine.now;
+  }
+  mine.now.clear();
+}
+
+std::string why() { return said().last; }
 
 void note(const std::string &text) {
   if (config().reports)
@@ -53,9 +115,18 @@ std::vector<std::string> reports() {
   return store().texts;
 }
 
+std::vector<std::string> explanations() {
+  std::lock_guard<std::mutex> guard(store().mutex);
+  return store().explanations;
+}
+
 void forget_reports() {
   std::lock_guard<std::mutex> guard(store().mutex);
   store().texts.clear();
+  store().explanations.clear();
+  store().known.clear();
+  store().fault.clear();
+  store().fault_result = 0;
 }
 
 std::string hex(unsigned long long value) {

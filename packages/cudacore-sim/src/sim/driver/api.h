@@ -13,6 +13,7 @@
 #include <cuda.h>
 
 /* Of cudaProfiler.h, which comes with no wheel. */
+extern "C" CUresult CUDAAPI cuProfilerInitialize(const char *configFile, const char *outputFile, int outputMode);
 extern "C" CUresult CUDAAPI cuProfilerStart(void);
 extern "C" CUresult CUDAAPI cuProfilerStop(void);
 

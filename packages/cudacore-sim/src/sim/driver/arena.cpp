@@ -129,9 +129,27 @@ uint64_t Arena::take(uint64_t size) {
   return first + start;
 }
 
-void Arena::give_back(uint64_t base, uint64_t size) {
-  uint64_t bytes = footprint(size);
-  behind->punch(offset(base), size);
+bool Arena::take_at(uint64_t address, uint64_t bytes) {
+  if (!contains(address) || bytes > length - offset(address))
+    return false;
+  uint64_t start = offset(address);
+  auto after = vacant.upper_bound(start);
+  if (after == vacant.begin())
+    return false;
+  auto range = std::prev(after);
+  auto [from, size] = *range;
+  if (start + bytes > from + size)
+    return false;
+  erase(range);
+  insert(from, start - from);
+  insert(start + bytes, from + size - (start + bytes));
+  return true;
+}
+
+void Arena::give_back(uint64_t base, uint64_t size) { give_back_exactly(base, footprint(size)); }
+
+void Arena::give_back_exactly(uint64_t base, uint64_t bytes) {
+  behind->punch(offset(base), bytes);
   resting.push_back({offset(base), bytes});
   resting_bytes += bytes;
   while (resting.size() > most_resting || resting_bytes > length / resting_part)

@@ -8,7 +8,8 @@
 #include "capture.h"
 
 #include <atomic>
-#include <bitset>
+#include <dlfcn.h>
+#include <execinfo.h>
 #include <new>
 #include <pthread.h>
 
@@ -82,6 +83,8 @@ Call::Call(Entry entry, bool per_thread)
     : lock(state().mutex, std::defer_lock), per_thread(per_thread), entry(entry),
       began(tracing() && !is_quick(entry) ? monotonic_ns() : 0), outer(active_call), quick(is_quick(entry)) {
   active_call = this;
+  if (outer == nullptr)
+    call_began();
 }
 
 Call::~Call() { active_call = outer; }
@@ -116,6 +119,13 @@ CUresult Call::done(CUresult result) {
     lock.unlock();
   for (const std::function<void()> &function : at_end)
     function();
+  /* A failure that was asked for explains itself, and so do answers. */
+  if (result == CUDA_ERROR_NOT_SUPPORTED && !injected && entry != Entry::cuGetExportTable && !call_said())
+    explain(
+        std::string(symbol_of(entry)) +
+        " answers CUDA_ERROR_NOT_SUPPORTED: what it was asked for is not simulated, or this device does not have it");
+  if (outer == nullptr)
+    call_ended(result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result);
   note_call(entry, context, result, injected);
   if (began != 0)
     trace_call(symbol_of(entry), began);
@@ -126,13 +136,48 @@ CUresult code_of(const std::exception &error) {
   return dynamic_cast<const std::bad_alloc *>(&error) != nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_UNKNOWN;
 }
 
-CUresult unsupported(Entry entry) {
-  static std::bitset<entry_count> said; /* guarded by the state's lock */
-  size_t index = static_cast<size_t>(entry);
-  if (!said[index] && entry != Entry::cuGetExportTable) /* which any program's libraries ask for, and do without */
-    note(std::string(symbol_of(entry)) + " is not simulated, and answers CUDA_ERROR_NOT_SUPPORTED");
-  said[index] = true;
+namespace {
+
+/* The file that a call comes from: the first one on the stack that is not this library. */
+std::string calling_file() {
+  void *frames[32];
+  int count = backtrace(frames, 32);
+  Dl_info own{}, other{};
+  if (dladdr(reinterpret_cast<void *>(&unsupported), &own) == 0)
+    return {};
+  for (int i = 0; i < count; i++)
+    if (dladdr(frames[i], &other) != 0 && other.dli_fbase != own.dli_fbase && other.dli_fname != nullptr) {
+      std::string name = other.dli_fname;
+      return name.substr(name.find_last_of('/') + 1);
+    }
+  return {};
+}
+
+/* Compilers ask for it to find their cache, and do without. */
+bool is_compiler(const std::string &file) {
+  for (const char *name : {"libnvrtc", "libnvJitLink", "libnvvm", "libnvptxcompiler", "libnvfatbin"})
+    if (file.rfind(name, 0) == 0)
+      return true;
+  return false;
+}
+
+CUresult no_export_table() {
+  std::string file = calling_file();
+  if (!is_compiler(file))
+    explain("cuGetExportTable, which " + (file.empty() ? "a library" : file) +
+            " asks for, is not offered: it gives out functions of the driver that no document describes. The CUDA "
+            "runtime (libcudart, also where it is linked into a program, as in CuPy, Warp and what nvcc builds) does "
+            "not start without; use what works with the driver API, cuda.bindings.driver or cudacore");
   return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+} // namespace
+
+CUresult unsupported(Entry entry) {
+  if (entry == Entry::cuGetExportTable)
+    return no_export_table();
+  return refuse(CUDA_ERROR_NOT_SUPPORTED,
+                std::string(symbol_of(entry)) + " is not simulated, and answers CUDA_ERROR_NOT_SUPPORTED");
 }
 
 CallbackScope::CallbackScope(const char *what, bool ends_outer) : outer(ends_outer ? nullptr : callback) {

@@ -2,6 +2,7 @@
 /* Copies and fills as units of work. */
 #include "capture.h"
 #include "host_memory.h"
+#include "room.h"
 
 #include "../control/report.h"
 
@@ -43,8 +44,10 @@ CUresult check(const Context &context, const Side &side, const Shape &shape, boo
   if (out.bytes == UINT64_MAX)
     return CUDA_ERROR_INVALID_VALUE;
   if (out.known)
-    return s.memory.accessible(context, side.address, out.bytes, write, Memory::Check::copy) ? CUDA_SUCCESS
-                                                                                             : CUDA_ERROR_INVALID_VALUE;
+    return s.memory.accessible(side.context != nullptr ? *side.context : context, side.address, out.bytes, write,
+                               Memory::Check::copy)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
   if (side.place == Place::device || s.arena.contains(side.address))
     return CUDA_ERROR_INVALID_VALUE;
   /* Of much of it only the ends are looked at now: the rest is when it is used, without the lock. */
@@ -65,11 +68,31 @@ AllocationPtr in_host_pool(const Side &side) {
 /* Host memory is looked at and used in pieces of this size. */
 constexpr uint64_t piece = 64 << 20;
 
+/* Of device memory that is written to: how much of the host's it will take. */
+constexpr uint64_t worth_a_look = 1 << 20;
+
+uint64_t untouched(uint64_t address, uint64_t bytes) {
+  AllocationPtr allocation = state().memory.find(address);
+  if (allocation == nullptr || allocation->host_accessible() || bytes > allocation->end() - address)
+    return 0; /* or it cannot be used at all, which is told apart elsewhere */
+  uint64_t begin = value_of(allocation->host + (address - allocation->base)) / page * page;
+  uint64_t pages = (bytes + 2 * page - 1) / page, there = 0;
+  std::vector<unsigned char> part(std::min<uint64_t>(pages, piece / page));
+  for (uint64_t done = 0; done < pages; done += part.size()) {
+    uint64_t count = std::min<uint64_t>(part.size(), pages - done);
+    if (mincore(handle_of<void *>(begin + done * page), count * page, part.data()) != 0)
+      break;
+    there += static_cast<uint64_t>(std::count_if(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(count),
+                                                 [](unsigned char one) { return one & 1; }));
+  }
+  return (pages - std::min(pages, there)) * page;
+}
+
 /* Where a side is when the work runs. */
 class View {
 public:
   /* False: it is not there any more. Takes the state's lock. */
-  bool open(Context &context, const Checked &what, bool writes) {
+  bool open(Context &context, const Checked &what, bool writes, bool touches = true) {
     write = writes;
     if (!what.known) {
       spans.push_back({what.side.address, what.side.address + what.bytes, handle_of<std::byte *>(what.side.address),
@@ -79,9 +102,17 @@ public:
     State &s = state();
     std::lock_guard<std::mutex> guard(s.mutex);
     uint64_t address = what.side.address, end = address + what.bytes;
-    if (!s.memory.accessible(context, address, what.bytes, write, Memory::Check::copy_at_run)) {
-      report(std::string(write ? "a copy or fill writes to " : "a copy reads from ") + hex(address) + ", " +
-             s.memory.explain(address));
+    if (write && touches && what.bytes >= worth_a_look && !has_room(what.bytes, promised_bytes()) &&
+        !has_room(untouched(address, what.bytes), promised_bytes())) {
+      report_fault(std::string("a copy or fill was not done: ") + no_room(), CUDA_ERROR_OUT_OF_MEMORY);
+      context.fail(CUDA_ERROR_OUT_OF_MEMORY);
+      return false;
+    }
+    const Context &with_access = what.side.context != nullptr ? *what.side.context : context;
+    if (!s.memory.accessible(with_access, address, what.bytes, write, Memory::Check::copy_at_run)) {
+      report_fault(std::string(write ? "a copy or fill writes to " : "a copy reads from ") + hex(address) + ", " +
+                       s.memory.explain(address),
+                   CUDA_ERROR_ILLEGAL_ADDRESS);
       context.fail(CUDA_ERROR_ILLEGAL_ADDRESS);
       return false;
     }
@@ -184,14 +215,33 @@ bool fill_row(View &to, uint64_t address, uint64_t bytes, uint32_t value, unsign
   return true;
 }
 
+/* Copies what CUDA knows, mappings side by side included. */
+void read_known(uint64_t address, std::byte *to, uint64_t bytes) {
+  while (bytes > 0) {
+    AllocationPtr allocation = state().memory.find(address);
+    uint64_t run = std::min(bytes, allocation->end() - address);
+    std::memcpy(to, allocation->host + (address - allocation->base), run);
+    address += run;
+    to += run;
+    bytes -= run;
+  }
+}
+
 /* Pageable memory may change once the call has returned, so that what is copied is read before. Null: it cannot be. */
 std::shared_ptr<std::vector<std::byte>> read_now(Checked &from, const Shape &shape) {
   auto bytes = std::make_shared<std::vector<std::byte>>(shape.width * shape.height * shape.depth);
   std::byte *next = bytes->data();
+  AllocationPtr allocation = from.known ? state().memory.find(from.side.address) : nullptr;
+  bool may_be_gone = !from.known || allocation->kind == Allocation::Kind::registered;
   bool is_read = for_each_row(shape, [&](uint64_t y, uint64_t z) {
     uint64_t row = row_address(from.side, y, z);
-    if (from.bytes > most_staged && !is_usable(row, shape.width, false))
+    if (may_be_gone && from.bytes > most_staged && !is_usable(row, shape.width, false))
       return false;
+    if (from.known) {
+      read_known(row, next, shape.width);
+      next += shape.width;
+      return true;
+    }
     std::memcpy(next, handle_of<const void *>(row), shape.width);
     next += shape.width;
     return true;
@@ -200,6 +250,7 @@ std::shared_ptr<std::vector<std::byte>> read_now(Checked &from, const Shape &sha
     return nullptr;
   from.side = {Place::host, value_of(bytes->data()), shape.width, shape.width * shape.height};
   from.bytes = bytes->size();
+  from.known = false;
   from.staged = true;
   return bytes;
 }
@@ -207,7 +258,7 @@ std::shared_ptr<std::vector<std::byte>> read_now(Checked &from, const Shape &sha
 /* Work has met memory that its owner has unmapped or protected. Takes the state's lock. */
 void fail_unusable(Context &context) {
   std::lock_guard<std::mutex> guard(state().mutex);
-  report("a copy or fill uses host memory that was unmapped or protected");
+  report_fault("a copy or fill uses host memory that was unmapped or protected", CUDA_ERROR_ILLEGAL_ADDRESS);
   context.fail(CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
@@ -219,6 +270,11 @@ uint64_t amount(const Shape &shape) {
              : bytes;
 }
 
+bool on_host(const Checked &side) {
+  AllocationPtr allocation = side.known ? state().memory.find(side.side.address) : nullptr;
+  return allocation == nullptr || allocation->host_accessible();
+}
+
 CUresult capture_copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape);
 
 } // namespace
@@ -227,7 +283,7 @@ void describe_shape(Traced &out, const Shape &shape) {
   out.details = "\"bytes\": " + std::to_string(shape.width * shape.height * shape.depth);
 }
 
-CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape, Return when) {
+CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape, Return when, Read read) {
   if (shape.width == 0 || shape.height == 0 || shape.depth == 0)
     return CUDA_SUCCESS;
   if (in_host_pool(to) != nullptr || in_host_pool(from) != nullptr)
@@ -243,14 +299,11 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
     return result;
   if (CUresult result = check(*context, from, shape, false, source))
     return result;
-  auto on_host = [](const Checked &side) {
-    AllocationPtr allocation = side.known ? state().memory.find(side.side.address) : nullptr;
-    return allocation == nullptr || allocation->host_accessible();
-  };
   bool wait = !target.known || (!source.known && amount(shape) > most_staged) ||
               (when == Return::when_synchronous && (on_host(target) || on_host(source)));
   std::shared_ptr<std::vector<std::byte>> kept;
-  if (!source.known && !wait && (kept = read_now(source, shape)) == nullptr)
+  bool read_before = !source.known || read == Read::during_call;
+  if (read_before && !wait && (kept = read_now(source, shape)) == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   auto outcome = std::make_shared<CUresult>(CUDA_SUCCESS);
   UnitPtr unit = new_unit("copy", context, [context, target, source, shape, kept, outcome] {
@@ -275,7 +328,8 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
   return result != CUDA_SUCCESS ? result : *outcome;
 }
 
-CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint32_t value, unsigned bytes) {
+CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint32_t value, unsigned bytes,
+              Return when) {
   if (shape.width == 0 || shape.height == 0)
     return CUDA_SUCCESS;
   if (to.address % bytes != 0 || (shape.height > 1 && to.pitch % bytes != 0))
@@ -300,7 +354,10 @@ CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint3
   if (unit->traced != nullptr)
     describe_shape(*unit->traced, shape);
   enqueue(stream, unit);
-  return CUDA_SUCCESS;
+  if (when == Return::at_once || !on_host(target))
+    return CUDA_SUCCESS;
+  state().executor.wait(Call::current().lock, unit);
+  return usable(context);
 }
 
 namespace {
@@ -387,7 +444,7 @@ std::function<void()> fill_work(const ContextPtr &context, const Side &to, const
                                 unsigned bytes) {
   return [context, target = unchecked(to, shape), shape, value, bytes] {
     View into;
-    if (!into.open(*context, target, true))
+    if (!into.open(*context, target, true, value != 0 || shape.width < least_given_back))
       return;
     bool is_filled = for_each_row(shape, [&](uint64_t y, uint64_t z) {
       return fill_row(into, row_address(target.side, y, z), shape.width, value, bytes);

@@ -14,6 +14,7 @@ struct Side {
   Place place;
   uint64_t address;
   uint64_t pitch = 0, slice = 0;
+  ContextPtr context = nullptr; /* whose memory it is, where a copy between contexts says so: that has access to it */
 };
 
 struct Shape {
@@ -23,7 +24,11 @@ struct Shape {
 /* When the call returns: at once, or as the synchronous functions do. */
 enum class Return { at_once, when_synchronous };
 
-CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape, Return when);
+/* When what is copied is read: in the stream's order, or before the call returns. */
+enum class Read { in_order, during_call };
+
+CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape, Return when,
+              Read read = Read::in_order);
 
 /* What the structure of a three-dimensional copy means. */
 CUresult read_copy(const CUDA_MEMCPY3D &fields, Side &to, Side &from, Shape &shape);
@@ -38,8 +43,11 @@ CUresult check_fill_node(const Context &context, const Side &to, const Shape &sh
 std::function<void()> fill_work(const ContextPtr &context, const Side &to, const Shape &shape, uint32_t value,
                                 unsigned bytes);
 
-/* Writes `value`, of `bytes` bytes, again and again; `width` counts bytes. */
-CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint32_t value, unsigned bytes);
+/*
+ * Writes `value`, of `bytes` bytes, again and again; `width` counts bytes. The synchronous functions return when it is
+ * done where host code can use the memory.
+ */
+CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint32_t value, unsigned bytes, Return when);
 
 } // namespace sim
 

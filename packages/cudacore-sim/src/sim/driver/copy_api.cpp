@@ -14,7 +14,9 @@ CUresult line(CUstream handle, const Side &to, const Side &from, size_t bytes, R
   return copy(stream, to, from, {bytes}, when);
 }
 
-Side device(CUdeviceptr address) { return {Place::device, address}; }
+Side device(CUdeviceptr address, ContextPtr context = nullptr) {
+  return {Place::device, address, 0, 0, std::move(context)};
+}
 Side host(const void *address) { return {Place::host, value_of(address)}; }
 Side either(CUdeviceptr address) { return {Place::either, address}; }
 
@@ -92,14 +94,42 @@ template <class Parameters> CUresult box3(CUstream handle, const Parameters *p, 
   return copy(stream, to, from, shape, when);
 }
 
-CUresult good_peers(CUcontext to, CUcontext from) {
-  ContextPtr context;
-  if (CUresult result = find_context(to, context))
+CUresult find_peers(CUcontext to, CUcontext from, ContextPtr &to_found, ContextPtr &from_found) {
+  if (CUresult result = find_context(to, to_found))
     return result;
-  return find_context(from, context);
+  return find_context(from, from_found);
 }
 
-CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, size_t *failed, CUstream handle) {
+/* Each side is looked at from its own context: memory of a pool can be copied so without access to the pool. */
+CUresult box3_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
+  StreamPtr stream;
+  Side to{}, from{};
+  Shape shape{};
+  ContextPtr to_context, from_context;
+  if (CUresult result = find_stream(handle, stream))
+    return result;
+  if (p == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = sides_of(*p, to, from, shape))
+    return result;
+  if (p->dstContext != nullptr && find_context(p->dstContext, to_context) == CUDA_SUCCESS)
+    to.context = to_context;
+  if (p->srcContext != nullptr && find_context(p->srcContext, from_context) == CUDA_SUCCESS)
+    from.context = from_context;
+  return copy(stream, to, from, shape, when);
+}
+
+/* The attributes of a copy: those of the last beginning that is not behind it. */
+Read read_of(const CUmemcpyAttributes *attributes, const size_t *beginnings, size_t count, size_t copy) {
+  size_t last = 0;
+  while (last + 1 < count && beginnings[last + 1] <= copy)
+    last++;
+  return attributes[last].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ? Read::during_call
+                                                                                       : Read::in_order;
+}
+
+CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, const CUmemcpyAttributes *attributes,
+               const size_t *beginnings, size_t attribute_count, size_t *failed, CUstream handle) {
   StreamPtr stream;
   if (failed != nullptr)
     *failed = SIZE_MAX;
@@ -109,7 +139,8 @@ CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, 
       std::find(sizes, sizes + count, size_t{0}) != sizes + count)
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; i++)
-    if (CUresult result = copy(stream, either(to[i]), either(from[i]), {sizes[i]}, Return::at_once)) {
+    if (CUresult result = copy(stream, either(to[i]), either(from[i]), {sizes[i]}, Return::at_once,
+                               read_of(attributes, beginnings, attribute_count, i))) {
       if (failed != nullptr)
         *failed = i;
       return result;
@@ -159,20 +190,23 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size
 
 CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                       size_t ByteCount) {
-  CUresult result = good_peers(dstContext, srcContext);
-  return result != CUDA_SUCCESS ? result : api::cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
+  ContextPtr to, from;
+  if (CUresult result = find_peers(dstContext, srcContext, to, from))
+    return result;
+  return line(nullptr, device(dstDevice, to), device(srcDevice, from), ByteCount, Return::when_synchronous);
 }
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                            size_t ByteCount, CUstream hStream) {
   StreamPtr stream;
-  if (CUresult result = good_peers(dstContext, srcContext))
+  ContextPtr to, from;
+  if (CUresult result = find_peers(dstContext, srcContext, to, from))
     return result;
   if (CUresult result = find_stream(hStream, stream))
     return result;
   if (CUresult result = check_uncaptured_work(stream))
     return result;
-  return api::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
+  return line(hStream, device(dstDevice, to), device(srcDevice, from), ByteCount, Return::at_once);
 }
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) { return box(nullptr, pCopy, Return::when_synchronous); }
@@ -189,10 +223,10 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
   return box3(hStream, pCopy, Return::at_once);
 }
 
-CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy) { return box3(nullptr, pCopy, Return::when_synchronous); }
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy) { return box3_peer(nullptr, pCopy, Return::when_synchronous); }
 
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) {
-  return box3(hStream, pCopy, Return::at_once);
+  return box3_peer(hStream, pCopy, Return::at_once);
 }
 
 CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
@@ -206,7 +240,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
         attrs[i].srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY)
       return CUDA_ERROR_INVALID_VALUE;
   }
-  return batch(dsts, srcs, sizes, count, failIdx, hStream);
+  return batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
 }
 
 CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,

@@ -230,8 +230,7 @@ CUresult Image::read_ptx(const char *text, size_t size) {
     messages = compilation.log.substr(0, compilation.log.find_last_not_of('\n') + 1);
     switch (compilation.failure) {
     case CompileResult::Failure::unsupported_instruction:
-      /* Loading it again, as one does who wants the log, is no other mistake. */
-      report_once("PTX with an instruction that the simulator does not have: " + messages);
+      explain("PTX with an instruction that the simulator does not have: " + messages);
       return CUDA_ERROR_INVALID_PTX;
     case CompileResult::Failure::unsupported_version:
       return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
@@ -269,8 +268,10 @@ CUresult Image::read_cubin(const char *data, size_t size) {
 /* Takes PTX before a cubin, since it can run, and of several the one for the newest device that is not too new. */
 CUresult Image::read_fat_binary() {
   FatHeader header{};
-  if (!read_at(bytes, 0, header))
+  if (!read_at(bytes, 0, header)) {
+    messages = "a broken fat binary";
     return CUDA_ERROR_INVALID_IMAGE;
+  }
   bool found = false;
   FatEntry chosen{};
   size_t chosen_at = 0;
@@ -300,15 +301,17 @@ CUresult Image::read_fat_binary() {
   }
   std::vector<char> code(bytes.begin() + static_cast<std::ptrdiff_t>(chosen_at),
                          bytes.begin() + static_cast<std::ptrdiff_t>(chosen_at + chosen.bytes));
-  if ((chosen.flags & flag_zstd) != 0) {
-    messages = "the fat binary's code is packed with Zstandard, which the simulator does not unpack; build it with "
-               "--no-compress or load the PTX itself";
-    report(messages);
+  bool is_zstd = (chosen.flags & flag_zstd) != 0;
+  if (is_zstd && !has_zstd()) {
+    messages = "the fat binary's code is packed with Zstandard, and this system has no libzstd.so.1 to unpack it: "
+               "install it (the package is called libzstd1, libzstd or zstd-libs), build with nvcc --no-compress or "
+               "--compress-mode=speed, or load the PTX itself";
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  if ((chosen.flags & flag_lz4) != 0) {
+  if (is_zstd || (chosen.flags & flag_lz4) != 0) {
     std::vector<char> unpacked(chosen.unpacked_bytes < largest ? chosen.unpacked_bytes : 0);
-    if (chosen.packed_bytes > code.size() || !unpack_lz4(code.data(), chosen.packed_bytes, unpacked)) {
+    auto unpack = is_zstd ? unpack_zstd : unpack_lz4;
+    if (chosen.packed_bytes > code.size() || !unpack(code.data(), chosen.packed_bytes, unpacked)) {
       messages = "a broken fat binary";
       return CUDA_ERROR_INVALID_IMAGE;
     }

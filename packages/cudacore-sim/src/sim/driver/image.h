@@ -65,6 +65,10 @@ size_t elf_size(const char *data, size_t readable);
 /* Unpacks an LZ4 block to exactly out.size() bytes. */
 bool unpack_lz4(const char *data, size_t size, std::vector<char> &out);
 
+/* The same of a Zstandard frame, by the system's libzstd.so.1, where there is one. */
+bool has_zstd();
+bool unpack_zstd(const char *data, size_t size, std::vector<char> &out);
+
 } // namespace sim
 
 #endif

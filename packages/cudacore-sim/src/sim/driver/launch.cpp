@@ -5,6 +5,7 @@
 #include "../control/report.h"
 #include "capture.h"
 #include "green.h"
+#include "room.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -28,6 +29,9 @@ std::string text_of(const Dim3 &at) {
   return "(" + std::to_string(at[0]) + "," + std::to_string(at[1]) + "," + std::to_string(at[2]) + ")";
 }
 
+/* How the reason begins why a kernel cannot be launched. */
+std::string of(const KernelInfo &kernel) { return "kernel '" + kernel.name + "' cannot be launched so: "; }
+
 CUresult check_cluster(const KernelInfo &kernel, const KernelSettings &settings, const Device &device,
                        Request &request) {
   auto size_of = [&](CUfunction_attribute axis) { return static_cast<uint32_t>(settings.get(axis, 0)); };
@@ -38,19 +42,24 @@ CUresult check_cluster(const KernelInfo &kernel, const KernelSettings &settings,
     for (uint32_t &size : required)
       size = std::max(size, 1u);
   if (request.cluster[0] == 0 && required[0] == 0 && kernel.explicit_cluster)
-    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, of(kernel) + "it is .explicitcluster, and the launch gives none");
   if (request.cluster[0] == 0)
     request.cluster = required[0] != 0 ? required : Dim3{1, 1, 1};
   else if (required[0] != 0 && required != request.cluster)
-    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, of(kernel) + "it has to have clusters of " + text_of(required) +
+                                                       " blocks, and not " + text_of(request.cluster));
   uint64_t blocks = product(request.cluster);
   if (blocks == 0 || blocks > most_cluster_blocks(settings))
-    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, of(kernel) + "a cluster of " + text_of(request.cluster) +
+                                                       " blocks, where it can have at most " +
+                                                       std::to_string(most_cluster_blocks(settings)));
   if (blocks > 1 && device_attribute(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device) == 0)
-    return CUDA_ERROR_INVALID_VALUE;
+    return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + "the device has no clusters");
   for (size_t i = 0; i < 3; i++)
     if (request.grid[i] % request.cluster[i] != 0)
-      return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+      return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, of(kernel) + "a grid of " + text_of(request.grid) +
+                                                         " blocks is no whole number of clusters of " +
+                                                         text_of(request.cluster));
   return CUDA_SUCCESS;
 }
 
@@ -130,12 +139,21 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
     std::fwrite(text.data(), 1, text.size(), out);
     std::fflush(out);
   };
+  RoomWatch watch;
+  launch.abandoned = watch.flag();
   Fault fault = run(launch);
   launch.memory = nullptr;
-  if (fault.kind == FaultKind::none)
+  if (fault.kind == FaultKind::none && !watch.is_used_up())
     return;
   std::lock_guard<std::mutex> guard(s.mutex);
-  report(describe_fault(fault));
+  if (fault.kind == FaultKind::none) {
+    report_fault("kernel '" + info(*placement->instance.module).kernels[launch.kernel].name +
+                     "' was stopped: " + no_room(),
+                 CUDA_ERROR_OUT_OF_MEMORY);
+    context->fail(CUDA_ERROR_OUT_OF_MEMORY);
+    return;
+  }
+  report_fault(describe_fault(fault), code_of(fault.kind));
   context->fail(code_of(fault.kind));
 }
 
@@ -163,24 +181,37 @@ CUresult check_sizes(const Callable &what, const Device &device, LaunchRequest &
     if (request.grid[axis] == 0 || request.block[axis] == 0 ||
         request.grid[axis] > limit(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X) ||
         request.block[axis] > limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X))
-      return CUDA_ERROR_INVALID_VALUE;
+      return refuse(CUDA_ERROR_INVALID_VALUE,
+                    of(kernel) + "a grid of " + text_of(request.grid) + " and blocks of " + text_of(request.block) +
+                        ", where a device has from 1 to " + std::to_string(limit(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)) +
+                        " blocks and from 1 to " + std::to_string(limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)) +
+                        " threads in dimension " + "xyz"[i]);
   }
   uint64_t threads = product(request.block);
   if (threads > static_cast<uint64_t>(most_threads(kernel, device)))
-    return CUDA_ERROR_INVALID_VALUE;
+    return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + "blocks of " + std::to_string(threads) +
+                                                " threads, where it can have at most " +
+                                                std::to_string(most_threads(kernel, device)));
   if (kernel.required_threads[0] != 0 &&
       request.block != Dim3{kernel.required_threads[0], std::max(kernel.required_threads[1], 1u),
                             std::max(kernel.required_threads[2], 1u)})
-    return CUDA_ERROR_INVALID_VALUE;
+    return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + "blocks of " + text_of(request.block) +
+                                                " threads, where .reqntid is " + text_of(kernel.required_threads));
   if (request.dynamic_shared > static_cast<uint32_t>(most_dynamic_shared(kernel, *what.settings)))
-    return CUDA_ERROR_INVALID_VALUE;
+    return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + std::to_string(request.dynamic_shared) +
+                                                " bytes of dynamic shared memory, where it may have " +
+                                                std::to_string(most_dynamic_shared(kernel, *what.settings)) +
+                                                " (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises that)");
   if (CUresult result = check_cluster(kernel, *what.settings, device, request))
     return result;
   uint64_t multiprocessors = multiprocessors_for(request, device);
   if (request.cooperative) {
     int blocks = active_blocks(what, device, static_cast<int>(threads), request.dynamic_shared);
     if (product(request.grid) > static_cast<uint64_t>(blocks) * multiprocessors)
-      return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+      return refuse(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+                    of(kernel) + "it is cooperative, and of its " + std::to_string(product(request.grid)) +
+                        " blocks only " + std::to_string(static_cast<uint64_t>(blocks) * multiprocessors) +
+                        " fit on the device at once");
   }
   return CUDA_SUCCESS;
 }
@@ -191,11 +222,12 @@ CUresult read_arguments(const KernelInfo &kernel, void **parameters, void **extr
     return CUDA_SUCCESS;
   if (parameters != nullptr) {
     if (extra != nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
+      return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + "it has arguments in kernelParams and in extra");
     for (size_t i = 0; i < kernel.parameters.size(); i++) {
       const Parameter &parameter = kernel.parameters[i];
       if (parameters[i] == nullptr)
-        return CUDA_ERROR_INVALID_VALUE;
+        return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + "there is no argument " + std::to_string(i + 1) + " of " +
+                                                    std::to_string(kernel.parameters.size()));
       if (parameter.offset + parameter.size <= out.size())
         std::memcpy(out.data() + parameter.offset, parameters[i], parameter.size);
     }
@@ -212,9 +244,12 @@ CUresult read_arguments(const KernelInfo &kernel, void **parameters, void **extr
       return CUDA_ERROR_INVALID_VALUE;
   }
   if (block == nullptr || size == 0)
-    return CUDA_ERROR_INVALID_VALUE;
+    return refuse(CUDA_ERROR_INVALID_VALUE,
+                  of(kernel) + "it has " + std::to_string(kernel.parameters.size()) + " parameters, and no arguments");
   if (size > out.size())
-    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    return refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, of(kernel) + std::to_string(size) +
+                                                          " bytes of arguments, of which it has " +
+                                                          std::to_string(out.size()));
   if (size < out.size())
     report("kernel '" + kernel.name + "' is launched with " + std::to_string(size) + " of the " +
            std::to_string(out.size()) + " bytes of its arguments");

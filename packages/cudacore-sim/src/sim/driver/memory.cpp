@@ -5,6 +5,7 @@
 #include "../control/report.h"
 #include "host_memory.h"
 #include "ipc.h"
+#include "room.h"
 
 #include <algorithm>
 #include <cstring>
@@ -102,6 +103,12 @@ bool may_access(const Context &context, const Allocation &allocation, bool write
   return false;
 }
 
+/* Copies between devices need access to what is mapped, as pools' memory is; not to that of cuMemAlloc. */
+static bool needs_access(const Allocation &allocation) {
+  return allocation.kind == Allocation::Kind::mapped ||
+         (allocation.kind == Allocation::Kind::pooled && allocation.device != nullptr);
+}
+
 void Memory::add(AllocationPtr allocation) {
   allocation->id = next_id++;
   uint64_t base = allocation->base;
@@ -145,8 +152,12 @@ bool Memory::accessible(const Context &context, uint64_t address, uint64_t size,
     bool is_later = check == Check::node && allocation->kind == Allocation::Kind::graph;
     if (!is_later && (check == Check::copy_at_run ? !allocation->visible : allocation->freed))
       return false;
-    if (allocation->kind == Allocation::Kind::mapped && !may_access(context, *allocation, write))
+    if (needs_access(*allocation) && !may_access(context, *allocation, write)) {
+      sim::explain("a copy or fill " + std::string(write ? "writes to " : "reads from ") + hex(at) + ", " +
+                   this->explain(at) + ": device " + std::to_string(context.device->ordinal) +
+                   " has not been given access to it (cuMemSetAccess, cuMemPoolSetAccess)");
       return false;
+    }
     if (allocation->kind != Allocation::Kind::mapped && allocation->end() < end)
       return false;
     at = allocation->end();
@@ -223,7 +234,13 @@ std::string Memory::explain(uint64_t address) const {
 
 bool Device::charge(uint64_t bytes) {
   if (bytes > memory - used)
-    return false;
+    return refuse(false,
+                  "device " + std::to_string(ordinal) + " has no " + std::to_string(bytes) +
+                      " bytes left: " + std::to_string(used) + " of " + std::to_string(memory) + " are in use",
+                  "no memory of device " + std::to_string(ordinal));
+  constexpr uint64_t soon_touched = 256 << 20; /* of much that is allocated, little may be touched */
+  if (!has_room(std::min(bytes, soon_touched), promised_bytes() + bytes))
+    return refuse(false, no_room());
   used += bytes;
   return true;
 }

@@ -37,6 +37,10 @@ public:
   bool open_file(uint64_t wanted); /* a file without addresses: offsets take their place; file_header bytes are left */
   uint64_t take(uint64_t size);    /* 0: no addresses left */
   void give_back(uint64_t base, uint64_t size);
+  /* The same by the bytes that are really taken: footprint(size), or what take_at() was asked for. */
+  static uint64_t footprint(uint64_t size);
+  bool take_at(uint64_t address, uint64_t bytes); /* just there; false: it is not vacant */
+  void give_back_exactly(uint64_t base, uint64_t bytes);
   bool contains(uint64_t address) const { return address - first < length; }
   std::byte *host(uint64_t address) const { return behind->at(offset(address)); }
   uint64_t offset(uint64_t address) const { return address - first; } /* in the file */
@@ -44,7 +48,6 @@ public:
   SharedFile &file() const { return *behind; }
 
 private:
-  static uint64_t footprint(uint64_t size);
   void insert(uint64_t start, uint64_t bytes);
   void erase(std::map<uint64_t, uint64_t>::iterator range);
   void vacate(uint64_t start, uint64_t bytes);
@@ -118,7 +121,8 @@ public:
 
   /*
    * Whether [address, address + size) is in one allocation, or in mappings side by side, and may be copied: by a call
-   * that is made now, by work that runs now, or by a graph that runs later. Copies between devices need no peer access.
+   * that is made now, by work that runs now, or by a graph that runs later. Copies between devices need no peer
+   * access, but that to pools and mappings which these have by themselves.
    */
   enum class Check { copy, copy_at_run, node };
   bool accessible(const Context &context, uint64_t address, uint64_t size, bool write, Check check) const;

@@ -2,6 +2,8 @@
 /* Code in a context: its variables are given addresses and filled. */
 #include "code.h"
 
+#include "../control/report.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -40,6 +42,8 @@ CUresult prepare(const std::shared_ptr<Image> &image) {
   Call::current().lock.unlock();
   CUresult result = image->prepare();
   Call::current().lock.lock();
+  if (result != CUDA_SUCCESS && !call_said())
+    explain("code that cannot be loaded: " + image->log());
   return result;
 }
 

@@ -115,6 +115,7 @@ struct Context : std::enable_shared_from_this<Context> {
   std::set<StreamPtr> streams;                        /* those that were created */
   UnitPtr gate;                                       /* what all work from now on waits for */
   std::vector<UnitPtr> orphans, blocking_orphans;     /* last work of streams that were destroyed before it was done */
+  unsigned attached = 0;                              /* by cuCtxAttach, beside the one that made it */
   std::set<uint64_t> peers;                           /* contexts whose memory this one may use */
   std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use here */
   std::shared_ptr<const MemoryMap> map;                           /* of memory at map_version */
@@ -165,7 +166,15 @@ struct Placement {
 };
 
 /* What cuKernelSetAttribute has set of a kernel on a device, or cuFuncSetAttribute of a function. */
+/* What cuFuncSetBlockShape and its kind say of the next launch of a function. */
+struct OldLaunch {
+  Dim3 block{0, 0, 0};
+  uint32_t dynamic_shared = 0;
+  std::vector<std::byte> arguments;
+};
+
 struct KernelSettings {
+  std::shared_ptr<OldLaunch> old_launch;
   std::map<int, int> values;                       /* by CUfunction_attribute */
   std::shared_ptr<const KernelSettings> of_kernel; /* of a function: what holds for all that it does not set itself */
   int get(CUfunction_attribute attribute, int otherwise) const;
@@ -204,6 +213,11 @@ struct LaunchRecord {
   std::vector<std::byte> arguments;
 };
 
+/* Addresses of cuMemAddressReserve: its bytes, and how many are taken of the arena for them. */
+struct Reservation {
+  uint64_t size, taken;
+};
+
 struct State {
   std::mutex mutex; /* guards everything below, and all objects */
   bool initialised = false;
@@ -230,7 +244,7 @@ struct State {
   Handles<UserObject> user_objects{Kind::user_object};
   Handles<Context> green_contexts{Kind::green_context}; /* which are among the contexts by another handle */
   std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by kind of memory, kind of location and its number */
-  std::map<uint64_t, uint64_t> reservations;            /* of addresses: base, size */
+  std::map<uint64_t, Reservation> reservations;         /* of addresses, by their base */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
   unsigned next_graph_id = 1;
   std::vector<std::shared_ptr<Capture>> captures; /* under way */

@@ -95,7 +95,7 @@ bool is_reserved(uint64_t address, uint64_t size) {
   auto after = reservations.upper_bound(address);
   if (after == reservations.begin())
     return false;
-  auto [base, length] = *std::prev(after);
+  uint64_t base = std::prev(after)->first, length = std::prev(after)->second.size;
   return size <= length && address - base <= length - size;
 }
 
@@ -113,6 +113,29 @@ bool whole_mappings(uint64_t address, uint64_t size, std::vector<AllocationPtr> 
   return true;
 }
 
+/*
+ * Reserves addresses just where they are wanted. Behind every range are some that nobody gets, so that running over its
+ * end meets nothing: who wants to go on where a range ends takes those over.
+ */
+bool reserve_at(uint64_t wanted, uint64_t size, Reservation &out) {
+  State &s = state();
+  out = {size, Arena::footprint(size)};
+  if (wanted == 0 || wanted % granularity != 0)
+    return false;
+  auto after = s.reservations.lower_bound(wanted);
+  if (after != s.reservations.begin()) {
+    auto &[base, before] = *std::prev(after);
+    uint64_t end = base + before.size, taken_to = base + before.taken;
+    if (end == wanted && taken_to > end) {
+      if (!s.arena.take_at(taken_to, wanted + out.taken - taken_to))
+        return false;
+      before.taken = before.size;
+      return true;
+    }
+  }
+  return s.arena.take_at(wanted, out.taken);
+}
+
 } // namespace
 
 namespace api {
@@ -126,17 +149,21 @@ CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *p
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr, unsigned long long flags) {
+CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
+                             unsigned long long flags) {
   State &s = state();
   bool bad_alignment = (alignment & (alignment - 1)) != 0;
   if (ptr == nullptr || size == 0 || size % granularity != 0 || bad_alignment || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (alignment > granularity)
     return CUDA_ERROR_NOT_SUPPORTED;
-  uint64_t base = s.arena.take(size);
-  if (base == 0)
+  Reservation reservation{size, 0};
+  if (size > UINT64_MAX / 2)
     return CUDA_ERROR_OUT_OF_MEMORY;
-  s.reservations[base] = size;
+  uint64_t base = addr;
+  if (!reserve_at(addr, size, reservation) && (base = s.arena.take(size)) == 0)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  s.reservations[base] = reservation;
   *ptr = base;
   return CUDA_SUCCESS;
 }
@@ -144,14 +171,14 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
   State &s = state();
   auto found = s.reservations.find(ptr);
-  if (found == s.reservations.end() || found->second != size)
+  if (found == s.reservations.end() || found->second.size != size)
     return CUDA_ERROR_INVALID_VALUE;
   for (const AllocationPtr &allocation : s.memory.all())
     if (allocation->kind == Allocation::Kind::mapped && allocation->base - ptr < size) {
       report("cuMemAddressFree was given a range in which memory is mapped: " + s.memory.explain(allocation->base));
       return CUDA_ERROR_INVALID_VALUE;
     }
-  s.arena.give_back(ptr, size);
+  s.arena.give_back_exactly(ptr, found->second.taken);
   s.reservations.erase(found);
   return CUDA_SUCCESS;
 }

@@ -52,7 +52,7 @@ void exit(Warp &w, const Instruction &, uint32_t lanes) { w.exit(lanes); }
 void trap(Warp &w, const Instruction &ins, uint32_t lanes) {
   w.fault(FaultKind::trap, ins, static_cast<uint32_t>(__builtin_ctz(lanes)));
 }
-void sleep(Warp &w, const Instruction &, uint32_t) { w.yield(); }
+void sleep(Warp &w, const Instruction &ins, uint32_t lanes) { w.sleep(lanes, w.in(ins.op[0])); }
 
 } // namespace
 

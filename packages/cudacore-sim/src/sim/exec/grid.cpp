@@ -19,6 +19,7 @@ Grid::Grid(const Launch &of)
   threads = of.block[0] * of.block[1] * of.block[2];
   warps = (threads + warp_size - 1) / warp_size;
   shared_bytes = std::max(kernel.shared.static_bytes, kernel.shared.dynamic_offset + of.dynamic_shared_bytes);
+  shared_bytes = (shared_bytes + shared_unit - 1) / shared_unit * shared_unit;
   cluster_size = 1;
   units = 1;
   for (size_t i = 0; i < 3; ++i) {
@@ -144,6 +145,7 @@ void Unit::start(Grid &of, uint64_t number) {
                    cluster_index[1] * cluster[1] + rank / cluster[0] % cluster[1],
                    cluster_index[2] * cluster[2] + rank / cluster[0] / cluster[1]};
     block.shared.assign(of.shared_bytes, of.launch.fill);
+    block.scratch.fill(std::byte{0});
     block.barriers.fill(Barrier{});
     if (block.warps.size() != of.warps) {
       block.warps.resize(of.warps);
@@ -169,12 +171,16 @@ Unit::Result Unit::run() {
   for (Block &block : blocks)
     for (Warp &warp : block.warps)
       stores_before += warp.stores;
+  wake_at = 0;
   for (int64_t round = 0;; ++round) {
     bool ran = false, finished = true;
+    uint64_t next_wake = UINT64_MAX;
     for (Block &block : blocks)
       for (Warp &warp : block.warps) {
         if (warp.finished())
           continue;
+        if (warp.waiting(Warp::Wait::sleep))
+          next_wake = std::min(next_wake, warp.wake(monotonic_time()));
         if (warp.can_run()) {
           ran = true;
           warp.run(warp_turn);
@@ -183,9 +189,13 @@ Unit::Result Unit::run() {
       }
     if (finished)
       return Result::finished;
+    if (!ran && next_wake != UINT64_MAX) {
+      wake_at = next_wake;
+      return Result::parked;
+    }
     if (!ran)
       report_hang();
-    if (grid->stop.load(std::memory_order_relaxed))
+    if (grid->is_over())
       return Result::finished;
     if (grid->launch.cooperative)
       return Result::parked;

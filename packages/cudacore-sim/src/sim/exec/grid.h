@@ -22,7 +22,7 @@ struct Grid {
   const Function &function;
   uint32_t threads;        /* of a block */
   uint32_t warps;          /* likewise */
-  uint32_t shared_bytes;   /* of a block, without the system's KiB */
+  uint32_t shared_bytes;   /* of a block, in whole units, without the system's KiB */
   uint32_t cluster_size;   /* blocks */
   Dim3 clusters;           /* the grid, in clusters */
   uint64_t units;          /* how many clusters */
@@ -33,6 +33,10 @@ struct Grid {
   /* What cooperative groups find at %envreg1:%envreg2; zero when the launch begins. */
   alignas(16) std::array<std::byte, 64> workspace{};
 
+  bool is_over() const {
+    return stop.load(std::memory_order_relaxed) ||
+           (launch.abandoned && launch.abandoned->load(std::memory_order_relaxed));
+  }
   void report(const Fault &fault);
   void print(const std::string &text, bool is_error = false);
   Fault result() {
@@ -62,6 +66,7 @@ struct Block {
   Dim3 index{};
   uint32_t rank = 0; /* in the cluster */
   std::vector<std::byte> shared;
+  alignas(16) std::array<std::byte, shared_scratch> scratch; /* in the system's part of it; zero when it begins */
   std::vector<Warp> warps;
   std::array<Barrier, barrier_count> barriers;
 
@@ -86,6 +91,7 @@ struct Unit {
   void lanes_ended(Block &block);
 
   Grid *grid = nullptr;
+  uint64_t wake_at = 0; /* parked until then, as all that could run sleeps; 0: it does not */
   std::vector<Block> blocks;
   Dim3 cluster_index{};
 

@@ -102,6 +102,25 @@ Handler bit_handler(BitOp op, Type type); /* lop3: the table is the immediate */
 enum class DotOp : uint8_t { dp4a, dp2a_lo, dp2a_hi, absdiff4, absdiff4_sum };
 Handler dot_handler(DotOp op, Type a, Type b);
 
+/* The scalar video instructions: operands d, a, b, c or absent; the immediate is a VideoMode. */
+enum class VideoOp : uint8_t { add, sub, absdiff, min, max, shl, shr, mad, set };
+enum class VideoPart : uint8_t { word, b0, b1, b2, b3, h0, h1 }; /* of an operand */
+enum class VideoSecond : uint8_t { none, add, min, max };        /* what is done with the result and c */
+struct VideoMode {
+  VideoPart d = VideoPart::word, a = VideoPart::word, b = VideoPart::word;
+  bool d_signed = false, a_signed = false, b_signed = false;
+  bool saturate = false;
+  VideoSecond second = VideoSecond::none;
+  bool merge = false;                          /* into c, where d says */
+  bool wrap = false;                           /* shifts: else what is above 32 is 32 */
+  bool minus_product = false, minus_c = false; /* mad */
+  bool plus_one = false;                       /* likewise */
+  uint8_t shift = 0;                           /* likewise: 7 or 15 */
+  uint8_t comparison = 0;                      /* set: a Comparison */
+};
+Handler video_handler(VideoOp op);
+int64_t video_mode(const VideoMode &mode);
+
 /* --- floating point -------------------------------------------------------------------------------------------- */
 enum class FloatOp : uint8_t {
   add,
@@ -285,7 +304,11 @@ Handler sleep_handler(); /* a */
   X(total_smem_size, 0)                                                                                                \
   X(aggr_smem_size, 0)                                                                                                 \
   X(envreg, 0)                                                                                                         \
-  X(reserved_smem_offset, 0)                                                                                           \
+  X(reserved_smem_offset_begin, 0)                                                                                     \
+  X(reserved_smem_offset_end, 0)                                                                                       \
+  X(reserved_smem_offset_cap, 0)                                                                                       \
+  X(reserved_smem_offset_0, 0)                                                                                         \
+  X(reserved_smem_offset_1, 0)                                                                                         \
   X(pm, 0)                                                                                                             \
   X(current_graph_exec, 0)
 enum class SpecialRegister : uint8_t {

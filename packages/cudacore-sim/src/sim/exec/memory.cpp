@@ -89,6 +89,9 @@ std::byte *locate_shared(Warp &w, const Instruction &ins, uint32_t lane, uint64_
     std::vector<std::byte> &shared = unit.blocks[rank].shared;
     if (offset < shared.size() && bytes <= shared.size() - offset)
       return shared.data() + offset;
+    offset += shared_reserved - shared_scratch_offset;
+    if (offset < shared_scratch && bytes <= shared_scratch - offset)
+      return unit.blocks[rank].scratch.data() + offset;
   }
   w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "shared",
                  "the block has " + std::to_string(w.grid->shared_bytes) + " bytes of shared memory, from " +

@@ -126,10 +126,14 @@ template <SpecialRegister S> uint64_t uniform(const Warp &w, uint32_t component)
   case SpecialRegister::dynamic_smem_size:
     return launch.dynamic_shared_bytes;
   case SpecialRegister::total_smem_size:
+    return grid.shared_bytes;
   case SpecialRegister::aggr_smem_size:
     return grid.shared_bytes + shared_reserved;
-  case SpecialRegister::reserved_smem_offset:
-    return 0;
+  case SpecialRegister::reserved_smem_offset_end:
+  case SpecialRegister::reserved_smem_offset_cap:
+    return shared_reserved;
+  case SpecialRegister::reserved_smem_offset_1:
+    return shared_scratch_offset;
   case SpecialRegister::envreg:
     return environment(grid, component);
   default:

@@ -93,6 +93,10 @@ constexpr uint64_t window_base(Window window) { return static_cast<uint64_t>(win
 /* A shared address: the rank of its block in the cluster, and an offset. The first KiB is the system's, as on sm_90. */
 constexpr uint32_t shared_rank_shift = 24;
 constexpr uint32_t shared_reserved = 1024;
+/* Of that, what cooperative groups of several warps work with, at %reserved_smem_offset_1; the rest nobody may touch.
+ */
+constexpr uint32_t shared_scratch = 288, shared_scratch_offset = shared_reserved - shared_scratch;
+constexpr uint32_t shared_unit = 128; /* what shared memory is given in, on devices from 8.0 on */
 
 constexpr uint64_t function_address(uint32_t program, uint32_t function) {
   return window_base(Window::function) | (uint64_t{program} << 24) | (uint64_t{function} << 4);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Launches: which thread runs which blocks, and when. */
 #include <cfenv>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <list>
@@ -45,8 +46,10 @@ void work(Grid &grid, uint64_t resident_limit) {
   std::fegetenv(&environment);
   std::fesetenv(FE_DFL_ENV); /* the caller's rounding and flushing are not the GPU's */
   std::deque<std::unique_ptr<Unit>> parked;
+  uint64_t next_wake = UINT64_MAX; /* of the units that were looked at since one was at work */
+  size_t asleep = 0;               /* how many these are */
   try {
-    while (!grid.stop.load(std::memory_order_relaxed)) {
+    while (!grid.is_over()) {
       std::unique_ptr<Unit> unit;
       if (parked.size() < resident_limit && grid.next_unit.load(std::memory_order_relaxed) < grid.units) {
         uint64_t number = grid.next_unit.fetch_add(1);
@@ -55,12 +58,22 @@ void work(Grid &grid, uint64_t resident_limit) {
         unit = store.take();
         unit->start(grid, number);
       } else if (!parked.empty()) {
+        if (asleep >= parked.size()) {
+          uint64_t now = monotonic_time();
+          if (now < next_wake)
+            std::this_thread::sleep_for(std::chrono::nanoseconds(next_wake - now));
+          asleep = 0;
+          next_wake = UINT64_MAX;
+        }
         unit = std::move(parked.front());
         parked.pop_front();
       } else {
         break;
       }
-      if (unit->run() == Unit::Result::parked)
+      bool is_parked = unit->run() == Unit::Result::parked;
+      asleep = is_parked && unit->wake_at ? asleep + 1 : 0;
+      next_wake = asleep ? std::min(next_wake, unit->wake_at) : UINT64_MAX;
+      if (is_parked)
         parked.push_back(std::move(unit));
       else
         store.give(std::move(unit));

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <chrono>
+
 #include "sim/exec/grid.h"
 
 namespace sim::exec {
@@ -7,6 +9,7 @@ namespace {
 constexpr int64_t group_turn = 16384;            /* instructions, while other groups of the warp could run */
 constexpr uint32_t poll_limit = 4;               /* signs of waiting after which others get a chance */
 constexpr size_t max_register_slots = 1u << 18;  /* 64 MiB of registers: about 10,000 nested calls */
+constexpr uint32_t longest_sleep = 1'000'000;    /* nanoseconds */
 constexpr size_t max_local_bytes = 512u * 1024u; /* a thread's, as on the hardware */
 } // namespace
 
@@ -201,6 +204,31 @@ uint32_t Warp::gather(uint32_t lanes, uint32_t members, bool anywhere) {
   for_lanes(lanes, [&](uint32_t lane) { members_[lane] = members; });
   wait(lanes, Wait::warp);
   return 0;
+}
+
+uint64_t monotonic_time() {
+  auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+void Warp::sleep(uint32_t lanes, const uint64_t *durations) {
+  uint64_t now = monotonic_time();
+  for_lanes(lanes,
+            [&](uint32_t lane) { wake_at_[lane] = now + std::min(get<uint32_t>(durations, lane), longest_sleep); });
+  wait(lanes, Wait::sleep);
+}
+
+uint64_t Warp::wake(uint64_t now) {
+  uint32_t over = 0;
+  uint64_t next_one = UINT64_MAX;
+  for_lanes(waiting(Wait::sleep), [&](uint32_t lane) {
+    if (wake_at_[lane] <= now)
+      over |= 1u << lane;
+    else
+      next_one = std::min(next_one, wake_at_[lane]);
+  });
+  release(over, true);
+  return next_one;
 }
 
 /* --- calls ---------------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ public:
   /* Ends the turn after this instruction. */
   void yield();
 
-  enum class Wait : uint8_t { none, warp, barrier, cluster };
+  enum class Wait : uint8_t { none, warp, barrier, cluster, sleep };
   /* The lanes stay at this instruction until they are released. */
   void wait(uint32_t lanes, Wait why);
   /* Lets waiting lanes go on: past their instruction, or to try it again. */
@@ -80,6 +80,10 @@ public:
    * instructions of that kind.
    */
   uint32_t gather(uint32_t lanes, uint32_t members, bool anywhere);
+  /* The lanes wait for so many nanoseconds each, a millisecond at most, as nanosleep has it. */
+  void sleep(uint32_t lanes, const uint64_t *durations);
+  /* Lets those go on whose time is over; when the next one's is, or UINT64_MAX. */
+  uint64_t wake(uint64_t now);
 
   [[noreturn]] void fault(FaultKind kind, const Instruction &ins, uint32_t lane, std::string detail = {}) const;
   [[noreturn]] void access_fault(FaultKind kind, const Instruction &ins, uint32_t lane, uint64_t address,
@@ -121,7 +125,8 @@ private:
 
   uint32_t group_ = 0; /* the running group as it began */
   uint32_t blocked_ = 0;
-  std::array<uint32_t, 4> waiting_{};
+  std::array<uint32_t, 5> waiting_{};
+  std::array<uint64_t, warp_size> wake_at_{}; /* of lanes that sleep */
   std::array<uint32_t, warp_size> members_{}; /* for whom a lane waits */
   uint32_t limit_ = 0;                        /* the counter at which the group is chosen anew */
   uint32_t polls_ = 0;
@@ -140,6 +145,9 @@ private:
   std::vector<std::byte> local_memory_;
   size_t local_stride_ = 0;
 };
+
+/* Nanoseconds of a clock that never goes back. */
+uint64_t monotonic_time();
 
 /* Calls f(lane) for each lane of a mask; the full mask, by far the most frequent, is a plain loop. */
 template <class F> inline void for_lanes(uint32_t lanes, F &&f) {

@@ -16,7 +16,7 @@ namespace sim::ptx::ast {
 
 struct Operand {
   enum class Kind : uint8_t {
-    name,     /* %r1, symbol, symbol+8, %p1|%p2, !%p1, %tid.x */
+    name,     /* %r1, symbol, symbol+8, symbol[2], %p1|%p2, !%p1, %tid.x */
     integer,  /* value */
     floating, /* value: bits of a double when `wide`, else of a float */
     address,  /* [name+value], [value] */
@@ -26,10 +26,13 @@ struct Operand {
   Kind kind = Kind::name;
   bool negated = false;
   bool wide = false;
+  bool is_unsigned = false; /* of an integer, for constant expressions */
+  bool minus = false;       /* -%r1 */
+  bool indexed = false;     /* symbol[2]: `value` counts elements of the variable */
   std::string_view name;
   std::string_view component; /* the x of %tid.x */
   std::string_view second;    /* the name after | */
-  uint64_t value = 0;         /* a number, or what is added to a name */
+  uint64_t value = 0;         /* a number, or what is added to a name: bytes, or elements where `indexed` */
   std::vector<Operand> elements;
 };
 

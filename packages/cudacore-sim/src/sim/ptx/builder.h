@@ -2,6 +2,7 @@
 #ifndef CUDACORE_SIM_PTX_BUILDER_H
 #define CUDACORE_SIM_PTX_BUILDER_H
 
+#include <deque>
 #include <optional>
 #include <unordered_map>
 
@@ -40,6 +41,7 @@ struct Symbol {
   uint32_t index = 0;
   uint64_t offset = 0;
   uint64_t size = 0;
+  uint64_t element = 0; /* bytes of an array's element, for name[2] */
 };
 
 class ModuleBuilder {
@@ -93,6 +95,8 @@ public:
    */
   const Symbol &resolve(std::string_view name);
   bool knows(std::string_view name) { return find(name) != nullptr; }
+  /* The registers of a vector register (.reg .v4 .f32 %v), by name; null: the name is none's. */
+  const std::vector<std::string_view> *vector_elements(std::string_view name);
   /* The label's number; its instruction is known in the end. */
   uint32_t label(std::string_view name);
   const ast::Prototype *prototype(std::string_view name) const;
@@ -113,10 +117,12 @@ private:
   struct RegisterRange {
     Type type;
     uint32_t count;
+    uint32_t vector;
   };
   struct Scope {
     std::unordered_map<std::string_view, Symbol> symbols;
     std::unordered_map<std::string_view, RegisterRange> ranges;
+    std::unordered_map<std::string_view, std::vector<std::string_view>> vectors; /* the names of their registers */
     std::unordered_map<std::string_view, uint32_t> labels;
     std::unordered_map<std::string_view, const ast::Prototype *> prototypes;
     std::unordered_map<std::string_view, const ast::BranchTargets *> branch_targets;
@@ -130,6 +136,8 @@ private:
   void declare(const ast::Declaration &declaration);
   void add_symbol(std::string_view name, const Symbol &symbol);
   Symbol new_register(Type type);
+  void add_vector(Scope &scope, std::string_view name, Type type, uint32_t count);
+  ast::Operand without_vectors(const ast::Operand &operand);
   Symbol new_frame_variable(const ast::Declaration &declaration);
   const Symbol *find(std::string_view name);
   void touch(const Symbol &symbol);
@@ -149,6 +157,8 @@ private:
   uint32_t predicate_slot_ = 0;
   OperandIndex sink_ = exec::no_operand, predicate_sink_ = exec::no_operand;
   std::vector<OperandIndex> scratch_;
+  bool has_vectors_ = false;
+  std::deque<std::string> names_; /* that are not in the text: of the registers of vectors */
   size_t scratch_used_ = 0;
   uint64_t frame_bytes_ = 0;
   Symbol found_;

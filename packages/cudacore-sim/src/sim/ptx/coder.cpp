@@ -225,9 +225,27 @@ Type Coder::register_type(const ast::Operand &operand) {
   return symbol.kind == Symbol::Kind::reg || symbol.kind == Symbol::Kind::predicate ? symbol.type : Type::none;
 }
 
+/* Components and signs are of special registers, of vectors, and of the instructions that take them off before. */
+void Coder::refuse_component(const ast::Operand &operand) const {
+  if (operand.minus)
+    fail("'" + std::string(operand.name) + "' cannot have a minus sign");
+  if (!operand.component.empty())
+    fail("'" + std::string(operand.name) + "' has no component '." + std::string(operand.component) + "'");
+}
+
+/* What is added to a variable's address. */
+uint64_t Coder::addend(const ast::Operand &operand, const Symbol &symbol) const {
+  if (!operand.indexed)
+    return operand.value;
+  if (symbol.element == 0)
+    fail("'" + std::string(operand.name) + "' has no elements");
+  return operand.value * symbol.element;
+}
+
 OperandIndex Coder::destination(const ast::Operand &operand, Type type, bool may_be_wider) {
   if (operand.kind != ast::Operand::Kind::name || operand.negated)
     fail("the destination must be a register");
+  refuse_component(operand);
   const Symbol &symbol = function_.resolve(operand.name);
   if (operand.name == "_")
     return symbol.op;
@@ -247,17 +265,20 @@ OperandIndex Coder::source(const ast::Operand &operand, Type type, bool may_be_w
     emit_before(read);
     return read.op[0];
   }
+  refuse_component(operand);
   const Symbol symbol = function_.resolve(operand.name);
   if (symbol.kind == Symbol::Kind::reg) {
     uint32_t have = bits_of(symbol.type), want = bits_of(type);
     if (have < want || (have > want && !may_be_wider))
       fail("'" + std::string(operand.name) + "' is no register of type ." + std::string(name_of(type)));
+    if (operand.indexed || operand.value != 0)
+      fail("'" + std::string(operand.name) + "' is a register, to which nothing can be added");
     return symbol.op;
   }
   if (symbol.kind == Symbol::Kind::predicate || symbol.kind == Symbol::Kind::none)
     fail("'" + std::string(operand.name) + "' cannot be used as a number");
   OperandIndex into = function_.scratch();
-  emit_address_of(symbol, static_cast<int64_t>(operand.value), into);
+  emit_address_of(symbol, static_cast<int64_t>(addend(operand, symbol)), into);
   return into;
 }
 
@@ -288,7 +309,8 @@ uint64_t Coder::integer(size_t i) const {
 }
 
 Coder::Address Coder::address(const ast::Operand &operand, uint64_t bytes) {
-  if (operand.kind != ast::Operand::Kind::address)
+  bool element = operand.kind == ast::Operand::Kind::name && operand.indexed; /* ld.global.u32 d, array[2] */
+  if (operand.kind != ast::Operand::Kind::address && !element)
     fail("expected an address in brackets");
   Address result;
   result.offset = static_cast<int64_t>(operand.value);
@@ -297,7 +319,8 @@ Coder::Address Coder::address(const ast::Operand &operand, uint64_t bytes) {
     return result;
   }
   const Symbol symbol = function_.resolve(operand.name);
-  uint64_t offset = operand.value;
+  uint64_t offset = addend(operand, symbol);
+  result.offset = static_cast<int64_t>(offset);
   switch (symbol.kind) {
   case Symbol::Kind::reg:
     if (bits_of(symbol.type) < 32)
@@ -385,8 +408,8 @@ void decode(Coder &coder) {
   using Table = std::unordered_map<std::string_view, void (*)(Coder &)>;
   static const Table &table = *[] {
     auto *all = new Table;
-    for (const Decoder *group :
-         {arithmetic_decoders, logic_decoders, data_decoders, memory_decoders, parallel_decoders, control_decoders})
+    for (const Decoder *group : {arithmetic_decoders, video_decoders, logic_decoders, data_decoders, memory_decoders,
+                                 parallel_decoders, control_decoders})
       for (; group->name; ++group)
         all->emplace(group->name, group->decode);
     return all;

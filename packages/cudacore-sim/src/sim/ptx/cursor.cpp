@@ -18,45 +18,109 @@ constexpr Level levels[] = {
 };
 constexpr int level_count = static_cast<int>(std::size(levels));
 
-uint64_t apply(std::string_view op, uint64_t a, uint64_t b, const Cursor &cursor) {
+/* Of integers; what counts as unsigned, and that shifts are by the lowest six bits, is as ptxas has it. */
+ast::Operand apply(std::string_view op, const ast::Operand &left, const ast::Operand &right, const Cursor &cursor) {
+  uint64_t a = left.value, b = right.value;
   auto sa = static_cast<int64_t>(a), sb = static_cast<int64_t>(b);
+  bool is_unsigned = left.is_unsigned || right.is_unsigned;
+  auto number = [](uint64_t value, bool as_unsigned) {
+    ast::Operand result;
+    result.kind = ast::Operand::Kind::integer;
+    result.value = value;
+    result.is_unsigned = as_unsigned;
+    return result;
+  };
+  auto truth = [&](bool value) { return number(value, false); };
   if (op == "||")
-    return a || b;
+    return truth(a || b);
   if (op == "&&")
-    return a && b;
-  if (op == "|")
-    return a | b;
-  if (op == "^")
-    return a ^ b;
-  if (op == "&")
-    return a & b;
+    return truth(a && b);
   if (op == "==")
-    return a == b;
+    return truth(a == b);
   if (op == "!=")
-    return a != b;
+    return truth(a != b);
   if (op == "<")
-    return sa < sb;
+    return truth(is_unsigned ? a < b : sa < sb);
   if (op == "<=")
-    return sa <= sb;
+    return truth(is_unsigned ? a <= b : sa <= sb);
   if (op == ">")
-    return sa > sb;
+    return truth(is_unsigned ? a > b : sa > sb);
   if (op == ">=")
-    return sa >= sb;
+    return truth(is_unsigned ? a >= b : sa >= sb);
+  if (op == "|")
+    return number(a | b, is_unsigned);
+  if (op == "^")
+    return number(a ^ b, is_unsigned);
+  if (op == "&")
+    return number(a & b, is_unsigned);
   if (op == "<<")
-    return b < 64 ? a << b : 0;
+    return number(a << (b & 63), left.is_unsigned);
   if (op == ">>")
-    return static_cast<uint64_t>(sa >> std::min<uint64_t>(b, 63));
+    return number(left.is_unsigned ? a >> (b & 63) : static_cast<uint64_t>(sa >> (b & 63)), left.is_unsigned);
   if (op == "+")
-    return a + b;
+    return number(a + b, is_unsigned);
   if (op == "-")
-    return a - b;
+    return number(a - b, is_unsigned);
   if (op == "*")
-    return a * b;
+    return number(a * b, is_unsigned);
   if (b == 0)
     cursor.fail("division by zero in a constant expression");
-  if (sb == -1)
-    return op == "/" ? 0 - a : 0; /* INT64_MIN / -1 has no value in C++ */
-  return static_cast<uint64_t>(op == "/" ? sa / sb : sa % sb);
+  if (op == "%")
+    return number(a % b, is_unsigned); /* of the bits, whatever the operands are */
+  if (is_unsigned)
+    return number(a / b, true);
+  /* INT64_MIN / -1 has no value in C++ */
+  return number(sb == -1 ? 0 - a : static_cast<uint64_t>(sa / sb), false);
+}
+
+double value_of(const ast::Operand &number) {
+  double wide;
+  float narrow;
+  if (number.wide) {
+    std::memcpy(&wide, &number.value, sizeof wide);
+    return wide;
+  }
+  auto bits = static_cast<uint32_t>(number.value);
+  std::memcpy(&narrow, &bits, sizeof narrow);
+  return double{narrow};
+}
+
+ast::Operand apply_floating(std::string_view op, const ast::Operand &left, const ast::Operand &right,
+                            const Cursor &cursor) {
+  double a = value_of(left), b = value_of(right), result;
+  auto truth = [](bool value) {
+    ast::Operand number;
+    number.kind = ast::Operand::Kind::integer;
+    number.value = value;
+    return number;
+  };
+  if (op == "<")
+    return truth(a < b);
+  if (op == "<=")
+    return truth(a <= b);
+  if (op == ">")
+    return truth(a > b);
+  if (op == ">=")
+    return truth(a >= b);
+  if (op == "==")
+    return truth(a == b);
+  if (op == "!=")
+    return truth(a != b);
+  if (op == "+")
+    result = a + b;
+  else if (op == "-")
+    result = a - b;
+  else if (op == "*")
+    result = a * b;
+  else if (op == "/")
+    result = a / b;
+  else
+    cursor.fail("'" + std::string(op) + "' is for integers");
+  ast::Operand number;
+  number.kind = ast::Operand::Kind::floating;
+  number.wide = true;
+  std::memcpy(&number.value, &result, sizeof result);
+  return number;
 }
 } // namespace
 
@@ -79,7 +143,21 @@ uint64_t Cursor::integer(const char *what) {
   return value.value;
 }
 
-ast::Operand Cursor::constant() { return binary(0, 0); }
+ast::Operand Cursor::constant() { return conditional(0); }
+
+ast::Operand Cursor::conditional(int depth) {
+  ast::Operand condition = binary(0, depth);
+  if (!accept("?"))
+    return condition;
+  if (condition.kind != ast::Operand::Kind::integer)
+    fail("the condition of a constant expression must be an integer");
+  ast::Operand first = conditional(depth + 1);
+  expect(":");
+  ast::Operand second = conditional(depth + 1);
+  if (first.kind != second.kind)
+    fail("both values of a condition must be integers, or both floating-point numbers");
+  return condition.value ? first : second;
+}
 
 ast::Operand Cursor::binary(int level, int depth) {
   if (level == level_count)
@@ -94,9 +172,10 @@ ast::Operand Cursor::binary(int level, int depth) {
       return left;
     take();
     ast::Operand right = binary(level + 1, depth);
-    if (left.kind != ast::Operand::Kind::integer || right.kind != ast::Operand::Kind::integer)
-      fail("a constant expression of floating-point numbers is not supported");
-    left.value = apply(found, left.value, right.value, *this);
+    if (left.kind != right.kind)
+      fail("a constant expression mixes integers and floating-point numbers");
+    left = left.kind == ast::Operand::Kind::integer ? apply(found, left, right, *this)
+                                                    : apply_floating(found, left, right, *this);
   }
 }
 
@@ -117,18 +196,23 @@ ast::Operand Cursor::unary(int depth) {
     return value;
   }
   value.value = op == '-' ? 0 - value.value : op == '~' ? ~value.value : !value.value;
+  value.is_unsigned = op == '~' || (op == '-' && value.is_unsigned);
   return value;
 }
 
 ast::Operand Cursor::primary(int depth) {
   if (accept("(")) {
-    /* A cast such as (.s64) changes nothing for the 64-bit values computed here. */
+    /* A cast changes nothing of the bits, only what they are taken for. */
     if (peek().kind == TokenKind::dotted && (is(".s64") || is(".u64"))) {
-      take();
+      bool is_unsigned = take().text == ".u64";
       expect(")");
-      return unary(depth + 1);
+      ast::Operand value = unary(depth + 1);
+      if (value.kind != ast::Operand::Kind::integer)
+        fail("a floating-point number cannot be cast");
+      value.is_unsigned = is_unsigned;
+      return value;
     }
-    ast::Operand value = binary(0, depth + 1);
+    ast::Operand value = conditional(depth + 1);
     expect(")");
     return value;
   }
@@ -140,6 +224,7 @@ ast::Operand Cursor::primary(int depth) {
   } else if (token.kind == TokenKind::integer) {
     value.kind = ast::Operand::Kind::integer;
     value.value = token.value;
+    value.is_unsigned = token.is_unsigned;
   } else if (token.kind == TokenKind::floating) {
     value.kind = ast::Operand::Kind::floating;
     value.value = token.value;

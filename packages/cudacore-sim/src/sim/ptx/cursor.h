@@ -42,6 +42,7 @@ public:
   ast::Operand constant();
 
 private:
+  ast::Operand conditional(int depth);
   ast::Operand binary(int level, int depth);
   ast::Operand unary(int depth);
   ast::Operand primary(int depth);

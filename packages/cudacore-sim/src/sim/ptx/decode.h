@@ -76,6 +76,8 @@ public:
 
 private:
   void check_all_taken() const;
+  void refuse_component(const ast::Operand &operand) const;
+  uint64_t addend(const ast::Operand &operand, const Symbol &symbol) const;
   uint64_t immediate(const ast::Operand &operand, Type type) const;
   void stamp(Instruction &instruction) const;
 
@@ -93,6 +95,7 @@ struct Decoder {
   void (*decode)(Coder &);
 };
 extern const Decoder arithmetic_decoders[];
+extern const Decoder video_decoders[];
 extern const Decoder logic_decoders[];
 extern const Decoder data_decoders[];
 extern const Decoder memory_decoders[];

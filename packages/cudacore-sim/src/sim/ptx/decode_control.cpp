@@ -148,7 +148,7 @@ void nanosleep(Coder &c) {
   if (c.need_type() != Type::u32)
     c.unsupported();
   c.need(1);
-  c.source(0, Type::u32);
+  c.out.op[0] = c.source(0, Type::u32);
   c.emit(exec::sleep_handler());
 }
 /* Of no effect: a breakpoint without a debugger, events of a profiler, register hints, dependent launches. */

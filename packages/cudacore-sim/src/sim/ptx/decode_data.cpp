@@ -50,11 +50,41 @@ void unpack(Coder &c, Type type) {
   c.emit(exec::unpack_handler(element));
 }
 
+/* mov.v2.b32 {d, ...}, {a, ...}: all are read before any is written, as a destination may be a source. */
+void move_vector(Coder &c, uint32_t count, Type type) {
+  if (!c.is_list(0) || !c.is_list(1) || c.operand(0).elements.size() != count || c.operand(1).elements.size() != count)
+    c.fail("expected vectors of " + std::to_string(count));
+  std::vector<OperandIndex> read(count);
+  Instruction part = c.out;
+  part.run = exec::move_handler(type);
+  for (uint32_t i = 0; i < count; ++i) {
+    part.op[1] = c.source(c.operand(1).elements[i], type);
+    part.op[0] = read[i] = c.function().scratch();
+    c.emit_before(part);
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    c.out.op[0] = c.destination(c.operand(0).elements[i], type);
+    c.out.op[1] = read[i];
+    c.out.run = part.run;
+    i + 1 < count ? c.emit_before(c.out) : c.emit(part.run);
+  }
+}
+
 void mov(Coder &c) {
+  uint32_t vector = c.take_vector();
   Type type = c.need_type();
   c.need(2);
+  if (vector > 1)
+    return move_vector(c, vector, type);
   if (type == Type::pred) {
     c.out.op[0] = c.destination_predicate(c.operand(0).name);
+    if (Instruction read = c.out; c.operand(1).kind == ast::Operand::Kind::name && c.special(c.operand(1), read)) {
+      /* %is_explicit_cluster, which is a number here */
+      read.op[0] = c.out.op[2] = c.function().scratch();
+      c.emit_before(read);
+      c.out.op[3] = c.constant(0);
+      return c.emit(exec::setp_handler(exec::Comparison::ne, Type::u32, false));
+    }
     c.out.op[1] = c.source_predicate(c.operand(1));
     return c.emit(exec::bit_handler(exec::BitOp::mov_pred, type));
   }

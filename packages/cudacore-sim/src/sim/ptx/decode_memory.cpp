@@ -198,6 +198,18 @@ void applypriority(Coder &c) {
   c.set_address(c.operand(0), 0);
   c.emit(exec::nop_handler());
 }
+/* The memory may be lost at will: what it holds stays, which is a value as good as any. */
+void discard(Coder &c) {
+  if (c.take_space() != StateSpace::global && c.count() != 2)
+    c.unsupported();
+  if (!c.take("L2"))
+    c.unsupported();
+  c.need(2);
+  if (c.integer(1) != 128)
+    c.fail("what is discarded has 128 bytes");
+  c.set_address(c.operand(0), 0);
+  c.emit(exec::nop_handler());
+}
 void createpolicy(Coder &c) {
   for (const char *word : {"fractional", "cvt", "L2"})
     c.take(word);
@@ -401,7 +413,7 @@ const Decoder memory_decoders[] = {{"ld", ld},
                                    {"prefetch", prefetch},
                                    {"prefetchu", prefetch},
                                    {"applypriority", applypriority},
-                                   {"discard", applypriority},
+                                   {"discard", discard},
                                    {"createpolicy", createpolicy},
                                    {"cp", cp},
                                    {"mbarrier", mbarrier},

@@ -115,6 +115,7 @@ void FunctionBuilder::declare_formals() {
       symbol.type = one.type;
       symbol.offset = offset;
       symbol.size = one.bytes();
+      symbol.element = one.element_bytes();
       add_symbol(one.name, symbol);
       offset += one.bytes();
     }
@@ -137,7 +138,8 @@ void FunctionBuilder::declare_formals() {
 }
 
 void FunctionBuilder::add_symbol(std::string_view name, const Symbol &symbol) {
-  if (!scopes_[open_scopes_.back()].symbols.emplace(name, symbol).second)
+  Scope &scope = scopes_[open_scopes_.back()];
+  if (scope.vectors.count(name) || !scope.symbols.emplace(name, symbol).second)
     throw StatementError{quoted(name) + " is declared twice"};
 }
 
@@ -145,11 +147,12 @@ void FunctionBuilder::declare(const ast::Declaration &one) {
   switch (one.space) {
   case StateSpace::reg:
     if (one.register_count) {
-      scopes_[open_scopes_.back()].ranges[one.name] = RegisterRange{one.type, one.register_count};
+      scopes_[open_scopes_.back()].ranges[one.name] = RegisterRange{one.type, one.register_count, one.vector};
+      has_vectors_ = has_vectors_ || one.vector > 1;
       return;
     }
     if (one.vector > 1)
-      throw StatementError{"vector registers are not supported", CompileResult::Failure::unsupported_instruction};
+      return add_vector(scopes_[open_scopes_.back()], one.name, one.type, one.vector);
     return add_symbol(one.name, new_register(one.type));
   case StateSpace::local:
   case StateSpace::param:
@@ -159,6 +162,7 @@ void FunctionBuilder::declare(const ast::Declaration &one) {
     symbol.kind = Symbol::Kind::shared;
     symbol.space = StateSpace::shared;
     symbol.index = module.add_shared(one);
+    symbol.element = one.element_bytes();
     return add_symbol(one.name, symbol);
   }
   case StateSpace::global:
@@ -167,6 +171,7 @@ void FunctionBuilder::declare(const ast::Declaration &one) {
     symbol.kind = Symbol::Kind::global;
     symbol.space = one.space;
     symbol.index = module.add_variable(one);
+    symbol.element = one.element_bytes();
     return add_symbol(one.name, symbol);
   }
   default:
@@ -201,6 +206,7 @@ Symbol FunctionBuilder::new_frame_variable(const ast::Declaration &one) {
   symbol.space = one.space;
   symbol.type = one.type;
   symbol.size = one.bytes();
+  symbol.element = one.element_bytes();
   symbol.offset = aligned(frame_bytes_, one.natural_alignment());
   if (symbol.size > max_frame_bytes || symbol.offset + symbol.size > max_frame_bytes)
     throw StatementError{quoted(one.name) + " does not fit in 512 KiB of local memory"};
@@ -210,24 +216,99 @@ Symbol FunctionBuilder::new_frame_variable(const ast::Declaration &one) {
   return symbol;
 }
 
-const Symbol *FunctionBuilder::find(std::string_view name) {
-  size_t digits = name.size();
-  while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
-    --digits;
-  std::string_view prefix = name.substr(0, digits), suffix = name.substr(digits);
-  bool numbered = !suffix.empty() && (suffix == "0" || suffix[0] != '0') && suffix.size() < 9;
+namespace {
+/* A name such as %r12 in its parts, as .reg %r<20> declares many. */
+struct Numbered {
+  explicit Numbered(std::string_view name) {
+    size_t digits = name.size();
+    while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
+      --digits;
+    prefix = name.substr(0, digits);
+    std::string_view suffix = name.substr(digits);
+    is_numbered = !suffix.empty() && (suffix == "0" || suffix[0] != '0') && suffix.size() < 9;
+    if (is_numbered)
+      std::from_chars(suffix.data(), suffix.data() + suffix.size(), number);
+  }
+  std::string_view prefix;
+  bool is_numbered = false;
   uint32_t number = 0;
-  if (numbered)
-    std::from_chars(suffix.data(), suffix.data() + suffix.size(), number);
+};
+} // namespace
+
+/* V becomes V.x, V.y and so on, names that nothing else in the text can have. */
+void FunctionBuilder::add_vector(Scope &scope, std::string_view name, Type type, uint32_t count) {
+  if (class_of(type) == TypeClass::predicate)
+    throw StatementError{quoted(name) + " cannot be a vector of predicates"};
+  std::vector<std::string_view> elements;
+  for (uint32_t i = 0; i < count; ++i) {
+    names_.push_back(std::string(name) + '.' + "xyzw"[i]);
+    elements.push_back(names_.back());
+    scope.symbols.emplace(names_.back(), new_register(type));
+  }
+  if (scope.symbols.count(name) || !scope.vectors.emplace(name, std::move(elements)).second)
+    throw StatementError{quoted(name) + " is declared twice"};
+  has_vectors_ = true;
+}
+
+const std::vector<std::string_view> *FunctionBuilder::vector_elements(std::string_view name) {
+  Numbered parts(name);
+  for (size_t i = open_scopes_.size(); i-- > 0;) {
+    Scope &scope = scopes_[open_scopes_[i]];
+    auto exact = scope.vectors.find(name);
+    if (exact != scope.vectors.end())
+      return &exact->second;
+    if (scope.symbols.count(name))
+      return nullptr;
+    auto range = parts.is_numbered ? scope.ranges.find(parts.prefix) : scope.ranges.end();
+    if (range == scope.ranges.end() || parts.number >= range->second.count)
+      continue;
+    if (range->second.vector == 1)
+      return nullptr;
+    add_vector(scope, name, range->second.type, range->second.vector);
+    return &scope.vectors.find(name)->second;
+  }
+  return nullptr;
+}
+
+/* A vector register as the list of its registers, and a component of one as that register. */
+ast::Operand FunctionBuilder::without_vectors(const ast::Operand &operand) {
+  ast::Operand result = operand;
+  for (ast::Operand &element : result.elements)
+    element = without_vectors(element);
+  if (operand.kind != ast::Operand::Kind::name)
+    return result;
+  const std::vector<std::string_view> *elements = vector_elements(operand.name);
+  if (!elements)
+    return result;
+  if (operand.component.empty()) {
+    result.kind = ast::Operand::Kind::vector;
+    for (std::string_view name : *elements) {
+      ast::Operand element;
+      element.name = name;
+      result.elements.push_back(element);
+    }
+    return result;
+  }
+  size_t place = operand.component.size() == 1 ? std::string_view("xyzwrgba").find(operand.component) % 4 : 4;
+  if (operand.component.size() != 1 || std::string_view("xyzwrgba").find(operand.component) == std::string_view::npos ||
+      place >= elements->size())
+    throw StatementError{quoted(operand.name) + " has no component '." + std::string(operand.component) + "'"};
+  result.name = (*elements)[place];
+  result.component = {};
+  return result;
+}
+
+const Symbol *FunctionBuilder::find(std::string_view name) {
+  Numbered parts(name);
   for (size_t i = open_scopes_.size(); i-- > 0;) {
     Scope &scope = scopes_[open_scopes_[i]];
     auto exact = scope.symbols.find(name);
     if (exact != scope.symbols.end())
       return &exact->second;
-    if (!numbered)
+    if (!parts.is_numbered)
       continue;
-    auto range = scope.ranges.find(prefix);
-    if (range == scope.ranges.end() || number >= range->second.count)
+    auto range = scope.ranges.find(parts.prefix);
+    if (range == scope.ranges.end() || parts.number >= range->second.count || range->second.vector > 1)
       continue;
     return &(scope.symbols[name] = new_register(range->second.type));
   }
@@ -318,6 +399,13 @@ void FunctionBuilder::patch_branches() {
 
 void FunctionBuilder::instruction(const ast::Instruction &one) {
   scratch_used_ = 0;
+  if (has_vectors_) {
+    ast::Instruction plain = one;
+    for (ast::Operand &operand : plain.operands)
+      operand = without_vectors(operand);
+    Coder coder(*this, plain);
+    return decode(coder);
+  }
   Coder coder(*this, one);
   decode(coder);
 }

@@ -2,6 +2,7 @@
 /* A module: its names, its variables and their initial bytes, its kernels as the driver wants to know them. */
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 
 #include "sim/exec/numeric.h"
@@ -88,6 +89,7 @@ CompileResult ModuleBuilder::build() {
     try {
       Symbol symbol;
       symbol.space = one.space;
+      symbol.element = one.element_bytes();
       if (one.space == StateSpace::global || one.space == StateSpace::constant) {
         symbol.kind = Symbol::Kind::global;
         symbol.index = add_variable(one);
@@ -418,7 +420,39 @@ void ModuleBuilder::describe_kernels() {
 
 namespace sim {
 
-CompileResult compile(const char *text, size_t size) {
+namespace {
+
+constexpr size_t most_quoted = 200; /* of a line of PTX */
+
+/* "line 3: message" of every error, with what line 3 is. */
+std::string with_lines(const std::string &log, std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  std::string result;
+  for (size_t at = 0; at < log.size();) {
+    size_t end = std::min(log.find('\n', at), log.size()), number = 0;
+    result.append(log, at, end - at);
+    if (std::sscanf(log.c_str() + at, "line %zu:", &number) == 1 && number > 0 && number <= lines.size()) {
+      std::string_view line = lines[number - 1];
+      size_t first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r");
+      if (first != line.npos) {
+        line = line.substr(first, std::min(last - first + 1, most_quoted));
+        result += ": ";
+        for (char c : line)
+          result += c >= 0x20 && c < 0x7f ? c : c == '\t' ? ' ' : '?';
+      }
+    }
+    result += '\n';
+    at = end + 1;
+  }
+  return result;
+}
+
+CompileResult compile_plain(const char *text, size_t size) {
   try {
     ptx::ast::Module tree = ptx::parse(std::string_view(text, size));
     return ptx::ModuleBuilder(tree).build();
@@ -428,6 +462,15 @@ CompileResult compile(const char *text, size_t size) {
   } catch (const std::exception &error) {
     return {nullptr, std::string("line 0: ") + error.what() + "\n", CompileResult::Failure::syntax};
   }
+}
+
+} // namespace
+
+CompileResult compile(const char *text, size_t size) {
+  CompileResult result = compile_plain(text, size);
+  if (!result.module)
+    result.log = with_lines(result.log, {text, size});
+  return result;
 }
 
 const ModuleInfo &info(const Module &module) { return module.info; }

@@ -503,6 +503,7 @@ private:
     }
     one.line = in_.peek().line;
     one.opcode = in_.identifier("an instruction");
+    in_call_ = one.opcode == "call";
     while (in_.peek().kind == TokenKind::dotted)
       one.modifiers.push_back(in_.take().text.substr(1));
     while (!in_.is(";")) {
@@ -521,10 +522,16 @@ private:
       return address();
     if (in_.is("{"))
       return group("{", "}", Operand::Kind::vector, depth);
-    if (in_.is("("))
+    if (in_.is("(") && in_call_) /* elsewhere it is a constant's */
       return group("(", ")", Operand::Kind::list, depth);
     if (in_.is("!") || (in_.peek().kind == TokenKind::identifier && !in_.is("WARP_SZ")))
       return named();
+    if (in_.is("-") && in_.peek(1).kind == TokenKind::identifier && in_.peek(1).text != "WARP_SZ") {
+      in_.take();
+      Operand result = named();
+      result.minus = true;
+      return result;
+    }
     return in_.constant();
   }
 
@@ -549,8 +556,13 @@ private:
       result.component = in_.take().text.substr(1);
     if (in_.accept("|"))
       result.second = in_.identifier("an operand");
-    if (in_.is("+") || in_.is("-"))
+    if (in_.accept("[")) {
+      result.indexed = true;
+      result.value = in_.integer("an element's number");
+      in_.expect("]");
+    } else if (in_.is("+") || in_.is("-")) {
       result.value = in_.integer("an offset");
+    }
     return result;
   }
 
@@ -570,6 +582,7 @@ private:
   }
 
   Cursor in_;
+  bool in_call_ = false; /* the instruction is a call, whose operands can be lists */
   ast::Module module_;
   ast::SourcePosition source_;
 };
