@@ -242,4 +242,7 @@ def test_each_call(device: ch.Device, sim: Any, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name.startswith("device 1")])
 def test_each_call_with_two_devices(device: ch.Device, other_device: ch.Device, sim: Any, name: str) -> None:
     """The same; and another device would be current than before."""
+    access = other_device.memory_resource.peer_accessible_by  # type: ignore[attr-defined]
+    access.add(device)
     fail_each(device, sim, name)
+    access.discard(device)

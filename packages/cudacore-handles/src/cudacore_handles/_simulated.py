@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
 import os
 from typing import Any
 
-_loaded: ctypes.CDLL | None = None
+_loaded: Any = None  # a ctypes.CDLL
 
 
 def find_simulated_driver() -> None:
@@ -20,7 +18,9 @@ def find_simulated_driver() -> None:
     """
     if os.environ.get("CUDACORE_DRIVER", "").lower() != "sim" or os.environ.get("CUDACORE_SIM_LIBRARY"):
         return
-    if importlib.util.find_spec("cudacore_sim"):
+    from importlib.util import find_spec
+
+    if find_spec("cudacore_sim"):
         import cudacore_sim
 
         os.environ["CUDACORE_SIM_LIBRARY"] = cudacore_sim.get_library()
@@ -29,12 +29,16 @@ def find_simulated_driver() -> None:
 def why_refused() -> str:
     """Return what the simulated driver says of the last call of this thread that failed; empty on a GPU's driver."""
     global _loaded
+    try:
+        import ctypes
+    except ImportError:
+        return ""  # the interpreter is ending
     if _loaded is None:
         try:
             _loaded = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
         except OSError:
             return ""  # no driver is loaded yet
-    why: Any = getattr(_loaded, "cudasim_why", None)
+    why = getattr(_loaded, "cudasim_why", None)
     if why is None:
         return ""
     why.restype, why.argtypes = ctypes.c_size_t, (ctypes.c_char_p, ctypes.c_size_t)
