@@ -75,8 +75,8 @@ def run_tests(session: nox.Session, cuda: str) -> None:
         with session.chdir(away):
             # Tests that want two devices are skipped where there is one.
             session.run(*pytest, env={"CUDACORE_SIM_DEVICES": "2"})
-    # The simulator's own tests destroy all that its process has made: they have processes of their own. They look at its
-    # sources.
+    # The simulator's own tests destroy all that its process has made: they have processes of their own. They look at
+    # its sources.
     session.run(*pytest, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
 
 
