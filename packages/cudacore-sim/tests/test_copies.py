@@ -135,8 +135,11 @@ def test_addresses_where_they_are_wanted(cuda: Any) -> None:
             cuda.out("cuMemAddressReserve", c_size_t(size), c_size_t(0), c_uint64(hint), c_uint64(0), kind=c_uint64)
         )
 
-    first = reserve(mib, 0)
-    second = reserve(3 * mib, first + mib)
+    for _ in range(100):  # what other tests have left can have small ranges between
+        first = reserve(mib, 0)
+        second = reserve(3 * mib, first + mib)
+        if second == first + mib:
+            break
     assert second == first + mib
     third = reserve(mib, second + 3 * mib)
     assert third == second + 3 * mib
