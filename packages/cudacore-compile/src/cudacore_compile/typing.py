@@ -3,19 +3,9 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from cudacore_handles.typing import _Name
 
 __all__ = ["CompilerBackendType", "ObjectCodeFormatType", "PCHStatusType", "SourceCodeType"]
-
-
-class _Name(str, Enum):
-    """Do what enum.StrEnum does, which Python 3.10 lacks."""
-
-    def __str__(self) -> str:
-        return str.__str__(self)
-
-    def __format__(self, spec: str) -> str:
-        return str.__format__(self, spec)
 
 
 class SourceCodeType(_Name):

@@ -570,7 +570,6 @@ def _preferred_location(
     number, given = options.preferred_location, options.preferred_location_type
     if number is not None:
         number = _check_int("preferred_location", number, "an int or None")
-    kind = None
     if given is not None:
         kind = _as_name(
             ManagedMemoryLocationType, given, f"preferred_location_type: {given!r} is not a valid place, or None"

@@ -49,11 +49,6 @@ Journal &journal() {
   return *instance;
 }
 
-uint64_t thread_id() {
-  static thread_local uint64_t id = static_cast<uint64_t>(syscall(SYS_gettid));
-  return id;
-}
-
 void open_file(Journal &j) {
   j.opened = true;
   if (config().log.empty())
@@ -77,6 +72,11 @@ std::vector<bool> entries_named(const char *name, bool &any) {
 }
 
 } // namespace
+
+uint64_t thread_id() {
+  static thread_local uint64_t id = static_cast<uint64_t>(syscall(SYS_gettid));
+  return id;
+}
 
 CUresult next_failure(Entry entry) {
   if (!armed.load(std::memory_order_acquire))

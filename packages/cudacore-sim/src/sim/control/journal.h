@@ -14,6 +14,9 @@ CUresult next_failure(Entry entry);
 /* Whether cuGetProcAddress shall not know a function. */
 bool is_hidden(const char *name);
 
+/* The system's number of this thread. */
+uint64_t thread_id();
+
 void note_call(Entry entry, void *context, CUresult result, bool injected);
 
 /* For the children of fork, which inherit locks in any state. */

@@ -2,18 +2,17 @@
 /* The trace of what ran. */
 #include "trace.h"
 
+#include "../driver/executor.h"
 #include "config.h"
-#include "report.h"
+#include "journal.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <map>
 #include <mutex>
-#include <sys/syscall.h>
 #include <tuple>
 #include <unistd.h>
 
@@ -40,12 +39,6 @@ struct Trace {
 Trace &trace() {
   static Trace *const instance = new Trace; /* never destroyed: threads outlive exit() */
   return *instance;
-}
-
-uint64_t now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
 std::string path_of(std::string path) {
@@ -167,11 +160,6 @@ std::string quoted(const std::string &text) {
   return out + "\"";
 }
 
-uint64_t trace_thread() {
-  static thread_local uint64_t id = static_cast<uint64_t>(syscall(SYS_gettid));
-  return id;
-}
-
 void trace_after(Traced &work, const TracedPtr &dependency) {
   auto add = [&work](const TracedPtr &source) {
     if (std::find(work.sources.begin(), work.sources.end(), source) == work.sources.end())
@@ -199,13 +187,13 @@ void trace_begin(Traced &work) {
   if (work.lane == lanes.size())
     lanes.push_back(true);
   lanes[work.lane] = true;
-  work.began = now();
+  work.began = monotonic_ns();
 }
 
 void trace_end(Traced &work) {
   Trace &t = trace();
   std::lock_guard<std::mutex> guard(t.mutex);
-  work.ended = now();
+  work.ended = monotonic_ns();
   if (work.began != 0)
     t.busy[{work.device, work.stream}][work.lane] = false;
   if (!is_open(t, work.began != 0 ? work.began : work.ended))
@@ -228,10 +216,10 @@ void trace_end(Traced &work) {
 
 void trace_call(const char *name, uint64_t began) {
   Trace &t = trace();
-  uint64_t ended = now();
+  uint64_t ended = monotonic_ns();
   std::lock_guard<std::mutex> guard(t.mutex);
   if (is_open(t, began))
-    write_slice(t, place_of_thread(t, trace_thread()), name, began, ended, "");
+    write_slice(t, place_of_thread(t, thread_id()), name, began, ended, "");
 }
 
 } // namespace sim

@@ -37,7 +37,6 @@ void trace_begin(Traced &work);
 /* Of work that takes no time, and of work that was skipped, there is no trace_begin. */
 void trace_end(Traced &work);
 
-uint64_t trace_thread();
 /* A call of this thread has ended. Any thread, without the state's lock. */
 void trace_call(const char *name, uint64_t began);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: they only say what a unit of work depends on. */
+#include "../control/journal.h"
 #include "../control/report.h"
 #include "capture.h"
 
@@ -162,7 +163,7 @@ void trace_on(const Stream &stream, Traced &work) {
                      : stream.handle == 0 ? "per-thread default stream"
                                           : "stream " + hex(stream.handle);
   if (Call::active()) {
-    work.thread = trace_thread();
+    work.thread = thread_id();
     work.called = Call::current().began;
   }
 }
