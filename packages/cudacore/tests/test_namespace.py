@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import os
 import subprocess
@@ -16,7 +17,6 @@ import cudacore
 import cudacore.graph
 import cudacore.typing
 import cudacore.utils
-import cudacore_compile
 from cudacore import _later
 
 HEAVY = (
@@ -49,11 +49,20 @@ def public_names(module: types.ModuleType) -> set[str]:
     }
 
 
-def test_dir() -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cudacore", "cudacore.graph", "cudacore.typing", "cudacore.utils", "cudacore_sim"),
+        *("cudacore_handles", "cudacore_handles.typing", "cudacore_compile", "cudacore_compile.typing"),
+        *("cudacore_graph", "cudacore_graph.typing"),
+    ],
+)
+def test_dir(name: str) -> None:
     """Completion at a prompt would show what the module needs for itself, or not show what it has."""
-    for module in (cudacore, cudacore_compile):
-        shown = {name for name in dir(module) if not name.startswith("__")}
-        assert shown == set(module.__all__)
+    module = importlib.import_module(name)
+    shown = {name for name in dir(module) if not name.startswith("__")}
+    assert shown == set(module.__all__)
+    assert "__doc__" in dir(module)
 
 
 def test_import_is_light() -> None:

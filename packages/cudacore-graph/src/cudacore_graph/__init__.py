@@ -81,3 +81,7 @@ __all__ = [
     "WhileNode",
     "typing",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

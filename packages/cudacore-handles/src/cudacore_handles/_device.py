@@ -72,11 +72,11 @@ class Device:
     _properties: DeviceProperties | None
     _resources: DeviceResources
 
-    create_mipmapped_array = NotYet()
-    create_opaque_array = NotYet()
-    create_surface_object = NotYet()
-    create_texture_object = NotYet()
-    to_system_device = NotYet()
+    create_mipmapped_array: NotYet = NotYet()
+    create_opaque_array: NotYet = NotYet()
+    create_surface_object: NotYet = NotYet()
+    create_texture_object: NotYet = NotYet()
+    to_system_device: NotYet = NotYet()
 
     def __new__(cls, device_id: Device | int | None = None) -> Device:
         if device_id is None:

@@ -46,9 +46,9 @@ class StridedMemoryView(_native.ViewHandle):
 
     __slots__ = ("__weakref__",)
 
-    __dlpack_c_exchange_api__ = _native.exchange_api
+    __dlpack_c_exchange_api__: object = _native.exchange_api
 
-    as_tensor_map = NotYet()
+    as_tensor_map: NotYet = NotYet()
 
     if TYPE_CHECKING:  # of the C functions, which find out what `cls` is by themselves
 

@@ -72,3 +72,7 @@ __all__ = [
     "SwitchNode",
     "WhileNode",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -52,3 +52,7 @@ if not TYPE_CHECKING:  # to which any name would be one that there is
 
     def __getattr__(name: str) -> object:
         raise AttributeError(_later.message(__name__, name), name=name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
