@@ -63,7 +63,7 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
 
 
 def run_tests(session: nox.Session, cuda: str) -> None:
-    """Run the tests on the simulated driver, or as ``-- ...`` says: ``-- --driver=gpu`` is the machine's own driver."""
+    """Run the tests on the simulated driver, or as ``-- ...`` says: ``-- --cuda-driver=gpu`` is the machine's own."""
     install(session, "test", cuda=cuda)
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs)

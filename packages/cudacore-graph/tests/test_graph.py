@@ -193,7 +193,7 @@ class TestViews:
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, request: pytest.FixtureRequest
     ) -> None:
         """An update like the one before would ask the driver again what it has said."""
-        sim = request.getfixturevalue("sim")
+        sim = request.getfixturevalue("cuda_sim")
         node = definition.launch(ONE, add, numbers.buffer, 1)
         view: Any = definition.instantiate()[node]
         view.update(config=ONE, kernel=add, args=(numbers.buffer, 2))
