@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import cudacore_graph
-from cudacore import _check_sibling
 from cudacore_graph import (
     AllocNode,
     ChildGraphNode,
@@ -37,8 +35,6 @@ from cudacore_graph import (
     SwitchNode,
     WhileNode,
 )
-
-_check_sibling(cudacore_graph)
 
 __all__ = [
     "AllocNode",

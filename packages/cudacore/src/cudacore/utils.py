@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import cudacore_compile
-from cudacore import _check_sibling, _later
+from cudacore import _later
 from cudacore_compile import (
     FileStreamProgramCache,
     InMemoryProgramCache,
@@ -28,8 +27,6 @@ from cudacore_handles import (
     discard_prefetch_batch,
     prefetch_batch,
 )
-
-_check_sibling(cudacore_compile)
 
 __all__ = [
     "CopyOptions",
