@@ -24,7 +24,8 @@ def main() -> None:
     for tests in sorted(packages.glob("cudacore*/tests")):
         shutil.copytree(tests, target / "packages" / tests.relative_to(packages), ignore=IGNORE)
     shutil.copytree(ROOT / "ci", target / "ci", ignore=IGNORE)
-    shutil.copytree(ROOT / "docs", target / "docs", ignore=IGNORE)  # its examples are run
+    for name in ("docs", "examples"):  # whose programs are run
+        shutil.copytree(ROOT / name, target / name, ignore=IGNORE)
     for name in ("README.md", "conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, target / name)
 

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile in continuous integration, on machines without a GPU and without a driver, for all that the program runs on.
+
+``python ahead_of_time.py build`` makes a file, ``python ahead_of_time.py run`` uses it: it needs no compiler.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+FILE = Path("scale.fatbin")
+SOURCE = r"""
+extern "C" __global__ void scale(float *values, float factor, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        values[i] *= factor;
+}
+"""
+
+
+def build() -> None:
+    """Compile for three generations of GPUs, and to PTX for those to come."""
+    from cudacore_compile import CompileJob, ProgramOptions, compile_many, make_fatbin
+
+    jobs = [CompileJob(SOURCE, ProgramOptions(arch=arch)) for arch in ("sm_80", "sm_90", "sm_120")]
+    jobs.append(CompileJob(SOURCE, ProgramOptions(arch="compute_80"), "ptx"))
+    FILE.write_bytes(make_fatbin(compile_many(jobs)).code)
+    print(f"built {FILE}")
+
+
+def run() -> None:
+    """Load what fits the device."""
+    import cudacore_handles as ch
+
+    device = ch.Device()
+    device.set_current()
+    stream = device.create_stream()
+    kernel = ch.ObjectCode.from_fatbin(str(FILE)).get_kernel("scale")
+    values = np.arange(5, dtype=np.float32)
+    there = device.allocate(values.nbytes, stream=stream)
+    there.copy_from(values, stream=stream)
+    # Machine code does not say which of its parameters are floating-point numbers: NumPy's types do.
+    ch.launch(stream, ch.LaunchConfig(grid=1, block=32), kernel, there, np.float32(10), values.size)
+    there.copy_to(values, stream=stream)
+    print("scaled:", values)
+
+
+for step in sys.argv[1:] or ["build", "run"]:
+    {"build": build, "run": run}[step]()
