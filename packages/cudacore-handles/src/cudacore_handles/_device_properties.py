@@ -14,7 +14,8 @@ class DeviceProperties:
     """Tell what a device is and can do (cuDeviceGetAttribute).
 
     :attr:`Device.properties` gives it. Each property is one ``CUdevice_attribute``, asked of the driver at first use
-    and then remembered, but for :attr:`compute_mode`, which an administrator can change at any time.
+    and then remembered, but for :attr:`compute_mode`, which an administrator can change at any time. A notebook shows
+    a table of all.
 
     Raises
     ------
@@ -31,6 +32,11 @@ class DeviceProperties:
 
     def __repr__(self) -> str:
         return f"<DeviceProperties of device {self._device_id}>"
+
+    def _repr_html_(self) -> str:
+        from cudacore_handles._html import attributes_table
+
+        return attributes_table(f"Properties of device {self._device_id}", self)
 
     @classmethod
     def _init(cls, device_id: int) -> DeviceProperties:

@@ -67,6 +67,11 @@ class KernelAttributes:
         device = "the current device" if self._device_id is None else f"device {self._device_id}"
         return f"<KernelAttributes of {self._kernel!r} on {device}>"
 
+    def _repr_html_(self) -> str:
+        from cudacore_handles._html import attributes_table
+
+        return attributes_table(repr(self)[1:-1], self)
+
     @classmethod
     def _init(cls, kernel: Kernel) -> KernelAttributes:
         return cls._make(kernel, None, {})

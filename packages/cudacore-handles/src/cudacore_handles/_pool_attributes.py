@@ -31,6 +31,11 @@ class _MemPoolAttributes:
         values = (f"{name}={getattr(self, name)}" for name in sorted(_NAMES))
         return f"{type(self).__name__}({', '.join(values)})"
 
+    def _repr_html_(self) -> str:
+        from cudacore_handles._html import attributes_table
+
+        return attributes_table("A memory pool", self)
+
     @classmethod
     def _init(cls, resource: _MemPool) -> _MemPoolAttributes:
         self = cls.__new__(cls)
