@@ -15,7 +15,7 @@ from cudacore_handles._device_resources import DeviceResources
 from cudacore_handles._errors import check
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._handle import adopt, hold
-from cudacore_handles._not_yet import NotYet
+from cudacore_handles._not_yet import NotYet, dir_of_what_is_there
 from cudacore_handles._stream import IsStreamType, Stream, StreamOptions, default_stream
 
 if TYPE_CHECKING:
@@ -90,6 +90,9 @@ class Device:
 
     def __int__(self) -> int:
         return self._id
+
+    def __dir__(self) -> list[str]:
+        return dir_of_what_is_there(self)
 
     def __repr__(self) -> str:
         return f"<Device {self._id} ({self.name})>"
