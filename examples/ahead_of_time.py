@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile in continuous integration, on machines without a GPU and without a driver, for all that the program runs on.
+"""Compile for many GPUs on a machine that has none, and no driver either.
 
-``python ahead_of_time.py build`` makes a file, ``python ahead_of_time.py run`` uses it: it needs no compiler.
+``python ahead_of_time.py build`` makes a file, ``python ahead_of_time.py run`` uses it,
+without a compiler.
 """
 
 import sys
@@ -23,7 +24,8 @@ def build() -> None:
     """Compile for three generations of GPUs, and to PTX for those to come."""
     from cudacore_compile import CompileJob, ProgramOptions, compile_many, make_fatbin
 
-    jobs = [CompileJob(SOURCE, ProgramOptions(arch=arch)) for arch in ("sm_80", "sm_90", "sm_120")]
+    architectures = ("sm_80", "sm_90", "sm_120")
+    jobs = [CompileJob(SOURCE, ProgramOptions(arch=arch)) for arch in architectures]
     jobs.append(CompileJob(SOURCE, ProgramOptions(arch="compute_80"), "ptx"))
     FILE.write_bytes(make_fatbin(compile_many(jobs)).code)
     print(f"built {FILE}")
@@ -40,8 +42,10 @@ def run() -> None:
     values = np.arange(5, dtype=np.float32)
     there = device.allocate(values.nbytes, stream=stream)
     there.copy_from(values, stream=stream)
-    # Machine code does not say which of its parameters are floating-point numbers: NumPy's types do.
-    ch.launch(stream, ch.LaunchConfig(grid=1, block=32), kernel, there, np.float32(10), values.size)
+    # Machine code does not say which parameters are floating-point numbers: this does.
+    factor = np.float32(10)
+    config = ch.LaunchConfig(grid=1, block=32)
+    ch.launch(stream, config, kernel, there, factor, values.size)
     there.copy_to(values, stream=stream)
     print("scaled:", values)
 

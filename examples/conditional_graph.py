@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph with a loop in it: the device decides how often it goes round, the host launches once."""
+"""A graph with a loop in it: the device decides how often it goes round."""
 
 import os
 
@@ -10,10 +10,13 @@ from cudacore.graph import GraphDefinition
 
 # Heron's method for square roots; it goes on as long as the guess still moves.
 SOURCE = r"""
-typedef unsigned long long cudaGraphConditionalHandle;  // NVRTC knows them only with CUDA's headers
-extern "C" __device__ void cudaGraphSetConditional(cudaGraphConditionalHandle, unsigned int);
+// NVRTC knows these two only with CUDA's headers.
+typedef unsigned long long cudaGraphConditionalHandle;
+extern "C" __device__ void cudaGraphSetConditional(cudaGraphConditionalHandle,
+                                                   unsigned int);
 
-extern "C" __global__ void improve(double a, double *guess, int *rounds, cudaGraphConditionalHandle more) {
+extern "C" __global__ void improve(double a, double *guess, int *rounds,
+                                   cudaGraphConditionalHandle more) {
     double before = *guess;
     *guess = 0.5 * (before + a / before);
     *rounds += 1;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Link a kernel with a function that is chosen later: compiled apart, optimized as if they were one file."""
+"""Link a kernel with a function that is chosen later, and optimize them together."""
 
 import os
 
@@ -36,12 +36,13 @@ def to_ltoir(source: str) -> core.ObjectCode:
 
 kernel_code = to_ltoir(KERNEL)  # once
 values = np.arange(5, dtype=np.float32)
+config = core.LaunchConfig(grid=1, block=32)
 there = device.allocate(values.nbytes, stream=stream)
 for name, source in FUNCTIONS.items():
     options = core.LinkerOptions(arch=arch, link_time_optimization=True)
     code = core.Linker(kernel_code, to_ltoir(source), options=options).link(CODE)
     there.copy_from(values, stream=stream)
-    core.launch(stream, core.LaunchConfig(grid=1, block=32), code.get_kernel("map"), there, values.size)
+    core.launch(stream, config, code.get_kernel("map"), there, values.size)
     result = np.empty_like(values)
     there.copy_to(result, stream=stream)
     print(f"{name}: {result}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel of one's own for PyTorch: tensors are arguments, PyTorch's stream is the stream."""
+"""A kernel of one's own for PyTorch: on its tensors, on its stream."""
 
 import sys
 
@@ -25,7 +25,8 @@ NAMES = {torch.float32: "softsign<float>", torch.float64: "softsign<double>"}
 device = core.Device(torch.cuda.current_device())
 device.set_current()  # PyTorch's context is the device's primary one, too
 options = core.ProgramOptions(std="c++17", arch=f"sm_{device.arch}")
-module = core.Program(SOURCE, "c++", options).compile("cubin", name_expressions=tuple(NAMES.values()))
+program = core.Program(SOURCE, "c++", options)
+module = program.compile("cubin", name_expressions=tuple(NAMES.values()))
 
 
 class PyTorchStream:
@@ -40,7 +41,9 @@ def softsign(x: torch.Tensor) -> torch.Tensor:
     x = x.contiguous()
     y = torch.empty_like(x)
     config = core.LaunchConfig(grid=(x.numel() + 255) // 256, block=256)
-    core.launch(PyTorchStream(), config, module.get_kernel(NAMES[x.dtype]), x, y, x.numel())
+    core.launch(
+        PyTorchStream(), config, module.get_kernel(NAMES[x.dtype]), x, y, x.numel()
+    )
     return y
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Share device memory and events with another process: nothing is copied, and the device keeps the order."""
+"""Share device memory and events with another process; the device keeps the order."""
 
 import multiprocessing
 
@@ -24,15 +24,18 @@ def main() -> None:
     device = core.Device()
     device.set_current()
     stream = device.create_stream()
-    pool = core.DeviceMemoryResource(device, core.DeviceMemoryResourceOptions(ipc_enabled=True))
-    ready, done = (device.create_event(core.EventOptions(ipc_enabled=True)) for _ in range(2))
+    shared = core.DeviceMemoryResourceOptions(ipc_enabled=True)
+    pool = core.DeviceMemoryResource(device, shared)
+    ready = device.create_event(core.EventOptions(ipc_enabled=True))
+    done = device.create_event(core.EventOptions(ipc_enabled=True))
 
     numbers = np.arange(10, dtype=np.int32)
     buffer = pool.allocate(numbers.nbytes, stream=stream)
     buffer.copy_from(numbers, stream=stream)
     stream.record(ready)
     # Not by fork: CUDA does not survive it.
-    process = multiprocessing.get_context("spawn").Process(target=double, args=(buffer, ready, done))
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=double, args=(buffer, ready, done))
     process.start()
     process.join()
 

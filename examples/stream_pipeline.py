@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy, compute and copy back in parts, on three streams, so that copies and kernels overlap; and time it by events."""
+"""Copy, compute and copy back in parts, on three streams, so that it overlaps."""
 
 import os
 
@@ -31,7 +31,7 @@ arrays = [np.from_dlpack(part).view(np.float32) for part in parts]
 
 
 def run(up: core.Stream, work: core.Stream, down: core.Stream) -> float:
-    """Do all parts, the three steps on the streams that are given, and return how many milliseconds it took."""
+    """Do the steps of all parts on streams; return how many milliseconds it took."""
     for array in arrays:
         array[:] = 100
     memory = [device.allocate(size, stream=up) for _ in parts]

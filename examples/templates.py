@@ -25,13 +25,18 @@ __global__ void sum(const T *values, T *total, int n) {
 }
 """
 CODE = "ptx" if "CUDACORE_DRIVER" in os.environ else "cubin"  # the simulator runs PTX
-INSTANCES = {"sum<float, 128>": np.float32, "sum<double, 128>": np.float64, "sum<long long, 128>": np.int64}
+INSTANCES = {
+    "sum<float, 128>": np.float32,
+    "sum<double, 128>": np.float64,
+    "sum<long long, 128>": np.int64,
+}
 
 device = core.Device()
 device.set_current()
 stream = device.create_stream()
 program = core.Program(SOURCE, "c++", core.ProgramOptions(std="c++17"))
 module = program.compile(CODE, name_expressions=tuple(INSTANCES))
+config = core.LaunchConfig(grid=1, block=128)
 
 for name, dtype in INSTANCES.items():
     values = np.arange(1000, dtype=dtype)
@@ -39,6 +44,8 @@ for name, dtype in INSTANCES.items():
     there.copy_from(values, stream=stream)
     total = np.zeros(1, dtype)
     total_there = device.allocate(total.nbytes, stream=stream)
-    core.launch(stream, core.LaunchConfig(grid=1, block=128), module.get_kernel(name), there, total_there, values.size)
+    core.launch(
+        stream, config, module.get_kernel(name), there, total_there, values.size
+    )
     total_there.copy_to(total, stream=stream)
     print(f"{name}: {total[0]:.0f}   ({module.symbol_mapping[name]})")

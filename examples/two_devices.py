@@ -28,17 +28,20 @@ for device, half in zip(devices, np.split(values, 2), strict=True):
     stream = device.create_stream()
     options = core.ProgramOptions(arch=f"sm_{device.arch}")
     kernel = core.Program(SOURCE, "c++", options).compile(CODE).get_kernel("add_up")
-    there, total = device.allocate(half.nbytes, stream=stream), device.allocate(4, stream=stream)
+    there = device.allocate(half.nbytes, stream=stream)
+    total = device.allocate(4, stream=stream)
     there.copy_from(half, stream=stream)
     total.fill(0, stream=stream)
-    core.launch(stream, core.LaunchConfig(grid=(half.size + 255) // 256, block=256), kernel, there, half.size, total)
+    config = core.LaunchConfig(grid=(half.size + 255) // 256, block=256)
+    core.launch(stream, config, kernel, there, half.size, total)
     totals.append((stream, total))  # both devices are at work from here on
 
 first, second = devices
 first.set_current()
 (stream, total), (other_stream, other_total) = totals
 if first.can_access_peer(second):
-    second.memory_resource.peer_accessible_by = {first}  # the copy need not go through the host
+    # The copy need not go through the host.
+    second.memory_resource.peer_accessible_by = {first}
 copy = first.allocate(4, stream=stream)
 stream.wait(other_stream)
 copy.copy_from(other_total, stream=stream)
@@ -46,4 +49,4 @@ copy.copy_from(other_total, stream=stream)
 both = np.empty(2, np.int32)
 total.copy_to(both[:1], stream=stream)
 copy.copy_to(both[1:], stream=stream)
-print(f"{both[0]} + {both[1]} = {both.sum()}, which is right: {both.sum() == values.sum()}")
+print(f"{both[0]} + {both[1]} = {both.sum()}: {both.sum() == values.sum()}")

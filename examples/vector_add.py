@@ -25,10 +25,13 @@ n = 100_000
 rng = np.random.default_rng(1)
 a, b = rng.random((2, n), dtype=np.float32)
 
-a_there, b_there, sum_there = (device.allocate(a.nbytes, stream=stream) for _ in range(3))
+a_there, b_there, sum_there = (
+    device.allocate(a.nbytes, stream=stream) for _ in range(3)
+)
 a_there.copy_from(a, stream=stream)
 b_there.copy_from(b, stream=stream)
-core.launch(stream, core.LaunchConfig(grid=(n + 255) // 256, block=256), kernel, a_there, b_there, sum_there, n)
+config = core.LaunchConfig(grid=(n + 255) // 256, block=256)
+core.launch(stream, config, kernel, a_there, b_there, sum_there, n)
 
 result = np.empty_like(a)
 sum_there.copy_to(result, stream=stream)  # waits for the stream

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find what is wrong with a kernel: a GPU would write where it should not, and perhaps say nothing."""
+"""Find what is wrong with a kernel: a GPU would perhaps say nothing."""
 
 import cudacore_sim
 
-cudacore_sim.load()  # before anything loads a driver; CUDACORE_DRIVER=sim does the same for a program as it is
+# Before anything loads a driver. CUDACORE_DRIVER=sim does so for a program as it is.
+cudacore_sim.load()
 
 import cudacore as core  # noqa: E402
 
@@ -18,13 +19,13 @@ extern "C" __global__ void fill(int *values, int n) {
 device = core.Device()
 device.set_current()
 stream = device.create_stream()
-kernel = (
-    core.Program(SOURCE, "c++", core.ProgramOptions(lineinfo=True, name="fill.cu")).compile("ptx").get_kernel("fill")
-)
+options = core.ProgramOptions(lineinfo=True, name="fill.cu")
+kernel = core.Program(SOURCE, "c++", options).compile("ptx").get_kernel("fill")
 
 n = 1000
 values = device.allocate(4 * n, stream=stream)
-core.launch(stream, core.LaunchConfig(grid=(n + 255) // 256, block=256), kernel, values, n)
+config = core.LaunchConfig(grid=(n + 255) // 256, block=256)
+core.launch(stream, config, kernel, values, n)
 try:
     stream.sync()
 except core.CUDAError as error:
