@@ -101,7 +101,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _choice(config: pytest.Config) -> str:
     """Return what the command line says, or the configuration file."""
-    choice: str | None = config.getoption("cudacore_sim--cuda-driver")
+    choice: str | None = config.getoption("cudacore_sim--cuda-driver", None)
     if not choice and (choice := config.getoption("cudacore_sim--driver", None)):
         config.issue_config_time_warning(_renamed(f"--driver={choice}", f"--cuda-driver={choice}"), stacklevel=2)
     return choice or _default(config)
