@@ -20,7 +20,12 @@ BUILT_TESTS = {".cpp", ".build"}
 # The simulator is minutes of C++. It is built where it is kept, so that only what changed is compiled again, and its
 # tests in C++ with it.
 OPTIONS = {
-    "cudacore-sim": ["--no-build-isolation", f"-Cbuild-dir={ROOT / 'build' / 'sim'}", "-Csetup-args=-Dtests=true"],
+    "cudacore-sim": [
+        "--no-build-isolation",
+        f"-Cbuild-dir={ROOT / 'build' / 'sim'}",
+        "-Csetup-args=-Dtests=true",
+        "-Csetup-args=-Dpython=true",
+    ],
 }
 
 

@@ -448,7 +448,7 @@ def test_lineinfo(build: Build) -> None:
 @pytest.mark.parametrize("target", ["ptx", "cubin"])
 def test_ptxas_options(target: str, build: Build) -> None:
     """The assembler would not get its options."""
-    assert "ptxas info" in build(KERNEL, target, ptxas_options=["-v", "-O1"], no_cache=True).log
+    assert "info    :" in build(KERNEL, target, ptxas_options=["-v", "-O1"], no_cache=True).log
 
 
 def test_max_register_count(build: Build) -> None:

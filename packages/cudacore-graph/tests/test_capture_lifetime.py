@@ -40,6 +40,8 @@ class Made:
         self.result = ch.Buffer.from_handle(numbers.at(16), 64)
 
         self.managed = ch.ManagedMemoryResource().allocate(64, stream=self.other)
+        self.shared = ch.DeviceMemoryResource(device, {"ipc_enabled": True})
+        self.sharable = self.shared.allocate(64, stream=self.other)
         address = int(call_driver("cuMemAllocManaged", 64, 1))
         self.advised = ch.ManagedBuffer.from_handle(address, 64)
         weakref.finalize(self, call_driver, "cuMemFree", address)
@@ -309,6 +311,7 @@ FIRST_USES: dict[str, Callable[[Made, ch.DeviceMemoryResource], object]] = {
     "definition": lambda made, pool: cg.GraphDefinition().launch(ONE, made.new_kernel(), made.numbers.at(1), 0),
     "builder": lambda made, pool: made.device.create_graph_builder().begin_building().close(),
     "current context": lambda made, pool: made.device.set_current(),
+    "sharing": lambda made, pool: (made.sharable.ipc_descriptor, made.shared.allocation_handle),
 }
 
 

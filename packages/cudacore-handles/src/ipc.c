@@ -51,8 +51,10 @@ int cch_pool_export(int *out, cch_pool *pool) {
   if (status != 0)
     return status;
   int descriptor = -1;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
   status = CCH__CALL(cuMemPoolExportToShareableHandle,
                      (&descriptor, pool->raw, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  cch__relaxed_leave(mode);
   if (status == 0)
     *out = descriptor;
   return status;
@@ -66,8 +68,10 @@ int cch_pool_import(cch_pool **out, int descriptor, int location_type, int locat
   cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
   if (pool == NULL)
     return CCH_ENOMEM;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
   status = CCH__CALL(cuMemPoolImportFromShareableHandle,
                      (&pool->raw, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  cch__relaxed_leave(mode);
   if (status != 0) {
     cch__box_discard(pool);
     return status;
@@ -102,7 +106,9 @@ int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
   if (status != 0)
     return status;
   CUmemPoolPtrExportData data;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
   status = CCH__CALL(cuMemPoolExportPointer, (&data, ptr->ptr));
+  cch__relaxed_leave(mode);
   if (status == 0)
     memcpy(out, &data, sizeof *out);
   return status;
@@ -127,7 +133,9 @@ static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle) {
   cch__current current;
   int status = cch__current_enter(&current, m->ptr.context);
   if (status == 0) {
+    CUstreamCaptureMode mode = cch__relaxed_enter();
     status = CCH__CALL(cuMemPoolImportPointer, (&m->ptr.ptr, pool->raw, &data));
+    cch__relaxed_leave(mode);
     cch__current_leave(&current);
   }
   return status;
@@ -371,8 +379,13 @@ int cch_event_export(cch_ipc_handle *out, cch_event *event) {
   status = cch__usable(event, __func__);
   if (status != 0)
     return status;
+  cch__current current; /* any would do; a thread that sends what others make may have none */
+  status = cch__current_enter(&current, event->context);
+  if (status != 0)
+    return status;
   CUipcEventHandle handle;
   status = CCH__CALL(cuIpcGetEventHandle, (&handle, event->raw));
+  cch__current_leave(&current);
   if (status == 0)
     memcpy(out, &handle, sizeof *out);
   return status;

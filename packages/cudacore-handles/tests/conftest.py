@@ -46,7 +46,7 @@ def run_python(tmp_path: Path) -> RunPython:
 
     def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
         hidden = {"CUDACORE_DRIVER"}
-        if env.get("CUDACORE_DRIVER") == "sim":
+        if env.get("CUDACORE_DRIVER", "").lower() == "sim":
             hidden.add("CUDA_VISIBLE_DEVICES")  # which chooses among GPUs
         child_env = {name: value for name, value in os.environ.items() if name not in hidden}
         child_env["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(TESTS))))

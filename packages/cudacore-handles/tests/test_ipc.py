@@ -124,6 +124,13 @@ def test_messages(device: ch.Device, stream: ch.Stream, start: Callable[..., Any
         ours.join_thread()
 
 
+def test_a_thread_that_sends(device: ch.Device, stream: ch.Stream, in_new_thread: Any) -> None:
+    """A queue's thread, where no context is current, could not send what others have made."""
+    buffer = new_pool().allocate(SIZE, stream=stream)
+    event = stream.record(options=SHARED_EVENT)
+    assert in_new_thread(lambda: pickle.dumps((buffer, event)))
+
+
 def test_descriptors(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], tmp_path: Path) -> None:
     """A process that is no child's child could not be given the memory."""
     mr = new_pool()

@@ -55,7 +55,8 @@ def test_preferred_location(advised: ch.ManagedBuffer, device: ch.Device) -> Non
     assert advised.preferred_location is None
     for place in (device, Host(), Host(0), None):
         advised.preferred_location = place
-        assert advised.preferred_location is place
+        # The only NUMA node of a machine is the host.
+        assert advised.preferred_location in ((place, Host()) if place is Host(0) else (place,))
     advised.preferred_location = Host.numa_current()
     assert isinstance(advised.preferred_location, Host)
     advised.preferred_location = None

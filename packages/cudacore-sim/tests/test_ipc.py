@@ -425,7 +425,7 @@ def test_descriptors_of_other_things(cuda: Any, cu: Any, tmp_path: Any) -> None:
     assert import_pool(cu, export_physical(cu, new_physical(cu)[1])[1])[0] == INVALID_VALUE
 
 
-@pytest.mark.parametrize("location", [DEVICE, HOST])
+@pytest.mark.parametrize("location", [DEVICE, HOST_NUMA])
 def test_physical_memory_is_one(cuda: Any, cu: Any, peer: Peer, location: int) -> None:
     """Physical memory would not be the same in two processes, or go with the handle of the one that made it."""
     handle = new_physical(cu, location=location)[1]

@@ -56,7 +56,8 @@ OPENINGS = {
 @functools.cache
 def run(module: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "cudacore_sim", sys.executable, str(SCRIPT), module]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"CUDACORE_SIM_DEVICES": "2"})
+    env = os.environ | {"CUDACORE_SIM_DEVICES": "2", "CUDA_VISIBLE_DEVICES": "0,1"}
+    return subprocess.run(command, capture_output=True, text=True, env=env)
 
 
 @functools.cache

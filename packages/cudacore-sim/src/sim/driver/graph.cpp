@@ -128,6 +128,7 @@ bool has_conditions(const Graph &graph) {
 
 CUresult clone_graph(const Graph &graph, GraphNode *owner, GraphPtr &out) {
   out = new_graph(owner);
+  graph.copies.push_back(out);
   std::unordered_map<const GraphNode *, NodePtr> copies;
   for (const auto &[id, node] : graph.nodes) {
     NodePtr copy = add_node(*out, node->type, nullptr, {});

@@ -136,6 +136,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
   unsigned captures = 0;                              /* that go into it now */
   bool has_memory_nodes = false;                      /* of its own, or in children */
   std::weak_ptr<struct GraphExec> executable;         /* the latest */
+  mutable std::vector<std::weak_ptr<Graph>> copies;   /* clones, and child graphs that were made of it */
   Graph &root();
 };
 

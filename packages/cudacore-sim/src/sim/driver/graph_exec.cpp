@@ -101,7 +101,11 @@ bool is_refused(const Graph &graph, uint64_t flags, bool in_body, Refusal &why) 
 
 bool is_unused(const std::shared_ptr<Condition> &condition) { return !condition->used; }
 
-/* What only one executable graph at a time can have. */
+bool has_copies(const Graph &graph) {
+  return std::any_of(graph.copies.begin(), graph.copies.end(), [](const auto &copy) { return !copy.expired(); });
+}
+
+/* What only one executable graph at a time can have, and no copy that was made before. */
 bool is_single(const Graph &graph) { return has_memory(graph) || has_conditions(graph); }
 
 void list_nodes(GraphExec &exec, const ExecGraph &graph, const std::vector<std::pair<size_t, size_t>> &path) {
@@ -160,7 +164,7 @@ CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags, Refusal &
     why.is(CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED);
     return why.code;
   }
-  if (is_single(*graph) && !graph->executable.expired()) {
+  if (is_single(*graph) && (!graph->executable.expired() || has_copies(*graph))) {
     why.is(CUDA_ERROR_NOT_SUPPORTED, CUDA_GRAPH_INSTANTIATE_ERROR);
     return why.code;
   }

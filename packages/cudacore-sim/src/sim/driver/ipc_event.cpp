@@ -79,6 +79,9 @@ namespace api {
 
 CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
   std::shared_ptr<Event> found;
+  ContextPtr context;
+  if (CUresult result = need_context(context))
+    return result;
   if (pHandle == nullptr || event == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_object(state().events, Kind::event, event, found))

@@ -277,9 +277,18 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *res
     SmSet set;
     if (CUresult result = read(&resource, set))
       return result;
-    bool is_other =
-        sets != 0 && (set.split != share.sms.split || set.split == 0 || (share.sms.members & set.members).any() ||
-                      (knows_alignment() && set.alignment != share.sms.alignment));
+    /* Before that, the numbers are added up, and what is together is chosen anew. */
+    if (!knows_alignment() && sets != 0 && device == set.device) {
+      size_t count = share.sms.members.count() + set.members.count();
+      set.members |= share.sms.members;
+      Multiprocessors others = all_multiprocessors(*set.device).members & ~set.members;
+      count -= std::min(count, set.members.count());
+      set.members |= take(others, static_cast<unsigned>(count));
+      share.sms = set;
+      continue;
+    }
+    bool is_other = sets != 0 && (set.split != share.sms.split || set.split == 0 ||
+                                  (share.sms.members & set.members).any() || set.alignment != share.sms.alignment);
     if (is_other || (device != nullptr && device != set.device))
       return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
     set.members |= share.sms.members;

@@ -62,6 +62,26 @@ def bad_nodes(cu: Recorder) -> None:
 
 
 @sequence
+def nodes_of_copied_graphs(cu: Recorder) -> None:
+    """A graph of which there are copies gets a conditional node: it runs when they are gone."""
+    for how in ("not copied", "cloned", "embedded"):
+        graph, outer, copy = tools.graph(cu), tools.graph(cu), None
+        tools.empty(cu, graph)
+        cu.see("graph", how)
+        if how == "cloned":
+            copy = cu.new("cuGraphClone", c_void_p, graph)
+        if how == "embedded":
+            cu.new("cuGraphAddChildGraphNode", c_void_p, outer, None, 0, graph)
+        params = tools.conditional_params(cu, tools.condition(cu, graph), IF, 1)
+        cu.new("cuGraphAddNode_v2", c_void_p, graph, None, None, 0, params)
+        cu.new("cuGraphInstantiateWithFlags", c_void_p, graph, 0)
+        if copy:
+            cu.call("cuGraphDestroy", copy)
+        cu.call("cuGraphDestroy", outer)
+        cu.new("cuGraphInstantiateWithFlags", c_void_p, graph, 0)
+
+
+@sequence
 def unused_handles(cu: Recorder) -> None:
     """A handle without a node when the graph is instantiated."""
     graph = tools.graph(cu)
