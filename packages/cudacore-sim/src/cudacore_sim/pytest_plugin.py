@@ -7,6 +7,9 @@
     ``@pytest.mark.leaks_ok("reason")`` and ``@pytest.mark.misuse_ok("reason")`` excuse a test. What a kernel that
     failed leaves of its error is cleared, so that the next test begins as if nothing had been. Tests that are marked
     ``gpu`` are skipped.
+``--cuda-check=race,sync,init``
+    With ``--driver=sim``: what ``CUDACORE_SIM_CHECK`` looks for in kernels, all of it or a part. What is found fails
+    the test that launched, as misuse does.
 ``--driver=gpu``
     The machine's own driver; the run fails at once where there is no device. Tests that are marked ``sim`` are skipped.
 
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import time
 import types
 from collections.abc import Generator, Iterator
@@ -66,6 +70,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     except ValueError:
         return  # the project has an option of that name, and chooses for itself
     parser.addini("cuda_driver", "default of --driver: sim or gpu", default="")
+    group.addoption(
+        "--cuda-check",
+        default=None,
+        metavar="RACE,SYNC,INIT",
+        help="with --driver=sim: what to look for in kernels: race, sync, init, or several with commas between them",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -76,6 +86,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if choice not in {"sim", "gpu", ""}:
         choice = ""  # a choice of the project's own option
     config.stash[CHOICE] = choice
+    checks = config.getoption("cuda_check", None)
+    if checks is not None:
+        if choice != "sim":
+            raise pytest.UsageError("--cuda-check needs the simulated driver: --driver=sim")
+        if cudacore_sim.is_loaded():
+            raise pytest.UsageError(
+                "--cuda-check comes too late: the simulated driver is loaded; set CUDACORE_SIM_CHECK"
+            )
+        os.environ["CUDACORE_SIM_CHECK"] = checks
     if choice == "sim":
         try:
             cudacore_sim.load()

@@ -171,6 +171,18 @@ uint64_t row_address(const Side &side, uint64_t y, uint64_t z) {
   return side.address + z * side.slice + y * side.pitch;
 }
 
+/* What is copied is as much written as it was; what comes from elsewhere is. */
+void mark_copied(const std::byte *target, const std::byte *source, uint64_t bytes) {
+  const Arena &arena = state().arena;
+  std::byte *marks = arena.written(target);
+  if (marks == nullptr)
+    return;
+  if (const std::byte *from = source != nullptr ? arena.written(source) : nullptr)
+    std::memmove(marks, from, bytes);
+  else
+    std::memset(marks, 1, bytes);
+}
+
 bool copy_row(View &to, uint64_t to_address, View &from, uint64_t from_address, uint64_t bytes) {
   while (bytes > 0) {
     uint64_t run = bytes;
@@ -179,6 +191,7 @@ bool copy_row(View &to, uint64_t to_address, View &from, uint64_t from_address, 
     if (target == nullptr || source == nullptr)
       return false;
     std::memmove(target, source, run);
+    mark_copied(target, source, run);
     to_address += run;
     from_address += run;
     bytes -= run;
@@ -209,6 +222,7 @@ bool fill_row(View &to, uint64_t address, uint64_t bytes, uint32_t value, unsign
       for (uint64_t i = 0; i < run; i += unit)
         std::memcpy(target + i, &value, unit);
     }
+    mark_copied(target, nullptr, run);
     address += run;
     bytes -= run;
   }
