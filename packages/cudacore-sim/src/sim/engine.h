@@ -106,6 +106,7 @@ struct MemoryMap {
 /* What malloc() in kernels gives. It outlives launches: a context has one. */
 class Heap;
 std::shared_ptr<Heap> make_heap();
+size_t pieces_in(Heap &heap); /* that free() was not given */
 
 /* What is looked for while a kernel runs, besides what stops it on a GPU. */
 struct Checks {

@@ -292,3 +292,14 @@ extern "C" __global__ void swap_if_larger_right(int *out, int *raw) {
     old = seen;
   }
 }
+
+//! block=32
+extern "C" __global__ void bytes_in_turn_right(int *out, int *raw) {
+  __shared__ unsigned char text[32];
+#pragma unroll 1
+  for (int i = 0; i < 3; ++i) {
+    text[(threadIdx.x + i * 2) % 32] = threadIdx.x; // other bytes of the same word, each time
+    __syncwarp();
+  }
+  out[threadIdx.x] = text[threadIdx.x];
+}

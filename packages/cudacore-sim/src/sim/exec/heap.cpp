@@ -15,6 +15,13 @@ constexpr uint64_t most_bytes = uint64_t{1} << 40; /* any size can be asked for;
 
 std::shared_ptr<Heap> make_heap() { return std::make_shared<Heap>(); }
 
+size_t pieces_in(Heap &heap) { return heap.pieces(); }
+
+size_t Heap::pieces() {
+  std::lock_guard<std::mutex> hold(lock_);
+  return taken_.size();
+}
+
 Heap::~Heap() {
   if (std::byte *memory = memory_.load())
     munmap(memory, size_);

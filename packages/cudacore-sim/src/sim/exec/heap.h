@@ -35,6 +35,8 @@ public:
   static constexpr std::byte outside{0}, written{1}, new_{2}, freed{3};
   std::byte *states(uint64_t offset) const;
 
+  size_t pieces();
+
 private:
   bool open(uint64_t limit, bool keep_states);
   void give_back(uint64_t offset, uint64_t size);

@@ -240,8 +240,13 @@ void Races::look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, con
   auto conflicts = [&](const Seen &seen) {
     return (seen.bytes & now.bytes) && !(seen.manner & now.manner & manner_strong) && !is_before(seen, who, thread);
   };
-  auto is_same = [&](const Seen &seen) {
-    return seen.bytes && seen.block == now.block && seen.thread == now.thread && seen.manner == now.manner;
+  auto is_same = [&](const Seen &seen) { return seen.bytes && seen.block == now.block && seen.thread == now.thread; };
+  /* What one instruction does to several of the bytes, one after the other. */
+  auto joined = [&](const Seen &seen) {
+    Seen both = now;
+    if (is_same(seen) && seen.manner == now.manner && seen.clock == now.clock && seen.pc == now.pc)
+      both.bytes |= seen.bytes;
+    return both;
   };
   if (conflicts(cell.write) && !(write && changes_nothing(w, ins, lane, spot, bytes)))
     report(w, ins, lane, cell.write, true, spot, bytes, write);
@@ -251,16 +256,12 @@ void Races::look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, con
         report(w, ins, lane, read, false, spot, bytes, write);
       read.bytes &= static_cast<uint8_t>(~now.bytes);
     }
-    uint8_t others = is_same(cell.write) ? cell.write.bytes : 0;
-    cell.write = now;
-    cell.write.bytes |= others;
+    cell.write = joined(cell.write);
     return;
   }
   for (Seen &read : cell.reads)
     if (!read.bytes || is_same(read) || (is_before(read, who, thread) && !(read.bytes & ~now.bytes))) {
-      uint8_t others = is_same(read) ? read.bytes : 0;
-      read = now;
-      read.bytes |= others;
+      read = joined(read);
       return;
     }
   cell.reads[1] = now;
