@@ -29,7 +29,9 @@ DIST = BUILD / "dist"
 PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-graph", "cudacore-sim", "cudacore")
 HANDLES = ROOT / "packages" / "cudacore-handles"
 SIM = ROOT / "packages" / "cudacore-sim"
-ENGINE = BUILD / "sim" / "tests" / "engine" / "libengine.so"
+# Made with the simulator's wheel: see ci/build_wheels.py.
+SIM_BUILD = BUILD / "sim"
+ENGINE = SIM_BUILD / "tests" / "engine" / "libengine.so"
 
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / "cudacore" / "pyproject.toml"))
@@ -92,15 +94,9 @@ def build_with_meson(session: nox.Session, name: str, package: Path, *options: s
 
 @nox.session(default=False)
 def build(session: nox.Session) -> None:
-    """Build the wheels of all packages into build/wheels."""
+    """Build the wheels of all packages into build/wheels; the simulator's in build/sim, with its tests in C++."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "editable"))
     session.run("python", "ci/build_wheels.py", str(WHEELS), *PACKAGES)
-
-
-@nox.session(default=False)
-def engine(session: nox.Session) -> None:
-    """Build the simulator into build/sim, with its engine apart, which has tests of its own."""
-    session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
-    build_with_meson(session, "sim", SIM)
 
 
 @nox.session(default=False)
@@ -126,14 +122,14 @@ def demo(session: nox.Session) -> None:
     session.run("python", "ci/demo.py", *session.posargs)
 
 
-@nox.session(requires=["build", "engine"])
+@nox.session(requires=["build"])
 @nox.parametrize("cuda", ["13.x", "12.9"])
 def tests(session: nox.Session, cuda: str) -> None:
     """Run the tests on the running Python, with the newest and the oldest CUDA; tests_all does the whole matrix."""
     run_tests(session, cuda)
 
 
-@nox.session(requires=["build", "engine"], python=PYTHONS, default=False)
+@nox.session(requires=["build"], python=PYTHONS, default=False)
 @nox.parametrize("cuda", list(CUDA))
 def tests_all(session: nox.Session, cuda: str) -> None:
     """Run the tests on every Python that is found, with every CUDA."""
@@ -147,16 +143,16 @@ def meson_test(session: nox.Session, name: str, package: Path, *options: str, wr
     session.run("meson", "test", "-C", str(folder), "--print-errorlogs", *wrap, *session.posargs)
 
 
-@nox.session
+@nox.session(requires=["build"])
 def c(session: nox.Session) -> None:
     """Run the tests in C and C++."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
     meson_test(session, "c", HANDLES)
-    meson_test(session, "sim", SIM)
+    session.run("meson", "test", "-C", str(SIM_BUILD), "--no-rebuild", "--print-errorlogs", *session.posargs)
     # The driver's test double and the simulated driver must answer alike.
     for name in ("test_conformance", "test_conformance_graph"):
         program = BUILD / "c" / "tests" / "c" / name
-        session.run(str(program), external=True, env={"CUDACORE_DRIVER": str(BUILD / "sim" / "libcuda.so.1")})
+        session.run(str(program), external=True, env={"CUDACORE_DRIVER": str(SIM_BUILD / "libcuda.so.1")})
 
 
 def fixed_addresses() -> str:

@@ -189,11 +189,8 @@ class TestViews:
         with pytest.raises(ch.CUDAError, match="cannot be changed in an executable graph"):
             graph[node].update(config=ONE, kernel=add, args=(numbers.buffer, 1))  # type: ignore[attr-defined]
 
-    def test_kernel_again(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, request: pytest.FixtureRequest
-    ) -> None:
+    def test_kernel_again(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, sim: Any) -> None:
         """An update like the one before would ask the driver again what it has said."""
-        sim = request.getfixturevalue("sim")
         node = definition.launch(ONE, add, numbers.buffer, 1)
         view: Any = definition.instantiate()[node]
         view.update(config=ONE, kernel=add, args=(numbers.buffer, 2))

@@ -57,7 +57,7 @@ def test_who_can_use_it(device: ch.Device) -> None:
     assert nobody.allocate(1).size
 
 
-@pytest.mark.parametrize("place", ["host", "host_numa", "host_numa_current"])
+@pytest.mark.parametrize("place", ["host", "host_numa"])
 def test_memory_of_the_host(device: ch.Device, stream: ch.Stream, place: str) -> None:
     """Host or device could not use it."""
     buffer = VirtualMemoryResource(device, {"location_type": place, "handle_type": None}).allocate(64)
