@@ -105,7 +105,7 @@ def test_contexts_have_heaps_of_their_own(cuda: Any) -> None:
 LEAK = """
 PTX = {ptx!r}
 cu.cuInit(0)
-context, module, function, out, size = c_void_p(), c_void_p(), c_void_p(), c_uint64(), c_uint64(100)
+context, module, function, out, size = c_void_p(), c_void_p(), c_void_p(), c_uint64(), c_uint64(96)
 cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
 cu.cuModuleLoadData(byref(module), PTX), cu.cuModuleGetFunction(byref(function), module, b"take")
 cu.cuMemAlloc_v2(byref(out), c_size_t(8))
