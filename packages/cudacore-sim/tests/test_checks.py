@@ -206,9 +206,18 @@ def said(what):
     launch(module, "copy", 1, 1, 0, what, result)
     cuda.cuCtxSynchronize()
     return ["uninitialized read" in one for one in cudacore_sim.reports()[before:]]
+back = (c_char * 64)()
+def said_of_a_copy(what, size=64):
+    before = len(cudacore_sim.reports())
+    cuda.cuMemcpyDtoH_v2(back, what, c_size_t(size))
+    return ["nothing to read: nobody wrote the 64 bytes" in one for one in cudacore_sim.reports()[before:]]
+cuda.cuMemcpyDtoD_v2(copy, raw, c_size_t(64))
+to_the_host = said_of_a_copy(copy)
+cuda.cuMemsetD8_v2(copy, 1, c_size_t(1))
+to_the_host += said_of_a_copy(copy)
 cuda.cuMemcpyDtoD_v2(copy, raw, c_size_t(64))
 cuda.cuMemsetD8_v2(filled, 0, c_size_t(64))
-found = {"copy of nothing": said(copy), "filled": said(filled)}
+found = {"to the host": to_the_host, "copy of nothing": said(copy), "filled": said(filled)}
 cuda.cuMemcpyHtoD_v2(raw, (c_char * 64)(), c_size_t(64))
 found["from the host"] = said(raw)
 cuda.cuMemcpyDtoD_v2(copy, raw, c_size_t(64))
@@ -251,6 +260,7 @@ def test_what_the_driver_writes(run_python: Run) -> None:
     result = run_python(RUN + COPIES.replace("PTX", repr(COPY.encode())), CHECK="init")
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == {
+        "to the host": [True],
         "copy of nothing": [True],
         "filled": [],
         "from the host": [],
