@@ -8,6 +8,7 @@ built again when its sources change. What belongs to ``-- ...`` after a session'
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -64,22 +65,24 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
     session.install("--no-deps", "--force-reinstall", *wheels)
 
 
+# A process a core; what a file's tests share is made once.
+PYTEST = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "-p", "no:cacheprovider")
+
+
 def run_tests(session: nox.Session, cuda: str) -> None:
-    """Run the tests on the simulated driver, or as ``-- ...`` says: ``-- --driver=gpu`` is the machine's own driver."""
+    """Run the tests on the simulated driver, or as ``-- ...`` says: ``-- --cuda-driver=gpu`` is the machine's own."""
     install(session, "test", cuda=cuda)
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs)
         return
-    # A process a core; what a file's tests share is made once.
-    pytest = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "-p", "no:cacheprovider")
     with tempfile.TemporaryDirectory() as away:  # from all sources: what is tested is what the wheels have
         session.run("python", "ci/copy_tests.py", away)
         with session.chdir(away):
             # Tests that want two devices are skipped where there is one.
-            session.run(*pytest, env={"CUDACORE_SIM_DEVICES": "2"})
+            session.run(*PYTEST, env={"CUDACORE_SIM_DEVICES": "2"})
     # The simulator's own tests destroy all that its process has made: they have processes of their own. They look at
     # its sources.
-    session.run(*pytest, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
+    session.run(*PYTEST, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
 
 
 def build_with_meson(session: nox.Session, name: str, package: Path, *options: str) -> Path:
@@ -240,7 +243,7 @@ def stress(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, spelling and workflows: ruff, codespell, clang-format, zizmor. ``-- --fix`` mends what can be."""
+    """Check style, spelling, workflows and versions: ruff, codespell, clang-format, zizmor; ``-- --fix`` mends some."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
     fix = "--fix" in session.posargs
     session.run("ruff", "check", *(["--fix"] if fix else []), ".")
@@ -251,11 +254,13 @@ def lint(session: nox.Session) -> None:
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
     session.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
     session.run("zizmor", "--offline", "--quiet", ".github")
+    # Fails where a version is not that of pyproject.toml.
+    session.run("bump-my-version", "bump", "patch", "--dry-run", log=False)
 
 
 def c_files() -> list[str]:
     """Return the C and C++ files of the repository."""
-    folders = [*(ROOT / "packages" / name for name in PACKAGES), ROOT / "ci"]
+    folders = [*(ROOT / "packages" / name for name in PACKAGES), ROOT / "ci", ROOT / "examples"]
     files = [path.relative_to(ROOT) for folder in folders for path in folder.rglob("*.*")]
     ours = (path for path in files if not any(part == "build" or part.startswith(".") for part in path.parts))
     return sorted(str(path) for path in ours if path.suffix in {".c", ".h", ".cpp"})
@@ -263,12 +268,17 @@ def c_files() -> list[str]:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check types with mypy, package by package."""
+    """Check types with mypy, package by package, and with pyright that all that is public has types."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "types"))
     for name in PACKAGES:
         session.run("mypy", "-p", name.replace("-", "_"))
     session.run("mypy", "noxfile.py", "ci")
     session.run("mypy", "packages/cudacore/tests/types_of_programs.py")
+    # Each for itself: of what others bring, cuda.bindings has no types.
+    sources = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
+    for name in PACKAGES:
+        package = name.replace("-", "_")
+        session.run("pyright", "--ignoreexternal", "--verifytypes", package, env={"PYTHONPATH": sources})
 
 
 @nox.session(requires=["build"])
@@ -287,6 +297,33 @@ def dist(session: nox.Session) -> None:
     session.run("twine", "check", "--strict", *files)
     session.run("check-wheel-contents", *wheels)
     session.run("abi3audit", "--strict", *(name for name in wheels if "-abi3-" in name))
+
+
+@nox.session(default=False)
+def sdists(session: nox.Session) -> None:
+    """Build the source distributions, wheels of what they contain, and test with the tests that are in them.
+
+    ``-- PACKAGE...`` tests these packages alone.
+    """
+    session.install("build>=1.2", *nox.project.dependency_groups(PYPROJECT, "test"))
+    folder = BUILD / "sdists"
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in PACKAGES:
+        session.run("python", "-m", "build", "--sdist", "--outdir", str(folder), f"packages/{name}", log=False)
+        (archive,) = folder.glob(f"{name.replace('-', '_')}-*.tar.gz")
+        shutil.unpack_archive(archive, folder)
+        archive.with_name(archive.name.removesuffix(".tar.gz")).rename(folder / name)
+    extras = f"{folder / PACKAGES[-1]}[{EXTRAS['13']}]"
+    session.install("--force-reinstall", *(str(folder / name) for name in PACKAGES[:-1]), extras)
+    with tempfile.TemporaryDirectory() as away:
+        session.run("python", "ci/copy_tests.py", away, str(folder))
+        tests = [name for name in session.posargs or PACKAGES if name != SIM.name]
+        with session.chdir(away):
+            if tests:
+                session.run(*PYTEST, *(f"packages/{name}" for name in tests), env={"CUDACORE_SIM_DEVICES": "2"})
+            if SIM.name in (session.posargs or PACKAGES):  # beside its sources, without the tests of its engine
+                shutil.copytree(folder / SIM.name, Path(away, "packages", SIM.name), dirs_exist_ok=True)
+                session.run(*PYTEST, f"packages/{SIM.name}")
 
 
 @nox.session(requires=["build"])

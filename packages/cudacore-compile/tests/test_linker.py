@@ -617,7 +617,7 @@ def test_handle_in_threads(monkeypatch: pytest.MonkeyPatch, ltoir: tuple[ObjectC
     assert (len(handles), len(made)) == (1, 1)
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_driver_that_cannot_link(no_nvjitlink: None, ptx: tuple[ObjectCode, ObjectCode]) -> None:
     """A failure of the driver's linker would not say why that one was taken."""
     older = [ObjectCode.from_ptx(re.sub(rb"\.version .*", b".version 8.0", bytes(code.code))) for code in ptx]
@@ -625,7 +625,7 @@ def test_driver_that_cannot_link(no_nvjitlink: None, ptx: tuple[ObjectCode, Obje
         Linker(*older, options=SM_90).link("cubin")
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda_gpu
 def test_driver_links(device: Device, no_nvjitlink: None) -> None:
     """The driver's linker would not link, or not tell what is wrong."""
     arch = f"sm_{device.arch}"

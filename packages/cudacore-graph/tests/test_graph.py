@@ -189,12 +189,14 @@ class TestViews:
         with pytest.raises(ch.CUDAError, match="cannot be changed in an executable graph"):
             graph[node].update(config=ONE, kernel=add, args=(numbers.buffer, 1))  # type: ignore[attr-defined]
 
-    def test_kernel_again(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, sim: Any) -> None:
+    def test_kernel_again(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, cuda_sim: Any
+    ) -> None:
         """An update like the one before would ask the driver again what it has said."""
         node = definition.launch(ONE, add, numbers.buffer, 1)
         view: Any = definition.instantiate()[node]
         view.update(config=ONE, kernel=add, args=(numbers.buffer, 2))
-        with sim.logging() as made:
+        with cuda_sim.logging() as made:
             view.update(config=ONE, kernel=add, args=(numbers.buffer, 3))
         assert [call.name for call in made if "Graph" in call.name] == ["cuGraphExecNodeSetParams"]
 

@@ -87,7 +87,7 @@ def test_no_current_context(device: Device, monkeypatch: pytest.MonkeyPatch, in_
     in_new_thread(run)
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_simulated_driver_has_none(device: Device) -> None:
     """The simulated driver, which has no linker, would be said to have linked."""
     with pytest.raises(CUDAError, match=r"^cuLinkCreate: CUDA_ERROR_NOT_SUPPORTED"):

@@ -99,7 +99,7 @@ def test_accessed_by(advised: ch.ManagedBuffer, device: ch.Device) -> None:
         places.remove(device)
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_all_access_or_none(advised: ch.ManagedBuffer, device: ch.Device) -> None:
     """What the driver refuses in the middle would leave a set that nobody asked for."""
     import cudacore_sim as sim
@@ -241,7 +241,7 @@ def test_default_streams(resource: ch.ManagedMemoryResource, device: ch.Device, 
     ch.PER_THREAD_DEFAULT_STREAM.sync()
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_batches_are_one_call(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
     """A batch would be as slow as its parts; or none where the driver has no batches."""
     import cudacore_sim as sim
@@ -309,7 +309,7 @@ def test_memory_of_others(device: ch.Device, stream: ch.Stream) -> None:
         call_driver("cuMemFree", address)
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_an_old_driver(run_on_sim: Callable[..., str]) -> None:
     """What an old driver lacks would be an argument that is invalid, or take the rest with it."""
     out = run_on_sim(

@@ -19,7 +19,7 @@ import cudacore_handles as ch
 from cudacore_handles._errors import call_driver
 from pytest_cudacore import live_objects
 
-pytestmark = pytest.mark.sim
+pytestmark = pytest.mark.cuda_sim
 
 UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 SIZE = 256
@@ -239,15 +239,15 @@ def fail_each(device: ch.Device, sim: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.startswith("device 1")])
-def test_each_call(device: ch.Device, sim: Any, name: str) -> None:
+def test_each_call(device: ch.Device, cuda_sim: Any, name: str) -> None:
     """A failure would be lost or changed, leak, or leave half of what was to be made."""
-    fail_each(device, sim, name)
+    fail_each(device, cuda_sim, name)
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name.startswith("device 1")])
-def test_each_call_with_two_devices(device: ch.Device, other_device: ch.Device, sim: Any, name: str) -> None:
+def test_each_call_with_two_devices(device: ch.Device, other_device: ch.Device, cuda_sim: Any, name: str) -> None:
     """The same; and another device would be current than before."""
     access = other_device.memory_resource.peer_accessible_by  # type: ignore[attr-defined]
     access.add(device)
-    fail_each(device, sim, name)
+    fail_each(device, cuda_sim, name)
     access.discard(device)

@@ -113,7 +113,7 @@ class VirtualMemoryResource(MemoryResource):
         self, device_id: Device | int, config: VirtualMemoryResourceOptions | Mapping[str, Any] | None = None
     ) -> None:
         self._device = Device(device_id)
-        self.config = as_options(VirtualMemoryResourceOptions, config, "config")
+        self.config: VirtualMemoryResourceOptions = as_options(VirtualMemoryResourceOptions, config, "config")
         if not self._device.properties.virtual_memory_management_supported:
             raise RuntimeError(
                 f"VirtualMemoryResource requires CUDA VMM API support, which device {self._device.device_id} does not "
