@@ -200,6 +200,7 @@ def test_a_foreign_kernel(device: ch.Device, stream: ch.Stream) -> None:
         assert kernel.num_arguments == 2
         assert repr(kernel) == f"<Kernel handle={int(raw):#x}>"
         out = device.allocate(4, stream=stream)
+        out.fill(0, stream=stream)
         ch.launch(stream, ONE_BLOCK, kernel, out, 1)
         stream.sync()
         del kernel

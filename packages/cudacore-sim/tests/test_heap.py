@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -98,3 +100,25 @@ def test_contexts_have_heaps_of_their_own(cuda: Any) -> None:
     assert Heap(cuda).malloc(12 * MIB)
     cuda.cuCtxDestroy_v2(other)
     assert heap.malloc(5 * MIB) == 0
+
+
+LEAK = """
+PTX = {ptx!r}
+cu.cuInit(0)
+context, module, function, out, size = c_void_p(), c_void_p(), c_void_p(), c_uint64(), c_uint64(96)
+cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
+cu.cuModuleLoadData(byref(module), PTX), cu.cuModuleGetFunction(byref(function), module, b"take")
+cu.cuMemAlloc_v2(byref(out), c_size_t(8))
+arguments = (c_void_p * 2)(addressof(out), addressof(size))
+assert cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, arguments, None) == 0
+assert cu.cuCtxSynchronize() == 0
+cu.cuMemFree_v2(out), cu.cuModuleUnload(module)
+"""
+
+
+def test_what_is_not_freed(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """A program whose kernels use up the heap would not hear of it, or one that did not ask would."""
+    leak, release = LEAK.format(ptx=PTX), "cu.cuDevicePrimaryCtxRelease_v2(0)"
+    assert "1 piece of the device heap of context" in run_python(leak, LEAKS=1).stderr
+    assert "alive in it: 1 x piece of the device heap" in run_python(leak + release, CHECK="init").stderr
+    assert run_python(leak + release).stderr == ""

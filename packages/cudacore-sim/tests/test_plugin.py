@@ -470,3 +470,58 @@ def test_the_report_of_a_fault(project: pytest.Pytester) -> None:
     result = run(project, SEVERAL, "--cuda-driver=sim", "-s", "-k", "test_fault or test_silent", "--tb=short")
     result.assert_outcomes(failed=1, passed=1, errors=1, deselected=8)
     result.stdout.fnmatch_lines(["*What the simulated driver said*", "kernel 'fail'*: trap*"])
+
+
+RACING = b"""
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry write(.param .u64 where)
+{
+  .reg .b64 %rd<2>; .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [where];
+  mov.u32 %r1, %tid.x;
+  st.global.u32 [%rd1], %r1;
+  ret;
+}
+"""
+RACE = f"""
+def launch():
+    module, function, out = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+    assert cu.cuModuleLoadData(ctypes.byref(module), {RACING!r}) == 0
+    assert cu.cuModuleGetFunction(ctypes.byref(function), module, b"write") == 0
+    assert cu.cuMemAlloc_v2(ctypes.byref(out), ctypes.c_size_t(4)) == 0
+    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(out))
+    assert cu.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, None, arguments, None) == 0
+    assert cu.cuCtxSynchronize() == 0
+    assert cu.cuMemFree_v2(out) == 0
+    assert cu.cuModuleUnload(module) == 0
+
+def test_race(): launch()
+@pytest.mark.cuda_misuse_ok("on purpose")
+def test_excused(): launch()
+"""
+
+
+def test_checks(project: pytest.Pytester) -> None:
+    """A test would pass that launches a kernel with a race, or one that nobody asked to look at fail."""
+    result = run(project, RACE, "--cuda-driver=sim", "--cuda-check=race,init")
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(
+        ["*kernel 'write'*race: write of 4 bytes*which thread (0,0,0) of the same warp wrote at*"]
+    )
+    run(project, RACE, "--cuda-driver=sim").assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--cuda-check=race"], "*--cuda-check needs the simulated driver: --cuda-driver=sim*"),
+        (["--cuda-driver=sim", "--cuda-check=races"], "*CUDACORE_SIM_CHECK=races is ignored*"),
+    ],
+)
+def test_checks_that_cannot_be(project: pytest.Pytester, options: list[str], text: str) -> None:
+    """A run would pass without the checks that it asked for."""
+    result = run(project, "def test_nothing(): pass", *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([text])

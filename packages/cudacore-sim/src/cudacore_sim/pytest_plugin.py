@@ -7,6 +7,9 @@
     ``@pytest.mark.cuda_leaks_ok("reason")`` and ``@pytest.mark.cuda_misuse_ok("reason")`` excuse a test. What a kernel
     that failed leaves of its error is cleared, so that the next test begins as if nothing had been. Tests that are
     marked ``cuda_gpu`` are skipped.
+``--cuda-check=race,sync,init``
+    With ``--cuda-driver=sim``: what ``CUDACORE_SIM_CHECK`` looks for in kernels, all of it or a part. What is found
+    fails the test that launched, as misuse does.
 ``--cuda-driver=gpu``
     The machine's own driver; the run fails at once where there is no device. Tests that are marked ``cuda_sim`` are
     skipped.
@@ -21,6 +24,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import re
 import time
 import types
@@ -64,6 +68,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--cuda-driver`` and its default."""
     _add_option(parser, "--cuda-driver", "the CUDA driver to test on: simulated, or a GPU's")
     parser.addini("cuda_driver", "default of --cuda-driver: sim or gpu", default="")
+    parser.getgroup("cudacore-sim", "CUDA driver").addoption(
+        "--cuda-check",
+        default=None,
+        metavar="RACE,SYNC,INIT",
+        help="with --cuda-driver=sim: what to look for in kernels, several with commas between them",
+    )
 
 
 def _add_option(parser: pytest.Parser, name: str, text: str) -> None:
@@ -85,6 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in (*MARKERS, *OLD_MARKERS):
         config.addinivalue_line("markers", marker)
     choice = config.stash[CHOICE] = _choice(config)
+    _set_checks(config)
     if choice == "sim":
         try:
             cudacore_sim.load()
@@ -97,6 +108,18 @@ def pytest_configure(config: pytest.Config) -> None:
         reason = _why_no_gpu()
         if reason:
             raise pytest.UsageError(f"--cuda-driver=gpu: {reason}")
+
+
+def _set_checks(config: pytest.Config) -> None:
+    """Have the driver look for what the command line says, before it is loaded."""
+    checks = config.getoption("cuda_check")
+    if checks is None:
+        return
+    if config.stash[CHOICE] != "sim":
+        raise pytest.UsageError("--cuda-check needs the simulated driver: --cuda-driver=sim")
+    if cudacore_sim.is_loaded():
+        raise pytest.UsageError("--cuda-check comes too late: the driver is loaded; set CUDACORE_SIM_CHECK instead")
+    os.environ["CUDACORE_SIM_CHECK"] = checks
 
 
 def _choice(config: pytest.Config) -> str:

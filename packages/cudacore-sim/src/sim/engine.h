@@ -96,7 +96,8 @@ struct Range {
   uint64_t begin, end; /* device addresses */
   std::byte *host;     /* where `begin` really is */
   bool writable;
-  uint64_t allocation; /* the driver half's name for it, for reports */
+  uint64_t allocation;          /* the driver half's name for it, for reports */
+  std::byte *written = nullptr; /* a byte for each: not 0 once it was written; null: that is not kept */
 };
 struct MemoryMap {
   std::vector<Range> ranges;
@@ -105,6 +106,17 @@ struct MemoryMap {
 /* What malloc() in kernels gives. It outlives launches: a context has one. */
 class Heap;
 std::shared_ptr<Heap> make_heap();
+size_t pieces_in(Heap &heap); /* that free() was not given */
+
+/* What is looked for while a kernel runs, besides what stops it on a GPU. */
+struct Checks {
+  bool sync = false; /* barriers and masks that leave undefined what happens */
+  bool init = false; /* reads of what was never written, or was freed */
+  bool race = false; /* accesses that nothing orders */
+  bool any() const { return sync || init || race; }
+};
+
+struct Fault;
 
 struct Launch {
   const Instance *instance;
@@ -123,6 +135,8 @@ struct Launch {
   std::function<void(const std::string &text, bool is_error)> print;
   /* cudaGraphSetConditional: sets the value of a conditional handle. False: there is no such handle. Any thread. */
   std::function<bool(uint64_t handle, uint32_t value)> set_condition;
+  Checks checks;
+  std::function<void(const Fault &)> found;     /* called with what they find, which stops nothing. Any thread */
   std::byte fill{0};                            /* what shared memory is full of when a block begins */
   const std::atomic<bool> *abandoned = nullptr; /* once it is true, the launch ends soon, without a fault */
   uint64_t instruction_limit = 0;               /* a thread's; 0: none. A guard against endless loops in tests */
@@ -136,7 +150,12 @@ enum class FaultKind {
   illegal_instruction, /* CUDA_ERROR_ILLEGAL_INSTRUCTION, e.g. a call of a non-function */
   trap,                /* CUDA_ERROR_LAUNCH_FAILED */
   assertion,           /* CUDA_ERROR_ASSERT */
-  hang                 /* a barrier that can never complete, or the instruction limit: CUDA_ERROR_LAUNCH_TIMEOUT */
+  hang,                /* a barrier that can never complete, or the instruction limit: CUDA_ERROR_LAUNCH_TIMEOUT */
+  /* What checks find. */
+  synchronization,
+  unwritten, /* a read */
+  freed,     /* memory that free() has taken back, or malloc() never gave */
+  race
 };
 
 /* Why a kernel was stopped, with all that a report can say. */

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 
 namespace sim {
 namespace {
@@ -107,6 +108,25 @@ void read_version(Config &config) {
   config.any_ptx = false;
 }
 
+void read_checks(Config &config) {
+  const char *name = "CUDACORE_SIM_CHECK", *text = setting(name);
+  if (text == nullptr)
+    return;
+  Checks checks;
+  std::stringstream list(text);
+  for (std::string one; std::getline(list, one, ',');) {
+    if (one == "sync")
+      checks.sync = true;
+    else if (one == "init")
+      checks.init = true;
+    else if (one == "race")
+      checks.race = true;
+    else
+      return ignore(config, name, text, "a list of race, sync and init, with commas between them,");
+  }
+  config.checks = checks;
+}
+
 Config read_config() {
   Config config;
   config.devices = static_cast<int>(read_number(config, "CUDACORE_SIM_DEVICES", 0, 64).value_or(1));
@@ -127,6 +147,7 @@ Config read_config() {
     config.log = path;
   if (const char *path = setting("CUDACORE_SIM_TRACE"))
     config.trace = path;
+  read_checks(config);
   config.leaks = read_flag(config, "CUDACORE_SIM_LEAKS", config.leaks);
   config.reports = read_flag(config, "CUDACORE_SIM_REPORTS", config.reports);
   config.reuse_handles = read_flag(config, "CUDACORE_SIM_REUSE", config.reuse_handles);

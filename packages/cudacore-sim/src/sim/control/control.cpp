@@ -109,6 +109,12 @@ void report_leaks() {
   size_t count = 0;
   for_each_live([&](int, auto) { count++; });
   std::string list = describe_live(-1);
+  for (const auto &context : state().contexts.all())
+    if (size_t pieces = pieces_in(*context->heap)) {
+      count += pieces;
+      list += std::to_string(pieces) + (pieces == 1 ? " piece" : " pieces") + " of the device heap of context " +
+              hex(context->handle) + "\n";
+    }
   if (count != 0)
     report(std::to_string(count) + (count == 1 ? " object is" : " objects are") + " alive at exit:\n" +
            list.substr(0, list.find_last_not_of('\n') + 1));

@@ -3,7 +3,10 @@
 #include "memory.h"
 #include "state.h"
 
+#include "../control/report.h"
+
 #include <algorithm>
+#include <cstring>
 #include <sys/mman.h>
 
 namespace sim {
@@ -43,6 +46,13 @@ bool Arena::open(uint64_t wanted) {
     first = round_up(reinterpret_cast<uint64_t>(addresses), large);
     length = wanted;
     insert(0, length);
+    if (config().checks.init) {
+      void *room = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (room == MAP_FAILED)
+        note("CUDACORE_SIM_CHECK=init looks at no device memory: there are no addresses left for its marks");
+      else
+        marks = static_cast<std::byte *>(room);
+    }
     return true;
   }
   return false;
@@ -57,6 +67,22 @@ bool Arena::open_file(uint64_t wanted) {
       return true;
     }
   return false;
+}
+
+std::byte *Arena::written(const std::byte *host) const {
+  return marks != nullptr && host >= behind->at(0) && offset(host) < length ? marks + offset(host) : nullptr;
+}
+
+/* Whole pages of marks are given back: much of what is allocated may never be touched. */
+void Arena::forget_writes(uint64_t base, uint64_t size) {
+  if (marks == nullptr)
+    return;
+  uint64_t begin = value_of(marks + offset(base)), end = begin + size;
+  uint64_t from = std::min(round_up(begin, page), end), to = std::max(end / page * page, from);
+  std::memset(handle_of<void *>(begin), 0, from - begin);
+  if (to > from)
+    madvise(handle_of<void *>(from), to - from, MADV_DONTNEED);
+  std::memset(handle_of<void *>(to), 0, end - to);
 }
 
 uint64_t Arena::footprint(uint64_t size) { return round_up(size + gap, size + gap < large ? small_alignment : large); }
@@ -126,6 +152,7 @@ uint64_t Arena::take(uint64_t size) {
       return 0;
     end_rest();
   }
+  forget_writes(first + start, size);
   return first + start;
 }
 

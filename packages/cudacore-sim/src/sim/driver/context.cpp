@@ -73,6 +73,9 @@ std::map<std::string, size_t> contents_of(const ContextPtr &context) {
       counts["module"]++;
   if (!context->streams.empty())
     counts["stream"] = context->streams.size();
+  size_t pieces = config().checks.init ? pieces_in(*context->heap) : 0;
+  if (pieces != 0)
+    counts["piece of the device heap"] = pieces;
   return counts;
 }
 

@@ -141,6 +141,8 @@ public:
     return span->host + (address - span->begin);
   }
 
+  bool is_blamed = false; /* for what nobody has written: once is enough for all rows */
+
   /* Whether it is on the device alone. */
   static bool is_hidden(uint64_t address, const std::byte *host) {
     return handle_of<const std::byte *>(address) != host;
@@ -171,6 +173,33 @@ uint64_t row_address(const Side &side, uint64_t y, uint64_t z) {
   return side.address + z * side.slice + y * side.pitch;
 }
 
+/* What is copied is as much written as it was; what comes from elsewhere is. */
+void mark_copied(const std::byte *target, const std::byte *source, uint64_t bytes) {
+  const Arena &arena = state().arena;
+  std::byte *marks = arena.written(target);
+  if (marks == nullptr)
+    return;
+  if (const std::byte *from = source != nullptr ? arena.written(source) : nullptr)
+    std::memmove(marks, from, bytes);
+  else
+    std::memset(marks, 1, bytes);
+}
+
+/* What leaves the device should be something. Takes the state's lock where it is not. */
+void check_written(View &from, uint64_t address, const std::byte *source, uint64_t bytes) {
+  State &s = state();
+  const std::byte *marks = from.is_blamed ? nullptr : s.arena.written(source);
+  if (marks == nullptr || std::any_of(marks, marks + bytes, [](std::byte mark) { return mark != std::byte{0}; }))
+    return;
+  std::lock_guard<std::mutex> guard(s.mutex);
+  AllocationPtr allocation = s.memory.find(address);
+  if (allocation == nullptr || allocation->written() == nullptr)
+    return;
+  from.is_blamed = true;
+  report("a copy from the device has nothing to read: nobody wrote the " + std::to_string(bytes) + " bytes at " +
+         hex(address) + ", " + s.memory.explain(address));
+}
+
 bool copy_row(View &to, uint64_t to_address, View &from, uint64_t from_address, uint64_t bytes) {
   while (bytes > 0) {
     uint64_t run = bytes;
@@ -178,7 +207,10 @@ bool copy_row(View &to, uint64_t to_address, View &from, uint64_t from_address, 
     const std::byte *source = from.at(from_address, run);
     if (target == nullptr || source == nullptr)
       return false;
+    if (state().arena.written(target) == nullptr)
+      check_written(from, from_address, source, run);
     std::memmove(target, source, run);
+    mark_copied(target, source, run);
     to_address += run;
     from_address += run;
     bytes -= run;
@@ -209,6 +241,7 @@ bool fill_row(View &to, uint64_t address, uint64_t bytes, uint32_t value, unsign
       for (uint64_t i = 0; i < run; i += unit)
         std::memcpy(target + i, &value, unit);
     }
+    mark_copied(target, nullptr, run);
     address += run;
     bytes -= run;
   }

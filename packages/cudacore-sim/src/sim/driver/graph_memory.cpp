@@ -159,6 +159,7 @@ void mark_freed(Allocation &memory) {
 }
 
 void bring_memory(Allocation &memory) {
+  state().arena.forget_writes(memory.base, memory.size);
   fill_new_memory(memory.host, memory.size);
   memory.visible = true;
   state().memory.changed();

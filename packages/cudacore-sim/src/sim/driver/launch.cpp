@@ -81,6 +81,11 @@ CUresult code_of(FaultKind kind) {
     return CUDA_ERROR_LAUNCH_TIMEOUT;
   case FaultKind::trap:
     break;
+  case FaultKind::synchronization: /* stops nothing */
+  case FaultKind::unwritten:
+  case FaultKind::freed:
+  case FaultKind::race:
+    return CUDA_SUCCESS;
   }
   return CUDA_ERROR_LAUNCH_FAILED;
 }
@@ -114,6 +119,20 @@ std::string describe_fault(const Fault &fault) {
   case FaultKind::hang:
     text += "no progress";
     break;
+  case FaultKind::synchronization:
+    text += "undefined synchronization";
+    break;
+  case FaultKind::unwritten:
+  case FaultKind::freed:
+  case FaultKind::race:
+    text += std::string(fault.kind == FaultKind::race        ? "race: "
+                        : fault.kind == FaultKind::unwritten ? "uninitialized "
+                                                             : "") +
+            (fault.is_write ? "write of " : "read of ") + std::to_string(fault.access_bytes) + " bytes at " +
+            hex(fault.address) + " in " + fault.space + " memory";
+    if (fault.space == "global")
+      text += ", " + state().memory.explain(fault.address);
+    break;
   case FaultKind::none:
     break;
   }
@@ -141,6 +160,11 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
   };
   RoomWatch watch;
   launch.abandoned = watch.flag();
+  if (launch.checks.any())
+    launch.found = [&s](const Fault &fault) {
+      std::lock_guard<std::mutex> guard(s.mutex);
+      report(describe_fault(fault));
+    };
   Fault fault = run(launch);
   launch.memory = nullptr;
   if (fault.kind == FaultKind::none && !watch.is_used_up())
@@ -339,6 +363,7 @@ CUresult kernel_work(const Callable &what, const LaunchRequest &request, const s
   launch->set_condition = set_condition;
   launch->instruction_limit = config().instruction_limit;
   launch->fill = std::byte{config().fill};
+  launch->checks = config().checks;
   out = [context, placement, launch] { run_kernel(context, placement, *launch); };
   return CUDA_SUCCESS;
 }

@@ -72,6 +72,11 @@ struct LastingMap : MemoryMap {
   std::vector<std::shared_ptr<const void>> kept;
 };
 
+std::byte *Allocation::written() const {
+  bool is_ours = !internal && !host_accessible() && exported == nullptr && import == nullptr;
+  return is_ours ? state().arena.written(host) : nullptr;
+}
+
 bool may_access(const Context &context, const Allocation &allocation, bool write) {
   int ordinal = context.device->ordinal;
   auto granted = [&](const auto &list) {
@@ -184,8 +189,8 @@ std::shared_ptr<const MemoryMap> Memory::map_for(Context &context) {
   map->ranges.reserve(allocations.size());
   for (const auto &[base, allocation] : allocations)
     if (allocation->visible && may_access(context, *allocation, false)) {
-      map->ranges.push_back(
-          {base, allocation->end(), allocation->host, may_access(context, *allocation, true), allocation->id});
+      map->ranges.push_back({base, allocation->end(), allocation->host, may_access(context, *allocation, true),
+                             allocation->id, allocation->written()});
       if (auto backing = allocation->backing())
         map->kept.push_back(std::move(backing));
     }

@@ -46,6 +46,9 @@ public:
   uint64_t offset(uint64_t address) const { return address - first; } /* in the file */
   uint64_t offset(const std::byte *host) const { return static_cast<uint64_t>(host - behind->at(0)); }
   SharedFile &file() const { return *behind; }
+  /* A byte for each, which says whether something was written there; null: it is elsewhere, or that is not kept. */
+  std::byte *written(const std::byte *host) const;
+  void forget_writes(uint64_t base, uint64_t size); /* take() does so */
 
 private:
   void insert(uint64_t start, uint64_t bytes);
@@ -57,6 +60,7 @@ private:
   /* Offsets from `first`. Of vacant ranges no two touch: what is freed is joined with its neighbours. */
   uint64_t first = 0, length = 0, resting_bytes = 0;
   std::unique_ptr<SharedFile> behind;
+  std::byte *marks = nullptr;                             /* for all of it; null: nobody asked for them */
   std::map<uint64_t, uint64_t> vacant;                    /* start: bytes */
   std::set<std::pair<uint64_t, uint64_t>> vacant_by_size; /* the same: bytes, start */
   std::deque<std::pair<uint64_t, uint64_t>> resting; /* freed, not yet to be used again: start, bytes; oldest first */
@@ -99,6 +103,7 @@ struct Allocation {
   bool visible = true;                      /* to work that runs now; pooled memory: from its allocation to its free */
   bool freed = false;                       /* cuMemFreeAsync was called; or no graph that allocates it was launched */
   std::vector<std::pair<int, bool>> access; /* mapped: device, and whether it may write; empty: nobody */
+  std::byte *written() const; /* as Arena::written(); null where others write, too: the host, another process */
   bool host_accessible() const { return on_host || reinterpret_cast<uint64_t>(host) == base; }
   uint64_t end() const { return base + size; }
   std::shared_ptr<const void> backing() const; /* what is unmapped with the last of its memory; null: nothing is */

@@ -3,6 +3,8 @@
 #include "../control/report.h"
 #include "capture.h"
 
+#include <algorithm>
+
 namespace sim {
 namespace {
 
@@ -82,6 +84,8 @@ void change_memory(Context &context, const Operation &operation) {
   std::byte *memory = find_memory(context, operation);
   if (memory == nullptr)
     return;
+  if (std::byte *marks = state().arena.written(memory))
+    std::fill_n(marks, operation.bytes, std::byte{1});
   if (operation.bytes == 8)
     apply(reinterpret_cast<uint64_t *>(memory), operation);
   else

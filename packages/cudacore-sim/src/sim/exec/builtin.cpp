@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "sim/exec/check.h"
 #include "sim/exec/heap.h"
 #include "sim/exec/memory.h"
 
@@ -219,7 +220,9 @@ void Warp::call_builtin(const Instruction &ins, uint32_t lanes, const Function &
       fail_assertion(*this, ins, lane, arguments);
     case Builtin::malloc:
       if (grid->launch.heap)
-        result = grid->launch.heap->allocate(arguments[0], grid->launch.heap_bytes);
+        result = grid->launch.heap->allocate(arguments[0], grid->launch.heap_bytes, grid->launch.checks.init);
+      if (grid->checker && result)
+        grid->checker->allocates(result, arguments[0]);
       break;
     case Builtin::free:
       if (arguments[0] && (!grid->launch.heap || !grid->launch.heap->free(arguments[0])))
@@ -236,6 +239,8 @@ void Warp::call_builtin(const Instruction &ins, uint32_t lanes, const Function &
     }
     if (!site.results.empty())
       write_place(site.results[0], lane, result);
+    if (local_written(lane))
+      set_written(site.results, local_base[lane], lane);
   });
 }
 

@@ -2,6 +2,9 @@
 #include "sim/exec/grid.h"
 
 #include <algorithm>
+#include <map>
+
+#include "sim/exec/check.h"
 
 namespace sim::exec {
 
@@ -33,6 +36,8 @@ Grid::Grid(const Launch &of)
       std::max<uint64_t>(1, std::min(blocks * of.multiprocessors / cluster_size, resident_bytes / unit_bytes));
   if (of.cooperative)
     resident_limit = units; /* all must make progress */
+  if (of.checks.any())
+    checker = std::make_shared<Checker>(*this);
 }
 
 void Grid::report(const Fault &fault) {
@@ -61,6 +66,8 @@ void Block::arrive(Warp &warp, uint32_t lanes, uint32_t number, uint32_t expecte
   if (expected)
     barrier.expected = expected;
   barrier.arrived[warp.index] |= lanes;
+  if (Checker *checker = unit->grid->checker.get())
+    checker->arrives(warp, lanes, number);
   if (predicate) {
     uint32_t set = *predicate & lanes;
     barrier.population += static_cast<uint32_t>(__builtin_popcount(set));
@@ -94,6 +101,8 @@ bool Block::complete(const Barrier &barrier) const {
 void Block::release(uint32_t number) {
   Barrier done = barriers[number];
   barriers[number] = Barrier{};
+  if (Checker *checker = unit->grid->checker.get())
+    checker->completes(*this, number, done);
   for (Warp &warp : warps) {
     uint32_t lanes = 0;
     for (uint32_t rest = warp.waiting(Warp::Wait::barrier); rest; rest &= rest - 1) {
@@ -145,6 +154,7 @@ void Unit::start(Grid &of, uint64_t number) {
                    cluster_index[1] * cluster[1] + rank / cluster[0] % cluster[1],
                    cluster_index[2] * cluster[2] + rank / cluster[0] / cluster[1]};
     block.shared.assign(of.shared_bytes, of.launch.fill);
+    block.unchecked_bytes = of.shared_bytes;
     block.scratch.fill(std::byte{0});
     block.barriers.fill(Barrier{});
     if (block.warps.size() != of.warps) {
@@ -163,6 +173,8 @@ void Unit::start(Grid &of, uint64_t number) {
         }
       warp.start(block, w, std::min(warp_size, of.threads - first));
     }
+    if (of.checker)
+      of.checker->begins(block);
   }
 }
 
@@ -221,6 +233,8 @@ void Unit::lanes_ended(Block &block) {
 
 void Unit::arrive_cluster(Warp &warp, uint32_t lanes) {
   warp.cluster_arrived |= lanes;
+  if (grid->checker)
+    grid->checker->arrives_at_cluster(warp, lanes);
   check_cluster();
 }
 
@@ -237,6 +251,8 @@ void Unit::check_cluster() {
   for (Block &block : blocks)
     for (Warp &warp : block.warps) {
       warp.cluster_arrived = 0;
+      if (grid->checker)
+        grid->checker->passes_cluster(warp, warp.waiting(Warp::Wait::cluster));
       warp.release(warp.waiting(Warp::Wait::cluster), true);
     }
 }
@@ -254,9 +270,21 @@ void Unit::report_hang() {
         stuck = &warp;
     }
   auto lane = static_cast<uint32_t>(__builtin_ctz(stuck->alive));
-  stuck->fault(FaultKind::hang, stuck->instruction_of(lane), lane,
-               "a barrier that can never complete: of " + std::to_string(total) + " threads " +
-                   std::to_string(waiting) + " wait and " + std::to_string(ended) + " have ended");
+  std::string detail = "a barrier that can never complete: of " + std::to_string(total) + " threads " +
+                       std::to_string(waiting) + " wait and " + std::to_string(ended) + " have ended";
+  std::map<uint32_t, uint32_t> places; /* instruction: how many wait there */
+  for (Block &block : blocks)
+    for (Warp &warp : block.warps)
+      for_lanes(warp.alive, [&](uint32_t one) { ++places[warp.pc_of(one)]; });
+  if (places.size() > 1) {
+    const char *before = "; ";
+    for (auto [pc, count] : places) {
+      detail += before + std::to_string(count) + " wait" + (count == 1 ? "s" : "") + " at" +
+                lines_of(grid->program, grid->program.code[pc]);
+      before = ", ";
+    }
+  }
+  stuck->fault(FaultKind::hang, stuck->instruction_of(lane), lane, detail);
 }
 
 } // namespace sim::exec

@@ -3,6 +3,7 @@
 #define CUDACORE_SIM_EXEC_GRID_H
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 
 #include "sim/exec/warp.h"
@@ -11,6 +12,8 @@ namespace sim::exec {
 
 constexpr uint32_t barrier_count = 16; /* of a block */
 constexpr uint32_t max_warps = 32;     /* of a block */
+
+class Checker;
 
 /* A launch while it runs, shared by the workers. */
 struct Grid {
@@ -30,6 +33,7 @@ struct Grid {
 
   std::atomic<uint64_t> next_unit{0};
   std::atomic<bool> stop{false};
+  std::shared_ptr<Checker> checker; /* null: nothing is checked */
   /* What cooperative groups find at %envreg1:%envreg2; zero when the launch begins. */
   alignas(16) std::array<std::byte, 64> workspace{};
 
@@ -60,12 +64,16 @@ struct Barrier {
 };
 
 struct Unit;
+struct BlockHistory;
 
 struct Block {
   Unit *unit = nullptr;
   Dim3 index{};
   uint32_t rank = 0; /* in the cluster */
   std::vector<std::byte> shared;
+  uint64_t unchecked_bytes = 0;   /* of it, which may be used without a look: all, or none where there are checks */
+  std::vector<std::byte> written; /* a byte for each of it: not 0 once it was written; empty: that is not kept */
+  std::shared_ptr<BlockHistory> history;                     /* of accesses, for races; null: it is not kept */
   alignas(16) std::array<std::byte, shared_scratch> scratch; /* in the system's part of it; zero when it begins */
   std::vector<Warp> warps;
   std::array<Barrier, barrier_count> barriers;

@@ -29,6 +29,18 @@ constexpr OperandIndex predicate_true = -1;
 
 constexpr size_t max_operands = 10;
 
+/* What checks need to know of an access or a barrier besides what it does. */
+enum Manner : uint8_t {
+  manner_strong = 1,   /* volatile, relaxed or more: races with none of its kind */
+  manner_acquire = 2,  /* what comes after it sees what was released */
+  manner_release = 4,  /* what comes before it is released */
+  manner_update = 8,   /* reads and writes in one */
+  manner_replace = 16, /* an update that does not depend on what was there */
+  manner_store = 32,   /* the operands before the address are what is written */
+  manner_barrier = 64, /* of an mbarrier */
+  manner_aligned = 128 /* a barrier that all threads of a warp execute together */
+};
+
 struct Instruction {
   Handler run = nullptr;
   std::array<OperandIndex, max_operands> op;
@@ -36,6 +48,7 @@ struct Instruction {
   uint8_t count = 1;     /* elements of a vector access */
   uint8_t mode = 0;      /* what the handler's family needs besides: a comparison, a table, ... */
   bool flag = false;     /* likewise */
+  uint8_t manner = 0;    /* of Manner */
   int64_t immediate = 0; /* an address offset, a value */
   uint32_t target = 0;   /* a label's instruction, a function, a variable, a call site */
   uint32_t line = 0;     /* of the PTX text */

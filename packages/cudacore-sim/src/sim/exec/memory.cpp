@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/exec/check.h"
 #include "sim/exec/heap.h"
 #include "sim/exec/lanes.h"
 
@@ -47,8 +48,14 @@ std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_
         if (write && !range.writable)
           w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global",
                          "the memory is read-only");
-        w.range = range;
-        return range.host + (address - range.begin);
+        std::byte *host = range.host + (address - range.begin);
+        if (Checker *checker = w.grid->checker.get()) /* which has to see all accesses: no short way to the range */
+          checker->global(w, ins, lane,
+                          {"global", address, host, range.written ? range.written + (address - range.begin) : nullptr},
+                          bytes, write);
+        else
+          w.range = range;
+        return host;
       }
     }
   }
@@ -68,12 +75,19 @@ std::byte *locate_generic(Warp &w, const Instruction &ins, uint32_t lane, uint64
   case Window::parameter:
     return locate_parameter(w, ins, lane, offset, bytes, write);
   case Window::workspace:
-    if (offset + bytes <= w.grid->workspace.size())
-      return w.grid->workspace.data() + offset;
+    if (offset + bytes <= w.grid->workspace.size()) {
+      std::byte *host = w.grid->workspace.data() + offset;
+      if (Checker *checker = w.grid->checker.get())
+        checker->global(w, ins, lane, {"global", address, host, nullptr}, bytes, write);
+      return host;
+    }
     break;
   case Window::heap:
-    if (std::byte *at = w.grid->launch.heap ? w.grid->launch.heap->locate(offset, bytes) : nullptr)
+    if (std::byte *at = w.grid->launch.heap ? w.grid->launch.heap->locate(offset, bytes) : nullptr) {
+      if (Checker *checker = w.grid->checker.get())
+        checker->heap(w, ins, lane, {"heap", address, at, w.grid->launch.heap->states(offset)}, bytes, write);
       return at;
+    }
     break;
   default:
     break;
@@ -86,12 +100,19 @@ std::byte *locate_shared(Warp &w, const Instruction &ins, uint32_t lane, uint64_
   uint64_t rank = address >> shared_rank_shift;
   uint64_t offset = (address & ((1u << shared_rank_shift) - 1)) - shared_reserved;
   if (rank < unit.blocks.size()) {
-    std::vector<std::byte> &shared = unit.blocks[rank].shared;
-    if (offset < shared.size() && bytes <= shared.size() - offset)
+    Block &block = unit.blocks[rank];
+    std::vector<std::byte> &shared = block.shared;
+    if (offset < shared.size() && bytes <= shared.size() - offset) {
+      if (Checker *checker = w.grid->checker.get())
+        checker->shared(w, ins, lane, block, static_cast<uint32_t>(offset), bytes, write);
       return shared.data() + offset;
+    }
     offset += shared_reserved - shared_scratch_offset;
-    if (offset < shared_scratch && bytes <= shared_scratch - offset)
-      return unit.blocks[rank].scratch.data() + offset;
+    if (offset < shared_scratch && bytes <= shared_scratch - offset) {
+      if (Checker *checker = w.grid->checker.get())
+        checker->scratch(w, ins, lane, block.scratch.data() + offset);
+      return block.scratch.data() + offset;
+    }
   }
   w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "shared",
                  "the block has " + std::to_string(w.grid->shared_bytes) + " bytes of shared memory, from " +
@@ -100,8 +121,12 @@ std::byte *locate_shared(Warp &w, const Instruction &ins, uint32_t lane, uint64_
 
 std::byte *locate_local(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {
   uint64_t top = w.local_top[lane];
-  if (address < top && bytes <= top - address)
+  if (address < top && bytes <= top - address) {
+    if (std::byte *written = w.local_written(lane))
+      w.grid->checker->local(w, ins, lane, {"local", address, w.local(lane) + address, written + address}, bytes,
+                             write);
     return w.local(lane) + address;
+  }
   w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "local",
                  "the thread uses " + std::to_string(top) + " bytes of local memory");
 }
@@ -166,6 +191,8 @@ template <StateSpace S, class T, bool Ordered> void store(Warp &w, const Instruc
 
 /* Variables at a fixed place of the frame: always there, so nothing to check. */
 template <class T> void load_frame(Warp &w, const Instruction &ins, uint32_t lanes) {
+  if (w.grid->checker)
+    w.grid->checker->frame(w, ins, lanes, static_cast<uint32_t>(sizeof(T) * ins.count), false);
   for_lanes(lanes, [&](uint32_t lane) {
     const std::byte *at = w.frame_bytes(lane, static_cast<uint32_t>(ins.immediate));
     for (uint32_t i = 0; i < ins.count; ++i, at += sizeof(T)) {
@@ -176,6 +203,8 @@ template <class T> void load_frame(Warp &w, const Instruction &ins, uint32_t lan
   });
 }
 template <class T> void store_frame(Warp &w, const Instruction &ins, uint32_t lanes) {
+  if (w.grid->checker)
+    w.grid->checker->frame(w, ins, lanes, static_cast<uint32_t>(sizeof(T) * ins.count), true);
   for_lanes(lanes, [&](uint32_t lane) {
     std::byte *at = w.frame_bytes(lane, static_cast<uint32_t>(ins.immediate));
     for (uint32_t i = 0; i < ins.count; ++i, at += sizeof(T))
@@ -373,7 +402,11 @@ void rank_of_address(Warp &w, const Instruction &ins, uint32_t lanes) {
 }
 
 void nothing(Warp &, const Instruction &, uint32_t) {}
-void fence(Warp &, const Instruction &, uint32_t) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+void fence(Warp &w, const Instruction &, uint32_t lanes) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  if (w.grid->checker)
+    w.grid->checker->fences(w, lanes);
+}
 
 } // namespace
 

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-#include "sim/exec/grid.h"
+#include "sim/exec/check.h"
 
 namespace sim {
 
@@ -218,10 +218,13 @@ Fault run(const Launch &launch) {
     return fault;
   }
   exec::Grid grid(launch);
-  if (exec::Pool::size() == 0 || grid.units == 1 || grid.units * grid.warps * grid.cluster_size <= exec::inline_warps)
+  if (launch.checks.race || exec::Pool::size() == 0 || grid.units == 1 ||
+      grid.units * grid.warps * grid.cluster_size <= exec::inline_warps)
     exec::work(grid, grid.resident_limit);
   else
     exec::Pool::get().run(grid);
+  if (grid.checker)
+    grid.checker->finish();
   return grid.result();
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <chrono>
 
-#include "sim/exec/grid.h"
+#include "sim/exec/check.h"
+#include "sim/exec/handlers.h"
 
 namespace sim::exec {
 
@@ -21,6 +22,7 @@ void Warp::start(Block &of, uint32_t warp_index, uint32_t lanes) {
   alive = lanes == warp_size ? all_lanes : (1u << lanes) - 1;
   active = 0;
   carries = 0;
+  awaited = 0;
   stores = 0;
   range = Range{0, 0, nullptr, false, 0};
   cluster_arrived = 0;
@@ -40,6 +42,10 @@ void Warp::start(Block &of, uint32_t warp_index, uint32_t lanes) {
     stack.clear();
   reserve_registers(function.slots);
   reserve_local(function.frame_bytes);
+  if (grid->launch.checks.init)
+    local_written_.assign(local_stride_ * warp_size, std::byte{0});
+  else
+    local_written_.clear();
 }
 
 Warp::Result Warp::run(int64_t turn) {
@@ -157,7 +163,31 @@ void Warp::scatter(uint32_t lanes, const std::array<uint32_t, warp_size> &target
   limit_ = 0;
 }
 
+bool Warp::is_ending(uint32_t lane) {
+  constexpr uint32_t most_jumps = 4;
+  uint32_t at = lane_pc_[lane];
+  for (uint32_t i = 0; i < most_jumps; ++i) {
+    const Instruction &ins = grid->program.code[at];
+    bool is_left_out = false;
+    if (ins.guard >= 0) {
+      uint32_t mask = reinterpret_cast<const uint32_t *>(frame_of(lane))[ins.guard >> 1];
+      is_left_out = ((mask >> lane ^ static_cast<uint32_t>(ins.guard)) & 1) == 0;
+    }
+    if (is_left_out)
+      ++at;
+    else if (ins.run == branch_handler())
+      at = ins.target;
+    else
+      return ins.run == exit_handler() || (ins.run == return_handler() && stack_[lane].empty());
+  }
+  return false;
+}
+
 void Warp::exit(uint32_t lanes) {
+  if (grid->checker) {
+    for_lanes(lanes, [&](uint32_t lane) { lane_pc_[lane] = pc; });
+    grid->checker->ends(*this, lanes);
+  }
   alive &= ~lanes;
   active &= ~lanes;
   limit_ = 0;
@@ -247,7 +277,19 @@ void Warp::reserve_local(size_t bytes) {
   for (size_t lane = 0; lane < warp_size && local_stride_; ++lane)
     std::memcpy(grown.data() + lane * stride, local_memory_.data() + lane * local_stride_, local_stride_);
   local_memory_.swap(grown);
+  if (grid->launch.checks.init) {
+    std::vector<std::byte> marks(stride * warp_size);
+    for (size_t lane = 0; lane < warp_size && !local_written_.empty(); ++lane)
+      std::memcpy(marks.data() + lane * stride, local_written_.data() + lane * local_stride_, local_stride_);
+    local_written_.swap(marks);
+  }
   local_stride_ = stride;
+}
+
+void Warp::set_written(const std::vector<Place> &places, uint32_t frame_local, uint32_t lane) {
+  for (const Place &place : places)
+    if (!place.is_register)
+      std::memset(local_written(lane) + frame_local + place.offset, 1, place.size);
 }
 
 uint64_t Warp::read_place(const Place &place, uint32_t lane) {
@@ -316,6 +358,10 @@ void Warp::call(const Instruction &ins, uint32_t lanes, uint32_t function) {
       fault(FaultKind::illegal_address, ins, lane, "stack overflow: more than 512 KiB of local memory");
     reserve_local(local + callee.frame_bytes);
     copy_arguments(site.arguments, caller_frame, local_base[lane], callee.parameters, callee_frame, local, lane);
+    if (local_written(lane)) {
+      std::memset(local_written(lane) + local, 0, callee.frame_bytes);
+      set_written(callee.parameters, local, lane);
+    }
     stack_[lane].push_back({pc + 1, pc, caller_base, local_base[lane], local_top[lane], function});
     local_base[lane] = local;
     local_top[lane] = local + callee.frame_bytes;
@@ -339,6 +385,8 @@ void Warp::leave(uint32_t lanes) {
     uint64_t *caller_frame = registers_.data() + static_cast<size_t>(record.base) * warp_size;
     copy_arguments(program.functions[record.function].results, frame, local_base[lane],
                    program.calls[program.code[record.call_pc].target].results, caller_frame, record.local_base, lane);
+    if (local_written(lane))
+      set_written(program.calls[program.code[record.call_pc].target].results, record.local_base, lane);
     local_base[lane] = record.local_base;
     local_top[lane] = record.local_top;
     base_[lane] = record.base;
@@ -353,9 +401,8 @@ void Warp::leave(uint32_t lanes) {
 /* --- faults --------------------------------------------------------------------------------------------------------
  */
 
-void Warp::fault(FaultKind kind, const Instruction &ins, uint32_t lane, std::string detail) const {
-  DeviceFault thrown;
-  Fault &fault = thrown.fault;
+Fault Warp::place(FaultKind kind, const Instruction &ins, uint32_t lane, std::string detail) const {
+  Fault fault;
   fault.kind = kind;
   fault.kernel = grid->function.name;
   fault.block = block->index;
@@ -366,7 +413,11 @@ void Warp::fault(FaultKind kind, const Instruction &ins, uint32_t lane, std::str
   if (ins.source_line && file != grid->program.files.end())
     fault.source_file = file->second;
   fault.detail = std::move(detail);
-  throw thrown;
+  return fault;
+}
+
+void Warp::fault(FaultKind kind, const Instruction &ins, uint32_t lane, std::string detail) const {
+  throw DeviceFault{place(kind, ins, lane, std::move(detail))};
 }
 
 void Warp::access_fault(FaultKind kind, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes,

@@ -85,12 +85,22 @@ public:
   /* Lets those go on whose time is over; when the next one's is, or UINT64_MAX. */
   uint64_t wake(uint64_t now);
 
+  /* The place of a lane in the kernel, as faults and findings have it. */
+  Fault place(FaultKind kind, const Instruction &ins, uint32_t lane, std::string detail = {}) const;
   [[noreturn]] void fault(FaultKind kind, const Instruction &ins, uint32_t lane, std::string detail = {}) const;
   [[noreturn]] void access_fault(FaultKind kind, const Instruction &ins, uint32_t lane, uint64_t address,
                                  uint32_t bytes, bool write, const char *space, std::string detail = {}) const;
 
   const Instruction &instruction_of(uint32_t lane) const;
+  uint32_t pc_of(uint32_t lane) const { return lane_pc_[lane]; }
+  uint32_t members_of(uint32_t lane) const { return members_[lane]; }
+  /* Whether all that is left to a lane is to end. */
+  bool is_ending(uint32_t lane);
   uint64_t *frame_of(uint32_t lane) { return registers_.data() + static_cast<size_t>(base_[lane]) * warp_size; }
+  /* A byte for each of a lane's local memory: not 0 once it was written. Null: that is not kept. */
+  std::byte *local_written(uint32_t lane) {
+    return local_written_.empty() ? nullptr : local_written_.data() + static_cast<size_t>(lane) * local_stride_;
+  }
   std::byte *local(uint32_t lane) { return local_memory_.data() + static_cast<size_t>(lane) * local_stride_; }
   std::byte *frame_bytes(uint32_t lane, uint32_t offset) { return local(lane) + local_base[lane] + offset; }
   uint64_t read_place(const Place &place, uint32_t lane);
@@ -112,6 +122,7 @@ public:
   std::array<std::array<uint32_t, warp_size>, 3> thread{}; /* %tid, by dimension */
   std::array<uint32_t, warp_size> local_base{}, local_top{};
   std::array<uint8_t, warp_size> barrier{}; /* that a lane waits for */
+  uint32_t awaited = 0;                     /* lanes that others waited for while they had something else to do */
   uint32_t cluster_arrived = 0;             /* lanes that have arrived in this phase of the cluster barrier */
 
 private:
@@ -119,6 +130,7 @@ private:
   void store_group();
   void reserve_registers(size_t slots);
   void reserve_local(size_t bytes);
+  void set_written(const std::vector<Place> &places, uint32_t frame_local, uint32_t lane);
   void copy_arguments(const std::vector<Place> &from, uint64_t *from_frame, uint32_t from_local,
                       const std::vector<Place> &to, uint64_t *to_frame, uint32_t to_local, uint32_t lane);
   void call_builtin(const Instruction &ins, uint32_t lanes, const Function &callee);
@@ -143,6 +155,7 @@ private:
   std::array<std::vector<CallRecord>, warp_size> stack_;
   std::vector<uint64_t> registers_;
   std::vector<std::byte> local_memory_;
+  std::vector<std::byte> local_written_; /* empty: it is not kept */
   size_t local_stride_ = 0;
 };
 

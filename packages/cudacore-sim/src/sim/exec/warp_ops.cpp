@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the lanes of a warp, the warps of a block and the blocks of a cluster do together. */
-#include "sim/exec/grid.h"
+#include "sim/exec/check.h"
 #include "sim/exec/handlers.h"
 #include "sim/exec/lanes.h"
 
@@ -20,7 +20,13 @@ template <class F> void together(Warp &w, uint32_t lanes, OperandIndex members, 
     uint32_t same = 0;
     for_lanes(lanes, [&](uint32_t lane) { same |= uint32_t{get<uint32_t>(masks, lane) == mask} << lane; });
     lanes &= ~same;
-    if (uint32_t present = w.gather(same, mask, anywhere))
+    Checker *checker = w.grid->checker.get();
+    if (checker)
+      checker->names(w, same, mask);
+    uint32_t present = w.gather(same, mask, anywhere);
+    if (checker)
+      checker->gathers(w, same, mask, present, anywhere);
+    if (present)
       f(present);
   }
 }
@@ -180,6 +186,8 @@ void barrier(Warp &w, const Instruction &ins, uint32_t lanes) {
     uint32_t same = 0;
     for_lanes(lanes, [&](uint32_t lane) { same |= uint32_t{get<uint32_t>(numbers, lane) == number} << lane; });
     lanes &= ~same;
+    if (w.grid->checker)
+      w.grid->checker->comes(w, same, number, expected);
     w.block->arrive(w, same, number, expected, ins.flag, ins.op[3] == no_operand ? nullptr : &predicate);
   }
 }
@@ -187,7 +195,10 @@ void barrier(Warp &w, const Instruction &ins, uint32_t lanes) {
 void cluster_arrive(Warp &w, const Instruction &, uint32_t lanes) { w.block->unit->arrive_cluster(w, lanes); }
 /* Lanes whose arrival still counts wait for the phase to end; for others it has ended. */
 void cluster_wait(Warp &w, const Instruction &, uint32_t lanes) {
-  if (uint32_t early = lanes & w.cluster_arrived)
+  uint32_t early = lanes & w.cluster_arrived;
+  if (w.grid->checker)
+    w.grid->checker->passes_cluster(w, lanes & ~early);
+  if (early)
     w.wait(early, Warp::Wait::cluster);
 }
 

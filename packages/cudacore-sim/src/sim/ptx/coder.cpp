@@ -130,13 +130,22 @@ void Coder::skip_cache_hints() {
 }
 
 bool Coder::take_memory_order() {
-  bool ordered = false;
-  for (std::string_view name : {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
-    ordered = take(name) || ordered;
+  static constexpr struct {
+    std::string_view name;
+    uint8_t manner;
+  } orders[] = {{"volatile", exec::manner_strong},
+                {"relaxed", exec::manner_strong},
+                {"acquire", exec::manner_strong | exec::manner_acquire},
+                {"release", exec::manner_strong | exec::manner_release},
+                {"acq_rel", exec::manner_strong | exec::manner_acquire | exec::manner_release},
+                {"mmio", exec::manner_strong}};
+  for (const auto &order : orders)
+    if (take(order.name))
+      out.manner |= order.manner;
   take("weak");
   for (std::string_view scope : {"cta", "cluster", "gpu", "sys"})
     take(scope);
-  return ordered;
+  return out.manner != 0;
 }
 
 void Coder::check_all_taken() const {

@@ -74,6 +74,7 @@ void st(Coder &c) {
   set_access(c, c.operand(0), vector, mode);
   if (mode.parameter)
     c.fail("a kernel's parameters cannot be written");
+  c.out.manner |= exec::manner_store;
   c.emit(exec::store_handler(mode));
 }
 
@@ -137,9 +138,12 @@ void vector_atomic(Coder &c, AtomicOp op, StateSpace space, uint32_t vector, Typ
 void atomic(Coder &c, bool returns) {
   AtomicOp op;
   c.take_memory_order();
+  c.out.manner |= exec::manner_strong | exec::manner_update;
   StateSpace space = c.take_space();
   if (!take_atomic_op(c, op))
     c.unsupported();
+  if (op == AtomicOp::exch)
+    c.out.manner |= exec::manner_replace;
   c.take("noftz");
   uint32_t vector = c.take_vector();
   Type type = c.need_type();
@@ -273,8 +277,13 @@ void cp_bulk(Coder &c) {
   c.emit(exec::copy_bulk_handler());
 }
 
+/* What all operations on an mbarrier are: nearly all order memory, so that none is held to be relaxed. */
+constexpr uint8_t mbarrier_manner =
+    exec::manner_strong | exec::manner_acquire | exec::manner_release | exec::manner_update | exec::manner_barrier;
+
 /* The copies are done when this is reached: what is left is one arrival, which .noinc has counted before. */
 void cp_mbarrier(Coder &c) {
+  c.out.manner = mbarrier_manner;
   if (!c.take("arrive"))
     c.unsupported();
   bool counted_before = c.take("noinc");
@@ -332,6 +341,7 @@ void mbarrier_arrive(Coder &c, bool drop) {
   bool expect = c.take("expect_tx");
   c.take("noComplete");
   c.take_memory_order();
+  c.out.manner = mbarrier_manner;
   StateSpace space = c.take_space();
   if (c.need_type() != Type::b64)
     c.unsupported();
@@ -354,6 +364,7 @@ void mbarrier_arrive(Coder &c, bool drop) {
 void mbarrier_wait(Coder &c) {
   bool parity = c.take("parity");
   c.take_memory_order();
+  c.out.manner = mbarrier_manner;
   StateSpace space = c.take_space();
   if (c.need_type() != Type::b64)
     c.unsupported();
@@ -389,6 +400,9 @@ void mbarrier(Coder &c) {
   for (const auto &one : simple)
     if (c.take(one.name)) {
       c.take_memory_order();
+      c.out.manner = mbarrier_manner;
+      if (one.op == MbarrierOp::init)
+        c.out.manner |= exec::manner_replace;
       StateSpace space = c.take_space();
       if (c.need_type() != Type::b64)
         c.unsupported();

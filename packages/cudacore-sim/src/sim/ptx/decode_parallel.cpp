@@ -159,7 +159,8 @@ void bar(Coder &c) {
   if (c.take("cluster"))
     return cluster_barrier(c);
   c.take("cta");
-  c.take("aligned");
+  if (c.take("aligned") || c.opcode() == "bar")
+    c.out.manner = exec::manner_aligned;
   if (c.take("red"))
     return reducing_barrier(c);
   bool arrive = c.take("arrive");

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/exec/race.h"
+
+#include <algorithm>
+
+#include "sim/exec/handlers.h"
+
+namespace sim::exec {
+
+/* --- views ---------------------------------------------------------------------------------------------------------
+ */
+
+void Meeting::add(const ViewPtr &view) {
+  if (view)
+    views_.insert(view);
+}
+void Meeting::add(ThreadName who, Clock clock) { own_.push_back({who, clock}); }
+
+ViewPtr Meeting::result(uint32_t threads) const {
+  if (own_.empty() && views_.size() <= 1)
+    return views_.empty() ? nullptr : *views_.begin();
+  auto joined = std::make_shared<View>();
+  std::map<uint32_t, std::shared_ptr<Clocks>> changed; /* those of `joined` that are not others' as well */
+  auto change = [&](uint32_t block) -> Clocks & {
+    std::shared_ptr<Clocks> &mine = changed[block];
+    if (!mine) {
+      const std::shared_ptr<const Clocks> &before = joined->blocks[block];
+      mine = before ? std::make_shared<Clocks>(*before) : std::make_shared<Clocks>(threads, 0);
+      joined->blocks[block] = mine;
+    }
+    return *mine;
+  };
+  for (const ViewPtr &view : views_)
+    for (const auto &[block, clocks] : view->blocks) {
+      auto [place, is_new] = joined->blocks.insert({block, clocks});
+      if (is_new || place->second == clocks)
+        continue;
+      Clocks &mine = change(block);
+      for (size_t i = 0; i < mine.size(); ++i)
+        mine[i] = std::max(mine[i], (*clocks)[i]);
+    }
+  for (const auto &[who, clock] : own_) {
+    Clock &mine = change(who.block)[who.thread];
+    mine = std::max(mine, clock);
+  }
+  return joined;
+}
+
+/* --- what orders threads -------------------------------------------------------------------------------------------
+ */
+
+void Races::begins(Block &block) {
+  const Dim3 &grid = grid_.launch.grid;
+  block.history = std::make_shared<BlockHistory>();
+  block.history->index = block.index[0] + grid[0] * (block.index[1] + grid[1] * block.index[2]);
+  block.history->threads.resize(size_t{grid_.warps} * warp_size);
+  block.history->cells.resize(block.shared.size() / 4);
+}
+
+ThreadHistory &Races::thread_of(Warp &w, uint32_t lane) {
+  return w.block->history->threads[size_t{w.index} * warp_size + lane];
+}
+ThreadName Races::name_of(Warp &w, uint32_t lane) { return {w.block->history->index, w.index * warp_size + lane}; }
+
+void Races::learn(ThreadHistory &thread, const ViewPtr &view) {
+  if (!view || view == thread.view)
+    return;
+  Meeting both;
+  both.add(thread.view);
+  both.add(view);
+  thread.view = both.result(grid_.warps * warp_size);
+}
+
+/* A barrier makes sure of what relaxed reads before it have seen, and hands on what fences before it have released. */
+static void join(Gathering &gathering, ThreadHistory &thread, ThreadName who, uint32_t threads) {
+  Meeting &meeting = gathering.all;
+  if (thread.has_observed) {
+    meeting.add(thread.observed.result(threads));
+    thread.observed = {};
+    thread.has_observed = false;
+  }
+  meeting.add(thread.view);
+  meeting.add(who, thread.now);
+  ++thread.now;
+  if (thread.has_fenced) {
+    gathering.fenced.add(thread.fenced);
+    gathering.fenced.add(who, thread.fenced_at);
+    gathering.has_fenced = true;
+  }
+}
+
+/* What was gathered becomes one view, as all that go on ask for the same. */
+static void settle(Gathering &gathering, uint32_t threads) {
+  for (Meeting *meeting : {&gathering.all, &gathering.fenced}) {
+    ViewPtr view = meeting->result(threads);
+    *meeting = {};
+    meeting->add(view);
+  }
+}
+
+/* Threads that have come together share what they know, which is what each knew and more. */
+static void pass(ThreadHistory &thread, const Gathering &gathering, uint32_t threads) {
+  thread.view = gathering.all.result(threads);
+  if (gathering.has_fenced) {
+    thread.has_fenced = true;
+    thread.fenced = gathering.fenced.result(threads);
+  }
+}
+
+void Races::meet(Warp &w, uint32_t lanes) {
+  Gathering gathering;
+  uint32_t threads = grid_.warps * warp_size;
+  for_lanes(lanes, [&](uint32_t lane) { join(gathering, thread_of(w, lane), name_of(w, lane), threads); });
+  settle(gathering, threads);
+  for_lanes(lanes, [&](uint32_t lane) { pass(thread_of(w, lane), gathering, grid_.warps * warp_size); });
+}
+
+void Races::arrives(Warp &w, uint32_t lanes, uint32_t barrier) {
+  Gathering &gathering = w.block->history->barriers[barrier];
+  for_lanes(lanes,
+            [&](uint32_t lane) { join(gathering, thread_of(w, lane), name_of(w, lane), grid_.warps * warp_size); });
+}
+
+void Races::passes(Warp &w, uint32_t lanes, uint32_t barrier) {
+  if (!lanes)
+    return;
+  Gathering &gathering = w.block->history->barriers[barrier];
+  settle(gathering, grid_.warps * warp_size);
+  for_lanes(lanes, [&](uint32_t lane) { pass(thread_of(w, lane), gathering, grid_.warps * warp_size); });
+}
+
+void Races::is_over(Block &block, uint32_t barrier) { block.history->barriers[barrier] = {}; }
+
+/* Phases of the cluster's barrier are not told apart: who arrives early at the next one is seen too soon. */
+void Races::arrives_at_cluster(Warp &w, uint32_t lanes) {
+  Gathering &gathering = w.block->unit->blocks[0].history->cluster;
+  for_lanes(lanes,
+            [&](uint32_t lane) { join(gathering, thread_of(w, lane), name_of(w, lane), grid_.warps * warp_size); });
+}
+
+void Races::passes_cluster(Warp &w, uint32_t lanes) {
+  if (!lanes)
+    return;
+  Gathering &gathering = w.block->unit->blocks[0].history->cluster;
+  settle(gathering, grid_.warps * warp_size);
+  for_lanes(lanes, [&](uint32_t lane) {
+    ThreadHistory &thread = thread_of(w, lane);
+    Gathering both = gathering; /* between its arrival and now, it may have learned more */
+    both.all.add(thread.view);
+    both.fenced.add(thread.fenced);
+    pass(thread, both, grid_.warps * warp_size);
+  });
+}
+
+void Races::fences(Warp &w, uint32_t lanes) {
+  for_lanes(lanes, [&](uint32_t lane) {
+    ThreadHistory &thread = thread_of(w, lane);
+    if (thread.has_observed) {
+      learn(thread, thread.observed.result(grid_.warps * warp_size));
+      thread.observed = {};
+      thread.has_observed = false;
+    }
+    thread.has_fenced = true;
+    thread.fenced = thread.view;
+    thread.fenced_at = thread.now++;
+  });
+}
+
+void Races::order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write) {
+  ThreadHistory &thread = thread_of(w, lane);
+  auto found = released_.find(key);
+  bool is_update = ins.manner & manner_update;
+  if ((is_update || !write) && found != released_.end() && found->second) {
+    if (ins.manner & manner_acquire) {
+      learn(thread, found->second);
+    } else {
+      thread.observed.add(found->second);
+      thread.has_observed = true;
+    }
+  }
+  if (!write)
+    return;
+  bool is_release = ins.manner & manner_release;
+  if (!is_release && !thread.has_fenced) {
+    if (!is_update && found != released_.end())
+      released_.erase(found); /* what was released is not to be seen here any more */
+    return;
+  }
+  Meeting left;
+  if (is_update && found != released_.end())
+    left.add(found->second);
+  left.add(is_release ? thread.view : thread.fenced);
+  left.add(name_of(w, lane), is_release ? thread.now : thread.fenced_at);
+  if (is_release)
+    ++thread.now;
+  released_[key] = left.result(grid_.warps * warp_size);
+}
+
+/* --- accesses ------------------------------------------------------------------------------------------------------
+ */
+
+bool Races::is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const {
+  if (seen.block == who.block && seen.thread == who.thread)
+    return true;
+  if (!thread.view)
+    return false;
+  auto found = thread.view->blocks.find(seen.block);
+  return found != thread.view->blocks.end() && (*found->second)[seen.thread] >= seen.clock;
+}
+
+/* Whether a store writes what is there already: then it does not matter which of two came first. */
+static bool changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) {
+  if (!(ins.manner & manner_store))
+    return false;
+  uint32_t size = bytes / ins.count;
+  for (uint32_t at = 0; at < bytes; at += std::min(size, 8u)) {
+    OperandIndex op = ins.op[at / size] + static_cast<OperandIndex>(at % size / 8 * warp_size);
+    uint64_t value = w.in(op)[lane];
+    if (std::memcmp(spot.host + at, &value, std::min(size, 8u)) != 0)
+      return false;
+  }
+  return true;
+}
+
+void Races::note_read(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, bool write) {
+  ThreadHistory &thread = thread_of(w, lane);
+  if (ins.manner & manner_update) {
+    for (const auto &[what, where] : thread.reads)
+      if (what == spot.host)
+        speculative_.insert(where);
+  } else if (!write && !(ins.manner & manner_strong)) {
+    thread.reads[thread.next_read++ % thread.reads.size()] = {spot.host, w.pc};
+  }
+}
+
+void Races::look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, const Seen &now, const Spot &spot,
+                 uint32_t bytes, bool write) {
+  ThreadHistory &thread = thread_of(w, lane);
+  ThreadName who = name_of(w, lane);
+  auto conflicts = [&](const Seen &seen) {
+    return (seen.bytes & now.bytes) && !(seen.manner & now.manner & manner_strong) && !is_before(seen, who, thread);
+  };
+  auto is_same = [&](const Seen &seen) { return seen.bytes && seen.block == now.block && seen.thread == now.thread; };
+  /* What one instruction does to several of the bytes, one after the other. */
+  auto joined = [&](const Seen &seen) {
+    Seen both = now;
+    if (is_same(seen) && seen.manner == now.manner && seen.clock == now.clock && seen.pc == now.pc)
+      both.bytes |= seen.bytes;
+    return both;
+  };
+  if (conflicts(cell.write) && !(write && changes_nothing(w, ins, lane, spot, bytes)))
+    report(w, ins, lane, cell.write, true, spot, bytes, write);
+  if (write) {
+    for (Seen &read : cell.reads) {
+      if (conflicts(read))
+        report(w, ins, lane, read, false, spot, bytes, write);
+      read.bytes &= static_cast<uint8_t>(~now.bytes);
+    }
+    cell.write = joined(cell.write);
+    return;
+  }
+  for (Seen &read : cell.reads)
+    if (!read.bytes || is_same(read) || (is_before(read, who, thread) && !(read.bytes & ~now.bytes))) {
+      read = joined(read);
+      return;
+    }
+  cell.reads[1] = now;
+}
+
+static uint8_t mask_of(uint64_t address, uint32_t bytes, uint64_t cell) {
+  uint64_t from = std::max(address, cell) - cell, to = std::min(address + bytes, cell + 4) - cell;
+  return static_cast<uint8_t>(((1u << to) - 1) & ~((1u << from) - 1));
+}
+
+void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, const Spot &spot,
+                   uint32_t bytes, bool write) {
+  auto key = reinterpret_cast<uint64_t>(spot.host); /* addresses of blocks are the same */
+  if (ins.manner & manner_barrier)
+    mbarriers_.insert(key);
+  if (ins.run == copy_bulk_handler() && mbarriers_.count(key))
+    return scratch(w, ins, lane, spot.host); /* the copy counts its bytes there */
+  if (ins.manner & manner_strong)
+    order(w, ins, lane, key, write);
+  note_read(w, ins, lane, spot, write);
+  ThreadName who = name_of(w, lane);
+  for (uint32_t cell = offset / 4 * 4; cell < offset + bytes; cell += 4)
+    look(w, ins, lane, owner.history->cells[cell / 4],
+         {who.block, static_cast<uint16_t>(who.thread), mask_of(offset, bytes, cell),
+          static_cast<uint8_t>(ins.manner & (manner_strong | manner_update)), thread_of(w, lane).now, w.pc},
+         spot, bytes, write);
+}
+
+Cell &Races::cell_of(uint64_t address) {
+  std::unique_ptr<Page> &page = pages_[address / page_bytes];
+  if (!page)
+    page = std::make_unique<Page>();
+  return (*page)[address % page_bytes / 4];
+}
+
+void Races::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write) {
+  if (ins.manner & manner_strong)
+    order(w, ins, lane, spot.address, write);
+  note_read(w, ins, lane, spot, write);
+  ThreadName who = name_of(w, lane);
+  for (uint64_t cell = spot.address / 4 * 4; cell < spot.address + bytes; cell += 4)
+    look(w, ins, lane, cell_of(cell),
+         {who.block, static_cast<uint16_t>(who.thread), mask_of(spot.address, bytes, cell),
+          static_cast<uint8_t>(ins.manner & (manner_strong | manner_update)), thread_of(w, lane).now, w.pc},
+         spot, bytes, write);
+}
+
+/* Groups of several warps wait for each other there, whichever instructions that takes. */
+void Races::scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host) {
+  Instruction strong = ins;
+  strong.manner |= manner_update | manner_acquire | manner_release;
+  order(w, strong, lane, reinterpret_cast<uint64_t>(host), true);
+}
+
+void Races::forget(uint64_t address, uint64_t bytes) {
+  for (uint64_t page = address / page_bytes; page <= (address + bytes) / page_bytes; ++page) {
+    auto found = pages_.find(page);
+    if (found == pages_.end())
+      continue;
+    for (uint64_t i = 0; i < page_bytes / 4; ++i)
+      if (uint64_t at = page * page_bytes + i * 4; at >= address && at < address + bytes)
+        (*found->second)[i] = {};
+  }
+}
+
+void Races::finish() {
+  for (auto &[read, one] : deferred_)
+    if (!speculative_.count(read))
+      checker_.find(std::move(one.fault), *one.place, one.other);
+}
+
+/* --- reports -------------------------------------------------------------------------------------------------------
+ */
+
+static Dim3 index_in(const Dim3 &shape, uint32_t linear) {
+  return {linear % shape[0], linear / shape[0] % shape[1], linear / shape[0] / shape[1]};
+}
+
+void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &before, bool wrote, const Spot &spot,
+                   uint32_t bytes, bool write) {
+  const Instruction &other = grid_.program.code[before.pc];
+  ThreadName who = name_of(w, lane);
+  std::string variable = checker_.variable_at(spot);
+  std::string detail = variable + (variable.empty() ? "" : ", ") + "which thread " +
+                       text_of(index_in(grid_.launch.block, before.thread));
+  if (before.block != who.block)
+    detail += " of block " + text_of(index_in(grid_.launch.grid, before.block));
+  else if (before.thread / warp_size == who.thread / warp_size)
+    detail += " of the same warp";
+  detail += std::string(wrote ? " wrote" : " read") + " at" + lines_of(grid_.program, other) +
+            ", with nothing that orders the two";
+  Fault fault = w.place(FaultKind::race, ins, lane, std::move(detail));
+  fault.address = spot.address;
+  fault.access_bytes = bytes;
+  fault.is_write = write;
+  fault.space = spot.space;
+  /* Which of the two came first was chance. */
+  const Instruction &first = before.pc < w.pc ? other : ins;
+  uint64_t second = uint64_t{std::max(before.pc, w.pc)} + 1;
+  bool is_of_update = wrote ? !write && (before.manner & manner_update) : (ins.manner & manner_update) != 0;
+  if (!is_of_update)
+    return checker_.find(std::move(fault), first, second);
+  uint32_t read = wrote ? w.pc : before.pc;
+  auto [from, to] = deferred_.equal_range(read);
+  bool is_known =
+      std::any_of(from, to, [&](const auto &one) { return one.second.place == &first && one.second.other == second; });
+  if (!is_known)
+    deferred_.insert({read, {std::move(fault), &first, second}});
+}
+
+} // namespace sim::exec

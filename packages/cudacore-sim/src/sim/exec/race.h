@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_EXEC_RACE_H
+#define CUDACORE_SIM_EXEC_RACE_H
+
+#include <unordered_map>
+
+#include "sim/exec/check.h"
+
+/*
+ * Races: accesses of two threads to the same bytes, at least one of them a write and at least one not strong, of which
+ * none happens before the other. Each thread has a clock, which counts what others may learn of it, and a view, the
+ * clocks of other threads up to which it has learned of them: at barriers, by __syncwarp(), and where it acquires
+ * what they released. What touched memory is kept with its thread and clock; it happened before an access of a thread
+ * whose view reaches that clock.
+ *
+ * One thread of the host runs a grid that is looked at so, and no access needs a lock.
+ */
+namespace sim::exec {
+
+using Clock = uint32_t;
+using Clocks = std::vector<Clock>; /* of a block's threads */
+
+/* By block. Views do not change, so that threads that have met share one. */
+struct View {
+  std::map<uint32_t, std::shared_ptr<const Clocks>> blocks;
+};
+using ViewPtr = std::shared_ptr<const View>; /* null: of nobody */
+
+struct ThreadName {
+  uint32_t block, thread;
+};
+
+/* Makes one view of several. */
+class Meeting {
+public:
+  void add(const ViewPtr &view);
+  void add(ThreadName who, Clock clock);
+  ViewPtr result(uint32_t threads) const;
+
+private:
+  std::set<ViewPtr> views_;
+  std::vector<std::pair<ThreadName, Clock>> own_;
+};
+
+/* Of threads at a barrier. */
+struct Gathering {
+  Meeting all, fenced; /* what they did, and what of it they had released by a fence */
+  bool has_fenced = false;
+};
+
+struct ThreadHistory {
+  Clock now = 1;
+  ViewPtr view;
+  bool has_fenced = false;
+  ViewPtr fenced;      /* its view at its last fence, which relaxed writes release */
+  Clock fenced_at = 0; /* likewise, its own clock */
+  Meeting observed;    /* what relaxed reads have seen, for the next fence */
+  bool has_observed = false;
+  /* The last plain reads, what and where. */
+  std::array<std::pair<const std::byte *, uint32_t>, 4> reads{};
+  uint32_t next_read = 0;
+};
+
+/* An access that was. */
+struct Seen {
+  uint32_t block = 0;
+  uint16_t thread = 0;
+  uint8_t bytes = 0;  /* of the four, a bit each; 0: there was none */
+  uint8_t manner = 0; /* manner_strong, manner_update */
+  Clock clock = 0;
+  uint32_t pc = 0;
+};
+
+/* What is kept of four bytes. */
+struct Cell {
+  Seen write;
+  std::array<Seen, 2> reads; /* of different threads, where neither happened before the other */
+};
+
+struct BlockHistory {
+  uint32_t index = 0; /* of the block in the grid */
+  std::vector<ThreadHistory> threads;
+  std::vector<Cell> cells; /* of shared memory */
+  std::array<Gathering, barrier_count> barriers;
+  Gathering cluster; /* of the cluster's first block: all arrivals at its barrier */
+};
+
+class Races {
+public:
+  Races(Grid &grid, Checker &checker) : grid_(grid), checker_(checker) {}
+
+  void begins(Block &block);
+  void meet(Warp &w, uint32_t lanes);
+  void arrives(Warp &w, uint32_t lanes, uint32_t barrier);
+  void passes(Warp &w, uint32_t lanes, uint32_t barrier);
+  void is_over(Block &block, uint32_t barrier);
+  void arrives_at_cluster(Warp &w, uint32_t lanes);
+  void passes_cluster(Warp &w, uint32_t lanes);
+  void fences(Warp &w, uint32_t lanes);
+
+  void global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
+  void shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, const Spot &spot,
+              uint32_t bytes, bool write);
+  void scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host);
+  void forget(uint64_t address, uint64_t bytes);
+  void finish();
+
+private:
+  static constexpr uint64_t page_bytes = 4096;
+  using Page = std::array<Cell, page_bytes / 4>;
+
+  ThreadHistory &thread_of(Warp &w, uint32_t lane);
+  static ThreadName name_of(Warp &w, uint32_t lane);
+  Cell &cell_of(uint64_t address);
+  void learn(ThreadHistory &thread, const ViewPtr &view);
+  /* What an access that orders memory learns at `key` and leaves there. */
+  void order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write);
+  bool is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const;
+  void note_read(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, bool write);
+  void look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, const Seen &now, const Spot &spot,
+            uint32_t bytes, bool write);
+  void report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &before, bool wrote, const Spot &spot,
+              uint32_t bytes, bool write);
+
+  Grid &grid_;
+  Checker &checker_;
+  std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
+  std::unordered_map<uint64_t, ViewPtr> released_; /* by address */
+  /*
+   * Findings of a plain read and an update, by the read: not said where any thread goes on from there to update what
+   * it has read, as loops that swap do, whose first read may be of anything.
+   */
+  struct Deferred {
+    Fault fault;
+    const Instruction *place;
+    uint64_t other;
+  };
+  std::multimap<uint32_t, Deferred> deferred_;
+  std::set<uint32_t> speculative_; /* such reads */
+  std::set<uint64_t> mbarriers_;   /* of shared memory, by where they are */
+};
+
+} // namespace sim::exec
+
+#endif
