@@ -71,10 +71,14 @@ for each in $parts; do
         ;;
     sanitize)
         # No backtraces: those of Python keep its frames, and with them the objects whose release is to be seen. Errors
-        # of the driver's functions are what many tests are about.
+        # of the driver's functions are what many tests are about. Left out: modules that are loaded while a stream is
+        # captured, which invalidates the capture under the tool alone; and executable graphs with conditional nodes that
+        # are destroyed while they run, whose kernels the tool has patched: a launch is then at address 0.
         part sanitize "$bench" compute-sanitizer --tool memcheck --leak-check full --show-backtrace no \
             --report-api-errors no --target-processes application-only --error-exitcode 99 \
-            $pytest --junitxml="$results/sanitize.xml" "$@"
+            $pytest --junitxml="$results/sanitize.xml" \
+            --ignore=packages/cudacore-graph/tests/test_capture_lifetime.py \
+            --deselect=packages/cudacore-graph/tests/test_lifetime.py::test_dropped_in_any_order "$@"
         ;;
     bench)
         part bench 0 "$python" ci/benchmarks/run.py --rounds 3 --wheels "$folder" --json "$results/bench.json"

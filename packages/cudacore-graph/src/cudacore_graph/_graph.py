@@ -352,8 +352,8 @@ def instantiate(
         elif status == _NOT_SUPPORTED:
             error.hint = (
                 "Bodies and child graphs run in their graph alone; of a graph with memory or conditional nodes there "
-                "can be one executable graph at a time, and no clone or child graph that was made of it before: close the "
-                "other, or drop the copy"
+                "can be one executable graph at a time, and no clone or child graph that was made of it before: close "
+                "the other, or drop the copy"
             )
         raise error
     return Graph._init(out[0], definition)
