@@ -292,8 +292,8 @@ def reset_concurrent_access_warning() -> None:
 
 _NOT_SUPPORTED = 801
 _OF_A_POOL = (
-    "CUDA takes advice for the memory of cuMemAllocManaged (ManagedBuffer.from_handle), not for that of a pool, such "
-    "as a ManagedMemoryResource's: say where it had better be with the pool's option preferred_location, or use prefetch()"
+    "CUDA takes advice for the memory of cuMemAllocManaged (ManagedBuffer.from_handle), not for that of pools, as "
+    "a ManagedMemoryResource's: use prefetch(), or the pool's option preferred_location"
 )
 
 
