@@ -189,3 +189,49 @@ def test_files_and_what_was_linked_before(cuda: Any, tmp_path: Path) -> None:
     assert second.add(first.code(), kind=CUBIN_INPUT) == 0
     assert second.add(HEADER + f".extern .func {FUNCTION};" + KERNEL) == 0
     assert run(cuda, second.code()) == 42
+
+
+def test_device_runtime(cuda: Any) -> None:
+    """Kernels that wait for all blocks of a grid call a library of the toolkit, which has no PTX."""
+    kernel = """
+.extern .func (.param .b64 out) cudaCGGetIntrinsicHandle(.param .b32 scope);
+.extern .func (.param .b32 out) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);
+.global .align 4 .u32 arrived;
+.visible .entry f(.param .u64 where)
+{
+  .reg .pred %p; .reg .b32 %r<6>; .reg .b64 %rd<4>;
+  mov.u32 %r1, 0;
+again:
+  atom.global.add.u32 %r2, [arrived], 1;
+  { .param .b32 scope; .param .b64 out;
+    st.param.b32 [scope], 1;
+    call (out), cudaCGGetIntrinsicHandle, (scope);
+    ld.param.b64 %rd1, [out]; }
+  { .param .b64 handle; .param .b32 flags; .param .b32 out;
+    st.param.b64 [handle], %rd1;
+    st.param.b32 [flags], 0;
+    call (out), cudaCGSynchronize, (handle, flags);
+    ld.param.b32 %r3, [out]; }
+  add.u32 %r1, %r1, 1;
+  mul.lo.u32 %r4, %r1, 256; // 4 blocks of 64 threads
+  ld.volatile.global.u32 %r5, [arrived];
+  setp.lt.u32 %p, %r5, %r4;
+  @%p trap;
+  setp.lt.u32 %p, %r1, 3;
+  @%p bra again;
+  ld.param.u64 %rd2, [where];
+  st.global.u32 [%rd2], %r3;
+  ret;
+}
+"""
+    link = Link(cuda)
+    assert link.add(HEADER + kernel) == 0
+    assert link.add(b"!<arch>\n", "/usr/local/cuda/lib64/libcudadevrt.a", LIBRARY_INPUT) == 0
+    module, function = c_void_p(), c_void_p()
+    cuda.cuModuleLoadData(byref(module), link.code())
+    cuda.cuModuleGetFunction(byref(function), module, b"f")
+    memory, out = cuda.malloc(4), c_int(-1)
+    arguments = (c_void_p * 1)(ctypes.addressof(memory))
+    cuda.cuLaunchCooperativeKernel(function, 4, 1, 1, 64, 1, 1, 0, None, arguments)
+    cuda.cuMemcpyDtoH_v2(byref(out), memory, c_size_t(4))
+    assert out.value == 0

@@ -309,7 +309,9 @@ void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxTe
   std::vector<Carried> parts = carried_by(code.data(), code.size());
   for (const Carried &part : parts)
     find_ptx(part.name, std::vector<char>(part.code.begin(), part.code.end()), found, lacking);
-  if (parts.empty())
+  if (parts.empty() && is_device_runtime(name))
+    found.push_back(device_runtime());
+  else if (parts.empty())
     lacking += (lacking.empty() ? "'" : ", '") + name + "'";
 }
 

@@ -61,6 +61,10 @@ CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &co
 /* Collects the PTX that code is or carries; names what there is none of. */
 void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxText> &found, std::string &lacking);
 
+/* The PTX that stands for libcudadevrt.a, which a part of that name is. */
+bool is_device_runtime(const std::string &name);
+PtxText device_runtime();
+
 bool read_file(const char *name, std::vector<char> &out);
 
 /* What a cubin's sections say. False: it is none, or broken. */

@@ -80,8 +80,13 @@ CUresult read_input(CUjitInputType type, const std::string &name, std::vector<ch
              ": compile it in a program that python -m cudacore_sim runs, or to PTX";
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  case CU_JIT_INPUT_OBJECT:
   case CU_JIT_INPUT_LIBRARY:
+    if (is_device_runtime(name)) {
+      out.push_back(device_runtime());
+      return CUDA_SUCCESS;
+    }
+    [[fallthrough]];
+  case CU_JIT_INPUT_OBJECT:
   case CU_JIT_INPUT_NVVM:
     reason = "'" + name + "' cannot be linked: the simulator links PTX, cubins that carry it and fat binaries with PTX";
     return CUDA_ERROR_NOT_SUPPORTED;
