@@ -21,9 +21,11 @@ from typing import Any
 FOLDERS = ("cudadrv", "cudapy", "nrt", "doc_examples")
 TIMEOUT = 900  # seconds, of a module
 
-# Ends of the names of tests, with why they fail here.
+# Parts of the names of tests, with why they fail here.
 KNOWN = {
     "test_dispatcher_cpointer_arguments": "reads beyond the end of its arrays, which is found here",
+    "test_localmem.TestCudaLocalMem.test_struct_model_type_arr": "writes beyond the end of its arrays of one element",
+    "cudapy.test_ipc.": "needs an attribute of CUipcMemHandle that cuda-bindings 13.5 does not have",
     "test_device_arch_specific": "needs tensormap.replace, an instruction of tensor maps",
     "CUDAAndCPUCachingTest.test_cpu_and_cuda_reuse": "is about numba on the host",
     "CUDAAndCPUCachingTest.test_cpu_and_cuda_targets": "is about numba on the host",
@@ -60,7 +62,7 @@ def run_module(name: str) -> int:
 
     pytest.importorskip = importorskip  # type: ignore[assignment]
     found = list(each(unittest.defaultTestLoader.loadTestsFromName(name)))
-    run = [test for test in found if not any(test.id().endswith(known) for known in KNOWN)]
+    run = [test for test in found if not any(known in test.id() for known in KNOWN)]
     result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(run))
     failed = [test.id() for test, _ in result.failures + result.errors] + [t.id() for t in result.unexpectedSuccesses]
     counts = {"run": result.testsRun, "skipped": len(result.skipped), "known": len(found) - len(run)}

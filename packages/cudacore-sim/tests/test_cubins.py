@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -148,3 +149,35 @@ def test_other_programs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cudacore_sim", sys.executable, str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout, done.returncode) == ("42\n", 0), done.stderr
+
+
+# Two libraries with the same function, of which the first asks for the next one, and a program that calls it.
+FIRST = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+int number(void) { int (*next)(void) = (int (*)(void))dlsym(RTLD_NEXT, "number"); return next ? next() + 1 : -1; }
+"""
+SECOND = "int number(void) { return 41; }"
+CALLS = """
+#include <stdio.h>
+int number(void);
+int main(void) { printf("%d\\n", number()); return 0; }
+"""
+
+
+def test_dlsym_knows_its_caller(tmp_path: Path) -> None:
+    """Whoever stands between a program and a library, and looks up the next one, would find itself."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    for name, source in (("first", FIRST), ("second", SECOND), ("calls", CALLS)):
+        (tmp_path / f"{name}.c").write_text(source)
+    for command in (
+        ["-shared", "-fPIC", "-o", "libfirst.so", "first.c", "-ldl"],
+        ["-shared", "-fPIC", "-o", "libsecond.so", "second.c"],
+        ["-o", "calls", "calls.c", "-L.", "-Wl,--no-as-needed,-rpath,$ORIGIN", "-lfirst", "-lsecond"],
+    ):
+        subprocess.run([compiler, *command], cwd=tmp_path, check=True, timeout=60)
+    command = [sys.executable, "-m", "cudacore_sim", str(tmp_path / "calls")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("42\n", "")
