@@ -8,6 +8,7 @@ built again when its sources change. What belongs to ``-- ...`` after a session'
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,9 @@ DIST = BUILD / "dist"
 PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-graph", "cudacore-sim", "cudacore")
 HANDLES = ROOT / "packages" / "cudacore-handles"
 SIM = ROOT / "packages" / "cudacore-sim"
-ENGINE = BUILD / "sim" / "tests" / "engine" / "libengine.so"
+# Made with the simulator's wheel: see ci/build_wheels.py.
+SIM_BUILD = BUILD / "sim"
+ENGINE = SIM_BUILD / "tests" / "engine" / "libengine.so"
 
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / "cudacore" / "pyproject.toml"))
@@ -73,22 +76,24 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
     session.install("--no-deps", "--force-reinstall", *wheels)
 
 
+# A process a core; what a file's tests share is made once.
+PYTEST = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "-p", "no:cacheprovider")
+
+
 def run_tests(session: nox.Session, cuda: str) -> None:
-    """Run the tests on the simulated driver, or as ``-- ...`` says: ``-- --driver=gpu`` is the machine's own driver."""
+    """Run the tests on the simulated driver, or as ``-- ...`` says: ``-- --cuda-driver=gpu`` is the machine's own."""
     install(session, "test", cuda=cuda)
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs)
         return
-    # A process a core; what a file's tests share is made once.
-    pytest = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "-p", "no:cacheprovider")
     with tempfile.TemporaryDirectory() as away:  # from all sources: what is tested is what the wheels have
         session.run("python", "ci/copy_tests.py", away)
         with session.chdir(away):
             # Tests that want two devices are skipped where there is one.
-            session.run(*pytest, env={"CUDACORE_SIM_DEVICES": "2"})
+            session.run(*PYTEST, env={"CUDACORE_SIM_DEVICES": "2"})
     # The simulator's own tests destroy all that its process has made: they have processes of their own. They look at
     # its sources.
-    session.run(*pytest, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
+    session.run(*PYTEST, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
 
 
 def build_with_meson(session: nox.Session, name: str, package: Path, *options: str) -> Path:
@@ -103,15 +108,9 @@ def build_with_meson(session: nox.Session, name: str, package: Path, *options: s
 
 @nox.session(default=False)
 def build(session: nox.Session) -> None:
-    """Build the wheels of all packages into build/wheels."""
+    """Build the wheels of all packages into build/wheels; the simulator's in build/sim, with its tests in C++."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "editable"))
     session.run("python", "ci/build_wheels.py", str(WHEELS), *PACKAGES)
-
-
-@nox.session(default=False)
-def engine(session: nox.Session) -> None:
-    """Build the simulator into build/sim, with its engine apart, which has tests of its own."""
-    session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
-    build_with_meson(session, "sim", SIM)
 
 
 @nox.session(default=False)
@@ -137,14 +136,14 @@ def demo(session: nox.Session) -> None:
     session.run("python", "ci/demo.py", *session.posargs)
 
 
-@nox.session(requires=["build", "engine"])
+@nox.session(requires=["build"])
 @nox.parametrize("cuda", ["13.x", "12.9"])
 def tests(session: nox.Session, cuda: str) -> None:
     """Run the tests on the running Python, with the newest and the oldest CUDA; tests_all does the whole matrix."""
     run_tests(session, cuda)
 
 
-@nox.session(requires=["build", "engine"], python=PYTHONS, default=False)
+@nox.session(requires=["build"], python=PYTHONS, default=False)
 @nox.parametrize("cuda", list(CUDA))
 def tests_all(session: nox.Session, cuda: str) -> None:
     """Run the tests on every Python that is found, with every CUDA."""
@@ -158,16 +157,16 @@ def meson_test(session: nox.Session, name: str, package: Path, *options: str, wr
     session.run("meson", "test", "-C", str(folder), "--print-errorlogs", *wrap, *session.posargs)
 
 
-@nox.session
+@nox.session(requires=["build"])
 def c(session: nox.Session) -> None:
     """Run the tests in C and C++."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
     meson_test(session, "c", HANDLES)
-    meson_test(session, "sim", SIM)
+    session.run("meson", "test", "-C", str(SIM_BUILD), "--no-rebuild", "--print-errorlogs", *session.posargs)
     # The driver's test double and the simulated driver must answer alike.
     for name in ("test_conformance", "test_conformance_graph"):
         program = BUILD / "c" / "tests" / "c" / name
-        session.run(str(program), external=True, env={"CUDACORE_DRIVER": str(BUILD / "sim" / "libcuda.so.1")})
+        session.run(str(program), external=True, env={"CUDACORE_DRIVER": str(SIM_BUILD / "libcuda.so.1")})
 
 
 def fixed_addresses() -> str:
@@ -270,7 +269,7 @@ def clients(session: nox.Session, client: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, spelling and workflows: ruff, codespell, clang-format, zizmor. ``-- --fix`` mends what can be."""
+    """Check style, spelling, workflows and versions: ruff, codespell, clang-format, zizmor; ``-- --fix`` mends some."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
     fix = "--fix" in session.posargs
     session.run("ruff", "check", *(["--fix"] if fix else []), ".")
@@ -281,11 +280,13 @@ def lint(session: nox.Session) -> None:
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
     session.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
     session.run("zizmor", "--offline", "--quiet", ".github")
+    # Fails where a version is not that of pyproject.toml.
+    session.run("bump-my-version", "bump", "patch", "--dry-run", log=False)
 
 
 def c_files() -> list[str]:
     """Return the C and C++ files of the repository."""
-    folders = [*(ROOT / "packages" / name for name in PACKAGES), ROOT / "ci"]
+    folders = [*(ROOT / "packages" / name for name in PACKAGES), ROOT / "ci", ROOT / "examples"]
     files = [path.relative_to(ROOT) for folder in folders for path in folder.rglob("*.*")]
     ours = (path for path in files if not any(part == "build" or part.startswith(".") for part in path.parts))
     return sorted(str(path) for path in ours if path.suffix in {".c", ".h", ".cpp"})
@@ -293,12 +294,17 @@ def c_files() -> list[str]:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check types with mypy, package by package."""
+    """Check types with mypy, package by package, and with pyright that all that is public has types."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "types"))
     for name in PACKAGES:
         session.run("mypy", "-p", name.replace("-", "_"))
     session.run("mypy", "noxfile.py", "ci")
     session.run("mypy", "packages/cudacore/tests/types_of_programs.py")
+    # Each for itself: of what others bring, cuda.bindings has no types.
+    sources = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
+    for name in PACKAGES:
+        package = name.replace("-", "_")
+        session.run("pyright", "--ignoreexternal", "--verifytypes", package, env={"PYTHONPATH": sources})
 
 
 @nox.session(requires=["build"])
@@ -317,6 +323,33 @@ def dist(session: nox.Session) -> None:
     session.run("twine", "check", "--strict", *files)
     session.run("check-wheel-contents", *wheels)
     session.run("abi3audit", "--strict", *(name for name in wheels if "-abi3-" in name))
+
+
+@nox.session(default=False)
+def sdists(session: nox.Session) -> None:
+    """Build the source distributions, wheels of what they contain, and test with the tests that are in them.
+
+    ``-- PACKAGE...`` tests these packages alone.
+    """
+    session.install("build>=1.2", *nox.project.dependency_groups(PYPROJECT, "test"))
+    folder = BUILD / "sdists"
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in PACKAGES:
+        session.run("python", "-m", "build", "--sdist", "--outdir", str(folder), f"packages/{name}", log=False)
+        (archive,) = folder.glob(f"{name.replace('-', '_')}-*.tar.gz")
+        shutil.unpack_archive(archive, folder)
+        archive.with_name(archive.name.removesuffix(".tar.gz")).rename(folder / name)
+    extras = f"{folder / PACKAGES[-1]}[{EXTRAS['13']}]"
+    session.install("--force-reinstall", *(str(folder / name) for name in PACKAGES[:-1]), extras)
+    with tempfile.TemporaryDirectory() as away:
+        session.run("python", "ci/copy_tests.py", away, str(folder))
+        tests = [name for name in session.posargs or PACKAGES if name != SIM.name]
+        with session.chdir(away):
+            if tests:
+                session.run(*PYTEST, *(f"packages/{name}" for name in tests), env={"CUDACORE_SIM_DEVICES": "2"})
+            if SIM.name in (session.posargs or PACKAGES):  # beside its sources, without the tests of its engine
+                shutil.copytree(folder / SIM.name, Path(away, "packages", SIM.name), dirs_exist_ok=True)
+                session.run(*PYTEST, f"packages/{SIM.name}")
 
 
 @nox.session(requires=["build"])

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the wheels of packages into a folder; a package whose sources have not changed is not built again.
 
-usage: build_wheels.py FOLDER PACKAGE...       needs pip in the Python that runs it
+usage: build_wheels.py FOLDER PACKAGE...       needs, in the Python that runs it, pip and what builds the simulator
 """
 
 from __future__ import annotations
@@ -13,8 +13,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-PACKAGES = Path(__file__).resolve().parent.parent / "packages"
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ROOT / "packages"
 NOT_SOURCES = {"tests", "build", "dist", "__pycache__"}
+BUILT_TESTS = {".cpp", ".build"}
+# The simulator is minutes of C++. It is built where it is kept, so that only what changed is compiled again, and its
+# tests in C++ with it.
+OPTIONS = {
+    "cudacore-sim": ["--no-build-isolation", f"-Cbuild-dir={ROOT / 'build' / 'sim'}", "-Csetup-args=-Dtests=true"],
+}
 
 
 def digest(package: Path) -> str:
@@ -23,7 +30,8 @@ def digest(package: Path) -> str:
     for path in sorted(package.rglob("*")):
         relative = path.relative_to(package)
         hidden = any(part.startswith(".") for part in relative.parts)
-        if path.is_file() and not hidden and not NOT_SOURCES.intersection(relative.parts):
+        skipped = NOT_SOURCES.intersection(relative.parts) and path.suffix not in BUILT_TESTS
+        if path.is_file() and not hidden and not skipped:
             state.update(f"{relative}\0{path.stat().st_size}\0".encode())
             state.update(path.read_bytes())
     return state.hexdigest()
@@ -33,7 +41,8 @@ def build(package: Path, folder: Path) -> Path:
     """Build one wheel into a folder that holds no other."""
     python = sys.executable
     pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(package)], check=True)
+    options = OPTIONS.get(package.name, [])
+    subprocess.run([*pip, "wheel", "--no-deps", *options, "--wheel-dir", str(folder), str(package)], check=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copy the tests, and what pytest needs to run them, to a folder that has none of the packages' sources.
 
-usage: copy_tests.py FOLDER
+usage: copy_tests.py FOLDER [PACKAGES]       PACKAGES: the folder of the packages, such as unpacked source distributions
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ IGNORE = shutil.ignore_patterns("__pycache__", "build", "_build")
 
 
 def main() -> None:
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
     target = Path(sys.argv[1])
+    packages = Path(sys.argv[2]) if len(sys.argv) == 3 else ROOT / "packages"
     shutil.rmtree(target, ignore_errors=True)
-    for tests in sorted(ROOT.glob("packages/*/tests")):
-        shutil.copytree(tests, target / tests.relative_to(ROOT), ignore=IGNORE)
+    for tests in sorted(packages.glob("cudacore*/tests")):
+        shutil.copytree(tests, target / "packages" / tests.relative_to(packages), ignore=IGNORE)
     shutil.copytree(ROOT / "ci", target / "ci", ignore=IGNORE)
-    shutil.copytree(ROOT / "docs", target / "docs", ignore=IGNORE)  # its examples are run
+    for name in ("docs", "examples"):  # whose programs are run
+        shutil.copytree(ROOT / name, target / name, ignore=IGNORE)
     for name in ("README.md", "conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, target / name)
 

@@ -36,7 +36,7 @@ trap 'rm -rf "$scratch"' EXIT
 "$python" "$root/ci/copy_tests.py" "$scratch/tests"
 cd "$scratch/tests"
 export PYTHONPATH="$scratch/site${PYTHONPATH:+:$PYTHONPATH}"
-pytest="$python -m pytest --driver=gpu -p no:cacheprovider"
+pytest="$python -m pytest --cuda-driver=gpu -p no:cacheprovider"
 
 # part NAME RESERVE COMMAND...: run a part, and leave so many seconds of the budget to the next ones.
 failed=

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of all packages share: the ``device`` fixture, the check for leaks, the list of what was skipped.
 
-The driver is chosen by the pytest plugin of cudacore-sim: ``--driver=sim``, which pyproject.toml makes the default, or
-``--driver=gpu``. On the simulated driver that plugin checks, too, that no test misuses it or leaves objects behind.
+The driver is chosen by the pytest plugin of cudacore-sim: ``--cuda-driver=sim``, which pyproject.toml makes the
+default, or ``--cuda-driver=gpu``. On the simulated driver that plugin checks, too, that no test misuses it or leaves
+objects behind.
 
 A test that takes ``device`` gets device 0, current on its thread, and fails when it ends with more live handles than it
-began with; ``@pytest.mark.leaks_ok("reason")`` excuses it. Fixtures of a wider scope take ``first_device``.
+began with; ``@pytest.mark.cuda_leaks_ok("reason")`` excuses it. Fixtures of a wider scope take ``first_device``.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def other_device(device: cudacore_handles.Device, second_device: cudacore_handle
 def _live_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that ends with more live CUDA objects than it began with."""
     node = request.node
-    if "device" not in node.fixturenames or node.get_closest_marker("leaks_ok"):
+    if "device" not in node.fixturenames or node.get_closest_marker("cuda_leaks_ok"):
         yield
         return
     request.getfixturevalue("first_device")

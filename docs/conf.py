@@ -5,8 +5,12 @@ import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 
 import cudacore
+import cudacore.graph
+import cudacore.typing
+import cudacore.utils
 import cudacore_handles
 from cudacore_handles._kernel_attributes import KernelAttributes, KernelOccupancy
 from cudacore_handles._managed import AccessedBySetProxy
@@ -24,7 +28,13 @@ author = "the cudacore developers"
 release = cudacore.__version__
 version = release.rpartition(".")[0]
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "cheaders"]
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "cheaders",
+]
 cheaders_folder = "../packages/cudacore-handles/include/cudacore"
 exclude_patterns = ["_build"]
 
@@ -47,6 +57,18 @@ nitpick_ignore_regex = [
     ("py:attr", r"ProgramOptions\.\w+"),
 ]
 
+# Where the inventories cannot be had, an empty one is taken: the build needs no network, and has no links then.
+intersphinx_mapping = {
+    name: (address, (None, "empty.inv"))
+    for name, address in {
+        "python": "https://docs.python.org/3",
+        "numpy": "https://numpy.org/doc/stable",
+        "cuda.bindings": "https://nvidia.github.io/cuda-python/cuda-bindings/latest",
+        "cuda.core": "https://nvidia.github.io/cuda-python/cuda-core/latest",
+    }.items()
+}
+intersphinx_timeout = 10  # seconds
+
 html_theme = "furo"
 html_title = f"cudacore {version}"
 # What is copied is what can be pasted: no prompts.
@@ -63,6 +85,17 @@ def hide_signature(
     return ("", None) if what == "class" and signature == "(*args, **kwargs)" else None
 
 
+def add_names_of_the_umbrella(app: Sphinx, env: BuildEnvironment) -> None:
+    """Have references, and other projects' documentation, find objects by the names that users import them by."""
+    objects = env.domains.python_domain.objects
+    for module in (cudacore, cudacore.graph, cudacore.typing, cudacore.utils):
+        for full_name, entry in list(objects.items()):
+            package, _, inside = full_name.replace(".typing.", ".").partition(".")
+            if package.startswith("cudacore_") and inside.partition(".")[0] in module.__all__:
+                objects.setdefault(f"{module.__name__}.{inside}", entry._replace(aliased=True))
+
+
 def setup(app: Sphinx) -> None:
     """Connect what this file adds to the build."""
     app.connect("autodoc-process-signature", hide_signature)
+    app.connect("env-check-consistency", add_names_of_the_umbrella)

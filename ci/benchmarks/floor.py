@@ -9,10 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rows import FIRST_VALUE, KERNELS, OURS, TARGET, TINY
+from cuda.pathfinder import find_nvidia_header_directory
 
-sys.path.append(str(Path(__file__).resolve().parent.parent))
-import cuda_headers
+from rows import FIRST_VALUE, KERNELS, OURS, TARGET, TINY
 
 SOURCES = [Path(__file__).resolve().parent / name for name in ("floor.c", "floor_graphs.c")]
 KERNELS_FILE = f"kernels.{TARGET}"
@@ -39,10 +38,10 @@ def build(folder: Path) -> Path | None:
 
     Without a C compiler or cuda.h there is no floor: says so on stderr and returns None.
     """
-    compiler, include = shutil.which(os.environ.get("CC", "cc")), cuda_headers.include_folder()
-    missing = cuda_headers.why_not(compiler, include)
-    if missing:
-        print(f"no floor: {missing}", file=sys.stderr)
+    compiler, include = shutil.which(os.environ.get("CC", "cc")), find_nvidia_header_directory("cudart")
+    if not compiler or not include:
+        missing = "cuda.h: python -m pip install nvidia-cuda-runtime" if compiler else "a C compiler"
+        print(f"no floor: there is no {missing}", file=sys.stderr)
         return None
     program = folder / "floor"
     command = [

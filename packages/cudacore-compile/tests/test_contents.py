@@ -97,7 +97,7 @@ def test_as_the_driver_has_it(device: Device) -> None:
         assert [p.kind for p in kernel.arguments_info] == [p.kind for p in info.parameters]
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda_gpu
 def test_attributes_as_the_driver_has_them(device: Device) -> None:
     """Registers and memory that are read from the code would differ from what runs."""
     code = build("cubin", f"sm_{device.arch}")

@@ -98,7 +98,7 @@ def test_no_library(python: Callable[..., subprocess.CompletedProcess[str]]) -> 
     assert result.stdout.startswith("NVFATBIN_NOT_FOUND Install it with: python -m pip install"), result.stderr
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda_gpu
 def test_loads_what_the_device_runs(device: Device) -> None:
     """A fat binary would not load, or its kernels not be found by their names."""
     stream = device.create_stream()

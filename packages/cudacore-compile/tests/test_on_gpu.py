@@ -167,7 +167,7 @@ def test_listed_kernels_are_as_the_driver_has_them(
     assert listing["many"]["max_threads"] == 64
 
 
-@pytest.mark.gpu  # the simulator takes it
+@pytest.mark.cuda_gpu  # the simulator takes it
 def test_ptx_newer_than_the_driver(device: Device) -> None:
     """Somebody whose driver is too old for PTX would not learn both versions, nor what to do."""
     major, minor = ptx_of(driver_cuda_version())

@@ -135,7 +135,7 @@ class TestCapture:
         assert numbers[0] == 0x01010101
         assert len(builder.graph_definition.nodes()) == 2
 
-    @pytest.mark.gpu
+    @pytest.mark.cuda_gpu
     def test_pytorch(self, device: ch.Device) -> None:
         """Kernels of PyTorch on a builder's stream would not be captured."""
         torch = pytest.importorskip("torch", reason="needs PyTorch")
@@ -162,7 +162,7 @@ class TestCapture:
         del x, out, graph
         torch.cuda.empty_cache()  # else PyTorch's own memory is found to be leaked at exit
 
-    @pytest.mark.gpu
+    @pytest.mark.cuda_gpu
     def test_cupy(self, device: ch.Device) -> None:
         """Kernels of CuPy on a builder's stream would not be captured."""
         cupy = pytest.importorskip("cupy", reason="needs CuPy")
@@ -184,7 +184,7 @@ class TestCapture:
         del x, out, graph
         cupy.get_default_memory_pool().free_all_blocks()  # else CuPy's memory is found to be leaked at exit
 
-    @pytest.mark.leaks_ok("the graph is given up, not destroyed: the driver would crash")
+    @pytest.mark.cuda_leaks_ok("the graph is given up, not destroyed: the driver would crash")
     def test_body_that_fails(self, device: ch.Device) -> None:
         """The driver would crash: a capture that fails destroys the body that it goes into, not the node around it."""
         stream = device.create_stream()
@@ -206,7 +206,7 @@ class TestCapture:
         stream.create_graph_builder().begin_building().end_building().complete().launch(stream)
         stream.sync()
 
-    @pytest.mark.leaks_ok("the graph is given up, not destroyed: the driver would crash")
+    @pytest.mark.cuda_leaks_ok("the graph is given up, not destroyed: the driver would crash")
     def test_body_that_is_given_up(self, device: ch.Device, definition: cg.GraphDefinition) -> None:
         """Likewise where nobody ends the capture."""
         condition = definition.create_condition(default_value=1)
@@ -301,12 +301,12 @@ class TestForks:
         fork_stream.sync()
         assert numbers[0] == 0
 
-    @pytest.mark.sim
+    @pytest.mark.cuda_sim
     @pytest.mark.parametrize("call", ["cuStreamCreateWithPriority", "cuEventCreate", "cuStreamWaitEvent"])
-    def test_split_fails(self, stream: ch.Stream, sim: Any, call: str) -> None:
+    def test_split_fails(self, stream: ch.Stream, cuda_sim: Any, call: str) -> None:
         """Forks that nobody has would have to be joined."""
         with stream.create_graph_builder() as builder:
-            with sim.failing(call, nth=2, error=2), pytest.raises(ch.CUDAError):
+            with cuda_sim.failing(call, nth=2, error=2), pytest.raises(ch.CUDAError):
                 builder.split(3)
             builder.callback(print)
         assert len(builder.graph_definition.nodes()) == 1

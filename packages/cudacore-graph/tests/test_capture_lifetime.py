@@ -16,6 +16,7 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
+from cudacore_handles._errors import call_driver
 from cudacore_handles._memory import _SynchronousMemoryResource
 
 MODES = ("relaxed", "thread_local", "global")
@@ -39,10 +40,13 @@ class Made:
         self.result = ch.Buffer.from_handle(numbers.at(16), 64)
 
         self.managed = ch.ManagedMemoryResource().allocate(64, stream=self.other)
+        address = int(call_driver("cuMemAllocManaged", 64, 1))
+        self.advised = ch.ManagedBuffer.from_handle(address, 64)
+        weakref.finalize(self, call_driver, "cuMemFree", address)
 
     def advise(self) -> None:
-        self.managed.read_mostly = True
-        assert self.managed.read_mostly
+        self.advised.read_mostly = True
+        assert self.advised.read_mostly
         self.managed.prefetch(self.device, stream=self.other)
 
     def grow(self) -> ch.Buffer:

@@ -404,9 +404,9 @@ class TestBatch:
             definition.add_many([("empty", None), item])
         assert not definition.nodes()
 
-    @pytest.mark.sim
-    @pytest.mark.sim
-    def test_names_the_node(self, definition: cg.GraphDefinition, device: ch.Device, sim: Any) -> None:
+    @pytest.mark.cuda_sim
+    @pytest.mark.cuda_sim
+    def test_names_the_node(self, definition: cg.GraphDefinition, device: ch.Device, cuda_sim: Any) -> None:
         """An error would not say which node of the batch it is about, or what kind of error it is."""
         closed = device.create_event()
         closed.close()
@@ -415,7 +415,10 @@ class TestBatch:
         for item in (("record", None, closed), ("empty", gone)):
             with pytest.raises(ch.ClosedError, match=r"^node 1: "):
                 definition.add_many([("empty", None), item])
-        with sim.failing("cuGraphAddNode", nth=2, error=2), pytest.raises(ch.CUDAError, match="node 1 of the batch"):
+        with (
+            cuda_sim.failing("cuGraphAddNode", nth=2, error=2),
+            pytest.raises(ch.CUDAError, match="node 1 of the batch"),
+        ):
             definition.add_many([("empty", None)] * 3)
         with pytest.raises(ValueError, match=r"^node 1: dptr cannot be freed"):
             definition.add_many([("empty", None), ("deallocate", 0, 5)])
@@ -437,10 +440,10 @@ class TestBatch:
             (first, nodes[0]), (nodes[0], nodes[1]), (first, nodes[1]), (nodes[1], nodes[2]), (nodes[0], nodes[2])
         }  # fmt: skip
 
-    def test_all_or_none(self, definition: cg.GraphDefinition, numbers: Numbers, sim: Any) -> None:
+    def test_all_or_none(self, definition: cg.GraphDefinition, numbers: Numbers, cuda_sim: Any) -> None:
         """A batch that the driver refuses half-way would stay half."""
         items: list[tuple[Any, ...]] = [("memset", None, numbers.buffer, 0, 4)] * 5
-        with sim.failing("cuGraphAddNode", nth=4, error=2), pytest.raises(ch.CUDAError):
+        with cuda_sim.failing("cuGraphAddNode", nth=4, error=2), pytest.raises(ch.CUDAError):
             definition.add_many(items)
         assert not definition.nodes()
         assert len(definition.add_many(items)) == 5

@@ -22,7 +22,7 @@ import cudacore_handles as ch
 from cudacore_handles._buffer import _is_capturing
 from pytest_cudacore import live_objects
 
-pytestmark = pytest.mark.sim
+pytestmark = pytest.mark.cuda_sim
 
 UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 BIG = ch.LaunchConfig(grid=2, block=1)
@@ -637,10 +637,10 @@ def second_device(first_device: ch.Device) -> ch.Device:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_each_call(world: World, sim: Any, name: str) -> None:
+def test_each_call(world: World, cuda_sim: Any, name: str) -> None:
     """A failure would be lost or changed, leak, or leave what cannot be used: a stream in a capture, half a batch."""
     op = OPERATIONS[name]
-    assert fail_each(op, world, sim, world.device, destroys=False, quiet=op.quiet) > 0
+    assert fail_each(op, world, cuda_sim, world.device, destroys=False, quiet=op.quiet) > 0
 
 
 # What acts on a stream, or on an executable graph, does so whatever context is current.
@@ -653,18 +653,18 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-def test_each_call_from_another_context(world: World, sim: Any, name: str, second_device: ch.Device) -> None:
+def test_each_call_from_another_context(world: World, cuda_sim: Any, name: str, second_device: ch.Device) -> None:
     """Likewise with another device's context, which would be left as the current one no more."""
     op = OPERATIONS[name]
     quiet = (*op.quiet, "cuCtxSetCurrent")
-    assert fail_each(op, world, sim, second_device, destroys=False, quiet=quiet) > 0
+    assert fail_each(op, world, cuda_sim, second_device, destroys=False, quiet=quiet) > 0
 
 
-@pytest.mark.leaks_ok("what cannot be destroyed stays")
-def test_each_destruction(world: World, sim: Any) -> None:
+@pytest.mark.cuda_leaks_ok("what cannot be destroyed stays")
+def test_each_destruction(world: World, cuda_sim: Any) -> None:
     """What cannot be destroyed would fail what is done with other things, or come out of a garbage collection."""
     for op in OPERATIONS.values():
-        fail_each(op, world, sim, world.device, destroys=True, quiet=op.quiet)
+        fail_each(op, world, cuda_sim, world.device, destroys=True, quiet=op.quiet)
 
 
 @pytest.mark.parametrize(

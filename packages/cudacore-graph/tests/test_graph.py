@@ -190,14 +190,13 @@ class TestViews:
             graph[node].update(config=ONE, kernel=add, args=(numbers.buffer, 1))  # type: ignore[attr-defined]
 
     def test_kernel_again(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, request: pytest.FixtureRequest
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, cuda_sim: Any
     ) -> None:
         """An update like the one before would ask the driver again what it has said."""
-        sim = request.getfixturevalue("sim")
         node = definition.launch(ONE, add, numbers.buffer, 1)
         view: Any = definition.instantiate()[node]
         view.update(config=ONE, kernel=add, args=(numbers.buffer, 2))
-        with sim.logging() as made:
+        with cuda_sim.logging() as made:
             view.update(config=ONE, kernel=add, args=(numbers.buffer, 3))
         assert [call.name for call in made if "Graph" in call.name] == ["cuGraphExecNodeSetParams"]
 

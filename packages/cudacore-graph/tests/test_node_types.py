@@ -815,11 +815,11 @@ class TestConditionals:
                 thread.join()
             assert len(made) == 1
 
-    @pytest.mark.sim
-    def test_free_again_after_a_failure(self, definition: cg.GraphDefinition, sim: Any) -> None:
+    @pytest.mark.cuda_sim
+    def test_free_again_after_a_failure(self, definition: cg.GraphDefinition, cuda_sim: Any) -> None:
         """A node that the driver refuses would use up its condition."""
         condition = definition.create_condition(0)
-        with sim.failing("cuGraphAddNode", nth=1, error=2), pytest.raises(ch.CUDAError):
+        with cuda_sim.failing("cuGraphAddNode", nth=1, error=2), pytest.raises(ch.CUDAError):
             definition.if_then(condition)
         with pytest.raises(ValueError, match="count is 0"):
             definition.switch(condition, 0)

@@ -45,7 +45,10 @@ def run_python(tmp_path: Path) -> RunPython:
     """Run code in a fresh interpreter, away from the sources, with no CUDACORE_DRIVER unless it is given."""
 
     def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
-        child_env = {name: value for name, value in os.environ.items() if name != "CUDACORE_DRIVER"}
+        hidden = {"CUDACORE_DRIVER"}
+        if env.get("CUDACORE_DRIVER") == "sim":
+            hidden.add("CUDA_VISIBLE_DEVICES")  # which chooses among GPUs
+        child_env = {name: value for name, value in os.environ.items() if name not in hidden}
         child_env["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(TESTS))))
         script = tmp_path / "child.py"  # a file: worker processes that are spawned import it again
         script.write_text(textwrap.dedent(code))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import pickle
@@ -22,6 +23,7 @@ def run(function: Callable[..., object], args: list[Any]) -> None:
 
     The arguments come in a list, of which multiprocessing keeps no other reference when it is emptied.
     """
+    faulthandler.dump_traceback_later(60, exit=True)  # one that hangs says where
     ch.Device.get_all_devices()  # the driver is loaded, whatever the function does
     function(*[args.pop(0) for _ in range(len(args))])
     gc.collect()

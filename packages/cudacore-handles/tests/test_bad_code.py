@@ -172,7 +172,7 @@ def test_ptx_that_is_too_new(device: ch.Device, good: Callable[[], None]) -> Non
     good()
 
 
-@pytest.mark.misuse_ok("an instruction that is none is reported")
+@pytest.mark.cuda_misuse_ok("an instruction that is none is reported")
 def test_ptx_with_an_error(device: ch.Device, good: Callable[[], None]) -> None:
     """The error would not say what is wrong with the PTX, and in which line."""
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_PTX") as caught:

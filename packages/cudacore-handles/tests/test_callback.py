@@ -122,7 +122,7 @@ def test_bad_functions(stream: ch.Stream, arguments: Any, error: type[Exception]
         closed.callback(lambda: None)
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_a_failing_call(stream: ch.Stream) -> None:
     """What the driver refuses would be lost, or its function stay for ever."""
     import cudacore_sim as sim

@@ -85,7 +85,9 @@ def test_a_copy_with_options(
         assert first_bytes([out], on) == [9]
 
 
-@pytest.mark.parametrize("batch", [pytest.param(True, marks=pytest.mark.gpu), False])  # simulated ones read it later
+@pytest.mark.parametrize(
+    "batch", [pytest.param(True, marks=pytest.mark.cuda_gpu), False]
+)  # simulated ones read it later
 def test_a_source_that_changes_after_the_call(stream: ch.Stream, pinned: Pinned, batch: bool) -> None:
     """A source would be read after the call, when its memory is used for something else already."""
     source, out = pinned(1 << 16), pinned(1 << 16)
@@ -155,7 +157,7 @@ def test_empty_buffers_in_a_batch(stream: ch.Stream, sources: list[ch.Buffer], p
     assert first_bytes([out], stream) == [2]
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_a_batch_is_one_call(device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
     """A batch would be as slow as its parts."""
     import cudacore_sim as sim
@@ -171,7 +173,7 @@ def test_a_batch_is_one_call(device: ch.Device, stream: ch.Stream, sources: list
     device.sync()
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 @pytest.mark.parametrize(("version", "calls"), [("12.9", "cuMemcpyBatchAsync"), ("12.4", "cuMemcpyAsync")])
 def test_older_drivers(run_on_sim: Callable[..., str], version: str, calls: str) -> None:
     """A driver without batches would copy nothing; one of CUDA 12 would be called as one of CUDA 13 is."""
@@ -222,7 +224,7 @@ def test_bad_batches(device: ch.Device, stream: ch.Stream, sources: list[ch.Buff
     assert first_bytes(out, stream) == [0, 0, 0]
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_a_failing_batch(stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
     """A failure of the driver would be lost, or keep the buffers."""
     import cudacore_sim as sim

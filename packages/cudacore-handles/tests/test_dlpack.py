@@ -284,7 +284,8 @@ def test_pool_memory_is_freed_at_once(device: Device) -> None:
 
 @pytest.mark.parametrize("drop", ["array", "capsule"])
 @pytest.mark.parametrize(
-    "resource", ["LegacyPinnedMemoryResource()", "VirtualMemoryResource(device, {'location_type': 'host'})"]
+    "resource",
+    ["LegacyPinnedMemoryResource()", "VirtualMemoryResource(device, {'location_type': 'host', 'handle_type': None})"],
 )
 def test_dropping_a_tensor_does_not_deadlock_with_a_host_function(
     run_on_driver: Callable[..., str], resource: str, drop: str

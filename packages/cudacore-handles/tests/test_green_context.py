@@ -427,7 +427,7 @@ def test_a_foreign_one(device: ch.Device) -> None:
 # ---- failures
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_each_call_that_fails(device: ch.Device) -> None:
     """A failure of the driver would be lost, or leave a context or a stream behind."""
     import cudacore_sim as sim

@@ -620,7 +620,7 @@ def test_a_mapping_that_a_capture_keeps(device: ch.Device, stream: ch.Stream, ex
         assert set(read(again, stream)) == {1}
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_failures(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
     """A call of the driver that fails would leak, or leave half a thing."""
     import cudacore_sim as sim

@@ -176,7 +176,7 @@ def test_from_handle_with_other_code(device: ch.Device) -> None:
     assert ch.live_counts() == before
 
 
-@pytest.mark.sim  # what a GPU's driver makes of it is not known
+@pytest.mark.cuda_sim  # what a GPU's driver makes of it is not known
 def test_from_handle_of_nothing(device: ch.Device) -> None:
     """What is no kernel would keep code loaded, and be launched."""
     code = ch.ObjectCode.from_ptx(PTX)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -25,37 +25,59 @@ def buffer(resource: ch.ManagedMemoryResource, stream: ch.Stream) -> ch.ManagedB
     return made
 
 
+@pytest.fixture
+def advised(device: ch.Device) -> Iterator[ch.ManagedBuffer]:
+    """Give memory that is no pool's: CUDA takes advice for no other."""
+    from cudacore_handles._errors import call_driver
+
+    address = int(call_driver("cuMemAllocManaged", 1 << 16, 1))
+    yield ch.ManagedBuffer.from_handle(address, 1 << 16)
+    call_driver("cuMemFree", address)
+
+
 # ---- advice
 
 
-def test_preferred_location(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
+def test_advice_of_a_pool(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
+    """The driver would say that it does not support that, and nobody what it does."""
+    for advise in (
+        lambda: setattr(buffer, "preferred_location", device),
+        lambda: setattr(buffer, "read_mostly", True),
+        lambda: buffer.accessed_by.add(device),
+    ):
+        with pytest.raises(ch.CUDAError, match=r"NOT_SUPPORTED.*for the memory of cuMemAllocManaged \(ManagedBuffer"):
+            advise()
+    assert (buffer.preferred_location, buffer.read_mostly, len(buffer.accessed_by)) == (None, False, 0)
+
+
+def test_preferred_location(advised: ch.ManagedBuffer, device: ch.Device) -> None:
     """Memory would be preferred elsewhere than was said, or the driver's answer be taken for another place."""
-    assert buffer.preferred_location is None
+    assert advised.preferred_location is None
     for place in (device, Host(), Host(0), None):
-        buffer.preferred_location = place
-        assert buffer.preferred_location is place
-    buffer.preferred_location = Host.numa_current()
-    assert isinstance(buffer.preferred_location, Host)
-    buffer.preferred_location = None
+        advised.preferred_location = place
+        assert advised.preferred_location is place
+    advised.preferred_location = Host.numa_current()
+    assert isinstance(advised.preferred_location, Host)
+    advised.preferred_location = None
 
 
-def test_read_mostly(buffer: ch.ManagedBuffer) -> None:
+def test_read_mostly(advised: ch.ManagedBuffer) -> None:
     """What was set would not be, or not be told."""
-    assert buffer.read_mostly is False
+    assert advised.read_mostly is False
     for value in (True, False):
-        buffer.read_mostly = value
-        assert buffer.read_mostly is value
+        advised.read_mostly = value
+        assert advised.read_mostly is value
     with pytest.raises(TypeError, match="read_mostly must be True or False, not 'x'"):
-        buffer.read_mostly = "x"  # type: ignore[assignment]
+        advised.read_mostly = "x"  # type: ignore[assignment]
 
 
-def test_accessed_by(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
+def test_accessed_by(advised: ch.ManagedBuffer, device: ch.Device) -> None:
     """The set would not be what the driver has, or not be a set."""
-    places = buffer.accessed_by
+    places = advised.accessed_by
     assert not places
     assert repr(places) == "AccessedBySetProxy({})"
     places.add(device)
-    assert set(buffer.accessed_by) == {device}
+    assert set(advised.accessed_by) == {device}
     places.add(Host())
     assert (set(places), len(places)) == ({device, Host()}, 2)
     assert device in places
@@ -66,27 +88,27 @@ def test_accessed_by(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
     places.discard(0)  # type: ignore[arg-type]
     places.discard(Host(0))
     assert list(places) == [Host()]
-    buffer.accessed_by = [device]
+    advised.accessed_by = [device]
     assert list(places) == [device]
-    buffer.accessed_by |= {Host()}
+    advised.accessed_by |= {Host()}
     assert places == {device, Host()}
     assert places & {device} == {device}
-    buffer.accessed_by = set()
+    advised.accessed_by = set()
     assert not places
     with pytest.raises(KeyError):
         places.remove(device)
 
 
-@pytest.mark.sim
-def test_all_access_or_none(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
+@pytest.mark.cuda_sim
+def test_all_access_or_none(advised: ch.ManagedBuffer, device: ch.Device) -> None:
     """What the driver refuses in the middle would leave a set that nobody asked for."""
     import cudacore_sim as sim
 
-    buffer.accessed_by = [device]
+    advised.accessed_by = [device]
     for wanted, nth in (([Host()], 1), ([Host()], 2), ([Host(), device], 1)):
         with sim.failing("cuMemAdvise", nth=nth), pytest.raises(ch.CUDAError, match="cuMemAdvise"):
-            buffer.accessed_by = wanted
-        assert set(buffer.accessed_by) == {device}
+            advised.accessed_by = wanted
+        assert set(advised.accessed_by) == {device}
 
 
 @pytest.mark.parametrize(
@@ -219,7 +241,7 @@ def test_default_streams(resource: ch.ManagedMemoryResource, device: ch.Device, 
     ch.PER_THREAD_DEFAULT_STREAM.sync()
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_batches_are_one_call(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
     """A batch would be as slow as its parts; or none where the driver has no batches."""
     import cudacore_sim as sim
@@ -287,7 +309,7 @@ def test_memory_of_others(device: ch.Device, stream: ch.Stream) -> None:
         call_driver("cuMemFree", address)
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_an_old_driver(run_on_sim: Callable[..., str]) -> None:
     """What an old driver lacks would be an argument that is invalid, or take the rest with it."""
     out = run_on_sim(

@@ -7,6 +7,7 @@ everything as it was: nothing leaked, nothing half made, and the operation works
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,9 +16,10 @@ import numpy as np
 import pytest
 
 import cudacore_handles as ch
+from cudacore_handles._errors import call_driver
 from pytest_cudacore import live_objects
 
-pytestmark = pytest.mark.sim
+pytestmark = pytest.mark.cuda_sim
 
 UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 SIZE = 256
@@ -44,6 +46,9 @@ class World:
         self.buffers = [device.allocate(SIZE, stream=self.stream) for _ in range(4)]
         self.sharable = self.shared.allocate(SIZE, stream=self.stream)
         self.managed = self.managed_pool.allocate(SIZE, stream=self.stream)
+        address = int(call_driver("cuMemAllocManaged", SIZE, 1))
+        self.advised = ch.ManagedBuffer.from_handle(address, SIZE)
+        weakref.finalize(self, call_driver, "cuMemFree", address)
         self.pinned = self.legacy.allocate(SIZE)
         self.mapped = self.virtual.allocate(SIZE)
         self.mapped.fill(7, stream=self.stream)
@@ -55,7 +60,7 @@ class World:
         return (
             bytes(back),
             set(self.pool.peer_accessible_by),
-            (self.managed.read_mostly, self.managed.preferred_location, set(self.managed.accessed_by)),
+            (self.advised.read_mostly, self.advised.preferred_location, set(self.advised.accessed_by)),
             ch.Device().device_id,
             bool(self.stream.is_nonblocking),
         )
@@ -117,12 +122,12 @@ operation("prefetch_batch", lambda w: ch.prefetch_batch(w.stream, [w.managed, w.
 operation("discard", lambda w: w.managed.discard(stream=w.stream))
 operation("discard_prefetch", lambda w: w.managed.discard_prefetch(w.device, stream=w.stream))
 operation(
-    "advice", lambda w: setattr(w.managed, "read_mostly", True), lambda w, _: setattr(w.managed, "read_mostly", False)
+    "advice", lambda w: setattr(w.advised, "read_mostly", True), lambda w, _: setattr(w.advised, "read_mostly", False)
 )
 operation(
     "accessed_by",
-    lambda w: setattr(w.managed, "accessed_by", {w.device, ch.Host()}),
-    lambda w, _: setattr(w.managed, "accessed_by", ()),
+    lambda w: setattr(w.advised, "accessed_by", {w.device, ch.Host()}),
+    lambda w, _: setattr(w.advised, "accessed_by", ()),
 )
 operation("view", lambda w: w.buffers[0].view("float32", (8, 8)))
 operation("export", lambda w: w.buffers[0].__dlpack__(stream=int(w.other.handle)))
@@ -173,7 +178,7 @@ def remote(w: World) -> ch.Buffer:
 
 
 def grow_elsewhere(w: World, place: str) -> ch.Buffer:
-    resource = ch.VirtualMemoryResource(w.device, {"location_type": place})
+    resource = ch.VirtualMemoryResource(w.device, {"location_type": place, "handle_type": None})
     first = resource.allocate(SIZE)
     with resource.modify_allocation(first, 2 * first.size):
         return resource.modify_allocation(first, first.size + 1)  # the addresses behind it are taken
@@ -234,15 +239,15 @@ def fail_each(device: ch.Device, sim: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.startswith("device 1")])
-def test_each_call(device: ch.Device, sim: Any, name: str) -> None:
+def test_each_call(device: ch.Device, cuda_sim: Any, name: str) -> None:
     """A failure would be lost or changed, leak, or leave half of what was to be made."""
-    fail_each(device, sim, name)
+    fail_each(device, cuda_sim, name)
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name.startswith("device 1")])
-def test_each_call_with_two_devices(device: ch.Device, other_device: ch.Device, sim: Any, name: str) -> None:
+def test_each_call_with_two_devices(device: ch.Device, other_device: ch.Device, cuda_sim: Any, name: str) -> None:
     """The same; and another device would be current than before."""
     access = other_device.memory_resource.peer_accessible_by  # type: ignore[attr-defined]
     access.add(device)
-    fail_each(device, sim, name)
+    fail_each(device, cuda_sim, name)
     access.discard(device)

@@ -223,7 +223,7 @@ def test_bad_locations(device: ch.Device, options: dict[str, Any], error: type[E
 # ---- older drivers
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_what_a_driver_lacks(run_on_sim: Callable[..., str]) -> None:
     """An old driver would call an argument invalid, where it does not know the pool; or nothing would be there."""
     out = run_on_sim(
@@ -247,7 +247,7 @@ def test_what_a_driver_lacks(run_on_sim: Callable[..., str]) -> None:
     assert out.splitlines() == ["True", "CCH_ENOSYMBOL True", "CCH_ENOSYMBOL True"]
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 @pytest.mark.parametrize(
     "call", ["cuMemPoolCreate", "cuMemPoolSetAccess", "cuMemPoolGetAccess", "cuMemPoolSetAttribute"]
 )

@@ -760,7 +760,7 @@ def waits(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     return int(sim.calls("cuStreamWaitEvent") - before)
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_consumer_waits(buffer: Buffer, stream: Stream, device: Device, producer_stream: Stream) -> None:
     """Work on an array would begin before the producer has made it, or wait where it need not."""
     other = device.create_stream()
@@ -951,7 +951,7 @@ def test_pytorch_on_the_host() -> None:
         assert torch.from_dlpack(View.from_dlpack(other)).dtype == dtype
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda_gpu
 def test_pytorch_on_the_device(device: Device, stream: Stream) -> None:
     """PyTorch would not take our memory without a copy, or we not its own."""
     torch = pytest.importorskip("torch", reason="needs PyTorch")
@@ -967,7 +967,7 @@ def test_pytorch_on_the_device(device: Device, stream: Stream) -> None:
     assert taken.sum().item() == 16
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda_gpu
 @pytest.mark.parametrize("library", ["cupy", "numba"])
 def test_array_libraries_on_the_device(device: Device, stream: Stream, library: str) -> None:
     """CuPy or Numba would not take our memory without a copy, or we not their own."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import cudacore_handles as ch
@@ -23,6 +24,15 @@ def test_of_objects(device: ch.Device) -> None:
     """The same of objects: getattr() with a default would raise."""
     for _, name in COMING:
         assert getattr(device, name, "absent") == "absent"
+
+
+def test_completion(device: ch.Device) -> None:
+    """A prompt would offer what cannot be had, or no longer offer what can."""
+    view = ch.StridedMemoryView.from_any_interface(np.zeros(2), stream_ptr=-1)
+    for instance, name, late in ((device, "allocate", "create_opaque_array"), (view, "shape", "as_tensor_map")):
+        assert name in dir(instance)
+        assert late not in dir(instance)
+        assert late in object.__dir__(instance)
 
 
 def test_a_pool_is_not_pickled(device: ch.Device) -> None:

@@ -175,7 +175,7 @@ def test_loading_is_put_off(device: ch.Device) -> None:
     assert kernels[0] == kernels[2] != kernels[1]
 
 
-@pytest.mark.gpu  # the simulated driver cannot run cubins
+@pytest.mark.cuda_gpu  # the simulated driver cannot run cubins
 def test_load_a_cubin(device: ch.Device, stream: ch.Stream, compile_cuda: Any, tmp_path: Path) -> None:
     """Code for this device could not be loaded, from memory or from a file."""
     cubin = compile_cuda(CUDA, f"sm_{device.arch}", "cubin")

@@ -163,7 +163,7 @@ def test_copies_of_a_graph(memory: tuple[Buffer, Buffer], device: Device, stream
     assert np.array_equal(out, expected)
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_rows_are_copied_at_once(memory: tuple[Buffer, Buffer], stream: Stream) -> None:
     """Half of a matrix would be copied row by row."""
     sim = pytest.importorskip("cudacore_sim", reason="needs cudacore-sim")
@@ -175,16 +175,16 @@ def test_rows_are_copied_at_once(memory: tuple[Buffer, Buffer], stream: Stream) 
     assert [sim.calls(name) for name in ("cuMemcpyAsync", "cuMemcpy3DAsync")] == [copies[0], copies[1] + 1]
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 @pytest.mark.parametrize("to_host", [False, True])
-def test_a_piece_that_fails(device: Device, stream: Stream, sim: Any, to_host: bool) -> None:
+def test_a_piece_that_fails(device: Device, stream: Stream, cuda_sim: Any, to_host: bool) -> None:
     """What passes the elements on would be freed under the pieces that are copied already."""
     buffer = device.allocate(64, stream=stream)
     buffer.fill(0, stream=stream)
     rows = buffer.view("int8", (4, 4), (8, 1))
     host = View.from_any_interface(np.zeros((4, 8), "i1")[:, ::2], -1)
-    waited = sim.calls("cuStreamSynchronize")
-    sim.fail("cuMemcpyAsync", 3)
+    waited = cuda_sim.calls("cuStreamSynchronize")
+    cuda_sim.fail("cuMemcpyAsync", 3)
     with pytest.raises(CUDAError, match="cuMemcpyAsync"):
         host.copy_from(rows, stream) if to_host else rows.copy_from(host, stream)
-    assert sim.calls("cuStreamSynchronize") == waited + 1
+    assert cuda_sim.calls("cuStreamSynchronize") == waited + 1

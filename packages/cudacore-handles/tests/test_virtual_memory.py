@@ -57,7 +57,7 @@ def test_who_can_use_it(device: ch.Device) -> None:
     assert nobody.allocate(1).size
 
 
-@pytest.mark.parametrize("place", ["host", "host_numa", "host_numa_current"])
+@pytest.mark.parametrize("place", ["host", "host_numa"])
 def test_memory_of_the_host(device: ch.Device, stream: ch.Stream, place: str) -> None:
     """Host or device could not use it."""
     buffer = VirtualMemoryResource(device, {"location_type": place, "handle_type": None}).allocate(64)
@@ -104,7 +104,7 @@ def test_a_buffer_grows_in_place_or_elsewhere(
     assert content(behind, 0, pinned, stream) == 9
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_a_buffer_of_no_bytes_grows(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
     """It would have memory of another kind than was asked for, and be freed under the work of its stream."""
     import cudacore_sim as sim
@@ -136,7 +136,7 @@ def test_memory_goes_before_the_work_is_done(resource: VirtualMemoryResource, st
     stream.sync()
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 @pytest.mark.parametrize("moves", [True, False])
 def test_a_stream_is_waited_for(resource: VirtualMemoryResource, stream: ch.Stream, moves: bool) -> None:
     """The stream that memory is freed behind would be forgotten when the memory grows, where it is or elsewhere."""
@@ -280,7 +280,7 @@ def test_bad_buffers(resource: VirtualMemoryResource, device: ch.Device, stream:
 CALLS = ["cuMemGetAllocationGranularity", "cuMemAddressReserve", "cuMemCreate", "cuMemMap", "cuMemSetAccess"]
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 @pytest.mark.parametrize("nth", [1, 2, 3])
 @pytest.mark.parametrize("call", [*CALLS, "cuMemRetainAllocationHandle"])
 def test_what_fails_half_way(device: ch.Device, stream: ch.Stream, pinned: Pinned, call: str, nth: int) -> None:

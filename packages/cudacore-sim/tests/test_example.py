@@ -53,7 +53,7 @@ def commands() -> list[str]:
     return re.findall(r"^ *- run: (\w.*)$", workflow, re.MULTILINE)
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 @pytest.mark.skipif(not EXAMPLE.is_dir(), reason="needs the repository's docs folder")
 def test_the_recipe_works_as_written(tmp_path: Path, environment: dict[str, str]) -> None:
     """Somebody who copies the example would get a failing CI."""

@@ -16,7 +16,7 @@ pytest_plugins = ["pytester"]
 
 # An installed wheel loads the plugin by itself.
 INSTALLED = any(point.name == "cudacore_sim" for point in entry_points(group="pytest11"))
-PLUGINS = ["-p", "no:cacheprovider", *([] if INSTALLED else ["-p", "cudacore_sim.pytest_plugin"])]
+PLUGINS = ["-p", "no:cacheprovider", "-p", "no:randomly", *([] if INSTALLED else ["-p", "cudacore_sim.pytest_plugin"])]
 
 PRELUDE = """
 import ctypes
@@ -55,10 +55,10 @@ def test_a_leak(project: pytest.Pytester) -> None:
         """
 def test_leak(): stream()
 def test_clean(): cu.cuStreamDestroy_v2(stream())
-@pytest.mark.leaks_ok("on purpose")
+@pytest.mark.cuda_leaks_ok("on purpose")
 def test_excused(): stream()
 """,
-        "--driver=sim",
+        "--cuda-driver=sim",
     )
     result.assert_outcomes(passed=3, errors=1)
     result.stdout.fnmatch_lines(["*were not there before this test: 1 x stream*"])
@@ -72,10 +72,10 @@ def test_misuse(project: pytest.Pytester) -> None:
 def test_twice():
     made = stream()
     cu.cuStreamDestroy_v2(made), cu.cuStreamDestroy_v2(made)
-@pytest.mark.misuse_ok("on purpose")
+@pytest.mark.cuda_misuse_ok("on purpose")
 def test_excused(): test_twice()
 """,
-        "--driver=sim",
+        "--cuda-driver=sim",
     )
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*cuStreamDestroy_v2 was given a stream that was destroyed*"])
@@ -83,7 +83,7 @@ def test_excused(): test_twice()
 
 def test_a_test_that_fails(project: pytest.Pytester) -> None:
     """A failure would be followed by an error about the objects that its traceback keeps."""
-    result = run(project, "def test_failing(): stream(); assert False", "--driver=sim")
+    result = run(project, "def test_failing(): stream(); assert False", "--cuda-driver=sim")
     result.assert_outcomes(failed=1)
 
 
@@ -98,7 +98,7 @@ def broken():
     raise RuntimeError("no set-up")
 def test_broken(broken): pass
 """,
-        "--driver=sim",
+        "--cuda-driver=sim",
     )
     result.assert_outcomes(errors=1)
     result.stdout.no_fnmatch_line("*were not there before*")
@@ -114,7 +114,7 @@ def test_expected(): stream(); assert False
 @pytest.mark.xfail
 def test_better_than_expected(): stream()
 """,
-        "--driver=sim",
+        "--cuda-driver=sim",
     )
     result.assert_outcomes(xfailed=2, xpassed=1)
 
@@ -124,9 +124,9 @@ def test_a_setting_of_no_use(project: pytest.Pytester, monkeypatch: pytest.Monke
     """A run that is to shuffle, say, would pass without: pytest shows nothing of what stderr said."""
     name, value = setting.split("=")
     monkeypatch.setenv(f"CUDACORE_SIM_{name}", value)
-    result = run(project, "def test_nothing(): pass", "--driver=sim")
+    result = run(project, "def test_nothing(): pass", "--cuda-driver=sim")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*--driver=sim: CUDACORE_SIM_{setting} is ignored: * is wanted"])
+    result.stderr.fnmatch_lines([f"*--cuda-driver=sim: CUDACORE_SIM_{setting} is ignored: * is wanted"])
 
 
 def test_markers_and_fixture(project: pytest.Pytester) -> None:
@@ -134,13 +134,13 @@ def test_markers_and_fixture(project: pytest.Pytester) -> None:
     result = run(
         project,
         """
-@pytest.mark.gpu
+@pytest.mark.cuda_gpu
 def test_gpu(): raise AssertionError
-def test_failure(sim):
-    sim.fail("cuStreamCreate", 1, 2)
+def test_failure(cuda_sim):
+    cuda_sim.fail("cuStreamCreate", 1, 2)
     assert cu.cuStreamCreate(ctypes.byref(ctypes.c_void_p()), 0) == 2
 """,
-        "--driver=sim",
+        "--cuda-driver=sim",
         "--strict-markers",
     )
     result.assert_outcomes(passed=1, skipped=1)
@@ -154,10 +154,10 @@ import ctypes, os, pytest
 def test_plain():
     with pytest.raises(OSError):
         ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
-def test_sim(sim): pass
-@pytest.mark.sim
+def test_sim(cuda_sim): pass
+@pytest.mark.cuda_sim
 def test_marked(): pass
-@pytest.mark.gpu
+@pytest.mark.cuda_gpu
 def test_gpu(): pass
 """
     )
@@ -168,11 +168,11 @@ def test_gpu(): pass
 def test_the_default_of_the_option(project: pytest.Pytester) -> None:
     """The configuration file would not choose the driver, or choose it over the command line."""
     project.makeini("[pytest]\ncuda_driver = sim")
-    result = run(project, "def test_sim(sim): assert sim.is_loaded()")
+    result = run(project, "def test_sim(cuda_sim): assert cuda_sim.is_loaded()")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["CUDA driver: simulated, *libcuda.so.1"])
     project.makeini("[pytest]\ncuda_driver = gpu")
-    run(project, "def test_sim(sim): assert sim.is_loaded()", "--driver=sim").assert_outcomes(passed=1)
+    run(project, "def test_sim(cuda_sim): assert cuda_sim.is_loaded()", "--cuda-driver=sim").assert_outcomes(passed=1)
 
 
 def test_a_default_that_is_none(project: pytest.Pytester) -> None:
@@ -186,9 +186,9 @@ def test_a_default_that_is_none(project: pytest.Pytester) -> None:
 @pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has a GPU")
 def test_asking_for_a_gpu_where_there_is_none(project: pytest.Pytester) -> None:
     """A run that is meant for a GPU would pass by skipping everything."""
-    result = project.runpytest_subprocess(*PLUGINS, "--driver=gpu")
+    result = project.runpytest_subprocess(*PLUGINS, "--cuda-driver=gpu")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--driver=gpu: there is no CUDA driver, and --driver=sim needs none:*"])
+    result.stderr.fnmatch_lines(["*--cuda-driver=gpu: there is no CUDA driver, and --cuda-driver=sim needs none:*"])
 
 
 FAULT = f"""
@@ -236,10 +236,10 @@ def test_fault(buffer):
 def test_after(buffer): test_good(buffer)
 def test_nobody_waits(): launch(KERNELS[0])
 def test_at_last(buffer): test_good(buffer)
-@pytest.mark.misuse_ok("on purpose")
+@pytest.mark.cuda_misuse_ok("on purpose")
 def test_excused(buffer): test_fault(buffer)
 """,
-        "--driver=sim",
+        "--cuda-driver=sim",
     )
     result.assert_outcomes(passed=6, errors=2)
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_fault*", "a kernel failed:", "  kernel 'fail'*: trap*"])
@@ -258,7 +258,7 @@ def test_fault(buffer):
     assert cu.cuCtxSynchronize() == 0
 def test_after(buffer): test_good(buffer)
 """,
-        "--driver=sim",
+        "--cuda-driver=sim",
     )
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*Captured stderr call*", "*kernel 'fail'*"])
@@ -290,7 +290,7 @@ def test_fault():
         use("fail")
 def test_after(): use("empty")
 """,
-        "--driver=sim",
+        "--cuda-driver=sim",
     )
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.no_fnmatch_line("*were not there before*")
@@ -315,7 +315,7 @@ def use(name):
 def test_fault(): assert use(b"fail") == (719, 719)
 def test_after(): assert use(b"empty") == (0, 0)
 """,
-        "--driver=sim",
+        "--cuda-driver=sim",
     )
     result.assert_outcomes(passed=2, errors=1)
 
@@ -336,6 +336,137 @@ def test_pytest_shows_it(project: pytest.Pytester) -> None:
             assert cudacore_sim.load().cuModuleLoadData(byref(c_void_p()), b"rubbish") != 0
         """
     )
-    result = project.runpytest_subprocess("--driver=sim")
+    result = project.runpytest_subprocess(*PLUGINS, "--cuda-driver=sim")
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(["*What the simulated driver said*", "*neither PTX nor a cubin*"])
+
+
+def test_the_old_names(project: pytest.Pytester) -> None:
+    """A project of before would fail, or not be told that its names go."""
+    result = run(
+        project,
+        """
+@pytest.mark.gpu
+def test_gpu(): raise AssertionError
+@pytest.mark.leaks_ok("on purpose")
+def test_excused(): stream()
+@pytest.mark.sim
+def test_fixture(sim): assert sim.is_loaded()
+""",
+        "--driver=sim",
+        "--strict-markers",
+    )
+    result.assert_outcomes(passed=2, skipped=1, warnings=5)
+    for old, new in (
+        ("--driver=sim", "--cuda-driver=sim"),
+        ("@pytest.mark.gpu", "@pytest.mark.cuda_gpu"),
+        ("@pytest.mark.leaks_ok", "@pytest.mark.cuda_leaks_ok"),
+        ("@pytest.mark.sim", "@pytest.mark.cuda_sim"),
+        ("the fixture sim", "cuda_sim"),
+    ):
+        result.stdout.fnmatch_lines([f"*PytestDeprecationWarning: {old} of cudacore-sim is now {new}; *"])
+
+
+def test_an_old_name_where_warnings_are_errors(project: pytest.Pytester) -> None:
+    """The whole run would end with an internal error."""
+    tests = '@pytest.mark.leaks_ok("")\ndef test_old(): pass\ndef test_new(): pass'
+    result = run(project, tests, "--cuda-driver=sim", "-W", "error")
+    result.assert_outcomes(passed=1, errors=1)
+
+
+# In the manner of pytest-selenium.
+ANOTHER_PLUGIN = """
+def pytest_addoption(parser):
+    parser.addoption("--driver", choices=("firefox", "chrome"))
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "sim: of another plugin")
+"""
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
+def test_another_plugin_with_the_old_names(project: pytest.Pytester, first: bool) -> None:
+    """Any run next to pytest-selenium would die, whatever it tests; or the other plugin's tests be skipped."""
+    project.makepyfile(another=ANOTHER_PLUGIN)
+    plugins = [*PLUGINS[4:], "-p", "another"]
+    tests = """
+import pytest
+
+@pytest.mark.sim
+def test_marker(request): assert request.config.getoption("driver") == "firefox"
+@pytest.fixture
+def sim(): return "the project's"
+def test_fixture(sim): assert sim == "the project's"
+def test_ours(cuda_sim): assert cuda_sim.is_loaded()
+"""
+    project.makepyfile(tests)
+    options = [*PLUGINS[:4], *(plugins if first else plugins[2:] + plugins[:2]), "--driver=firefox", "-W", "error"]
+    project.runpytest_subprocess(*options).assert_outcomes(passed=2, skipped=1)
+    project.runpytest_subprocess(*options, "--cuda-driver=sim").assert_outcomes(passed=3)
+
+
+def test_a_project_with_the_old_option(project: pytest.Pytester) -> None:
+    """A project whose conftest.py has an option of the old name could not be tested with the plugin installed."""
+    project.makeconftest('def pytest_addoption(parser): parser.addoption("--driver", action="store_true")')
+    project.makepyfile("def test_it(request): assert request.config.getoption('driver') is True")
+    project.runpytest_subprocess(*PLUGINS, "--driver", "-W", "error").assert_outcomes(passed=1)
+
+
+def test_a_project_that_registers_an_old_marker(project: pytest.Pytester) -> None:
+    """Its tests would be skipped, because a plugin is installed that they do not use."""
+    project.makeini("[pytest]\nmarkers = sim: runs a simulation")
+    project.makepyfile("import pytest\n@pytest.mark.sim\ndef test_it(): pass")
+    project.runpytest_subprocess(*PLUGINS, "--strict-markers", "-W", "error").assert_outcomes(passed=1)
+
+
+SEVERAL = (
+    FAULT
+    + """
+def test_fault(buffer):
+    launch(KERNELS[0])
+    assert cu.cuCtxSynchronize() == 0
+def test_silent(): launch(KERNELS[0])
+def test_leak(): stream()
+def test_clean(): assert cu.cuStreamDestroy_v2(stream()) == 0
+def test_controls(cuda_sim):
+    cuda_sim.fail("cuStreamCreate", 1, 2)
+    assert cu.cuStreamCreate(ctypes.byref(ctypes.c_void_p()), 0) == 2
+@pytest.mark.parametrize("_", range(4))
+def test_more(buffer, _): test_good(buffer)
+"""
+)
+
+
+def check_several(result: pytest.RunResult) -> None:
+    result.assert_outcomes(passed=9, failed=1, errors=2)
+    result.stdout.fnmatch_lines(["*_ test_fault _*", "*What the simulated driver said*", "kernel 'fail'*: trap*"])
+    for lines in (
+        ["*ERROR at teardown of test_silent*", "a kernel failed:", "  kernel 'fail'*: trap*"],
+        ["*ERROR at teardown of test_leak*", "*were not there before this test: 1 x stream"],
+    ):
+        result.stdout.fnmatch_lines(lines)
+
+
+def test_xdist(project: pytest.Pytester) -> None:
+    """Workers would test without the simulator, or their reports of faults be lost with them."""
+    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    check_several(run(project, SEVERAL, "--cuda-driver=sim", "-n", "2"))
+    check_several(run(project, SEVERAL, "--driver=sim", "-n", "2"))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_random_order(project: pytest.Pytester, seed: int) -> None:
+    """The outcome of a test would depend on which one was before it."""
+    pytest.importorskip("pytest_randomly", reason="needs pytest-randomly")
+    project.makepyfile(PRELUDE + SEVERAL)
+    options = [*PLUGINS[:2], *PLUGINS[4:], "--cuda-driver=sim", f"--randomly-seed={seed}"]
+    result = project.runpytest_subprocess(*options)
+    check_several(result)
+    result.stdout.fnmatch_lines([f"Using --randomly-seed={seed}"])
+
+
+def test_the_report_of_a_fault(project: pytest.Pytester) -> None:
+    """Where nothing is captured, or a log is kept for CI, what was wrong with the kernel would not be said."""
+    result = run(project, SEVERAL, "--cuda-driver=sim", "-s", "-k", "test_fault or test_silent", "--tb=short")
+    result.assert_outcomes(failed=1, passed=1, errors=1, deselected=8)
+    result.stdout.fnmatch_lines(["*What the simulated driver said*", "kernel 'fail'*: trap*"])

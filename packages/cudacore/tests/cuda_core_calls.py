@@ -178,9 +178,11 @@ def names(core: Any, folder: str) -> dict[str, Any]:
 
     managed = {}
     try:
-        for name in "man", "man2", "cman":
+        for name in "pman", "cman":
             managed[name] = core.ManagedMemoryResource().allocate(64, stream=s)
         managed["cman"].close()
+        for name in "man", "man2":  # advice is for no memory of pools
+            managed[name] = core.ManagedBuffer.from_handle(int(driver.cuMemAllocManaged(64, 1)[1]), 64)
     except RuntimeError as error:
         # cuda.core without CUDA 13 has none; calls that use them are NameErrors.
         if "requires CUDA 13" not in str(error):

@@ -37,7 +37,7 @@ assert not device.context.is_green
 """
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_guide() -> None:
     """What the guide shows would not work, with a driver that has all of it."""
     text = GUIDE.read_text(encoding="utf-8")

@@ -95,7 +95,9 @@ def test_alike(call: str) -> None:
 @pytest.mark.parametrize("call", DIFFERENT)
 def test_different_on_purpose(call: str) -> None:
     """The table, and the migration guide, would promise a difference that is not there, or is another one."""
-    assert (short(theirs(call)), short(outcomes("cudacore")[call])) == DIFFERENT[call]
+    wanted, given = DIFFERENT[call]
+    assert short(theirs(call)) in wanted.split(" or ")
+    assert short(outcomes("cudacore")[call]) == given
 
 
 @pytest.mark.parametrize("call", OPENINGS)

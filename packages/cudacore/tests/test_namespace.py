@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import os
 import subprocess
@@ -16,7 +17,6 @@ import cudacore
 import cudacore.graph
 import cudacore.typing
 import cudacore.utils
-import cudacore_compile
 from cudacore import _later
 
 HEAVY = (
@@ -49,11 +49,20 @@ def public_names(module: types.ModuleType) -> set[str]:
     }
 
 
-def test_dir() -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cudacore", "cudacore.graph", "cudacore.typing", "cudacore.utils", "cudacore_sim"),
+        *("cudacore_handles", "cudacore_handles.typing", "cudacore_compile", "cudacore_compile.typing"),
+        *("cudacore_graph", "cudacore_graph.typing"),
+    ],
+)
+def test_dir(name: str) -> None:
     """Completion at a prompt would show what the module needs for itself, or not show what it has."""
-    for module in (cudacore, cudacore_compile):
-        shown = {name for name in dir(module) if not name.startswith("__")}
-        assert shown == set(module.__all__)
+    module = importlib.import_module(name)
+    shown = {name for name in dir(module) if not name.startswith("__")}
+    assert shown == set(module.__all__)
+    assert "__doc__" in dir(module)
 
 
 def test_import_is_light() -> None:
@@ -172,24 +181,41 @@ def test_device_pointer_type() -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_sibling_of_another_minor_version() -> None:
+@pytest.mark.parametrize("package", ["cudacore", "cudacore_compile", "cudacore_graph"])
+def test_sibling_of_another_minor_version(package: str) -> None:
     """A mixed installation would run, and fail later in some obscure way."""
     result = run_python(
-        """
+        f"""
         import cudacore_handles
-        cudacore_handles.__version__ = "0.2.0"
-        import cudacore
+        cudacore_handles.__version__ = "9.1.0"
+        import {package}
         """
     )
     assert result.returncode == 1
+    name = package.replace("_", "-")
+    version = importlib.metadata.version(name)
+    series = ".".join(version.split(".")[:2])
     assert result.stderr.splitlines()[-1] == (
-        "ImportError: cudacore 0.1.0 needs cudacore-handles 0.1.*, but 0.2.0 is installed; "
-        'run: python -m pip install "cudacore-handles==0.1.*"'
+        f"ImportError: {name} {version} needs cudacore-handles {series}.*, but 9.1.0 is installed; "
+        f'run: python -m pip install "{name}=={series}.*" "cudacore-handles=={series}.*"'
     )
+
+
+def test_sibling_of_the_same_minor_version() -> None:
+    """A release that mends one package would break all others."""
+    result = run_python(
+        """
+        import cudacore_handles
+        cudacore_handles.__version__ = ".".join([*cudacore_handles.__version__.split(".")[:2], "7rc1"])
+        import cudacore, cudacore.graph, cudacore.utils
+        """
+    )
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_version() -> None:
     """The packages of one release would carry different versions."""
-    names = ("cudacore", "cudacore-compile", "cudacore-graph", "cudacore-handles")
+    names = ("cudacore", "cudacore-compile", "cudacore-graph", "cudacore-handles", "cudacore-sim")
     versions = {importlib.metadata.version(name) for name in names}
+    versions |= {importlib.import_module(name.replace("-", "_")).__version__ for name in names}
     assert versions == {cudacore.__version__}

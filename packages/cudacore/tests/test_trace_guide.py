@@ -14,7 +14,7 @@ import pytest
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "simulator"
 
 
-@pytest.mark.sim
+@pytest.mark.cuda_sim
 def test_guide(tmp_path: Path) -> None:
     """The example would not run, leave no trace, or one that nothing can be drawn of."""
     trace = tmp_path / "trace.json"

@@ -27,5 +27,7 @@ core.launch(stream, core.LaunchConfig(grid=1, block="1"), kernel, buffer)  # typ
 definition = core.graph.GraphDefinition()
 node = definition.launch(core.LaunchConfig(grid=1, block=1), kernel, buffer)
 assert_type(node, core.graph.KernelNode)
-assert_type(definition.instantiate(), core.graph.Graph)
+graph = definition.instantiate()
+assert_type(graph, core.graph.Graph)
+assert_type(graph[node], core.graph.ExecutableKernelNode)
 core.Devize  # type: ignore[attr-defined]  # noqa: B018

@@ -20,15 +20,15 @@ def test_saxpy(n):
 
 
 @pytest.mark.parametrize("nth", [1, 2])
-def test_full_memory(sim, nth):
+def test_full_memory(cuda_sim, nth):
     """Each of the two allocations fails once. That nothing of the other is left behind is checked after every test."""
     x, y = numbers(100)
-    sim.fail("cuMemAllocFromPoolAsync", nth, error=2)  # CUDA_ERROR_OUT_OF_MEMORY
+    cuda_sim.fail("cuMemAllocFromPoolAsync", nth, error=2)  # CUDA_ERROR_OUT_OF_MEMORY
     np.testing.assert_allclose(saxpy(2.0, x, y), 2 * x + y, rtol=1e-6)
-    assert sim.calls("cuLaunchKernelEx") == 0
+    assert cuda_sim.calls("cuLaunchKernelEx") == 0
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda_gpu
 def test_speed():
     x, y = numbers(1 << 24)
     start = time.perf_counter()

@@ -9,6 +9,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from cudacore_compile._version import __version__ as __version__  # before all else: it sees that what is installed fits
+
+# isort: split
 from cudacore_compile import typing
 from cudacore_compile._errors import CompilerError, NVJitLinkError, NVRTCError, NVVMError
 from cudacore_compile._options import ProgramOptions
@@ -28,8 +31,6 @@ if TYPE_CHECKING:
     from cudacore_compile._linker import Linker
     from cudacore_compile._linker_options import LinkerOptions
     from cudacore_compile._versions import CompilerVersion, versions
-
-__version__ = "0.1.0"
 
 __all__ = [
     "SUPPORTED_TARGETS",

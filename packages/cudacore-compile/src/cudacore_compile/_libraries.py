@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from typing import TYPE_CHECKING, NamedTuple
 
 from cudacore_handles import CUDAError
@@ -57,6 +56,8 @@ def cuda_major() -> int:
     """Return the major version of the CUDA in use: that of the NVRTC that is loaded, or else of cuda-bindings."""
     if _of_nvrtc is not None:
         return _of_nvrtc
+    import importlib.metadata  # which is half as much as all of this package
+
     try:
         return int(importlib.metadata.version("cuda-bindings").partition(".")[0])
     except importlib.metadata.PackageNotFoundError:

@@ -8,6 +8,10 @@ from cudacore_handles.typing import _Name
 __all__ = ["CompilerBackendType", "ObjectCodeFormatType", "PCHStatusType", "SourceCodeType"]
 
 
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
 class SourceCodeType(_Name):
     """Languages that source code is written in."""
 

@@ -6,6 +6,9 @@ Importing this package loads neither the driver nor ``cuda.bindings``: that happ
 
 from __future__ import annotations
 
+from cudacore_graph._version import __version__ as __version__  # before all else: it sees that what is installed fits
+
+# isort: split
 from cudacore_graph import typing
 from cudacore_graph._adjacency import AdjacencySetProxy
 from cudacore_graph._builder import GraphBuilder
@@ -43,8 +46,6 @@ from cudacore_graph._node_types import (
 )
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 
-__version__ = "0.1.0"
-
 __all__ = [
     "AdjacencySetProxy",
     "AllocNode",
@@ -81,3 +82,7 @@ __all__ = [
     "WhileNode",
     "typing",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

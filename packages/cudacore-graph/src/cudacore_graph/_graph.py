@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from cudacore_graph._arguments import check_args
 from cudacore_graph._definition import GraphDefinition
@@ -84,6 +84,22 @@ class Graph(_native.ExecHandle):
     def __repr__(self) -> str:
         return "<Graph closed>" if self.is_closed else f"<Graph handle={self._raw:#x}>"
 
+    @overload
+    def __getitem__(self, node: KernelNode) -> ExecutableKernelNode: ...
+    @overload
+    def __getitem__(self, node: MemsetNode) -> ExecutableMemsetNode: ...
+    @overload
+    def __getitem__(self, node: MemcpyNode) -> ExecutableMemcpyNode: ...
+    @overload
+    def __getitem__(self, node: ChildGraphNode) -> ExecutableChildGraphNode: ...
+    @overload
+    def __getitem__(self, node: EventRecordNode) -> ExecutableEventRecordNode: ...
+    @overload
+    def __getitem__(self, node: EventWaitNode) -> ExecutableEventWaitNode: ...
+    @overload
+    def __getitem__(self, node: HostCallbackNode) -> ExecutableHostCallbackNode: ...
+    @overload
+    def __getitem__(self, node: GraphNode) -> ExecutableGraphNode: ...
     def __getitem__(self, node: GraphNode) -> ExecutableGraphNode:
         """Return a view of a node of this executable graph.
 

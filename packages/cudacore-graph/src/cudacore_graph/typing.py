@@ -8,6 +8,10 @@ from cudacore_handles.typing import _Name
 __all__ = ["GraphConditionalType", "GraphMemoryType"]
 
 
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
 class GraphMemoryType(_Name):
     """What memory a graph allocates."""
 

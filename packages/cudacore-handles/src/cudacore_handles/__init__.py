@@ -7,6 +7,7 @@ Importing this package loads neither the driver nor ``cuda.bindings``: that happ
 from __future__ import annotations
 
 from cudacore_handles import _callback as _callback
+from cudacore_handles import typing
 from cudacore_handles._buffer import Buffer
 from cudacore_handles._capsule import from_capsule
 from cudacore_handles._cffi import lib as _lib
@@ -130,7 +131,13 @@ __all__ = [
     "live_counts",
     "prefetch_batch",
     "reset_concurrent_access_warning",
+    "typing",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
 
 _find_simulated_driver()
 

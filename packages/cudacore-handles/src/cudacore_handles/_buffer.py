@@ -59,7 +59,7 @@ class Buffer(_native.BufferHandle):
     __slots__ = ("__weakref__", "_descriptor")
     _descriptor: IPCBufferDescriptor  # of a buffer that is shared
 
-    __dlpack_c_exchange_api__ = _native.exchange_api
+    __dlpack_c_exchange_api__: object = _native.exchange_api
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(

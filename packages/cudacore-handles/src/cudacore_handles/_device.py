@@ -15,7 +15,7 @@ from cudacore_handles._device_resources import DeviceResources
 from cudacore_handles._errors import check
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._handle import adopt, hold
-from cudacore_handles._not_yet import NotYet
+from cudacore_handles._not_yet import NotYet, dir_of_what_is_there
 from cudacore_handles._stream import IsStreamType, Stream, StreamOptions, default_stream
 
 if TYPE_CHECKING:
@@ -72,11 +72,11 @@ class Device:
     _properties: DeviceProperties | None
     _resources: DeviceResources
 
-    create_mipmapped_array = NotYet()
-    create_opaque_array = NotYet()
-    create_surface_object = NotYet()
-    create_texture_object = NotYet()
-    to_system_device = NotYet()
+    create_mipmapped_array: NotYet = NotYet()
+    create_opaque_array: NotYet = NotYet()
+    create_surface_object: NotYet = NotYet()
+    create_texture_object: NotYet = NotYet()
+    to_system_device: NotYet = NotYet()
 
     def __new__(cls, device_id: Device | int | None = None) -> Device:
         if device_id is None:
@@ -90,6 +90,9 @@ class Device:
 
     def __int__(self) -> int:
         return self._id
+
+    def __dir__(self) -> list[str]:
+        return dir_of_what_is_there(self)
 
     def __repr__(self) -> str:
         return f"<Device {self._id} ({self.name})>"

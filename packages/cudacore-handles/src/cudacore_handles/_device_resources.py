@@ -285,7 +285,7 @@ class SMResource:
                 f"got {group.preferred}"
             )
         unit = 2 if group.backfill else unit
-        if group.size % unit:
+        if group.size % unit and group.size != self._count:  # all there are
             low = group.size // unit * unit
             near = " or ".join(str(n) for n in (low, low + unit) if 0 < n <= self._count)
             raise ValueError(

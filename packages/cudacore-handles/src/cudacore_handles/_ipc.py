@@ -175,6 +175,9 @@ class IPCEventDescriptor:
             "IPCEventDescriptor objects cannot be instantiated directly. Please use Event APIs: Event.ipc_descriptor"
         )
 
+    def __repr__(self) -> str:
+        return f"<IPCEventDescriptor of an event of device {self._device or '?'}>"
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IPCEventDescriptor):
             return NotImplemented

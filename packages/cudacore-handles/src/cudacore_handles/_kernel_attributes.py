@@ -67,6 +67,11 @@ class KernelAttributes:
         device = "the current device" if self._device_id is None else f"device {self._device_id}"
         return f"<KernelAttributes of {self._kernel!r} on {device}>"
 
+    def _repr_html_(self) -> str:
+        from cudacore_handles._html import attributes_table
+
+        return attributes_table(repr(self)[1:-1], self)
+
     @classmethod
     def _init(cls, kernel: Kernel) -> KernelAttributes:
         return cls._make(kernel, None, {})
@@ -106,29 +111,39 @@ class KernelAttributes:
             check(lib.cch_kernel_set_attribute(hold(self._kernel), setting.number, nbytes, self._device_id))
             return True
 
-    max_threads_per_block = Attribute(0, int, "Maximum number of threads per block of a launch.")
-    shared_size_bytes = Attribute(1, int, "Static shared memory per block, in bytes.")
-    const_size_bytes = Attribute(2, int, "Constant memory that the user allocated, in bytes.")
-    local_size_bytes = Attribute(3, int, "Local memory per thread, in bytes.")
-    num_regs = Attribute(4, int, "Number of registers per thread.")
-    ptx_version = Attribute(5, int, "Virtual architecture that it was compiled for: 10 * major + minor.")
-    binary_version = Attribute(6, int, "Architecture that its machine code is for: 10 * major + minor.")
-    cache_mode_ca = Attribute(7, bool, "Whether it was compiled with ``-Xptxas --dlcm=ca``.")
+    max_threads_per_block: Attribute[int] = Attribute(0, int, "Maximum number of threads per block of a launch.")
+    shared_size_bytes: Attribute[int] = Attribute(1, int, "Static shared memory per block, in bytes.")
+    const_size_bytes: Attribute[int] = Attribute(2, int, "Constant memory that the user allocated, in bytes.")
+    local_size_bytes: Attribute[int] = Attribute(3, int, "Local memory per thread, in bytes.")
+    num_regs: Attribute[int] = Attribute(4, int, "Number of registers per thread.")
+    ptx_version: Attribute[int] = Attribute(
+        5, int, "Virtual architecture that it was compiled for: 10 * major + minor."
+    )
+    binary_version: Attribute[int] = Attribute(6, int, "Architecture that its machine code is for: 10 * major + minor.")
+    cache_mode_ca: Attribute[bool] = Attribute(7, bool, "Whether it was compiled with ``-Xptxas --dlcm=ca``.")
     # These can be set, here or by anybody who has the kernel.
-    max_dynamic_shared_size_bytes = Attribute(
+    max_dynamic_shared_size_bytes: Attribute[int] = Attribute(
         8, int, "Maximum dynamic shared memory per block that a launch may ask for, in bytes.", constant=False
     )
-    preferred_shared_memory_carveout = Attribute(
+    preferred_shared_memory_carveout: Attribute[int] = Attribute(
         9, int, "Preferred part of the L1 cache to be shared memory, in percent; -1 for no preference.", constant=False
     )
-    cluster_size_must_be_set = Attribute(10, bool, "Whether a launch must give a cluster size.", constant=False)
-    required_cluster_width = Attribute(11, int, "Required x-dimension of clusters, in blocks; 0: any.", constant=False)
-    required_cluster_height = Attribute(12, int, "Required y-dimension of clusters, in blocks; 0: any.", constant=False)
-    required_cluster_depth = Attribute(13, int, "Required z-dimension of clusters, in blocks; 0: any.", constant=False)
-    non_portable_cluster_size_allowed = Attribute(
+    cluster_size_must_be_set: Attribute[bool] = Attribute(
+        10, bool, "Whether a launch must give a cluster size.", constant=False
+    )
+    required_cluster_width: Attribute[int] = Attribute(
+        11, int, "Required x-dimension of clusters, in blocks; 0: any.", constant=False
+    )
+    required_cluster_height: Attribute[int] = Attribute(
+        12, int, "Required y-dimension of clusters, in blocks; 0: any.", constant=False
+    )
+    required_cluster_depth: Attribute[int] = Attribute(
+        13, int, "Required z-dimension of clusters, in blocks; 0: any.", constant=False
+    )
+    non_portable_cluster_size_allowed: Attribute[bool] = Attribute(
         14, bool, "Whether clusters may be larger than every device can run (8 blocks).", constant=False
     )
-    cluster_scheduling_policy_preference = Attribute(
+    cluster_scheduling_policy_preference: Attribute[int] = Attribute(
         15, int, "Preferred scheduling of the blocks of a cluster: a ``CUclusterSchedulingPolicy``.", constant=False
     )
 

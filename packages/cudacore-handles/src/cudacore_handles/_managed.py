@@ -102,6 +102,10 @@ class ManagedBuffer(Buffer):
     :meth:`ManagedMemoryResource.allocate` makes them, and :meth:`from_handle` of what else is managed memory, such as
     that of ``cuMemAllocManaged``. What is said of a place is advice: it changes how fast something is, never what it
     does. All of the buffer's pages are meant; others that share a page with it are, too.
+
+    CUDA takes advice for the memory of ``cuMemAllocManaged``, by :meth:`from_handle`, and not for that of pools, which
+    have their own preferred location (:attr:`ManagedMemoryResourceOptions.preferred_location`): :meth:`prefetch` and
+    :meth:`discard` are for both.
     """
 
     __slots__ = ()
@@ -286,8 +290,16 @@ def reset_concurrent_access_warning() -> None:
     _warned = False
 
 
+_NOT_SUPPORTED = 801
+_OF_A_POOL = (
+    "CUDA takes advice for the memory of cuMemAllocManaged (ManagedBuffer.from_handle), not for that of a pool, such as "
+    "a ManagedMemoryResource's: say where it had better be with the pool's option preferred_location, or use prefetch()"
+)
+
+
 def _advise(buffer: ManagedBuffer, advice: int, place: tuple[int, int]) -> None:
-    check(lib.cch_managed_advise(_managed("advice", buffer), advice, *place))
+    status = lib.cch_managed_advise(_managed("advice", buffer), advice, *place)
+    check(status, hint=_OF_A_POOL if status == _NOT_SUPPORTED else "")
 
 
 def _attribute(buffer: ManagedBuffer, attribute: int, count: int) -> list[int]:

@@ -74,6 +74,9 @@ class MemoryResource:
 class LegacyPinnedMemoryResource(MemoryResource):
     """Allocate page-locked host memory, which devices can reach too, at once (cuMemHostAlloc)."""
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
     def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate host memory.
 

@@ -70,6 +70,11 @@ class _MemPool(MemoryResource):
         state = " closed" if self.is_closed else f" of {self._where}"
         return f"<{type(self).__name__}{state}>"
 
+    def _repr_html_(self) -> str | None:
+        from cudacore_handles._html import attributes_table
+
+        return None if self.is_closed else attributes_table(f"{type(self).__name__} of {self._where}", self.attributes)
+
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
         """Allocate from the pool (cuMemAllocFromPoolAsync).
 

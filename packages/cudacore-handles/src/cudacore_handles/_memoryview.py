@@ -22,7 +22,7 @@ from cudacore_handles._dtypes import (
     typestr_of,
 )
 from cudacore_handles._layout import _StridedLayout
-from cudacore_handles._not_yet import NotYet
+from cudacore_handles._not_yet import NotYet, dir_of_what_is_there
 from cudacore_handles._order import order_behind, order_streams, stream_for_interface
 from cudacore_handles._stream import IsStreamType, Stream, default_stream
 
@@ -46,9 +46,9 @@ class StridedMemoryView(_native.ViewHandle):
 
     __slots__ = ("__weakref__",)
 
-    __dlpack_c_exchange_api__ = _native.exchange_api
+    __dlpack_c_exchange_api__: object = _native.exchange_api
 
-    as_tensor_map = NotYet()
+    as_tensor_map: NotYet = NotYet()
 
     if TYPE_CHECKING:  # of the C functions, which find out what `cls` is by themselves
 
@@ -83,6 +83,9 @@ class StridedMemoryView(_native.ViewHandle):
             stacklevel=2,
         )
         return cls.from_any_interface(obj, stream_ptr)
+
+    def __dir__(self) -> list[str]:
+        return dir_of_what_is_there(self)
 
     def __repr__(self) -> str:
         try:

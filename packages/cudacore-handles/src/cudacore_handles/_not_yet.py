@@ -22,3 +22,10 @@ class NotYet:
         raise AttributeError(
             f"{owner.__name__} does not have {self._name!r} yet (cuda.core 1.2 has it)", name=self._name, obj=instance
         )
+
+
+def dir_of_what_is_there(instance: object) -> list[str]:
+    """Return the names that an object has, for completion at a prompt, without those that will come."""
+    mine = (item for cls in type(instance).__mro__ for item in vars(cls).items())
+    later = {name for name, value in mine if isinstance(value, NotYet)}
+    return [name for name in object.__dir__(instance) if name not in later]

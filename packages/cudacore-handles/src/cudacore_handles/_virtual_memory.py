@@ -47,8 +47,8 @@ class VirtualMemoryResourceOptions:
     allocation_type : VirtualMemoryAllocationType or str, optional
         What physical memory. CUDA has ``"pinned"`` alone; for managed memory see :class:`ManagedMemoryResource`.
     location_type : VirtualMemoryLocationType or str, optional
-        Where it is: on the ``"device"``, on the ``"host"``, on the host's NUMA node that is closest to the device
-        (``"host_numa"``) or on that of the calling thread (``"host_numa_current"``). Default ``"device"``.
+        Where it is: on the ``"device"``, on the ``"host"``, or on the host's NUMA node that is closest to the device
+        (``"host_numa"``). Default ``"device"``. CUDA knows ``"host_numa_current"``, too, and makes no such memory.
     handle_type : VirtualMemoryHandleType, str or None, optional
         By what the physical memory could be shared with other processes; None: not at all. Default ``"posix_fd"``.
     granularity : VirtualMemoryGranularityType or str, optional
@@ -113,7 +113,7 @@ class VirtualMemoryResource(MemoryResource):
         self, device_id: Device | int, config: VirtualMemoryResourceOptions | Mapping[str, Any] | None = None
     ) -> None:
         self._device = Device(device_id)
-        self.config = as_options(VirtualMemoryResourceOptions, config, "config")
+        self.config: VirtualMemoryResourceOptions = as_options(VirtualMemoryResourceOptions, config, "config")
         if not self._device.properties.virtual_memory_management_supported:
             raise RuntimeError(
                 f"VirtualMemoryResource requires CUDA VMM API support, which device {self._device.device_id} does not "
@@ -249,6 +249,11 @@ def _read(device: Device, options: VirtualMemoryResourceOptions) -> tuple[Any, A
         VirtualMemoryGranularityType, options.granularity, f"Unsupported granularity: {options.granularity!r}"
     )
     number = _number_of(device, location)
+    if location is VirtualMemoryLocationType.HOST and options.handle_type is not None:
+        raise ValueError(
+            f"location_type is 'host', which other processes cannot share, and handle_type is {options.handle_type!r}: "
+            "give handle_type=None, or location_type='host_numa'"
+        )
     config = ffi.new("cch_virtual_config *")
     config.size = ffi.sizeof("cch_virtual_config")
     config.location_type, config.location_id = _LOCATIONS[location], number
@@ -276,7 +281,9 @@ def _read(device: Device, options: VirtualMemoryResourceOptions) -> tuple[Any, A
 def _number_of(device: Device, location: VirtualMemoryLocationType) -> int:
     if location is VirtualMemoryLocationType.DEVICE:
         return device.device_id
-    if location is not VirtualMemoryLocationType.HOST_NUMA:
+    if location is VirtualMemoryLocationType.HOST_NUMA_CURRENT:
+        raise ValueError("location_type is 'host_numa_current', where CUDA makes no memory: use 'host_numa', or 'host'")
+    if location is VirtualMemoryLocationType.HOST:
         return 0
     node = device.properties.host_numa_id
     if node < 0:

@@ -19,6 +19,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
 class _Name(str, Enum):
     """Do what enum.StrEnum does, which Python 3.10 lacks."""
 

@@ -56,3 +56,7 @@ __all__ = [
     "why",
 ]
 __version__ = "0.1.0"
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pytest plugin: run tests of CUDA programs on the simulated driver, or on a GPU.
 
-``--driver=sim``
+``--cuda-driver=sim``
     The simulator is this process's CUDA driver, also where there is a GPU. After each test it is checked that no more
     objects of the driver are alive than before, that nothing was misused, and that no kernel failed;
-    ``@pytest.mark.leaks_ok("reason")`` and ``@pytest.mark.misuse_ok("reason")`` excuse a test. What a kernel that
-    failed leaves of its error is cleared, so that the next test begins as if nothing had been. Tests that are marked
-    ``gpu`` are skipped.
-``--driver=gpu``
-    The machine's own driver; the run fails at once where there is no device. Tests that are marked ``sim`` are skipped.
+    ``@pytest.mark.cuda_leaks_ok("reason")`` and ``@pytest.mark.cuda_misuse_ok("reason")`` excuse a test. What a kernel
+    that failed leaves of its error is cleared, so that the next test begins as if nothing had been. Tests that are
+    marked ``cuda_gpu`` are skipped.
+``--cuda-driver=gpu``
+    The machine's own driver; the run fails at once where there is no device. Tests that are marked ``cuda_sim`` are
+    skipped.
 
-Without the option the plugin does nothing, except that tests that are marked ``sim``, or that take the ``sim``
-fixture, are skipped. ``cuda_driver`` in the configuration file is the default of the option.
+Without the option the plugin does nothing, except that tests that are marked ``cuda_sim``, or that take the
+``cuda_sim`` fixture, are skipped. ``cuda_driver`` in the configuration file is the default of the option.
+
+All of these were once without ``cuda``. The old names work in this release, with a warning, where nobody else has them.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import re
 import time
 import types
 from collections.abc import Generator, Iterator
@@ -33,12 +37,12 @@ KNOWN = pytest.StashKey[int]()
 EXPLAINED = pytest.StashKey[int]()
 
 MARKERS = (
-    "gpu: needs a real GPU; skipped on the simulated driver",
-    "sim: needs the simulated driver; skipped on a GPU",
-    "leaks_ok(reason): may end with more live objects of the driver than it began with",
-    "misuse_ok(reason): misuses the driver on purpose, or lets a kernel fail",
+    "cuda_gpu: needs a real GPU; skipped on the simulated driver",
+    "cuda_sim: needs the simulated driver; skipped on a GPU",
+    "cuda_leaks_ok(reason): may end with more live objects of the driver than it began with",
+    "cuda_misuse_ok(reason): misuses the driver on purpose, or lets a kernel fail",
 )
-
+OLD_MARKERS = tuple(f"{name}: the old name of cuda_{name}" for name in ("gpu", "sim", "leaks_ok", "misuse_ok"))
 
 _SECONDS_TO_SETTLE = 2
 
@@ -57,44 +61,60 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--driver`` and its default, unless the project has an option of that name."""
+    """Add ``--cuda-driver`` and its default."""
+    _add_option(parser, "--cuda-driver", "the CUDA driver to test on: simulated, or a GPU's")
+    parser.addini("cuda_driver", "default of --cuda-driver: sim or gpu", default="")
+
+
+def _add_option(parser: pytest.Parser, name: str, text: str) -> None:
     group = parser.getgroup("cudacore-sim", "CUDA driver")
-    try:
-        group.addoption(
-            "--driver", choices=("sim", "gpu"), default=None, help="the CUDA driver to test on: simulated, or a GPU's"
-        )
-    except ValueError:
-        return  # the project has an option of that name, and chooses for itself
-    parser.addini("cuda_driver", "default of --driver: sim or gpu", default="")
+    group.addoption(name, dest=f"cudacore_sim{name}", choices=("sim", "gpu"), default=None, help=text)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None, None, None]:
+    """Add ``--driver``, the old name, where it is given and no plugin that there is by now has such an option."""
+    yield
+    _, unknown = parser.parse_known_and_unknown_args(args)
+    if any(arg.partition("=")[0] == "--driver" for arg in unknown):
+        _add_option(parser, "--driver", "the old name of --cuda-driver")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and load the driver that was chosen."""
-    for marker in MARKERS:
+    for marker in (*MARKERS, *OLD_MARKERS):
         config.addinivalue_line("markers", marker)
-    choice = config.getoption("driver", None) or _default(config)
-    if choice not in {"sim", "gpu", ""}:
-        choice = ""  # a choice of the project's own option
-    config.stash[CHOICE] = choice
+    choice = config.stash[CHOICE] = _choice(config)
     if choice == "sim":
         try:
             cudacore_sim.load()
         except cudacore_sim.SimulatorError as error:
-            raise pytest.UsageError(f"--driver=sim: {error}") from error
+            raise pytest.UsageError(f"--cuda-driver=sim: {error}") from error
         # pytest swallows what stderr says, and a run that was to shuffle, say, would pass without having shuffled.
         if ignored := cudacore_sim.ignored_settings():
-            raise pytest.UsageError("--driver=sim: " + "; ".join(ignored))
+            raise pytest.UsageError("--cuda-driver=sim: " + "; ".join(ignored))
     elif choice == "gpu":
         reason = _why_no_gpu()
         if reason:
-            raise pytest.UsageError(f"--driver=gpu: {reason}")
+            raise pytest.UsageError(f"--cuda-driver=gpu: {reason}")
+
+
+def _choice(config: pytest.Config) -> str:
+    """Return what the command line says, or the configuration file."""
+    choice: str | None = config.getoption("cudacore_sim--cuda-driver", None)
+    if not choice and (choice := config.getoption("cudacore_sim--driver", None)):
+        config.issue_config_time_warning(_renamed(f"--driver={choice}", f"--cuda-driver={choice}"), stacklevel=2)
+    return choice or _default(config)
+
+
+def _renamed(old: str, new: str) -> pytest.PytestDeprecationWarning:
+    return pytest.PytestDeprecationWarning(
+        f"{old} of cudacore-sim is now {new}; the old name goes with the next release"
+    )
 
 
 def _default(config: pytest.Config) -> str:
-    try:
-        choice = str(config.getini("cuda_driver"))
-    except (KeyError, ValueError):
-        return ""
+    choice = str(config.getini("cuda_driver"))
     if choice not in {"", "sim", "gpu"}:
         raise pytest.UsageError(f"cuda_driver is {choice!r}; it must be sim or gpu")
     return choice
@@ -107,7 +127,7 @@ def _why_no_gpu() -> str:
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
-        return f"there is no CUDA driver, and --driver=sim needs none: {error}"
+        return f"there is no CUDA driver, and --cuda-driver=sim needs none: {error}"
     if hasattr(driver, "cudasim_version"):
         return "libcuda.so.1 is the simulated driver"
     count = ctypes.c_int()
@@ -130,18 +150,44 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Skip what needs the other driver."""
     choice = config.stash[CHOICE]
     for item in items:
-        if choice == "sim" and item.get_closest_marker("gpu"):
+        if choice == "sim" and _is_marked(item, "cuda_gpu"):
             item.add_marker(pytest.mark.skip(reason="needs a real GPU: this is the simulated driver"))
-        if choice != "sim" and (item.get_closest_marker("sim") or "sim" in getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.skip(reason="needs the simulated driver: run with --driver=sim"))
+        if choice != "sim" and (_is_marked(item, "cuda_sim") or "cuda_sim" in getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.skip(reason="needs the simulated driver: run with --cuda-driver=sim"))
+
+
+def _is_marked(item: pytest.Item, name: str) -> bool:
+    return any(item.get_closest_marker(each) for each in (name, *_old_markers(item, name)))
+
+
+def _old_markers(item: pytest.Item, *names: str) -> list[str]:
+    """Return the old names of markers, but for those that a project or another plugin has, too, for its own ends."""
+    registered = [re.split(r"[:(]", line)[0].strip() for line in item.config.getini("markers")]
+    return [old for old in (name.removeprefix("cuda_") for name in names) if registered.count(old) == 1]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    """Warn of markers by their old names."""
+    for old in _old_markers(item, *(re.split(r"[:(]", marker)[0] for marker in MARKERS)):
+        if item.get_closest_marker(old):
+            item.warn(_renamed(f"@pytest.mark.{old}", f"@pytest.mark.cuda_{old}"))
+    return (yield)
 
 
 @pytest.fixture
-def sim() -> Iterator[types.ModuleType]:
+def cuda_sim() -> Iterator[types.ModuleType]:
     """Give the controls of the simulated driver, the module `cudacore_sim`; log and failures begin and end empty."""
     cudacore_sim.reset()
     yield cudacore_sim
     cudacore_sim.reset()
+
+
+@pytest.fixture
+def sim(request: pytest.FixtureRequest, cuda_sim: types.ModuleType) -> types.ModuleType:
+    """Give what ``cuda_sim`` gives, by its old name."""
+    request.node.warn(_renamed("the fixture sim", "cuda_sim"))
+    return cuda_sim
 
 
 @pytest.fixture(autouse=True)
@@ -167,10 +213,10 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         time.sleep(0.01)
         leaked = _leaked(request.config, before)
     # What a test gave back after its kernel had failed could not be freed.
-    if leaked and not failed and not node.get_closest_marker("leaks_ok"):
+    if leaked and not failed and not _is_marked(node, "cuda_leaks_ok"):
         problems.append("objects of the driver that were not there before this test: " + ", ".join(leaked))
     misuse = cudacore_sim.reports()[known:]
-    if misuse and not node.get_closest_marker("misuse_ok"):
+    if misuse and not _is_marked(node, "cuda_misuse_ok"):
         problems.append(f"{'a kernel failed' if failed else 'the driver was misused'}:\n  " + "\n  ".join(misuse))
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-import cudacore_handles
+from cudacore._version import __version__ as __version__  # before all else: it sees that what is installed fits
+
+# isort: split
 from cudacore import _later
 from cudacore_handles import (
     LEGACY_DEFAULT_STREAM,
@@ -50,8 +52,6 @@ from cudacore_handles import (
 )
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from cudacore import graph, typing, utils
     from cudacore_compile import (
         BatchError,
@@ -120,8 +120,6 @@ __all__ = [
     "utils",
 ]
 
-__version__ = "0.1.0"
-
 
 # What is imported when it is asked for: a program that runs what is compiled needs nothing of the compilers.
 _LATER = {
@@ -139,21 +137,6 @@ _LATER = {
     "UncacheableError": "cudacore_compile",
 }
 
-
-def _check_sibling(sibling: ModuleType) -> None:
-    """Refuse to run on a sibling of another minor version: they are released, and tested, together."""
-    series = __version__.rpartition(".")[0]
-    if sibling.__version__.rpartition(".")[0] != series:
-        name = sibling.__name__.replace("_", "-")
-        raise ImportError(
-            f"cudacore {__version__} needs {name} {series}.*, but {sibling.__version__} is installed; "
-            f'run: python -m pip install "{name}=={series}.*"',
-            name=sibling.__name__,
-            path=sibling.__file__,
-        )
-
-
-_check_sibling(cudacore_handles)
 _later.install_finder()
 
 
@@ -163,9 +146,7 @@ if not TYPE_CHECKING:  # to which any name would be one that there is
         if name in ("graph", "typing", "utils"):
             return importlib.import_module(f"cudacore.{name}")
         if name in _LATER:
-            sibling = importlib.import_module(_LATER[name])
-            _check_sibling(sibling)
-            globals()[name] = value = getattr(sibling, name)
+            globals()[name] = value = getattr(importlib.import_module(_LATER[name]), name)
             return value
         raise AttributeError(_later.message(__name__, name), name=name)
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import cudacore_graph
-from cudacore import _check_sibling
 from cudacore_graph import (
     AllocNode,
     ChildGraphNode,
@@ -38,8 +36,6 @@ from cudacore_graph import (
     WhileNode,
 )
 
-_check_sibling(cudacore_graph)
-
 __all__ = [
     "AllocNode",
     "ChildGraphNode",
@@ -72,3 +68,7 @@ __all__ = [
     "SwitchNode",
     "WhileNode",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -20,9 +20,10 @@ from cudacore_handles.typing import (
 )
 
 if TYPE_CHECKING:
-    from cuda.bindings import driver
+    from typing import SupportsInt, TypeAlias
 
-    DevicePointerType = driver.CUdeviceptr | int | None
+    # What type checkers see of ``CUdeviceptr | int | None``: cuda.bindings has no types.
+    DevicePointerType: TypeAlias = SupportsInt | None
 
 __all__ = [
     "CompilerBackendType",
@@ -54,3 +55,7 @@ if not TYPE_CHECKING:  # to which any name would be one that there is
             globals()[name] = driver.CUdeviceptr | int | None
             return globals()[name]
         raise AttributeError(_later.message(__name__, name), name=name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import cudacore_compile
-from cudacore import _check_sibling, _later
+from cudacore import _later
 from cudacore_compile import (
     FileStreamProgramCache,
     InMemoryProgramCache,
@@ -28,8 +27,6 @@ from cudacore_handles import (
     discard_prefetch_batch,
     prefetch_batch,
 )
-
-_check_sibling(cudacore_compile)
 
 __all__ = [
     "CopyOptions",
@@ -52,3 +49,7 @@ if not TYPE_CHECKING:  # to which any name would be one that there is
 
     def __getattr__(name: str) -> object:
         raise AttributeError(_later.message(__name__, name), name=name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -30,8 +30,12 @@ bool is_unsafe(Entry entry) {
   case Entry::cuMemHostUnregister:
   case Entry::cuMemPoolCreate:
   case Entry::cuMemPoolDestroy:
+  case Entry::cuMemPoolExportPointer:
+  case Entry::cuMemPoolExportToShareableHandle:
   case Entry::cuMemPoolGetAccess:
   case Entry::cuMemPoolGetAttribute:
+  case Entry::cuMemPoolImportFromShareableHandle:
+  case Entry::cuMemPoolImportPointer:
   case Entry::cuMemPoolSetAccess:
   case Entry::cuMemPoolSetAttribute:
   case Entry::cuMemPoolTrimTo:

@@ -166,6 +166,9 @@ CUresult need_context(ContextPtr &out) {
 
 /* One that may be made current: also one that has ended, as whoever restores what was current does. Its use fails. */
 CUresult find_any_context(CUcontext handle, ContextPtr &out) {
+  out = state().green_contexts.find(value_of(handle)); /* by either of its handles */
+  if (out != nullptr)
+    return CUDA_SUCCESS;
   const auto &ended = state().ended_contexts;
   auto found = ended.find(value_of(handle));
   if (found == ended.end())

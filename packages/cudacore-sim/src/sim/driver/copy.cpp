@@ -346,8 +346,14 @@ CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint3
     return CUDA_SUCCESS;
   }
   Checked target;
-  if (AllocationPtr pooled = in_host_pool(to); pooled != nullptr && !may_access(*context, *pooled, true))
-    return CUDA_ERROR_INVALID_VALUE; /* a device that has access may fill it */
+  /* A fill is a kernel's: copies reach another device's memory, too. */
+  if (AllocationPtr filled = state().memory.find(to.address);
+      filled != nullptr && !may_access(*context, *filled, true)) {
+    explain("a fill writes to " + hex(to.address) + ", " + state().memory.explain(to.address) + ": device " +
+            std::to_string(context->device->ordinal) +
+            " has no access to it (cuCtxEnablePeerAccess, cuMemPoolSetAccess)");
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   if (CUresult result = check(*context, to, shape, true, target))
     return result;
   UnitPtr unit = new_unit("fill", context, fill_work(context, to, shape, value, bytes));

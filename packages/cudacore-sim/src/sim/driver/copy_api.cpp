@@ -39,11 +39,12 @@ CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, 
     return CUDA_ERROR_INVALID_VALUE;
   }
   uint64_t needed = 0, offset = 0, skipped = 0;
-  if (pitch == 0)
+  bool is_given = pitch != 0; /* then it counts, even for a single row */
+  if (!is_given)
     pitch = shape.width;
   if (rows == 0)
     rows = shape.height;
-  if (__builtin_add_overflow(x, shape.width, &needed) || (shape.height > 1 && pitch < needed) ||
+  if (__builtin_add_overflow(x, shape.width, &needed) || ((is_given || shape.height > 1) && pitch < needed) ||
       __builtin_mul_overflow(pitch, rows, &out.slice) || __builtin_mul_overflow(y, pitch, &offset) ||
       __builtin_mul_overflow(z, out.slice, &skipped) || __builtin_add_overflow(offset, skipped, &offset) ||
       __builtin_add_overflow(offset, x, &offset) || __builtin_add_overflow(out.address, offset, &out.address))

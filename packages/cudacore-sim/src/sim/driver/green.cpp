@@ -66,9 +66,6 @@ void destroy_green(const ContextPtr &green, std::unique_lock<std::mutex> &lock) 
   if (green->destroyed)
     return; /* by another thread, while the lock was given up */
   green->destroyed = true;
-  for (const StreamPtr &stream : green->streams)
-    if (stream->capture != nullptr)
-      invalidate(*stream->capture->capture);
   green->home->greens.erase(green);
   s.ended_contexts[green->handle] = green;
   s.contexts.remove(green->handle);
@@ -79,23 +76,23 @@ namespace api {
 
 CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags) {
   Device *device = nullptr;
-  const DeviceShare *share = nullptr;
+  DeviceShare share;
   bool needs_stream = config().driver_version < with_optional_stream;
   if (phCtx == nullptr || (flags & ~static_cast<unsigned>(CU_GREEN_CTX_DEFAULT_STREAM)) != 0 ||
       (flags == 0 && needs_stream))
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_device(dev, device))
     return result;
-  if (CUresult result = find_share(desc, share))
+  if (CUresult result = find_share(desc, *device, share))
     return result;
-  if (share->sms.device != device)
+  if (share.sms.device != device)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = retain_primary(*device))
     return result;
   State &s = state();
   ContextPtr green = new_context(*device, device->primary->flags, false);
   green->home = device->primary;
-  green->share = std::make_shared<const DeviceShare>(*share);
+  green->share = std::make_shared<const DeviceShare>(share);
   green->legacy = default_stream(green);
   green->green_handle = s.green_contexts.add(green);
   green->home->greens.insert(green);

@@ -41,7 +41,7 @@ SmSet all_multiprocessors(const Device &device);
 WorkQueues all_queues();
 bool has_work_queues(); /* of CUDA 13.1 */
 CUresult describe(const DeviceShare &share, CUdevResourceType type, CUdevResource *out);
-CUresult find_share(CUdevResourceDesc handle, const DeviceShare *&out);
+CUresult find_share(CUdevResourceDesc handle, const Device &device, DeviceShare &out); /* null: all of the device */
 
 /* The multiprocessors that work of a stream runs on. */
 unsigned multiprocessors_of(const Stream &stream);

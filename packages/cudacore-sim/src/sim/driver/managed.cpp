@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hints about managed memory. It is where host and device both find it, so that hints move nothing; they are kept. */
+#include "../control/report.h"
 #include "capture.h"
 
 #include <cstring>
@@ -240,6 +241,10 @@ CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, C
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_range(devPtr, count, pages))
     return result;
+  if (pages.allocation->pool != nullptr) {
+    explain("advice is for the memory of cuMemAllocManaged, not for that of pools");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   int processor = processor_of(location);
   switch (advice) {
   case CU_MEM_ADVISE_SET_READ_MOSTLY:

@@ -28,7 +28,8 @@ std::deque<DeviceShare> &descriptors() { /* for the life of the process, as the 
 
 bool knows_alignment() { return config().driver_version >= with_work_queues; }
 
-void write(const SmSet &set, CUdevResource &out) {
+/* What comes of a split says its alignment to those drivers alone that take what it says. */
+void write(const SmSet &set, CUdevResource &out, bool says_alignment = knows_alignment()) {
   Hidden hidden{mark, set.split, set.device->ordinal, set.may_be_split, set.alignment, set.least, {}};
   for (size_t i = 0; i < most_multiprocessors; i++)
     if (set.members[i])
@@ -37,11 +38,12 @@ void write(const SmSet &set, CUdevResource &out) {
   out.type = CU_DEV_RESOURCE_TYPE_SM;
   std::memcpy(out._internal_padding, &hidden, sizeof hidden);
   out.sm.smCount = static_cast<unsigned>(set.members.count());
-  if (!knows_alignment())
+  if (!says_alignment)
     return;
   out.sm.minSmPartitionSize = set.least;
   out.sm.smCoscheduledAlignment = set.alignment;
-  out.sm.flags = set.flags;
+  if (knows_alignment())
+    out.sm.flags = set.flags;
 }
 
 CUresult read(const CUdevResource *resource, SmSet &out) {
@@ -88,18 +90,22 @@ uint32_t next_split() {
   return ++last;
 }
 
-CUresult size_of_group(const SmSet &input, unsigned flags, unsigned wanted, SmSet &group) {
-  constexpr unsigned known =
-      CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING | CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE;
+/* How large the groups of cuDevSmResourceSplitByCount are. Eight are enough for the largest cluster of an H200; flags
+ * that there are not are not looked at. */
+CUresult size_groups(const SmSet &input, unsigned flags, unsigned wanted, SmSet &group, unsigned &size) {
+  bool is_fine = (flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING) != 0;
   bool for_clusters = (flags & CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE) != 0;
-  if ((flags & ~known) != 0 || flags == known || (for_clusters && config().compute_major < 9))
+  if (for_clusters && (is_fine || config().compute_major < 9))
     return CUDA_ERROR_INVALID_VALUE;
+  unsigned count = static_cast<unsigned>(input.members.count());
+  if (!input.may_be_split || wanted > count)
+    return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
   group = {input.device, {}, input.alignment, input.least, 0, 0, false};
-  if (for_clusters)
-    group.alignment = group.least = 16;
-  else if (flags != 0)
+  if (is_fine)
     group.alignment = group.least = 2;
-  return wanted <= input.members.count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  size = std::max((wanted + group.alignment - 1) / group.alignment * group.alignment, group.least);
+  size = std::min(size, count); /* one group of all, where rounding asks for more than there are */
+  return CUDA_SUCCESS;
 }
 
 /* How many a group of cuDevSmResourceSplit gets of those that are left. */
@@ -156,7 +162,7 @@ CUresult describe(const DeviceShare &share, CUdevResourceType type, CUdevResourc
     SmSet set = share.sms;
     set.split = 0;
     set.may_be_split = true;
-    write(set, *out);
+    write(set, *out, true);
     return CUDA_SUCCESS;
   }
   bool is_queue = type == CU_DEV_RESOURCE_TYPE_WORKQUEUE; /* that there is: it can be told, and not be used */
@@ -169,11 +175,15 @@ CUresult describe(const DeviceShare &share, CUdevResourceType type, CUdevResourc
   return CUDA_SUCCESS;
 }
 
-CUresult find_share(CUdevResourceDesc handle, const DeviceShare *&out) {
+CUresult find_share(CUdevResourceDesc handle, const Device &device, DeviceShare &out) {
+  if (handle == nullptr) {
+    out = {all_multiprocessors(device), all_queues()};
+    return CUDA_SUCCESS;
+  }
   uint64_t index = value_of(handle) - first_descriptor;
   if (index % 16 != 0 || index / 16 - 1 >= descriptors().size())
     return CUDA_ERROR_INVALID_VALUE;
-  out = &descriptors()[index / 16 - 1];
+  out = descriptors()[index / 16 - 1];
   return CUDA_SUCCESS;
 }
 
@@ -193,14 +203,10 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGrou
     return code;
   if (nbGroups == nullptr || (result != nullptr && *nbGroups == 0))
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult code = size_of_group(all, flags, minCount, group))
+  unsigned size = 0;
+  if (CUresult code = size_groups(all, flags, minCount, group, size))
     return code;
-  if (!all.may_be_split)
-    return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-  unsigned size = std::max((minCount + group.alignment - 1) / group.alignment * group.alignment, group.least);
   unsigned groups = static_cast<unsigned>(all.members.count()) / size;
-  if (groups == 0)
-    return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
   if (result != nullptr) {
     groups = std::min(groups, *nbGroups);
     group.split = next_split();

@@ -43,6 +43,11 @@ bool is_default(CUstream handle) {
   return handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
 }
 
+/* What is said of streams whose green context has ended: they can be destroyed since CUDA 13.1. */
+CUresult of_ended_green_context() {
+  return config().driver_version >= 13010 ? CUDA_ERROR_STREAM_DETACHED : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 CUresult create(CUstream *out, unsigned flags, int priority) {
   ContextPtr context;
   if (CUresult result = need_current(context))
@@ -88,15 +93,15 @@ template <class T, class Answer> CUresult read(CUstream handle, T *out, bool in_
 } // namespace
 
 CUresult new_stream(CUstream *out, const ContextPtr &context, unsigned flags, int priority) {
-  bool blocks = flags != CU_STREAM_NON_BLOCKING;
-  if (out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0 ||
-      (blocks && context->home != nullptr))
+  if (out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   auto stream = std::make_shared<Stream>();
   stream->context = home_of(context);
   if (context->home != nullptr)
     stream->green = context;
   stream->flags = flags;
+  if (context->home != nullptr) /* nothing blocks there */
+    stream->flags = CU_STREAM_NON_BLOCKING;
   stream->priority = std::clamp(priority, greatest_priority, least_priority);
   stream->id = state().next_stream_id++;
   stream->handle = state().streams.add(stream);
@@ -125,7 +130,7 @@ CUresult find_stream(CUstream handle, StreamPtr &out) {
   if (CUresult result = find_object(state().streams, Kind::stream, handle, out))
     return result;
   if (ContextPtr green = out->green.lock(); green != nullptr && green->ending)
-    return CUDA_ERROR_STREAM_DETACHED;
+    return of_ended_green_context();
   return usable(out->context.lock());
 }
 
@@ -242,6 +247,8 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
     orphans.push_back(stream->tail);
   context->streams.erase(stream);
   state().streams.remove(stream->handle);
+  if (context->ending && of_ended_green_context() == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return context->error;
 }
 

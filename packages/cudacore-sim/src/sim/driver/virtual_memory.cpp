@@ -25,7 +25,8 @@ CUresult check_properties(const CUmemAllocationProp *properties, Device *&device
       return CUDA_ERROR_INVALID_VALUE;
     break;
   case CU_MEM_LOCATION_TYPE_HOST:
-  case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+    if (properties->requestedHandleTypes != 0)
+      return CUDA_ERROR_INVALID_VALUE;
     break;
   default:
     return CUDA_ERROR_INVALID_VALUE;
@@ -36,8 +37,7 @@ CUresult check_properties(const CUmemAllocationProp *properties, Device *&device
 }
 
 bool is_host(const CUmemLocation &location) {
-  return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
-         location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+  return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
 }
 
 /* Lets host code use memory of the host at the address that it is mapped to. */

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile for many GPUs on a machine that has none, and no driver either.
+
+``python ahead_of_time.py build`` makes a file, ``python ahead_of_time.py run`` uses it,
+without a compiler.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+FILE = Path("scale.fatbin")
+SOURCE = r"""
+extern "C" __global__ void scale(float *values, float factor, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        values[i] *= factor;
+}
+"""
+
+
+def build() -> None:
+    """Compile for three generations of GPUs, and to PTX for those to come."""
+    from cudacore_compile import CompileJob, ProgramOptions, compile_many, make_fatbin
+
+    architectures = ("sm_80", "sm_90", "sm_120")
+    jobs = [CompileJob(SOURCE, ProgramOptions(arch=arch)) for arch in architectures]
+    jobs.append(CompileJob(SOURCE, ProgramOptions(arch="compute_80"), "ptx"))
+    FILE.write_bytes(make_fatbin(compile_many(jobs)).code)
+    print(f"built {FILE}")
+
+
+def run() -> None:
+    """Load what fits the device."""
+    import cudacore_handles as ch
+
+    device = ch.Device()
+    device.set_current()
+    stream = device.create_stream()
+    kernel = ch.ObjectCode.from_fatbin(str(FILE)).get_kernel("scale")
+    values = np.arange(5, dtype=np.float32)
+    there = device.allocate(values.nbytes, stream=stream)
+    there.copy_from(values, stream=stream)
+    # Machine code does not say which parameters are floating-point numbers: this does.
+    factor = np.float32(10)
+    config = ch.LaunchConfig(grid=1, block=32)
+    ch.launch(stream, config, kernel, there, factor, values.size)
+    there.copy_to(values, stream=stream)
+    print("scaled:", values)
+
+
+for step in sys.argv[1:] or ["build", "run"]:
+    {"build": build, "run": run}[step]()

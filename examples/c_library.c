@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A part of a program that is in C, and works with the streams and the memory of the part in Python. */
+#include <cudacore/cudacore.h>
+
+static cch_event *done;
+
+/* Fills memory on a stream. Nothing is waited for; the event remembers where the work ends, and keeps its context. */
+int start(cch_stream *stream, cch_deviceptr *memory, uint32_t value) {
+  int status = cch_event_create(&done, cch_stream_context(stream), CCH_EVENT_DISABLE_TIMING);
+  if (status == CCH_OK)
+    status = cch_deviceptr_fill(memory, value, 4, stream);
+  if (status == CCH_OK)
+    status = cch_event_record(done, stream);
+  return status;
+}
+
+/* Waits for that work alone. */
+int finish(void) {
+  int status = cch_event_synchronize(done);
+  cch_event_unref(done);
+  return status;
+}

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find what is wrong with a kernel: a GPU would perhaps say nothing."""
+
+import cudacore_sim
+
+# Before anything loads a driver. CUDACORE_DRIVER=sim does so for a program as it is.
+cudacore_sim.load()
+
+import cudacore as core  # noqa: E402
+
+# The last block has threads beyond the end: `if (i < n)` is missing.
+SOURCE = r"""
+extern "C" __global__ void fill(int *values, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    values[i] = n;
+}
+"""
+
+device = core.Device()
+device.set_current()
+stream = device.create_stream()
+options = core.ProgramOptions(lineinfo=True, name="fill.cu")
+kernel = core.Program(SOURCE, "c++", options).compile("ptx").get_kernel("fill")
+
+n = 1000
+values = device.allocate(4 * n, stream=stream)
+config = core.LaunchConfig(grid=(n + 255) // 256, block=256)
+core.launch(stream, config, kernel, values, n)
+try:
+    stream.sync()
+except core.CUDAError as error:
+    print(f"{error.code_name}:")
+    print(*cudacore_sim.reports(), sep="\n")
+cudacore_sim.clear_errors()  # on a GPU the context would be lost

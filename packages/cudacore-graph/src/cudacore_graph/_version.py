@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The version; who imports it has seen that the installed cudacore-handles is one that fits."""
+
+from cudacore_handles._siblings import check_handles
+
+__version__ = "0.1.0"
+
+check_handles(__package__, __version__)

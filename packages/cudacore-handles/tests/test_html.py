@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a notebook shows of properties and memory: tables that are well-formed, whole and readable."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from kernel_sources import PTX
+
+from cudacore_handles import (
+    CUDAError,
+    Device,
+    DeviceMemoryResource,
+    DeviceMemoryResourceOptions,
+    DeviceProperties,
+    EventOptions,
+    LegacyPinnedMemoryResource,
+    ObjectCode,
+)
+from cudacore_handles._attribute import Attribute
+from cudacore_handles._html import _in_larger_units, attributes_table
+
+
+def read(html: str) -> dict[str, tuple[str, str]]:
+    """The rows of a table: values and meanings by names."""
+    rows = ElementTree.fromstring(html).findall("tbody/tr")
+    texts = [["".join(cell.itertext()) for cell in row] for row in rows]
+    return {name: (value, meaning) for name, value, meaning in texts}
+
+
+def test_device_properties(device: Device) -> None:
+    """A notebook would show nothing, or not all, or markup that no notebook knows."""
+    html = device.properties._repr_html_()
+    rows = read(html)
+    assert list(rows) == [name for name, value in vars(DeviceProperties).items() if isinstance(value, Attribute)]
+    assert rows["warp_size"] == ("32", "Number of threads in a warp.")
+    assert rows["managed_memory"][0] in {"True", "False"}
+    constant = device.properties.total_constant_memory
+    assert rows["total_constant_memory"][0] == f"{constant:,} ({constant // 1024} KiB)"
+    assert rows["total_constant_memory"][1] == "Memory for __constant__ variables, in bytes."
+    assert "`" not in html
+    assert "<code>__constant__</code>" in html
+
+
+def test_an_attribute_that_cannot_be_had() -> None:
+    """One property that the driver is too old for would take the whole table away."""
+
+    class Old:
+        old = Attribute(1, int, "What is <new>, in bytes.")
+        known = Attribute(2, bool, "What is known.")
+
+        def _read(self, attribute: Attribute[int]) -> int:
+            if attribute.number == 1:
+                raise CUDAError("cuDeviceGetAttribute", 1, "CUDA_ERROR_INVALID_VALUE", "an argument is wrong")
+            return 1
+
+    rows = read(attributes_table("of <old>", Old()))
+    assert rows == {
+        "old": ("CUDA_ERROR_INVALID_VALUE", "What is <new>, in bytes."),
+        "known": ("True", "What is known."),
+    }
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "shown"),
+    [(-1, ""), (0, ""), (1023, ""), (1024, " (1 KiB)"), (3 << 29, " (1.5 GiB)"), (1 << 60, " (1.049e+06 TiB)")],
+)
+def test_larger_units(nbytes: int, shown: str) -> None:
+    """A size would be given in a unit that it is not in."""
+    assert _in_larger_units(nbytes) == shown
+
+
+def test_a_pool(device: Device) -> None:
+    """A notebook would show a memory resource without what it holds, or fail to show one that is closed."""
+    resource = DeviceMemoryResource(device, DeviceMemoryResourceOptions())
+    buffer = resource.allocate(4096, stream=device.default_stream)
+    html = resource._repr_html_()
+    assert html is not None
+    assert "DeviceMemoryResource of device 0" in html
+    assert read(html)["used_mem_current"][0] == "4,096 (4 KiB)"
+    assert read(resource.attributes._repr_html_()) == read(html)
+    buffer.close()
+    resource.close()
+    assert resource._repr_html_() is None  # the repr is shown
+
+
+def test_a_kernel(device: Device) -> None:
+    """A notebook would show nothing of a kernel's registers and memory, or a name that breaks the page."""
+    kernel = ObjectCode.from_ptx(PTX).get_kernel("add")
+    rows = read(kernel.attributes._repr_html_())
+    assert re.fullmatch(r"[\d,]+", rows["max_threads_per_block"][0])
+
+
+def test_short_reprs(device: Device) -> None:
+    """A prompt would show a class's module and an address."""
+    descriptor = device.create_event(EventOptions(ipc_enabled=True)).ipc_descriptor
+    assert repr(descriptor) == f"<IPCEventDescriptor of an event of device {device.uuid}>"
+    assert repr(LegacyPinnedMemoryResource()) == "<LegacyPinnedMemoryResource>"

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs in the folder examples, which the documentation's gallery shows with what they say."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+# What no simulated driver serves: these are programs of CUDA's runtime library.
+NEED_A_GPU = {"cupy_kernel", "pytorch_kernel"}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_it_runs_and_says_what_the_gallery_shows(example: Path, tmp_path: Path, on_sim: bool) -> None:
+    """A reader who tries it would see something else, or an error."""
+    environment = os.environ | {"CUDACORE_SIM_DEVICES": "2"}
+    command = [sys.executable, example]
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+    if ran.returncode == 1 and ran.stderr.startswith("skipped: ") and (not on_sim or example.stem in NEED_A_GPU):
+        pytest.skip(f"{example.name}: {ran.stderr.strip().removeprefix('skipped: ')}")
+    assert ran.returncode == 0, ran.stderr
+    shown = (example.parent / "output" / f"{example.stem}.txt").read_text()
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE  # long lines are shown as several
+    assert doctest.OutputChecker().check_output(shown, ran.stdout, flags), f"{ran.stdout}\nnot\n{shown}"
+
+
+def test_all_are_in_the_gallery() -> None:
+    """An example would be there that nobody finds, or a test of none."""
+    gallery = (ROOT / "docs" / "gallery.rst").read_text()
+    assert EXAMPLES
+    for example in EXAMPLES:
+        assert f"literalinclude:: ../examples/{example.name}" in gallery
+        assert f"literalinclude:: ../examples/output/{example.stem}.txt" in gallery
