@@ -136,7 +136,11 @@ def test_internal_names(cuda: Any) -> None:
     [
         (adding(1), adding(2), "Multiple definition of 'g' in 'b', first defined in 'a'"),
         (".visible .global .u32 x;\n", ".visible .global .u32 x;\n", "Multiple definition of 'x' in 'b'"),
-        (".visible .global .u32 x;\n", ".extern .global .u64 x;\n", "Size doesn't match for 'x' in 'b', first specif"),
+        (
+            ".visible .global .u32 x;\n",
+            ".extern .global .u64 x;\n",
+            "Size doesn't match for 'x' in 'b', first specified in 'a'",
+        ),
         (".visible .global .u32 x;\n", ".extern .const .u32 x;\n", "Memory space doesn't match for 'x' in 'b'"),
         (adding(1), ".extern .func g();\n", "Prototype doesn't match for 'g' in 'b', first specified in 'a'"),
     ],
