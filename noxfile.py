@@ -43,6 +43,17 @@ os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV
 
 # CUDA versions to test with, newest first: of cuda-bindings, and of cuda-toolkit, which pins all that the extras bring.
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
+# What others make, with programs in ci/clients that run on the simulator, or are told why they do not.
+CLIENTS = {
+    "cuda-bindings": (["cuda-bindings==13.*", "nvidia-cuda-nvrtc==13.*"], ["with_cuda_bindings.py"]),
+    "cuda-core": (["cuda-core[cu13]==1.2.2", "numpy>=2.1"], ["with_cuda_core.py"]),
+    "numba-cuda": (
+        ["numba-cuda[cu13]==0.30.*", "cffi", "filecheck", "ml_dtypes", "psutil", "pytest"],
+        ["with_numba.py", "numba_suite.py"],
+    ),
+    "cupy": (["cupy-cuda13x"], ["refused.py cupy"]),
+    "warp": (["warp-lang"], ["refused.py warp"]),
+}
 ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
 TSAN = ("-Db_lundef=false", "-Db_sanitize=thread")
 # How programs under them behave. The leaks are Python's; a test sees that addresses trap.
@@ -239,6 +250,21 @@ def stress(session: nox.Session) -> None:
         for reuse in ("0", "1"):  # whether the driver gives an address to another object at once
             arguments = session.posargs or ("--seconds", "30")
             session.run(*command, *arguments, env=env | {"CUDACORE_SIM_REUSE": reuse}, external=True)
+
+
+@nox.session(requires=["build"], default=False)
+@nox.parametrize("client", list(CLIENTS))
+def clients(session: nox.Session, client: str) -> None:
+    """Run packages of others, from PyPI, on the simulated driver; of numba-cuda its own tests, or ``-- MODULE``.
+
+    What works is what packages/cudacore-sim/README.md says. This downloads what is not needed otherwise.
+    """
+    packages, programs = CLIENTS[client]
+    session.install(str(next(WHEELS.glob("cudacore_sim-*.whl"))), *packages)
+    for program in programs:
+        name, *arguments = program.split()
+        more = session.posargs if name == "numba_suite.py" else ()
+        session.run("python", "-m", "cudacore_sim", "python", str(ROOT / "ci" / "clients" / name), *arguments, *more)
 
 
 @nox.session

@@ -49,6 +49,7 @@ def patterns(package: str) -> list[str]:
     if package == "cudacore-sim":
         allowed += [
             rf"{module}/lib/libcuda\.so\.1",
+            rf"{module}/lib/libcudacore_sim_preload\.so",
             rf"{module}/include/cudacore_sim\.h",
             rf"{module}-[\d.]+\.dist-info/entry_points\.txt",
         ]
@@ -84,6 +85,7 @@ class Checker:
             self.shared_objects("libcudacore_handles.so.1")
         elif self.package == "cudacore-sim":
             self.shared_objects("libcuda.so.1")
+            self.expect(any(name.endswith("_preload.so") for name in self.names), "no libcudacore_sim_preload.so")
         size = self.path.stat().st_size / 1000
         limit = LIMITS.get(self.package, LIMIT_OF_ALL)
         self.expect(size <= limit, f"{size:.1f} kB, more than {limit:.0f} kB")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copy, compute and copy back in parts, on three streams, so that it overlaps."""
 
-import os
-
 import numpy as np
 
 import cudacore as core
@@ -14,13 +12,12 @@ extern "C" __global__ void relax(float *x, int turns) {
         *mine = 0.5f * *mine + 1.0f;
 }
 """
-CODE = "ptx" if "CUDACORE_DRIVER" in os.environ else "cubin"  # the simulator runs PTX
 PARTS, BLOCKS, TURNS = 4, 64, 50
 TIMING = core.EventOptions(timing_enabled=True)
 
 device = core.Device()
 device.set_current()
-kernel = core.Program(SOURCE, "c++").compile(CODE).get_kernel("relax")
+kernel = core.Program(SOURCE, "c++").compile("cubin").get_kernel("relax")
 config = core.LaunchConfig(grid=BLOCKS, block=256)
 
 # Memory that the device can copy from by itself is pinned.

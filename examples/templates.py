@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile a template for several types, and call each instance by its C++ name."""
 
-import os
-
 import numpy as np
 
 import cudacore as core
@@ -24,7 +22,6 @@ __global__ void sum(const T *values, T *total, int n) {
         *total = partial[0];
 }
 """
-CODE = "ptx" if "CUDACORE_DRIVER" in os.environ else "cubin"  # the simulator runs PTX
 INSTANCES = {
     "sum<float, 128>": np.float32,
     "sum<double, 128>": np.float64,
@@ -35,7 +32,7 @@ device = core.Device()
 device.set_current()
 stream = device.create_stream()
 program = core.Program(SOURCE, "c++", core.ProgramOptions(std="c++17"))
-module = program.compile(CODE, name_expressions=tuple(INSTANCES))
+module = program.compile("cubin", name_expressions=tuple(INSTANCES))
 config = core.LaunchConfig(grid=1, block=128)
 
 for name, dtype in INSTANCES.items():

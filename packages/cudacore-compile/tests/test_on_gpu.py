@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every compiler and linker makes, run by a GPU: that it loads, and gives the numbers that it must give."""
+"""What every compiler and linker makes, run: that it loads, and gives the numbers that it must give."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from cudacore_compile._choose_linker import ptx_of
 from cudacore_compile._command import main
 from cudacore_handles import CUDAError, Device, ObjectCode
 from cudacore_handles._driver_linker import driver_cuda_version
-
-pytestmark = pytest.mark.cuda_gpu
 
 VALUES = np.random.default_rng(9).uniform(-2, 2, 1000).astype(np.float32)
 # Doubling is exact, so that the result is rounded once, whether the compiler fuses the two operations or not.
@@ -169,6 +167,7 @@ def test_listed_kernels_are_as_the_driver_has_them(
     assert listing["many"]["max_threads"] == 64
 
 
+@pytest.mark.cuda_gpu  # the simulator takes it
 def test_ptx_newer_than_the_driver(device: Device) -> None:
     """Somebody whose driver is too old for PTX would not learn both versions, nor what to do."""
     major, minor = ptx_of(driver_cuda_version())

@@ -2,6 +2,7 @@
 /* Loading compiler libraries, telling of their failures, and the end of their programs. */
 #define _GNU_SOURCE
 #include "compiler.h"
+#include "driver_table.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
@@ -26,10 +27,22 @@ static struct cch__compiler *known(const cch__compiler_kind *kind, void *handle)
   return NULL;
 }
 
+/*
+ * The simulated driver runs no machine code, but PTX. Its own kind of dlsym gives functions whose cubins have in them
+ * the PTX that they were made of; another driver has none.
+ */
+void *cch__compiler_symbol(void *library, const char *name) {
+  void *driver = cch__driver_chosen();
+  void *entry = driver != NULL ? dlsym(driver, "cudasim_symbol") : NULL;
+  void *(*symbol)(void *library, const char *name, void *(*look_up)(void *, const char *));
+  memcpy(&symbol, &entry, sizeof symbol);
+  return symbol != NULL ? symbol(library, name, NULL) : dlsym(library, name);
+}
+
 static void fill(struct cch__compiler *compiler) {
   const cch__compiler_kind *kind = compiler->kind;
   for (size_t i = 0; i < kind->count; i++) {
-    void *function = dlsym(compiler->handle, kind->entries[i].name);
+    void *function = cch__compiler_symbol(compiler->handle, kind->entries[i].name);
     memcpy((char *)compiler + kind->entries[i].offset, &function, sizeof function);
   }
   if (kind->complete != NULL)

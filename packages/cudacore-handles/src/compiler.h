@@ -34,6 +34,8 @@ struct cch__compiler {
 };
 
 int cch__compiler_load(void *out, const cch__compiler_kind *kind, const char *path, const char *operation);
+/* A function of a compiler library; one whose cubins carry their PTX, where the simulated driver is what runs them. */
+void *cch__compiler_symbol(void *library, const char *name);
 int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, const char *operation);
 
 /* A failure of a library's function, recorded; and of one that it does not have. */

@@ -58,11 +58,23 @@ static const char *variable(const char *name) {
   return value != NULL && *value != '\0' ? value : NULL;
 }
 
-static int load(void) {
+/* The library that $CUDACORE_DRIVER names; NULL: the simulator, which is not found. */
+static const char *driver_name(void) {
   const char *name = variable("CUDACORE_DRIVER");
   if (name == NULL)
-    name = "libcuda.so.1";
-  if (strcasecmp(name, "sim") == 0 && (name = variable("CUDACORE_SIM_LIBRARY")) == NULL)
+    return "libcuda.so.1";
+  return strcasecmp(name, "sim") == 0 ? variable("CUDACORE_SIM_LIBRARY") : name;
+}
+
+void *cch__driver_chosen(void) {
+  const char *name = driver_name();
+  bool is_named = variable("CUDACORE_DRIVER") != NULL;
+  return name != NULL ? dlopen(name, RTLD_NOW | RTLD_LOCAL | (is_named ? 0 : RTLD_NOLOAD)) : NULL;
+}
+
+static int load(void) {
+  const char *name = driver_name();
+  if (name == NULL)
     return cch__fail(CCH_ENODRIVER, "dlopen",
                      "CUDACORE_DRIVER is sim, and the simulated driver is not found: install cudacore-sim, or have "
                      "CUDACORE_SIM_LIBRARY name its libcuda.so.1");

@@ -2,7 +2,6 @@
 /* nvJitLink, by the functions of its library. */
 #include "compiler.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +60,7 @@ static void complete(void *table) {
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
       char name[64];
       snprintf(name, sizeof name, "__%s_12_%d", entries[i].name, minor);
-      void *found = dlsym(nvjitlink->base.handle, name), *have;
+      void *found = cch__compiler_symbol(nvjitlink->base.handle, name), *have;
       char *field = (char *)nvjitlink + entries[i].offset;
       memcpy(&have, field, sizeof have);
       if (found == NULL || have != NULL)

@@ -87,11 +87,11 @@ def test_no_current_context(device: Device, monkeypatch: pytest.MonkeyPatch, in_
     in_new_thread(run)
 
 
-@pytest.mark.cuda_sim
-def test_simulated_driver_has_none(device: Device) -> None:
-    """The simulated driver, which has no linker, would be said to have linked."""
-    with pytest.raises(CUDAError, match=r"^cuLinkCreate: CUDA_ERROR_NOT_SUPPORTED"):
-        _driver_linker.link_with_driver([("ptx", b"\0", b"")], {}, time=False)
+def test_what_is_no_ptx(device: Device) -> None:
+    """Code that cannot be linked would be said to be, or the driver's log be lost."""
+    with pytest.raises(CUDAError, match=r"^cuLinkAddData: CUDA_ERROR_INVALID_PTX") as caught:
+        _driver_linker.link_with_driver([("ptx", b"nothing\0", b"n.ptx")], {}, time=False)
+    assert caught.value.log
 
 
 def test_version() -> None:

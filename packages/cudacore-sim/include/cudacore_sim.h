@@ -155,6 +155,14 @@ CUDASIM_EXPORT size_t cudasim_explanation(size_t index, char *out, size_t size);
 CUDASIM_EXPORT size_t cudasim_why(char *out, size_t size);
 
 /**
+ * Looks up a function as dlsym does, with `look_up`, or dlsym itself where that is NULL. Functions of NVRTC and
+ * nvJitLink that give cubins become ones whose cubins carry the PTX that they were made of, in a section
+ * ".cudacore_sim.ptx": the simulator runs that. Any other function is what `look_up` returns. So does `python -m
+ * cudacore_sim` for all of a program.
+ */
+CUDASIM_EXPORT void *cudasim_symbol(void *library, const char *name, void *(*look_up)(void *library, const char *name));
+
+/**
  * Waits until no work runs or can run, then clears the errors that kernels have left in contexts and devices. What a
  * process can only end after on a GPU is over with here: memory and objects are as they were, all handles stay valid.
  * What was freed meanwhile, and refused, is still alive.

@@ -17,6 +17,7 @@ from cudacore_compile._compilation import BACKENDS, files_written
 from cudacore_compile._errors import NVJitLinkError
 from cudacore_compile._options import ProgramOptions
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
+from cudacore_handles._simulated import carries_ptx
 
 # Whatever changes what a key means, or what an entry has, changes this: old entries are not found any more.
 _SCHEMA = b"cudacore-program-2"
@@ -64,6 +65,8 @@ def program_key(
     digest.add_all(b"environment", [os.fsencode(os.environ.get(name, "")) for name in _VARIABLES])
     digest.add(b"code type", code_type.value.encode())
     digest.add(b"target", target.value.encode())
+    if target is ObjectCodeFormatType.CUBIN and carries_ptx():
+        digest.add(b"carries", b"PTX")
     digest.add(b"name", (options.name or "").encode("utf-8", "surrogateescape"))
     digest.add_all(b"options", flags)
     digest.add_all(b"name expressions", sorted(name.encode() for name in names))

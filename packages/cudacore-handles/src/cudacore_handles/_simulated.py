@@ -26,6 +26,20 @@ def find_simulated_driver() -> None:
         os.environ["CUDACORE_SIM_LIBRARY"] = cudacore_sim.get_library()
 
 
+def carries_ptx() -> bool:
+    """Tell whether cubins of this process carry their PTX, as the simulated driver has it: other cubins cannot run."""
+    name = os.environ.get("CUDACORE_DRIVER", "")
+    if name.lower() == "sim":
+        return True
+    import ctypes
+
+    try:  # as the C library does: one that is named is loaded, any other only asked for
+        library = ctypes.CDLL(name or "libcuda.so.1", mode=os.RTLD_NOW | (0 if name else os.RTLD_NOLOAD))
+    except OSError:
+        return False
+    return hasattr(library, "cudasim_symbol")
+
+
 def why_refused() -> str:
     """Return what the simulated driver says of the last call of this thread that failed; empty on a GPU's driver."""
     global _loaded

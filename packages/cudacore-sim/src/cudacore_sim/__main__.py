@@ -3,7 +3,8 @@
 
 The library's folder goes to the front of ``$LD_LIBRARY_PATH``, which is where ``dlopen("libcuda.so.1")`` looks first,
 in the command and in its children. ``$LD_PRELOAD`` would put it into every program that the command starts, shells
-and compilers included, to no use. ``$CUDACORE_DRIVER`` names it, too, for `cudacore`.
+and compilers included, to no use. ``$CUDACORE_DRIVER`` names it, too, for `cudacore`. What is preloaded is a small
+library that needs nothing: it has the cubins of NVRTC and nvJitLink carry their PTX, which is what runs here.
 """
 
 from __future__ import annotations
@@ -38,6 +39,14 @@ def main(arguments: list[str]) -> int:
         return 1
     paths = [str(Path(library).parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     environment = os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(paths), "CUDACORE_DRIVER": library}
+    preloaded = Path(library).with_name("libcudacore_sim_preload.so")
+    if preloaded.is_file():  # a build that $CUDACORE_SIM_LIBRARY names may lack it
+        before = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
+        name = str(preloaded)
+        if " " in name or ":" in name:  # which separate the names of several; $LD_LIBRARY_PATH has its folder
+            name = preloaded.name
+        if name not in before:
+            environment["LD_PRELOAD"] = " ".join([*before, name])
     try:
         os.execvpe(arguments[0], arguments, environment)
     except OSError as error:

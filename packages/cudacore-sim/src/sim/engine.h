@@ -73,11 +73,28 @@ struct ModuleInfo {
 struct CompileResult {
   std::shared_ptr<const Module> module; /* null on failure */
   std::string log;                      /* one line an error: "line 12: unknown instruction 'foo.bar'" */
-  enum class Failure { none, syntax, unsupported_instruction, unsupported_version, unresolved } failure = Failure::none;
+  enum class Failure {
+    none,
+    syntax,
+    unsupported_instruction,
+    unsupported_version,
+    unresolved, /* a name that nothing defines */
+    conflict    /* texts that cannot be linked */
+  } failure = Failure::none;
 };
 
-/* Parses and decodes PTX. `size` excludes a closing NUL. Any bytes at all: an error, never a crash. Thread-safe. */
+/* PTX to be linked with other PTX. */
+struct PtxText {
+  std::string name; /* for messages */
+  std::string text;
+};
+
+/*
+ * Parses and decodes PTX. `size` excludes a closing NUL. Any bytes at all: an error, never a crash. Thread-safe.
+ * Several texts, at least one, become one module; lines of faults are then those of the texts one after the other.
+ */
 CompileResult compile(const char *text, size_t size);
+CompileResult compile(const std::vector<PtxText> &texts);
 const ModuleInfo &info(const Module &module);
 
 /* A module with its variables placed: where each variable of info().variables lies (device addresses). */

@@ -217,6 +217,8 @@ const char *name_of(Kind kind) {
     return "user object";
   case Kind::green_context:
     return "green context";
+  case Kind::link:
+    return "linker";
   default:
     return "object";
   }

@@ -27,6 +27,7 @@ enum class Kind : uint8_t {
   condition,
   user_object,
   green_context,
+  link,
   count
 };
 

@@ -184,34 +184,43 @@ bool Image::is_code() const {
 
 CUresult Image::understand() {
   uint32_t magic = 0;
-  if (read_at(bytes, 0, magic) && magic == fat_magic)
-    return read_fat_binary();
+  std::vector<char> unpacked;
+  if (read_at(bytes, 0, magic) && magic == fat_magic) {
+    if (CUresult failed = unpack_fat_binary(bytes, unpacked, messages))
+      return failed;
+    bytes = std::move(unpacked);
+    magic = 0;
+    read_at(bytes, 0, magic);
+  }
   if (std::memcmp(&magic, "\177ELF", 4) == 0)
     return read_cubin(bytes.data(), bytes.size());
-  if (starts_as_ptx({bytes.data(), bytes.size()}))
-    return read_ptx(bytes.data(), bytes.size());
+  if (starts_as_ptx({bytes.data(), bytes.size()})) { /* inside a fat binary it may be padded with zeros */
+    CUresult failed = read_ptx({{"", std::string(bytes.data(), strnlen(bytes.data(), bytes.size()))}});
+    if (lacks_instruction)
+      explain("PTX with an instruction that the simulator does not have: " + messages);
+    return failed;
+  }
   messages = "neither PTX nor a cubin nor a fat binary";
   return CUDA_ERROR_INVALID_IMAGE;
 }
 
-CUresult Image::read_ptx(const char *text, size_t size) {
-  size = strnlen(text, size); /* inside a fat binary it may be padded with zeros */
+/* Whether the device and the driver take a text, and for which capability it is. */
+static CUresult check_target(std::string_view text, int &capability, std::string &messages) {
   std::string_view version, target;
-  int major = 0, minor = 0, capability = 0;
-  if (!find_directive({text, size}, ".version", version) ||
+  int major = 0, minor = 0;
+  if (!find_directive(text, ".version", version) ||
       std::sscanf(std::string(version).c_str(), "%d.%d", &major, &minor) != 2) {
     messages = "a .version directive is missing";
     return CUDA_ERROR_INVALID_PTX;
   }
-  ptx = major * 10 + minor;
-  if (!config().any_ptx && ptx > newest_ptx(config().driver_version)) {
+  if (!config().any_ptx && major * 10 + minor > newest_ptx(config().driver_version)) {
     int newest = newest_ptx(config().driver_version);
     messages = "PTX " + std::string(version) + " is newer than PTX " + std::to_string(newest / 10) + "." +
                std::to_string(newest % 10) + ", the newest that this driver takes";
     return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
   }
   char feature = 0;
-  if (!find_directive({text, size}, ".target", target) ||
+  if (!find_directive(text, ".target", target) ||
       std::sscanf(std::string(target).c_str(), "sm_%d%c", &capability, &feature) < 1) {
     messages = "a .target directive is missing";
     return CUDA_ERROR_INVALID_PTX;
@@ -225,12 +234,23 @@ CUresult Image::read_ptx(const char *text, size_t size) {
     messages = "code for " + std::string(target) + " does not run on sm_" + std::to_string(device_capability());
     return CUDA_ERROR_INVALID_PTX;
   }
-  CompileResult compilation = compile(text, size);
+  return CUDA_SUCCESS;
+}
+
+CUresult Image::read_ptx(const std::vector<PtxText> &texts) {
+  ptx = 0;
+  for (const PtxText &one : texts) {
+    int capability = 0;
+    if (CUresult failed = check_target(one.text, capability, messages))
+      return failed;
+    ptx = std::max(ptx, capability);
+  }
+  CompileResult compilation = compile(texts);
   if (compilation.module == nullptr) {
     messages = compilation.log.substr(0, compilation.log.find_last_not_of('\n') + 1);
     switch (compilation.failure) {
     case CompileResult::Failure::unsupported_instruction:
-      explain("PTX with an instruction that the simulator does not have: " + messages);
+      lacks_instruction = true;
       return CUDA_ERROR_INVALID_PTX;
     case CompileResult::Failure::unsupported_version:
       return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
@@ -238,16 +258,15 @@ CUresult Image::read_ptx(const char *text, size_t size) {
       return CUDA_ERROR_INVALID_PTX;
     }
   }
-  compiled = std::move(compilation.module);
-  kernel_infos = info(*compiled).kernels;
-  variable_infos = info(*compiled).variables;
-  binary = device_capability();
-  ptx = capability;
-  for (const Variable &variable : variable_infos)
+  for (const Variable &variable : info(*compilation.module).variables)
     if (variable.is_external) {
       messages = "undefined reference to '" + variable.name + "'";
       return CUDA_ERROR_INVALID_PTX;
     }
+  compiled = std::move(compilation.module);
+  kernel_infos = info(*compiled).kernels;
+  variable_infos = info(*compiled).variables;
+  binary = device_capability();
   return CUDA_SUCCESS;
 }
 
@@ -262,11 +281,62 @@ CUresult Image::read_cubin(const char *data, size_t size) {
         "a cubin for sm_" + std::to_string(binary) + " does not run on sm_" + std::to_string(device_capability());
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
+  int target = binary;
+  std::vector<KernelInfo> of_machine_code = std::move(kernel_infos);
+  kernel_infos = of_machine_code;
+  if (run_carried(data, size) != CUDA_SUCCESS)
+    return CUDA_SUCCESS; /* as a GPU would load it; a launch says why it cannot run */
+  ptx = binary = target;
+  for (KernelInfo &kernel : kernel_infos)
+    for (const KernelInfo &known : of_machine_code)
+      if (known.name == kernel.name) { /* what the assembler has made of it, and no estimate */
+        kernel.registers = known.registers;
+        kernel.local_bytes = known.local_bytes;
+      }
   return CUDA_SUCCESS;
 }
 
+void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxText> &found, std::string &lacking) {
+  uint32_t magic = 0;
+  std::string reason;
+  std::vector<char> unpacked;
+  if (read_at(code, 0, magic) && magic == fat_magic && unpack_fat_binary(code, unpacked, reason) == CUDA_SUCCESS)
+    code = std::move(unpacked);
+  if (starts_as_ptx({code.data(), code.size()})) { /* inside a fat binary it may be padded with zeros */
+    found.push_back({name, std::string(code.data(), strnlen(code.data(), code.size()))});
+    return;
+  }
+  std::vector<Carried> parts = carried_by(code.data(), code.size());
+  for (const Carried &part : parts)
+    find_ptx(part.name, std::vector<char>(part.code.begin(), part.code.end()), found, lacking);
+  if (parts.empty() && is_device_runtime(name))
+    found.push_back(device_runtime());
+  else if (parts.empty())
+    lacking += (lacking.empty() ? "'" : ", '") + name + "'";
+}
+
+/* Makes the PTX of a cubin what runs, if there is PTX for all of it. */
+CUresult Image::run_carried(const char *data, size_t size) {
+  std::vector<PtxText> found;
+  std::string lacking;
+  for (const Carried &part : carried_by(data, size))
+    find_ptx(part.name, std::vector<char>(part.code.begin(), part.code.end()), found, lacking);
+  CUresult result = CUDA_ERROR_INVALID_PTX;
+  if (found.empty())
+    messages = "its PTX is not known";
+  else
+    result = read_ptx(found);
+  if (lacks_instruction)
+    messages = "its PTX has an instruction that the simulator does not have: " + messages;
+  if (result != CUDA_SUCCESS && !lacking.empty())
+    messages += "; it was linked with " + lacking + ", of which there is no PTX";
+  else if (result == CUDA_SUCCESS)
+    messages.clear();
+  return result;
+}
+
 /* Takes PTX before a cubin, since it can run, and of several the one for the newest device that is not too new. */
-CUresult Image::read_fat_binary() {
+CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages) {
   FatHeader header{};
   if (!read_at(bytes, 0, header)) {
     messages = "a broken fat binary";
@@ -299,8 +369,8 @@ CUresult Image::read_fat_binary() {
     messages = "a fat binary with no code for sm_" + std::to_string(device_capability());
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
-  std::vector<char> code(bytes.begin() + static_cast<std::ptrdiff_t>(chosen_at),
-                         bytes.begin() + static_cast<std::ptrdiff_t>(chosen_at + chosen.bytes));
+  code.assign(bytes.begin() + static_cast<std::ptrdiff_t>(chosen_at),
+              bytes.begin() + static_cast<std::ptrdiff_t>(chosen_at + chosen.bytes));
   bool is_zstd = (chosen.flags & flag_zstd) != 0;
   if (is_zstd && !has_zstd()) {
     messages = "the fat binary's code is packed with Zstandard, and this system has no libzstd.so.1 to unpack it: "
@@ -317,7 +387,7 @@ CUresult Image::read_fat_binary() {
     }
     code = std::move(unpacked);
   }
-  return chosen.kind == kind_ptx ? read_ptx(code.data(), code.size()) : read_cubin(code.data(), code.size());
+  return CUDA_SUCCESS;
 }
 
 bool read_file(const char *name, std::vector<char> &out) {

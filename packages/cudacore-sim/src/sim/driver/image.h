@@ -2,6 +2,7 @@
 #ifndef CUDACORE_SIM_IMAGE_H
 #define CUDACORE_SIM_IMAGE_H
 
+#include "../carry/carried.h"
 #include "../engine.h"
 #include "api.h"
 
@@ -31,27 +32,38 @@ public:
   /* After prepare() has returned CUDA_SUCCESS. */
   const std::vector<KernelInfo> &kernels() const { return kernel_infos; }
   const std::vector<Variable> &variables() const { return variable_infos; }
-  const std::shared_ptr<const Module> &module() const { return compiled; } /* null: a cubin, which cannot run */
+  const std::shared_ptr<const Module> &module() const { return compiled; } /* null: a cubin that cannot run */
   int ptx_version() const { return ptx; }       /* 90 for 9.0; of a cubin the target's capability, as the driver says */
   int binary_version() const { return binary; } /* the capability that it runs as: 90 for 9.0 */
 
-  const std::string &log() const { return messages; } /* why prepare() failed */
+  const std::string &log() const { return messages; } /* why prepare() failed, or why a cubin cannot run */
 
 private:
   CUresult understand();
-  CUresult read_ptx(const char *text, size_t size);
+  CUresult read_ptx(const std::vector<PtxText> &texts);
   CUresult read_cubin(const char *data, size_t size);
-  CUresult read_fat_binary();
+  CUresult run_carried(const char *data, size_t size);
 
   std::vector<char> bytes;
   std::once_flag once;
   CUresult result = CUDA_SUCCESS;
   std::string messages;
   std::shared_ptr<const Module> compiled;
+  bool lacks_instruction = false; /* the simulator does, of the PTX's */
   std::vector<KernelInfo> kernel_infos;
   std::vector<Variable> variable_infos;
   int ptx = 0, binary = 0;
 };
+
+/* The code in a fat binary that the device would take, of PTX and cubins with PTX; else why there is none. */
+CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages);
+
+/* Collects the PTX that code is or carries; names what there is none of. */
+void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxText> &found, std::string &lacking);
+
+/* The PTX that stands for libcudadevrt.a, which a part of that name is. */
+bool is_device_runtime(const std::string &name);
+PtxText device_runtime();
 
 bool read_file(const char *name, std::vector<char> &out);
 

@@ -325,9 +325,9 @@ CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &reque
 CUresult check_code(const Callable &what) {
   if (what.image->module() != nullptr)
     return CUDA_SUCCESS;
-  report("kernel '" + what.info().name +
-         "' is in a cubin, which cannot run here: compile to PTX instead, by compile(\"ptx\") in cudacore, nvcc -ptx "
-         "or nvrtcGetPTX");
+  report("kernel '" + what.info().name + "' is in a cubin, which cannot run here, because " + what.image->log() +
+         ". Compile it in a program that python -m cudacore_sim runs, or compile to PTX: by compile(\"ptx\") in "
+         "cudacore, nvcc -ptx or nvrtcGetPTX");
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -29,6 +29,7 @@ struct EventCapture;
 struct Graph;
 struct GraphExec;
 struct GraphNode;
+struct Link;
 struct Placement;
 struct SharedEvent;
 struct StreamCapture;
@@ -242,6 +243,7 @@ struct State {
   Handles<GraphExec> graph_execs{Kind::graph_exec};
   Handles<std::weak_ptr<Condition>> conditions{Kind::condition};
   Handles<UserObject> user_objects{Kind::user_object};
+  Handles<Link> links{Kind::link};
   Handles<Context> green_contexts{Kind::green_context}; /* which are among the contexts by another handle */
   std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by kind of memory, kind of location and its number */
   std::map<uint64_t, Reservation> reservations;         /* of addresses, by their base */

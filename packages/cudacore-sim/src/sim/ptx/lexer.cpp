@@ -26,7 +26,7 @@ std::string printable(char c) {
 
 class Lexer {
 public:
-  explicit Lexer(std::string_view text) : text_(text) {}
+  Lexer(std::string_view text, uint32_t first_line) : text_(text), line_(first_line) {}
 
   std::vector<Token> run() {
     std::vector<Token> tokens;
@@ -199,11 +199,11 @@ private:
 
   std::string_view text_;
   size_t at_ = 0;
-  uint32_t line_ = 1;
+  uint32_t line_;
 };
 
 } // namespace
 
-std::vector<Token> tokenize(std::string_view text) { return Lexer(text).run(); }
+std::vector<Token> tokenize(std::string_view text, uint32_t first_line) { return Lexer(text, first_line).run(); }
 
 } // namespace sim::ptx

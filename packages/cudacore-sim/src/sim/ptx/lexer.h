@@ -35,7 +35,7 @@ struct SyntaxError {
 };
 
 /* All tokens of `text`, closed by one of kind `end`. The tokens refer to `text`. Throws SyntaxError. */
-std::vector<Token> tokenize(std::string_view text);
+std::vector<Token> tokenize(std::string_view text, uint32_t first_line = 1);
 
 } // namespace sim::ptx
 

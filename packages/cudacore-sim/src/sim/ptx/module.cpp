@@ -7,6 +7,7 @@
 
 #include "sim/exec/numeric.h"
 #include "sim/ptx/builder.h"
+#include "sim/ptx/link.h"
 #include "sim/ptx/parser.h"
 
 namespace sim::ptx {
@@ -424,53 +425,96 @@ namespace {
 
 constexpr size_t most_quoted = 200; /* of a line of PTX */
 
-/* "line 3: message" of every error, with what line 3 is. */
-std::string with_lines(const std::string &log, std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (size_t at = 0; at < text.size();) {
-    size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
+/* A text that is compiled, and the numbers that its lines have among those of all texts. */
+struct Lines {
+  std::string_view name, text;
+  uint32_t first = 1, count = 0;
+};
+
+uint32_t count_lines(std::string_view text) {
+  return static_cast<uint32_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+}
+
+std::string_view line_of(std::string_view text, size_t number) {
+  size_t at = 0;
+  for (; number > 0 && at < text.size(); --number)
+    at = std::min(text.find('\n', at), text.size() - 1) + 1;
+  return text.substr(at, text.find('\n', at) - at);
+}
+
+/* "line 3: message" of every error, with what line 3 is, and whose. */
+std::string with_lines(const std::string &log, const std::vector<Lines> &texts) {
   std::string result;
   for (size_t at = 0; at < log.size();) {
     size_t end = std::min(log.find('\n', at), log.size()), number = 0;
-    result.append(log, at, end - at);
-    if (std::sscanf(log.c_str() + at, "line %zu:", &number) == 1 && number > 0 && number <= lines.size()) {
-      std::string_view line = lines[number - 1];
-      size_t first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r");
-      if (first != line.npos) {
-        line = line.substr(first, std::min(last - first + 1, most_quoted));
-        result += ": ";
-        for (char c : line)
-          result += c >= 0x20 && c < 0x7f ? c : c == '\t' ? ' ' : '?';
-      }
-    }
-    result += '\n';
+    std::string message = log.substr(at, end - at);
     at = end + 1;
+    bool has_line = std::sscanf(message.c_str(), "line %zu:", &number) == 1;
+    for (const Lines &one : texts) {
+      if (!has_line || number < one.first || number - one.first >= one.count)
+        continue;
+      std::string_view line = line_of(one.text, number - one.first);
+      if (texts.size() > 1)
+        message = "line " + std::to_string(number - one.first + 1) + " of '" + std::string(one.name) + "'" +
+                  message.substr(message.find(':'));
+      size_t first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r");
+      if (first == line.npos)
+        continue;
+      message += ": ";
+      for (char c : line.substr(first, std::min(last - first + 1, most_quoted)))
+        message += c >= 0x20 && c < 0x7f ? c : c == '\t' ? ' ' : '?';
+    }
+    result += message + '\n';
   }
   return result;
 }
 
-CompileResult compile_plain(const char *text, size_t size) {
+CompileResult compile_texts(const std::vector<Lines> &texts) {
+  std::deque<std::string> names_made;
+  std::vector<std::string> names;
   try {
-    ptx::ast::Module tree = ptx::parse(std::string_view(text, size));
+    std::vector<ptx::ast::Module> trees;
+    uint32_t first_file = 0;
+    for (const Lines &one : texts) {
+      names.emplace_back(one.name);
+      trees.push_back(ptx::parse(one.text, one.first, first_file));
+      if (!trees.back().files.empty())
+        first_file = trees.back().files.rbegin()->first + 1;
+    }
+    ptx::ast::Module tree = trees.size() == 1 ? std::move(trees[0]) : ptx::link(std::move(trees), names, names_made);
     return ptx::ModuleBuilder(tree).build();
   } catch (const ptx::SyntaxError &error) {
     return {nullptr, "line " + std::to_string(error.line) + ": " + error.message + "\n",
             CompileResult::Failure::syntax};
+  } catch (const ptx::LinkError &error) {
+    return {nullptr, error.messages, CompileResult::Failure::conflict};
   } catch (const std::exception &error) {
     return {nullptr, std::string("line 0: ") + error.what() + "\n", CompileResult::Failure::syntax};
   }
 }
 
+CompileResult compile_lines(std::vector<Lines> texts) {
+  uint32_t first = 1;
+  for (Lines &one : texts) {
+    one.first = first;
+    one.count = count_lines(one.text);
+    first += one.count;
+  }
+  CompileResult result = compile_texts(texts);
+  if (!result.module)
+    result.log = with_lines(result.log, texts);
+  return result;
+}
+
 } // namespace
 
-CompileResult compile(const char *text, size_t size) {
-  CompileResult result = compile_plain(text, size);
-  if (!result.module)
-    result.log = with_lines(result.log, {text, size});
-  return result;
+CompileResult compile(const char *text, size_t size) { return compile_lines({{{}, {text, size}}}); }
+
+CompileResult compile(const std::vector<PtxText> &texts) {
+  std::vector<Lines> lines;
+  for (const PtxText &one : texts)
+    lines.push_back({one.name, one.text});
+  return compile_lines(std::move(lines));
 }
 
 const ModuleInfo &info(const Module &module) { return module.info; }

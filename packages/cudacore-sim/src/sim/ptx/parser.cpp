@@ -12,7 +12,7 @@ constexpr int max_nesting = 200;                     /* of blocks and initialise
 
 class Parser {
 public:
-  explicit Parser(const std::vector<Token> &tokens) : in_(tokens) {}
+  Parser(const std::vector<Token> &tokens, uint32_t first_file) : in_(tokens), first_file_(first_file) {}
 
   ast::Module run() {
     header();
@@ -84,7 +84,7 @@ private:
 
   void file() {
     in_.take();
-    auto index = static_cast<uint32_t>(in_.integer("the file's number"));
+    auto index = first_file_ + static_cast<uint32_t>(in_.integer("the file's number"));
     if (in_.peek().kind != TokenKind::string)
       in_.fail("expected a file name");
     module_.files[index] = std::string(in_.take().text);
@@ -107,7 +107,7 @@ private:
   void location() {
     in_.take();
     ast::SourcePosition at;
-    at.file = static_cast<uint32_t>(in_.integer("the file of .loc"));
+    at.file = first_file_ + static_cast<uint32_t>(in_.integer("the file of .loc"));
     at.line = static_cast<uint32_t>(in_.integer("the line of .loc"));
     if (in_.peek().kind == TokenKind::integer)
       in_.take();
@@ -582,6 +582,7 @@ private:
   }
 
   Cursor in_;
+  const uint32_t first_file_;
   bool in_call_ = false; /* the instruction is a call, whose operands can be lists */
   ast::Module module_;
   ast::SourcePosition source_;
@@ -589,9 +590,9 @@ private:
 
 } // namespace
 
-ast::Module parse(std::string_view text) {
-  std::vector<Token> tokens = tokenize(text);
-  return Parser(tokens).run();
+ast::Module parse(std::string_view text, uint32_t first_line, uint32_t first_file) {
+  std::vector<Token> tokens = tokenize(text, first_line);
+  return Parser(tokens, first_file).run();
 }
 
 } // namespace sim::ptx

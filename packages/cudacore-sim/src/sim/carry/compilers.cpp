@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NVRTC and nvJitLink, with cubins that carry the PTX they were made of. */
+#include "carried.h"
+
+#include <cudacore_sim.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <dlfcn.h>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace sim {
+
+namespace {
+
+using LookUp = void *(*)(void *library, const char *name);
+
+std::mutex mutex; /* guards all that follows; never held in a call of a compiler */
+
+using Size = int (*)(void *program, size_t *size);
+using Bytes = int (*)(void *program, char *bytes);
+
+template <class F> F as_function(void *symbol) {
+  F function = nullptr;
+  static_assert(sizeof function == sizeof symbol);
+  std::memcpy(&function, &symbol, sizeof function);
+  return function;
+}
+
+template <class F> void *as_symbol(F function) {
+  void *symbol = nullptr;
+  static_assert(sizeof function == sizeof symbol);
+  std::memcpy(&symbol, &function, sizeof symbol);
+  return symbol;
+}
+
+/* What a pair of functions gives; empty where they fail, when `result` says how. */
+std::string output(void *program, Size size_of, Bytes bytes_of, int &result) {
+  size_t size = 0;
+  if (size_of == nullptr || bytes_of == nullptr || (result = size_of(program, &size)) != 0 || size == 0)
+    return {};
+  std::string bytes(size, '\0');
+  result = bytes_of(program, bytes.data());
+  return result == 0 ? bytes : std::string();
+}
+
+/* PTX, without the NULs at its end. */
+std::string text_of(std::string ptx) {
+  ptx.resize(ptx.find_last_not_of('\0') + 1);
+  return ptx;
+}
+
+/* A few libraries of a kind can be in a process, each with functions of its own to stand for it. */
+constexpr size_t most_libraries = 8;
+
+/* ---- NVRTC: it keeps the PTX that it has made on the way */
+
+struct Nvrtc {
+  Size cubin_size, ptx_size;
+  Bytes cubin, ptx;
+
+  static constexpr const char *names[] = {"nvrtcGetCUBINSize", "nvrtcGetCUBIN"};
+
+  static inline Nvrtc *loaded[most_libraries];
+
+  Nvrtc(void *library, const std::string &, const std::string &, LookUp look_up)
+      : cubin_size(as_function<Size>(look_up(library, "nvrtcGetCUBINSize"))),
+        ptx_size(as_function<Size>(look_up(library, "nvrtcGetPTXSize"))),
+        cubin(as_function<Bytes>(look_up(library, "nvrtcGetCUBIN"))),
+        ptx(as_function<Bytes>(look_up(library, "nvrtcGetPTX"))) {}
+
+  bool is_complete() const { return cubin_size && ptx_size && cubin && ptx; }
+
+  int get(void *program, std::vector<char> &out) const {
+    int result = 0, ignored = 0;
+    std::string made = output(program, cubin_size, cubin, result);
+    if (result != 0)
+      return result;
+    std::string from = text_of(output(program, ptx_size, ptx, ignored));
+    if (made.empty() || from.empty())
+      out.assign(made.begin(), made.end());
+    else
+      out = with_carried(made.data(), made.size(), {{"NVRTC's program", from}});
+    return 0;
+  }
+
+  template <size_t index> struct Functions {
+    static Nvrtc *self() { return loaded[index]; }
+    static int size(void *program, size_t *out) {
+      std::vector<char> code;
+      size_t there = 0;
+      int result = out != nullptr ? self()->get(program, code) : self()->cubin_size(program, out);
+      there = code.size();
+      if (result == 0 && out != nullptr)
+        *out = there;
+      return result;
+    }
+    static int bytes(void *program, char *out) {
+      std::vector<char> code;
+      int result = out != nullptr ? self()->get(program, code) : self()->cubin(program, out);
+      if (result == 0 && out != nullptr && !code.empty())
+        std::memcpy(out, code.data(), code.size());
+      return result;
+    }
+    static void *named(const std::string &name) { return name == "nvrtcGetCUBIN" ? as_symbol(bytes) : as_symbol(size); }
+  };
+};
+
+/* ---- nvJitLink: what it links is noted */
+
+enum InputType { input_cubin = 1, input_ptx = 2, input_ltoir = 3, input_fatbin = 4, input_any = 10 };
+
+/* What NVJITLINK_INPUT_ANY is; 0: something else, that there is no PTX of. */
+int type_of(int type, const std::string &code) {
+  auto begins = [&](const char *with, size_t size) { return code.compare(0, size, with, size) == 0; };
+  if (type != input_any)
+    return type;
+  if (begins("\177ELF", 4)) /* a cubin's machine is CUDA's, that of objects the host's */
+    return code.size() > 19 && static_cast<unsigned char>(code[18]) == 190 && code[19] == 0 ? input_cubin : 0;
+  if (begins("\xED\x43\x4E\x7F", 4))
+    return input_ltoir;
+  if (begins("\x50\xED\x55\xBA", 4))
+    return input_fatbin;
+  return begins("!<arch>", 7) ? 0 : input_ptx;
+}
+
+struct Input {
+  int type;
+  std::string name, code;
+};
+
+struct Linking {
+  std::vector<std::string> options;
+  std::vector<Input> inputs;
+  std::vector<char> cubin; /* once it was asked for */
+};
+
+std::map<void *, std::shared_ptr<Linking>> linkings;
+
+std::shared_ptr<Linking> linking_of(void *handle) {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto found = linkings.find(handle);
+  return found != linkings.end() ? found->second : nullptr;
+}
+
+bool read_file(const char *path, std::string &out) {
+  std::FILE *file = std::fopen(path, "rbe");
+  if (file == nullptr)
+    return false;
+  char part[65536];
+  for (size_t got = 0; (got = std::fread(part, 1, sizeof part, file)) > 0;)
+    out.append(part, got);
+  bool complete = std::ferror(file) == 0;
+  std::fclose(file);
+  return complete;
+}
+
+struct NvJitLink {
+  using Create = int (*)(void **handle, uint32_t count, const char **options);
+  using Destroy = int (*)(void **handle);
+  using AddData = int (*)(void *handle, int type, const void *data, size_t size, const char *name);
+  using AddFile = int (*)(void *handle, int type, const char *path);
+  using Complete = int (*)(void *handle);
+
+  static constexpr const char *names[] = {"nvJitLinkCreate",
+                                          "nvJitLinkDestroy",
+                                          "nvJitLinkAddData",
+                                          "nvJitLinkAddFile",
+                                          "nvJitLinkGetLinkedCubinSize",
+                                          "nvJitLinkGetLinkedCubin"};
+
+  Create create;
+  Destroy destroy;
+  AddData add_data;
+  AddFile add_file;
+  Complete complete;
+  Size cubin_size, ptx_size;
+  Bytes cubin, ptx;
+
+  static inline NvJitLink *loaded[most_libraries];
+
+  NvJitLink(void *library, const std::string &prefix, const std::string &suffix, LookUp look_up) {
+    auto find = [&](auto &function, const char *name) {
+      function =
+          as_function<std::remove_reference_t<decltype(function)>>(look_up(library, (prefix + name + suffix).c_str()));
+    };
+    find(create, "nvJitLinkCreate");
+    find(destroy, "nvJitLinkDestroy");
+    find(add_data, "nvJitLinkAddData");
+    find(add_file, "nvJitLinkAddFile");
+    find(complete, "nvJitLinkComplete");
+    find(cubin_size, "nvJitLinkGetLinkedCubinSize");
+    find(ptx_size, "nvJitLinkGetLinkedPtxSize");
+    find(cubin, "nvJitLinkGetLinkedCubin");
+    find(ptx, "nvJitLinkGetLinkedPtx");
+  }
+
+  bool is_complete() const {
+    return create && destroy && add_data && add_file && complete && cubin_size && ptx_size && cubin && ptx;
+  }
+
+  /* LTO-IR becomes PTX where it is linked with the options it was linked with. */
+  std::string link_ltoir(const Linking &linking) const {
+    std::vector<const char *> options{"-lto", "-ptx"};
+    for (const std::string &option : linking.options)
+      if (option != "-lto" && option != "-dlto")
+        options.push_back(option.c_str());
+    void *handle = nullptr;
+    std::string made;
+    int result = create(&handle, static_cast<uint32_t>(options.size()), options.data());
+    for (const Input &input : linking.inputs)
+      if (result == 0 && input.type == input_ltoir)
+        result = add_data(handle, input.type, input.code.data(), input.code.size(), input.name.c_str());
+    if (result == 0 && complete(handle) == 0)
+      made = text_of(output(handle, ptx_size, ptx, result));
+    if (handle != nullptr)
+      destroy(&handle);
+    return made;
+  }
+
+  std::vector<Carried> parts_of(const Linking &linking) const {
+    std::vector<Carried> parts;
+    bool has_ltoir = false;
+    for (const Input &input : linking.inputs) {
+      std::vector<Carried> carried;
+      if (input.type == input_cubin)
+        carried = carried_by(input.code.data(), input.code.size());
+      if (input.type == input_ltoir)
+        has_ltoir = true;
+      else if (!carried.empty())
+        parts.insert(parts.end(), carried.begin(), carried.end());
+      else if (input.type == input_ptx)
+        parts.push_back({input.name, text_of(input.code)});
+      else
+        parts.push_back({input.name, input.type == input_fatbin ? input.code : std::string()});
+    }
+    if (has_ltoir)
+      parts.push_back({"LTO-IR", link_ltoir(linking)});
+    return parts;
+  }
+
+  int get(void *handle, std::vector<char> &out) const {
+    int result = 0;
+    std::shared_ptr<Linking> linking = linking_of(handle);
+    if (linking != nullptr) {
+      std::lock_guard<std::mutex> lock(mutex);
+      out = linking->cubin;
+    }
+    if (!out.empty())
+      return 0;
+    std::string made = output(handle, cubin_size, cubin, result);
+    if (result != 0)
+      return result;
+    out.assign(made.begin(), made.end());
+    if (linking == nullptr || made.empty())
+      return 0;
+    out = with_carried(made.data(), made.size(), parts_of(*linking));
+    std::lock_guard<std::mutex> lock(mutex);
+    linking->cubin = out;
+    return 0;
+  }
+
+  static void note(void *handle, int type, const char *name, std::string code) {
+    if (std::shared_ptr<Linking> linking = linking_of(handle))
+      linking->inputs.push_back(
+          {type_of(type, code), name != nullptr ? name : "a part without a name", std::move(code)});
+  }
+
+  template <size_t index> struct Functions {
+    static NvJitLink *self() { return loaded[index]; }
+    static int create(void **handle, uint32_t count, const char **options) {
+      int result = self()->create(handle, count, options);
+      if (result != 0 || handle == nullptr)
+        return result;
+      auto linking = std::make_shared<Linking>();
+      for (uint32_t i = 0; i < count; i++)
+        linking->options.emplace_back(options[i]);
+      std::lock_guard<std::mutex> lock(mutex);
+      linkings[*handle] = std::move(linking);
+      return result;
+    }
+    static int destroy(void **handle) {
+      if (handle != nullptr) {
+        std::lock_guard<std::mutex> lock(mutex);
+        linkings.erase(*handle);
+      }
+      return self()->destroy(handle);
+    }
+    static int add_data(void *handle, int type, const void *data, size_t size, const char *name) {
+      int result = self()->add_data(handle, type, data, size, name);
+      if (result == 0)
+        note(handle, type, name, std::string(static_cast<const char *>(data), size));
+      return result;
+    }
+    static int add_file(void *handle, int type, const char *path) {
+      int result = self()->add_file(handle, type, path);
+      std::string code;
+      if (result == 0 && read_file(path, code))
+        note(handle, type, path, std::move(code));
+      return result;
+    }
+    static int size(void *handle, size_t *out) {
+      std::vector<char> code;
+      int result = out != nullptr ? self()->get(handle, code) : self()->cubin_size(handle, out);
+      if (result == 0 && out != nullptr)
+        *out = code.size();
+      return result;
+    }
+    static int bytes(void *handle, char *out) {
+      std::vector<char> code;
+      int result = out != nullptr ? self()->get(handle, code) : self()->cubin(handle, out);
+      if (result == 0 && out != nullptr && !code.empty())
+        std::memcpy(out, code.data(), code.size());
+      return result;
+    }
+    static void *named(const std::string &name) {
+      void *functions[] = {as_symbol(create),   as_symbol(destroy), as_symbol(add_data),
+                           as_symbol(add_file), as_symbol(size),    as_symbol(bytes)};
+      for (size_t i = 0; i < std::size(names); i++)
+        if (name == names[i])
+          return functions[i];
+      return nullptr;
+    }
+  };
+};
+
+/* ---- what is called in place of their functions */
+
+template <class Library> struct Loaded {
+  static inline std::string keys[most_libraries]; /* file and names of its functions; empty: free */
+
+  template <size_t... index> static void *function(size_t at, const std::string &name, std::index_sequence<index...>) {
+    void *found = nullptr;
+    (void)((index == at && ((found = Library::template Functions<index>::named(name)), true)) || ...);
+    return found;
+  }
+
+  /* `name` is made of what comes before a name that is known, this, and what comes after it. */
+  static void *find(void *real, const char *path, const std::string &prefix, const std::string &name,
+                    const std::string &suffix, LookUp look_up) {
+    std::lock_guard<std::mutex> lock(mutex);
+    std::string key = std::string(path) + '\n' + prefix + suffix;
+    for (size_t i = 0; i < most_libraries; i++) {
+      if (keys[i].empty()) {
+        void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD); /* kept open: its functions are */
+        if (handle == nullptr)
+          return real;
+        auto library = std::make_unique<Library>(handle, prefix, suffix, look_up);
+        if (!library->is_complete())
+          return real;
+        Library::loaded[i] = library.release();
+        keys[i] = key;
+      }
+      if (keys[i] == key)
+        return function(i, name, std::make_index_sequence<most_libraries>());
+    }
+    return real;
+  }
+};
+
+template <class Library> bool wrap(void *&function, const char *path, const std::string &name, LookUp look_up) {
+  for (std::string known : Library::names) {
+    size_t at = name.find(known);
+    std::string suffix = at != name.npos ? name.substr(at + known.size()) : "";
+    /* The plain name, or the one that has a version: __nvJitLinkCreate_12_0. */
+    bool is_plain = at == 0 && suffix.empty(), is_versioned = at == 2 && suffix.compare(0, 1, "_") == 0;
+    if (at == name.npos || (!is_plain && !is_versioned))
+      continue;
+    function = Loaded<Library>::find(function, path, name.substr(0, at), known, suffix, look_up);
+    return true;
+  }
+  return false;
+}
+
+} // namespace
+} // namespace sim
+
+void *cudasim_symbol(void *library, const char *name, void *(*look_up)(void *library, const char *name)) {
+  if (look_up == nullptr)
+    look_up = dlsym;
+  void *function = look_up(library, name);
+  Dl_info where{};
+  if (function == nullptr || dladdr(function, &where) == 0 || where.dli_fname == nullptr)
+    return function;
+  const char *slash = std::strrchr(where.dli_fname, '/'), *file = slash != nullptr ? slash + 1 : where.dli_fname;
+  if (std::strstr(file, "nvrtc") == nullptr && std::strstr(file, "nvJitLink") == nullptr)
+    return function; /* one that stands for it already */
+  if (!sim::wrap<sim::Nvrtc>(function, where.dli_fname, name, look_up))
+    sim::wrap<sim::NvJitLink>(function, where.dli_fname, name, look_up);
+  return function;
+}
