@@ -718,7 +718,7 @@ def test_optimization_info(python: Run) -> None:
         from cudacore_compile import Program, ProgramOptions
 
         source = '__device__ int f(int x) { return 3 * x; } extern "C" __global__ void k(int *p) { *p = f(*p); }'
-        options = ProgramOptions(arch="sm_90", optimization_info="inline")
+        options = ProgramOptions(arch="sm_90", optimization_info="inline", no_cache=True)
         Program(source, "c++", options).compile("ptx", logs=sys.stdout)
         """
     )

@@ -67,9 +67,9 @@ static const char *driver_name(void) {
 }
 
 void *cch__driver_chosen(void) {
-  const char *name = driver_name();
-  bool is_named = variable("CUDACORE_DRIVER") != NULL;
-  return name != NULL ? dlopen(name, RTLD_NOW | RTLD_LOCAL | (is_named ? 0 : RTLD_NOLOAD)) : NULL;
+  const char *chosen = variable("CUDACORE_DRIVER"), *name = driver_name();
+  bool is_simulated = chosen != NULL && strcasecmp(chosen, "sim") == 0;
+  return name != NULL ? dlopen(name, RTLD_NOW | RTLD_LOCAL | (is_simulated ? 0 : RTLD_NOLOAD)) : NULL;
 }
 
 static int load(void) {

@@ -231,7 +231,8 @@ extern cch__driver_table cch__driver;
 /* Whether the table is filled: for those who may look before, or without, cch_driver_init(). */
 bool cch__driver_loaded(void);
 
-/* The driver that $CUDACORE_DRIVER names, or else one that is loaded already; it stays open. NULL: none. */
+/* The simulated driver where $CUDACORE_DRIVER asks for it, or else a driver that is loaded already, for nothing that
+ * needs no driver loads one; it stays open. NULL: none. */
 void *cch__driver_chosen(void);
 
 /* Where the process stands with CUDA. Everything that may enter the driver asks cch__ready() first. */

@@ -58,7 +58,7 @@ def test_preferred_location(advised: ch.ManagedBuffer, device: ch.Device) -> Non
         # The only NUMA node of a machine is the host.
         assert advised.preferred_location in ((place, Host()) if place is Host(0) else (place,))
     advised.preferred_location = Host.numa_current()
-    assert isinstance(advised.preferred_location, Host)
+    assert isinstance(advised.preferred_location, Host | None)  # drivers of CUDA 13.0 do not tell
     advised.preferred_location = None
 
 

@@ -26,7 +26,7 @@ KERNEL = """
 }
 """
 PTX_INPUT, CUBIN_INPUT, LIBRARY_INPUT = 1, 0, 4
-INVALID_PTX, INVALID_SOURCE, NOT_SUPPORTED, FILE_NOT_FOUND, INVALID_HANDLE = 218, 300, 801, 301, 400
+INVALID_IMAGE, INVALID_PTX, INVALID_SOURCE, NOT_SUPPORTED, FILE_NOT_FOUND, INVALID_HANDLE = 200, 218, 300, 801, 301, 400
 
 
 class Link:
@@ -153,6 +153,8 @@ def test_conflicts(cuda: Any, first: str, second: str, said: str) -> None:
     assert said in link.log.value.decode()
     assert link.values[1] == len(link.log.value)
     assert said in cudacore_sim.why()
+    assert link.add(HEADER + "// nothing\n") == INVALID_SOURCE
+    assert link.complete() == INVALID_SOURCE
 
 
 def test_what_nothing_defines(cuda: Any) -> None:
@@ -160,11 +162,13 @@ def test_what_nothing_defines(cuda: Any) -> None:
     link = Link(cuda)
     assert link.add(HEADER + ".global .u32 y;\n", "a") == 0
     assert link.add(HEADER + f".extern .func {FUNCTION};" + KERNEL, "b") == 0
-    assert link.complete() == INVALID_PTX
+    assert link.complete() == INVALID_SOURCE
     assert b"line 4 of 'b': unresolved function 'g'" in link.log.value
+    assert link.complete() == INVALID_SOURCE
+    assert link.add(HEADER) == 1
     link = Link(cuda, room=12)
     assert link.add(HEADER + ".extern .global .u32 x;\n") == 0
-    assert link.complete() == INVALID_PTX
+    assert link.complete() == INVALID_SOURCE
     assert link.log.value == b"error   : u"
 
 
@@ -180,7 +184,10 @@ def test_inputs_that_cannot_be_linked(cuda: Any, tmp_path: Path) -> None:
     assert link.add("", kind=77) == 1
     missing = str(tmp_path / "no.ptx").encode()
     assert cuda.code("cuLinkAddFile_v2", link.handle, PTX_INPUT, missing, 0, None, None) == FILE_NOT_FOUND
-    assert link.complete() == 200
+    for kind in (PTX_INPUT, CUBIN_INPUT):
+        text = HEADER if kind == CUBIN_INPUT else "nothing"
+        assert link.add(text, "x", kind) == INVALID_IMAGE
+    assert link.complete() == 0  # of what is left, which is nothing
 
 
 def test_files_and_what_was_linked_before(cuda: Any, tmp_path: Path) -> None:

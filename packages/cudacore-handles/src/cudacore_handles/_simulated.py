@@ -28,13 +28,13 @@ def find_simulated_driver() -> None:
 
 def carries_ptx() -> bool:
     """Tell whether cubins of this process carry their PTX, as the simulated driver has it: other cubins cannot run."""
-    name = os.environ.get("CUDACORE_DRIVER", "")
+    name = os.environ.get("CUDACORE_DRIVER") or "libcuda.so.1"
     if name.lower() == "sim":
         return True
     import ctypes
 
-    try:  # as the C library does: one that is named is loaded, any other only asked for
-        library = ctypes.CDLL(name or "libcuda.so.1", mode=os.RTLD_NOW | (0 if name else os.RTLD_NOLOAD))
+    try:  # as the C library does: no driver is loaded for the sake of compiling
+        library = ctypes.CDLL(name, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
     except OSError:
         return False
     return hasattr(library, "cudasim_symbol")

@@ -89,22 +89,6 @@ bool find_directive(std::string_view text, std::string_view directive, std::stri
   return false;
 }
 
-bool starts_as_ptx(std::string_view text) {
-  while (!text.empty()) {
-    size_t from = text.find_first_not_of(" \t\r\n");
-    if (from == text.npos)
-      return false;
-    text.remove_prefix(from);
-    if (text.compare(0, 2, "//") == 0)
-      text.remove_prefix(std::min(text.find('\n'), text.size()));
-    else if (text.compare(0, 2, "/*") == 0 && text.find("*/") != text.npos)
-      text.remove_prefix(text.find("*/") + 2);
-    else
-      return text.compare(0, 8, ".version") == 0;
-  }
-  return false;
-}
-
 /* Length of a text, without touching what is not mapped. */
 bool text_length(const char *text, size_t &out) {
   for (size_t length = 0; length < largest;) {
@@ -121,6 +105,22 @@ bool text_length(const char *text, size_t &out) {
 }
 
 } // namespace
+
+bool starts_as_ptx(std::string_view text) {
+  while (!text.empty()) {
+    size_t from = text.find_first_not_of(" \t\r\n");
+    if (from == text.npos)
+      return false;
+    text.remove_prefix(from);
+    if (text.compare(0, 2, "//") == 0)
+      text.remove_prefix(std::min(text.find('\n'), text.size()));
+    else if (text.compare(0, 2, "/*") == 0 && text.find("*/") != text.npos)
+      text.remove_prefix(text.find("*/") + 2);
+    else
+      return text.compare(0, 8, ".version") == 0;
+  }
+  return false;
+}
 
 /* What an image is, by its first four bytes; of a shorter text no more than that is read. 0: none of these. */
 static uint32_t magic_of(const void *code) {

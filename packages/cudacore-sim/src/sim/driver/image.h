@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sim {
@@ -57,6 +58,8 @@ private:
 
 /* The code in a fat binary that the device would take, of PTX and cubins with PTX; else why there is none. */
 CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages);
+
+bool starts_as_ptx(std::string_view text);
 
 /* Collects the PTX that code is or carries; names what there is none of. */
 void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxText> &found, std::string &lacking);

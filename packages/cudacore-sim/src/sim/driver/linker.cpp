@@ -47,6 +47,8 @@ struct Link {
   JitLog errors, told;
   std::vector<PtxText> texts;
   std::vector<char> cubin;
+  CUresult broken = CUDA_SUCCESS; /* how names went wrong, which is for good */
+  bool is_complete = false;       /* whether that was tried: nothing is added any more */
 };
 
 namespace {
@@ -68,9 +70,18 @@ CUresult read_input(CUjitInputType type, const std::string &name, std::vector<ch
                     std::string &reason) {
   switch (static_cast<int>(type)) {
   case CU_JIT_INPUT_PTX:
+    if (!starts_as_ptx({bytes.data(), bytes.size()})) {
+      reason = "'" + name + "' does not begin as PTX does";
+      return CUDA_ERROR_INVALID_IMAGE;
+    }
     out.push_back({name, std::string(bytes.data(), strnlen(bytes.data(), bytes.size()))});
     return CUDA_SUCCESS;
   case CU_JIT_INPUT_CUBIN:
+    if (starts_as_ptx({bytes.data(), bytes.size()})) {
+      reason = "'" + name + "' is PTX and no cubin";
+      return CUDA_ERROR_INVALID_IMAGE;
+    }
+    [[fallthrough]];
   case CU_JIT_INPUT_FATBINARY: {
     std::string lacking;
     find_ptx(name, std::move(bytes), out, lacking);
@@ -99,6 +110,10 @@ CUresult add(CUlinkState handle, CUjitInputType type, std::vector<char> bytes, c
   std::shared_ptr<Link> link;
   if (CUresult result = find_link(handle, link))
     return result;
+  if (link->is_complete)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (link->broken != CUDA_SUCCESS)
+    return link->broken;
   std::vector<PtxText> texts;
   std::string reason;
   if (CUresult result = read_input(type, name, std::move(bytes), texts, reason))
@@ -113,8 +128,10 @@ CUresult add(CUlinkState handle, CUjitInputType type, std::vector<char> bytes, c
     std::vector<PtxText> all = link->texts;
     all.push_back(one);
     CompileResult together = compile(all);
-    if (together.failure == CompileResult::Failure::conflict)
-      return failed(*link, CUDA_ERROR_INVALID_SOURCE, together.log);
+    if (together.failure == CompileResult::Failure::conflict) {
+      link->broken = CUDA_ERROR_INVALID_SOURCE;
+      return failed(*link, link->broken, together.log);
+    }
     link->texts = std::move(all);
   }
   return CUDA_SUCCESS;
@@ -176,17 +193,22 @@ CUresult cuLinkComplete(CUlinkState handle, void **cubinOut, size_t *sizeOut) {
     return result;
   if (cubinOut == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
+  link->is_complete = true;
+  if (link->broken != CUDA_SUCCESS)
+    return link->broken;
   if (link->cubin.empty()) {
-    if (link->texts.empty())
-      return failed(*link, CUDA_ERROR_INVALID_IMAGE, "there is nothing to link");
-    CompileResult compilation = compile(link->texts);
+    CompileResult compilation;
+    if (!link->texts.empty())
+      compilation = compile(link->texts);
     std::string log = compilation.log;
     if (compilation.module != nullptr)
       for (const Variable &variable : info(*compilation.module).variables)
         if (variable.is_external)
           log += "unresolved variable '" + variable.name + "'\n";
-    if (!log.empty())
-      return failed(*link, CUDA_ERROR_INVALID_PTX, log);
+    if (!log.empty()) {
+      link->broken = CUDA_ERROR_INVALID_SOURCE;
+      return failed(*link, link->broken, log);
+    }
     std::vector<Carried> parts;
     for (const PtxText &one : link->texts)
       parts.push_back({one.name, one.text});
