@@ -23,7 +23,7 @@ from cudacore_handles._dtypes import (
 )
 from cudacore_handles._layout import _StridedLayout
 from cudacore_handles._not_yet import NotYet, dir_of_what_is_there
-from cudacore_handles._order import order_behind, order_streams, stream_for_interface
+from cudacore_handles._order import order_behind, stream_for_interface
 from cudacore_handles._stream import IsStreamType, Stream, default_stream
 
 _NO_PROTOCOL = (
@@ -200,7 +200,7 @@ class StridedMemoryView(_native.ViewHandle):
             if isinstance(producer, bool) or not isinstance(producer, int) or producer <= 0:
                 raise BufferError(f"the stream of the __cuda_array_interface__ is {producer!r}; it must be an address")
             if consumer != -1 and consumer != producer:
-                order_streams(consumer, producer, device[1] if device[0] == _native.DL_CUDA else -1)
+                _native.order_streams(consumer, producer, device[1] if device[0] == _native.DL_CUDA else -1)
         return view
 
     @classmethod
@@ -495,7 +495,6 @@ _native.set_face("element_type", _element_type)
 _native.set_face("dtype_of", dtype_of)
 _native.set_face("dlpack_type_of", dlpack_type_of)
 _native.set_face("interface_of", _interface_of)
-_native.set_face("order_streams", order_streams)
 _native.set_face("buffer_device", Buffer.__dlpack_device__)
 _native.set_face("allocate_tensor", _allocate_tensor)
 _native.set_face("default_stream", lambda: default_stream()._raw)

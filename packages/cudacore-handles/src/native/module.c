@@ -230,6 +230,7 @@ static PyMethodDef methods[] = {
     {"create_event", FASTCALL(create_event), METH_FASTCALL, create_event_doc},
     {"create_stream", FASTCALL(create_stream), METH_FASTCALL, create_stream_doc},
     {"set_current", set_current, METH_O, set_current_doc},
+    {"order_streams", FASTCALL(order_streams), METH_FASTCALL, order_streams_doc},
     {"current_device", current_device, METH_NOARGS, current_device_doc},
     {"allocate", FASTCALL(allocate), METH_FASTCALL, allocate_doc},
     {"import_memory", FASTCALL(import_memory), METH_FASTCALL, import_memory_doc},

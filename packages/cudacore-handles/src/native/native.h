@@ -139,7 +139,6 @@ typedef struct type_entry {
   X(dtype_of)          /* (code, bits, lanes) -> the dtype of DLPack's type */                                         \
   X(dlpack_type_of)    /* (dtype) -> DLPack's type: code | bits << 8 | lanes << 16 */                                  \
   X(interface_of)      /* (class, object, stream, name) -> a view of what has no DLPack */                             \
-  X(order_streams)     /* (consumer, producer, device): the first stream waits for the second */                       \
   X(buffer_device)     /* (buffer) -> DLPack's device */                                                               \
   X(allocate_tensor)   /* (device type, ordinal, bytes) -> a Buffer */                                                 \
   X(default_stream)    /* () -> the address of the default stream */
@@ -301,7 +300,7 @@ static inline void owners_drain(const state *st) {
     owners_drain_now(st);
 }
 
-/* ---- event.c, stream.c, buffer.c ---- */
+/* ---- event.c, stream.c, order.c, buffer.c ---- */
 
 int add_event_type(PyObject *module, state *st);
 PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
@@ -312,6 +311,11 @@ PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t
 PyObject *set_current(PyObject *module, PyObject *context);
 PyObject *current_device(PyObject *module, PyObject *nothing);
 extern const char create_stream_doc[], set_current_doc[], current_device_doc[];
+
+/* Makes a stream wait for another, as order_streams_doc says. Without the GIL. */
+int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device);
+PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char order_streams_doc[];
 
 /* A new reference to the Stream that an argument is or stands for; NULL with an exception. Runs Python code. */
 PyObject *stream_accept(const state *st, PyObject *argument);

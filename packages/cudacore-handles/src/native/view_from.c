@@ -225,10 +225,14 @@ static int order(const state *st, long long consumer, unsigned long long produce
     producer = 1;
   if ((unsigned long long)consumer == producer)
     return 0;
-  PyObject *result = PyObject_CallFunction(st->faces.order_streams, "LKi", consumer, producer,
-                                           device.type == DL_CUDA ? (int)device.id : -1);
-  Py_XDECREF(result);
-  return result != NULL ? 0 : -1;
+  int ordinal = device.type == DL_CUDA ? (int)device.id : -1, status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = order_raw_streams((uintptr_t)consumer, (uintptr_t)producer, ordinal);
+  Py_END_ALLOW_THREADS;
+  if (status == 0)
+    return 0;
+  raise_status(st, status);
+  return -1;
 }
 
 /* ---- where arrays come from ---- */
