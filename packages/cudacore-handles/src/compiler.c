@@ -31,18 +31,20 @@ static struct cch__compiler *known(const cch__compiler_kind *kind, void *handle)
  * The simulated driver runs no machine code, but PTX. Its own kind of dlsym gives functions whose cubins have in them
  * the PTX that they were made of; another driver has none.
  */
-void *cch__compiler_symbol(void *library, const char *name) {
+static void find_symbol_of_simulator(struct cch__compiler *compiler) {
   void *driver = cch__driver_chosen();
   void *entry = driver != NULL ? dlsym(driver, "cudasim_symbol") : NULL;
-  void *(*symbol)(void *library, const char *name, void *(*look_up)(void *, const char *));
-  memcpy(&symbol, &entry, sizeof symbol);
-  return symbol != NULL ? symbol(library, name, NULL) : dlsym(library, name);
+  memcpy(&compiler->symbol, &entry, sizeof compiler->symbol);
+}
+
+void *cch__compiler_symbol(const struct cch__compiler *compiler, const char *name) {
+  return compiler->symbol != NULL ? compiler->symbol(compiler->handle, name, NULL) : dlsym(compiler->handle, name);
 }
 
 static void fill(struct cch__compiler *compiler) {
   const cch__compiler_kind *kind = compiler->kind;
   for (size_t i = 0; i < kind->count; i++) {
-    void *function = cch__compiler_symbol(compiler->handle, kind->entries[i].name);
+    void *function = cch__compiler_symbol(compiler, kind->entries[i].name);
     memcpy((char *)compiler + kind->entries[i].offset, &function, sizeof function);
   }
   if (kind->complete != NULL)
@@ -63,6 +65,7 @@ int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, 
     return cch__fail_nomem(operation);
   made->kind = kind;
   made->handle = handle;
+  find_symbol_of_simulator(made);
   fill(made);
   /* The first two functions make a program and destroy it: what has them is one of its kind. */
   for (size_t i = 0; i < 2; i++)

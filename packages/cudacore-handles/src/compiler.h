@@ -30,12 +30,14 @@ typedef struct cch__compiler_kind {
 struct cch__compiler {
   const cch__compiler_kind *kind;
   void *handle;
+  /* The simulated driver's own kind of dlsym, where it runs what is compiled; else NULL. */
+  void *(*symbol)(void *library, const char *name, void *(*look_up)(void *, const char *));
   struct cch__compiler *next;
 };
 
 int cch__compiler_load(void *out, const cch__compiler_kind *kind, const char *path, const char *operation);
 /* A function of a compiler library; one whose cubins carry their PTX, where the simulated driver is what runs them. */
-void *cch__compiler_symbol(void *library, const char *name);
+void *cch__compiler_symbol(const struct cch__compiler *compiler, const char *name);
 int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, const char *operation);
 
 /* A failure of a library's function, recorded; and of one that it does not have. */

@@ -60,7 +60,7 @@ static void complete(void *table) {
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
       char name[64];
       snprintf(name, sizeof name, "__%s_12_%d", entries[i].name, minor);
-      void *found = cch__compiler_symbol(nvjitlink->base.handle, name), *have;
+      void *found = cch__compiler_symbol(&nvjitlink->base, name), *have;
       char *field = (char *)nvjitlink + entries[i].offset;
       memcpy(&have, field, sizeof have);
       if (found == NULL || have != NULL)

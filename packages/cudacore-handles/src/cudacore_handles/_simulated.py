@@ -28,33 +28,31 @@ def find_simulated_driver() -> None:
 
 def carries_ptx() -> bool:
     """Tell whether cubins of this process carry their PTX, as the simulated driver has it: other cubins cannot run."""
-    name = os.environ.get("CUDACORE_DRIVER") or "libcuda.so.1"
-    if name.lower() == "sim":
-        return True
-    import ctypes
-
-    try:  # as the C library does: no driver is loaded for the sake of compiling
-        library = ctypes.CDLL(name, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
-    except OSError:
-        return False
-    return hasattr(library, "cudasim_symbol")
+    return os.environ.get("CUDACORE_DRIVER", "").lower() == "sim" or hasattr(_driver(), "cudasim_symbol")
 
 
-def why_refused() -> str:
-    """Return what the simulated driver says of the last call of this thread that failed; empty on a GPU's driver."""
+def _driver() -> Any:
+    """Return the driver of this process as a ctypes.CDLL; None: none is loaded yet, and none is for our sake."""
     global _loaded
     try:
         import ctypes
     except ImportError:
-        return ""  # the interpreter is ending
+        return None  # the interpreter is ending
     if _loaded is None:
         try:
             _loaded = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
         except OSError:
-            return ""  # no driver is loaded yet
-    why = getattr(_loaded, "cudasim_why", None)
+            return None
+    return _loaded
+
+
+def why_refused() -> str:
+    """Return what the simulated driver says of the last call of this thread that failed; empty on a GPU's driver."""
+    why = getattr(_driver(), "cudasim_why", None)
     if why is None:
         return ""
+    import ctypes
+
     why.restype, why.argtypes = ctypes.c_size_t, (ctypes.c_char_p, ctypes.c_size_t)
     text = ctypes.create_string_buffer(why(None, 0) + 1)
     why(text, len(text))

@@ -10,8 +10,6 @@
 namespace sim {
 namespace {
 
-constexpr int with_optional_stream = 13010; /* before, CU_GREEN_CTX_DEFAULT_STREAM had to be asked for */
-
 CUresult find_green(CUgreenCtx handle, ContextPtr &out) {
   out = state().green_contexts.find(value_of(handle));
   if (out != nullptr)
@@ -77,7 +75,7 @@ namespace api {
 CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags) {
   Device *device = nullptr;
   DeviceShare share;
-  bool needs_stream = config().driver_version < with_optional_stream;
+  bool needs_stream = !is_13_1(); /* CU_GREEN_CTX_DEFAULT_STREAM had to be asked for */
   if (phCtx == nullptr || (flags & ~static_cast<unsigned>(CU_GREEN_CTX_DEFAULT_STREAM)) != 0 ||
       (flags == 0 && needs_stream))
     return CUDA_ERROR_INVALID_VALUE;

@@ -39,7 +39,8 @@ struct DeviceShare {
 
 SmSet all_multiprocessors(const Device &device);
 WorkQueues all_queues();
-bool has_work_queues(); /* of CUDA 13.1 */
+/* Whether the driver is of CUDA 13.1 or later: it has work queues, and tells and takes all of CUdevSmResource. */
+bool is_13_1();
 CUresult describe(const DeviceShare &share, CUdevResourceType type, CUdevResource *out);
 CUresult find_share(CUdevResourceDesc handle, const Device &device, DeviceShare &out); /* null: all of the device */
 

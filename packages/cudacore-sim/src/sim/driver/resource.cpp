@@ -8,7 +8,6 @@
 namespace sim {
 namespace {
 
-constexpr int with_work_queues = 13010; /* and with all fields of CUdevSmResource */
 constexpr uint32_t mark = 0x5EED5A1D;
 constexpr uint64_t first_descriptor = uint64_t{0x5D} << 40;
 
@@ -26,10 +25,8 @@ std::deque<DeviceShare> &descriptors() { /* for the life of the process, as the 
   return *made;
 }
 
-bool knows_alignment() { return config().driver_version >= with_work_queues; }
-
 /* What comes of a split says its alignment to those drivers alone that take what it says. */
-void write(const SmSet &set, CUdevResource &out, bool says_alignment = knows_alignment()) {
+void write(const SmSet &set, CUdevResource &out, bool says_alignment = is_13_1()) {
   Hidden hidden{mark, set.split, set.device->ordinal, set.may_be_split, set.alignment, set.least, {}};
   for (size_t i = 0; i < most_multiprocessors; i++)
     if (set.members[i])
@@ -42,7 +39,7 @@ void write(const SmSet &set, CUdevResource &out, bool says_alignment = knows_ali
     return;
   out.sm.minSmPartitionSize = set.least;
   out.sm.smCoscheduledAlignment = set.alignment;
-  if (knows_alignment())
+  if (is_13_1())
     out.sm.flags = set.flags;
 }
 
@@ -135,7 +132,7 @@ CUresult count_group(const SmSet &input, size_t left, const CU_DEV_SM_RESOURCE_G
 
 } // namespace
 
-bool has_work_queues() { return config().driver_version >= with_work_queues; }
+bool is_13_1() { return config().driver_version >= 13010; }
 
 WorkQueues all_queues() {
   const char *text = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -166,7 +163,7 @@ CUresult describe(const DeviceShare &share, CUdevResourceType type, CUdevResourc
     return CUDA_SUCCESS;
   }
   bool is_queue = type == CU_DEV_RESOURCE_TYPE_WORKQUEUE; /* that there is: it can be told, and not be used */
-  if (!has_work_queues() || (type != CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG && !is_queue))
+  if (!is_13_1() || (type != CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG && !is_queue))
     return CUDA_ERROR_INVALID_RESOURCE_TYPE;
   *out = {};
   out->type = type;
@@ -261,7 +258,7 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *res
   for (unsigned i = 0; i < nbResources; i++) {
     const CUdevResource &resource = resources[i];
     Device *of = nullptr;
-    if (resource.type == CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG && has_work_queues()) {
+    if (resource.type == CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG && is_13_1()) {
       if (find_device(resource.wqConfig.device, of) != CUDA_SUCCESS ||
           resource.wqConfig.sharingScope < CU_WORKQUEUE_SCOPE_DEVICE_CTX ||
           resource.wqConfig.sharingScope > CU_WORKQUEUE_SCOPE_GREEN_CTX_BALANCED)
@@ -272,13 +269,13 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *res
       device = of;
       continue;
     }
-    if (resource.type == CU_DEV_RESOURCE_TYPE_WORKQUEUE && has_work_queues())
+    if (resource.type == CU_DEV_RESOURCE_TYPE_WORKQUEUE && is_13_1())
       return CUDA_ERROR_NOT_SUPPORTED;
     SmSet set;
     if (CUresult result = read(&resource, set))
       return result;
     /* Before that, the numbers are added up, and what is together is chosen anew. */
-    if (!knows_alignment() && sets != 0 && device == set.device) {
+    if (!is_13_1() && sets != 0 && device == set.device) {
       size_t count = share.sms.members.count() + set.members.count();
       set.members |= share.sms.members;
       Multiprocessors others = all_multiprocessors(*set.device).members & ~set.members;

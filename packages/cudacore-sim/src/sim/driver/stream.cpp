@@ -3,6 +3,7 @@
 #include "../control/journal.h"
 #include "../control/report.h"
 #include "capture.h"
+#include "green.h"
 
 #include <algorithm>
 #include <atomic>
@@ -41,11 +42,6 @@ void forget_done(std::vector<UnitPtr> &units) {
 
 bool is_default(CUstream handle) {
   return handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
-}
-
-/* What is said of streams whose green context has ended: they can be destroyed since CUDA 13.1. */
-CUresult of_ended_green_context() {
-  return config().driver_version >= 13010 ? CUDA_ERROR_STREAM_DETACHED : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 CUresult create(CUstream *out, unsigned flags, int priority) {
@@ -130,7 +126,7 @@ CUresult find_stream(CUstream handle, StreamPtr &out) {
   if (CUresult result = find_object(state().streams, Kind::stream, handle, out))
     return result;
   if (ContextPtr green = out->green.lock(); green != nullptr && green->ending)
-    return of_ended_green_context();
+    return is_13_1() ? CUDA_ERROR_STREAM_DETACHED : CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return usable(out->context.lock());
 }
 
@@ -247,7 +243,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
     orphans.push_back(stream->tail);
   context->streams.erase(stream);
   state().streams.remove(stream->handle);
-  if (context->ending && of_ended_green_context() == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+  if (context->ending && !is_13_1()) /* later streams of an ended green context can be destroyed */
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return context->error;
 }
