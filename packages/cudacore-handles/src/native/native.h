@@ -614,6 +614,9 @@ int node_params_read(state *st, const node_kind *kind, PyObject *const *argument
 /* The same, without keywords, for arguments in a tuple, from `first` on. */
 int node_params_read_tuple(state *st, const node_kind *kind, PyObject *tuple, Py_ssize_t first, void *scratch,
                            node_params *out);
+/* The same for an array; a kernel's own arguments are a tuple in it, the last of three. */
+int node_params_read_given(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count,
+                           void *scratch, node_params *out);
 /* Packs a kernel's arguments into parameters that have all else; -1 with an exception. */
 int node_params_read_kernel(state *st, PyObject *config, PyObject *kernel, values given, void *scratch,
                             node_params *out);
