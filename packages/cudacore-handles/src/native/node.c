@@ -36,6 +36,12 @@ static int reserve(state *st, size_t slots) {
   return 0;
 }
 
+/* Makes room for one more. */
+static int make_room(state *st) {
+  size_t slots = st->nodes != NULL ? st->node_mask + 1 : 0;
+  return 2 * (st->node_count + 1) <= slots ? 0 : reserve(st, slots != 0 ? 2 * slots : NODES_START);
+}
+
 static void forget(state *st, node_slot *slot) {
   size_t hole = (size_t)(slot - st->nodes);
   /* Close the gap: an entry further on moves into it unless its home lies between the gap and its place. */
@@ -78,8 +84,7 @@ static int class_of(cch_graph_node *box) {
 }
 
 PyObject *node_face(state *st, cch_graph_node *box, int class) {
-  if ((st->nodes == NULL || 2 * (st->node_count + 1) > st->node_mask + 1) &&
-      reserve(st, st->nodes == NULL ? NODES_START : 2 * (st->node_mask + 1)) < 0) {
+  if (make_room(st) < 0) {
     box_let_go(box);
     return NULL;
   }
@@ -99,7 +104,12 @@ PyObject *node_face(state *st, cch_graph_node *box, int class) {
     return NULL;
   if (PyType_GetFlags((PyTypeObject *)cls) & Py_TPFLAGS_HAVE_GC)
     PyObject_GC_UnTrack(face); /* it has nothing but its class: no collection needs to look at thousands of them */
-  slot = find(st, box);        /* making it can have run anything: a garbage collection */
+  /* Making it can have run anything: a garbage collection, in which all that the table had died, and the table went. */
+  if (make_room(st) < 0) {
+    Py_DECREF(face);
+    return NULL;
+  }
+  slot = find(st, box);
   if (slot->box == NULL)
     st->node_count++;
   *slot = (node_slot){box, face};
