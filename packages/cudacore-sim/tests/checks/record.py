@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records what compute-sanitizer says of the planted kernels and programs, on a machine with a GPU and a toolkit.
+
+``python record.py raw.json`` runs each in a process of its own under the tools that are made for its kind, and keeps
+the reports; ``python record.py --facts raw.json`` writes what they say to ``compute_sanitizer.json``: for each kernel
+and tool the kinds of findings, with the source lines. It is committed, and ``test_checks.py`` compares.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from planted import CHECKS, FOLDER, kernels_of
+
+FACTS = FOLDER / "compute_sanitizer.json"
+TOOLS = {
+    "race": ["racecheck"],
+    "sync": ["synccheck"],
+    "init": ["initcheck", "memcheck"],
+    "order": ["memcheck"],
+}
+ALL_TOOLS = ("racecheck", "synccheck", "initcheck", "memcheck")
+OPTIONS = {
+    "racecheck": ["--racecheck-report", "all"],
+    "synccheck": [],
+    "initcheck": [],
+    "memcheck": ["--leak-check", "full"],
+}
+SECONDS_EACH, SECONDS_IN_ALL = 15, 45
+
+
+def compile_for_gpu(check: str, folder: Path) -> Path:
+    path = folder / f"{check}.cubin"
+    options = ["-cubin", "-arch=sm_90", "-lineinfo", "-w", "-o", str(path), f"{check}.cu"]
+    subprocess.run(["nvcc", *options], cwd=FOLDER, check=True, capture_output=True, text=True)
+    return path
+
+
+def look(check: str, name: str, tool: str, code: Path, until: float) -> dict[str, object]:
+    """Run one kernel or program under a tool, and return what was written."""
+    if time.monotonic() > until:
+        return {"check": check, "name": name, "tool": tool, "status": "no time"}
+    options = ["--track-stream-ordered-races", "all"] if check == "order" else OPTIONS[tool]
+    command = ["timeout", "-k", "2", str(SECONDS_EACH), "compute-sanitizer", "--tool", tool, *options]
+    command += [sys.executable, str(FOLDER / "planted.py"), "libcuda.so.1", check, str(code), name]
+    began = time.monotonic()
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    text = result.stdout.decode(errors="replace")
+    if len(text) > 16000:
+        text = text[:12000] + "\n...\n" + text[-4000:]
+    took = round(time.monotonic() - began, 1)
+    return {"check": check, "name": name, "tool": tool, "status": result.returncode, "seconds": took, "text": text}
+
+
+def record(path: str) -> None:
+    from order import PROGRAMS
+
+    until = time.monotonic() + SECONDS_IN_ALL
+    names = {check: [kernel.name for kernel in kernels_of(check)] for check in CHECKS} | {"order": list(PROGRAMS)}
+    wanted = [(check, name, tool) for check in names for tool in TOOLS[check] for name in names[check]]
+    wanted += [
+        (check, name, tool)
+        for check in CHECKS
+        for tool in ALL_TOOLS
+        for name in names[check]
+        if tool not in TOOLS[check]
+    ]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        codes = dict(zip(names, pool.map(lambda check: compile_for_gpu(check, Path(folder)), names), strict=True))
+        runs = list(pool.map(lambda one: look(*one, codes[one[0]], until), wanted))
+    version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True, check=True).stdout
+    Path(path).write_text(json.dumps({"version": version, "runs": runs}, indent=1))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--facts":
+        raise SystemExit("not yet")
+    record(sys.argv[1])
