@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs whose units of work have an order, or only seem to. They run on any driver; ``planted.py`` runs one.
 
-Each has two streams that wait for nobody, ``a`` and ``b``. Those with a text are to be reported, with two places;
+Each has two streams that wait for nobody, ``a`` and ``b``. Those with texts are to be reported, both sides in one report;
 the others are right, most of them the twin of one that is not.
 """
 
@@ -84,14 +84,14 @@ class Stage:
 @dataclass(frozen=True)
 class Program:
     run: Callable[[Stage], None]
-    text: str | None
-    """That its report has, with ``~`` for any text; None: there is none."""
+    text: tuple[str, ...]
+    """What its report says of the one and of the other; empty: there is none."""
 
 
 PROGRAMS: dict[str, Program] = {}
 
 
-def planted(text: str | None = None) -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:
+def planted(*text: str) -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:
     def note(function: Callable[[Stage], None]) -> Callable[[Stage], None]:
         def run(stage: Stage) -> None:
             function(stage)
@@ -106,7 +106,7 @@ def planted(text: str | None = None) -> Callable[[Callable[[Stage], None]], Call
 # --- memory of the streams' order
 
 
-@planted("used by ~fill~ allocat")
+@planted("fill (cuMemsetD8Async", "allocates")
 def used_before_its_allocation(s: Stage) -> None:
     s.launch("slow_fill", s.a, s.memory(), 1, 100000)
     memory = s.pooled(s.a)
@@ -130,7 +130,7 @@ def used_in_its_stream(s: Stage) -> None:
         s.free_pooled(memory, s.a)
 
 
-@planted("free")
+@planted("kernel 'fill'", "frees")
 def used_beside_its_free(s: Stage) -> None:
     memory = s.pooled(s.a)
     s.cuda.cuStreamSynchronize(s.a)
@@ -147,7 +147,7 @@ def used_before_its_free(s: Stage) -> None:
     s.free_pooled(memory, s.a)
 
 
-@planted("free")
+@planted("copy (cuMemcpyDtoHAsync_v2", "frees")
 def copied_beside_its_free(s: Stage) -> None:
     memory, host = s.pooled(s.a), s.pinned()
     s.fill(memory, s.a)
@@ -175,7 +175,7 @@ def _memory_of_a_graph(s: Stage) -> tuple[Any, c_uint64]:
     return s.graph(work), memory
 
 
-@planted("alloc")
+@planted("fill (cuMemsetD8Async", "(cuGraphLaunch")
 def memory_of_a_graph_beside_it(s: Stage) -> None:
     graph, memory = _memory_of_a_graph(s)
     s.launch("slow_fill", s.a, s.memory(), 1, 1000)
@@ -197,7 +197,7 @@ def memory_of_a_graph_after_it(s: Stage) -> None:
 # --- two units that touch the same bytes
 
 
-@planted("cuMemsetD8Async~cuMemsetD8Async")
+@planted("fill (cuMemsetD8Async", "fill (cuMemsetD8Async")
 def two_fills(s: Stage) -> None:
     memory = s.memory()
     s.fill(memory, s.a)
@@ -219,7 +219,7 @@ def two_fills_with_an_event(s: Stage) -> None:
     s.fill(memory, s.b)
 
 
-@planted("kernel 'fill'~copy")
+@planted("kernel 'fill'", "copy (cuMemcpyDtoHAsync_v2")
 def kernel_and_copy(s: Stage) -> None:
     memory, host = s.memory(), s.pinned()
     s.launch("fill", s.a, memory, 1)
@@ -261,7 +261,7 @@ def kernel_and_copy_after_an_event_is_done(s: Stage) -> None:
     s.to_host(host, memory, s.b)
 
 
-@planted("kernel 'fill'~copy")
+@planted("kernel 'fill'", "copy (cuMemcpyDtoHAsync_v2")
 def event_before_the_work(s: Stage) -> None:
     memory, host = s.memory(), s.pinned()
     event = s.cuda.out("cuEventCreate", 0)
@@ -271,7 +271,7 @@ def event_before_the_work(s: Stage) -> None:
     s.to_host(host, memory, s.b)
 
 
-@planted("kernel 'copy'~kernel 'fill'")
+@planted("kernel 'copy' (cuLaunchKernel, no. 1 in stream", "kernel 'fill' (cuLaunchKernel, no. 1 in stream")
 def two_kernels(s: Stage) -> None:
     memory, other = s.memory(), s.memory()
     s.launch("copy", s.a, other, memory)
@@ -286,7 +286,7 @@ def two_readers(s: Stage) -> None:
     s.to_host(s.pinned(), memory, s.b)
 
 
-@planted("kernel 'fill'~4 bytes")
+@planted("kernel 'fill'", "kernel 'fill'")
 def two_kernels_that_share_a_word(s: Stage) -> None:
     memory = s.memory(2 * BYTES)
     s.launch("fill", s.a, memory, 1)
@@ -307,7 +307,7 @@ def one_counter(s: Stage) -> None:
     s.launch("count", s.b, counter)
 
 
-@planted("kernel 'count'~copy")
+@planted("kernel 'count'", "copy (cuMemcpyDtoHAsync_v2")
 def counter_that_is_read(s: Stage) -> None:
     counter = s.memory()
     s.launch("count", s.a, counter)
@@ -338,14 +338,14 @@ def default_stream_and_blocking_ones(s: Stage) -> None:
     s.fill(memory, two)
 
 
-@planted("kernel 'fill'")
+@planted("in the default stream", "fill (cuMemsetD8Async")
 def default_stream_and_one_that_does_not_block(s: Stage) -> None:
     memory = s.memory()
     s.launch("fill", LEGACY, memory, 1)
     s.fill(memory, s.a)
 
 
-@planted("cuMemsetD8Async~cuMemsetD8Async")
+@planted("fill (cuMemsetD8Async", "fill (cuMemsetD8Async")
 def two_blocking_ones(s: Stage) -> None:
     memory, one, two = s.memory(), s.stream(0), s.stream(0)
     s.fill(memory, one)
@@ -364,7 +364,7 @@ def stream_that_was_destroyed(s: Stage) -> None:
 # --- graphs
 
 
-@planted("fill of a graph~fill of a graph")
+@planted("fill of a graph (cuGraphLaunch", "fill of a graph (cuGraphLaunch")
 def graph_that_lacks_an_edge(s: Stage) -> None:
     memory = s.memory()
 
@@ -394,7 +394,7 @@ def graph_with_its_edges(s: Stage) -> None:
     s.cuda.cuGraphLaunch(graph, s.a)
 
 
-@planted("of a graph")
+@planted("fill of a graph (cuGraphLaunch", "kernel 'fill' (cuGraphLaunch")
 def two_graphs(s: Stage) -> None:
     memory = s.memory()
     s.cuda.cuGraphLaunch(s.graph(lambda stream: s.fill(memory, stream)), s.a)
@@ -404,7 +404,7 @@ def two_graphs(s: Stage) -> None:
 # --- host memory
 
 
-@planted("cuMemFreeHost")
+@planted("cuMemFreeHost frees 128 bytes", "copy (cuMemcpyDtoHAsync_v2")
 def pinned_memory_freed_in_use(s: Stage) -> None:
     memory, host = s.memory(), s.pinned()
     s.launch("slow_fill", s.a, memory, 1, 100000)
@@ -427,7 +427,7 @@ def device_memory_freed_in_use(s: Stage) -> None:
     s.cuda.cuMemFree_v2(memory)  # which waits
 
 
-@planted("cuMemcpyDtoH")
+@planted("copy (cuMemcpyDtoH_v2", "copy (cuMemcpyHtoDAsync_v2")
 def copy_to_what_is_being_read(s: Stage) -> None:
     one, two, host = s.memory(), s.memory(), s.pinned()
     s.launch("slow_fill", s.a, one, 1, 100000)
@@ -443,7 +443,7 @@ def copy_to_what_was_read(s: Stage) -> None:
     s.cuda.cuMemcpyDtoH_v2(host, two, c_size_t(BYTES))
 
 
-@planted("cuMemcpyHtoD")
+@planted("copy (cuMemcpyHtoD_v2", "copy (cuMemcpyDtoHAsync_v2")
 def copy_from_what_is_being_written(s: Stage) -> None:
     one, two, host = s.memory(), s.memory(), s.pinned()
     s.launch("slow_fill", s.a, one, 1, 100000)
@@ -457,7 +457,7 @@ def pageable_memory_used_again(s: Stage) -> None:
     host = (ctypes.c_char * BYTES)()
     s.to_device(one, host, s.a)
     s.cuda.cuMemcpyDtoH_v2(host, two, c_size_t(BYTES))
-    s.to_host(host, one, s.b)
+    s.to_host(host, two, s.b)
 
 
 @planted()

@@ -11,11 +11,13 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from planted import CHECKS, FOLDER, kernels_of
 
@@ -79,7 +81,59 @@ def record(path: str) -> None:
     Path(path).write_text(json.dumps({"version": version, "runs": runs}, indent=1))
 
 
+KINDS = {
+    r"Potential RAW hazard": "read after write",
+    r"Potential WAR hazard": "write after read",
+    r"Potential WAW hazard": "write after write",
+    r"Divergent thread\(s\) in warp": "a barrier without all of a warp",
+    r"Divergent thread\(s\) in block": "a barrier without all of the block",
+    r"Barrier error detected. Invalid arguments": "a mask without the lane itself",
+    r"Uninitialized __global__ memory read": "uninitialized read",
+    r"Invalid __global__ read": "read outside",
+    r"Invalid __global__ write": "write outside",
+    r"Use-before-alloc": "use before the allocation",
+    r"Use-after-free": "use after the free",
+}
+
+
+def findings_in(text: str, file: str) -> dict[str, list[int]]:
+    """Return the lines of the file that a report names, by kinds of findings."""
+    found: dict[str, set[int]] = {}
+    kind = None
+    for line in text.splitlines():
+        line = line.removeprefix("=========")
+        begins = bool(re.match(r" \S", line))
+        if begins:
+            kind = next((name for pattern, name in KINDS.items() if re.search(pattern, line)), None)
+        if kind is None:
+            continue
+        lines = found.setdefault(kind, set())
+        if place := re.search(rf" in {re.escape(file)}:(\d+)$", line.rstrip()):
+            lines.add(int(place[1]))
+    return {kind: sorted(lines) for kind, lines in sorted(found.items())}
+
+
+def facts_of(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return what was found, by check, tool and name; of those that were looked at, and had nothing, the names."""
+    looked_at: dict[str, dict[str, dict[str, Any]]] = {}
+    for run in raw["runs"]:
+        check, tool = run["check"], run["tool"]
+        if tool not in TOOLS[check]:
+            continue
+        assert run["status"] in (0, 1), f"{run['name']} under {tool}: {run['status']}"
+        looked_at.setdefault(check, {}).setdefault(tool, {})[run["name"]] = findings_in(run["text"], f"{check}.cu")
+    version = re.search(r"Version (\S+)", raw["version"])
+    assert version, raw["version"]
+    return {"compute-sanitizer": version[1], "device": "NVIDIA H200", "findings": looked_at}
+
+
+def main(path: str) -> None:
+    if path != "--facts":
+        record(path)
+        return
+    text = json.dumps(facts_of(json.loads(Path(sys.argv[2]).read_text())), indent=1)
+    FACTS.write_text(re.sub(r"\[[\s\d,]*\]", lambda lines: json.dumps(json.loads(lines[0])), text) + "\n")
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "--facts":
-        raise SystemExit("not yet")
-    record(sys.argv[1])
+    main(sys.argv[1])

@@ -9,6 +9,7 @@
 #include "sim/exec/handlers.h"
 #include "sim/exec/heap.h"
 #include "sim/exec/race.h"
+#include "sim/exec/touch.h"
 
 namespace sim::exec {
 
@@ -51,6 +52,8 @@ std::string text_of(const Dim3 &at) {
 Checker::Checker(Grid &grid) : grid_(grid), checks_(grid.launch.checks) {
   if (checks_.race)
     races_ = std::make_unique<Races>(grid, *this);
+  if (checks_.order && grid.launch.touched)
+    touches_ = std::make_unique<Touches>(grid.program);
 }
 
 Checker::~Checker() = default;
@@ -77,6 +80,8 @@ void Checker::begins(Block &block) {
 void Checker::finish() {
   if (races_)
     races_->finish();
+  if (touches_)
+    grid_.launch.touched(touches_->all());
 }
 
 std::string Checker::variable_at(const Spot &spot) const {
@@ -237,6 +242,14 @@ void Checker::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot 
   initialised(w, ins, lane, spot, bytes, write);
   if (races_)
     races_->global(w, ins, lane, spot, bytes, write);
+  if (touches_)
+    touches_->add(w, ins, spot.address, bytes, write);
+}
+
+/* What is used too early or too late is not there, which need not be all that is to be said of it. */
+void Checker::misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write) {
+  if (touches_)
+    touches_->add(w, ins, address, bytes, write);
 }
 
 void Checker::heap(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write) {

@@ -9,6 +9,7 @@
 namespace sim::exec {
 
 class Races;
+class Touches;
 
 constexpr const char *shared_space = "shared";
 
@@ -45,6 +46,7 @@ public:
   void fences(Warp &w, uint32_t lanes);
 
   void global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
+  void misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write); /* all memory */
   void heap(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   void local(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   /* Variables of the frame, by their fixed place. */
@@ -67,6 +69,7 @@ private:
   Grid &grid_;
   const Checks checks_;
   std::unique_ptr<Races> races_;
+  std::unique_ptr<Touches> touches_;
   std::mutex lock_;
   std::set<std::pair<const Instruction *, uint64_t>> found_;
 };
