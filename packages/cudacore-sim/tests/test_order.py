@@ -68,3 +68,12 @@ def test_programs(seed: int | None, run_python: Run, ptx: Path) -> None:
 def test_nothing_is_said_without(run_python: Run, ptx: Path) -> None:
     """A check that nobody asked for would cost time, or fail programs that work."""
     assert not [one for said in reports_of(run_python, ptx).values() for one in said if one.startswith("order: ")]
+
+
+def test_all_that_compute_sanitizer_finds() -> None:
+    """A user who leaves compute-sanitizer for the simulator would miss what it finds; what we find is tested above."""
+    recorded = json.loads((FOLDER / "compute_sanitizer.json").read_text())["findings"]["order"]["memcheck"]
+    assert set(recorded) == set(PROGRAMS), "it has other programs: record them again"
+    found = {name for name, kinds in recorded.items() if kinds}
+    assert len(found) >= 4
+    assert all(PROGRAMS[name].text for name in found)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs whose units of work have an order, or only seem to. They run on any driver; ``planted.py`` runs one.
 
-Each has two streams that wait for nobody, ``a`` and ``b``. Those with texts are to be reported, both sides in one report;
+Each has two streams that wait for nobody, ``a`` and ``b``. Those with texts are to be reported, with both sides;
 the others are right, most of them the twin of one that is not.
 """
 
@@ -404,12 +404,37 @@ def two_graphs(s: Stage) -> None:
 # --- host memory
 
 
-@planted("cuMemFreeHost frees 128 bytes", "copy (cuMemcpyDtoHAsync_v2")
+@planted()
 def pinned_memory_freed_in_use(s: Stage) -> None:
     memory, host = s.memory(), s.pinned()
     s.launch("slow_fill", s.a, memory, 1, 100000)
     s.to_host(host, memory, s.a)
-    s.cuda.cuMemFreeHost(host)
+    s.cuda.cuMemFreeHost(host)  # which waits
+
+
+def _in_another_context(s: Stage, then: Callable[[Any, Any], None]) -> None:
+    host, other = s.pinned(), s.cuda.out("cuCtxCreate_v2", 0, 0)
+    memory, stream = s.memory(), s.stream()
+    s.to_host(host, memory, stream)
+    s.cuda.cuCtxSetCurrent(s.cuda.context)
+    then(host, stream)
+    s.cuda.cuCtxSetCurrent(other)
+    s.end()
+    s.cuda.cuCtxSetCurrent(s.cuda.context)
+
+
+@planted("copy (cuMemcpyDtoHAsync_v2", "cuMemFreeHost frees")
+def pinned_memory_freed_under_another_context(s: Stage) -> None:
+    _in_another_context(s, lambda host, _: s.cuda.cuMemFreeHost(host))  # which waits for its own
+
+
+@planted()
+def pinned_memory_freed_after_another_context(s: Stage) -> None:
+    def then(host: Any, stream: Any) -> None:
+        s.cuda.cuStreamSynchronize(stream)
+        s.cuda.cuMemFreeHost(host)
+
+    _in_another_context(s, then)
 
 
 @planted()

@@ -28,7 +28,6 @@ TOOLS = {
     "init": ["initcheck", "memcheck"],
     "order": ["memcheck"],
 }
-ALL_TOOLS = ("racecheck", "synccheck", "initcheck", "memcheck")
 OPTIONS = {
     "racecheck": ["--racecheck-report", "all"],
     "synccheck": [],
@@ -67,13 +66,6 @@ def record(path: str) -> None:
     until = time.monotonic() + SECONDS_IN_ALL
     names = {check: [kernel.name for kernel in kernels_of(check)] for check in CHECKS} | {"order": list(PROGRAMS)}
     wanted = [(check, name, tool) for check in names for tool in TOOLS[check] for name in names[check]]
-    wanted += [
-        (check, name, tool)
-        for check in CHECKS
-        for tool in ALL_TOOLS
-        for name in names[check]
-        if tool not in TOOLS[check]
-    ]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         codes = dict(zip(names, pool.map(lambda check: compile_for_gpu(check, Path(folder)), names), strict=True))
         runs = list(pool.map(lambda one: look(*one, codes[one[0]], until), wanted))

@@ -129,7 +129,7 @@ extern "C" __global__ void match_without_itself(int *out, int *raw) {
 //! block=96: is one of 96 threads here, while others have come to it as one of 64 threads
 extern "C" __global__ void two_counts(int *out, int *raw) {
   if (threadIdx.x < 32)
-    asm volatile("bar.sync 1, 64;" ::: "memory");
+    asm volatile("bar.sync 1, 64;" ::: "memory"); // OTHER
   else
     asm volatile("bar.sync 1, 96;" ::: "memory"); // FOUND
   out[threadIdx.x] = 1;

@@ -38,7 +38,6 @@ const char *caller() { return Call::active() ? symbol_of(Call::current().entry) 
 
 /* Frees of memory wait for the work of its context, as the driver's do. */
 CUresult free_after_work(const AllocationPtr &allocation) {
-  uint64_t began = order_now();
   if (ContextPtr context = allocation->context.lock(); context != nullptr && !context->destroyed) {
     CUresult result = synchronize(context);
     if (result != CUDA_SUCCESS)
@@ -47,9 +46,8 @@ CUresult free_after_work(const AllocationPtr &allocation) {
   /* Another thread may have been faster while the lock was given up. */
   if (state().memory.find(allocation->base) != allocation)
     return CUDA_ERROR_INVALID_VALUE;
-  /* Of host memory nothing says that they do, and host code may use what comes to be there sooner. */
-  if (ordering() && (allocation->kind == Allocation::Kind::pinned || allocation->kind == Allocation::Kind::registered))
-    report_in_flight(allocation->base, allocation->size, caller(), began);
+  if (ordering()) /* they do not wait for that of others */
+    touch(now_on_host(caller()), allocation->base, allocation->size, Manner::free);
   release_memory(allocation, caller());
   return CUDA_SUCCESS;
 }

@@ -55,7 +55,6 @@ void come_after_all(Ordered &unit) {
 
 bool ordering() { return config().checks.order; }
 
-uint64_t order_now() { return chains().now; }
 uint64_t next_moment() { return ++chains().now; }
 
 OrderedPtr new_ordered(const char *what) {
@@ -65,6 +64,13 @@ OrderedPtr new_ordered(const char *what) {
     unit->call = symbol_of(Call::current().entry);
   unit->knows = next_moment();
   return unit;
+}
+
+OrderedPtr now_on_host(const char *what) {
+  auto moment = std::make_shared<Ordered>();
+  moment->what = what;
+  moment->knows = moment->known = next_moment();
+  return moment;
 }
 
 void order_as(Ordered &unit, const Ordered &launch) {

@@ -46,7 +46,7 @@ struct Ordered {
   uint64_t number = 0;               /* among the work of the stream */
 
   std::vector<OrderedPtr> before; /* until it is ready */
-  ChainPtr chain;                 /* null: it is not ready */
+  ChainPtr chain;                 /* null: it is not ready, or no unit but the host's */
   uint64_t place = 0;             /* in the chain */
   std::map<ChainPtr, uint64_t> after;
   uint64_t knows = 0; /* what the host has known by then is before it */
@@ -58,6 +58,7 @@ struct Ordered {
 };
 
 OrderedPtr new_ordered(const char *what);
+OrderedPtr now_on_host(const char *what); /* what the host does itself, at this moment */
 void order_as(Ordered &unit, const Ordered &launch); /* in a graph */
 void order_after(Ordered &unit, const Unit *before);
 void order_ready(const OrderedPtr &unit);
@@ -65,7 +66,6 @@ void order_done(const OrderedPtr &unit);
 void learn_done(const Ordered *unit); /* the host; null: nothing */
 bool is_before(const Ordered &one, const Ordered &other);
 std::string text_of(const Ordered &unit);
-uint64_t order_now();
 uint64_t next_moment();
 
 enum class Manner { read, write, allocate, free };
@@ -75,8 +75,6 @@ void touch(const OrderedPtr &unit, uint64_t address, uint64_t bytes, Manner mann
 void touch_strongly(const OrderedPtr &unit, uint64_t address, uint64_t bytes); /* writes it, as atomics do */
 void touch_all(const OrderedPtr &unit, const std::vector<Touch> &touches);     /* a kernel does */
 
-/* The host frees it. `since`: order_now() when it began to. */
-void report_in_flight(uint64_t address, uint64_t bytes, const char *by, uint64_t since);
 void forget_touches(uint64_t address, uint64_t bytes);
 void forget_all_touches();
 

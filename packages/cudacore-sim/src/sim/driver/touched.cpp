@@ -239,17 +239,6 @@ void touch_strongly(const OrderedPtr &unit, uint64_t address, uint64_t bytes) {
   add(address, address + bytes, {unit, Manner::write, false, true, nullptr}, blamed);
 }
 
-void report_in_flight(uint64_t address, uint64_t bytes, const char *by, uint64_t since) {
-  std::set<const Ordered *> blamed;
-  for_each(address, address + bytes, [&](uint64_t from, uint64_t to, const std::vector<Access> &accesses) {
-    for (const Access &one : accesses)
-      if ((one.unit->known == 0 || one.unit->known > since) && blamed.insert(one.unit.get()).second)
-        report("order: " + std::string(by) + " frees " + std::to_string(to - from) + " bytes at " + hex(from) +
-               ", which " + text_of(*one.unit) + " " + text_of(one.manner) + place_text(one) +
-               ", with nothing that waits for it: " + state().memory.explain(from));
-  });
-}
-
 void forget_touches(uint64_t address, uint64_t bytes) {
   split(address);
   split(address + bytes);

@@ -152,9 +152,15 @@ void Checker::comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected)
   auto threads = [](uint32_t count) {
     return count ? std::to_string(count) + " threads" : std::string("all threads of the block");
   };
+  std::string other; /* unknown of those that arrived and did not wait */
+  for (Warp &one : w.block->warps)
+    for_lanes(one.waiting(Warp::Wait::barrier), [&](uint32_t lane) {
+      if (other.empty() && one.barrier[lane] == number)
+        other = " at" + lines_of(grid_.program, one.instruction_of(lane));
+    });
   find(w.place(FaultKind::synchronization, ins, lane_of(lanes),
                "barrier " + std::to_string(number) + " is one of " + threads(expected) +
-                   " here, while others have come to it as one of " + threads(barrier.expected)),
+                   " here, while others have come to it as one of " + threads(barrier.expected) + other),
        ins);
 }
 
