@@ -163,7 +163,7 @@ print(count)
 
 def test_the_corpus(run_python: Run) -> None:
     """A kernel would be blamed of which it is known what it does on a GPU."""
-    result = run_python(LAUNCH_CORPUS.replace("FOLDER", repr(str(FOLDER.parent))), CHECK="race,sync,init")
+    result = run_python(LAUNCH_CORPUS.replace("FOLDER", repr(str(FOLDER.parent))), CHECK="race,sync,init,order")
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     assert int(result.stdout.splitlines()[-1]) > 50

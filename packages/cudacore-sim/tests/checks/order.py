@@ -8,6 +8,7 @@ the others are right, most of them the twin of one that is not.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
@@ -261,6 +262,17 @@ def kernel_and_copy_after_an_event_is_done(s: Stage) -> None:
     s.to_host(host, memory, s.b)
 
 
+@planted()
+def kernel_and_copy_with_an_event_that_is_done(s: Stage) -> None:
+    memory, host = s.memory(), s.pinned()
+    s.launch("fill", s.a, memory, 1)
+    event = s.cuda.out("cuEventCreate", 0)
+    s.cuda.cuEventRecord(event, s.a)
+    time.sleep(0.05)  # nobody has been told
+    s.cuda.cuStreamWaitEvent(s.b, event, 0)
+    s.to_host(host, memory, s.b)
+
+
 @planted("kernel 'fill'", "copy (cuMemcpyDtoHAsync_v2")
 def event_before_the_work(s: Stage) -> None:
     memory, host = s.memory(), s.pinned()
@@ -322,6 +334,15 @@ def producer_and_consumer(s: Stage) -> None:
 
 
 @planted()
+def flag_that_the_host_sees(s: Stage) -> None:
+    data, flag = s.memory(), s.pinned()
+    s.launch("produce", s.a, data, flag)
+    while ctypes.c_int.from_address(flag.value).value == 0:
+        time.sleep(0)
+    s.fill(data, s.b)
+
+
+@planted()
 def value_that_is_waited_for(s: Stage) -> None:
     memory, flag = s.memory(), s.memory()
     s.launch("fill", s.a, memory, 1)
@@ -356,9 +377,19 @@ def two_blocking_ones(s: Stage) -> None:
 def stream_that_was_destroyed(s: Stage) -> None:
     memory, one = s.memory(), s.stream()
     s.fill(memory, one)
+    time.sleep(0.05)
     s.cuda.cuStreamDestroy_v2(one)
     s.cuda.cuCtxSynchronize()
     s.fill(memory, s.a)
+
+
+@planted()
+def blocking_stream_that_was_destroyed(s: Stage) -> None:
+    memory, one = s.memory(), s.stream(0)
+    s.fill(memory, one)
+    time.sleep(0.05)
+    s.cuda.cuStreamDestroy_v2(one)
+    s.launch("fill", LEGACY, memory, 1)
 
 
 # --- graphs
