@@ -323,7 +323,22 @@ def one_counter(s: Stage) -> None:
 def counter_that_is_read(s: Stage) -> None:
     counter = s.memory()
     s.launch("count", s.a, counter)
+    s.to_host(s.pinned(), counter, s.b)
+
+
+@planted()
+def counter_that_is_read_in_one_piece(s: Stage) -> None:
+    counter = s.memory()
+    s.launch("count", s.a, counter)
     s.to_host(s.pinned(), counter, s.b, 4)
+
+
+@planted()
+def flag_that_a_copy_sets(s: Stage) -> None:
+    data, flag, result = s.memory(), s.memory(), s.memory()
+    s.launch("fill", s.b, data, 1)
+    s.fill(flag, s.b, 0, 1)
+    s.launch("consume", s.a, result, data, flag)
 
 
 @planted()

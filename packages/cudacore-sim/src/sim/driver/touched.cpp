@@ -19,12 +19,14 @@ struct Access {
   OrderedPtr unit;
   Manner manner;
   bool plain, strong;
+  bool word; /* a copy or fill of one, which is done in one piece: kernels may wait for it, or change it meanwhile */
   Place place;
   bool operator==(const Access &other) const {
     return unit == other.unit && manner == other.manner && plain == other.plain && strong == other.strong &&
-           place == other.place;
+           word == other.word && place == other.place;
   }
   bool writes() const { return manner != Manner::read; }
+  bool is_atomic() const { return strong && !plain; }
 };
 
 /* Bytes side by side of which the same is known: the last accesses, those that have an order left out. */
@@ -84,7 +86,7 @@ bool conflicts(const Access &one, const Access &other) {
   const Ordered &first = *one.unit, &second = *other.unit;
   if (!one.writes() && !other.writes())
     return false;
-  if (!one.plain && !other.plain)
+  if ((one.is_atomic() || one.word) && (other.is_atomic() || other.word) && !(one.word && other.word))
     return false;
   return !is_before(first, second) && !is_before(second, first) && !is_met(second, first) && !is_met(first, second) &&
          !host_may_order(first, second) && !host_may_order(second, first);
@@ -204,7 +206,7 @@ void meet(Ordered &unit, const std::vector<Touch> &touches) {
     }
     for_each(touch.begin, touch.end, [&](uint64_t, uint64_t, const std::vector<Access> &accesses) {
       for (const Access &one : accesses)
-        if (one.strong && (one.writes() || touch.write) && !is_before(*one.unit, unit) &&
+        if ((one.strong || one.word) && (one.writes() || touch.write) && !is_before(*one.unit, unit) &&
             std::find(unit.met.begin(), unit.met.end(), one.unit) == unit.met.end())
           unit.met.push_back(one.unit);
     });
@@ -220,7 +222,7 @@ void touch_all(const OrderedPtr &unit, const std::vector<Touch> &touches) {
   std::set<const Ordered *> blamed;
   meet(*unit, touches);
   for (const Touch &one : touches)
-    add(one.begin, one.end, {unit, one.write ? Manner::write : Manner::read, one.plain, one.strong, one.place}, blamed);
+    add(one.begin, one.end, {unit, one.write ? Manner::write : Manner::read, one.plain, one.strong, false, one.place}, blamed);
   forget_what_is_over();
 }
 
@@ -228,7 +230,9 @@ void touch(const OrderedPtr &unit, uint64_t address, uint64_t bytes, Manner mann
   if (unit == nullptr)
     return;
   std::set<const Ordered *> blamed;
-  add(address, address + bytes, {unit, manner, true, false, nullptr}, blamed);
+  bool is_access = manner == Manner::read || manner == Manner::write;
+  bool is_word = is_access && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) && address % bytes == 0;
+  add(address, address + bytes, {unit, manner, true, false, is_word, nullptr}, blamed);
   forget_what_is_over();
 }
 
@@ -236,7 +240,7 @@ void touch_strongly(const OrderedPtr &unit, uint64_t address, uint64_t bytes) {
   if (unit == nullptr)
     return;
   std::set<const Ordered *> blamed;
-  add(address, address + bytes, {unit, Manner::write, false, true, nullptr}, blamed);
+  add(address, address + bytes, {unit, Manner::write, false, true, false, nullptr}, blamed);
 }
 
 void forget_touches(uint64_t address, uint64_t bytes) {
