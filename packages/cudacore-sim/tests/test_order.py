@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import cudacore_sim
 import pytest
 from test_checks import FOLDER, RUN, compile_to_ptx
 
@@ -68,6 +70,18 @@ def test_programs(seed: int | None, run_python: Run, ptx: Path) -> None:
 def test_nothing_is_said_without(run_python: Run, ptx: Path) -> None:
     """A check that nobody asked for would cost time, or fail programs that work."""
     assert not [one for said in reports_of(run_python, ptx).values() for one in said if one.startswith("order: ")]
+
+
+def test_loops_of_graphs(tmp_path: Path) -> None:
+    """The turns of a loop in a graph, which are submitted one by one, would seem to have no order."""
+    command = [sys.executable, "-m", "pytest", "-qs", "-p", "no:cacheprovider", "--cuda-driver=sim"]
+    command += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    command += [str(FOLDER.parent / "test_graphs.py"), "-k", "test_long_loops or bodies"]
+    environment = os.environ | {"CUDACORE_SIM_CHECK": "order", "CUDACORE_SIM_LIBRARY": cudacore_sim.get_library()}
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "2 passed" in result.stdout
+    assert "order: " not in result.stdout + result.stderr
 
 
 def test_all_that_compute_sanitizer_finds() -> None:

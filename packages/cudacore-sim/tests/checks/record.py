@@ -2,8 +2,9 @@
 """Records what compute-sanitizer says of the planted kernels and programs, on a machine with a GPU and a toolkit.
 
 ``python record.py raw.json`` runs each in a process of its own under the tools that are made for its kind, and keeps
-the reports; ``python record.py --facts raw.json`` writes what they say to ``compute_sanitizer.json``: for each kernel
-and tool the kinds of findings, with the source lines. It is committed, and ``test_checks.py`` compares.
+the reports; names of checks behind it are those that it keeps to. ``python record.py --facts raw.json ...`` writes what
+they say, the later files in place of the earlier ones, to ``compute_sanitizer.json``: for each kernel and tool the
+kinds of findings, with the source lines. It is committed, and ``test_checks.py`` and ``test_order.py`` compare.
 """
 
 from __future__ import annotations
@@ -60,11 +61,12 @@ def look(check: str, name: str, tool: str, code: Path, until: float) -> dict[str
     return {"check": check, "name": name, "tool": tool, "status": result.returncode, "seconds": took, "text": text}
 
 
-def record(path: str) -> None:
+def record(path: str, *checks: str) -> None:
     from order import PROGRAMS
 
     until = time.monotonic() + SECONDS_IN_ALL
     names = {check: [kernel.name for kernel in kernels_of(check)] for check in CHECKS} | {"order": list(PROGRAMS)}
+    names = {check: names[check] for check in checks or names}
     wanted = [(check, name, tool) for check in names for tool in TOOLS[check] for name in names[check]]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         codes = dict(zip(names, pool.map(lambda check: compile_for_gpu(check, Path(folder)), names), strict=True))
@@ -105,27 +107,28 @@ def findings_in(text: str, file: str) -> dict[str, list[int]]:
     return {kind: sorted(lines) for kind, lines in sorted(found.items())}
 
 
-def facts_of(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return what was found, by check, tool and name; of those that were looked at, and had nothing, the names."""
+def facts_of(*raws: dict[str, Any]) -> dict[str, Any]:
+    """Return what was found, by check, tool and name: nothing, too."""
     looked_at: dict[str, dict[str, dict[str, Any]]] = {}
-    for run in raw["runs"]:
+    raw = raws[-1]
+    for run in (run for raw in raws for run in raw["runs"]):
         check, tool = run["check"], run["tool"]
-        if tool not in TOOLS[check]:
+        if run["status"] not in (0, 1):
+            print(f"{run['name']} under {tool}: {run['status']}, not recorded")
             continue
-        assert run["status"] in (0, 1), f"{run['name']} under {tool}: {run['status']}"
         looked_at.setdefault(check, {}).setdefault(tool, {})[run["name"]] = findings_in(run["text"], f"{check}.cu")
     version = re.search(r"Version (\S+)", raw["version"])
     assert version, raw["version"]
     return {"compute-sanitizer": version[1], "device": "NVIDIA H200", "findings": looked_at}
 
 
-def main(path: str) -> None:
+def main(path: str, *others: str) -> None:
     if path != "--facts":
-        record(path)
+        record(path, *others)
         return
-    text = json.dumps(facts_of(json.loads(Path(sys.argv[2]).read_text())), indent=1)
+    text = json.dumps(facts_of(*(json.loads(Path(other).read_text()) for other in others)), indent=1)
     FACTS.write_text(re.sub(r"\[[\s\d,]*\]", lambda lines: json.dumps(json.loads(lines[0])), text) + "\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -17,7 +17,7 @@ struct GraphLaunch {
   int priority = 0;     /* likewise */
   bool by_node = false; /* nodes have priorities of their own */
   std::shared_ptr<const References> references;
-  TracedPtr traced; /* its beginning; null: no trace is made */
+  TracedPtr traced;   /* its beginning; null: no trace is made */
   OrderedPtr ordered; /* likewise; null: nobody looks at the order */
 };
 

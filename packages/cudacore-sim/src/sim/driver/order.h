@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,8 +39,8 @@ using ChainPtr = std::shared_ptr<Chain>;
 
 /* A unit's place in the order. Times are those of a clock that counts what happens. */
 struct Ordered {
-  std::string what, call; /* in words, and the function that submitted it; empty: none did */
-  uint64_t stream = 0;    /* handle */
+  std::string what, call;            /* in words, and the function that submitted it; empty: none did */
+  uint64_t stream = 0;               /* handle */
   const char *stream_name = nullptr; /* of one without a handle; null and no handle: it is in no stream */
   uint64_t number = 0;               /* among the work of the stream */
 
@@ -51,14 +50,14 @@ struct Ordered {
   std::map<ChainPtr, uint64_t> after;
   uint64_t knows = 0; /* what the host has known by then is before it */
   uint64_t began = 0, known = 0;
-  bool waits_outside = false; /* for something that may be after any unit that has begun */
-  bool tells_host = false;    /* the host may see what it did before it is told that it is done */
-  bool meets_host = false;    /* likewise, while it runs */
+  bool waits_outside = false;  /* for something that may be after any unit that has begun */
+  bool tells_host = false;     /* the host may see what it did before it is told that it is done */
+  bool meets_host = false;     /* likewise, while it runs */
   std::vector<OrderedPtr> met; /* units that it may have waited for while it ran */
 };
 
 OrderedPtr new_ordered(const char *what);
-OrderedPtr now_on_host(const char *what); /* what the host does itself, at this moment */
+OrderedPtr now_on_host(const char *what);            /* what the host does itself, at this moment */
 void order_as(Ordered &unit, const Ordered &launch); /* in a graph */
 void order_after(Ordered &unit, const Unit *before);
 void order_ready(const OrderedPtr &unit);

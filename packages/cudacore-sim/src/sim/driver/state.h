@@ -287,10 +287,10 @@ void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> 
 std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* what a synchronisation with it waits for */
 CUresult synchronize(const StreamPtr &stream);             /* waits; the context's error */
 CUresult synchronize(const ContextPtr &context);
-std::vector<UnitPtr> outstanding(Context &context);      /* all of its work */
-void wait_in_context(Context &context, Event &event);    /* all that comes waits for the event */
-UnitPtr latest_record(Event &event);                     /* null: none, or it is done */
-UnitPtr awaited_record(Event &event);                    /* what a wait comes after: also one that is done, if it counts */
+std::vector<UnitPtr> outstanding(Context &context);   /* all of its work */
+void wait_in_context(Context &context, Event &event); /* all that comes waits for the event */
+UnitPtr latest_record(Event &event);                  /* null: none, or it is done */
+UnitPtr awaited_record(Event &event);                 /* what a wait comes after: also one that is done, if it counts */
 UnitPtr record(Event &event, const ContextPtr &context); /* the unit that stands for a record, to be submitted */
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
                  std::function<void()> finish = nullptr);

@@ -74,9 +74,8 @@ void split(uint64_t address) {
 }
 
 bool is_met(const Ordered &unit, const Ordered &other) {
-  return std::any_of(unit.met.begin(), unit.met.end(), [&](const OrderedPtr &met) {
-    return is_before(*met, other) || is_before(other, *met);
-  });
+  return std::any_of(unit.met.begin(), unit.met.end(),
+                     [&](const OrderedPtr &met) { return is_before(*met, other) || is_before(other, *met); });
 }
 
 /* The host may have seen what one did, and submitted the other because of it. */
@@ -115,8 +114,8 @@ void report_conflict(const Access &now, const Access &then, uint64_t begin, uint
   say_once(std::min(one, other) + std::max(one, other) + std::to_string(allocation_at(begin)),
            "order: " + text_of(*now.unit) + " " + text_of(now.manner) + " " + std::to_string(end - begin) +
                " bytes at " + hex(begin) + place_text(now) + ", which " + text_of(*then.unit) + " " +
-               text_of(then.manner) + place_text(then) + ", with nothing that orders the two: " +
-               state().memory.explain(begin));
+               text_of(then.manner) + place_text(then) +
+               ", with nothing that orders the two: " + state().memory.explain(begin));
 }
 
 /* Those of which the host knows that they are done are before all that is still to come. */
@@ -183,8 +182,8 @@ void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Orde
                                   [&](const Access &a) {
                                     bool says_less = access.writes() || !a.writes();
                                     bool is_same = a.unit == access.unit && a.plain == access.plain;
-                                    return says_less && (is_same || (a.unit != access.unit &&
-                                                                     is_before(*a.unit, *access.unit)));
+                                    return says_less &&
+                                           (is_same || (a.unit != access.unit && is_before(*a.unit, *access.unit)));
                                   }),
                    accesses.end());
     accesses.push_back(access);
@@ -222,7 +221,8 @@ void touch_all(const OrderedPtr &unit, const std::vector<Touch> &touches) {
   std::set<const Ordered *> blamed;
   meet(*unit, touches);
   for (const Touch &one : touches)
-    add(one.begin, one.end, {unit, one.write ? Manner::write : Manner::read, one.plain, one.strong, false, one.place}, blamed);
+    add(one.begin, one.end, {unit, one.write ? Manner::write : Manner::read, one.plain, one.strong, false, one.place},
+        blamed);
   forget_what_is_over();
 }
 
