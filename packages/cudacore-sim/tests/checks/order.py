@@ -8,6 +8,7 @@ the others are right, most of them the twin of one that is not.
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
 from collections.abc import Callable
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
@@ -271,6 +272,17 @@ def kernel_and_copy_with_an_event_that_is_done(s: Stage) -> None:
     time.sleep(0.05)  # nobody has been told
     s.cuda.cuStreamWaitEvent(s.b, event, 0)
     s.to_host(host, memory, s.b)
+
+
+@planted()
+def three_streams_in_turn(s: Stage) -> None:
+    memory, third = s.memory(), s.stream()
+    for stream in (s.b, third):
+        s.fill(s.memory(), stream)  # work of their own
+    s.fill(memory, s.a)
+    s.wait(s.b, s.a)
+    s.wait(third, s.b)
+    s.fill(memory, third)
 
 
 @planted("kernel 'fill'", "copy (cuMemcpyDtoHAsync_v2")
@@ -541,6 +553,18 @@ def host_function_that_tells(s: Stage) -> None:
     while not told:
         s.cuda.library.cuStreamQuery(s.a)
     s.fill(memory, s.b)
+
+
+@planted()
+def host_function_that_waits(s: Stage) -> None:
+    memory, done = s.memory(), threading.Event()
+    function = ctypes.CFUNCTYPE(None, c_void_p)(lambda _: done.wait())
+    s.kept.append(function)
+    s.launch("fill", s.a, memory, 1)
+    s.cuda.cuLaunchHostFunc(s.b, function, None)
+    s.fill(memory, s.b)
+    s.cuda.cuStreamSynchronize(s.a)
+    done.set()
 
 
 @planted()

@@ -216,8 +216,11 @@ void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
     if (!unit->is_skipped() && !(unit->of_application && application_ends)) {
       if (unit->traced != nullptr)
         trace_begin(*unit->traced);
-      if (unit->ordered != nullptr && unit->of_application)
-        learn_done(unit->ordered.get());
+      if (unit->ordered != nullptr && unit->of_application) {
+        Ordered begun = *unit->ordered; /* the application sees that what is before it is done, and it is not */
+        begun.place--;
+        learn_done(&begun);
+      }
       running_here = unit.get();
       lock.unlock();
       unit->work();
