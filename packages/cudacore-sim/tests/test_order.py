@@ -45,7 +45,7 @@ def ptx(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def reports_of(run_python: Run, ptx: Path, **settings: object) -> dict[str, list[str]]:
     result = run_python(RUN + RUN_ALL.replace("PATH", repr(str(ptx))), **settings)
-    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.returncode == 0, f"{result.returncode}: {result.stderr[-2000:]}"
     return json.loads(result.stdout)
 
 
@@ -87,7 +87,7 @@ def test_loops_of_graphs(tmp_path: Path) -> None:
 def test_all_that_compute_sanitizer_finds() -> None:
     """A user who leaves compute-sanitizer for the simulator would miss what it finds; what we find is tested above."""
     recorded = json.loads((FOLDER / "compute_sanitizer.json").read_text())["findings"]["order"]["memcheck"]
-    assert set(recorded) == set(PROGRAMS), "it has other programs: record them again"
+    assert set(recorded) <= set(PROGRAMS), "it has other programs: record them again"
     found = {name for name, kinds in recorded.items() if kinds}
     assert len(found) >= 4
     assert all(PROGRAMS[name].text for name in found)
