@@ -152,7 +152,6 @@ class Checker:
 
 def check_together(checkers: list[Checker], packages: list[str]) -> list[str]:
     """Print what one machine installs, and return what is wrong with it as a whole."""
-    problems: list[str] = []
     total = 0.0
     for checker in checkers:
         size = checker.path.stat().st_size / 1000
@@ -162,12 +161,16 @@ def check_together(checkers: list[Checker], packages: list[str]) -> list[str]:
     # What the umbrella's extras bring is theirs; and NVRTC alone is what a CUDA version brings.
     extras = {checker.package: checker.extras() for checker in checkers}
     compiling, all_of_it = extras.get("cudacore-compile", {}), extras.get("cudacore", {})
-    for extra in sorted(compiling.keys() - {"terminal"}):
-        if all_of_it.get(extra) != [f"cudacore-compile[{extra}]"]:
-            problems.append(f"the extra {extra} of cudacore is not that of cudacore-compile")
-    for extra in ("cu12", "cu13"):
-        if [name for name in compiling.get(extra, ()) if "cuda-toolkit" in name and "[nvrtc]" not in name]:
-            problems.append(f"the extra {extra} of cudacore-compile brings more than NVRTC")
+    problems = [
+        f"the extra {extra} of cudacore is not that of cudacore-compile"
+        for extra in sorted(compiling.keys() - {"terminal"})
+        if all_of_it.get(extra) != [f"cudacore-compile[{extra}]"]
+    ]
+    problems += [
+        f"the extra {extra} of cudacore-compile brings more than NVRTC"
+        for extra in ("cu12", "cu13")
+        if [name for name in compiling.get(extra, ()) if "cuda-toolkit" in name and "[nvrtc]" not in name]
+    ]
     if sorted(checker.package for checker in checkers) != sorted(packages):
         problems.append(f"expected one wheel each of: {', '.join(sorted(packages))}")
     if len({checker.version for checker in checkers}) > 1:
