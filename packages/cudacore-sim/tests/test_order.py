@@ -13,9 +13,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import cudacore_sim
 import pytest
 from test_checks import FOLDER, RUN, compile_to_ptx
+
+import cudacore_sim
 
 sys.path.append(str(FOLDER))
 from order import PROGRAMS
