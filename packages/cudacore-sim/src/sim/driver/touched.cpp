@@ -223,7 +223,6 @@ void touch_all(const OrderedPtr &unit, const std::vector<Touch> &touches) {
   for (const Touch &one : touches)
     add(one.begin, one.end, {unit, one.write ? Manner::write : Manner::read, one.plain, one.strong, false, one.place},
         blamed);
-  forget_what_is_over();
 }
 
 void touch(const OrderedPtr &unit, uint64_t address, uint64_t bytes, Manner manner) {
@@ -233,7 +232,6 @@ void touch(const OrderedPtr &unit, uint64_t address, uint64_t bytes, Manner mann
   bool is_access = manner == Manner::read || manner == Manner::write;
   bool is_word = is_access && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) && address % bytes == 0;
   add(address, address + bytes, {unit, manner, true, false, is_word, nullptr}, blamed);
-  forget_what_is_over();
 }
 
 void touch_strongly(const OrderedPtr &unit, uint64_t address, uint64_t bytes) {
@@ -248,6 +246,7 @@ void forget_touches(uint64_t address, uint64_t bytes) {
   split(address + bytes);
   auto &all = touched().bytes;
   all.erase(all.lower_bound(address), all.lower_bound(address + bytes));
+  forget_what_is_over(); /* there is more only where memory is new */
 }
 
 void forget_all_touches() {
