@@ -57,6 +57,7 @@ def _cuda_version() -> int:
     return 0
 
 
+@functools.cache
 def missing_headers(theme: Theme) -> list[str]:
     """Return the headers that a file of kernels includes and no folder has.
 
