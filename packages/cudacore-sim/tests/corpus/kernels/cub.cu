@@ -77,7 +77,7 @@ extern "C" __global__ void cub_block_reduce(const u32 *a, const i64 *b, u64 *out
 }
 
 /* Fewer items than threads, several of each thread, all of them given on. */
-//! u32 i32:1024 -> rows:u32
+//! u32 i32(-1000000,1000000):1024 -> rows:u32
 extern "C" __global__ void cub_block_reduce_some(const u32 *a, const i32 *b, u32 *out) {
   BEGIN(out);
   u32 x = a[index];
@@ -643,4 +643,28 @@ extern "C" __global__ void cub_thread_operators(const i32 *a, const u32 *b, cons
   ROW(cub::ThreadReduce(items, Largest{}));
   ROW(cub::UpperBound(sorted, 128, b[index] * 8));
   ROW(cub::LowerBound(sorted, 128, sorted[b[index]]));
+}
+
+/* Two at a time, where the instructions can. */
+//! f16:2048 bf16:2048 i16:2048 -> rows:u16
+extern "C" __global__ void cub_packed_reductions(const __half *a, const __nv_bfloat16 *b, const i16 *c, u16 *out) {
+  BEGIN(out);
+  __half halves[8];
+  __nv_bfloat16 others[8];
+  i16 shorts[8];
+  u16 positive[8];
+  for (int i = 0; i < 8; ++i) {
+    halves[i] = a[8 * index + i];
+    others[i] = b[8 * index + i];
+    positive[i] = shorts[i] = c[8 * index + i];
+    if (__hisnan(halves[i]))
+      halves[i] = __half(i);
+    if (__hisnan(others[i]))
+      others[i] = __nv_bfloat16(i);
+  }
+  ROW(cub::ThreadReduce(halves, Largest{}));
+  ROW(cub::ThreadReduce(others, Smallest{}));
+  ROW(i16(cub::ThreadReduce(shorts, Largest{})));
+  ROW(u16(cub::ThreadReduce(positive, Smallest{})));
+  ROW(u16(cub::ThreadReduce(positive, Plus{})));
 }

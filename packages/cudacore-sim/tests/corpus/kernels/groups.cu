@@ -135,7 +135,7 @@ extern "C" __global__ void reductions_of_tiles(const u32 *a, const i32 *b, const
   auto eight = cg::tiled_partition<8>(warp);
   auto one = cg::tiled_partition<1>(warp);
   u32 x = a[index];
-  ROW(cg::reduce(warp, x, cg::bit_and<u32>()));
+  ROW(cg::reduce(cg::tiled_partition<4>(warp), x | 0xf000, cg::bit_and<u32>()));
   ROW(cg::reduce(eight, x, cg::bit_or<u32>()));
   ROW(cg::reduce(eight, b[index], cg::less<i32>()));
   ROW(cg::reduce(one, b[index], cg::plus<i32>()));
@@ -298,6 +298,7 @@ extern "C" __global__ void ring_of_clusters(const u32 *a, u32 *out) {
   auto cluster = cg::this_cluster();
   int i = threadIdx.x, index = blockIdx.x * 32 + i;
   u32 x = a[index], next = (cluster.block_rank() + 1) % cluster.num_blocks();
+  cluster.sync(); /* a block that has not begun has no memory */
   for (int round = 0; round < 3; ++round) {
     *cluster.map_shared_rank(&values[round & 1][31 - i], next) = x;
     auto token = cluster.barrier_arrive();

@@ -108,7 +108,7 @@ extern "C" __global__ void std_algorithms(const i32 *a, const i32 *b, i64 *out) 
   ROW(all[3]);
   std_::reverse(second.begin(), second.end());
   ROW(second[1]);
-  ROW(std_::equal(first.begin(), first.end(), second.rbegin()));
+  ROW(std_::equal(all.begin(), all.begin() + index % 3, all.rbegin()));
   ROW((first < second) + 2 * (first == second));
   second.fill(b[index]);
   ROW(second.back());
@@ -327,6 +327,44 @@ extern "C" __global__ void atomic_refs(const u32 *a, const i32 *b, const float *
   ++cuda::atomic_ref<u32, cuda::thread_scope_device>(words[15]);
   cuda::atomic_ref<i32, cuda::thread_scope_device>((i32 &)words[16]) -= b[index];
   cuda::atomic_ref<u64, cuda::thread_scope_device>(out[9]) &= ~u64(a[index]);
+}
+
+/* Of less than a word, made of compare-and-swap. */
+//! u32 -> u32:20
+extern "C" __global__ void small_atomics(const u32 *a, u32 *out) {
+  __shared__ cuda::atomic<u8, cuda::thread_scope_block> bytes[4];
+  __shared__ cuda::atomic<u16, cuda::thread_scope_block> shorts[2];
+  __shared__ cuda::atomic<i64, cuda::thread_scope_block> wide;
+  __shared__ cuda::atomic<bool, cuda::thread_scope_block> flag;
+  int i = threadIdx.x;
+  if (i == 0) {
+    for (int j = 0; j < 4; ++j)
+      new (bytes + j) cuda::atomic<u8, cuda::thread_scope_block>(j * 3);
+    for (int j = 0; j < 2; ++j)
+      new (shorts + j) cuda::atomic<u16, cuda::thread_scope_block>(1000 * j);
+    new (&wide) cuda::atomic<i64, cuda::thread_scope_block>(-5);
+    new (&flag) cuda::atomic<bool, cuda::thread_scope_block>(false);
+  }
+  __syncthreads();
+  u32 x = a[blockIdx.x * blockDim.x + i];
+  bytes[0].fetch_add(u8(x));
+  bytes[1].fetch_xor(u8(x >> 8));
+  bytes[2].fetch_max(u8(x >> 16));
+  bytes[3] -= u8(x >> 24);
+  shorts[0] += u16(x);
+  shorts[1] ^= u16(x >> 16);
+  wide.fetch_add(x);
+  if (x % 64 == 3)
+    flag.exchange(true);
+  __syncthreads();
+  if (i == 0) {
+    u32 *own = out + 5 * blockIdx.x;
+    own[0] = shorts[0];
+    own[1] = shorts[1].load() + flag.load() * 0x10000;
+    own[2] = u32(wide.load() >> 3);
+    own[3] = wide.is_lock_free();
+    own[4] = bytes[0] + bytes[1] * 0x100 + bytes[2] * 0x10000 + bytes[3] * 0x1000000;
+  }
 }
 
 /* One adds to bytes of which others add to the neighbours: nothing is lost. */
