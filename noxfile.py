@@ -325,6 +325,8 @@ def dist(session: nox.Session) -> None:
     wheels = [name for name in files if name.endswith(".whl")]
     session.run("twine", "check", "--strict", *files)
     session.run("check-wheel-contents", *wheels)
+    if not session.posargs:
+        session.run("python", "ci/check_wheels.py", str(DIST), *PACKAGES)
     session.run("abi3audit", "--strict", *(name for name in wheels if "-abi3-" in name))
 
 
