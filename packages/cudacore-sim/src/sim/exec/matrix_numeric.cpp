@@ -30,6 +30,11 @@ const Format &format_of(Element element) {
   }
 }
 
+/* What numbers become before they are multiplied: then, the least ones of e4m3 are no longer subnormal. */
+const Format &multiplied_as(Element element) {
+  return element == Element::e4m3 || element == Element::e5m2 ? format_f16 : format_of(element);
+}
+
 /* significand * 2^exponent, unless it is none that is finite. */
 enum class Kind : uint8_t { finite, infinite, nan };
 struct Number {
@@ -69,7 +74,7 @@ Model model_of(const MatrixProduct &product) {
   uint32_t k = product.a.shape.k;
   if (format_of(product.a.element).mantissa_bits < 7)
     return {k / 2, fraction_bits, true, true};
-  uint32_t block = product.a.element == Element::tf32 ? 8 : 16;
+  uint32_t block = product.a.element != Element::tf32 ? 16 : product.a.spread == Spread::wmma ? 4 : 8;
   return {block, fraction_bits};
 }
 
@@ -80,11 +85,14 @@ struct Matrix {
 
 /* Lines of k numbers: rows of A, columns of B. */
 void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k, bool by_pairs, Matrix &matrix) {
-  const Format &format = format_of(element);
+  const Format &from = format_of(element), &format = multiplied_as(element);
   int shift = element == Element::tf32 ? 13 : 0;
   for (uint32_t line = 0; line < lines; ++line)
     for (uint32_t t = 0; t < k; ++t) {
-      Number number = number_of(format, bits[line * k + t] >> shift);
+      uint64_t value = bits[line * k + t] >> shift;
+      if (&from != &format)
+        value = round_to(format, value_of(from, value), Rounding::nearest); /* which is exact */
+      Number number = number_of(format, value);
       uint32_t at = line * k + (by_pairs ? t / 4 * 2 + t % 2 + (t % 4 < 2 ? 0 : k / 2) : t);
       matrix.significand[at] = number.significand;
       matrix.exponent[at] = number.exponent;
@@ -134,13 +142,12 @@ struct Operands {
 };
 
 /* One block: c plus `count` products, from the ith element of A and the jth of B on. */
-uint64_t block_sum(const Operands &o, const Format &c_format, const Format &d_format, uint64_t c_bits, uint32_t i,
-                   uint32_t j, uint32_t count) {
-  Number c = number_of(c_format, c_bits);
+uint64_t block_sum(const Operands &o, const Format &format, uint64_t c_bits, uint32_t i, uint32_t j, uint32_t count) {
+  Number c = number_of(format, c_bits);
   if (o.may_be_special || c.kind != Kind::finite) {
     Number special = special_sum(c, o.a, o.b, i, j, count);
     if (special.kind != Kind::finite)
-      return special_bits(d_format, special);
+      return special_bits(format, special);
   }
   const int32_t *a_exponent = o.a.exponent.data() + i, *b_exponent = o.b.exponent.data() + j;
   const int32_t *a_significand = o.a.significand.data() + i, *b_significand = o.b.significand.data() + j;
@@ -152,10 +159,10 @@ uint64_t block_sum(const Operands &o, const Format &c_format, const Format &d_fo
     magnitude >>= std::min(largest - exponent, 63);
     return significand < 0 ? -magnitude : magnitude;
   };
-  int64_t sum = aligned(c.significand, c_format.mantissa_bits, c.exponent);
+  int64_t sum = aligned(c.significand, format.mantissa_bits, c.exponent);
   for (uint32_t t = 0; t < count; ++t)
     sum += aligned(int64_t{a_significand[t]} * b_significand[t], o.product_bits, a_exponent[t] + b_exponent[t]);
-  return rounded(d_format, sum, largest - o.model.fraction_bits);
+  return rounded(format, sum, largest - o.model.fraction_bits);
 }
 
 /* a + b, rounded to the nearest, of two f32, or of two f16. */
@@ -163,15 +170,19 @@ uint64_t plain_sum(const Format &format, uint64_t a, uint64_t b) {
   return round_to(format, add_to_odd(value_of(format, a), value_of(format, b)), Rounding::nearest);
 }
 
+/* In f32 where C or D is; only then, what is not f32 becomes it, or is made of it. */
 uint64_t sum_of_products(const Operands &o, const Format &c_format, const Format &d_format, uint64_t c, uint32_t i,
                          uint32_t j, uint32_t k) {
+  bool all_f16 = &c_format == &format_f16 && &d_format == &format_f16;
+  const Format &format = all_f16 ? format_f16 : format_f32;
+  if (&c_format != &format)
+    c = round_to(format, value_of(c_format, c), Rounding::nearest);
   uint64_t sum = o.model.c_is_last ? 0 : c;
-  const Format *format = o.model.c_is_last ? &d_format : &c_format;
-  for (uint32_t t = 0; t < k; t += o.model.block) {
-    sum = block_sum(o, *format, d_format, sum, i + t, j + t, std::min(o.model.block, k - t));
-    format = &d_format;
-  }
-  return o.model.c_is_last ? plain_sum(d_format, sum, c) : sum;
+  for (uint32_t t = 0; t < k; t += o.model.block)
+    sum = block_sum(o, format, sum, i + t, j + t, std::min(o.model.block, k - t));
+  if (o.model.c_is_last)
+    sum = plain_sum(format, sum, c);
+  return &d_format == &format ? sum : round_to(d_format, value_of(format, sum), Rounding::nearest);
 }
 
 void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
@@ -179,7 +190,7 @@ void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const Ma
   const MatrixShape &shape = product.a.shape;
   Operands o;
   o.model = model_of(product);
-  o.product_bits = format_of(product.a.element).mantissa_bits + format_of(product.b.element).mantissa_bits;
+  o.product_bits = 2 * multiplied_as(product.a.element).mantissa_bits;
   uint32_t m = shape.m, n = shape.n, k = shape.k;
   decode(product.a.element, a, m, k, o.model.by_pairs, o.a);
   decode(product.b.element, b, n, k, o.model.by_pairs, o.b);
@@ -193,20 +204,31 @@ void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const Ma
                                      i * k, j * k, k);
 }
 
-/* mma.m8n8k4: four products, without tensor cores, in f32. */
+/* mma.m8n8k4, without tensor cores: in f32, C being added in the end; in halves, if the sum is f16. */
+float sum_of_four(const float *x, const float *y, float c, bool in_halves) {
+  if (in_halves)
+    return std::fma(x[1], y[1], x[0] * y[0]) + c + std::fma(x[3], y[3], x[2] * y[2]);
+  float sum = 0;
+  for (uint32_t t = 0; t < 4; ++t)
+    sum = std::fma(x[t], y[t], sum);
+  return sum + c;
+}
+
 void multiply_quad_pairs(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
                          MatrixBits &d) {
-  const MatrixShape &shape = product.a.shape;
+  constexpr uint32_t size = 8, k = 4;
   const Format &c_format = format_of(product.c.element), &d_format = format_of(product.d.element);
-  for (uint32_t i = 0; i < shape.m * product.a.products(); ++i)
-    for (uint32_t j = 0; j < shape.n; ++j) {
-      uint32_t column = i / shape.m * shape.n + j;
-      float sum = 0;
-      for (uint32_t t = 0; t < shape.k; ++t)
-        sum = std::fma(static_cast<float>(value_of(format_f16, a[i * shape.k + t])),
-                       static_cast<float>(value_of(format_f16, b[column * shape.k + t])), sum);
-      sum += static_cast<float>(value_of(c_format, c[i * shape.n + j]));
-      d[i * shape.n + j] = round_to(d_format, double{sum}, Rounding::nearest);
+  for (uint32_t i = 0; i < size * product.a.products(); ++i)
+    for (uint32_t j = 0; j < size; ++j) {
+      uint32_t column = i / size * size + j;
+      float x[k], y[k];
+      for (uint32_t t = 0; t < k; ++t) {
+        x[t] = static_cast<float>(value_of(format_f16, a[i * k + t]));
+        y[t] = static_cast<float>(value_of(format_f16, b[column * k + t]));
+      }
+      float sum = sum_of_four(x, y, static_cast<float>(value_of(c_format, c[i * size + j])),
+                              product.d.element == Element::f16);
+      d[i * size + j] = round_to(d_format, double{sum}, Rounding::nearest);
     }
 }
 
@@ -219,7 +241,7 @@ void multiply_doubles(const MatrixProduct &product, const MatrixBits &a, const M
       for (uint32_t t = 0; t < shape.k; ++t) {
         auto x = bit_cast<double>(a[i * shape.k + t]), y = bit_cast<double>(b[j * shape.k + t]);
         double next = std::fma(x, y, sum);
-        sum = std::isnan(next) ? first_nan({sum, x, y}) : next;
+        sum = std::isnan(next) ? first_nan({y, sum, x}) : next;
       }
       d[i * shape.n + j] = bit_cast<uint64_t>(sum);
     }
