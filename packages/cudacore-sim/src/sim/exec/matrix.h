@@ -82,6 +82,11 @@ constexpr uint32_t most_elements = 2048; /* of a matrix: sparse s4 with m16 and 
 
 /* The elements of one matrix, as bits; A and C by rows, B by columns. */
 using MatrixBits = std::array<uint64_t, most_elements>;
+/* What is not there of a sparse A: its bits are zero, but it is multiplied with nothing, infinity neither. */
+constexpr uint64_t absent_element = uint64_t{1} << 63;
+/* Of a sparse A, from what is there of its rows to all of them; how many values a selector has. */
+void expand(const MatrixProduct &product, const uint64_t *words, MatrixBits &a);
+uint32_t selectors_of(const Fragment &a);
 /* The one sum of products, element by element: what lies where is no matter here. */
 void multiply(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
               MatrixBits &d);

@@ -36,7 +36,7 @@ const Format &multiplied_as(Element element) {
 }
 
 /* significand * 2^exponent, unless it is none that is finite. */
-enum class Kind : uint8_t { finite, infinite, nan };
+enum class Kind : uint8_t { absent, finite, infinite, nan };
 struct Number {
   int32_t significand;
   int32_t exponent; /* of the significand's leading bit, were the number a normal one */
@@ -62,7 +62,7 @@ struct Model {
   uint32_t block;         /* products that are summed with what was before, as one sum */
   int fraction_bits;      /* that are kept below the largest exponent */
   bool c_is_last = false; /* C is added in the end, rounded to the nearest, instead of being what there is at first */
-  bool by_pairs = false;  /* of four columns of A, the first two come first, and of all of them, before the others */
+  uint32_t together = 0;  /* columns that come first, of twice as many, and before the others of all; 0: in order */
 };
 
 /*
@@ -73,8 +73,10 @@ Model model_of(const MatrixProduct &product) {
   constexpr int fraction_bits = 25;
   uint32_t k = product.a.shape.k;
   if (format_of(product.a.element).mantissa_bits < 7)
-    return {k / 2, fraction_bits, true, true};
+    return {k / 2, fraction_bits, true, product.a.sparse ? 4u : 2u};
   uint32_t block = product.a.element != Element::tf32 ? 16 : product.a.spread == Spread::wmma ? 4 : 8;
+  if (product.a.sparse)
+    block *= 2;
   return {block, fraction_bits};
 }
 
@@ -84,19 +86,22 @@ struct Matrix {
 };
 
 /* Lines of k numbers: rows of A, columns of B. */
-void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k, bool by_pairs, Matrix &matrix) {
+void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k, uint32_t together, Matrix &matrix) {
   const Format &from = format_of(element), &format = multiplied_as(element);
   int shift = element == Element::tf32 ? 13 : 0;
   for (uint32_t line = 0; line < lines; ++line)
     for (uint32_t t = 0; t < k; ++t) {
       uint64_t value = bits[line * k + t] >> shift;
+      bool absent = bits[line * k + t] == absent_element;
       if (&from != &format)
         value = round_to(format, value_of(from, value), Rounding::nearest); /* which is exact */
       Number number = number_of(format, value);
-      uint32_t at = line * k + (by_pairs ? t / 4 * 2 + t % 2 + (t % 4 < 2 ? 0 : k / 2) : t);
+      uint32_t at = line * k + t;
+      if (together)
+        at = line * k + t / (2 * together) * together + t % together + (t / together % 2 ? k / 2 : 0);
       matrix.significand[at] = number.significand;
       matrix.exponent[at] = number.exponent;
-      matrix.kind[at] = number.kind;
+      matrix.kind[at] = absent ? Kind::absent : number.kind;
     }
 }
 
@@ -106,7 +111,7 @@ Number special_sum(const Number &c, const Matrix &a, const Matrix &b, uint32_t i
        negative = c.kind == Kind::infinite && c.significand < 0;
   for (uint32_t t = 0; t < count; ++t) {
     Kind x = a.kind[i + t], y = b.kind[j + t];
-    if (x == Kind::finite && y == Kind::finite)
+    if (x == Kind::absent || (x == Kind::finite && y == Kind::finite))
       continue;
     int64_t sign = int64_t{a.significand[i + t]} * b.significand[j + t];
     nan |= x == Kind::nan || y == Kind::nan || sign == 0; /* zero times infinity */
@@ -192,10 +197,10 @@ void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const Ma
   o.model = model_of(product);
   o.product_bits = 2 * multiplied_as(product.a.element).mantissa_bits;
   uint32_t m = shape.m, n = shape.n, k = shape.k;
-  decode(product.a.element, a, m, k, o.model.by_pairs, o.a);
-  decode(product.b.element, b, n, k, o.model.by_pairs, o.b);
+  decode(product.a.element, a, m, k, o.model.together, o.a);
+  decode(product.b.element, b, n, k, o.model.together, o.b);
   auto all_finite = [](const Matrix &matrix, uint32_t count) {
-    return std::all_of(matrix.kind.begin(), matrix.kind.begin() + count, [](Kind one) { return one == Kind::finite; });
+    return std::all_of(matrix.kind.begin(), matrix.kind.begin() + count, [](Kind one) { return one <= Kind::finite; });
   };
   o.may_be_special = !all_finite(o.a, m * k) || !all_finite(o.b, n * k);
   for (uint32_t i = 0; i < m; ++i)
@@ -256,7 +261,7 @@ int64_t integer_of(Element element, uint64_t bits) {
   case Element::s32:
     return static_cast<int32_t>(bits);
   default:
-    return static_cast<int64_t>(bits);
+    return static_cast<uint8_t>(bits);
   }
 }
 

@@ -75,6 +75,8 @@ void product(Warp &w, const Instruction &ins, uint32_t lanes) {
                        *c_registers = b_registers + what.b.registers();
     MatrixBits a, b, c, d;
     gather(w, what.a, a_registers, a);
+    if (what.a.sparse)
+      expand(what, w.in(what.metadata), a);
     gather(w, what.b, b_registers, b);
     gather(w, what.c, c_registers, c);
     multiply(what, a, b, c, d);

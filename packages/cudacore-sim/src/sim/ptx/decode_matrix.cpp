@@ -206,6 +206,18 @@ MatrixProduct product_of(const MatrixShape &shape, Spread spread, Element d, Ele
 
 /* --- mma ----------------------------------------------------------------------------------------------------------- */
 
+/* Two more operands of mma.sp: words that say where the numbers of A belong, and whose words these are. */
+void add_metadata(Coder &c, MatrixProduct &product) {
+  c.need(6);
+  product.a.sparse = true;
+  product.metadata = c.source(4, Type::b32);
+  uint64_t selector = c.integer(5);
+  uint32_t count = exec::selectors_of(product.a);
+  if (selector >= count)
+    c.fail("the selector is " + std::to_string(selector) + ", but there are " + std::to_string(count) + " here,");
+  product.selector = static_cast<uint32_t>(selector);
+}
+
 /* mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype d, a, b, c */
 void mma(Coder &c) {
   bool ordered = c.take("sp::ordered_metadata"), sparse = c.take("sp") || ordered;
@@ -221,6 +233,8 @@ void mma(Coder &c) {
     check_form(c, mma_forms, a, shape);
   check_accumulator(c, a, d);
   check_accumulator(c, a, from);
+  if (sparse && is_eight_bit_float(a) && d == Element::f16)
+    c.fail("sums in .f16 of sparse " + name_of(a) + " need a newer device than sm_90");
   if (d != from && (spread != Spread::quad_pairs || d == Element::f16))
     c.fail("C cannot be " + name_of(from) + " where D is " + name_of(d));
   MatrixProduct product = product_of(shape, spread, d, a, b, from);
@@ -230,11 +244,11 @@ void mma(Coder &c) {
   product.saturate = is_integer(a) && c.take("satfinite");
   if (a == Element::b1)
     product.bits = take_bit_product(c);
-  if (!sparse) {
+  if (sparse)
+    add_metadata(c, product);
+  else
     c.need(4);
-    return emit_product(c, std::move(product));
-  }
-  c.unsupported();
+  emit_product(c, std::move(product));
 }
 
 /* --- wmma ---------------------------------------------------------------------------------------------------------- */
