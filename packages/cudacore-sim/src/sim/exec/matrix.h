@@ -39,7 +39,7 @@ struct Fragment {
   Element element = Element::none;
   MatrixShape shape; /* of the product; k counts elements */
   Spread spread = Spread::mma;
-  bool by_row = true; /* as it was in memory, or as mma.m8n8k4 has it */
+  bool by_row = true;  /* as it was in memory, or as mma.m8n8k4 has it */
   bool sparse = false; /* A has half of its columns */
 
   uint32_t rows() const { return role == MatrixRole::b ? shape.k : shape.m; }

@@ -107,9 +107,7 @@ MatrixCell wmma_cell(const Fragment &fragment, uint32_t lane, uint32_t index) {
 
 } // namespace
 
-uint32_t Fragment::registers_used() const {
-  return products() * rows() * columns() / warp_size / per_register();
-}
+uint32_t Fragment::registers_used() const { return products() * rows() * columns() / warp_size / per_register(); }
 uint32_t Fragment::registers() const {
   return spread == Spread::wmma && element == Element::f16 && role != MatrixRole::c ? 8 : registers_used();
 }

@@ -205,8 +205,8 @@ void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const Ma
   o.may_be_special = !all_finite(o.a, m * k) || !all_finite(o.b, n * k);
   for (uint32_t i = 0; i < m; ++i)
     for (uint32_t j = 0; j < n; ++j)
-      d[i * n + j] = sum_of_products(o, format_of(product.c.element), format_of(product.d.element), c[i * n + j],
-                                     i * k, j * k, k);
+      d[i * n + j] =
+          sum_of_products(o, format_of(product.c.element), format_of(product.d.element), c[i * n + j], i * k, j * k, k);
 }
 
 /* mma.m8n8k4, without tensor cores: in f32, C being added in the end; in halves, if the sum is f16. */
@@ -231,8 +231,8 @@ void multiply_quad_pairs(const MatrixProduct &product, const MatrixBits &a, cons
         x[t] = static_cast<float>(value_of(format_f16, a[i * k + t]));
         y[t] = static_cast<float>(value_of(format_f16, b[column * k + t]));
       }
-      float sum = sum_of_four(x, y, static_cast<float>(value_of(c_format, c[i * size + j])),
-                              product.d.element == Element::f16);
+      float sum =
+          sum_of_four(x, y, static_cast<float>(value_of(c_format, c[i * size + j])), product.d.element == Element::f16);
       d[i * size + j] = round_to(d_format, double{sum}, Rounding::nearest);
     }
 }

@@ -31,7 +31,8 @@ uint32_t index_of(const Fragment &fragment, const MatrixCell &cell) {
 
 /* Calls f(lane, register, bit, place of the element in MatrixBits) for all elements. */
 template <class F> void for_elements(const Fragment &fragment, F &&f) {
-  uint32_t registers = fragment.registers_used(), per_register = fragment.per_register(), bits = bits_of(fragment.element);
+  uint32_t registers = fragment.registers_used(), per_register = fragment.per_register(),
+           bits = bits_of(fragment.element);
   for (uint32_t number = 0; number < registers; ++number)
     for (uint32_t part = 0; part < per_register; ++part)
       for (uint32_t lane = 0; lane < warp_size; ++lane)
@@ -71,8 +72,7 @@ void product(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
     const MatrixProduct &what = w.grid->program.products[ins.target];
     const OperandIndex *d_registers = what.registers.data(), *a_registers = d_registers + what.d.registers(),
-                       *b_registers = a_registers + what.a.registers(),
-                       *c_registers = b_registers + what.b.registers();
+                       *b_registers = a_registers + what.a.registers(), *c_registers = b_registers + what.b.registers();
     MatrixBits a, b, c, d;
     gather(w, what.a, a_registers, a);
     if (what.a.sparse)
@@ -136,9 +136,8 @@ template <StateSpace S> void load_rows(Warp &w, const Instruction &ins, uint32_t
         matrices[lane / 8][lane % 8][word] = load_relaxed<uint32_t>(at + 4 * word);
     });
     for (uint32_t i = 0; i < count; ++i)
-      for_lanes(present, [&](uint32_t lane) {
-        put<uint32_t>(w.out(ins.op[i]), lane, part_of(matrices[i], lane, ins.mode));
-      });
+      for_lanes(present,
+                [&](uint32_t lane) { put<uint32_t>(w.out(ins.op[i]), lane, part_of(matrices[i], lane, ins.mode)); });
   });
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrices of which half of the numbers are not there, being zero, and words that say where the others belong. */
+#include <algorithm>
+
 #include "sim/exec/matrix.h"
 #include "sim/exec/warp.h"
 

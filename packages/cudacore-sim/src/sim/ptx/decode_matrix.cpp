@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor cores: mma, wmma, and the loads and stores of matrices. Which forms there are is what ptxas takes for sm_90. */
+/* Tensor cores: mma, wmma, and the loads and stores of matrices. Which forms there are is what ptxas takes for sm_90.
+ */
+#include <iterator>
+
 #include "sim/exec/matrix.h"
 #include "sim/ptx/decode.h"
 
@@ -15,15 +18,14 @@ using exec::MatrixRole;
 using exec::MatrixShape;
 using exec::Spread;
 
-/* --- names --------------------------------------------------------------------------------------------------------- */
+/* --- names ---------------------------------------------------------------------------------------------------------
+ */
 
 constexpr std::string_view element_names[] = {"f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2",
                                               "s4",  "u4",   "s8",   "u8",  "s32", "b1"};
 static_assert(std::size(element_names) == static_cast<size_t>(Element::b1));
 
-std::string name_of(Element element) {
-  return "." + std::string(element_names[static_cast<size_t>(element) - 1]);
-}
+std::string name_of(Element element) { return "." + std::string(element_names[static_cast<size_t>(element) - 1]); }
 std::string name_of(const MatrixShape &shape) {
   return ".m" + std::to_string(shape.m) + "n" + std::to_string(shape.n) + "k" + std::to_string(shape.k);
 }
@@ -39,8 +41,8 @@ Element need_element(Coder &c, const char *matrix) {
   return element;
 }
 
-constexpr MatrixShape shapes[] = {{8, 8, 4},    {8, 8, 16},  {8, 8, 32},  {8, 8, 128},  {16, 8, 4},
-                                  {16, 8, 8},   {16, 8, 16}, {16, 8, 32}, {16, 8, 64},  {16, 8, 128},
+constexpr MatrixShape shapes[] = {{8, 8, 4},    {8, 8, 16},  {8, 8, 32},   {8, 8, 128}, {16, 8, 4},
+                                  {16, 8, 8},   {16, 8, 16}, {16, 8, 32},  {16, 8, 64}, {16, 8, 128},
                                   {16, 8, 256}, {16, 16, 8}, {16, 16, 16}, {32, 8, 16}, {8, 32, 16}};
 
 MatrixShape need_shape(Coder &c) {
@@ -50,7 +52,8 @@ MatrixShape need_shape(Coder &c) {
   c.fail("expected a shape that there is, such as .m16n8k16,");
 }
 
-/* --- which forms there are ----------------------------------------------------------------------------------------- */
+/* --- which forms there are -----------------------------------------------------------------------------------------
+ */
 
 bool is_eight_bit_float(Element element) { return element == Element::e4m3 || element == Element::e5m2; }
 bool is_integer(Element element) {
@@ -67,29 +70,27 @@ struct Form {
   Element a;
   MatrixShape shape;
 };
-constexpr Form mma_forms[] = {
-    {Element::f16, {8, 8, 4}},     {Element::f16, {16, 8, 8}},   {Element::f16, {16, 8, 16}},
-    {Element::bf16, {16, 8, 8}},   {Element::bf16, {16, 8, 16}}, {Element::tf32, {16, 8, 4}},
-    {Element::tf32, {16, 8, 8}},   {Element::f64, {8, 8, 4}},    {Element::f64, {16, 8, 4}},
-    {Element::f64, {16, 8, 8}},    {Element::f64, {16, 8, 16}},  {Element::s8, {8, 8, 16}},
-    {Element::s8, {16, 8, 16}},    {Element::s8, {16, 8, 32}},   {Element::s4, {8, 8, 32}},
-    {Element::s4, {16, 8, 32}},    {Element::s4, {16, 8, 64}},   {Element::e4m3, {16, 8, 16}},
-    {Element::e4m3, {16, 8, 32}},  {Element::b1, {8, 8, 128}},   {Element::b1, {16, 8, 128}},
-    {Element::b1, {16, 8, 256}}};
+constexpr Form mma_forms[] = {{Element::f16, {8, 8, 4}},    {Element::f16, {16, 8, 8}},   {Element::f16, {16, 8, 16}},
+                              {Element::bf16, {16, 8, 8}},  {Element::bf16, {16, 8, 16}}, {Element::tf32, {16, 8, 4}},
+                              {Element::tf32, {16, 8, 8}},  {Element::f64, {8, 8, 4}},    {Element::f64, {16, 8, 4}},
+                              {Element::f64, {16, 8, 8}},   {Element::f64, {16, 8, 16}},  {Element::s8, {8, 8, 16}},
+                              {Element::s8, {16, 8, 16}},   {Element::s8, {16, 8, 32}},   {Element::s4, {8, 8, 32}},
+                              {Element::s4, {16, 8, 32}},   {Element::s4, {16, 8, 64}},   {Element::e4m3, {16, 8, 16}},
+                              {Element::e4m3, {16, 8, 32}}, {Element::b1, {8, 8, 128}},   {Element::b1, {16, 8, 128}},
+                              {Element::b1, {16, 8, 256}}};
 constexpr Form sparse_forms[] = {
     {Element::f16, {16, 8, 16}},  {Element::f16, {16, 8, 32}}, {Element::bf16, {16, 8, 16}},
     {Element::bf16, {16, 8, 32}}, {Element::tf32, {16, 8, 8}}, {Element::tf32, {16, 8, 16}},
     {Element::s8, {16, 8, 32}},   {Element::s8, {16, 8, 64}},  {Element::s4, {16, 8, 64}},
     {Element::s4, {16, 8, 128}},  {Element::e4m3, {16, 8, 64}}};
 constexpr Form wmma_forms[] = {
-    {Element::f16, {16, 16, 16}},  {Element::f16, {32, 8, 16}}, {Element::f16, {8, 32, 16}},
+    {Element::f16, {16, 16, 16}},  {Element::f16, {32, 8, 16}},  {Element::f16, {8, 32, 16}},
     {Element::bf16, {16, 16, 16}}, {Element::bf16, {32, 8, 16}}, {Element::bf16, {8, 32, 16}},
-    {Element::s8, {16, 16, 16}},   {Element::s8, {32, 8, 16}},  {Element::s8, {8, 32, 16}},
-    {Element::tf32, {16, 16, 8}},  {Element::f64, {8, 8, 4}},   {Element::s4, {8, 8, 32}},
+    {Element::s8, {16, 16, 16}},   {Element::s8, {32, 8, 16}},   {Element::s8, {8, 32, 16}},
+    {Element::tf32, {16, 16, 8}},  {Element::f64, {8, 8, 4}},    {Element::s4, {8, 8, 32}},
     {Element::b1, {8, 8, 128}}};
 
-template <size_t N>
-void check_form(Coder &c, const Form (&forms)[N], Element a, const MatrixShape &shape) {
+template <size_t N> void check_form(Coder &c, const Form (&forms)[N], Element a, const MatrixShape &shape) {
   std::string known;
   for (const Form &form : forms) {
     if (!go_together(form.a, a))
@@ -125,7 +126,8 @@ void check_accumulator(Coder &c, Element a, Element accumulator) {
     c.fail("products of " + name_of(a) + " are not summed in " + name_of(accumulator) + ",");
 }
 
-/* --- operands ------------------------------------------------------------------------------------------------------ */
+/* --- operands ------------------------------------------------------------------------------------------------------
+ */
 
 Type register_type(Element element) { return exec::bits_of(element) == 64 ? Type::b64 : Type::b32; }
 
@@ -148,8 +150,7 @@ void add_sources(Coder &c, const Fragment &fragment, size_t operand, std::vector
   add_registers(c, fragment, c.operand(operand), registers,
                 [&](const ast::Operand &one) { return c.source(one, register_type(fragment.element)); });
 }
-void add_destinations(Coder &c, const Fragment &fragment, size_t operand,
-                      std::vector<exec::OperandIndex> &registers) {
+void add_destinations(Coder &c, const Fragment &fragment, size_t operand, std::vector<exec::OperandIndex> &registers) {
   add_registers(c, fragment, c.operand(operand), registers,
                 [&](const ast::Operand &one) { return c.destination(one, register_type(fragment.element)); });
 }
@@ -204,7 +205,8 @@ MatrixProduct product_of(const MatrixShape &shape, Spread spread, Element d, Ele
   return product;
 }
 
-/* --- mma ----------------------------------------------------------------------------------------------------------- */
+/* --- mma -----------------------------------------------------------------------------------------------------------
+ */
 
 /* Two more operands of mma.sp: words that say where the numbers of A belong, and whose words these are. */
 void add_metadata(Coder &c, MatrixProduct &product) {
@@ -251,7 +253,8 @@ void mma(Coder &c) {
   emit_product(c, std::move(product));
 }
 
-/* --- wmma ---------------------------------------------------------------------------------------------------------- */
+/* --- wmma ----------------------------------------------------------------------------------------------------------
+ */
 
 /* The product that a fragment is for; its type alone leaves open what else it is of. */
 void check_wmma_fragment(Coder &c, const Fragment &fragment) {
@@ -260,10 +263,10 @@ void check_wmma_fragment(Coder &c, const Fragment &fragment) {
   static constexpr struct {
     Element element;
     MatrixShape shape;
-  } rows[] = {{Element::f16, {16, 16, 16}}, {Element::f16, {32, 8, 16}}, {Element::f16, {8, 32, 16}},
-              {Element::f32, {16, 16, 16}}, {Element::f32, {32, 8, 16}}, {Element::f32, {8, 32, 16}},
+  } rows[] = {{Element::f16, {16, 16, 16}}, {Element::f16, {32, 8, 16}},  {Element::f16, {8, 32, 16}},
+              {Element::f32, {16, 16, 16}}, {Element::f32, {32, 8, 16}},  {Element::f32, {8, 32, 16}},
               {Element::f32, {16, 16, 8}},  {Element::s32, {16, 16, 16}}, {Element::s32, {32, 8, 16}},
-              {Element::s32, {8, 32, 16}},  {Element::s32, {8, 8, 32}},  {Element::s32, {8, 8, 128}},
+              {Element::s32, {8, 32, 16}},  {Element::s32, {8, 8, 32}},   {Element::s32, {8, 8, 128}},
               {Element::f64, {8, 8, 4}}};
   for (const auto &row : rows)
     if (row.element == fragment.element && row.shape == fragment.shape)
@@ -331,7 +334,7 @@ void wmma_mma(Coder &c) {
   take_layouts(c, product.a, product.b);
   if ((exec::bits_of(a) < 8 || a == Element::b1) && (!product.a.by_row || product.b.by_row))
     c.fail("A has to be .row and B .col");
-  product.saturate = (is_integer(a) || a == Element::f16) && c.take("satfinite");
+  product.saturate = is_integer(a) && c.take("satfinite");
   product.bits = is_and ? BitProduct::and_ : BitProduct::xor_;
   if (a == Element::f64)
     c.take("rn");
@@ -349,7 +352,8 @@ void wmma(Coder &c) {
   c.unsupported();
 }
 
-/* --- ldmatrix, stmatrix, movmatrix --------------------------------------------------------------------------------- */
+/* --- ldmatrix, stmatrix, movmatrix ---------------------------------------------------------------------------------
+ */
 
 void need_eight_rows(Coder &c) {
   need_aligned(c);

@@ -9,8 +9,7 @@
 #define REGISTERS_2_2_2_2 "{%0, %1}, {%2, %3}, {%4, %5}, {%6, %7}, %8, "
 #define REGISTERS_2_4_4_2 "{%0, %1}, {%2, %3, %4, %5}, {%6, %7, %8, %9}, {%10, %11}, %12, "
 #define REGISTERS_4_2_2_4 "{%0, %1, %2, %3}, {%4, %5}, {%6, %7}, {%8, %9, %10, %11}, %12, "
-#define REGISTERS_4_4_4_4                                                                                              \
-  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%12, %13, %14, %15}, %16, "
+#define REGISTERS_4_4_4_4 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%12, %13, %14, %15}, %16, "
 
 /* Of a word's eight places of four bits, each has two numbers of two bits, the lesser one first. */
 __device__ __forceinline__ u32 places(u32 at, bool pairs) {

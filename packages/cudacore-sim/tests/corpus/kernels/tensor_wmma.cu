@@ -12,22 +12,50 @@ struct Binary {
 };
 /* What of `matrices.cuh` an element is, and its size in memory. */
 template <class Element> struct Kind;
-template <> struct Kind<__half> : F16 { using words = F16; };
-template <> struct Kind<__nv_bfloat16> : BF16 { using words = BF16; };
-template <> struct Kind<float> : F32 { using words = F32; };
-template <> struct Kind<double> : F64 { using words = F64; };
-template <> struct Kind<int> : I32 { using words = I32; };
-template <> struct Kind<signed char> : I8 { using words = I8; };
-template <> struct Kind<unsigned char> : I8 { using words = I8; };
-template <> struct Kind<wmma::precision::tf32> : TF32 { using words = TF32; };
-template <> struct Kind<wmma::experimental::precision::s4> : I4 { using words = I4; };
-template <> struct Kind<wmma::experimental::precision::u4> : I4 { using words = I4; };
-template <> struct Kind<wmma::experimental::precision::b1> : Binary { using words = B1; };
+template <> struct Kind<__half> : F16 {
+  using words = F16;
+};
+template <> struct Kind<__nv_bfloat16> : BF16 {
+  using words = BF16;
+};
+template <> struct Kind<float> : F32 {
+  using words = F32;
+};
+template <> struct Kind<double> : F64 {
+  using words = F64;
+};
+template <> struct Kind<int> : I32 {
+  using words = I32;
+};
+template <> struct Kind<signed char> : I8 {
+  using words = I8;
+};
+template <> struct Kind<unsigned char> : I8 {
+  using words = I8;
+};
+template <> struct Kind<wmma::precision::tf32> : TF32 {
+  using words = TF32;
+};
+template <> struct Kind<wmma::experimental::precision::s4> : I4 {
+  using words = I4;
+};
+template <> struct Kind<wmma::experimental::precision::u4> : I4 {
+  using words = I4;
+};
+template <> struct Kind<wmma::experimental::precision::b1> : Binary {
+  using words = B1;
+};
 
 /* Of elements that are no type of C++, what pointers to them are. */
-template <class Element> struct InMemory { using type = Element; };
-template <> struct InMemory<wmma::precision::tf32> { using type = float; };
-template <> struct InMemory<wmma::experimental::precision::b1> { using type = u32; };
+template <class Element> struct InMemory {
+  using type = Element;
+};
+template <> struct InMemory<wmma::precision::tf32> {
+  using type = float;
+};
+template <> struct InMemory<wmma::experimental::precision::b1> {
+  using type = u32;
+};
 
 template <class Layout> constexpr bool is_row = false;
 template <> constexpr bool is_row<wmma::row_major> = true;
@@ -81,11 +109,15 @@ template <class Fragment> __device__ void put(Results &results, const Fragment &
 /* What makes the product of fragments. */
 struct Plain {
   template <class D, class A, class B, class C>
-  static __device__ void multiply(D &d, const A &a, const B &b, const C &c) { wmma::mma_sync(d, a, b, c); }
+  static __device__ void multiply(D &d, const A &a, const B &b, const C &c) {
+    wmma::mma_sync(d, a, b, c);
+  }
 };
 struct Saturating {
   template <class D, class A, class B, class C>
-  static __device__ void multiply(D &d, const A &a, const B &b, const C &c) { wmma::mma_sync(d, a, b, c, true); }
+  static __device__ void multiply(D &d, const A &a, const B &b, const C &c) {
+    wmma::mma_sync(d, a, b, c, true);
+  }
 };
 template <wmma::experimental::bmmaBitOp Op> struct Bits {
   template <class D, class A, class B, class C>
@@ -100,8 +132,21 @@ constexpr int steps = 1;
 constexpr int steps = 4;
 #endif
 
-template <class Product, int m, int n, int k, class A, class B, class D, class C, class LayoutA, class LayoutB>
+template <int M, int N, int K, class ElementA, class ElementD, class ElementC = ElementD> struct Form {
+  static constexpr int m = M, n = N, k = K;
+  using A = ElementA;
+  using B = ElementA;
+  using C = ElementC;
+  using D = ElementD;
+};
+
+template <class Product, class Form, class LayoutA, class LayoutB>
 __device__ __noinline__ void products(u32 *out, u32 layouts) {
+  constexpr int m = Form::m, n = Form::n, k = Form::k;
+  using A = typename Form::A;
+  using B = typename Form::B;
+  using C = typename Form::C;
+  using D = typename Form::D;
   __shared__ alignas(32) u32 memory[4][largest / 4];
 #ifdef RAW
   out += layouts * 8 * 1024;
@@ -150,181 +195,171 @@ __device__ __noinline__ void products(u32 *out, u32 layouts) {
 #endif
 }
 
-template <class Product, int m, int n, int k, class A, class D, class C = D>
-__device__ __forceinline__ void of_both_layouts(u32 *out) {
-  products<Product, m, n, k, A, A, D, C, wmma::row_major, wmma::row_major>(out, 0);
-  products<Product, m, n, k, A, A, D, C, wmma::col_major, wmma::col_major>(out, 1);
+template <class Product, class Form> __device__ __forceinline__ void of_both_layouts(u32 *out) {
+  products<Product, Form, wmma::row_major, wmma::row_major>(out, 0);
+  products<Product, Form, wmma::col_major, wmma::col_major>(out, 1);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m16n16k16_f16_f16(u32 *out) {
-  of_both_layouts<Plain, 16, 16, 16, __half, __half>(out);
+  using Matrices = Form<16, 16, 16, __half, __half>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m16n16k16_f32_f16(u32 *out) {
-  of_both_layouts<Plain, 16, 16, 16, __half, float>(out);
+  using Matrices = Form<16, 16, 16, __half, float>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m16n16k16_f32_bf16(u32 *out) {
-  of_both_layouts<Plain, 16, 16, 16, __nv_bfloat16, float>(out);
+  using Matrices = Form<16, 16, 16, __nv_bfloat16, float>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m16n16k16_s32_s8(u32 *out) {
-  of_both_layouts<Plain, 16, 16, 16, signed char, int>(out);
+  using Matrices = Form<16, 16, 16, signed char, int>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m16n16k16_s32_u8(u32 *out) {
-  of_both_layouts<Plain, 16, 16, 16, unsigned char, int>(out);
+  using Matrices = Form<16, 16, 16, unsigned char, int>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m16n16k16_f32_f16_f16(u32 *out) {
-  of_both_layouts<Plain, 16, 16, 16, __half, float, __half>(out);
+  using Matrices = Form<16, 16, 16, __half, float, __half>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m16n16k16_f16_f16_f32(u32 *out) {
-  of_both_layouts<Plain, 16, 16, 16, __half, __half, float>(out);
+  using Matrices = Form<16, 16, 16, __half, __half, float>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m32n8k16_f16_f16(u32 *out) {
-  of_both_layouts<Plain, 32, 8, 16, __half, __half>(out);
+  using Matrices = Form<32, 8, 16, __half, __half>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m32n8k16_f32_f16(u32 *out) {
-  of_both_layouts<Plain, 32, 8, 16, __half, float>(out);
+  using Matrices = Form<32, 8, 16, __half, float>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m32n8k16_f32_bf16(u32 *out) {
-  of_both_layouts<Plain, 32, 8, 16, __nv_bfloat16, float>(out);
+  using Matrices = Form<32, 8, 16, __nv_bfloat16, float>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m32n8k16_s32_s8(u32 *out) {
-  of_both_layouts<Plain, 32, 8, 16, signed char, int>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m32n8k16_s32_u8(u32 *out) {
-  of_both_layouts<Plain, 32, 8, 16, unsigned char, int>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m32n8k16_f32_f16_f16(u32 *out) {
-  of_both_layouts<Plain, 32, 8, 16, __half, float, __half>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m32n8k16_f16_f16_f32(u32 *out) {
-  of_both_layouts<Plain, 32, 8, 16, __half, __half, float>(out);
+  using Matrices = Form<32, 8, 16, signed char, int>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m8n32k16_f16_f16(u32 *out) {
-  of_both_layouts<Plain, 8, 32, 16, __half, __half>(out);
+  using Matrices = Form<8, 32, 16, __half, __half>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m8n32k16_f32_f16(u32 *out) {
-  of_both_layouts<Plain, 8, 32, 16, __half, float>(out);
+  using Matrices = Form<8, 32, 16, __half, float>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m8n32k16_f32_bf16(u32 *out) {
-  of_both_layouts<Plain, 8, 32, 16, __nv_bfloat16, float>(out);
+  using Matrices = Form<8, 32, 16, __nv_bfloat16, float>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m8n32k16_s32_s8(u32 *out) {
-  of_both_layouts<Plain, 8, 32, 16, signed char, int>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n32k16_s32_u8(u32 *out) {
-  of_both_layouts<Plain, 8, 32, 16, unsigned char, int>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n32k16_f32_f16_f16(u32 *out) {
-  of_both_layouts<Plain, 8, 32, 16, __half, float, __half>(out);
-}
-
-//! -> u32:64 grid=1 block=32
-extern "C" __global__ void wmma_m8n32k16_f16_f16_f32(u32 *out) {
-  of_both_layouts<Plain, 8, 32, 16, __half, __half, float>(out);
+  using Matrices = Form<8, 32, 16, signed char, int>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m16n16k16_f32_f16_row_col(u32 *out) {
-  products<Plain, 16, 16, 16, __half, __half, float, float, wmma::row_major, wmma::col_major>(out, 0);
+  using Matrices = Form<16, 16, 16, __half, float>;
+  products<Plain, Matrices, wmma::row_major, wmma::col_major>(out, 0);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m16n16k16_f32_f16_col_row(u32 *out) {
-  products<Plain, 16, 16, 16, __half, __half, float, float, wmma::col_major, wmma::row_major>(out, 0);
+  using Matrices = Form<16, 16, 16, __half, float>;
+  products<Plain, Matrices, wmma::col_major, wmma::row_major>(out, 0);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m16n16k16_s32_s8_sat(u32 *out) {
-  of_both_layouts<Saturating, 16, 16, 16, signed char, int>(out);
+  using Matrices = Form<16, 16, 16, signed char, int>;
+  of_both_layouts<Saturating, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m16n16k16_s32_u8_sat(u32 *out) {
-  of_both_layouts<Saturating, 16, 16, 16, unsigned char, int>(out);
+  using Matrices = Form<16, 16, 16, unsigned char, int>;
+  of_both_layouts<Saturating, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m16n16k8_f32_tf32(u32 *out) {
-  of_both_layouts<Plain, 16, 16, 8, wmma::precision::tf32, float>(out);
+  using Matrices = Form<16, 16, 8, wmma::precision::tf32, float>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m8n8k4_f64(u32 *out) {
-  of_both_layouts<Plain, 8, 8, 4, double, double>(out);
+  using Matrices = Form<8, 8, 4, double, double>;
+  of_both_layouts<Plain, Matrices>(out);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m8n8k32_s32_s4(u32 *out) {
-  products<Plain, 8, 8, 32, wmma::experimental::precision::s4, wmma::experimental::precision::s4, int, int, wmma::row_major,
-           wmma::col_major>(out, 0);
+  using Matrices = Form<8, 8, 32, wmma::experimental::precision::s4, int>;
+  products<Plain, Matrices, wmma::row_major, wmma::col_major>(out, 0);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m8n8k32_s32_s4_sat(u32 *out) {
-  products<Saturating, 8, 8, 32, wmma::experimental::precision::s4, wmma::experimental::precision::s4, int, int, wmma::row_major,
-           wmma::col_major>(out, 0);
+  using Matrices = Form<8, 8, 32, wmma::experimental::precision::s4, int>;
+  products<Saturating, Matrices, wmma::row_major, wmma::col_major>(out, 0);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m8n8k32_s32_u4(u32 *out) {
-  products<Plain, 8, 8, 32, wmma::experimental::precision::u4, wmma::experimental::precision::u4, int, int, wmma::row_major,
-           wmma::col_major>(out, 0);
+  using Matrices = Form<8, 8, 32, wmma::experimental::precision::u4, int>;
+  products<Plain, Matrices, wmma::row_major, wmma::col_major>(out, 0);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m8n8k32_s32_u4_sat(u32 *out) {
-  products<Saturating, 8, 8, 32, wmma::experimental::precision::u4, wmma::experimental::precision::u4, int, int, wmma::row_major,
-           wmma::col_major>(out, 0);
+  using Matrices = Form<8, 8, 32, wmma::experimental::precision::u4, int>;
+  products<Saturating, Matrices, wmma::row_major, wmma::col_major>(out, 0);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m8n8k128_s32_b1_xor(u32 *out) {
-  products<Bits<wmma::experimental::bmmaBitOpXOR>, 8, 8, 128, wmma::experimental::precision::b1,
-           wmma::experimental::precision::b1, int, int, wmma::row_major, wmma::col_major>(out, 0);
+  using Matrices = Form<8, 8, 128, wmma::experimental::precision::b1, int>;
+  products<Bits<wmma::experimental::bmmaBitOpXOR>, Matrices, wmma::row_major, wmma::col_major>(out, 0);
 }
 
 //! -> u32:64 grid=1 block=32
 extern "C" __global__ void wmma_m8n8k128_s32_b1_and(u32 *out) {
-  products<Bits<wmma::experimental::bmmaBitOpAND>, 8, 8, 128, wmma::experimental::precision::b1,
-           wmma::experimental::precision::b1, int, int, wmma::row_major, wmma::col_major>(out, 0);
+  using Matrices = Form<8, 8, 128, wmma::experimental::precision::b1, int>;
+  products<Bits<wmma::experimental::bmmaBitOpAND>, Matrices, wmma::row_major, wmma::col_major>(out, 0);
 }
 
 /* As programs do it: tiles of a matrix from memory, a sum that stays in its fragment. */
