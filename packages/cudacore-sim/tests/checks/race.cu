@@ -348,7 +348,9 @@ extern "C" __global__ void loaded_matrix_right(int *out, int *raw) {
 
 //! block=64: race: ~ in global memory
 extern "C" __global__ void fragments_of_two_warps(int *out, int *raw) {
-  asm volatile("{ .reg .b32 r; mov.b32 r, 1;"
-               "wmma.store.d.sync.aligned.row.m8n8k32.global.s32 [%0], {r, r}; }" ::"l"(out)
-               : "memory"); // FOUND OTHER
+  int d[2] = {1, 2};
+  asm volatile("wmma.store.d.sync.aligned.row.m8n8k32.global.s32 [%0], {%1, %2};" // FOUND OTHER
+               ::"l"(out),
+               "r"(d[0]), "r"(d[1])
+               : "memory");
 }

@@ -143,13 +143,14 @@ extern "C" __global__ void vote_of_some(int *out, int *raw) {
   out[threadIdx.x] = any;
 }
 
-//! block=32: lane 16, which never came
+//! block=32: all 32 threads of a warp have to execute it together, but lane 16
 extern "C" __global__ void half_of_a_warp_multiplies(int *out, int *raw) {
   int d = threadIdx.x;
-  if (threadIdx.x < 16)
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(d)); // FOUND
-  else
-    out[1] = 1; // OTHER
+  if (threadIdx.x >= 16) {
+    out[threadIdx.x] = 1;
+    asm volatile("exit;");
+  }
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(d)); // FOUND
   out[threadIdx.x] = d;
 }
 
