@@ -98,6 +98,7 @@ def test_forms_that_there_are_not(cuda: Any, body: str, said: str) -> None:
     assert cudacore_sim.why().count("line ") == 1
 
 
+POINTER = "ld.param.u64 %rd1, [out]; "
 FIRST_LANES = "mov.u32 %r1, %laneid; mov.u32 %r2, tile; shl.b32 %r3, %r1, 4; add.u32 %r4, %r2, %r3; "
 
 
@@ -111,17 +112,17 @@ FIRST_LANES = "mov.u32 %r1, %laneid; mov.u32 %r2, tile; shl.b32 %r3, %r1, 4; add
         # The addresses of lanes that have no row are not looked at.
         ("setp.gt.u32 %p1, %r1, 7; @%p1 mov.u32 %r4, 0xfffffff3; LOAD STORE", 0, ""),
         (
-            "ld.param.u64 %rd1, [out]; ldmatrix.sync.aligned.m8n8.x1.b16 {%r5}, [%rd1];",
+            POINTER + "ldmatrix.sync.aligned.m8n8.x1.b16 {%r5}, [%rd1];",
             ILLEGAL_INSTRUCTION,
             "have to be in shared memory",
         ),
         (
-            f"ld.param.u64 %rd1, [out]; wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {registers(8, 16)}, [%rd1+2];",
+            POINTER + f"wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {registers(8, 16)}, [%rd1+2];",
             MISALIGNED,
             "misaligned read of 4 bytes",
         ),
         (
-            f"ld.param.u64 %rd1, [out]; wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd1], {registers(8, 16)};",
+            POINTER + f"wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd1], {registers(8, 16)};",
             ILLEGAL_ADDRESS,
             "write of 4 bytes",
         ),
