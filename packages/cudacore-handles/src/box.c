@@ -47,6 +47,15 @@ bool cch__box_try_ref(cch__box *box) {
   return false;
 }
 
+bool cch__box_unref_unless_last(cch__box *box) {
+  size_t count = atomic_load_explicit(&box->references, memory_order_acquire);
+  while (count > 1)
+    if (atomic_compare_exchange_weak_explicit(&box->references, &count, count - 1, memory_order_acq_rel,
+                                              memory_order_acquire))
+      return true;
+  return false;
+}
+
 void cch__box_unref(void *opaque) {
   cch__box *box = opaque;
   if (box != NULL && atomic_fetch_sub_explicit(&box->references, 1, memory_order_acq_rel) == 1)

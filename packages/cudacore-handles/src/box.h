@@ -36,6 +36,8 @@ void *cch__box_new(cch_kind kind, size_t size, const char *operation);
 void cch__box_discard(void *box);
 void *cch__box_ref(void *box);
 void cch__box_unref(void *box);
+/* Gives a reference back unless it is the last one. */
+bool cch__box_unref_unless_last(cch__box *box);
 /* Takes a reference unless the count is zero. */
 bool cch__box_try_ref(cch__box *box);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a box of each kind ends, and what becomes of its owner. */
-#include "kinds.h"
+#include "graph.h"
 #include "registry.h"
 
 static atomic_bool exiting;
@@ -113,4 +113,13 @@ bool cch__box_destroy(cch__box *box) {
   cch__box_discard(box);
   cch__release_owner(owner, release);
   return true;
+}
+
+void *cch_unref_lightly(void *opaque) {
+  cch__box *box = opaque;
+  if (box == NULL || cch__box_unref_unless_last(box))
+    return NULL;
+  if (box->kind != CCH_KIND_GRAPH_NODE || cch__forked())
+    return box;
+  return cch__graph_node_unref_lightly(opaque);
 }

@@ -69,6 +69,7 @@ struct cch_graph {
   cch__hierarchy *hierarchy;
   cch__level *level;     /* NULL once the graph is gone; guarded by the hierarchy's lock */
   CUgraphNode node;      /* that it is in */
+  atomic_bool has_room;  /* the level has it for one more record; false: perhaps not */
   cch__capture *capture; /* guarded by the hierarchy's lock */
 };
 

@@ -76,16 +76,36 @@ int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int t
   return status;
 }
 
-void cch__graph_node_drop(cch_graph_node *node) {
-  cch__graph_lock(node->graph);
+/* The lock is held. */
+static void leave_record(const cch_graph_node *node) {
   cch__record *record = cch__record_find(node->graph->level, node->raw);
   if (record != NULL && record->box == node) {
     record->box = NULL;
     cch__record_trim(node->graph->level, record);
   }
+}
+
+void cch__graph_node_drop(cch_graph_node *node) {
+  cch__graph_lock(node->graph);
+  leave_record(node);
   cch__graph_unlock(node->graph);
   cch_graph_unref(node->graph);
   free(node->block);
+}
+
+cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node) {
+  cch_graph *graph = node->graph;
+  cch__graph_lock(graph);
+  /* Whoever has no reference to a node can only get one here, under the lock. */
+  bool last = !cch__box_unref_unless_last(&node->box);
+  if (last)
+    leave_record(node);
+  cch__graph_unlock(graph);
+  if (!last)
+    return NULL;
+  free(node->block);
+  cch__box_discard(node);
+  return cch__box_unref_unless_last(&graph->box) ? NULL : graph;
 }
 
 /* ---- add ---- */
@@ -206,6 +226,8 @@ static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cc
     record->context = context;
     if (box != NULL)
       box->raw = raw;
+    /* For the next one, so that it need not take the lock before it is in the driver as well. */
+    atomic_store_explicit(&graph->has_room, cch__level_reserve(graph->level), memory_order_relaxed);
     cch__graph_unlock(graph);
   }
   status = set_attributes(raw, params->attributes, params->attribute_count);
@@ -230,7 +252,7 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
   }
   if (status == 0 && out != NULL && (box = new_box(graph, NULL, spec->type, operation)) == NULL)
     status = CCH_ENOMEM;
-  if (status == 0) {
+  if (status == 0 && !atomic_load_explicit(&graph->has_room, memory_order_relaxed)) {
     cch__graph_lock(graph);
     bool room = cch__level_reserve(graph->level);
     cch__graph_unlock(graph);

@@ -156,6 +156,8 @@ void cch__kernel_drop(cch_kernel *kernel);
 void cch__bundle_drop(cch_bundle *bundle);
 void cch__graph_drop(cch_graph *graph);
 void cch__graph_node_drop(cch_graph_node *node);
+/* Gives a reference back without the driver: NULL, or the node's graph with a reference that is left to give back. */
+cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
 void cch__graph_exec_drop(cch_graph_exec *exec);
 
 /* What the two halves do for imports and mappings. */

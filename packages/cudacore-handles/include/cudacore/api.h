@@ -320,6 +320,7 @@ typedef struct cch_api {
   int (*context_create)(cch_context **out, int device, const cch_resource *resources, size_t count);
   int (*context_is_green)(int *out, cch_context *context);
   int (*deviceptr_is_wrapped)(const cch_deviceptr *ptr);
+  void *(*unref_lightly)(void *box);
 } cch_api;
 
 /**

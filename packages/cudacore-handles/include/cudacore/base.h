@@ -142,6 +142,13 @@ CCH_EXPORT void *cch_ref(void *box);
 /** Gives a reference back, as the kind's own `_unref` does. @since 0.1 */
 CCH_EXPORT void cch_unref(void *box);
 
+/**
+ * Gives a reference back as far as this makes no CUDA call and calls no release function: so a caller that has a lock
+ * which these could wait for can keep it. Returns NULL, or a box with a reference that is left to be given to
+ * cch_unref(). NULL does nothing. Destructor-safe. @since 0.1
+ */
+CCH_EXPORT void *cch_unref_lightly(void *box);
+
 /** The cch_kind of a box; -1 for NULL. Destructor-safe. @since 0.1 */
 CCH_EXPORT int cch_kind_of(const void *box);
 

@@ -2,7 +2,6 @@
 /* The hot halves of GraphDefinition, GraphCondition and Graph, and the locks of graphs. */
 #include "native.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 /* ---- locks: a few for all hierarchies, chosen by the root ---- */
@@ -14,7 +13,7 @@ enum { STRIPES = 16 /* at most 32: a graph_lock has a bit for each */ };
  * again: an allocation under it can set off a garbage collection, and that can end a capture.
  */
 static struct stripe {
-  PyThread_type_lock lock;
+  pthread_mutex_t lock;
   atomic_ulong owner; /* the thread that has it; 0: none */
   unsigned depth;     /* how often it has been taken; its owner's */
 } stripes[STRIPES];
@@ -26,16 +25,10 @@ static void in_forked_child(void) { atomic_store(&forked, true); }
  */
 static bool needs_no_lock(void) { return atomic_load_explicit(&forked, memory_order_relaxed) || cch_callback_active(); }
 
-static int make_stripes(void) {
-  if (stripes[0].lock != NULL)
-    return 0;
-  for (int i = STRIPES - 1; i >= 0; i--)
-    if (stripes[i].lock == NULL && (stripes[i].lock = PyThread_allocate_lock()) == NULL) {
-      PyErr_NoMemory();
-      return -1;
-    }
+static void make_stripes(void) {
+  for (int i = 0; i < STRIPES; i++)
+    pthread_mutex_init(&stripes[i].lock, NULL);
   pthread_atfork(NULL, NULL, in_forked_child);
-  return 0;
 }
 
 static int stripe_of(const cch_graph *graph) {
@@ -44,11 +37,11 @@ static int stripe_of(const cch_graph *graph) {
   return (int)(((uintptr_t)graph * UINT64_C(0x9E3779B97F4A7C15) >> 32) % STRIPES);
 }
 
-static void take(PyThread_type_lock lock) {
-  if (PyThread_acquire_lock(lock, NOWAIT_LOCK))
+static void take(pthread_mutex_t *lock) {
+  if (pthread_mutex_trylock(lock) == 0)
     return;
   Py_BEGIN_ALLOW_THREADS;
-  PyThread_acquire_lock(lock, WAIT_LOCK);
+  pthread_mutex_lock(lock);
   Py_END_ALLOW_THREADS;
 }
 
@@ -56,7 +49,7 @@ static void take_stripe(int number) {
   struct stripe *self = &stripes[number];
   const unsigned long thread = PyThread_get_thread_ident();
   if (atomic_load_explicit(&self->owner, memory_order_relaxed) != thread) {
-    take(self->lock);
+    take(&self->lock);
     atomic_store_explicit(&self->owner, thread, memory_order_relaxed);
   }
   self->depth++;
@@ -67,7 +60,7 @@ static void give_stripe(int number) {
   if (--self->depth != 0)
     return;
   atomic_store_explicit(&self->owner, 0, memory_order_relaxed);
-  PyThread_release_lock(self->lock);
+  pthread_mutex_unlock(&self->lock);
 }
 
 void graph_lock_add(graph_lock *lock, const cch_graph *graph) { lock->stripes |= UINT32_C(1) << stripe_of(graph); }
@@ -75,9 +68,8 @@ void graph_lock_add(graph_lock *lock, const cch_graph *graph) { lock->stripes |=
 void graph_lock_take_added(graph_lock *lock) {
   if (needs_no_lock())
     lock->stripes = 0;
-  for (int i = 0; i < STRIPES; i++) /* always in this order */
-    if (lock->stripes >> i & 1)
-      take_stripe(i);
+  for (uint32_t left = lock->stripes; left != 0; left &= left - 1) /* always in this order */
+    take_stripe(__builtin_ctz(left));
 }
 
 graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other) {
@@ -90,9 +82,8 @@ graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other) {
 }
 
 void graph_lock_give(graph_lock lock) {
-  for (int i = STRIPES - 1; i >= 0; i--)
-    if (lock.stripes >> i & 1)
-      give_stripe(i);
+  for (uint32_t left = lock.stripes; left != 0; left &= left - 1)
+    give_stripe(__builtin_ctz(left));
 }
 
 /* The graph of a face, of a definition or a node; a new reference, NULL with an exception. */
@@ -256,20 +247,19 @@ int exec_use(PyObject *face, cch_graph_exec **out) {
   cch_graph_exec *box = handle_use(face);
   if (box == NULL)
     return -1;
-  if (self->lock == NULL && (self->lock = PyThread_allocate_lock()) == NULL) {
-    handle_done(face);
-    PyErr_NoMemory();
-    return -1;
+  if (!self->has_lock) {
+    pthread_mutex_init(&self->lock, NULL);
+    self->has_lock = true;
   }
   if (!needs_no_lock())
-    take(self->lock);
+    take(&self->lock);
   *out = box;
   return 0;
 }
 
 void exec_done(PyObject *face) {
   if (!needs_no_lock())
-    PyThread_release_lock(((exec *)face)->lock);
+    pthread_mutex_unlock(&((exec *)face)->lock);
   handle_done(face);
 }
 
@@ -335,8 +325,8 @@ PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 
 static void exec_dealloc(PyObject *object) {
   exec *self = (exec *)object;
-  if (self->lock != NULL)
-    PyThread_free_lock(self->lock);
+  if (self->has_lock)
+    pthread_mutex_destroy(&self->lock);
   handle_dealloc(object);
 }
 
@@ -375,8 +365,8 @@ static PyType_Spec exec_spec = {
 };
 
 int add_graph_types(PyObject *module, state *st) {
-  if (make_stripes() < 0)
-    return -1;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_stripes);
   st->graph_type = add_type(module, &graph_spec, st->handle_type);
   st->condition_type = st->graph_type != NULL ? add_type(module, &condition_spec, NULL) : NULL;
   st->exec_type = st->condition_type != NULL ? add_type(module, &exec_spec, st->handle_type) : NULL;

@@ -33,10 +33,11 @@ static uintptr_t raw_of(const void *box, int kind) {
 }
 
 void box_let_go(void *box) {
-  if (box == NULL)
+  void *left = cch_unref_lightly(box);
+  if (left == NULL)
     return;
   Py_BEGIN_ALLOW_THREADS;
-  cch_unref(box);
+  cch_unref(left);
   Py_END_ALLOW_THREADS;
 }
 
@@ -102,11 +103,12 @@ void handle_dealloc(PyObject *object) {
   /* A context that dies with the interpreter is left to the driver, which ends with the process, and faster. */
   if (box != NULL && self->kind == CCH_KIND_CONTEXT && is_finalizing())
     box = NULL;
+  void *left = cch_unref_lightly(box);
   /* A destructor runs anywhere, also where an exception is set; closing must not be seen there. */
-  if (box != NULL) {
+  if (left != NULL) {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
-    box_let_go(box);
+    box_let_go(left);
     owners_drain(st);
     PyErr_Restore(kind, value, traceback);
   }

@@ -165,7 +165,7 @@ PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
   if (shared != 0 && !shared_allowed((kernel *)face, shared, stream))
     return launch_slowly(st, arguments, count);
   Py_INCREF(stream); /* a builder can be closed meanwhile */
-  PyObject *result = launch_faces(st, stream, settings, face, (values){arguments + 3, NULL, count - 3});
+  PyObject *result = launch_faces(st, stream, settings, face, (values){.array = arguments + 3, .count = count - 3});
   Py_DECREF(stream);
   return result;
 }
@@ -196,7 +196,7 @@ PyObject *launch_now(PyObject *module, PyObject *const *arguments, Py_ssize_t co
     return NULL;
   if (check_launch(st, arguments) < 0)
     return NULL;
-  values given = {NULL, arguments[3], PyTuple_Size(arguments[3])};
+  values given = {.tuple = arguments[3], .count = PyTuple_Size(arguments[3])};
   return launch_faces(st, arguments[0], arguments[1], arguments[2], given);
 }
 

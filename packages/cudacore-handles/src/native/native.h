@@ -41,6 +41,7 @@
 
 #include <cudacore/cudacore.h>
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -443,11 +444,12 @@ extern const char pack_doc[];
 /* Checks a bytes object, which must outlive the layout. Not for every launch. -1 with an exception. */
 int read_layout(PyObject *object, layout *out);
 
-/* The arguments of a call: a C array, or, where `array` is NULL, a tuple (the limited API hides a tuple's array). */
+/* The arguments of a call: a C array, or, where `array` is NULL, a tuple (the limited API hides a tuple's array) from
+ * `first` on. */
 typedef struct values {
   PyObject *const *array;
   PyObject *tuple;
-  Py_ssize_t count;
+  Py_ssize_t count, first;
 } values;
 
 /*
@@ -532,7 +534,8 @@ typedef struct condition {
 
 typedef struct exec {
   handle base;
-  PyThread_type_lock lock; /* launches and updates come one after the other; NULL before the first */
+  pthread_mutex_t lock; /* launches and updates come one after the other */
+  bool has_lock;        /* from the first one on */
 } exec;
 
 /* The box of a Graph, for a call that nobody else makes at the same time; -1 with an exception. No Python code runs

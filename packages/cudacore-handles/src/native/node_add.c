@@ -116,7 +116,10 @@ int compare_boxes(const void *a, const void *b) {
 }
 
 size_t drop_doubles(void *items, size_t count, size_t size, int (*compare)(const void *, const void *)) {
-  if (count < 2)
+  size_t ascending = 1; /* as things often are that were made one after another */
+  while (ascending < count && compare((char *)items + (ascending - 1) * size, (char *)items + ascending * size) < 0)
+    ascending++;
+  if (ascending >= count)
     return count;
   qsort(items, count, size, compare);
   char *last = items; /* of those that stay */
@@ -602,7 +605,7 @@ PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize
   if (enter_context(st, face, &change) < 0)
     return NULL;
   if (arguments[3] != Py_None) { /* the caller has completed what was not given */
-    values given = {NULL, arguments[3], PyTuple_Size(arguments[3])};
+    values given = {.tuple = arguments[3], .count = PyTuple_Size(arguments[3])};
     if (node_params_read_kernel(st, settings, arguments[2], given, scratch, &params) == 0)
       result = set(st, kind, face, NULL, &params);
   } else {

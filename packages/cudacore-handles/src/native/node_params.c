@@ -24,7 +24,15 @@ struct node_kind {
 static int read_size(PyObject *value, const char *name, size_t least, size_t *out) {
   if (value == NULL)
     return 0;
-  if (PyLong_CheckExact(value) || (PyIndex_Check(value) && !PyBool_Check(value))) {
+  if (PyLong_CheckExact(value)) {
+    int overflow;
+    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (!overflow && number >= 0 && (size_t)number >= least) {
+      *out = (size_t)number;
+      return 0;
+    }
+  }
+  if (PyIndex_Check(value) && !PyBool_Check(value)) {
     PyObject *number = PyNumber_Index(value);
     if (number == NULL)
       return -1;
@@ -54,6 +62,13 @@ typedef struct operand {
 
 /* An address that is a number. */
 static int read_number(PyObject *value, const char *name, CUdeviceptr *out) {
+  int overflow;
+  const long long usual = PyLong_AsLongLongAndOverflow(value, &overflow); /* which is faster */
+  if (!overflow && usual >= 0) {
+    *out = (CUdeviceptr)usual;
+    return 0;
+  }
+  PyErr_Clear();
   unsigned long long number = PyLong_AsUnsignedLongLong(value);
   if (number == (unsigned long long)-1 && PyErr_Occurred()) {
     PyErr_Clear();
@@ -605,8 +620,8 @@ int node_params_read(state *st, const node_kind *kind, PyObject *const *argument
                  count == 1 ? "was" : "were");
     return -1;
   }
-  return node_params_read_kernel(st, arguments[0], arguments[1], (values){arguments + 2, NULL, count - 2}, scratch,
-                                 out);
+  return node_params_read_kernel(st, arguments[0], arguments[1], (values){.array = arguments + 2, .count = count - 2},
+                                 scratch, out);
 }
 
 int node_params_read_tuple(state *st, const node_kind *kind, PyObject *tuple, Py_ssize_t first, void *scratch,
@@ -617,13 +632,8 @@ int node_params_read_tuple(state *st, const node_kind *kind, PyObject *tuple, Py
       PyErr_SetString(PyExc_TypeError, "launch takes a config, a kernel and its arguments");
       return -1;
     }
-    PyObject *args = PyTuple_GetSlice(tuple, first + 2, first + count);
-    if (args == NULL)
-      return -1;
-    int status = node_params_read_kernel(st, PyTuple_GetItem(tuple, first), PyTuple_GetItem(tuple, first + 1),
-                                         (values){NULL, args, count - 2}, scratch, out);
-    Py_DECREF(args);
-    return status;
+    return node_params_read_kernel(st, PyTuple_GetItem(tuple, first), PyTuple_GetItem(tuple, first + 1),
+                                   (values){.tuple = tuple, .first = first + 2, .count = count - 2}, scratch, out);
   }
   PyObject *given[MOST_ARGUMENTS] = {NULL};
   if (count > names_of(kind)) {

@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-static void give_back(const owned *items, Py_ssize_t count) {
-  bool boxes = false;
+static void give_back(owned *items, Py_ssize_t count) {
+  bool left = false;
   for (Py_ssize_t i = 0; i < count; i++)
-    boxes |= items[i].box != NULL;
-  if (boxes) { /* the last reference to one can enter the driver */
+    left |= (items[i].box = cch_unref_lightly(items[i].box)) != NULL;
+  if (left) { /* the last reference to one can enter the driver */
     Py_BEGIN_ALLOW_THREADS;
     for (Py_ssize_t i = 0; i < count; i++)
       cch_unref(items[i].box);

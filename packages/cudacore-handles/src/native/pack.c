@@ -314,7 +314,7 @@ int read_layout(PyObject *object, layout *out) {
 }
 
 static PyObject *value_at(const values *given, Py_ssize_t index) {
-  return given->array ? given->array[index] : PyTuple_GetItem(given->tuple, index);
+  return given->array ? given->array[index] : PyTuple_GetItem(given->tuple, given->first + index);
 }
 
 /* Packs ints for as long as there are only such, and they fit; returns how many that were. Runs no Python code. */
@@ -393,8 +393,9 @@ PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   unsigned char *out = (unsigned char *)PyBytes_AsString(block);
   owners keep;
   owners_init(&keep, false);
-  int status = pack_values(PyModule_GetState(module), &params, (values){NULL, arguments[1], PyTuple_Size(arguments[1])},
-                           out, &keep, (int)device);
+  int status =
+      pack_values(PyModule_GetState(module), &params,
+                  (values){.tuple = arguments[1], .count = PyTuple_Size(arguments[1])}, out, &keep, (int)device);
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   owners_release(&keep);

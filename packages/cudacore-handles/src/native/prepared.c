@@ -84,7 +84,7 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   self->kept = self->lock && device_to_check(st, &self->device) == 0 ? kept_new() : NULL;
   /* Nobody else has the new block: it may be written while Python code runs. */
   if (self->kept == NULL ||
-      pack_values(st, &self->params, (values){NULL, args, PyTuple_Size(args)},
+      pack_values(st, &self->params, (values){.tuple = args, .count = PyTuple_Size(args)},
                   (unsigned char *)PyByteArray_AsString(self->block), &self->kept->owners, self->device) < 0) {
     Py_DECREF(self);
     return NULL;
@@ -105,8 +105,8 @@ static unsigned char *scratch_for(const layout *params, unsigned char *stack) {
 /* The new values of a call, packed into `block`, with what they point into; NULL with an exception. */
 static kept *pack_call(prepared *self, PyObject *arguments, Py_ssize_t count, unsigned char *block) {
   kept *fresh = kept_new();
-  if (fresh != NULL &&
-      pack_values(self->st, &self->params, (values){NULL, arguments, count}, block, &fresh->owners, self->device) < 0) {
+  if (fresh != NULL && pack_values(self->st, &self->params, (values){.tuple = arguments, .count = count}, block,
+                                   &fresh->owners, self->device) < 0) {
     kept_unref(fresh);
     return NULL;
   }

@@ -286,8 +286,74 @@ static void boxes_die_on_other_threads(void) {
   graphs_close();
 }
 
+/* What has a lock lets go of a box, and the driver is entered; or a reference is lost. */
+static void references_go_lightly(void) {
+  graphs_open();
+  CHECK(cch_unref_lightly(NULL) == NULL);
+  cch_event *event;
+  OK(cch_event_create(&event, world.context, 0));
+  cch_event_ref(event);
+  CHECK(cch_unref_lightly(event) == NULL);
+  CHECK(cch_unref_lightly(event) == event); /* its end is the driver's */
+  CHECK_EQ(fake_live(FAKE_EVENT), 2);
+  cch_unref(event);
+  CHECK_EQ(fake_live(FAKE_EVENT), 1);
+
+  cch_graph *g = new_graph(), *again = NULL;
+  cch_graph_node *node = add_empty(g, NULL), *other = add_empty(g, NULL), *known;
+  CUgraphNode raw = cch_graph_node_raw(node);
+  cch_graph_node_ref(node);
+  CHECK(cch_unref_lightly(node) == NULL);
+  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 2);
+  CHECK(cch_unref_lightly(node) == NULL);
+  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 1);
+  OK(cch_graph_node_of(&known, g, raw)); /* the record does not know the old box */
+  CHECK(cch_unref_lightly(known) == NULL);
+  cch_graph_unref(g); /* now only the node keeps it */
+  size_t calls = fake_calls(NULL);
+  again = cch_unref_lightly(other);
+  CHECK(again == g);
+  CHECK_EQ(fake_calls(NULL), calls);
+  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
+  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH), 1);
+  cch_unref(again);
+  CHECK_EQ(fake_calls("cuGraphDestroy"), 1);
+  graphs_close();
+}
+
+/* As list_and_drop(): here any thread's light step can be the last one. */
+static void list_and_drop_lightly(int index, void *argument) {
+  (void)index;
+  for (int i = 0; i < ROUNDS; i++) {
+    cch_node_list list;
+    pthread_mutex_lock(&serial);
+    OK(cch_graph_nodes(&list, argument));
+    pthread_mutex_unlock(&serial);
+    for (size_t k = 0; k < list.count; k++) {
+      CHECK(cch_is_valid(list.nodes[k]));
+      CHECK(cch_unref_lightly(list.nodes[k]) == NULL); /* the graph has another reference */
+    }
+    list.count = 0;
+    cch_node_list_free(&list);
+  }
+}
+
+/* A node that several threads let go of dies twice, or not at all, or is given out while it dies. */
+static void nodes_go_lightly_on_threads(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  for (int i = 0; i < 8; i++)
+    CHECK(cch_unref_lightly(add_empty(g, NULL)) == NULL);
+  check_threads(THREADS, list_and_drop_lightly, g);
+  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
 int main(void) {
   check_open();
+  RUN(references_go_lightly);
+  RUN(nodes_go_lightly_on_threads);
   RUN(bundles_live_as_long_as_what_was_made);
   RUN(updates_replace_the_bundle);
   RUN(boxes_of_parameters_are_kept);
