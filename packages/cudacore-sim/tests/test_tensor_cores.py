@@ -88,7 +88,10 @@ def load(cuda: Any, body: str) -> int:
         ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r0, %r1}, [%r9];", "on sm_90, there is .m8n8 of .b16"),
         ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%r9], {%r0};", "on sm_90, there is .m8n8 of .b16"),
         ("movmatrix.sync.aligned.m8n8.b16 %r0, %r1;", "expected .trans"),
-        ("wgmma.fence.sync.aligned;", "unknown instruction 'wgmma.fence.sync.aligned'"),
+        (
+            "wgmma.fence.sync.aligned;",
+            "'wgmma.fence.sync.aligned': of the instructions for tensor cores, there are mma",
+        ),
     ],
 )
 def test_forms_that_there_are_not(cuda: Any, body: str, said: str) -> None:

@@ -66,8 +66,9 @@ struct Model {
 };
 
 /*
- * As on sm_90, whose tensor cores multiply 16 columns at once. mma has no instructions of its own there for numbers of
- * 8 bits, which become f16, and are multiplied in two steps.
+ * As on sm_90, whose tensor cores multiply 16 columns at once, or 8 of tf32, of which wmma gives them 4; of a sparse A,
+ * those that are there count. For numbers of 8 bits mma has no instructions of its own there: they become f16, which
+ * are multiplied in two steps, and C is added without tensor cores.
  */
 Model model_of(const MatrixProduct &product) {
   constexpr int fraction_bits = 25;

@@ -408,9 +408,16 @@ void movmatrix(Coder &c) {
   c.emit(exec::transpose_handler());
 }
 
+[[noreturn]] void newer(Coder &c) {
+  throw StatementError{"unknown instruction '" + c.text() +
+                           "': of the instructions for tensor cores, there are mma and wmma alone",
+                       CompileResult::Failure::unsupported_instruction};
+}
+
 } // namespace
 
 const Decoder matrix_decoders[] = {{"mma", mma},           {"wmma", wmma},           {"ldmatrix", ldmatrix},
-                                   {"stmatrix", stmatrix}, {"movmatrix", movmatrix}, {nullptr, nullptr}};
+                                   {"stmatrix", stmatrix}, {"movmatrix", movmatrix}, {"wgmma", newer},
+                                   {"tcgen05", newer},     {nullptr, nullptr}};
 
 } // namespace sim::ptx
