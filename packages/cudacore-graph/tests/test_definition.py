@@ -88,6 +88,17 @@ def test_node_is_weakly_referenced(definition: cg.GraphDefinition) -> None:
     assert again._raw == raw
 
 
+def test_collections_leave_nodes_alone(definition: cg.GraphDefinition) -> None:
+    """Each collection would go through all nodes of a large graph, which refer to nothing; or one would come twice."""
+    nodes = [definition.empty() for _ in range(100)]
+    assert not any(gc.is_tracked(node) for node in nodes)
+    gc.collect()
+    assert definition.nodes() == set(nodes)
+    references = [weakref.ref(node) for node in nodes]
+    del nodes
+    assert not any(reference() for reference in references)
+
+
 def test_join_waits_for_all(definition: cg.GraphDefinition) -> None:
     """A join would not wait for a branch, or be refused for one that is named twice."""
     first, second = definition.empty(), definition.empty()

@@ -210,7 +210,7 @@ class ExecutableKernelNode(_Switchable):
         """
         if type(args) is not tuple:
             args = check_args(kernel, args)
-        _native.set_exec_node(self._graph, self._node, "launch", config, kernel, *args)
+        _native.set_exec_node(self._graph, self._node, "launch", config, kernel, args)
 
 
 class ExecutableMemsetNode(_Switchable):

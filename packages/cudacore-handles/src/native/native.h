@@ -393,6 +393,8 @@ void owners_release(owners *self);
 int owners_bundle(const state *st, owners *self, cch_bundle **out);
 /* The box that an item keeps, borrowed; NULL where it keeps an object alone. */
 void *owned_box(const owned *item);
+/* Whether there is nothing to keep, and nothing to release but memory for more items. */
+bool owners_own_nothing(owners *self);
 
 /* ---- pack.c ---- */
 
@@ -614,6 +616,9 @@ int node_params_read(state *st, const node_kind *kind, PyObject *const *argument
 /* The same, without keywords, for arguments in a tuple, from `first` on. */
 int node_params_read_tuple(state *st, const node_kind *kind, PyObject *tuple, Py_ssize_t first, void *scratch,
                            node_params *out);
+/* The same for an array; a kernel's own arguments are a tuple in it, the last of three. */
+int node_params_read_given(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count,
+                           void *scratch, node_params *out);
 /* Packs a kernel's arguments into parameters that have all else; -1 with an exception. */
 int node_params_read_kernel(state *st, PyObject *config, PyObject *kernel, values given, void *scratch,
                             node_params *out);

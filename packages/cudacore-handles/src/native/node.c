@@ -97,7 +97,9 @@ PyObject *node_face(state *st, cch_graph_node *box, int class) {
     box_let_go(box);
   if (face == NULL)
     return NULL;
-  slot = find(st, box); /* making it can have run anything: a garbage collection */
+  if (PyType_GetFlags((PyTypeObject *)cls) & Py_TPFLAGS_HAVE_GC)
+    PyObject_GC_UnTrack(face); /* it has nothing but its class: no collection needs to look at thousands of them */
+  slot = find(st, box);        /* making it can have run anything: a garbage collection */
   if (slot->box == NULL)
     st->node_count++;
   *slot = (node_slot){box, face};

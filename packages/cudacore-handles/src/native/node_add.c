@@ -440,10 +440,7 @@ PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   node_params params = {0};
   unsigned char scratch[SCRATCH_SIZE];
   PyObject *result = NULL;
-  PyObject *tuple = PyTuple_New(count - 3);
-  for (Py_ssize_t i = 3; tuple != NULL && i < count; i++)
-    PyTuple_SetItem(tuple, i - 3, Py_NewRef(arguments[i]));
-  if (tuple == NULL || node_params_read_tuple(st, kind, tuple, 0, scratch, &params) < 0)
+  if (node_params_read_given(st, kind, arguments + 3, count - 3, scratch, &params) < 0)
     goto done;
   cch_graph *graph = handle_use(arguments[1]);
   if (graph == NULL)
@@ -471,7 +468,6 @@ PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   handle_done(arguments[1]);
 done:
   node_params_drop(&params);
-  Py_XDECREF(tuple);
   owners_drain(st);
   return result;
 }
@@ -550,14 +546,11 @@ static PyObject *read_and_set(state *st, PyObject *exec, PyObject *node, PyObjec
   if (enter_context(st, node, &change) < 0)
     return NULL;
   unsigned char scratch[SCRATCH_SIZE];
-  PyObject *result = NULL, *tuple = PyTuple_New(count - 1);
-  for (Py_ssize_t i = 1; tuple != NULL && i < count; i++)
-    PyTuple_SetItem(tuple, i - 1, Py_NewRef(arguments[i]));
-  if (tuple != NULL && node_params_read_tuple(st, kind, tuple, 0, scratch, &params) == 0)
+  PyObject *result = NULL;
+  if (node_params_read_given(st, kind, arguments + 1, count - 1, scratch, &params) == 0)
     result = set(st, kind, node, exec, &params);
   leave_context(&change);
   node_params_drop(&params);
-  Py_XDECREF(tuple);
   owners_drain(st);
   return result;
 }
@@ -573,7 +566,7 @@ PyObject *set_node(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
 
 const char set_exec_node_doc[] = "set_exec_node(graph, node, kind, /, *arguments)\n--\n\n"
                                  "Give new parameters to a node of an executable graph (cuGraphExecKernelNodeSetParams "
-                                 "and its kin).";
+                                 "and its kin). A kernel's own arguments are a tuple.";
 
 PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);

@@ -155,6 +155,8 @@ static uint64_t extent(size_t width, size_t height, size_t depth, size_t pitch, 
 
 /* Ends the list of what is kept: it becomes the bundle. `empty_too`: items without anything have their place in it. */
 static int take_bundle(const state *st, owners *keep, node_params *out, int status) {
+  if (keep->heap == NULL && owners_own_nothing(keep))
+    return status; /* as for addresses that are numbers */
   if (status == 0)
     status = owners_bundle(st, keep, &out->bundle);
   PyObject *type, *value, *traceback;
@@ -599,6 +601,14 @@ static Py_ssize_t names_of(const node_kind *kind) {
   return count;
 }
 
+static int check_count(const node_kind *kind, Py_ssize_t count) {
+  if (count <= names_of(kind))
+    return 0;
+  PyErr_Format(PyExc_TypeError, "%s takes at most %zd arguments, but %zd were given", kind->name, names_of(kind),
+               count);
+  return -1;
+}
+
 int node_params_read(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
                      void *scratch, node_params *out) {
   if (kind->type != CCH_NODE_KERNEL) {
@@ -636,13 +646,28 @@ int node_params_read_tuple(state *st, const node_kind *kind, PyObject *tuple, Py
                                    (values){.tuple = tuple, .first = first + 2, .count = count - 2}, scratch, out);
   }
   PyObject *given[MOST_ARGUMENTS] = {NULL};
-  if (count > names_of(kind)) {
-    PyErr_Format(PyExc_TypeError, "%s takes at most %zd arguments, but %zd were given", kind->name, names_of(kind),
-                 count);
+  if (check_count(kind, count) < 0)
     return -1;
-  }
   for (Py_ssize_t i = 0; i < count; i++)
     given[i] = PyTuple_GetItem(tuple, first + i);
+  return read_sorted(st, kind, given, out);
+}
+
+int node_params_read_given(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count,
+                           void *scratch, node_params *out) {
+  if (kind->type == CCH_NODE_KERNEL) {
+    if (count != 3 || !PyTuple_Check(arguments[2])) {
+      PyErr_SetString(PyExc_TypeError, "launch takes a config, a kernel and a tuple of its arguments");
+      return -1;
+    }
+    const values given = {.tuple = arguments[2], .count = PyTuple_Size(arguments[2])};
+    return node_params_read_kernel(st, arguments[0], arguments[1], given, scratch, out);
+  }
+  PyObject *given[MOST_ARGUMENTS] = {NULL};
+  if (check_count(kind, count) < 0)
+    return -1;
+  for (Py_ssize_t i = 0; i < count; i++)
+    given[i] = arguments[i];
   return read_sorted(st, kind, given, out);
 }
 
