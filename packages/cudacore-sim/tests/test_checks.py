@@ -163,33 +163,6 @@ def test_nothing_is_said_without(check: str, run_python: Run, tmp_path: Path) ->
     assert not any(reports_of(check, run_python, tmp_path).values())
 
 
-LAUNCH_CORPUS = """
-import sys
-sys.path.append(FOLDER)
-from corpus.catalogue import themes
-from corpus.machine import Machine, missing_headers
-
-count = 0
-with Machine(cudacore_sim.load()) as machine:
-    for theme in themes():
-        if missing_headers(theme):
-            continue
-        with machine.load(theme) as program:
-            for kernel in theme.kernels:
-                program.run(kernel)
-                count += 1
-print(count)
-"""
-
-
-def test_the_corpus(run_python: Run) -> None:
-    """A kernel would be blamed of which it is known what it does on a GPU."""
-    result = run_python(LAUNCH_CORPUS.replace("FOLDER", repr(str(FOLDER.parent))), CHECK="race,sync,init")
-    assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
-    assert int(result.stdout.splitlines()[-1]) > 50
-
-
 def test_a_list_that_is_not_one(run_python: Run) -> None:
     """A run that was to look for races would pass without having looked."""
     result = run_python("print(cudacore_sim.ignored_settings())", CHECK="races")
