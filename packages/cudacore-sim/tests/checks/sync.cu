@@ -142,3 +142,29 @@ extern "C" __global__ void vote_of_some(int *out, int *raw) {
     any = __syncthreads_or(threadIdx.x); // FOUND
   out[threadIdx.x] = any;
 }
+
+//! block=32: all 32 threads of a warp have to execute it together, but lane 16
+extern "C" __global__ void half_of_a_warp_multiplies(int *out, int *raw) {
+  int d = threadIdx.x;
+  if (threadIdx.x >= 16) {
+    out[threadIdx.x] = 1;
+    asm volatile("exit;");
+  }
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(d)); // FOUND
+  out[threadIdx.x] = d;
+}
+
+//! block=16: all 32 threads of a warp have to execute it together, but lane 16 has ended or never was
+extern "C" __global__ void half_a_warp_multiplies(int *out, int *raw) {
+  int d = threadIdx.x;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(d)); // FOUND
+  out[threadIdx.x] = d;
+}
+
+//! block=64
+extern "C" __global__ void one_warp_multiplies(int *out, int *raw) {
+  int d = threadIdx.x;
+  if (threadIdx.x < 32)
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(d));
+  out[threadIdx.x] = d;
+}

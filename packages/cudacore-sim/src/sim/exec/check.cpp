@@ -127,6 +127,15 @@ void Checker::gathers(Warp &w, uint32_t lanes, uint32_t members, uint32_t presen
   });
 }
 
+void Checker::aligned(Warp &w, const Instruction &ins, uint32_t present) {
+  if (!checks_.sync || present == all_lanes)
+    return;
+  find(w.place(FaultKind::synchronization, ins, lane_of(present),
+               "all 32 threads of a warp have to execute it together, but lane " + std::to_string(lane_of(~present)) +
+                   " has ended or never was"),
+       ins);
+}
+
 /* Lanes that have ended need not come, but those that had yet to do something should have. */
 void Checker::ends(Warp &w, uint32_t lanes) {
   uint32_t missed = lanes & w.awaited;

@@ -36,6 +36,8 @@ public:
   /* Lanes come to an instruction for all of `members`; of those, `present` execute it now, or `lanes` wait (0). */
   void names(Warp &w, uint32_t lanes, uint32_t members);
   void gathers(Warp &w, uint32_t lanes, uint32_t members, uint32_t present, bool orders);
+  /* `present` execute what all of a warp have to. */
+  void aligned(Warp &w, const Instruction &ins, uint32_t present);
   void ends(Warp &w, uint32_t lanes);
   /* Lanes come to a barrier of the block, arrive at it, and it completes. */
   void comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected);
