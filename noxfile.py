@@ -68,7 +68,9 @@ EXTRAS = {"12": "cu12,link,nvvm-cu12,headers", "13": "cu13,link,nvvm,headers"}
 
 def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
     """Install the built wheels with the compilers and headers of a CUDA version, and dependency groups."""
-    pins = [f"{name}=={CUDA[cuda]}" for name in ("cuda-bindings", "cuda-toolkit")]
+    # Kernels of the simulator's tests include cuRAND's headers; those that do need CUDA 13.
+    toolkit = "cuda-toolkit[curand]" if "test" in groups and cuda.startswith("13") else "cuda-toolkit"
+    pins = [f"{name}=={CUDA[cuda]}" for name in ("cuda-bindings", toolkit)]
     wheels = [str(next(WHEELS.glob(f"{name.replace('-', '_')}-*.whl"))) for name in PACKAGES]
     umbrella = f"{wheels[-1]}[{EXTRAS[cuda.partition('.')[0]]}]"
     session.install(*wheels, umbrella, *pins, *nox.project.dependency_groups(PYPROJECT, *groups))
@@ -126,6 +128,7 @@ def dev(session: nox.Session) -> None:
         str(ROOT / "packages" / "cudacore-graph"),
         "--editable",
         f"{ROOT / 'packages' / 'cudacore'}[{EXTRAS['13']}]",
+        f"cuda-toolkit[curand]=={CUDA['13.x']}",
     )
 
 
@@ -322,6 +325,8 @@ def dist(session: nox.Session) -> None:
     wheels = [name for name in files if name.endswith(".whl")]
     session.run("twine", "check", "--strict", *files)
     session.run("check-wheel-contents", *wheels)
+    if not session.posargs:
+        session.run("python", "ci/check_wheels.py", str(DIST), *PACKAGES)
     session.run("abi3audit", "--strict", *(name for name in wheels if "-abi3-" in name))
 
 

@@ -3,6 +3,8 @@
 """Check what the wheels in a folder contain: nothing missing, nothing stray, tags, versions, dependencies, sizes.
 
 usage: check_wheels.py FOLDER PACKAGE...       PACKAGE: what there must be a wheel of, and of nothing else
+
+Where there are wheels for several architectures, those for each are checked, with those for all.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ LIMITS = {"cudacore-handles": 450.0, "cudacore-graph": 60.0, "cudacore-sim": 250
 LIMIT_OF_ALL = 700.0
 
 PURE = "py3-none-any"
-TAGS = {"cudacore-handles": r"cp310-abi3-\w*linux\w*", "cudacore-sim": r"py3-none-\w*linux\w*"}
+ARCHITECTURES = ("x86_64", "aarch64")
+TAGS = {"cudacore-handles": r"cp310-abi3-(\w*linux\w*\.?)+", "cudacore-sim": r"py3-none-(\w*linux\w*\.?)+"}
 # What the shared objects may ask the loader for: the C library, and our own library.
 NEEDED = re.compile(r"ld-linux.*|lib(c|dl|m|pthread|gcc_s)\.so\.\d+|libcudacore_handles\.so\.1")
 
@@ -147,15 +150,10 @@ class Checker:
                     self.expect(path.startswith("$ORIGIN"), f"{name} looks for libraries in {path}")
 
 
-def main() -> None:
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    checkers = [Checker(path) for path in sorted(Path(sys.argv[1]).glob("*.whl"))]
-    problems: list[str] = []
+def check_together(checkers: list[Checker], packages: list[str]) -> list[str]:
+    """Print what one machine installs, and return what is wrong with it as a whole."""
     total = 0.0
     for checker in checkers:
-        checker.check()
-        problems += checker.problems
         size = checker.path.stat().st_size / 1000
         total += size if checker.package != "cudacore-sim" else 0.0
         print(f"{size:8.1f} kB  {len(checker.names):3} files  {checker.path.name}")
@@ -163,19 +161,37 @@ def main() -> None:
     # What the umbrella's extras bring is theirs; and NVRTC alone is what a CUDA version brings.
     extras = {checker.package: checker.extras() for checker in checkers}
     compiling, all_of_it = extras.get("cudacore-compile", {}), extras.get("cudacore", {})
-    for extra in sorted(compiling.keys() - {"terminal"}):
-        if all_of_it.get(extra) != [f"cudacore-compile[{extra}]"]:
-            problems.append(f"the extra {extra} of cudacore is not that of cudacore-compile")
-    for extra in ("cu12", "cu13"):
-        if [name for name in compiling.get(extra, ()) if "cuda-toolkit" in name and "[nvrtc]" not in name]:
-            problems.append(f"the extra {extra} of cudacore-compile brings more than NVRTC")
-    expected = sorted(sys.argv[2:])
-    if sorted(checker.package for checker in checkers) != expected:
-        problems.append(f"expected one wheel each of: {', '.join(expected)}")
+    problems = [
+        f"the extra {extra} of cudacore is not that of cudacore-compile"
+        for extra in sorted(compiling.keys() - {"terminal"})
+        if all_of_it.get(extra) != [f"cudacore-compile[{extra}]"]
+    ]
+    problems += [
+        f"the extra {extra} of cudacore-compile brings more than NVRTC"
+        for extra in ("cu12", "cu13")
+        if [name for name in compiling.get(extra, ()) if "cuda-toolkit" in name and "[nvrtc]" not in name]
+    ]
+    if sorted(checker.package for checker in checkers) != sorted(packages):
+        problems.append(f"expected one wheel each of: {', '.join(sorted(packages))}")
     if len({checker.version for checker in checkers}) > 1:
         problems.append("the wheels have different versions")
     if total > LIMIT_OF_ALL:
         problems.append(f"all wheels but the simulated driver's: {total:.1f} kB, more than {LIMIT_OF_ALL:.0f} kB")
+    return problems
+
+
+def main() -> None:
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    checkers = [Checker(path) for path in sorted(Path(sys.argv[1]).glob("*.whl"))]
+    problems: list[str] = []
+    for checker in checkers:
+        checker.check()
+        problems += checker.problems
+    found = [name for name in ARCHITECTURES if any(checker.tag.endswith(name) for checker in checkers)]
+    for architecture in found or [""]:
+        here = [checker for checker in checkers if checker.tag.endswith(("-any", architecture))]
+        problems += check_together(here, sys.argv[2:])
     if problems:
         sys.exit("\n".join(problems))
 

@@ -47,7 +47,7 @@ def on_sim() -> bool:
 
 @pytest.fixture(scope="session")
 def target(on_sim: bool) -> str:
-    """Give what to compile kernels to: cubins, which the simulated driver cannot run."""
+    """Give what to compile kernels to: cubins, and PTX on the simulated driver, whose reports have its lines."""
     return "ptx" if on_sim else "cubin"
 
 

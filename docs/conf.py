@@ -25,6 +25,7 @@ sys.path.insert(0, str(HERE / "_ext"))
 
 project = "cudacore"
 author = "the cudacore developers"
+copyright = author  # noqa: A001  Sphinx's name
 release = cudacore.__version__
 version = release.rpartition(".")[0]
 
@@ -70,6 +71,9 @@ intersphinx_mapping = {
 intersphinx_timeout = 10  # seconds
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["width.css"]
+pygments_dark_style = "github-dark"  # the theme's own underlines what is imported, as if it were a link
 html_title = f"cudacore {version}"
 # What is copied is what can be pasted: no prompts.
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

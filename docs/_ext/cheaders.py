@@ -148,7 +148,7 @@ class Markup:
         return "".join(f"`{part}`" if part.startswith("`") else self.convert_plain(part) for part in parts)
 
     def convert_plain(self, text: str) -> str:
-        text = re.sub(r"(?<!\w)\*(?!\w[\w ]*\*)|(?<=\w)\*(?!\W|$)|(?<=[A-Z_])\*", r"\\*", text)
+        text = re.sub(r"(?<!\w)\*(?!\w[\w -]*\*)|(?<=\w)\*(?!\W|$)|(?<=[A-Z_])\*", r"\\*", text)
         text = re.sub(r"\b(cch_\w+)\(\)", r":c:func:`\1`", text)
         text = re.sub(r"\b([A-Z]\w+)\b", self.link, text)
         return re.sub(r"(?<=\w)_(?=\W|$)(?!`)", r"\\_", text)

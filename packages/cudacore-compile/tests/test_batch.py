@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import multiprocessing
 import os
@@ -15,6 +16,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -315,6 +318,16 @@ def test_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert len(compile_many(jobs(1, 2))) == 2
     with pytest.raises(ImportError, match=r"pip install .cudacore-compile\[terminal\]"):
         compile_many(jobs(1, 2), progress=True)
+
+
+def test_progress_in_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notebook, whose stderr is no terminal, would show nothing; or complain that it cannot."""
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    assert not _batch._is_watched()
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    for spec, watched in ((None, False), (ModuleSpec("ipywidgets", None), True)):
+        monkeypatch.setattr(importlib.util, "find_spec", {"ipywidgets": spec}.get)
+        assert _batch._is_watched() == watched
 
 
 def test_imports_of_a_batch(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:

@@ -25,7 +25,7 @@ from cudacore_handles._html import _in_larger_units, attributes_table
 
 def read(html: str) -> dict[str, tuple[str, str]]:
     """The rows of a table: values and meanings by names."""
-    rows = ElementTree.fromstring(html).findall("tbody/tr")
+    rows = ElementTree.fromstring(html).findall("table/tbody/tr")
     texts = [["".join(cell.itertext()) for cell in row] for row in rows]
     return {name: (value, meaning) for name, value, meaning in texts}
 
@@ -65,7 +65,15 @@ def test_an_attribute_that_cannot_be_had() -> None:
 
 @pytest.mark.parametrize(
     ("nbytes", "shown"),
-    [(-1, ""), (0, ""), (1023, ""), (1024, " (1 KiB)"), (3 << 29, " (1.5 GiB)"), (1 << 60, " (1.049e+06 TiB)")],
+    [
+        (-1, ""),
+        (0, ""),
+        (1023, ""),
+        (1024, " (1 KiB)"),
+        (3 << 29, " (1.5 GiB)"),
+        (1 << 60, " (1.049e+06 TiB)"),
+        (2**64 - 1, " (no limit)"),
+    ],
 )
 def test_larger_units(nbytes: int, shown: str) -> None:
     """A size would be given in a unit that it is not in."""

@@ -18,6 +18,10 @@ pytest_plugins = ["pytester"]
 INSTALLED = any(point.name == "cudacore_sim" for point in entry_points(group="pytest11"))
 PLUGINS = ["-p", "no:cacheprovider", "-p", "no:randomly", *([] if INSTALLED else ["-p", "cudacore_sim.pytest_plugin"])]
 
+# An editable install brings a module that is imported before pytest is, of which pytest warns.
+EDITABLE = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+STRICT = ["-W", "error", *EDITABLE]
+
 PRELUDE = """
 import ctypes
 import pytest
@@ -39,7 +43,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     monkeypatch.setenv("CUDACORE_SIM_LIBRARY", cudacore_sim.get_library())
     monkeypatch.setenv("PYTHONPATH", str(Path(cudacore_sim.__file__).parents[1]))
     monkeypatch.delenv("CUDACORE_DRIVER", raising=False)
-    monkeypatch.setenv("PYTEST_ADDOPTS", "")
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(EDITABLE))
     return pytester
 
 
@@ -370,7 +374,7 @@ def test_fixture(sim): assert sim.is_loaded()
 def test_an_old_name_where_warnings_are_errors(project: pytest.Pytester) -> None:
     """The whole run would end with an internal error."""
     tests = '@pytest.mark.leaks_ok("")\ndef test_old(): pass\ndef test_new(): pass'
-    result = run(project, tests, "--cuda-driver=sim", "-W", "error")
+    result = run(project, tests, "--cuda-driver=sim", *STRICT)
     result.assert_outcomes(passed=1, errors=1)
 
 
@@ -400,7 +404,7 @@ def test_fixture(sim): assert sim == "the project's"
 def test_ours(cuda_sim): assert cuda_sim.is_loaded()
 """
     project.makepyfile(tests)
-    options = [*PLUGINS[:4], *(plugins if first else plugins[2:] + plugins[:2]), "--driver=firefox", "-W", "error"]
+    options = [*PLUGINS[:4], *(plugins if first else plugins[2:] + plugins[:2]), "--driver=firefox", *STRICT]
     project.runpytest_subprocess(*options).assert_outcomes(passed=2, skipped=1)
     project.runpytest_subprocess(*options, "--cuda-driver=sim").assert_outcomes(passed=3)
 
@@ -409,14 +413,14 @@ def test_a_project_with_the_old_option(project: pytest.Pytester) -> None:
     """A project whose conftest.py has an option of the old name could not be tested with the plugin installed."""
     project.makeconftest('def pytest_addoption(parser): parser.addoption("--driver", action="store_true")')
     project.makepyfile("def test_it(request): assert request.config.getoption('driver') is True")
-    project.runpytest_subprocess(*PLUGINS, "--driver", "-W", "error").assert_outcomes(passed=1)
+    project.runpytest_subprocess(*PLUGINS, "--driver", *STRICT).assert_outcomes(passed=1)
 
 
 def test_a_project_that_registers_an_old_marker(project: pytest.Pytester) -> None:
     """Its tests would be skipped, because a plugin is installed that they do not use."""
     project.makeini("[pytest]\nmarkers = sim: runs a simulation")
     project.makepyfile("import pytest\n@pytest.mark.sim\ndef test_it(): pass")
-    project.runpytest_subprocess(*PLUGINS, "--strict-markers", "-W", "error").assert_outcomes(passed=1)
+    project.runpytest_subprocess(*PLUGINS, "--strict-markers", *STRICT).assert_outcomes(passed=1)
 
 
 SEVERAL = (

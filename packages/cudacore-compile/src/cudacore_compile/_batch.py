@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import io
 import os
 import sys
@@ -86,8 +87,8 @@ def compile_many(
     max_workers : int, optional
         How many threads to use, without an executor. Default: as many as there are cores to run on.
     progress : bool, optional
-        Whether to show the progress on stderr, which needs the package rich. Default: if stderr is a terminal and rich
-        is installed.
+        Whether to show the progress, on stderr or in a notebook, which needs the package rich, and in a notebook
+        ipywidgets. Default: if stderr is a terminal, or this a notebook, and what it needs is installed.
     logs : object with a ``write`` method, optional
         Receives the compilers' logs, in the order of the jobs. Default None.
 
@@ -272,7 +273,7 @@ def _as_job(index: int, job: object) -> CompileJob:
 @contextmanager
 def _bar(wanted: bool | None, total: int) -> Iterator[Callable[[], None]]:
     """Show a progress bar, if wanted; give a function that moves it by one."""
-    if (wanted is None and (total < 2 or not sys.stderr.isatty())) or wanted is False:
+    if wanted is False or (wanted is None and (total < 2 or not _is_watched())):
         yield lambda: None
         return
     try:
@@ -289,3 +290,8 @@ def _bar(wanted: bool | None, total: int) -> Iterator[Callable[[], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=sys.stderr.isatty()) as bar:
         task = bar.add_task("", total=total)
         yield lambda: bar.advance(task)
+
+
+def _is_watched() -> bool:
+    """Return whether there is a terminal, or a notebook that shows what changes."""
+    return sys.stderr.isatty() or ("ipykernel" in sys.modules and importlib.util.find_spec("ipywidgets") is not None)

@@ -30,7 +30,9 @@ class ComputeCapability(NamedTuple):
     """Version of a device's architecture."""
 
     major: int
+    """int: 9 of 9.0."""
     minor: int
+    """int: 0 of 9.0."""
 
 
 class _Thread(threading.local):

@@ -11,6 +11,7 @@ from cudacore_handles._attribute import Attribute
 from cudacore_handles._errors import CUDAError
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
+_NO_LIMIT = 2**64 - 1
 _MARKUP = re.compile(r"(?::\w+:)?`+([^`]+)`+")
 
 
@@ -18,9 +19,10 @@ def attributes_table(title: str, instance: Any) -> str:
     """Return an HTML table of what an object tells by instances of :class:`Attribute`, in their order."""
     found = (value for value in vars(type(instance)).values() if isinstance(value, Attribute))
     rows = "".join(_row(attribute, instance) for attribute in found)
+    # On a narrow screen it scrolls by itself.
     return (
-        f'<table><caption style="text-align: left">{html.escape(title)}</caption>'
-        f"<thead><tr><th>attribute</th><th>value</th><th>meaning</th></tr></thead><tbody>{rows}</tbody></table>"
+        f'<div style="overflow-x: auto"><table><caption style="text-align: left">{html.escape(title)}</caption>'
+        f"<thead><tr><th>attribute</th><th>value</th><th>meaning</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -41,5 +43,7 @@ def _row(attribute: Attribute[Any], instance: Any) -> str:
 
 def _in_larger_units(nbytes: int) -> str:
     """Return how many of the largest unit that fits, in parentheses; nothing where that is bytes."""
+    if nbytes == _NO_LIMIT:
+        return " (no limit)"
     power = min((nbytes.bit_length() - 1) // 10, len(_UNITS)) if nbytes > 0 else 0
     return f" ({nbytes / 1024**power:.4g} {_UNITS[power - 1]})" if power else ""

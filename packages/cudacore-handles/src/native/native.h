@@ -393,6 +393,8 @@ void owners_release(owners *self);
 int owners_bundle(const state *st, owners *self, cch_bundle **out);
 /* The box that an item keeps, borrowed; NULL where it keeps an object alone. */
 void *owned_box(const owned *item);
+/* Whether there is nothing to keep, and nothing to release but memory for more items. */
+bool owners_own_nothing(owners *self);
 
 /* ---- pack.c ---- */
 

@@ -155,6 +155,8 @@ static uint64_t extent(size_t width, size_t height, size_t depth, size_t pitch, 
 
 /* Ends the list of what is kept: it becomes the bundle. `empty_too`: items without anything have their place in it. */
 static int take_bundle(const state *st, owners *keep, node_params *out, int status) {
+  if (keep->heap == NULL && owners_own_nothing(keep))
+    return status; /* as for addresses that are numbers */
   if (status == 0)
     status = owners_bundle(st, keep, &out->bundle);
   PyObject *type, *value, *traceback;

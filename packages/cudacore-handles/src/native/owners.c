@@ -98,13 +98,18 @@ static int add_to_bundle(const state *st, cch_bundle *bundle, const owned *item)
   return status == 0 ? 0 : -1;
 }
 
-int owners_bundle(const state *st, owners *self, cch_bundle **out) {
+bool owners_own_nothing(owners *self) {
   const owned *items = owners_items(self);
   bool any = false;
   for (Py_ssize_t i = 0; i < self->count; i++)
     any |= items[i].box != NULL || items[i].object != NULL;
+  return !any;
+}
+
+int owners_bundle(const state *st, owners *self, cch_bundle **out) {
+  const owned *items = owners_items(self);
   *out = NULL;
-  if (!any)
+  if (owners_own_nothing(self))
     return 0;
   cch_bundle *bundle = NULL;
   int status = cch_bundle_create(&bundle, (size_t)self->count);

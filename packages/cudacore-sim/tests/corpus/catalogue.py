@@ -3,17 +3,17 @@
 
 A kernel has a line above it that says what it takes, what it gives, and how it is launched::
 
-    //! f32 u32(0,80) i32:1000 =i32:3 -> rows:f32 u64:16 grid=4 block=64 shared=512 cooperative print=sorted
+    //! f32 u32(0,80) i32:1000 =i32:3 -> rows:f32 u64:16 grid=4 block=64 shared=512 cluster=2 cooperative print=sorted
 
 An input is a kind of numbers (`corpus.values`), where they lie, and how many; ``=`` passes it by value. Outputs are
 zero at first. ``rows`` is a table: a row of 256 results for each statement ``ROW(expression)``, which is to be equal
 bit for bit, ``ULP(bound, expression)``, or ``ABS(bound, expression)``. The bound is what the CUDA programming guide or
 the PTX manual promises of the operation, in units in the last place or as an absolute error. Both results are within
 it of the exact one; they are held to be within it of each other, which is stricter, as the simulator is nearly exact.
-Without ``grid`` and ``block``, 256 threads run in 4 blocks.
+Without ``grid`` and ``block``, 256 threads run in 4 blocks. ``cluster`` is how many blocks the launch puts into each.
 ``print`` has what is printed recorded; ``sorted`` where the order of threads leaves that of the lines open.
 
-``//! nvrtc: OPTION...`` gives options to the compiler for the whole file.
+``//! nvrtc: OPTION...`` gives options to the compiler for the whole file; ``//! cuda: 13`` is the oldest CUDA for it.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class Kernel:
     grid: int
     block: int
     shared: int
+    cluster: int
     cooperative: bool
     print_order: str
 
@@ -110,6 +111,7 @@ class Theme:
     name: str
     source: str
     options: tuple[str, ...]
+    cuda: int
     kernels: tuple[Kernel, ...]
 
     @property
@@ -169,6 +171,7 @@ def _kernel(theme: str, line: str, text: str) -> Kernel:
         int(settings.get("grid", 4)),
         int(settings.get("block", 64)),
         int(settings.get("shared", 0)),
+        int(settings.get("cluster", 0)),
         "cooperative" in settings,
         settings.get("print", ""),
     )
@@ -190,5 +193,7 @@ def themes() -> tuple[Theme, ...]:
         kernels = tuple(_kernel(path.stem, one["line"], one["text"]) for one in _KERNEL.finditer(source))
         if len(kernels) != source.count('extern "C" __global__'):
             raise ValueError(f"{path.name}: a kernel has no line that describes it")
-        found.append(Theme(path.stem, source, tuple(options[1].split()) if options else ("--fmad=false",), kernels))
+        chosen = tuple(options[1].split()) if options else ("--fmad=false",)
+        cuda = re.search(r"^//! cuda: (\d+)$", source, re.MULTILINE)
+        found.append(Theme(path.stem, source, chosen, int(cuda[1]) if cuda else 0, kernels))
     return tuple(found)

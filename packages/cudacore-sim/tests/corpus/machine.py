@@ -24,6 +24,7 @@ from corpus.values import FORMATS, Array
 
 _UNSUPPORTED_PTX_VERSION = 222
 _ERROR_LOG_BUFFER, _ERROR_LOG_BUFFER_SIZE_BYTES = 5, 6  # CUjit_option
+_CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 _STACK_LIMIT = 0  # CU_LIMIT_STACK_SIZE
 _STACK_BYTES = 16 << 10  # for the kernels that recurse
 
@@ -39,7 +40,7 @@ class CUDAError(RuntimeError):
 def _include_folders() -> list[str]:
     """Return the folders of CUDA's headers: those of the wheels, then those of a toolkit."""
     site = Path(sysconfig.get_path("purelib")) / "nvidia"
-    parts = ("cu13", "cuda_runtime", "cuda_cccl")
+    parts = ("cu13", "cuda_runtime", "cuda_cccl", "curand")
     roots = [site / part for part in parts]
     roots += [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
     roots.append(Path("/usr/local/cuda"))
@@ -47,16 +48,28 @@ def _include_folders() -> list[str]:
     return [str(folder) for folder in folders if folder.is_dir()]
 
 
+def _cuda_version() -> int:
+    """Return the major version of CUDA that the headers are of."""
+    for folder in _include_folders():
+        if (header := Path(folder, "cuda.h")).is_file():
+            found = re.search(r"^#define CUDA_VERSION (\d+)", header.read_text(errors="replace"), re.MULTILINE)
+            return int(found[1]) // 1000 if found else 0
+    return 0
+
+
+@functools.cache
 def missing_headers(theme: Theme) -> list[str]:
     """Return the headers that a file of kernels includes and no folder has.
 
     Returns
     -------
     list of str
-        As they are included: those of CUDA come with the wheel nvidia-cuda-runtime, cuda/std with nvidia-cuda-cccl.
+        As they are included: those of CUDA come with the wheel nvidia-cuda-runtime, cuda/std and cub with
+        nvidia-cuda-cccl, curand_kernel.h with nvidia-curand. Those of an older CUDA than the file needs are missing.
     """
     included = re.findall(r"^#include <(.+)>", theme.source, re.MULTILINE)
-    return [name for name in included if not any(Path(folder, name).is_file() for folder in _include_folders())]
+    missing = [name for name in included if not any(Path(folder, name).is_file() for folder in _include_folders())]
+    return missing or [f"the headers of CUDA {theme.cuda}"] * (_cuda_version() < theme.cuda)
 
 
 def _nvrtc(name: str, *arguments: Any) -> Any:
@@ -129,6 +142,30 @@ def _captured(into: list[bytes]) -> Iterator[None]:
             into.append(file.read())
 
 
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute."""
+
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16))
+
+
+class _Launch(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+def _launch_of_clusters(kernel: Kernel) -> _Launch:
+    attribute = _Attribute(_CLUSTER_DIMENSION, 0, (kernel.cluster, 1, 1))
+    return _Launch((kernel.grid, 1, 1), (kernel.block, 1, 1), kernel.shared, None, ctypes.pointer(attribute), 1)
+
+
 class Machine:
     """A device and its primary context, while it is entered."""
 
@@ -184,8 +221,8 @@ class Machine:
             raise CUDAError(f"{error}\n{log.value.decode(errors='replace')}", error.code) from None
 
     @contextlib.contextmanager
-    def load(self, theme: Theme) -> Iterator[Program]:
-        """Compile and load a file of kernels, until the end of the ``with`` block.
+    def load(self, theme: Theme, text: bytes = b"") -> Iterator[Program]:
+        """Load a file of kernels until the end of the ``with`` block, compiled unless its PTX is given.
 
         Raises
         ------
@@ -193,7 +230,7 @@ class Machine:
             When the compiler or the driver does not take it.
         """
         handle = ctypes.c_void_p()
-        text = compile_theme(theme)
+        text = text or compile_theme(theme)
         try:
             self._load(handle, text)
         except CUDAError as error:
@@ -249,7 +286,9 @@ class Program:
             shape = (kernel.grid, 1, 1, kernel.block, 1, 1, kernel.shared, None, arguments)
             if kernel.print_order:
                 stack.enter_context(_captured(printed))
-            if kernel.cooperative:
+            if kernel.cluster:
+                call("cuLaunchKernelEx", ctypes.byref(_launch_of_clusters(kernel)), function, arguments, None)
+            elif kernel.cooperative:
                 call("cuLaunchCooperativeKernel", function, *shape)
             else:
                 call("cuLaunchKernel", function, *shape, None)

@@ -1,0 +1,717 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libcu++: the standard library's parts that run on a device, and what CUDA adds to it. */
+//! cuda: 13
+#include "rows.cuh"
+#include <cooperative_groups.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda/annotated_ptr>
+#include <cuda/atomic>
+#include <cuda/barrier>
+#include <cuda/functional>
+#include <cuda/latch>
+#include <cuda/pipeline>
+#include <cuda/ptx>
+#include <cuda/semaphore>
+#include <cuda/std/array>
+#include <cuda/std/bit>
+#include <cuda/std/bitset>
+#include <cuda/std/chrono>
+#include <cuda/std/complex>
+#include <cuda/std/expected>
+#include <cuda/std/functional>
+#include <cuda/std/inplace_vector>
+#include <cuda/std/limits>
+#include <cuda/std/mdspan>
+#include <cuda/std/numeric>
+#include <cuda/std/optional>
+#include <cuda/std/ratio>
+#include <cuda/std/span>
+#include <cuda/std/tuple>
+#include <cuda/std/utility>
+#include <cuda/std/variant>
+#if __has_include(<cuda/std/algorithm>) /* in quotes, where one of the two is enough */
+#include "cuda/std/algorithm"
+#else
+#include "cuda/std/__algorithm_"
+#endif
+
+namespace std_ = cuda::std;
+
+//! u32 u64 -> rows:u64
+extern "C" __global__ void std_bit(const u32 *a, const u64 *b, u64 *out) {
+  BEGIN(out);
+  u32 x = a[index];
+  u64 y = b[index];
+  ROW(std_::countl_zero(x));
+  ROW(std_::countr_zero(x));
+  ROW(std_::countl_one(y));
+  ROW(std_::countr_one(y));
+  ROW(std_::popcount(y));
+  ROW(std_::rotl(x, int(y & 63) - 32));
+  ROW(std_::rotr(y, int(x & 127) - 64));
+  ROW(std_::has_single_bit(x));
+  ROW(std_::bit_ceil(x >> 1));
+  ROW(std_::bit_floor(y));
+  ROW(std_::bit_width(x));
+  ROW(std_::countl_zero(u8(x)));
+  ROW(std_::countr_zero(u16(x)));
+  ROW(std_::rotl(u8(x), 3));
+  ROW(std_::bit_cast<float>(x));
+}
+
+//! i32 i32 u64 -> rows:u64
+extern "C" __global__ void std_numeric(const i32 *a, const i32 *b, const u64 *c, u64 *out) {
+  BEGIN(out);
+  i32 x = a[index] / 2, y = b[index] / 2;
+  ROW(std_::gcd(u32(x), u32(y)));
+  ROW(std_::gcd(i64(x), i64(y)));
+  ROW(std_::lcm(u64(u32(x)), u64(u32(y))));
+  ROW(std_::midpoint(a[index], b[index]));
+  ROW(std_::midpoint(c[index], c[255 - index]));
+  u32 values[6], sums[6];
+  for (int i = 0; i < 6; ++i)
+    values[i] = u32(x) * (i + 1) ^ u32(y) >> i;
+  ROW(std_::accumulate(values, values + 6, 7u));
+  ROW(std_::reduce(values, values + 6, 1u, std_::multiplies<>{}));
+  ROW(std_::inner_product(values, values + 3, values + 3, 0u));
+  ROW(std_::transform_reduce(values, values + 6, 0u, std_::bit_xor<>{}, std_::negate<>{}));
+  std_::partial_sum(values, values + 6, sums);
+  ROW(sums[4]);
+  std_::exclusive_scan(values, values + 6, sums, 3u);
+  ROW(sums[5]);
+  std_::adjacent_difference(values, values + 6, sums);
+  ROW(sums[3]);
+  std_::iota(sums, sums + 6, values[2]);
+  ROW(sums[5]);
+}
+
+//! i32:1024 i32 -> rows:i64
+extern "C" __global__ void std_algorithms(const i32 *a, const i32 *b, i64 *out) {
+  BEGIN(out);
+  std_::array<i32, 4> first{a[4 * index], a[4 * index + 1], a[4 * index + 2], a[4 * index + 3]}, second = first;
+  std_::array<i32, 12> all{};
+  for (int i = 0; i < 12; ++i)
+    all[i] = first[i % 4] >> i ^ b[index];
+  ROW(*std_::max_element(all.begin(), all.end()));
+  ROW(std_::min_element(all.begin(), all.end()) - all.begin());
+  ROW(std_::count_if(all.begin(), all.end(), [](i32 x) { return x > 0; }));
+  ROW(std_::find(all.begin(), all.end(), all[index % 12]) - all.begin());
+  std_::make_heap(all.begin(), all.end());
+  ROW(all.front());
+  std_::sort_heap(all.begin(), all.end());
+  ROW(all[index % 12]);
+  ROW(std_::lower_bound(all.begin(), all.end(), b[index]) - all.begin());
+  ROW(std_::upper_bound(all.cbegin(), all.cend(), all[5]) - all.cbegin());
+  ROW(std_::unique(all.begin(), all.end()) - all.begin());
+  std_::rotate(all.begin(), all.begin() + index % 12, all.end());
+  ROW(all[3]);
+  std_::reverse(second.begin(), second.end());
+  ROW(second[1]);
+  ROW(std_::equal(all.begin(), all.begin() + index % 3, all.rbegin()));
+  ROW((first < second) + 2 * (first == second));
+  second.fill(b[index]);
+  ROW(second.back());
+  ROW(std_::clamp(first[0], -1000, 1000));
+  ROW(std_::partition(first.begin(), first.end(), [](i32 x) { return x & 1; }) - first.begin());
+}
+
+//! u32 f64(-9,9) -> rows:u64
+extern "C" __global__ void std_tuple(const u32 *a, const double *b, u64 *out) {
+  BEGIN(out);
+  u32 x = a[index];
+  auto tuple = std_::make_tuple(x, b[index], u8(x >> 3));
+  ROW(std_::get<0>(tuple));
+  ROW(std_::get<double>(tuple));
+  ROW(std_::apply([](u32 p, double q, u8 r) { return i64(p) + i64(q) * r; }, tuple));
+  auto joined = std_::tuple_cat(tuple, std_::make_pair(i8(x), x * 5ull));
+  ROW(std_::tuple_size<decltype(joined)>::value + std_::get<4>(joined));
+  ROW(std_::get<3>(joined));
+  u32 p;
+  double q;
+  std_::tie(p, q, std_::ignore) = tuple;
+  ROW(q * p);
+  ROW(tuple < std_::make_tuple(x, 0.0, u8(9)));
+  auto [l, m, n] = tuple;
+  ROW(l + n);
+  std_::pair<u32, u32> one(x & 3, x >> 2), other(1, 5);
+  ROW((one < other) + 2 * (one == other));
+  std_::swap(one, other);
+  ROW(one.second ^ other.first << 8);
+  ROW(std_::exchange(other.second, 12u) + other.second);
+}
+
+__device__ std_::optional<u32> half_of(u32 x) { return x & 1 ? std_::optional<u32>() : std_::optional<u32>(x / 2); }
+__device__ std_::expected<u32, i32> divide(u32 x, u32 y) {
+  if (y == 0)
+    return std_::unexpected<i32>(-1);
+  return x / y;
+}
+
+//! u32 u32(0,5) -> rows:u32
+extern "C" __global__ void std_optional(const u32 *a, const u32 *b, u32 *out) {
+  BEGIN(out);
+  u32 x = a[index];
+  auto half = half_of(x);
+  ROW(half.has_value());
+  ROW(half.value_or(77));
+  if (half)
+    half = half_of(*half);
+  ROW(half ? *half : 1);
+  half.emplace(x * 3);
+  ROW(*half);
+  half.reset();
+  ROW(half == std_::nullopt);
+  ROW(std_::max(half, half_of(x)).value_or(5));
+  auto quotient = divide(x, b[index]);
+  ROW(quotient.has_value() ? *quotient : u32(quotient.error()));
+  ROW(quotient.value_or(3));
+}
+
+struct Shout {
+  u32 times;
+};
+
+//! u32 -> rows:u64
+extern "C" __global__ void std_variant(const u32 *a, u64 *out) {
+  BEGIN(out);
+  u32 x = a[index];
+  std_::variant<u32, double, Shout, i64> any;
+  if (x % 4 == 1)
+    any = double(x) / 4;
+  else if (x % 4 == 2)
+    any = Shout{x >> 4};
+  else if (x % 4 == 3)
+    any = i64(x) * -7;
+  else
+    any = x;
+  ROW(any.index());
+  struct Visit {
+    __device__ i64 operator()(u32 v) const { return v; }
+    __device__ i64 operator()(double v) const { return i64(v * 8); }
+    __device__ i64 operator()(Shout v) const { return v.times * 100; }
+    __device__ i64 operator()(i64 v) const { return v - 1; }
+  };
+  ROW(std_::visit(Visit{}, any));
+  ROW(std_::holds_alternative<Shout>(any));
+  auto *number = std_::get_if<double>(&any);
+  ROW(number ? *number : -1.0);
+  any.emplace<1>(0.5);
+  ROW(std_::get<1>(any));
+}
+
+/* Products and quotients of ordinary numbers, and functions within their errors. */
+//! f32(-8,8):512 f64(-8,8):512 -> rows:f64
+extern "C" __global__ void std_complex(const float *a, const double *b, double *out) {
+  BEGIN(out);
+  std_::complex<float> x(a[2 * index], a[2 * index + 1]), y = std_::conj(x) + 1.5f;
+  std_::complex<double> u(b[2 * index], b[2 * index + 1]), v(b[511 - 2 * index], b[510 - 2 * index]);
+  ROW(double((x * y).real()));
+  ROW(double((x * y - x).imag()));
+  ROW((u * v).real());
+  ROW((u * v + u).imag());
+  ROW(std_::norm(u));
+  ROW(double(std_::norm(x)));
+  ULP(8, (u / v).real());
+  ULP(8, (u / 3.0).imag());
+  ULP(4, std_::abs(u));
+  ULP(4, std_::arg(v));
+  ABS(1e-11, std_::exp(u).real());
+  ABS(1e-14, std_::sqrt(v).imag());
+  ABS(1e-14, std_::log(v).real());
+  ABS(1e-12, std_::polar(std_::abs(u), 0.25).imag());
+}
+
+//! u32:600 -> u32:600 u32:4 grid=1 block=64
+extern "C" __global__ void std_mdspan(const u32 *a, u32 *out, u32 *facts) {
+  std_::mdspan<const u32, std_::extents<int, 20, std_::dynamic_extent>> from(a, 30);
+  std_::mdspan<u32, std_::dextents<int, 2>, std_::layout_left> to(out, 20, 30);
+  for (int i = threadIdx.x; i < 600; i += blockDim.x) {
+#if defined(__cpp_multidimensional_subscript)
+    to[i / 30, i % 30] = from[i / 30, i % 30] + i;
+#else
+    to(i / 30, i % 30) = from(i / 30, i % 30) + i;
+#endif
+  }
+  if (threadIdx.x == 0) {
+    facts[0] = from.extent(1) * 100 + from.static_extent(0);
+    facts[1] = to.stride(1);
+    facts[2] = to.size() + from.rank();
+    facts[3] = to.mapping().required_span_size() * 2 + from.is_exhaustive();
+  }
+}
+
+//! u32:1024 -> rows:u32
+extern "C" __global__ void std_span(const u32 *a, u32 *out) {
+  BEGIN(out);
+  std_::span<const u32> all(a, 1024), own = all.subspan(4 * index, 4);
+  std_::span<const u32, 2> last = own.last<2>();
+  u32 sum = 0;
+  for (u32 x : own)
+    sum = sum * 3 + x;
+  ROW(sum);
+  ROW(last[1] ^ own.front());
+  ROW(u32(own.size_bytes()) + u32(all.size()) * 100);
+  ROW(u32(std_::as_bytes(last)[5]));
+  std_::bitset<40> bits(u64(own[0]) << 8 | (own[1] & 0xff));
+  ROW(u32(bits.count()));
+  bits.flip(index % 40);
+  ROW(u32((bits << 3).to_ullong() >> 8));
+  ROW(bits.any() + 2 * bits.test(7));
+}
+
+//! i64(-3000000000000,3000000000000) -> rows:i64
+extern "C" __global__ void std_chrono(const i64 *a, i64 *out) {
+  BEGIN(out);
+  namespace time = std_::chrono;
+  time::milliseconds ms(a[index]);
+  ROW(time::duration_cast<time::seconds>(ms).count());
+  ROW(time::floor<time::minutes>(ms).count());
+  ROW(time::ceil<time::hours>(ms).count());
+  ROW(time::round<time::seconds>(ms).count());
+  ROW((ms % time::seconds(7)).count());
+  ROW((ms + time::hours(3)).count());
+  ROW(ms < time::hours(5));
+  ROW(time::abs(ms).count());
+  auto day = time::sys_days(time::floor<time::days>(ms));
+  time::year_month_day date(day);
+  ROW(int(date.year()) * 10000 + int(unsigned(date.month()) * 100 + unsigned(date.day())));
+  ROW(time::weekday(day).c_encoding());
+  ROW(date.year().is_leap() + 2 * date.ok());
+  ROW(time::sys_days(date + time::months(1)).time_since_epoch().count());
+  ROW(i64(std_::ratio_multiply<std_::ratio<6, 35>, std_::ratio<7, 4>>::num) * 100 + std_::micro::den);
+}
+
+//! u32:2048 -> rows:u32
+extern "C" __global__ void std_containers_and_calls(const u32 *a, u32 *out) {
+  BEGIN(out);
+  std_::inplace_vector<u32, 8> kept;
+  for (int i = 0; i < 8; ++i)
+    if (a[8 * index + i] & 1)
+      kept.push_back(a[8 * index + i]);
+  ROW(u32(kept.size()));
+  if (kept.size() > 2)
+    kept.erase(kept.begin() + 1);
+  u32 sum = 0;
+  for (u32 x : kept)
+    sum = sum * 7 + x;
+  ROW(sum);
+  auto add = [](u32 x, u32 y) { return x * 2 + y; };
+  ROW(std_::invoke(add, a[index], 3u));
+  ROW(std_::not_fn([](u32 x) { return x > 100; })(a[index]));
+  ROW(std_::plus<>{}(a[index], u32(std_::numeric_limits<i16>::max())));
+  ROW(cuda::maximum<>{}(a[index], a[index + 1]));
+  ROW(cuda::minimum<u32>{}(a[index], a[index + 1]));
+  ROW(cuda::proclaim_return_type<u32>(add)(a[index], 9));
+}
+
+//! u32 i32 f32(-100,100) -> u64:12
+extern "C" __global__ void atomic_refs(const u32 *a, const i32 *b, const float *c, u64 *out) {
+  int index = blockIdx.x * blockDim.x + threadIdx.x;
+  u32 *words = (u32 *)out;
+  cuda::atomic_ref<u32, cuda::thread_scope_device>(words[0]).fetch_add(a[index]);
+  cuda::atomic_ref<u32>(words[1]).fetch_xor(a[index], cuda::std::memory_order_relaxed);
+  cuda::atomic_ref<u32, cuda::thread_scope_device>(words[2]).fetch_or(a[index] & 0x10101010,
+                                                                      std_::memory_order_release);
+  cuda::atomic_ref<u32, cuda::thread_scope_device>(words[3]).fetch_max(a[index], std_::memory_order_acq_rel);
+  cuda::atomic_ref<i32, cuda::thread_scope_device>((i32 &)words[4]).fetch_min(b[index]);
+  cuda::atomic_ref<u64, cuda::thread_scope_device>(out[3]).fetch_sub(a[index]);
+  cuda::atomic_ref<i64, cuda::thread_scope_device>((i64 &)out[4]).fetch_max(b[index] * 1000000007ll);
+  cuda::atomic_ref<float, cuda::thread_scope_device>((float &)words[10]).fetch_add(floorf(c[index]));
+  cuda::atomic_ref<float, cuda::thread_scope_device>((float &)words[11]).fetch_max(c[index]);
+  cuda::atomic_ref<double, cuda::thread_scope_device>((double &)out[6]).fetch_min(double(c[index]));
+  cuda::atomic_ref<u32, cuda::thread_scope_device> product(words[14]);
+  u32 seen = product.load(std_::memory_order_relaxed);
+  while (!product.compare_exchange_weak(seen, seen ^ (a[index] >> 3), std_::memory_order_acq_rel))
+    ;
+  ++cuda::atomic_ref<u32, cuda::thread_scope_device>(words[15]);
+  cuda::atomic_ref<i32, cuda::thread_scope_device>((i32 &)words[16]) -= b[index];
+  cuda::atomic_ref<u64, cuda::thread_scope_device>(out[9]) &= ~u64(a[index]);
+}
+
+/* Of less than a word, made of compare-and-swap. */
+//! u32 -> u32:20
+extern "C" __global__ void small_atomics(const u32 *a, u32 *out) {
+  __shared__ cuda::atomic<u8, cuda::thread_scope_block> bytes[4];
+  __shared__ cuda::atomic<u16, cuda::thread_scope_block> shorts[2];
+  __shared__ cuda::atomic<i64, cuda::thread_scope_block> wide;
+  __shared__ cuda::atomic<bool, cuda::thread_scope_block> flag;
+  int i = threadIdx.x;
+  if (i == 0) {
+    for (int j = 0; j < 4; ++j)
+      new (bytes + j) cuda::atomic<u8, cuda::thread_scope_block>(j * 3);
+    for (int j = 0; j < 2; ++j)
+      new (shorts + j) cuda::atomic<u16, cuda::thread_scope_block>(1000 * j);
+    new (&wide) cuda::atomic<i64, cuda::thread_scope_block>(-5);
+    new (&flag) cuda::atomic<bool, cuda::thread_scope_block>(false);
+  }
+  __syncthreads();
+  u32 x = a[blockIdx.x * blockDim.x + i];
+  bytes[0].fetch_add(u8(x));
+  bytes[1].fetch_xor(u8(x >> 8));
+  bytes[2].fetch_max(u8(x >> 16));
+  bytes[3] -= u8(x >> 24);
+  shorts[0] += u16(x);
+  shorts[1] ^= u16(x >> 16);
+  wide.fetch_add(x);
+  if (x % 64 == 3)
+    flag.exchange(true);
+  __syncthreads();
+  if (i == 0) {
+    u32 *own = out + 5 * blockIdx.x;
+    own[0] = shorts[0];
+    own[1] = shorts[1].load() + flag.load() * 0x10000;
+    own[2] = u32(wide.load() >> 3);
+    own[3] = wide.is_lock_free();
+    own[4] = bytes[0] + bytes[1] * 0x100 + bytes[2] * 0x10000 + bytes[3] * 0x1000000;
+  }
+}
+
+/* One adds to bytes of which others add to the neighbours: nothing is lost. */
+//! u8:256 -> u8:8
+extern "C" __global__ void neighbouring_atomics(const u8 *a, u8 *out) {
+  int index = blockIdx.x * blockDim.x + threadIdx.x;
+  cuda::atomic_ref<u8, cuda::thread_scope_device> byte(out[index % 8]);
+  byte.fetch_add(a[index], std_::memory_order_relaxed);
+}
+
+/* A chain of blocks of which each waits for what the one before it has published. */
+__device__ cuda::atomic<u32, cuda::thread_scope_device> turn;
+__device__ u32 carried;
+
+//! u32:256 -> u32:4
+extern "C" __global__ void atomic_waits(const u32 *a, u32 *out) {
+  __shared__ cuda::atomic<u32, cuda::thread_scope_block> sum;
+  if (threadIdx.x == 0)
+    sum.store(0, std_::memory_order_relaxed);
+  __syncthreads();
+  sum.fetch_add(a[blockIdx.x * blockDim.x + threadIdx.x], std_::memory_order_relaxed);
+  __syncthreads();
+  if (threadIdx.x)
+    return;
+  for (u32 now; (now = turn.load(std_::memory_order_acquire)) != blockIdx.x;)
+    turn.wait(now, std_::memory_order_relaxed);
+  carried = carried * 3 + sum.load();
+  out[blockIdx.x] = carried;
+  if (blockIdx.x + 1 == gridDim.x)
+    carried = 0;
+  turn.store((blockIdx.x + 1) % gridDim.x, std_::memory_order_release);
+  turn.notify_all();
+}
+
+/* Publishing with fences, and consuming in the other warp. */
+//! u32:256 -> u32:256
+extern "C" __global__ void atomic_fences(const u32 *a, u32 *out) {
+  __shared__ u32 message[32];
+  __shared__ std_::atomic_flag ready;
+  __shared__ cuda::atomic<int, cuda::thread_scope_block> count;
+  int i = threadIdx.x, index = blockIdx.x * blockDim.x + i;
+  if (i == 0) {
+    ready.clear();
+    count.store(0);
+  }
+  __syncthreads();
+  if (i < 32) {
+    message[i] = a[index] * 5;
+    cuda::atomic_thread_fence(std_::memory_order_release, cuda::thread_scope_block);
+    if (count.fetch_add(1, std_::memory_order_relaxed) == 31) {
+      cuda::atomic_thread_fence(std_::memory_order_acquire, cuda::thread_scope_block);
+      ready.test_and_set(std_::memory_order_release);
+    }
+    out[index] = a[index];
+  } else {
+    while (!ready.test(std_::memory_order_acquire))
+      ;
+    out[index] = message[63 - i] + a[index];
+  }
+}
+
+//! u32:256 -> u32:256
+extern "C" __global__ void block_barriers(const u32 *a, u32 *out) {
+  using Barrier = cuda::barrier<cuda::thread_scope_block>;
+  __shared__ Barrier barrier;
+  __shared__ u32 values[2][64];
+  int i = threadIdx.x, index = blockIdx.x * blockDim.x + i;
+  if (i == 0)
+    init(&barrier, blockDim.x);
+  __syncthreads();
+  u32 x = a[index];
+  for (int round = 0; round < 5; ++round) {
+    values[round & 1][i] = x;
+    auto token = barrier.arrive();
+    u32 other = x * 3;
+    barrier.wait(std_::move(token));
+    x = other + values[round & 1][(i + 17) % 64];
+  }
+  values[1][i] = x;
+  barrier.arrive_and_wait();
+  out[index] = values[1][63 - i];
+}
+
+/* What is to be done when all have arrived, and those who leave. */
+struct Count {
+  u32 *rounds;
+  __device__ void operator()() const noexcept { ++*rounds; }
+};
+
+//! u32:64 -> u32:65 grid=1 block=64
+extern "C" __global__ void barriers_with_completion(const u32 *a, u32 *out) {
+  using Barrier = cuda::barrier<cuda::thread_scope_block, Count>;
+  __shared__ alignas(Barrier) char storage[sizeof(Barrier)];
+  __shared__ u32 rounds, sums[64];
+  auto *barrier = reinterpret_cast<Barrier *>(storage);
+  int i = threadIdx.x;
+  if (i == 0) {
+    rounds = 0;
+    new (barrier) Barrier(64, Count{&rounds});
+  }
+  sums[i] = a[i];
+  __syncthreads();
+  bool left = false;
+  for (int distance = 32; distance; distance /= 2) {
+    if (i >= distance) {
+      barrier->arrive_and_drop();
+      left = true;
+      break;
+    }
+    sums[i] += sums[i + distance];
+    barrier->arrive_and_wait();
+  }
+  __syncthreads();
+  out[i] = sums[i] + left;
+  if (i == 0)
+    out[64] = rounds;
+}
+
+//! u32:1024 -> u32:256
+extern "C" __global__ void barriers_of_copies(const u32 *a, u32 *out) {
+  using Barrier = cuda::barrier<cuda::thread_scope_block>;
+  __shared__ Barrier barrier;
+  __shared__ alignas(16) u32 tile[256];
+  int i = threadIdx.x;
+  if (i == 0)
+    init(&barrier, blockDim.x);
+  __syncthreads();
+  const u32 *from = a + 256 * blockIdx.x;
+  cuda::memcpy_async(tile + 4 * i, from + 4 * i, cuda::aligned_size_t<16>(16), barrier);
+  barrier.arrive_and_wait();
+  u32 x = tile[255 - 4 * i];
+  barrier.arrive_and_wait();
+  if (i % 2 == 0)
+    cuda::memcpy_async(tile + i, from + i + 100, 8, barrier);
+  barrier.arrive_and_wait();
+  out[64 * blockIdx.x + i] = x + tile[i ^ 5];
+}
+
+/* Several tiles in flight, of a pipeline of each thread. */
+//! u32:2048 -> u32:256
+extern "C" __global__ void thread_pipelines(const u32 *a, u32 *out) {
+  __shared__ u32 stages[3][64];
+  int i = threadIdx.x, index = blockIdx.x * blockDim.x + i;
+  auto pipeline = cuda::make_pipeline();
+  auto fetch = [&](int tile) {
+    pipeline.producer_acquire();
+    if (tile < 8)
+      cuda::memcpy_async(&stages[tile % 3][i], a + 512 * blockIdx.x + 64 * tile + i, sizeof(u32), pipeline);
+    pipeline.producer_commit();
+  };
+  fetch(0);
+  fetch(1);
+  u32 sum = 0;
+  for (int tile = 0; tile < 8; ++tile) {
+    fetch(tile + 2);
+    cuda::pipeline_consumer_wait_prior<2>(pipeline);
+    sum = sum * 31 + stages[tile % 3][i];
+    pipeline.consumer_release();
+  }
+  out[index] = sum;
+}
+
+/* One warp fetches, the other one computes. */
+//! u32:1024 -> u32:128
+extern "C" __global__ void block_pipelines(const u32 *a, u32 *out) {
+  using State = cuda::pipeline_shared_state<cuda::thread_scope_block, 2>;
+  __shared__ State state;
+  __shared__ u32 stages[2][32];
+  auto block = cooperative_groups::this_thread_block();
+  int lane = threadIdx.x % 32;
+  auto role = threadIdx.x < 32 ? cuda::pipeline_role::producer : cuda::pipeline_role::consumer;
+  auto pipeline = cuda::make_pipeline(block, &state, role);
+  u32 sum = 0;
+  for (int tile = 0; tile < 8; ++tile) {
+    if (threadIdx.x < 32) {
+      pipeline.producer_acquire();
+      cuda::memcpy_async(&stages[tile % 2][lane], a + 256 * blockIdx.x + 32 * tile + lane, sizeof(u32), pipeline);
+      pipeline.producer_commit();
+    } else {
+      pipeline.consumer_wait();
+      sum = sum * 31 + stages[tile % 2][31 - lane];
+      pipeline.consumer_release();
+    }
+  }
+  if (threadIdx.x >= 32)
+    out[32 * blockIdx.x + lane] = sum;
+}
+
+//! u32:256 -> u32:256
+extern "C" __global__ void latches_and_semaphores(const u32 *a, u32 *out) {
+  using Latch = cuda::latch<cuda::thread_scope_block>;
+  using Semaphore = cuda::counting_semaphore<cuda::thread_scope_block, 3>;
+  __shared__ alignas(Latch) char for_latch[sizeof(Latch)];
+  __shared__ alignas(Semaphore) char for_semaphore[sizeof(Semaphore)];
+  __shared__ u32 values[64];
+  __shared__ cuda::atomic<int, cuda::thread_scope_block> inside, too_many;
+  auto &latch = reinterpret_cast<Latch &>(for_latch);
+  auto &semaphore = reinterpret_cast<Semaphore &>(for_semaphore);
+  int i = threadIdx.x, index = blockIdx.x * blockDim.x + i;
+  if (i == 0) {
+    new (&latch) Latch(blockDim.x);
+    new (&semaphore) Semaphore(3);
+    inside.store(0);
+    too_many.store(0);
+  }
+  __syncthreads();
+  values[i] = a[index] ^ i;
+  latch.arrive_and_wait();
+  u32 x = values[(i + 1) % 64];
+  semaphore.acquire();
+  if (inside.fetch_add(1) >= 3)
+    too_many.fetch_add(1);
+  inside.fetch_sub(1);
+  semaphore.release();
+  __syncthreads();
+  out[index] = x + too_many.load() + inside.load();
+}
+
+//! u32:256 u64:256 -> u32:256 u64:256
+extern "C" __global__ void annotated_pointers(const u32 *a, u64 *b, u32 *out, u64 *wide) {
+  int index = blockIdx.x * blockDim.x + threadIdx.x;
+  __shared__ u32 shared[64];
+  cuda::annotated_ptr<const u32, cuda::access_property::persisting> often(a);
+  cuda::annotated_ptr<u64, cuda::access_property::streaming> once(b);
+  cuda::annotated_ptr<u32, cuda::access_property::shared> local(shared);
+  cuda::annotated_ptr<u32, cuda::access_property> to(out, cuda::access_property(cuda::access_property::normal{}));
+  local[threadIdx.x] = often[index] + 1;
+  __syncthreads();
+  to[index] = local[63 - threadIdx.x] * 2;
+  wide[index] = once[255 - index] ^ *cuda::associate_access_property(a + index, cuda::access_property::persisting{});
+  cuda::apply_access_property(a, 256, cuda::access_property::persisting{});
+}
+
+//! u32:256 -> rows:u32
+extern "C" __global__ void ptx_registers(const u32 *a, u32 *out) {
+  BEGIN(out);
+  namespace ptx = cuda::ptx;
+  ROW(ptx::get_sreg_laneid());
+  ROW(ptx::get_sreg_tid_x() | ptx::get_sreg_ntid_x() << 8);
+  ROW(ptx::get_sreg_ctaid_x() << 8 | ptx::get_sreg_nctaid_x());
+  ROW(ptx::get_sreg_lanemask_lt());
+  ROW(ptx::get_sreg_lanemask_ge());
+  ROW(ptx::get_sreg_lanemask_eq() ^ ptx::get_sreg_lanemask_le() ^ ptx::get_sreg_lanemask_gt());
+  ROW(ptx::get_sreg_cluster_ctarank() | ptx::get_sreg_cluster_nctarank() << 4 | ptx::get_sreg_nclusterid_x() << 8);
+  ROW(ptx::get_sreg_is_explicit_cluster());
+  ROW(a[index] + ptx::get_sreg_warpid() * 0);
+}
+
+/* A barrier of memory, by its instructions: phases by parity, bytes of a bulk copy. */
+//! u32:256 -> u32:256
+extern "C" __global__ void ptx_mbarriers(const u32 *a, u32 *out) {
+  namespace ptx = cuda::ptx;
+  __shared__ alignas(8) u64 barrier;
+  __shared__ alignas(16) u32 tile[64];
+  int i = threadIdx.x;
+  if (i == 0) {
+    ptx::mbarrier_init(&barrier, 64);
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+  }
+  __syncthreads();
+  tile[i] = a[64 * blockIdx.x + i];
+  u64 token = ptx::mbarrier_arrive(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &barrier);
+  while (!ptx::mbarrier_try_wait(&barrier, token))
+    ;
+  u32 x = tile[63 - i];
+  ptx::mbarrier_arrive(&barrier);
+  while (!ptx::mbarrier_try_wait_parity(&barrier, 1))
+    ;
+  if (i == 0) {
+    ptx::fence_proxy_async(ptx::space_shared);
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, tile, a + 64 * blockIdx.x, 128, &barrier);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &barrier, 128);
+  } else
+    ptx::mbarrier_arrive(&barrier);
+  while (!ptx::mbarrier_try_wait_parity(&barrier, 0))
+    ;
+  out[64 * blockIdx.x + i] = x * 3 + tile[i];
+}
+
+/* From shared memory to global memory, in bulk. */
+//! u32 -> u32 u32:128
+extern "C" __global__ void bulk_stores(const u32 *a, u32 *out, u32 *halves) {
+  namespace ptx = cuda::ptx;
+  __shared__ alignas(16) u32 tile[64];
+  int i = threadIdx.x;
+  tile[i] = a[64 * blockIdx.x + i] * 3;
+  ptx::fence_proxy_async(ptx::space_shared);
+  __syncthreads();
+  if (i == 0) {
+    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, out + 64 * blockIdx.x, tile, 256);
+    ptx::cp_async_bulk_commit_group();
+    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, halves + 32 * blockIdx.x, tile + 16, 128);
+    ptx::cp_async_bulk_commit_group();
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<1>{});
+    ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{});
+  }
+}
+
+/* The barrier counts the bytes of copies that one thread asks for. */
+//! u32 -> u32
+extern "C" __global__ void barriers_of_bytes(const u32 *a, u32 *out) {
+  __shared__ alignas(16) u32 tile[64];
+  using Barrier = cuda::barrier<cuda::thread_scope_block>;
+  __shared__ Barrier barrier;
+  int i = threadIdx.x;
+  if (i == 0) {
+    init(&barrier, blockDim.x);
+    cuda::device::experimental::fence_proxy_async_shared_cta();
+  }
+  __syncthreads();
+  u32 x = 0;
+  for (int round = 0; round < 2; ++round) {
+    Barrier::arrival_token token;
+    if (i == 0) {
+      cuda::device::memcpy_async_tx(tile, a + 64 * (blockIdx.x ^ round), cuda::aligned_size_t<16>(256), barrier);
+      token = cuda::device::barrier_arrive_tx(barrier, 1, 256);
+    } else
+      token = barrier.arrive();
+    barrier.wait(std_::move(token));
+    x = x * 7 + tile[63 - i];
+    barrier.arrive_and_wait();
+  }
+  out[64 * blockIdx.x + i] = x;
+}
+
+/* All threads of a cluster arrive at the barrier of its block 0. */
+//! u32 -> u32
+extern "C" __global__ void __cluster_dims__(4) remote_arrivals(const u32 *a, u32 *out) {
+  namespace ptx = cuda::ptx;
+  __shared__ u32 values[4][64];
+  __shared__ alignas(8) u64 barrier;
+  auto cluster = cooperative_groups::this_cluster();
+  int i = threadIdx.x, index = blockIdx.x * blockDim.x + i;
+  if (i == 0) {
+    ptx::mbarrier_init(&barrier, 256);
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+  }
+  cluster.sync();
+  *cluster.map_shared_rank(&values[cluster.block_rank()][i], 0) = a[index];
+  ptx::mbarrier_arrive(ptx::sem_release, ptx::scope_cluster, ptx::space_cluster, cluster.map_shared_rank(&barrier, 0));
+  u32 result = 0;
+  if (cluster.block_rank() == 0) {
+    while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &barrier, 0))
+      ;
+    for (int j = 0; j < 4; ++j)
+      result = result * 5 + values[j][63 - i];
+  }
+  out[index] = result;
+  cluster.sync();
+}
