@@ -56,7 +56,7 @@ class Made:
         return resource.modify_allocation(resource.allocate(1), resource.granularity + 1)
 
     def definition(self) -> cg.GraphDefinition:
-        memory = self.device.allocate(64, stream=self.captured)
+        memory = self.device.allocate(64, stream=self.other)
         definition = cg.GraphDefinition()
         definition.launch(ONE, self.add, memory, 1).callback(lambda: memory)
         return definition

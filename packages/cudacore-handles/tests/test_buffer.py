@@ -264,6 +264,7 @@ def test_closing(device: ch.Device, stream: ch.Stream, streams: str) -> None:
     """Memory would not be freed at once when a program asks for it."""
     before = ch.live_counts()["deviceptr"]
     buffer = device.allocate(64, stream=stream)
+    stream.sync()
     if streams == "set before":
         buffer.set_deallocation_stream(device.create_stream())
     buffer.close(device.create_stream() if streams == "given to close" else None)

@@ -102,6 +102,7 @@ def test_order_between_contexts(device: ch.Device, green: ch.Context, pinned: Ca
     buffer = pinned(4)
     for stream in (mine, theirs, ordinary, mine):
         buffer.fill(stream.priority & 1, stream=stream)
+        stream.sync()
     for first, second in itertools.permutations((mine, theirs, ordinary), 2):
         second.wait(first)
         second.wait(first.record())

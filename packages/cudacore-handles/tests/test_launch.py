@@ -283,6 +283,7 @@ def test_memory_of_another_device(
     """A kernel would be given memory that it cannot reach, or refused what it can, by what is current (trap 29)."""
     mine, theirs = (d.allocate(64, stream=d.create_stream()) for d in (device, other_device))
     kernel, make = code.get_kernel("add"), CudaArray if wrapped else lambda buffer: buffer
+    device.sync()
     (device, other_device)[current].set_current()
     for launch in (ch.launch, lambda stream, config, kernel, *args: kernel.prepare(stream, config, *args)()):
         with pytest.raises(ch.CUDAError, match=r"CCH_EMISMATCH .* is memory of device 1") as caught:
@@ -423,5 +424,5 @@ def test_on_any_stream(code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> N
     for other in (Offer(), ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM):
         ch.launch(other, ONE_BLOCK, kernel, out, 1)
         kernel.prepare(other, ONE_BLOCK, out, 1)()
-    ch.Device().sync()
+        ch.Device().sync()
     assert struct.unpack("=i", out.__buffer__()) == (6,)

@@ -128,6 +128,7 @@ def test_a_buffer_keeps_what_it_needs(resource: Any, device: ch.Device) -> None:
     gc.collect()
     assert ch.live_counts()["stream"] == before["stream"] + 1
     assert ch.live_counts()["pool"] == before["pool"]
+    device.sync()
     buffer.fill(1, stream=device.create_stream())
     device.sync()
     buffer.close()

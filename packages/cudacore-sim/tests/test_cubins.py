@@ -181,3 +181,27 @@ def test_dlsym_knows_its_caller(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cudacore_sim", str(tmp_path / "calls")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("42\n", "")
+
+
+SHARED = b"""
+extern "C" __global__ void one(int *p) { __shared__ int a[8]; a[threadIdx.x] = *p; __syncthreads(); *p = a[1]; }
+extern "C" __global__ void two(int *p) { __shared__ int a[100]; a[threadIdx.x] = *p; __syncthreads(); *p = a[1]; }
+extern "C" __global__ void none(int *p) { *p = 1; }
+"""
+
+
+def test_shared_memory_of_any_cubin(cuda: Any) -> None:
+    """What the system has of shared memory would be counted as the kernel's, which a GPU does not."""
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")  # beside the simulator: such code carries no PTX
+    _, program = nvrtc.nvrtcCreateProgram(SHARED, b"a.cu", 0, [], [])
+    nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=sm_90"])
+    _, size = nvrtc.nvrtcGetCUBINSize(program)
+    code = b" " * size
+    nvrtc.nvrtcGetCUBIN(program, code)
+    module = c_void_p(cuda.out("cuModuleLoadData", code))
+    sizes = {}
+    for name in (b"one", b"two", b"none"):
+        function = c_void_p(cuda.out("cuModuleGetFunction", module, name))
+        sizes[name] = cuda.out("cuFuncGetAttribute", 1, function, kind=c_int)
+    cuda.cuModuleUnload(module)
+    assert sizes == {b"one": 32, b"two": 400, b"none": 0}

@@ -7,9 +7,9 @@
     ``@pytest.mark.cuda_leaks_ok("reason")`` and ``@pytest.mark.cuda_misuse_ok("reason")`` excuse a test. What a kernel
     that failed leaves of its error is cleared, so that the next test begins as if nothing had been. Tests that are
     marked ``cuda_gpu`` are skipped.
-``--cuda-check=race,sync,init``
-    With ``--cuda-driver=sim``: what ``CUDACORE_SIM_CHECK`` looks for in kernels, all of it or a part. What is found
-    fails the test that launched, as misuse does.
+``--cuda-check=race,sync,init,order``
+    With ``--cuda-driver=sim``: what ``CUDACORE_SIM_CHECK`` looks for in kernels and between them, all of it or a part.
+    What is found fails the test that launched, as misuse does.
 ``--cuda-driver=gpu``
     The machine's own driver; the run fails at once where there is no device. Tests that are marked ``cuda_sim`` are
     skipped.
@@ -71,8 +71,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("cudacore-sim", "CUDA driver").addoption(
         "--cuda-check",
         default=None,
-        metavar="RACE,SYNC,INIT",
-        help="with --cuda-driver=sim: what to look for in kernels, several with commas between them",
+        metavar="RACE,SYNC,INIT,ORDER",
+        help="with --cuda-driver=sim: what to look for in work, several with commas between them",
     )
 
 

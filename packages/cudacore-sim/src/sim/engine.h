@@ -127,10 +127,19 @@ size_t pieces_in(Heap &heap); /* that free() was not given */
 
 /* What is looked for while a kernel runs, besides what stops it on a GPU. */
 struct Checks {
-  bool sync = false; /* barriers and masks that leave undefined what happens */
-  bool init = false; /* reads of what was never written, or was freed */
-  bool race = false; /* accesses that nothing orders */
-  bool any() const { return sync || init || race; }
+  bool sync = false;  /* barriers and masks that leave undefined what happens */
+  bool init = false;  /* reads of what was never written, or was freed */
+  bool race = false;  /* accesses that nothing orders */
+  bool order = false; /* of different units of work, likewise: the engine says what a kernel touched */
+  bool any() const { return sync || init || race || order; }
+};
+
+/* Bytes that a kernel has read or written, all of them in one manner and by one instruction. */
+struct Touch {
+  uint64_t begin, end;
+  bool write;
+  bool plain, strong;                       /* in which manner; both: in the one and in the other */
+  std::shared_ptr<const std::string> place; /* in words */
 };
 
 struct Fault;
@@ -153,10 +162,11 @@ struct Launch {
   /* cudaGraphSetConditional: sets the value of a conditional handle. False: there is no such handle. Any thread. */
   std::function<bool(uint64_t handle, uint32_t value)> set_condition;
   Checks checks;
-  std::function<void(const Fault &)> found;     /* called with what they find, which stops nothing. Any thread */
-  std::byte fill{0};                            /* what shared memory is full of when a block begins */
-  const std::atomic<bool> *abandoned = nullptr; /* once it is true, the launch ends soon, without a fault */
-  uint64_t instruction_limit = 0;               /* a thread's; 0: none. A guard against endless loops in tests */
+  std::function<void(const Fault &)> found;        /* called with what they find, which stops nothing. Any thread */
+  std::function<void(std::vector<Touch>)> touched; /* called once, at the end */
+  std::byte fill{0};                               /* what shared memory is full of when a block begins */
+  const std::atomic<bool> *abandoned = nullptr;    /* once it is true, the launch ends soon, without a fault */
+  uint64_t instruction_limit = 0;                  /* a thread's; 0: none. A guard against endless loops in tests */
 };
 
 enum class FaultKind {

@@ -187,3 +187,23 @@ __device__ __noinline__ int with_a_frame(int *list, int at) {
 extern "C" __global__ void frame_of_a_callee_right(int *out, int *raw) {
   out[threadIdx.x] = with_a_frame(out + 100, threadIdx.x % 16);
 }
+
+//! block=32: uninitialized read of 16 bytes ~ in shared memory: 'matrix_of_nothing::tile'
+extern "C" __global__ void matrix_of_nothing(int *out, int *raw) {
+  __shared__ alignas(16) int tile[32];
+  const unsigned row = __cvta_generic_to_shared(tile + threadIdx.x % 8 * 4);
+  int part;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(part) : "r"(row) : "memory"); // FOUND
+  out[threadIdx.x] = part;
+}
+
+//! block=32
+extern "C" __global__ void matrix_of_a_matrix(int *out, int *raw) {
+  __shared__ alignas(16) int tile[32];
+  const unsigned row = __cvta_generic_to_shared(tile + threadIdx.x % 8 * 4);
+  int part = threadIdx.x;
+  asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" ::"r"(row), "r"(part) : "memory");
+  __syncwarp();
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(part) : "r"(row) : "memory");
+  out[threadIdx.x] = part;
+}

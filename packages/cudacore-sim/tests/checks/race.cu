@@ -4,7 +4,7 @@
 //! block=64: race: ~ of 4 bytes ~ in shared memory: 'no_barrier::tile'
 extern "C" __global__ void no_barrier(int *out, int *raw) {
   __shared__ int tile[64];
-  tile[threadIdx.x] = threadIdx.x; // OTHER
+  tile[threadIdx.x] = threadIdx.x;           // OTHER
   out[threadIdx.x] = tile[63 - threadIdx.x]; // FOUND
 }
 
@@ -22,7 +22,7 @@ extern "C" __global__ void write_after_read(int *out, int *raw) {
   tile[threadIdx.x] = threadIdx.x;
   __syncthreads();
   int other = tile[63 - threadIdx.x]; // OTHER
-  tile[threadIdx.x] = other + 1; // FOUND
+  tile[threadIdx.x] = other + 1;      // FOUND
   out[threadIdx.x] = tile[threadIdx.x];
 }
 
@@ -47,7 +47,7 @@ extern "C" __global__ void two_writers_right(int *out, int *raw) {
 //! block=32: of the same warp
 extern "C" __global__ void no_syncwarp(int *out, int *raw) {
   __shared__ int tile[32];
-  tile[threadIdx.x] = threadIdx.x; // OTHER
+  tile[threadIdx.x] = threadIdx.x;          // OTHER
   out[threadIdx.x] = tile[threadIdx.x ^ 1]; // FOUND
 }
 
@@ -68,7 +68,7 @@ extern "C" __global__ void reduction_in_lockstep(int *out, int *raw) {
   sum[threadIdx.x] = sum[threadIdx.x + 32] = threadIdx.x;
   __syncwarp();
   int upper = sum[threadIdx.x + 16]; // OTHER
-  sum[threadIdx.x] += upper; // FOUND
+  sum[threadIdx.x] += upper;         // FOUND
   out[threadIdx.x] = sum[threadIdx.x];
 }
 
@@ -78,7 +78,7 @@ extern "C" __global__ void plain_read_of_a_counter(int *out, int *raw) {
   if (threadIdx.x == 0)
     count = 0;
   __syncthreads();
-  atomicAdd(&count, 1); // OTHER
+  atomicAdd(&count, 1);       // OTHER
   out[threadIdx.x] = *&count; // FOUND
 }
 
@@ -97,7 +97,7 @@ extern "C" __global__ void plain_read_of_a_counter_right(int *out, int *raw) {
 //! block=32 grid=4: of block
 extern "C" __global__ void neighbour_block(int *out, int *raw) {
   int i = blockIdx.x * 32 + threadIdx.x;
-  out[i] = i; // FOUND
+  out[i] = i;                   // FOUND
   raw[i] = out[(i + 32) % 128]; // OTHER
 }
 
@@ -183,7 +183,7 @@ extern "C" __global__ void producer_and_consumer_right(int *out, int *raw) {
   }
 }
 
-//! block=64 shared=512: in shared memory: 'buffer' + 
+//! block=64 shared=512: in shared memory: 'buffer' +
 extern "C" __global__ void one_barrier_in_a_loop(int *out, int *raw) {
   extern __shared__ int buffer[];
   int sum = 0;
@@ -212,7 +212,7 @@ extern "C" __global__ void one_barrier_in_a_loop_right(int *out, int *raw) {
 //! block=64: of 1 bytes
 extern "C" __global__ void bytes(int *out, int *raw) {
   __shared__ unsigned char text[64];
-  text[threadIdx.x] = threadIdx.x; // OTHER
+  text[threadIdx.x] = threadIdx.x;                  // OTHER
   out[threadIdx.x] = text[(threadIdx.x + 32) % 64]; // FOUND
 }
 
@@ -302,4 +302,55 @@ extern "C" __global__ void bytes_in_turn_right(int *out, int *raw) {
     __syncwarp();
   }
   out[threadIdx.x] = text[threadIdx.x];
+}
+
+__device__ unsigned row_of(void *tile) {
+  return __cvta_generic_to_shared(static_cast<char *>(tile) + threadIdx.x % 8 * 16);
+}
+
+//! block=32: race: ~ in shared memory: 'stored_matrix::tile'
+extern "C" __global__ void stored_matrix(int *out, int *raw) {
+  __shared__ alignas(16) int tile[32];
+  const unsigned row = row_of(tile);
+  asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" ::"r"(row), "r"(threadIdx.x) : "memory"); // OTHER
+  out[threadIdx.x] = tile[threadIdx.x];                                                                         // FOUND
+}
+
+//! block=32
+extern "C" __global__ void stored_matrix_right(int *out, int *raw) {
+  __shared__ alignas(16) int tile[32];
+  const unsigned row = row_of(tile);
+  asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" ::"r"(row), "r"(threadIdx.x) : "memory");
+  __syncwarp();
+  out[threadIdx.x] = tile[threadIdx.x];
+}
+
+//! block=32: race: ~ in shared memory: 'loaded_matrix::tile'
+extern "C" __global__ void loaded_matrix(int *out, int *raw) {
+  __shared__ alignas(16) int tile[32];
+  const unsigned row = row_of(tile);
+  int part;
+  tile[threadIdx.x] = threadIdx.x;                                                                         // OTHER
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(part) : "r"(row) : "memory"); // FOUND
+  out[threadIdx.x] = part;
+}
+
+//! block=32
+extern "C" __global__ void loaded_matrix_right(int *out, int *raw) {
+  __shared__ alignas(16) int tile[32];
+  const unsigned row = row_of(tile);
+  int part;
+  tile[threadIdx.x] = threadIdx.x;
+  __syncwarp();
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(part) : "r"(row) : "memory");
+  out[threadIdx.x] = part;
+}
+
+//! block=64: race: ~ in global memory
+extern "C" __global__ void fragments_of_two_warps(int *out, int *raw) {
+  int d[2] = {1, 2};
+  asm volatile("wmma.store.d.sync.aligned.row.m8n8k32.global.s32 [%0], {%1, %2};" // FOUND OTHER
+               ::"l"(out),
+               "r"(d[0]), "r"(d[1])
+               : "memory");
 }

@@ -129,7 +129,7 @@ extern "C" __global__ void match_without_itself(int *out, int *raw) {
 //! block=96: is one of 96 threads here, while others have come to it as one of 64 threads
 extern "C" __global__ void two_counts(int *out, int *raw) {
   if (threadIdx.x < 32)
-    asm volatile("bar.sync 1, 64;" ::: "memory");
+    asm volatile("bar.sync 1, 64;" ::: "memory"); // OTHER
   else
     asm volatile("bar.sync 1, 96;" ::: "memory"); // FOUND
   out[threadIdx.x] = 1;
@@ -141,4 +141,30 @@ extern "C" __global__ void vote_of_some(int *out, int *raw) {
   if (threadIdx.x % 32 < 5)
     any = __syncthreads_or(threadIdx.x); // FOUND
   out[threadIdx.x] = any;
+}
+
+//! block=32: all 32 threads of a warp have to execute it together, but lane 16
+extern "C" __global__ void half_of_a_warp_multiplies(int *out, int *raw) {
+  int d = threadIdx.x;
+  if (threadIdx.x >= 16) {
+    out[threadIdx.x] = 1;
+    asm volatile("exit;");
+  }
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(d)); // FOUND
+  out[threadIdx.x] = d;
+}
+
+//! block=16: all 32 threads of a warp have to execute it together, but lane 16 has ended or never was
+extern "C" __global__ void half_a_warp_multiplies(int *out, int *raw) {
+  int d = threadIdx.x;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(d)); // FOUND
+  out[threadIdx.x] = d;
+}
+
+//! block=64
+extern "C" __global__ void one_warp_multiplies(int *out, int *raw) {
+  int d = threadIdx.x;
+  if (threadIdx.x < 32)
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(d));
+  out[threadIdx.x] = d;
 }

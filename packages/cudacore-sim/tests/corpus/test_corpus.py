@@ -101,7 +101,7 @@ def test_checks_find_nothing(tmp_path: Path, run_python: Callable[..., subproces
     for theme in compiled:
         (tmp_path / theme.name).write_bytes(compile_theme(theme))
     code = LAUNCH_ALL.replace("FOLDER", repr(str(FOLDER.parent))).replace("PTX", repr(str(tmp_path)))
-    result = run_python(code, CHECK="race,sync,init")
+    result = run_python(code, CHECK="race,sync,init,order")
     assert result.returncode == 0, result.stderr
     said = json.loads(result.stdout.splitlines()[-1])
     assert len(said) == sum(len(theme.kernels) for theme in compiled) > 100

@@ -121,8 +121,10 @@ void read_checks(Config &config) {
       checks.init = true;
     else if (one == "race")
       checks.race = true;
+    else if (one == "order")
+      checks.order = true;
     else
-      return ignore(config, name, text, "a list of race, sync and init, with commas between them,");
+      return ignore(config, name, text, "a list of race, sync, init and order, with commas between them,");
   }
   config.checks = checks;
 }

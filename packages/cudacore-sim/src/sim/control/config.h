@@ -28,7 +28,7 @@ struct Config {
   bool reuse_handles = false;               /* CUDACORE_SIM_REUSE=1: hand out the handle that was freed last */
   uint64_t instruction_limit = 0;           /* CUDACORE_SIM_INSTRUCTION_LIMIT: a thread's; 0 is none */
   uint8_t fill = 0;                         /* CUDACORE_SIM_FILL: what new memory of devices and blocks is full of */
-  Checks checks;                            /* CUDACORE_SIM_CHECK: "race,sync,init", or some of them */
+  Checks checks;                            /* CUDACORE_SIM_CHECK: "race,sync,init,order", or some of them */
   std::vector<std::string> ignored;         /* settings of no use, each with what was wanted */
 };
 

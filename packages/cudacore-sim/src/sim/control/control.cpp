@@ -212,6 +212,7 @@ void cudasim_reset_device(void) {
   State &s = state();
   std::unique_lock<std::mutex> lock(s.mutex);
   s.executor.wait_all(lock);
+  forget_all_touches();
   for (const auto &exec : s.graph_execs.all())
     s.graph_execs.remove(exec->handle);
   for (const auto &graph : s.graphs.all())

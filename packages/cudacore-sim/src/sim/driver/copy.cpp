@@ -160,6 +160,22 @@ private:
   uint64_t usable_from = 0, usable_to = 0; /* what was looked at last */
 };
 
+/* For those who look at the order of work. Takes the state's lock. */
+void note_use(const Checked &what, const Shape &shape, bool write) {
+  if (!ordering() || what.staged)
+    return;
+  std::lock_guard<std::mutex> guard(state().mutex);
+  const OrderedPtr &unit = Executor::running()->ordered;
+  Manner manner = write ? Manner::write : Manner::read;
+  bool in_a_row = (shape.height == 1 || what.side.pitch == shape.width) &&
+                  (shape.depth == 1 || what.side.slice == shape.width * shape.height);
+  if (in_a_row)
+    return touch(unit, what.side.address, shape.width * shape.height * shape.depth, manner);
+  for (uint64_t z = 0; z < shape.depth; z++)
+    for (uint64_t y = 0; y < shape.height; y++)
+      touch(unit, what.side.address + z * what.side.slice + y * what.side.pitch, shape.width, manner);
+}
+
 /* Ends with the first row that fails. */
 template <class Row> bool for_each_row(const Shape &shape, Row row) {
   for (uint64_t z = 0; z < shape.depth; z++)
@@ -341,6 +357,8 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
   auto outcome = std::make_shared<CUresult>(CUDA_SUCCESS);
   UnitPtr unit = new_unit("copy", context, [context, target, source, shape, kept, outcome] {
     View into, out_of;
+    note_use(source, shape, false);
+    note_use(target, shape, true);
     if (!into.open(*context, target, true) || !out_of.open(*context, source, false))
       return;
     bool is_copied = for_each_row(shape, [&](uint64_t y, uint64_t z) {
@@ -463,6 +481,8 @@ CUresult check_copy_node(const Context &context, const Side &to, const Side &fro
 std::function<void()> copy_work(const ContextPtr &context, const Side &to, const Side &from, const Shape &shape) {
   return [context, target = unchecked(to, shape), source = unchecked(from, shape), shape] {
     View into, out_of;
+    note_use(source, shape, false);
+    note_use(target, shape, true);
     if (!into.open(*context, target, true) || !out_of.open(*context, source, false))
       return;
     bool is_copied = for_each_row(shape, [&](uint64_t y, uint64_t z) {
@@ -483,6 +503,7 @@ std::function<void()> fill_work(const ContextPtr &context, const Side &to, const
                                 unsigned bytes) {
   return [context, target = unchecked(to, shape), shape, value, bytes] {
     View into;
+    note_use(target, shape, true);
     if (!into.open(*context, target, true, value != 0 || shape.width < least_given_back))
       return;
     bool is_filled = for_each_row(shape, [&](uint64_t y, uint64_t z) {

@@ -46,6 +46,8 @@ CUresult free_after_work(const AllocationPtr &allocation) {
   /* Another thread may have been faster while the lock was given up. */
   if (state().memory.find(allocation->base) != allocation)
     return CUDA_ERROR_INVALID_VALUE;
+  if (ordering()) /* they do not wait for that of others */
+    touch(now_on_host(caller()), allocation->base, allocation->size, Manner::free);
   release_memory(allocation, caller());
   return CUDA_SUCCESS;
 }

@@ -3,6 +3,7 @@
 #include "host_memory.h"
 #include "image.h"
 
+#include <algorithm>
 #include <cstring>
 #include <elf.h>
 #include <map>
@@ -176,11 +177,15 @@ bool read_elf(const char *data, size_t size, std::vector<KernelInfo> &kernels, s
   auto name_of_symbol = [&](size_t index) {
     return index < symbols.size() ? file.text(names->header.sh_offset + symbols[index].st_name) : std::string();
   };
+  /* From 9.0 on, the system's part of shared memory is in the sections of kernels that have some of their own. */
+  auto is_reserved = [](const Section &section) { return starts_with(section.name, ".nv.shared.reserved."); };
+  const uint64_t reserved = std::any_of(sections.begin(), sections.end(), is_reserved) ? 1024 : 0;
   for (const Section &section : sections) {
     if (starts_with(section.name, ".nv.info.") && found.count(section.name.substr(9)) != 0)
       read_kernel(file, section, found[section.name.substr(9)]);
     else if (starts_with(section.name, ".nv.shared.") && found.count(section.name.substr(11)) != 0)
-      found[section.name.substr(11)].static_shared_bytes = static_cast<uint32_t>(section.header.sh_size);
+      found[section.name.substr(11)].static_shared_bytes =
+          static_cast<uint32_t>(section.header.sh_size - std::min<uint64_t>(section.header.sh_size, reserved));
     else if (section.name == ".nv.info")
       for_each_attribute(file, section, [&](uint8_t attribute, uint16_t, const Reader &value) {
         uint32_t index = 0, number = 0;

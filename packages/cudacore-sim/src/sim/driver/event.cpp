@@ -26,7 +26,7 @@ UnitPtr record(Event &event, const ContextPtr &context) {
 }
 
 void wait_in_context(Context &context, Event &event) {
-  if (UnitPtr recorded = latest_record(event)) {
+  if (UnitPtr recorded = awaited_record(event)) {
     UnitPtr gate = new_unit("event wait of a context", home_of(context.shared_from_this()));
     state().executor.submit(gate, {context.gate, recorded});
     context.gate = gate;
@@ -47,6 +47,20 @@ UnitPtr latest_record(Event &event) {
   shared->awaited = number;
   state().executor.complete_when(event.recorded, [kept = event.shared, number] { return kept->is_complete(number); });
   return event.recorded;
+}
+
+UnitPtr awaited_record(Event &event) {
+  UnitPtr latest = latest_record(event);
+  if (latest != nullptr || !ordering())
+    return latest;
+  if (event.shared == nullptr || event.shared->submitted() == event.shared->recorded_here)
+    return event.recorded;
+  /* Another process recorded it, after whatever it may have waited for. */
+  ContextPtr context = event.context.lock();
+  UnitPtr recorded = new_unit("event of another process", context);
+  recorded->ordered->waits_outside = true;
+  state().executor.submit(recorded, {});
+  return recorded;
 }
 
 namespace api {
@@ -143,7 +157,11 @@ CUresult cuEventQuery(CUevent hEvent) {
   if (CUresult result = check_unsafe())
     return result;
   state().executor.poll();
-  return latest_record(*event) == nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  if (latest_record(*event) != nullptr)
+    return CUDA_ERROR_NOT_READY;
+  if (event->recorded != nullptr)
+    learn_done(event->recorded->ordered.get());
+  return CUDA_SUCCESS;
 }
 
 CUresult cuEventSynchronize(CUevent hEvent) {
@@ -154,7 +172,7 @@ CUresult cuEventSynchronize(CUevent hEvent) {
     return result;
   if (CUresult result = check_unsafe())
     return result;
-  UnitPtr recorded = latest_record(*event);
+  UnitPtr recorded = awaited_record(*event);
   ContextPtr context = event->context.lock();
   state().executor.wait(Call::current().lock, recorded);
   shrink_pools(*context->device);
@@ -178,6 +196,8 @@ CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEn
   state().executor.poll();
   if (!start->recorded->done || !end->recorded->done)
     return CUDA_ERROR_NOT_READY;
+  for (const std::shared_ptr<Event> &event : {start, end})
+    learn_done(event->recorded->ordered.get());
   *pMilliseconds = static_cast<float>(static_cast<double>(end->recorded->finished) * 1e-6 -
                                       static_cast<double>(start->recorded->finished) * 1e-6);
   return CUDA_SUCCESS;

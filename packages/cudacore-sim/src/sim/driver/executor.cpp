@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <thread>
+#include <utility>
 
 namespace sim {
 namespace {
@@ -25,6 +26,8 @@ constexpr uint64_t shuffle_patience_ns = 500'000'000;
 
 constexpr int watch_interval_us = 100;
 
+thread_local const Unit *running_here = nullptr;
+
 void make_room(std::vector<UnitPtr> &units, size_t count) {
   if (units.capacity() < count)
     units.reserve(2 * count);
@@ -37,6 +40,8 @@ uint64_t monotonic_ns() {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
+
+const Unit *Executor::running() { return running_here; }
 
 bool Unit::is_skipped() const {
   return !work || context->destroyed || (context->error != CUDA_SUCCESS && !runs_after_error);
@@ -55,6 +60,11 @@ void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependenc
     for (const UnitPtr &dependency : dependencies)
       if (dependency != nullptr && dependency->traced != nullptr)
         trace_after(*unit->traced, dependency->traced);
+  }
+  if (unit->ordered != nullptr) {
+    order_after(*unit->ordered, ending.get());
+    for (const UnitPtr &dependency : dependencies)
+      order_after(*unit->ordered, dependency.get());
   }
   for (const UnitPtr &dependency : dependencies) {
     if (dependency == nullptr || dependency->done)
@@ -75,6 +85,8 @@ void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependenc
 }
 
 void Executor::make_ready(UnitPtr unit, std::vector<UnitPtr> &completed) {
+  if (unit->ordered != nullptr)
+    order_ready(unit->ordered);
   if (unit->is_skipped()) {
     completed.push_back(std::move(unit));
     return;
@@ -116,11 +128,17 @@ void Executor::complete(std::vector<UnitPtr> completed) {
     if (unit->finish) {
       std::function<void()> finish = std::move(unit->finish);
       unit->finish = nullptr;
+      UnitPtr outer = std::exchange(ending, unit);
       try {
         finish();
       } catch (const std::exception &error) {
         unit->context->fail(code_of(error));
       }
+      ending = std::move(outer);
+    }
+    if (unit->ordered != nullptr) {
+      unit->ordered->waits_outside |= unit->of_application;
+      order_done(unit->ordered);
     }
     std::vector<UnitPtr> next = std::move(unit->next);
     for (UnitPtr &follower : next)
@@ -198,6 +216,12 @@ void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
     if (!unit->is_skipped() && !(unit->of_application && application_ends)) {
       if (unit->traced != nullptr)
         trace_begin(*unit->traced);
+      if (unit->ordered != nullptr && unit->of_application) {
+        Ordered begun = *unit->ordered; /* the application sees that what is before it is done, and it is not */
+        begun.place--;
+        learn_done(&begun);
+      }
+      running_here = unit.get();
       lock.unlock();
       unit->work();
       lock.lock();
@@ -216,6 +240,7 @@ void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
     complete(std::move(completed));
     throw;
   }
+  running_here = nullptr;
   in_application -= unit->of_application;
   idle++;
   complete(std::move(completed));
@@ -226,6 +251,10 @@ void Executor::complete_when(UnitPtr unit, std::function<bool()> condition) {
     unit->context->fail(CUDA_ERROR_OPERATING_SYSTEM);
     submit(unit, {});
     return;
+  }
+  if (unit->ordered != nullptr) {
+    unit->ordered->waits_outside = true;
+    order_after(*unit->ordered, ending.get());
   }
   watched.emplace_back(std::move(unit), std::move(condition));
   watch_there.notify_one();
@@ -253,12 +282,15 @@ void Executor::watch() {
 }
 
 void Executor::wait(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
-  if (unit == nullptr || unit->done)
+  if (unit == nullptr)
     return;
-  waiters++;
-  work_there.notify_all();
-  progress.wait(lock, [&] { return unit->done; });
-  waiters--;
+  if (!unit->done) {
+    waiters++;
+    work_there.notify_all();
+    progress.wait(lock, [&] { return unit->done; });
+    waiters--;
+  }
+  learn_done(unit->ordered.get());
 }
 
 void Executor::wait_all(std::unique_lock<std::mutex> &lock) {

@@ -4,6 +4,7 @@
 
 #include "../control/trace.h"
 #include "api.h"
+#include "order.h"
 
 #include <condition_variable>
 #include <functional>
@@ -34,6 +35,7 @@ struct Unit {
   bool done = false;
   uint64_t finished = 0; /* nanoseconds of the monotonic clock */
   TracedPtr traced;      /* null: no trace is made */
+  OrderedPtr ordered;    /* null: nobody looks at the order of work */
 
 private:
   friend class Executor;
@@ -64,6 +66,11 @@ public:
   /* Gives the lock up until nothing runs or can run: what is left waits for values in memory. */
   void settle(std::unique_lock<std::mutex> &lock);
 
+  bool is_idle() const { return pending == 0; }
+
+  /* The unit whose work this thread runs; null: none. */
+  static const Unit *running();
+
   /* Tells that somebody looks whether work is done: in shuffle mode, work that is held back may then start. */
   void poll();
 
@@ -82,6 +89,7 @@ private:
   std::vector<std::pair<UnitPtr, std::function<bool()>>> watched;
   std::condition_variable work_there, watch_there, progress;
   size_t workers = 0, idle = 0, in_application = 0, pending = 0, waiters = 0;
+  UnitPtr ending; /* its end is under way: what is submitted now comes after it */
   uint64_t submissions = 0, last_submission = 0, last_start = 0;
   std::mt19937_64 random;
   bool seeded = false, watching = false;

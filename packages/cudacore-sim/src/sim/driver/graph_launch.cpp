@@ -17,7 +17,8 @@ struct GraphLaunch {
   int priority = 0;     /* likewise */
   bool by_node = false; /* nodes have priorities of their own */
   std::shared_ptr<const References> references;
-  TracedPtr traced; /* its beginning; null: no trace is made */
+  TracedPtr traced;   /* its beginning; null: no trace is made */
+  OrderedPtr ordered; /* likewise; null: nobody looks at the order */
 };
 
 using LaunchPtr = std::shared_ptr<const GraphLaunch>;
@@ -31,6 +32,8 @@ void submit(const LaunchPtr &launch, const UnitPtr &unit, const std::vector<Unit
     unit->traced->stream = launch->traced->stream;
     unit->traced->stream_name = launch->traced->stream_name;
   }
+  if (unit->ordered != nullptr)
+    order_as(*unit->ordered, *launch->ordered);
   state().executor.submit(unit, dependencies);
 }
 
@@ -81,6 +84,8 @@ CUresult submit_node(const LaunchPtr &launch, const ExecNode &node, std::vector<
     out = new_unit("kernel of a graph", params.what.context, std::move(work));
     if (out->traced != nullptr)
       describe_launch(*out->traced, params.what, request);
+    if (out->ordered != nullptr)
+      out->ordered->what = name_of(params.what);
     submit(launch, out, before);
     if (launch->by_node)
       out->priority = std::clamp(request.priority.value_or(0), greatest_priority, least_priority);
@@ -122,7 +127,7 @@ CUresult submit_node(const LaunchPtr &launch, const ExecNode &node, std::vector<
   }
   case CU_GRAPH_NODE_TYPE_WAIT_EVENT: {
     out = new_unit("event wait of a graph", launch->context);
-    before.push_back(latest_record(*as<EventParams>(node.params).event));
+    before.push_back(awaited_record(*as<EventParams>(node.params).event));
     break;
   }
   case CU_GRAPH_NODE_TYPE_EVENT_RECORD: {
@@ -136,11 +141,17 @@ CUresult submit_node(const LaunchPtr &launch, const ExecNode &node, std::vector<
     return CUDA_SUCCESS;
   case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
     out = new_unit("allocation of a graph", launch->context);
-    out->finish = [memory = as<AllocParams>(node.params).memory] { bring_memory(*memory->allocation); };
+    out->finish = [memory = as<AllocParams>(node.params).memory, ordered = out->ordered] {
+      bring_memory(*memory->allocation);
+      touch(ordered, memory->allocation->base, memory->allocation->size, Manner::allocate);
+    };
     break;
   case CU_GRAPH_NODE_TYPE_MEM_FREE:
     out = new_unit("free of a graph", launch->context);
-    out->finish = [memory = as<FreeParams>(node.params).memory] { free_graph_memory(memory->allocation, "a graph"); };
+    out->finish = [memory = as<FreeParams>(node.params).memory, ordered = out->ordered] {
+      touch(ordered, memory->allocation->base, memory->allocation->size, Manner::free);
+      free_graph_memory(memory->allocation, "a graph");
+    };
     break;
   case CU_GRAPH_NODE_TYPE_CONDITIONAL: {
     /* What comes after it depends on a unit that is submitted when it is known what runs before. */
@@ -236,6 +247,7 @@ CUresult launch_graph(const ExecPtr &exec, const StreamPtr &stream) {
         condition->value = condition->initial;
   });
   launch->traced = head->traced;
+  launch->ordered = head->ordered;
   enqueue(stream, head, {exec->last});
   std::vector<UnitPtr> leaves;
   CUresult result = submit_graph(launch, exec->top, head, leaves);

@@ -165,6 +165,11 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
       std::lock_guard<std::mutex> guard(s.mutex);
       report(describe_fault(fault));
     };
+  if (launch.checks.order)
+    launch.touched = [&s, unit = Executor::running()->ordered](const std::vector<Touch> &touches) {
+      std::lock_guard<std::mutex> guard(s.mutex);
+      touch_all(unit, touches);
+    };
   Fault fault = run(launch);
   launch.memory = nullptr;
   if (fault.kind == FaultKind::none && !watch.is_used_up())
@@ -331,6 +336,8 @@ CUresult check_code(const Callable &what) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+std::string name_of(const Callable &what) { return "kernel '" + what.info().name + "'"; }
+
 void describe_launch(Traced &out, const Callable &what, const LaunchRequest &request) {
   const std::string &symbol = what.info().name;
   int status = 0;
@@ -452,6 +459,8 @@ CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handl
   UnitPtr unit = new_unit("kernel", context, std::move(work));
   if (unit->traced != nullptr)
     describe_launch(*unit->traced, what, request);
+  if (unit->ordered != nullptr)
+    unit->ordered->what = name_of(what);
   enqueue(stream, unit);
   if (request.priority)
     unit->priority = std::clamp(*request.priority, greatest_priority, least_priority);

@@ -37,6 +37,7 @@ CUresult kernel_work(const Callable &what, const LaunchRequest &request, const s
                      std::function<void()> &out);
 
 /* For the trace. */
+std::string name_of(const Callable &what); /* for reports */
 void describe_launch(Traced &out, const Callable &what, const LaunchRequest &request);
 
 } // namespace sim

@@ -116,6 +116,8 @@ static bool needs_access(const Allocation &allocation) {
 
 void Memory::add(AllocationPtr allocation) {
   allocation->id = next_id++;
+  if (ordering())
+    forget_touches(allocation->base, allocation->size);
   uint64_t base = allocation->base;
   if (allocation->kind == Allocation::Kind::registered)
     registered.insert(allocation);

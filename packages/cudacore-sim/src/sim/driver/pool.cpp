@@ -82,18 +82,25 @@ CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &po
   allocation->pool = pool;
   allocation->visible = false;
   s.memory.add(allocation);
-  enqueue(stream, new_unit("allocation", stream->context.lock(), nullptr, [allocation] {
-            allocation->visible = true;
-            state().memory.changed();
-          }));
+  UnitPtr unit = new_unit("allocation", stream->context.lock());
+  unit->finish = [allocation, ordered = unit->ordered] {
+    allocation->visible = true;
+    state().memory.changed();
+    touch(ordered, allocation->base, allocation->size, Manner::allocate);
+  };
+  enqueue(stream, unit);
   *out = base;
   return CUDA_SUCCESS;
 }
 
 void free_graph_memory_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
   mark_freed(*allocation);
-  enqueue(stream, new_unit("free", stream->context.lock(), nullptr,
-                           [allocation] { free_graph_memory(allocation, "cuMemFreeAsync"); }));
+  UnitPtr unit = new_unit("free", stream->context.lock());
+  unit->finish = [allocation, ordered = unit->ordered] {
+    touch(ordered, allocation->base, allocation->size, Manner::free);
+    free_graph_memory(allocation, "cuMemFreeAsync");
+  };
+  enqueue(stream, unit);
 }
 
 /* What is freed is not reused before its pool is trimmed, as far as anybody can tell: its addresses are kept back. */
@@ -101,10 +108,13 @@ void free_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
   allocation->freed = true;
   if (allocation->pool != nullptr)
     allocation->pool->used -= allocation->size;
-  enqueue(stream, new_unit("free", stream->context.lock(), nullptr, [allocation] {
-            if (state().memory.find(allocation->base) == allocation)
-              release_memory(allocation, "cuMemFreeAsync");
-          }));
+  UnitPtr unit = new_unit("free", stream->context.lock());
+  unit->finish = [allocation, ordered = unit->ordered] {
+    touch(ordered, allocation->base, allocation->size, Manner::free);
+    if (state().memory.find(allocation->base) == allocation)
+      release_memory(allocation, "cuMemFreeAsync");
+  };
+  enqueue(stream, unit);
 }
 
 } // namespace

@@ -43,7 +43,8 @@ struct Stream {
   int priority = 0;
   uint64_t id = 0;
   CUstreamAttrValue synchronization_policy{}, access_policy{}, memory_domain{}, memory_domain_map{};
-  UnitPtr tail; /* what was submitted last */
+  UnitPtr tail;           /* what was submitted last */
+  uint64_t submitted = 0; /* where the order of work is looked at: how much was */
   bool legacy = false;
   std::shared_ptr<StreamCapture> capture; /* null: work runs */
   std::vector<CUgraphNode> told_nodes;    /* what the application was told of captures, and may look at: */
@@ -116,6 +117,7 @@ struct Context : std::enable_shared_from_this<Context> {
   std::set<StreamPtr> streams;                        /* those that were created */
   UnitPtr gate;                                       /* what all work from now on waits for */
   std::vector<UnitPtr> orphans, blocking_orphans;     /* last work of streams that were destroyed before it was done */
+  UnitPtr end, blocking_end;                          /* all such work, where the order of work is looked at */
   unsigned attached = 0;                              /* by cuCtxAttach, beside the one that made it */
   std::set<uint64_t> peers;                           /* contexts whose memory this one may use */
   std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use here */
@@ -285,9 +287,10 @@ void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> 
 std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* what a synchronisation with it waits for */
 CUresult synchronize(const StreamPtr &stream);             /* waits; the context's error */
 CUresult synchronize(const ContextPtr &context);
-std::vector<UnitPtr> outstanding(Context &context);      /* all of its work */
-void wait_in_context(Context &context, Event &event);    /* all that comes waits for the event */
-UnitPtr latest_record(Event &event);                     /* null: none, or it is done */
+std::vector<UnitPtr> outstanding(Context &context);   /* all of its work */
+void wait_in_context(Context &context, Event &event); /* all that comes waits for the event */
+UnitPtr latest_record(Event &event);                  /* null: none, or it is done */
+UnitPtr awaited_record(Event &event);                 /* what a wait comes after: also one that is done, if it counts */
 UnitPtr record(Event &event, const ContextPtr &context); /* the unit that stands for a record, to be submitted */
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
                  std::function<void()> finish = nullptr);

@@ -142,6 +142,8 @@ UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void
     unit->traced->name = name;
     unit->traced->device = context->device->ordinal;
   }
+  if (ordering())
+    unit->ordered = new_ordered(name);
   return unit;
 }
 
@@ -152,17 +154,18 @@ std::vector<UnitPtr> outstanding(const StreamPtr &stream) {
     for (const StreamPtr &other : blocking_streams(*context))
       units.push_back(other->tail);
     units.insert(units.end(), context->blocking_orphans.begin(), context->blocking_orphans.end());
+    units.push_back(context->blocking_end);
   }
   return units;
 }
 
 namespace {
 
+const char *name_of(const Stream &stream) { return stream.legacy ? "default stream" : "per-thread default stream"; }
+
 void trace_on(const Stream &stream, Traced &work) {
   work.stream = stream.context.lock()->id << 32 | stream.id;
-  work.stream_name = stream.legacy        ? "default stream"
-                     : stream.handle == 0 ? "per-thread default stream"
-                                          : "stream " + hex(stream.handle);
+  work.stream_name = stream.handle == 0 ? name_of(stream) : "stream " + hex(stream.handle);
   if (Call::active()) {
     work.thread = thread_id();
     work.called = Call::current().began;
@@ -170,6 +173,16 @@ void trace_on(const Stream &stream, Traced &work) {
 }
 
 } // namespace
+
+/* What was in streams that are no more, whether it is done or not. */
+static void end_in_order(Context &context, const Stream &stream) {
+  if (!ordering() || stream.tail == nullptr)
+    return;
+  UnitPtr &end = stream.blocking() ? context.blocking_end : context.end;
+  UnitPtr both = new_unit("end of a stream", home_of(context.shared_from_this()));
+  state().executor.submit(both, {end, stream.tail});
+  end = both;
+}
 
 void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> extra) {
   std::vector<UnitPtr> dependencies = outstanding(stream);
@@ -182,6 +195,11 @@ void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> 
   unit->priority = stream->priority;
   if (unit->traced != nullptr)
     trace_on(*stream, *unit->traced);
+  if (unit->ordered != nullptr) {
+    unit->ordered->stream = stream->handle;
+    unit->ordered->stream_name = name_of(*stream);
+    unit->ordered->number = ++stream->submitted;
+  }
   state().executor.submit(unit, dependencies);
   stream->tail = unit;
 }
@@ -201,6 +219,8 @@ std::vector<UnitPtr> outstanding(Context &context) {
   forget_done(context.blocking_orphans);
   std::vector<UnitPtr> units = context.orphans;
   units.insert(units.end(), context.blocking_orphans.begin(), context.blocking_orphans.end());
+  units.push_back(context.end);
+  units.push_back(context.blocking_end);
   units.push_back(context.legacy->tail);
   for (const StreamPtr &stream : context.streams)
     units.push_back(stream->tail);
@@ -241,6 +261,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
   forget_done(orphans);
   if (stream->tail != nullptr && !stream->tail->done)
     orphans.push_back(stream->tail);
+  end_in_order(*context, *stream);
   context->streams.erase(stream);
   state().streams.remove(stream->handle);
   if (context->ending && !is_13_1()) /* later streams of an ended green context can be destroyed */
@@ -271,6 +292,9 @@ CUresult cuStreamQuery(CUstream hStream) {
   for (const UnitPtr &unit : outstanding(stream))
     if (unit != nullptr && !unit->done)
       return CUDA_ERROR_NOT_READY;
+  for (const UnitPtr &unit : outstanding(stream))
+    if (unit != nullptr)
+      learn_done(unit->ordered.get());
   return CUDA_SUCCESS;
 }
 
@@ -327,7 +351,7 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
   }
   if (is_captured || event->captured != nullptr)
     return capture_wait(stream, event);
-  if (UnitPtr recorded = latest_record(*event))
+  if (UnitPtr recorded = awaited_record(*event))
     enqueue(stream, new_unit("event wait", stream->context.lock()), {recorded});
   return CUDA_SUCCESS;
 }

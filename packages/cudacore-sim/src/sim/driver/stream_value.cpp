@@ -84,6 +84,10 @@ void change_memory(Context &context, const Operation &operation) {
   std::byte *memory = find_memory(context, operation);
   if (memory == nullptr)
     return;
+  if (const OrderedPtr &unit = Executor::running()->ordered) {
+    touch_strongly(unit, operation.address, operation.bytes);
+    unit->tells_host = true; /* which may look at the value */
+  }
   if (std::byte *marks = state().arena.written(memory))
     std::fill_n(marks, operation.bytes, std::byte{1});
   if (operation.bytes == 8)

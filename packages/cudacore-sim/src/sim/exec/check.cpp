@@ -9,6 +9,7 @@
 #include "sim/exec/handlers.h"
 #include "sim/exec/heap.h"
 #include "sim/exec/race.h"
+#include "sim/exec/touch.h"
 
 namespace sim::exec {
 
@@ -51,6 +52,8 @@ std::string text_of(const Dim3 &at) {
 Checker::Checker(Grid &grid) : grid_(grid), checks_(grid.launch.checks) {
   if (checks_.race)
     races_ = std::make_unique<Races>(grid, *this);
+  if (checks_.order && grid.launch.touched)
+    touches_ = std::make_unique<Touches>(grid.program);
 }
 
 Checker::~Checker() = default;
@@ -82,6 +85,8 @@ void Checker::ended(Unit &unit) {
 void Checker::finish() {
   if (races_)
     races_->finish();
+  if (touches_)
+    grid_.launch.touched(touches_->all());
 }
 
 std::string Checker::variable_at(const Spot &spot) const {
@@ -127,6 +132,15 @@ void Checker::gathers(Warp &w, uint32_t lanes, uint32_t members, uint32_t presen
   });
 }
 
+void Checker::aligned(Warp &w, const Instruction &ins, uint32_t present) {
+  if (!checks_.sync || present == all_lanes)
+    return;
+  find(w.place(FaultKind::synchronization, ins, lane_of(present),
+               "all 32 threads of a warp have to execute it together, but lane " + std::to_string(lane_of(~present)) +
+                   " has ended or never was"),
+       ins);
+}
+
 /* Lanes that have ended need not come, but those that had yet to do something should have. */
 void Checker::ends(Warp &w, uint32_t lanes) {
   uint32_t missed = lanes & w.awaited;
@@ -152,9 +166,15 @@ void Checker::comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected)
   auto threads = [](uint32_t count) {
     return count ? std::to_string(count) + " threads" : std::string("all threads of the block");
   };
+  std::string other; /* unknown of those that arrived and did not wait */
+  for (Warp &one : w.block->warps)
+    for_lanes(one.waiting(Warp::Wait::barrier), [&](uint32_t lane) {
+      if (other.empty() && one.barrier[lane] == number)
+        other = " at" + lines_of(grid_.program, one.instruction_of(lane));
+    });
   find(w.place(FaultKind::synchronization, ins, lane_of(lanes),
                "barrier " + std::to_string(number) + " is one of " + threads(expected) +
-                   " here, while others have come to it as one of " + threads(barrier.expected)),
+                   " here, while others have come to it as one of " + threads(barrier.expected) + other),
        ins);
 }
 
@@ -242,6 +262,14 @@ void Checker::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot 
   initialised(w, ins, lane, spot, bytes, write);
   if (races_)
     races_->global(w, ins, lane, spot, bytes, write);
+  if (touches_)
+    touches_->add(w, ins, spot.address, bytes, write);
+}
+
+/* What is used too early or too late is not there, which need not be all that is to be said of it. */
+void Checker::misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write) {
+  if (touches_)
+    touches_->add(w, ins, address, bytes, write);
 }
 
 void Checker::heap(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write) {

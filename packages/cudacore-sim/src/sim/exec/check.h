@@ -9,6 +9,7 @@
 namespace sim::exec {
 
 class Races;
+class Touches;
 
 constexpr const char *shared_space = "shared";
 
@@ -36,6 +37,8 @@ public:
   /* Lanes come to an instruction for all of `members`; of those, `present` execute it now, or `lanes` wait (0). */
   void names(Warp &w, uint32_t lanes, uint32_t members);
   void gathers(Warp &w, uint32_t lanes, uint32_t members, uint32_t present, bool orders);
+  /* `present` execute what all of a warp have to. */
+  void aligned(Warp &w, const Instruction &ins, uint32_t present);
   void ends(Warp &w, uint32_t lanes);
   /* Lanes come to a barrier of the block, arrive at it, and it completes. */
   void comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected);
@@ -46,6 +49,7 @@ public:
   void fences(Warp &w, uint32_t lanes);
 
   void global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
+  void misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write); /* all memory */
   void heap(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   void local(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   /* Variables of the frame, by their fixed place. */
@@ -70,6 +74,7 @@ private:
   Grid &grid_;
   const Checks checks_;
   std::unique_ptr<Races> races_;
+  std::unique_ptr<Touches> touches_;
   std::mutex lock_;
   std::set<std::pair<const Instruction *, uint64_t>> found_;
 };

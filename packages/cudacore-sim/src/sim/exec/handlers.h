@@ -262,6 +262,16 @@ Handler barrier_handler();
 Handler cluster_arrive_handler();
 Handler cluster_wait_handler();
 
+/* --- matrices: all lanes of a warp execute them together --------------------------------------------------------- */
+Handler matrix_product_handler(); /* target: of Program::products */
+/* count matrices: their parts, then the rows' addresses; mode: transposed */
+Handler load_rows_handler(StateSpace space);
+Handler store_rows_handler(StateSpace space);
+Handler transpose_handler(); /* d, a */
+/* Operands: address, distance of lines in numbers; target: of Program::matrix_accesses */
+Handler load_fragment_handler(StateSpace space);
+Handler store_fragment_handler(StateSpace space);
+
 /* --- control flow ------------------------------------------------------------------------------------------------- */
 Handler branch_handler();         /* target: an instruction */
 Handler branch_indexed_handler(); /* index; target: a table */

@@ -59,6 +59,8 @@ std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_
       }
     }
   }
+  if (Checker *checker = w.grid->checker.get())
+    checker->misses(w, ins, address, bytes, write);
   w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global");
 }
 

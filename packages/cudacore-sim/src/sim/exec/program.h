@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/engine.h"
-#include "sim/exec/instruction.h"
+#include "sim/exec/matrix.h"
 #include "sim/ptx/types.h"
 
 namespace sim::exec {
@@ -71,6 +71,8 @@ struct Program {
   std::vector<Function> functions;
   std::vector<CallSite> calls;
   std::vector<std::vector<uint32_t>> branch_tables;
+  std::vector<MatrixProduct> products;
+  std::vector<MatrixAccess> matrix_accesses;
   std::vector<SharedVariable> shared_variables;
   std::vector<Kernel> kernels; /* in the order of ModuleInfo::kernels */
   std::map<uint32_t, std::string> files;

@@ -218,7 +218,7 @@ Fault run(const Launch &launch) {
     return fault;
   }
   exec::Grid grid(launch);
-  if (launch.checks.race || exec::Pool::size() == 0 || grid.units == 1 ||
+  if (launch.checks.race || launch.checks.order || exec::Pool::size() == 0 || grid.units == 1 ||
       grid.units * grid.warps * grid.cluster_size <= exec::inline_warps)
     exec::work(grid, grid.resident_limit);
   else

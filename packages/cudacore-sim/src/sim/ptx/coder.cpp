@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
@@ -45,6 +46,19 @@ bool Coder::take(std::string_view modifier) {
       return true;
     }
   return false;
+}
+
+size_t Coder::take_one_of(const std::string_view *names, size_t count) {
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    if (taken_[i])
+      continue;
+    auto found = static_cast<size_t>(std::find(names, names + count, tree_.modifiers[i]) - names);
+    if (found < count) {
+      taken_[i] = true;
+      return found;
+    }
+  }
+  return count;
 }
 
 Type Coder::take_type() {
@@ -418,7 +432,7 @@ void decode(Coder &coder) {
   static const Table &table = *[] {
     auto *all = new Table;
     for (const Decoder *group : {arithmetic_decoders, video_decoders, logic_decoders, data_decoders, memory_decoders,
-                                 parallel_decoders, control_decoders})
+                                 parallel_decoders, matrix_decoders, control_decoders})
       for (; group->name; ++group)
         all->emplace(group->name, group->decode);
     return all;

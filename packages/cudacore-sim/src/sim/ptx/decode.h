@@ -17,6 +17,8 @@ public:
   /* --- modifiers ---------------------------------------------------------------------------------------------------
    */
   bool take(std::string_view modifier);
+  /* The first that is left and one of `names`: its place there, or `count`. */
+  size_t take_one_of(const std::string_view *names, size_t count);
   /* The first type that is left, or Type::none. */
   Type take_type();
   Type need_type();
@@ -100,6 +102,7 @@ extern const Decoder logic_decoders[];
 extern const Decoder data_decoders[];
 extern const Decoder memory_decoders[];
 extern const Decoder parallel_decoders[];
+extern const Decoder matrix_decoders[];
 extern const Decoder control_decoders[];
 
 } // namespace sim::ptx

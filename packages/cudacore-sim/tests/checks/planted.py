@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels with planted defects, and how they are run: on the simulator and, to compare, on a GPU.
+
+A kernel of ``race.cu``, ``sync.cu`` and ``init.cu`` has a line above it that says how it is launched and, after a
+colon, what its report says; ``~`` stands for any text. Without a colon there is to be none. ``FOUND`` marks the line
+that is reported, ``OTHER`` that of what it does not agree with, which a report has to name, too; of two accesses that
+race, either can be found. All kernels take memory that is full of zeros, and memory that nobody has written.
+
+``python planted.py LIBRARY CHECK CODE NAME``, with code for the GPU or PTX in a file, runs one of them; a check of
+``order`` is a program of ``order.py``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+CHECKS = ("race", "sync", "init")
+BYTES = 4096  # of each of the two that a kernel takes
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel, and what is said of it."""
+
+    name: str
+    grid: int
+    block: int
+    shared: int
+    text: str | None
+    """That its report has, as a regular expression; None: there is none."""
+    found: set[int]
+    other: set[int]
+
+
+def kernels_of(check: str) -> list[Kernel]:
+    lines = (FOLDER / f"{check}.cu").read_text().splitlines()
+    kernels = []
+    for number, line in enumerate(lines):
+        if not line.startswith("//! "):
+            continue
+        settings, colon, text = line[4:].partition(": ")
+        size = {key: int(value) for key, value in (word.split("=") for word in settings.split())}
+        name = re.search(r"void (\w+)\(", lines[number + 1])
+        assert name, lines[number + 1]
+        end = lines.index("}", number)
+        marked: dict[str, set[int]] = {"FOUND": set(), "OTHER": set()}
+        for at, one in enumerate(lines, 1):
+            for mark, places in marked.items():
+                if mark in one and (number < at <= end or f"in {name[1]} " in one):
+                    places.add(at)
+        pattern = ".*".join(re.escape(part.strip()) for part in text.split("~")) if colon else None
+        kernels.append(
+            Kernel(
+                name[1],
+                size.get("grid", 1),
+                size["block"],
+                size.get("shared", 0),
+                pattern,
+                marked["FOUND"],
+                marked["OTHER"],
+            )
+        )
+    return kernels
+
+
+class Cuda:
+    """The functions of a driver, which have to succeed, and the context in which all is run."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.library = library
+        self.cuInit(0)
+        self.context = self.out("cuDevicePrimaryCtxRetain", 0)
+        self.cuCtxSetCurrent(self.context)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def call(*arguments: Any) -> None:
+            code = getattr(self.library, name)(*arguments)
+            assert code == 0, f"{name}: {code}"
+
+        return call
+
+    def out(self, name: str, *arguments: Any, kind: type = ctypes.c_void_p) -> Any:
+        """Call a function whose first parameter is what it gives."""
+        value = kind()
+        getattr(self, name)(ctypes.byref(value), *arguments)
+        return value
+
+    def allocate(self, size: int) -> ctypes.c_uint64:
+        return self.out("cuMemAlloc_v2", ctypes.c_size_t(size), kind=ctypes.c_uint64)
+
+    def launch(self, module: Any, name: str, grid: int, block: int, shared: int, *arguments: Any, **on: Any) -> None:
+        function = self.out("cuModuleGetFunction", module, name.encode())
+        pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(argument) for argument in arguments))
+        self.cuLaunchKernel(function, grid, 1, 1, block, 1, 1, shared, on.get("stream"), pointers, None)
+
+
+def run(cuda: Cuda, module: Any, kernel: Kernel) -> None:
+    """Launch a planted kernel, and wait until it is done."""
+    out, raw = cuda.allocate(BYTES), cuda.allocate(BYTES)
+    cuda.cuMemsetD32_v2(out, 0, ctypes.c_size_t(BYTES // 4))
+    cuda.launch(module, kernel.name, kernel.grid, kernel.block, kernel.shared, out, raw)
+    cuda.cuCtxSynchronize()
+    cuda.cuMemFree_v2(out)
+    cuda.cuMemFree_v2(raw)
+
+
+def main(library: str, check: str, code: str, name: str) -> None:
+    cuda = Cuda(ctypes.CDLL(library))
+    module = cuda.out("cuModuleLoadData", Path(code).read_bytes() + b"\0")
+    if check == "order":
+        from order import PROGRAMS, Stage
+
+        PROGRAMS[name].run(Stage(cuda, module))
+    else:
+        run(cuda, module, next(one for one in kernels_of(check) if one.name == name))
+    cuda.library.cuDevicePrimaryCtxRelease_v2(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

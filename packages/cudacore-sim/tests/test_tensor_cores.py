@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensor cores: what is refused, and accesses of matrices that fault. What they compute is in the corpus."""
+
+from __future__ import annotations
+
+from ctypes import addressof, byref, c_size_t, c_uint64, c_void_p
+from typing import Any
+
+import pytest
+
+import cudacore_sim
+
+INVALID_PTX, ILLEGAL_ADDRESS, ILLEGAL_INSTRUCTION, MISALIGNED = 218, 700, 715, 716
+
+FRAME = """.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry f(.param .u64 out) {{
+  .reg .b32 %r<64>; .reg .b64 %rd<8>; .reg .f64 %fd<32>; .reg .pred %p<4>;
+  .shared .align 16 .b8 tile[512];
+  {body}
+  ret;
+}}
+"""
+
+
+def registers(count: int, first: int = 0) -> str:
+    return "{" + ", ".join(f"%r{first + i}" for i in range(count)) + "}"
+
+
+def product(form: str, d: int, a: int, b: int, c: int, more: str = "") -> str:
+    return f"{form} {registers(d)}, {registers(a, 16)}, {registers(b, 32)}, {registers(c, 48)}{more};"
+
+
+def load(cuda: Any, body: str) -> int:
+    return cuda.code("cuModuleLoadData", byref(c_void_p()), FRAME.format(body=body).encode())
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            product("mma.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", 4, 4, 2, 4),
+            "there is no shape .m16n8k32 for .f16, but .m8n8k4, .m16n8k8, .m16n8k16",
+        ),
+        (product("mma.sync.aligned.m16n8k7.row.col.f32.f16.f16.f32", 4, 4, 2, 4), "expected a shape that there is"),
+        (product("mma.sync.aligned.m16n8k16.row.col.f16.bf16.bf16.f16", 2, 4, 2, 2), "of .bf16 are not summed in .f16"),
+        (product("mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32", 4, 4, 2, 4), "cannot be .f16 and .bf16"),
+        (product("mma.sync.aligned.m16n8k16.row.col.s32.s8.s4.s32", 4, 2, 1, 4), "cannot be .s8 and .s4"),
+        (product("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f32", 2, 4, 2, 4), "C cannot be .f32 where D is .f16"),
+        (product("mma.sync.aligned.m16n8k16.col.col.f32.f16.f16.f32", 4, 4, 2, 4), "A has to be .row and B .col"),
+        (product("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 4, 4, 4, 4), "expected 2 registers of B"),
+        (product("mma.sync.m16n8k16.row.col.f32.f16.f16.f32", 4, 4, 2, 4), "expected .sync.aligned"),
+        (product("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32", 4, 4, 2, 4), "expected .xor.popc or .and.popc"),
+        (
+            product("mma.sync.aligned.m16n8k16.row.col.satfinite.f32.f16.f16.f32", 4, 4, 2, 4),
+            "unknown instruction 'mma.sync.aligned.m16n8k16.row.col.satfinite",
+        ),
+        (
+            product("mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e4m3.e4m3.f32", 4, 4, 2, 4),
+            "unknown instruction 'mma.sync.aligned.kind::f8f6f4",
+        ),
+        (
+            product("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", 4, 4, 4, 4, ", %r60, 2"),
+            "the selector is 2, but there are 2 here",
+        ),
+        (
+            product(
+                "mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f16.e4m3.e4m3.f16", 2, 4, 4, 2, ", %r60, 0"
+            ),
+            "need a newer device than sm_90",
+        ),
+        (
+            product("wmma.mma.sync.aligned.row.col.m16n16k8.f32.f32", 8, 8, 8, 8),
+            "there is no shape .m16n16k8 for .f16, but .m16n16k16, .m32n8k16, .m8n32k16",
+        ),
+        (product("wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.u8.s32", 8, 2, 2, 8), "have to be of one type"),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.f32 " + registers(8) + ", [%rd1];", "no such product of .f32"),
+        (
+            "wmma.load.c.sync.aligned.row.m16n16k8.f16 " + registers(4) + ", [%rd1];",
+            "no matrix C of .f16 in the shape .m16n16k8",
+        ),
+        ("wmma.load.b.sync.aligned.row.m8n8k32.s4 " + registers(1) + ", [%rd1];", "A has to be .row and B .col"),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.f16 " + registers(4) + ", [%rd1];", "expected 8 registers of A"),
+        ("ldmatrix.sync.aligned.m8n8.x3.shared.b16 " + registers(3) + ", [%r9];", "expected .x1, .x2 or .x4"),
+        ("ldmatrix.sync.aligned.m8n8.x2.shared.b16 " + registers(4) + ", [%r9];", "expected 2 registers"),
+        ("ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r0}, [%rd1];", "the matrix has to be in .shared"),
+        ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r0, %r1}, [%r9];", "on sm_90, there is .m8n8 of .b16"),
+        ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%r9], {%r0};", "on sm_90, there is .m8n8 of .b16"),
+        ("movmatrix.sync.aligned.m8n8.b16 %r0, %r1;", "expected .trans"),
+        (
+            "wgmma.fence.sync.aligned;",
+            "'wgmma.fence.sync.aligned': of the instructions for tensor cores, there are mma",
+        ),
+    ],
+)
+def test_forms_that_there_are_not(cuda: Any, body: str, said: str) -> None:
+    """A form that no assembler takes would load, or be refused without a reason."""
+    assert load(cuda, body) == INVALID_PTX
+    assert said in cudacore_sim.why()
+    assert cudacore_sim.why().count("line ") == 1
+
+
+POINTER = "ld.param.u64 %rd1, [out]; "
+FIRST_LANES = "mov.u32 %r1, %laneid; mov.u32 %r2, tile; shl.b32 %r3, %r1, 4; add.u32 %r4, %r2, %r3; "
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "said"),
+    [
+        ("setp.eq.u32 %p1, %r1, 3; @%p1 add.u32 %r4, %r4, 8; LOAD", MISALIGNED, "misaligned read of 16 bytes"),
+        ("setp.eq.u32 %p1, %r1, 3; @%p1 add.u32 %r4, %r4, 4; STORE", MISALIGNED, "misaligned write of 16 bytes"),
+        ("setp.eq.u32 %p1, %r1, 3; @%p1 add.u32 %r4, %r4, 1048576; LOAD", ILLEGAL_ADDRESS, "the block has 512 bytes"),
+        ("setp.eq.u32 %p1, %r1, 5; @%p1 add.u32 %r4, %r4, 1048576; STORE", ILLEGAL_ADDRESS, "thread (5,0,0)"),
+        # The addresses of lanes that have no row are not looked at.
+        ("setp.gt.u32 %p1, %r1, 7; @%p1 mov.u32 %r4, 0xfffffff3; LOAD STORE", 0, ""),
+        (
+            POINTER + "ldmatrix.sync.aligned.m8n8.x1.b16 {%r5}, [%rd1];",
+            ILLEGAL_INSTRUCTION,
+            "have to be in shared memory",
+        ),
+        (
+            POINTER + f"wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {registers(8, 16)}, [%rd1+2];",
+            MISALIGNED,
+            "misaligned read of 4 bytes",
+        ),
+        (
+            POINTER + f"wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd1], {registers(8, 16)};",
+            ILLEGAL_ADDRESS,
+            "write of 4 bytes",
+        ),
+    ],
+)
+def test_accesses_that_fault(cuda: Any, body: str, code: int, said: str) -> None:
+    """A row outside of memory would be read all the same; the codes are those of an H200."""
+    body = body.replace("LOAD", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r5}, [%r4];")
+    body = body.replace("STORE", "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r4], {%r5};")
+    module, function, memory = c_void_p(), c_void_p(), c_uint64()
+    cuda.cuModuleLoadData(byref(module), FRAME.format(body=FIRST_LANES + body).encode())
+    cuda.cuModuleGetFunction(byref(function), module, b"f")
+    cuda.cuMemAlloc_v2(byref(memory), c_size_t(512))
+    arguments = (c_void_p * 1)(addressof(memory))
+    cuda.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, None, arguments, None)
+    assert cuda.code("cuCtxSynchronize") == code
+    assert said in cudacore_sim.why()
+    if code == 0:
+        cuda.cuMemFree_v2(memory)
+        cuda.cuModuleUnload(module)
