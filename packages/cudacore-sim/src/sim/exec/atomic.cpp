@@ -14,7 +14,9 @@ struct Exchange {
 };
 struct Add {
   template <class T> static T apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>)
+    if constexpr (std::is_same_v<T, double>)
+      return a + b == a + b ? a + b : first_nan({a, b});
+    else if constexpr (std::is_same_v<T, float>)
       return canonical_nan(a + b);
     else
       return static_cast<T>(a + b);
