@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from harness import CompileError, Engine
@@ -72,7 +75,8 @@ def test_stores_reach_the_other_block(engine: Engine, vector: str, type_: str, b
     np.testing.assert_array_equal(out, np.roll(source, len(source) // 2))
 
 
-REDUCTIONS = {
+Reduction = tuple[type, Callable[[Any, Any], Any]]
+REDUCTIONS: dict[str, Reduction] = {
     "add.u32": (np.uint32, lambda a, b: a + b),
     "add.s32": (np.int32, lambda a, b: a + b),
     "add.u64": (np.uint64, lambda a, b: a + b),
@@ -86,7 +90,7 @@ REDUCTIONS = {
     "inc.u32": (np.uint32, lambda a, b: np.where(a >= b, 0, a + 1)),
     "dec.u32": (np.uint32, lambda a, b: np.where((a == 0) | (a > b), b, a - 1)),
 }
-MORE_IN_GLOBAL = {
+MORE_IN_GLOBAL: dict[str, Reduction] = {
     "add.f32": (np.float32, lambda a, b: a + b),
     "add.f64": (np.float64, lambda a, b: a + b),
     "add.noftz.f16": (np.float16, lambda a, b: a + b),
