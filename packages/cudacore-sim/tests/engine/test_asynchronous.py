@@ -129,7 +129,7 @@ def test_sums_in_the_other_block(engine: Engine, name: str, rng: np.random.Gener
       ld.shared.{bits} {value}, [%r2]; st.global.{bits} [%rd3], {value};
       {SYNC}"""
     source = numbers(rng, kind, 128).reshape(2, 2, 32)  # of each block: what is there, and what it sends
-    out = np.zeros((2, 32), kind)
+    out: np.ndarray[Any, Any] = np.zeros((2, 32), kind)
     flat = out.reshape(-1)
     run(engine, body, flat, source.reshape(-1), bytes_=32 * size, grid=2)
     np.testing.assert_array_equal(flat.reshape(2, 32), expected(source[:, 0], source[::-1, 1]))
