@@ -99,6 +99,34 @@ def test_collections_leave_nodes_alone(definition: cg.GraphDefinition) -> None:
     assert not any(reference() for reference in references)
 
 
+def test_listed_while_it_is_made(definition: cg.GraphDefinition) -> None:
+    """A finalizer that lists a graph whose node's object is just being made would see another object of that node."""
+
+    class Lister:
+        def __init__(self) -> None:
+            self.circle = self
+
+        def __del__(self) -> None:
+            seen.update(definition.nodes())
+
+    seen: set[cg.GraphNode] = set()
+    nodes = []
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        for _ in range(3):
+            gc.disable()
+            for _ in range(10):
+                Lister()
+            gc.enable()
+            nodes.append(definition.empty())  # with the first object that a collection counts
+    finally:
+        gc.enable()
+        gc.set_threshold(*thresholds)
+    gc.collect()
+    assert seen <= set(nodes) == definition.nodes()
+
+
 def test_join_waits_for_all(definition: cg.GraphDefinition) -> None:
     """A join would not wait for a branch, or be refused for one that is named twice."""
     first, second = definition.empty(), definition.empty()

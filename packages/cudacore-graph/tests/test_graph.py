@@ -169,6 +169,22 @@ class TestViews:
         assert (numbers[0], numbers[1], memory[0]) == (0, 1, 15)
         assert node.kernel == add
 
+    @pytest.mark.parametrize("iterable", [list, iter, type("Pair", (tuple,), {})])
+    def test_kernel_arguments(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch, iterable: Any
+    ) -> None:
+        """Arguments that do not come as a tuple would be refused; or, too few or too many, be read as others."""
+        node = definition.launch(ONE, add, numbers.buffer, 1)
+        graph = definition.instantiate()
+        view = graph[node]
+        assert isinstance(view, cg.ExecutableKernelNode)
+        view.update(config=ONE, kernel=add, args=iterable((numbers.buffer, 5)))
+        for wrong in (), (numbers.buffer,), (numbers.buffer, 1, 2):
+            with pytest.raises(TypeError, match=f"takes 2 arguments .* but {len(wrong)} w"):
+                view.update(config=ONE, kernel=add, args=iterable(wrong))
+        launch(graph)
+        assert numbers[0] == 5
+
     def test_kernel_with_attributes(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
     ) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import Any
 
@@ -30,3 +31,21 @@ def test_ten_thousand_nodes(
     definition.close()
     # A quadratic one takes minutes.
     assert time.monotonic() - begin < 60
+
+
+def test_last_of_very_many_dies_while_one_is_made(definition: cg.GraphDefinition) -> None:
+    """A collection within the making of a node's object would take the table of all of them away from it."""
+    other = cg.GraphDefinition()
+    thresholds = gc.get_threshold()
+    gc.disable()
+    try:
+        circle: list[Any] = other.add_many([("empty", None)] * 40_000)
+        circle.append(circle)
+        del circle
+        gc.set_threshold(1, 1, 1)
+        gc.enable()
+        node = definition.empty()  # with the first object that a collection counts
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
+    assert definition.nodes() == {node}

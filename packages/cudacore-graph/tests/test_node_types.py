@@ -317,7 +317,14 @@ class TestMemset:
             ((4096, -1, 4), OverflowError, "value is -1"),
             ((4096, b"abc", 4), ValueError, "value must be 1, 2, or 4 bytes"),
             ((4096, 1.5, 4), TypeError, "value must be an int"),
+            ((2**64, 0, 4), ValueError, "dst is 18446744073709551616, which is no address"),
             ((4096, 0, 0), ValueError, "width is 0; it must be at least 1"),
+            ((4096, 0, -1), ValueError, "width is -1; it must be at least 1"),
+            ((4096, 0, 2**63), ValueError, "width is 9223372036854775808; it must be at least 1, and less than 2"),
+            ((4096, 0, 2**64 + 4), ValueError, "width is 18446744073709551620; it must be at least 1"),
+            ((4096, 0, np.int8(-1)), ValueError, r"width is np.int8\(-1\)|width is -1"),
+            ((4096, 0, True), TypeError, "width must be an int, not 'bool'"),
+            ((4096, 0, 4.0), TypeError, "width must be an int, not 'float'"),
             ((4096, 0, 4, 0), ValueError, "height is 0; it must be at least 1"),
             ((4096, 0, 4, 2, 3), ValueError, "pitch is 3 bytes from row to row, less than the row's 4"),
             ((4097, b"ab", 4), ValueError, "must be multiples of the value's 2 bytes"),
@@ -333,7 +340,7 @@ class TestMemset:
 
     def test_extent(self, definition: cg.GraphDefinition, numbers: Numbers) -> None:
         """A fill would go beyond its buffer."""
-        definition.memset(numbers.buffer, 0, 64)
+        assert definition.memset(numbers.buffer, 0, np.uint8(64)).width == 64
         with pytest.raises(ValueError, match="dst has 64 bytes, and the node would use 65"):
             definition.memset(numbers.buffer, 0, 65)
         with pytest.raises(ValueError, match="the node would use 66"):

@@ -196,6 +196,7 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
     level->box = graph;
     graph->level = level;
     graph->parent = cch_graph_ref(parent);
+    atomic_store_explicit(&parent->has_room, false, memory_order_relaxed); /* the node's record can be new */
     cch__registry_insert(graph, raw);
   }
   cch__graph_unlock(parent);

@@ -61,6 +61,7 @@ int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int t
     status = cch__fail_nomem(operation);
   } else {
     cch__record *record = cch__record_enter(graph->level, raw);
+    atomic_store_explicit(&graph->has_room, false, memory_order_relaxed); /* it took what there was */
     if (record->box != NULL && cch__box_try_ref(&record->box->box))
       known = record->box; /* another thread was faster */
     else

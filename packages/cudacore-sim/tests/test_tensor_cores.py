@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ctypes import addressof, byref, c_size_t, c_uint64, c_void_p
+from ctypes import addressof, byref, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 import pytest
@@ -146,3 +146,46 @@ def test_accesses_that_fault(cuda: Any, body: str, code: int, said: str) -> None
     if code == 0:
         cuda.cuMemFree_v2(memory)
         cuda.cuModuleUnload(module)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c", "sum_of_products"),
+    [
+        # -2**-152.1, and -2**-150.1 with a C of -0: no zero has a sign.
+        ((0x0144BF19, 0x008C28E8, 0x00A604BC, 0x80750B65), (0x055B0E15, 0x185D7C16, 0xB2334787, 0x2AFCBD2C), 0, 0),
+        (
+            (0x8160F2E0, 0x00D89710, 0x0042AA37, 0x8112487B),
+            (0x328FF7E3, 0x2D132F79, 0x0E5879A9, 0xB0DA1E1D),
+            1 << 31,
+            0,
+        ),
+        # The first product is too small to count beside least numbers, though 2**-140 has the bit that it changes.
+        (
+            (0x803A54DF, 0x809D0B18, 0x00E37C29, 0x80DCEE11),
+            (0x25C4FBD4, 0xB1E60810, 0xB75C69C6, 0x389F2A78),
+            0,
+            0x8000050D,
+        ),
+    ],
+)
+def test_sums_of_least_numbers(cuda: Any, a: tuple[int, ...], b: tuple[int, ...], c: int, sum_of_products: int) -> None:
+    """What is hardly a number any more would be summed otherwise than on an H200, of which these results are."""
+    body = POINTER + (
+        "mov.u32 %r20, %laneid; setp.lt.u32 %p1, %r20, 4; mul.wide.u32 %rd2, %r20, 4; add.u64 %rd3, %rd1, %rd2;"
+        "mov.b32 %r16, 0; mov.b32 %r17, 0; mov.b32 %r32, 0; mov.b32 %r49, 0; mov.b32 %r50, 0; mov.b32 %r51, 0;"
+        "@%p1 ld.global.b32 %r16, [%rd3]; @%p1 ld.global.b32 %r32, [%rd3+16]; ld.global.b32 %r48, [%rd1+32];"
+    )
+    body += product("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32", 4, 2, 1, 4)
+    body += "setp.eq.u32 %p2, %r20, 0; @%p2 st.global.b32 [%rd1+36], %r0;"
+    module, function, memory = c_void_p(), c_void_p(), c_uint64()
+    cuda.cuModuleLoadData(byref(module), FRAME.format(body=body).encode())
+    cuda.cuModuleGetFunction(byref(function), module, b"f")
+    cuda.cuMemAlloc_v2(byref(memory), c_size_t(40))
+    numbers = (c_uint32 * 10)(*a, *b, c, 1)
+    cuda.cuMemcpyHtoD_v2(memory, numbers, c_size_t(40))
+    arguments = (c_void_p * 1)(addressof(memory))
+    cuda.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, None, arguments, None)
+    cuda.cuMemcpyDtoH_v2(numbers, memory, c_size_t(40))
+    assert hex(numbers[9]) == hex(sum_of_products)
+    cuda.cuMemFree_v2(memory)
+    cuda.cuModuleUnload(module)

@@ -36,6 +36,12 @@ static int reserve(state *st, size_t slots) {
   return 0;
 }
 
+/* Makes room for one more. */
+static int make_room(state *st) {
+  size_t slots = st->nodes != NULL ? st->node_mask + 1 : 0;
+  return 2 * (st->node_count + 1) <= slots ? 0 : reserve(st, slots != 0 ? 2 * slots : NODES_START);
+}
+
 static void forget(state *st, node_slot *slot) {
   size_t hole = (size_t)(slot - st->nodes);
   /* Close the gap: an entry further on moves into it unless its home lies between the gap and its place. */
@@ -77,29 +83,38 @@ static int class_of(cch_graph_node *box) {
   }
 }
 
+/* The face that there is, a new reference; or NULL. One whose destruction has begun is no more to be given to anybody.
+ */
+static PyObject *known_face(const state *st, const void *box) {
+  const node_slot *slot = find(st, box);
+  return slot->box != NULL && Py_REFCNT(slot->face) > 0 ? Py_NewRef(slot->face) : NULL;
+}
+
 PyObject *node_face(state *st, cch_graph_node *box, int class) {
-  if ((st->nodes == NULL || 2 * (st->node_count + 1) > st->node_mask + 1) &&
-      reserve(st, st->nodes == NULL ? NODES_START : 2 * (st->node_mask + 1)) < 0) {
+  if (make_room(st) < 0) {
     box_let_go(box);
     return NULL;
   }
-  node_slot *slot = find(st, box);
-  /* One whose destruction has begun is no more to be given to anybody. */
-  if (slot->box != NULL && Py_REFCNT(slot->face) > 0) {
-    PyObject *face = slot->face;
-    Py_INCREF(face);
+  PyObject *face = known_face(st, box), *known = NULL;
+  if (face != NULL) {
     cch_graph_node_unref(box); /* the face has another */
     return face;
   }
   PyObject *cls = PyTuple_GetItem(st->faces.node_classes, class < 0 ? class_of(box) : class);
-  PyObject *face = cls != NULL ? handle_make(st, (PyTypeObject *)cls, box) : NULL;
+  face = cls != NULL ? handle_make(st, (PyTypeObject *)cls, box) : NULL;
   if (cls == NULL)
     box_let_go(box);
   if (face == NULL)
     return NULL;
   if (PyType_GetFlags((PyTypeObject *)cls) & Py_TPFLAGS_HAVE_GC)
     PyObject_GC_UnTrack(face); /* it has nothing but its class: no collection needs to look at thousands of them */
-  slot = find(st, box);        /* making it can have run anything: a garbage collection */
+  /* Making it can have run anything, a garbage collection: the table went with the last of very many nodes, or another
+   * face was made of this one. */
+  if (make_room(st) < 0 || (known = known_face(st, box)) != NULL) {
+    Py_DECREF(face);
+    return known;
+  }
+  node_slot *slot = find(st, box);
   if (slot->box == NULL)
     st->node_count++;
   *slot = (node_slot){box, face};

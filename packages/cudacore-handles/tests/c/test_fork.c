@@ -74,6 +74,8 @@ static void use_world_in_child(void *argument) {
   cch_pool_unref(w->pool);
   cch_event_unref(w->end);
   cch_unref_deferred(w->start);
+  CHECK(cch_unref_lightly(w->node) == w->node); /* its graph's lock may be a thread's that is not here */
+  cch_unref(w->node);
   cch_reclaim_drain();
   cch_callback_enter();
   cch_stream_unref(w->stream);
@@ -138,6 +140,7 @@ static void *hammer(void *argument) {
     OK(cch_event_wrap(&found, cch_event_raw(event), NULL, NULL));
     cch_event_unref(found);
     cch_unref_deferred(event);
+    cch_bundle_unref(cch_graph_node_bundle(w->node));
     cch_reclaim_drain();
   }
   return NULL;
@@ -150,6 +153,7 @@ static void touch_everything(void *argument) {
   cch_event_unref(w->start);
   cch_stream_unref(w->stream);
   cch_kernel_unref(w->kernel);
+  cch_unref(cch_unref_lightly(w->copy));
   cch_reclaim_drain();
   cch_error_set_report(NULL);
   check_error();

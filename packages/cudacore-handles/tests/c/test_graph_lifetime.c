@@ -350,8 +350,85 @@ static void nodes_go_lightly_on_threads(void) {
   graphs_close();
 }
 
+/* Gives a reference back in one of the ways that there are. */
+static void drop_somehow(int way, void *box) {
+  switch (way % 3) {
+  case 0:
+    cch_unref(cch_unref_lightly(box)); /* it can be the last one to the graph, too */
+    break;
+  case 1:
+    cch_unref(box);
+    break;
+  default:
+    cch_unref_deferred(box);
+  }
+}
+
+/* One thread at a time adds, and the table of records grows; references go meanwhile, in all ways. */
+static void add_and_drop(int index, void *argument) {
+  cch_graph *g = argument;
+  cch_graph_node *last = NULL;
+  for (int i = 0; i < ROUNDS; i++) {
+    pthread_mutex_lock(&serial);
+    cch_graph_node *node = i % 2 ? add_kernel(g, last, NULL) : add_empty(g, last), *again;
+    OK(cch_graph_node_of(&again, g, cch_graph_node_raw(node)));
+    pthread_mutex_unlock(&serial);
+    CHECK(again == node);
+    if (last != NULL)
+      drop_somehow(i + index, last);
+    drop_somehow(index, again);
+    last = node;
+  }
+  CHECK(cch_unref_lightly(last) == NULL);
+}
+
+/* A box that goes in one way while others come and go is lost, or ends twice; or a record goes with it that stays. */
+static void nodes_go_in_all_ways(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  check_threads(THREADS, add_and_drop, g);
+  cch_reclaim_drain();
+  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
+  cch_node_list list;
+  OK(cch_graph_nodes(&list, g));
+  CHECK_EQ(list.count, THREADS * ROUNDS);
+  cch_node_list_free(&list);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
+/* All let go of all nodes of a graph that nobody else has. */
+static void drop_all(int index, void *argument) {
+  cch_graph_node **nodes = argument;
+  for (int i = 0; i < 8; i++)
+    drop_somehow(index + i, nodes[(i + index) % 8]);
+}
+
+/* Among those who let go of a graph's last nodes at once none, or more than one, ends it. */
+static void last_nodes_end_the_graph_once(void) {
+  graphs_open();
+  for (int round = 0; round < ROUNDS / 8; round++) {
+    cch_graph *g = new_graph();
+    cch_graph_node *nodes[8];
+    for (int i = 0; i < 8; i++) {
+      nodes[i] = add_empty(g, NULL);
+      for (int more = 1; more < THREADS; more++)
+        cch_ref(nodes[i]);
+    }
+    cch_graph_unref(g);
+    check_threads(THREADS, drop_all, nodes);
+    cch_reclaim_drain();
+    CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
+    CHECK_EQ(cch_live_count(CCH_KIND_GRAPH), 0);
+    CHECK_EQ(fake_live(FAKE_GRAPH), 0);
+  }
+  graphs_close();
+}
+
 int main(void) {
   check_open();
+  RUN(nodes_go_in_all_ways);
+  RUN(last_nodes_end_the_graph_once);
   RUN(references_go_lightly);
   RUN(nodes_go_lightly_on_threads);
   RUN(bundles_live_as_long_as_what_was_made);

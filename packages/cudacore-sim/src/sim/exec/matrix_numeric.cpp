@@ -44,6 +44,7 @@ struct Number {
 };
 
 constexpr int no_exponent = -100000; /* of zero, which counts for nothing where exponents are compared */
+constexpr int least_exponent = -133; /* that a sum has at the least: what is too far below it is cut off */
 
 Number number_of(const Format &format, uint64_t bits) {
   uint64_t magnitude = bits & ((uint64_t{1} << format.sign_shift()) - 1);
@@ -130,13 +131,15 @@ uint64_t special_bits(const Format &format, const Number &number) {
   return (uint64_t{number.significand < 0} << format.sign_shift()) | (format.largest + 1);
 }
 
-/* The bits of significand * 2^exponent: f32 is cut off, though not what is too large. */
+/* The bits of significand * 2^exponent: f32 is cut off, though not what is too large. A zero has no sign. */
 uint64_t rounded(const Format &format, int64_t significand, int exponent) {
   bool negative = significand < 0, is_f32 = format.mantissa_bits == format_f32.mantissa_bits;
   auto magnitude = static_cast<uint64_t>(negative ? -significand : significand);
   if (is_f32 && magnitude && exponent + 64 - __builtin_clzll(magnitude) > format.bias() + 1)
     return special_bits(format, {negative ? -1 : 1, 0, Kind::infinite});
-  return round_to(format, negative, magnitude, exponent, false, is_f32 ? Rounding::zero : Rounding::nearest, false);
+  uint64_t bits =
+      round_to(format, negative, magnitude, exponent, false, is_f32 ? Rounding::zero : Rounding::nearest, false);
+  return bits == uint64_t{1} << format.sign_shift() ? 0 : bits;
 }
 
 /* Rows of A, columns of B. */
@@ -157,7 +160,7 @@ uint64_t block_sum(const Operands &o, const Format &format, uint64_t c_bits, uin
   }
   const int32_t *a_exponent = o.a.exponent.data() + i, *b_exponent = o.b.exponent.data() + j;
   const int32_t *a_significand = o.a.significand.data() + i, *b_significand = o.b.significand.data() + j;
-  int largest = c.exponent;
+  int largest = std::max(c.exponent, least_exponent);
   for (uint32_t t = 0; t < count; ++t)
     largest = std::max(largest, a_exponent[t] + b_exponent[t]);
   auto aligned = [&](int64_t significand, int fraction_bits, int exponent) {
