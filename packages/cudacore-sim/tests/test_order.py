@@ -88,7 +88,8 @@ def test_loops_of_graphs(tmp_path: Path) -> None:
 def test_all_that_compute_sanitizer_finds() -> None:
     """A user who leaves compute-sanitizer for the simulator would miss what it finds; what we find is tested above."""
     recorded = json.loads((FOLDER / "compute_sanitizer.json").read_text())["findings"]["order"]["memcheck"]
-    assert set(recorded) <= set(PROGRAMS), "it has other programs: record them again"
+    never_ended = {"host_function_that_waits"}  # under compute-sanitizer
+    assert set(recorded) == set(PROGRAMS) - never_ended, "it has other programs: record them again"
     found = {name for name, kinds in recorded.items() if kinds}
     assert len(found) >= 4
     assert all(PROGRAMS[name].text for name in found)
