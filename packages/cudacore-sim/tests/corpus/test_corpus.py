@@ -91,8 +91,6 @@ SAID = {
     # CUB reads one item more than it merges, as its documentation says, and does not use it.
     "cub_block_merge_sort": "uninitialized read of 4 bytes",
     "cub_warp_merge_sort": "uninitialized read of 4 bytes",
-    # Threads of a group copy its last element more than once, asynchronously. compute-sanitizer says so, too.
-    "copies_of_groups": "race: write of 4 bytes",
 }
 
 

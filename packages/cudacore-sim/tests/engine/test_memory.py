@@ -73,9 +73,10 @@ def test_bitwise_and_exchanging_atomics(engine: Engine, rng: np.random.Generator
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize("type_name", ["f32", "f64"])
 def test_float_atomics(engine: Engine, rng: np.random.Generator, type_name: str, space: str) -> None:
-    """Concurrent floating-point sums would lose terms."""
+    """Concurrent floating-point sums would lose terms, or bits of them."""
     dtype = np.float32 if type_name == "f32" else np.float64
     values = rng.integers(-1000, 1000, N).astype(dtype)
+    values += rng.integers(0, 16, N).astype(dtype) * dtype(2.0**-5 if type_name == "f32" else 2.0**-30)  # still exact
     assert _atomic(engine, "add", type_name, np.zeros(1, dtype), values, space)[0] == values.sum()
 
 

@@ -14,7 +14,9 @@ struct Exchange {
 };
 struct Add {
   template <class T> static T apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>)
+    if constexpr (std::is_same_v<T, double>)
+      return a + b == a + b ? a + b : first_nan({a, b});
+    else if constexpr (std::is_same_v<T, float>)
       return canonical_nan(a + b);
     else
       return static_cast<T>(a + b);
@@ -63,8 +65,17 @@ template <class H> struct PairOf {
 template <class T>
 using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
 
+/* What all of these do, but for what the host has as one instruction. Returns what was there. */
+template <class F, class T> Bits<T> change(std::byte *at, T value) {
+  auto *place = reinterpret_cast<Bits<T> *>(at);
+  Bits<T> old = __atomic_load_n(place, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(place, &old, bit_cast<Bits<T>>(F::apply(bit_cast<T>(old), value)), false,
+                                      __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+    ;
+  return old;
+}
+
 template <class F, class T, StateSpace S> void update(Warp &w, const Instruction &ins, uint32_t lanes) {
-  using B = Bits<T>;
   const uint64_t *base = w.in(ins.op[1]), *b = w.in(ins.op[2]);
   uint64_t mask = address_mask(ins);
   uint64_t *d = ins.op[0] == no_operand ? nullptr : w.out(ins.op[0]);
@@ -74,14 +85,9 @@ template <class F, class T, StateSpace S> void update(Warp &w, const Instruction
     uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
     if (address & (ins.count * sizeof(T) - 1)) /* the first element of a vector stands for all */
       misaligned(w, ins, lane, address, static_cast<uint32_t>(ins.count * sizeof(T)), true, S);
-    auto *at = reinterpret_cast<B *>(locate<S>(w, ins, lane, address, sizeof(T), true));
-    T value = get<T>(b, lane);
-    B old = __atomic_load_n(at, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(at, &old, bit_cast<B>(F::apply(bit_cast<T>(old), value)), false,
-                                        __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-      ;
+    Bits<T> old = change<F, T>(locate<S>(w, ins, lane, address, sizeof(T), true), get<T>(b, lane));
     if (d)
-      put<B>(d, lane, old);
+      put<Bits<T>>(d, lane, old);
   });
 }
 /* The most frequent one, which the host has as one instruction. */
@@ -233,8 +239,97 @@ template <StateSpace S> Handler in_space(AtomicOp op, Type type) {
   return nullptr;
 }
 
+/* --- cp.reduce.async.bulk: one element after the other, at once ------------------------------------------------------
+ */
+
+template <class F, class T, StateSpace S> void reduce_bulk(Warp &w, const Instruction &ins, uint32_t lanes) {
+  constexpr uint32_t granule = 16;
+  const uint64_t *to = w.in(ins.op[0]), *from = w.in(ins.op[1]), *sizes = w.in(ins.op[2]);
+  ++w.stores;
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint64_t target = S == StateSpace::shared ? get<uint32_t>(to, lane) : to[lane];
+    auto source = get<uint32_t>(from, lane), size = get<uint32_t>(sizes, lane);
+    if (size % granule)
+      w.access_fault(FaultKind::misaligned_address, ins, lane, target, size, true, "bulk copy",
+                     "the size is not a multiple of 16");
+    if (target % granule)
+      misaligned(w, ins, lane, target, granule, true, S);
+    if (source % granule)
+      misaligned(w, ins, lane, source, granule, false, StateSpace::shared);
+    for (uint32_t at = 0; at < size; at += static_cast<uint32_t>(sizeof(T))) {
+      auto bits = load_relaxed<Bits<T>>(locate<StateSpace::shared>(w, ins, lane, source + at, sizeof(T), false));
+      change<F, T>(locate<S>(w, ins, lane, target + at, sizeof(T), true), bit_cast<T>(bits));
+    }
+  });
+}
+
+template <class F, StateSpace S> Handler reduce_ordered(Type type) {
+  switch (type) {
+  case Type::u32:
+    return reduce_bulk<F, uint32_t, S>;
+  case Type::s32:
+    return reduce_bulk<F, int32_t, S>;
+  case Type::u64:
+    return reduce_bulk<F, uint64_t, S>;
+  case Type::s64:
+    return reduce_bulk<F, int64_t, S>;
+  default:
+    return nullptr;
+  }
+}
+template <class F, StateSpace S> Handler reduce_logical(Type type) {
+  return type == Type::b32   ? Handler(reduce_bulk<F, uint32_t, S>)
+         : type == Type::b64 ? Handler(reduce_bulk<F, uint64_t, S>)
+                             : nullptr;
+}
+template <StateSpace S> Handler reduce_sum(Type type) {
+  switch (type) {
+  case Type::f32:
+    return reduce_bulk<AddFlushed, float, S>;
+  case Type::f64:
+    return reduce_bulk<Add, double, S>;
+  case Type::f16:
+    return reduce_bulk<HalfAdd<format_f16>, uint16_t, S>;
+  case Type::bf16:
+    return reduce_bulk<HalfAdd<format_bf16>, uint16_t, S>;
+  case Type::s32: /* sums of either sign are the same bits, and overflow of unsigned ones is defined */
+    return reduce_bulk<Add, uint32_t, S>;
+  case Type::s64:
+    return reduce_bulk<Add, uint64_t, S>;
+  default:
+    return reduce_ordered<Add, S>(type);
+  }
+}
+
+template <StateSpace S> Handler reduce_in_space(AtomicOp op, Type type) {
+  switch (op) {
+  case AtomicOp::add:
+    return reduce_sum<S>(type);
+  case AtomicOp::inc:
+    return type == Type::u32 ? reduce_bulk<Increment, uint32_t, S> : nullptr;
+  case AtomicOp::dec:
+    return type == Type::u32 ? reduce_bulk<Decrement, uint32_t, S> : nullptr;
+  case AtomicOp::min:
+    return reduce_ordered<Min, S>(type);
+  case AtomicOp::max:
+    return reduce_ordered<Max, S>(type);
+  case AtomicOp::and_:
+    return reduce_logical<And, S>(type);
+  case AtomicOp::or_:
+    return reduce_logical<Or, S>(type);
+  case AtomicOp::xor_:
+    return reduce_logical<Xor, S>(type);
+  default:
+    return nullptr;
+  }
+}
+
 } // namespace
 
+Handler reduce_bulk_handler(AtomicOp op, Type type, StateSpace space) {
+  return space == StateSpace::global ? reduce_in_space<StateSpace::global>(op, type)
+                                     : reduce_in_space<StateSpace::shared>(op, type);
+}
 Handler atomic_handler(AtomicOp op, Type type, StateSpace space) {
   switch (space) {
   case StateSpace::generic:

@@ -77,6 +77,11 @@ void Checker::begins(Block &block) {
     block.unchecked_bytes = 0;
 }
 
+void Checker::ended(Unit &unit) {
+  if (races_)
+    races_->ended(unit);
+}
+
 void Checker::finish() {
   if (races_)
     races_->finish();
@@ -314,6 +319,11 @@ void Checker::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owne
 void Checker::scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host) {
   if (races_)
     races_->scratch(w, ins, lane, host);
+}
+
+void Checker::copies(const std::byte *what) {
+  if (races_)
+    races_->copies(what);
 }
 
 void Checker::allocates(uint64_t address, uint64_t bytes) {

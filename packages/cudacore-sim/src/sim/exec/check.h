@@ -31,7 +31,8 @@ public:
   ~Checker();
 
   void begins(Block &block);
-  void finish(); /* the grid has ended */
+  void ended(Unit &unit); /* all its threads have */
+  void finish();          /* the grid has ended */
 
   /* Lanes come to an instruction for all of `members`; of those, `present` execute it now, or `lanes` wait (0). */
   void names(Warp &w, uint32_t lanes, uint32_t members);
@@ -58,6 +59,8 @@ public:
   /* The system's part of shared memory, where groups of warps meet. */
   void scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host);
   void allocates(uint64_t address, uint64_t bytes); /* by malloc() */
+  /* What an asynchronous copy is about to write, where it writes next. */
+  void copies(const std::byte *what);
 
   /* `other`: what the finding is about besides the instruction; the two together are reported once. */
   void find(Fault what, const Instruction &ins, uint64_t other = 0);

@@ -199,8 +199,11 @@ Unit::Result Unit::run() {
         }
         finished = finished && warp.finished();
       }
-    if (finished)
+    if (finished) {
+      if (grid->checker)
+        grid->checker->ended(*this);
       return Result::finished;
+    }
     if (!ran && next_wake != UINT64_MAX) {
       wake_at = next_wake;
       return Result::parked;

@@ -228,6 +228,8 @@ Handler copy_async_handler();
  * which are shared ones: bit 0 of the mode says so for the destination, bit 1 for the source, bit 2 for the mbarrier.
  */
 Handler copy_bulk_handler();
+/* cp.reduce.async.bulk: destination (of the space), source (shared), bytes; null: there is no such reduction. */
+Handler reduce_bulk_handler(AtomicOp op, Type type, StateSpace space);
 
 enum class MbarrierOp : uint8_t {
   init,

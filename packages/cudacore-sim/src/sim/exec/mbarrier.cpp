@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mbarrier objects, 64 bits of shared memory that count arrivals and bytes, and the bulk copies that count on them. */
-#include "sim/exec/memory.h"
+#include "sim/exec/check.h"
 #include "sim/exec/lanes.h"
+#include "sim/exec/memory.h"
 
 namespace sim::exec {
 
@@ -130,10 +131,14 @@ void copy_bulk(Warp &w, const Instruction &ins, uint32_t lanes) {
                      "the size is not a multiple of 16");
     for (uint32_t at = 0; at < size; at += bulk_granule) {
       const std::byte *source = bulk_place(w, ins, lane, from[lane] + at, ins.mode & 2, bulk_granule, false);
+      if (w.grid->checker)
+        w.grid->checker->copies(source);
       std::byte *target = bulk_place(w, ins, lane, to[lane] + at, ins.mode & 1, bulk_granule, true);
       for (uint32_t word = 0; word < bulk_granule; word += 8)
         store_relaxed<uint64_t>(target + word, load_relaxed<uint64_t>(source + word));
     }
+    if (w.grid->checker)
+      w.grid->checker->copies(nullptr);
     if (barriers)
       change(bulk_place(w, ins, lane, barriers[lane], ins.mode & 4, 8, true), [&](State &s) { s.bytes -= size; });
   });

@@ -318,19 +318,20 @@ void copy_async(Warp &w, const Instruction &ins, uint32_t lanes) {
   ++w.stores;
   for_lanes(lanes, [&](uint32_t lane) {
     uint64_t place = (to[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
-    std::byte *target = locate<StateSpace::shared>(w, ins, lane, place, bytes, true);
     uint32_t wanted = size ? std::min(get<uint32_t>(size, lane), bytes) : bytes;
     if ((ignored >> lane) & 1)
       wanted = 0;
     uint64_t address = from[lane] + ins.target;
     if (address & (bytes - 1))
       misaligned(w, ins, lane, address, bytes, false, StateSpace::global);
-    for (uint32_t i = 0; i < bytes; ++i) {
-      std::byte value{0};
-      if (i < wanted)
-        value = *locate<StateSpace::generic>(w, ins, lane, address + i, 1, false);
-      store_relaxed<uint8_t>(target + i, static_cast<uint8_t>(value));
-    }
+    std::array<std::byte, 16> values{};
+    for (uint32_t i = 0; i < wanted; ++i)
+      values[i] = std::byte{load_relaxed<uint8_t>(locate<StateSpace::generic>(w, ins, lane, address + i, 1, false))};
+    if (w.grid->checker)
+      w.grid->checker->copies(values.data());
+    std::byte *target = locate<StateSpace::shared>(w, ins, lane, place, bytes, true);
+    for (uint32_t i = 0; i < bytes; ++i)
+      store_relaxed<uint8_t>(target + i, static_cast<uint8_t>(values[i]));
   });
 }
 

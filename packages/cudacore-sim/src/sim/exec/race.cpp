@@ -209,7 +209,9 @@ bool Races::is_before(const Seen &seen, ThreadName who, const ThreadHistory &thr
 }
 
 /* Whether a store writes what is there already: then it does not matter which of two came first. */
-static bool changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) {
+bool Races::changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const {
+  if (ins.run == copy_async_handler() || ins.run == copy_bulk_handler())
+    return copied_ && std::memcmp(spot.host, copied_, bytes) == 0;
   if (!(ins.manner & manner_store))
     return false;
   uint32_t size = bytes / ins.count;
@@ -274,6 +276,8 @@ static uint8_t mask_of(uint64_t address, uint32_t bytes, uint64_t cell) {
 
 void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, const Spot &spot,
                    uint32_t bytes, bool write) {
+  if (&owner != w.block)
+    visits(w, ins, lane, owner, spot, bytes, write);
   auto key = reinterpret_cast<uint64_t>(spot.host); /* addresses of blocks are the same */
   if (ins.manner & manner_barrier)
     mbarriers_.insert(key);
@@ -288,6 +292,34 @@ void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
          {who.block, static_cast<uint16_t>(who.thread), mask_of(offset, bytes, cell),
           static_cast<uint8_t>(ins.manner & (manner_strong | manner_update)), thread_of(w, lane).now, w.pc},
          spot, bytes, write);
+}
+
+void Races::visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,
+                   bool write) {
+  ThreadHistory &thread = thread_of(w, lane);
+  ThreadName who = name_of(w, lane);
+  Visit visit{w.block->rank, lane, w.index, &ins, spot, bytes, write, thread.now};
+  if (!thread.view || !thread.view->blocks.count(owner.history->index))
+    report_visit(w, owner, visit, false);
+  bool may_be_seen = (ins.manner & manner_strong) && !(ins.manner & manner_release); /* by a relaxed read, too */
+  if (!may_be_seen)
+    owner.history->visits.insert_or_assign({who.block, who.thread}, visit);
+}
+
+/* A block's memory is there while one of its threads is: one has to know of the visit when it ends. */
+void Races::ended(Unit &unit) {
+  for (Block &owner : unit.blocks)
+    for (const auto &[who, visit] : owner.history->visits) {
+      auto knows = [&, name = who, clock = visit.clock](const ThreadHistory &thread) {
+        if (!thread.view)
+          return false;
+        auto found = thread.view->blocks.find(name.first);
+        return found != thread.view->blocks.end() && (*found->second)[name.second] >= clock;
+      };
+      const std::vector<ThreadHistory> &threads = owner.history->threads;
+      if (std::none_of(threads.begin(), threads.end(), knows))
+        report_visit(unit.blocks[visit.rank].warps[visit.warp], owner, visit, true);
+    }
 }
 
 Cell &Races::cell_of(uint64_t address) {
@@ -338,6 +370,19 @@ void Races::finish() {
 
 static Dim3 index_in(const Dim3 &shape, uint32_t linear) {
   return {linear % shape[0], linear / shape[0] % shape[1], linear / shape[0] / shape[1]};
+}
+
+void Races::report_visit(Warp &w, const Block &owner, const Visit &visit, bool has_begun) {
+  std::string variable = checker_.variable_at(visit.spot);
+  std::string detail = variable + (variable.empty() ? "" : ", ") + "of block " + text_of(owner.index) + ", which may " +
+                       (has_begun ? "have ended: none of its threads waits for this"
+                                  : "not have begun: nothing orders this behind its beginning");
+  Fault fault = w.place(FaultKind::race, *visit.place, visit.lane, std::move(detail));
+  fault.address = visit.spot.address;
+  fault.access_bytes = visit.bytes;
+  fault.is_write = visit.write;
+  fault.space = visit.spot.space;
+  checker_.find(std::move(fault), *visit.place, has_begun ? UINT64_MAX : UINT64_MAX - 1);
 }
 
 void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &before, bool wrote, const Spot &spot,

@@ -77,12 +77,23 @@ struct Cell {
   std::array<Seen, 2> reads; /* of different threads, where neither happened before the other */
 };
 
+/* An access of a thread of another block of the cluster. */
+struct Visit {
+  uint32_t rank, lane, warp; /* who */
+  const Instruction *place;
+  Spot spot;
+  uint32_t bytes;
+  bool write;
+  Clock clock;
+};
+
 struct BlockHistory {
   uint32_t index = 0; /* of the block in the grid */
   std::vector<ThreadHistory> threads;
   std::vector<Cell> cells; /* of shared memory */
   std::array<Gathering, barrier_count> barriers;
-  Gathering cluster; /* of the cluster's first block: all arrivals at its barrier */
+  Gathering cluster;                                     /* of the cluster's first block: all arrivals at its barrier */
+  std::map<std::pair<uint32_t, uint32_t>, Visit> visits; /* of shared memory: the last, by block and thread */
 };
 
 class Races {
@@ -90,6 +101,7 @@ public:
   Races(Grid &grid, Checker &checker) : grid_(grid), checker_(checker) {}
 
   void begins(Block &block);
+  void ended(Unit &unit);
   void meet(Warp &w, uint32_t lanes);
   void arrives(Warp &w, uint32_t lanes, uint32_t barrier);
   void passes(Warp &w, uint32_t lanes, uint32_t barrier);
@@ -103,6 +115,7 @@ public:
               uint32_t bytes, bool write);
   void scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host);
   void forget(uint64_t address, uint64_t bytes);
+  void copies(const std::byte *what) { copied_ = what; }
   void finish();
 
 private:
@@ -116,6 +129,11 @@ private:
   /* What an access that orders memory learns at `key` and leaves there. */
   void order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write);
   bool is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const;
+  bool changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const;
+  /* What happens in another block's shared memory: that block has to have begun, and must not have ended. */
+  void visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,
+              bool write);
+  void report_visit(Warp &w, const Block &owner, const Visit &visit, bool has_begun);
   void note_read(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, bool write);
   void look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, const Seen &now, const Spot &spot,
             uint32_t bytes, bool write);
@@ -136,8 +154,9 @@ private:
     uint64_t other;
   };
   std::multimap<uint32_t, Deferred> deferred_;
-  std::set<uint32_t> speculative_; /* such reads */
-  std::set<uint64_t> mbarriers_;   /* of shared memory, by where they are */
+  std::set<uint32_t> speculative_;    /* such reads */
+  std::set<uint64_t> mbarriers_;      /* of shared memory, by where they are */
+  const std::byte *copied_ = nullptr; /* what an asynchronous copy is about to write */
 };
 
 } // namespace sim::exec

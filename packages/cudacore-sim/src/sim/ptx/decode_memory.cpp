@@ -59,7 +59,48 @@ void ld(Coder &c) {
   c.emit(exec::load_handler(mode));
 }
 
+/* What all operations on an mbarrier are: nearly all order memory, so that none is held to be relaxed. */
+constexpr uint8_t mbarrier_manner =
+    exec::manner_strong | exec::manner_acquire | exec::manner_release | exec::manner_update | exec::manner_barrier;
+
+/*
+ * The end of an asynchronous operation, which is done when this is reached: the mbarrier counts its bytes. That
+ * releases what was done, and the thread that began it learns nothing by it.
+ */
+void complete_on_mbarrier(Coder &c, const Instruction &whole, const ast::Operand &mbarrier, OperandIndex bytes) {
+  c.out = whole;
+  c.out.manner = mbarrier_manner & ~exec::manner_acquire;
+  c.set_address(mbarrier, 1, 8);
+  c.out.op[2] = bytes;
+  c.emit(exec::mbarrier_handler(MbarrierOp::complete_tx, StateSpace::shared));
+}
+
+/* st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [a], {b, c}, [mbarrier]: a store, done at once. */
+void st_async(Coder &c) {
+  AccessMode mode;
+  const Instruction whole = c.out;
+  c.take("weak");
+  mode.space = c.take_space();
+  uint32_t vector = c.take_vector();
+  bool counted = c.take("mbarrier::complete_tx::bytes");
+  mode.type = c.need_type();
+  c.need(3);
+  bool is_of_words = bytes_of(mode.type) == 4 || bytes_of(mode.type) == 8;
+  exec::Handler handler = exec::store_handler(mode);
+  if (mode.space != StateSpace::shared_cluster || !counted || !is_of_words || vector > 4 || !handler)
+    c.unsupported();
+  values(c, c.operand(1), vector, [&](const ast::Operand &one) { return c.source(one, mode.type, true); });
+  c.set_address(c.operand(0), vector, uint64_t{bytes_of(mode.type)} * vector);
+  c.out.count = static_cast<uint8_t>(vector);
+  c.out.manner = exec::manner_store;
+  c.out.run = handler;
+  c.emit_before(c.out);
+  complete_on_mbarrier(c, whole, c.operand(2), c.constant(uint64_t{bytes_of(mode.type)} * vector));
+}
+
 void st(Coder &c) {
+  if (c.take("async"))
+    return st_async(c);
   AccessMode mode;
   mode.ordered = c.take_memory_order();
   mode.space = c.take_space();
@@ -163,7 +204,48 @@ void atomic(Coder &c, bool returns) {
   c.emit(exec::atomic_handler(op, type, space));
 }
 void atom(Coder &c) { atomic(c, true); }
-void red(Coder &c) { atomic(c, false); }
+
+/* Of atomic operations, those that asynchronous ones have, in shared memory. */
+bool is_asynchronous(AtomicOp op, Type type) {
+  switch (op) {
+  case AtomicOp::inc:
+  case AtomicOp::dec:
+    return type == Type::u32;
+  case AtomicOp::min:
+  case AtomicOp::max:
+    return type == Type::u32 || type == Type::s32;
+  case AtomicOp::and_:
+  case AtomicOp::or_:
+  case AtomicOp::xor_:
+    return type == Type::b32;
+  case AtomicOp::add:
+    return type == Type::u32 || type == Type::s32 || type == Type::u64;
+  default:
+    return false;
+  }
+}
+
+/* red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [a], b, [mbarrier]: done at once. */
+void red_async(Coder &c) {
+  const Instruction whole = c.out;
+  AtomicOp op;
+  bool relaxed = c.take("relaxed") && c.take("cluster");
+  StateSpace space = c.take_space();
+  bool counted = c.take("mbarrier::complete_tx::bytes");
+  if (!relaxed || space != StateSpace::shared_cluster || !counted || !take_atomic_op(c, op))
+    c.unsupported();
+  Type type = c.need_type();
+  c.need(3);
+  if (!is_asynchronous(op, type))
+    c.unsupported();
+  c.out.manner = exec::manner_strong | exec::manner_update;
+  c.set_address(c.operand(0), 1, bytes_of(type));
+  c.out.op[2] = c.source(1, type);
+  c.out.run = exec::atomic_handler(op, type, space);
+  c.emit_before(c.out);
+  complete_on_mbarrier(c, whole, c.operand(2), c.constant(bytes_of(type)));
+}
+void red(Coder &c) { c.take("async") ? red_async(c) : atomic(c, false); }
 
 void membar(Coder &c) {
   if (!c.take("cta") && !c.take("gl") && !c.take("sys"))
@@ -277,9 +359,41 @@ void cp_bulk(Coder &c) {
   c.emit(exec::copy_bulk_handler());
 }
 
-/* What all operations on an mbarrier are: nearly all order memory, so that none is held to be relaxed. */
-constexpr uint8_t mbarrier_manner =
-    exec::manner_strong | exec::manner_acquire | exec::manner_release | exec::manner_update | exec::manner_barrier;
+/* cp.reduce.async.bulk.dst.src.completion.add.u32 [to], [from], size, [mbarrier] */
+void cp_reduce(Coder &c) {
+  const Instruction whole = c.out;
+  if (!c.take("async") || !c.take("bulk"))
+    c.unsupported();
+  StateSpace to = c.take_space(), from = c.take_space();
+  bool counted = c.take("mbarrier::complete_tx::bytes");
+  bool is_global = to == StateSpace::global && c.take("bulk_group") && !counted;
+  if (from != StateSpace::shared || !(is_global || (to == StateSpace::shared_cluster && counted)))
+    c.unsupported();
+  AtomicOp op;
+  if (!take_atomic_op(c, op))
+    c.unsupported();
+  bool keeps_subnormals = c.take("noftz");
+  Type type = c.need_type();
+  bool is_half = type == Type::f16 || type == Type::bf16;
+  if (keeps_subnormals != (is_half && op == AtomicOp::add) || (!is_global && !is_asynchronous(op, type)))
+    c.unsupported();
+  size_t fixed = counted ? 4 : 3;
+  c.need(fixed + (is_global && c.take("L2::cache_hint") ? 1 : 0));
+  bool narrow = false;
+  OperandIndex size = c.source(2, Type::u32);
+  c.out.manner = exec::manner_strong | exec::manner_update;
+  c.out.op[0] = computed_address(c, c.operand(0), narrow);
+  if (is_global && narrow)
+    c.fail("the destination must be in global memory");
+  c.out.op[1] = computed_address(c, c.operand(1), narrow);
+  c.out.op[2] = size;
+  exec::Handler handler = exec::reduce_bulk_handler(op, type, to);
+  if (!counted || !handler)
+    return c.emit(handler);
+  c.out.run = handler;
+  c.emit_before(c.out);
+  complete_on_mbarrier(c, whole, c.operand(3), size);
+}
 
 /* The copies are done when this is reached: what is left is one arrival, which .noinc has counted before. */
 void cp_mbarrier(Coder &c) {
@@ -296,6 +410,8 @@ void cp_mbarrier(Coder &c) {
 }
 
 void cp(Coder &c) {
+  if (c.take("reduce"))
+    return cp_reduce(c);
   if (!c.take("async"))
     c.unsupported();
   if (c.take("bulk"))

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asynchronous stores, sums and bulk reductions against NumPy, and what is refused of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import CompileError, Engine
+
+COUNTED = "mbarrier::complete_tx::bytes"
+BULK = "cp.reduce.async.bulk.global.shared::cta.bulk_group"
+
+# Waits for the first phase of an mbarrier, which the thread 0 of each block has made.
+BEGIN = """
+  .reg .pred %p<3>; .reg .b32 %r<12>; .reg .b64 %rd<6>; .reg .f32 %f<2>; .reg .f64 %fd<2>;
+  .shared .align 16 .b8 tile[1024]; .shared .align 16 .b8 sums[1024]; .shared .align 8 .b8 bar[8];
+  ld.param.u64 %rd1, [out]; ld.param.u64 %rd2, [in];
+  mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mov.u32 %r3, sums; mov.u32 %r4, bar; mov.u32 %r5, %cluster_ctarank;
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 mbarrier.init.shared::cta.b64 [%r4], 1;
+  @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4], {bytes};
+"""
+WAIT = """
+again:
+  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r4], 0;
+  @!%p2 bra again;
+"""
+SYNC = "barrier.cluster.arrive; barrier.cluster.wait;"
+PARAMETERS = ".param .u64 out, .param .u64 in"
+
+
+def run(engine: Engine, body: str, out: np.ndarray, source: np.ndarray, *, bytes_: int = 0, grid: int = 1) -> None:
+    """Run a kernel of 32 threads in each block, all blocks a cluster; `out` becomes what it gives."""
+    module = engine.body(BEGIN.format(bytes=bytes_) + body, parameters=PARAMETERS, version="8.1")
+    places = module.buffer(out), module.buffer(source)
+    fault = module.run("k", grid, 32, *places, cluster=grid, limit=10**6)
+    assert fault.kind == "none", fault
+    out[...] = places[0].array
+
+
+@pytest.mark.parametrize(
+    ("vector", "type_", "bytes_"),
+    [("", "b32", 4), ("", "f64", 8), (".v2", "s32", 8), (".v4", "u32", 16), (".v2", "b64", 16)],
+)
+def test_stores_reach_the_other_block(engine: Engine, vector: str, type_: str, bytes_: int) -> None:
+    """st.async would store elsewhere, other values, or not count its bytes where the mbarrier is."""
+    elements = bytes_ // (int(type_[1:]) // 8)
+    register = {"f64": "fd", "b64": "rd"}.get(type_, "r")
+    names = {"fd": ["%fd1"], "rd": ["%rd4", "%rd5"], "r": ["%r8", "%r9", "%r10", "%r11"]}[register][:elements]
+    load = "".join(f"ld.global.{type_} {name}, [%rd3+{i * bytes_ // elements}];" for i, name in enumerate(names))
+    back = "".join(
+        f"ld.shared.{type_} {name}, [%r2+{32 + at}]; st.global.{type_} [%rd3+{at}], {name};"
+        for at, name in zip(range(0, bytes_, bytes_ // elements), names, strict=True)
+    )
+    value = "{" + ", ".join(names) + "}" if vector else names[0]
+    body = f"""
+      {SYNC}
+      mad.lo.u32 %r6, %r5, 32, %r1; mul.lo.u32 %r6, %r6, {bytes_};
+      cvt.u64.u32 %rd3, %r6; add.u64 %rd3, %rd3, %rd2;
+      {load}
+      xor.b32 %r6, %r5, 1; mapa.shared::cluster.u32 %r7, %r4, %r6;
+      mad.lo.u32 %r2, %r1, {bytes_}, %r2; mapa.shared::cluster.u32 %r3, %r2, %r6;
+      st.async.weak.shared::cluster.{COUNTED}{vector}.{type_} [%r3+32], {value}, [%r7];
+      {WAIT}
+      mad.lo.u32 %r6, %r5, 32, %r1; mul.lo.u32 %r6, %r6, {bytes_};
+      cvt.u64.u32 %rd3, %r6; add.u64 %rd3, %rd3, %rd1;
+      {back}
+      {SYNC}"""
+    source = np.arange(1, 1 + 2 * 32 * bytes_ // 4, dtype=np.uint32)
+    out = np.zeros_like(source)
+    run(engine, body, out, source, bytes_=32 * bytes_, grid=2)
+    np.testing.assert_array_equal(out, np.roll(source, len(source) // 2))
+
+
+Reduction = tuple[type, Callable[[Any, Any], Any]]
+REDUCTIONS: dict[str, Reduction] = {
+    "add.u32": (np.uint32, lambda a, b: a + b),
+    "add.s32": (np.int32, lambda a, b: a + b),
+    "add.u64": (np.uint64, lambda a, b: a + b),
+    "min.u32": (np.uint32, np.minimum),
+    "min.s32": (np.int32, np.minimum),
+    "max.u32": (np.uint32, np.maximum),
+    "max.s32": (np.int32, np.maximum),
+    "and.b32": (np.uint32, np.bitwise_and),
+    "or.b32": (np.uint32, np.bitwise_or),
+    "xor.b32": (np.uint32, np.bitwise_xor),
+    "inc.u32": (np.uint32, lambda a, b: np.where(a >= b, 0, a + 1)),
+    "dec.u32": (np.uint32, lambda a, b: np.where((a == 0) | (a > b), b, a - 1)),
+}
+MORE_IN_GLOBAL: dict[str, Reduction] = {
+    "add.f32": (np.float32, lambda a, b: a + b),
+    "add.f64": (np.float64, lambda a, b: a + b),
+    "add.noftz.f16": (np.float16, lambda a, b: a + b),
+    "min.s64": (np.int64, np.minimum),
+    "max.u64": (np.uint64, np.maximum),
+    "and.b64": (np.uint64, np.bitwise_and),
+    "or.b64": (np.uint64, np.bitwise_or),
+    "xor.b64": (np.uint64, np.bitwise_xor),
+}
+
+
+def numbers(rng: np.random.Generator, kind: type, count: int) -> np.ndarray:
+    if np.issubdtype(kind, np.floating):
+        return rng.normal(size=count).astype(kind)
+    return np.concatenate([rng.integers(0, 3, count // 2), rng.integers(-(2**31), 2**31, count - count // 2)]).astype(
+        kind
+    )
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_sums_in_the_other_block(engine: Engine, name: str, rng: np.random.Generator) -> None:
+    """red.async would compute something else, elsewhere, or not be counted."""
+    kind, expected = REDUCTIONS[name]
+    size = np.dtype(kind).itemsize
+    bits, value = ("b64", "%rd4") if size == 8 else ("b32", "%r8")
+    body = f"""
+      mad.lo.u32 %r6, %r5, 64, %r1; mul.lo.u32 %r6, %r6, {size}; cvt.u64.u32 %rd3, %r6; add.u64 %rd3, %rd3, %rd2;
+      mad.lo.u32 %r2, %r1, {size}, %r2;
+      ld.global.{bits} {value}, [%rd3]; st.shared.{bits} [%r2], {value};
+      ld.global.{bits} {value}, [%rd3+{32 * size}];
+      {SYNC}
+      xor.b32 %r6, %r5, 1; mapa.shared::cluster.u32 %r7, %r4, %r6; mapa.shared::cluster.u32 %r3, %r2, %r6;
+      red.async.relaxed.cluster.shared::cluster.{COUNTED}.{name} [%r3], {value}, [%r7];
+      {WAIT}
+      mad.lo.u32 %r6, %r5, 32, %r1; mul.lo.u32 %r6, %r6, {size}; cvt.u64.u32 %rd3, %r6; add.u64 %rd3, %rd3, %rd1;
+      ld.shared.{bits} {value}, [%r2]; st.global.{bits} [%rd3], {value};
+      {SYNC}"""
+    source = numbers(rng, kind, 128).reshape(2, 2, 32)  # of each block: what is there, and what it sends
+    out: np.ndarray[Any, Any] = np.zeros((2, 32), kind)
+    flat = out.reshape(-1)
+    run(engine, body, flat, source.reshape(-1), bytes_=32 * size, grid=2)
+    np.testing.assert_array_equal(flat.reshape(2, 32), expected(source[:, 0], source[::-1, 1]))
+
+
+@pytest.mark.parametrize("name", [*REDUCTIONS, *MORE_IN_GLOBAL])
+def test_bulk_reductions_of_global_memory(engine: Engine, name: str, rng: np.random.Generator) -> None:
+    """cp.reduce.async.bulk would compute something else, or with other elements."""
+    kind, expected = (REDUCTIONS | MORE_IN_GLOBAL)[name]
+    source = numbers(rng, kind, 256 // np.dtype(kind).itemsize)
+    out = numbers(rng, kind, len(source) + 16)
+    before = out.copy()
+    body = f"""
+      mul.lo.u32 %r6, %r1, 8; cvt.u64.u32 %rd3, %r6; add.u64 %rd3, %rd3, %rd2;
+      ld.global.b64 %rd4, [%rd3]; add.u32 %r6, %r6, %r2; st.shared.b64 [%r6], %rd4;
+      fence.proxy.async.shared::cta; bar.sync 0;
+      @%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.{name} [%rd1+16], [%r2], 256;
+      cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;"""
+    run(engine, body, out, source)
+    first = 16 // np.dtype(kind).itemsize
+    wanted = before.copy()
+    wanted[first : first + len(source)] = expected(before[first : first + len(source)], source)
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_bulk_reductions_of_shared_memory(engine: Engine, name: str, rng: np.random.Generator) -> None:
+    """The form that an mbarrier counts would compute something else, in another block, or never be done."""
+    kind, expected = REDUCTIONS[name]
+    source, out = (numbers(rng, kind, 256 // np.dtype(kind).itemsize) for _ in range(2))
+    before = out.copy()
+    copy = "ld.global.b64 %rd4, [{0}]; st.shared.b64 [{1}], %rd4;"
+    body = f"""
+      mul.lo.u32 %r6, %r1, 8; cvt.u64.u32 %rd3, %r6; add.u64 %rd4, %rd3, %rd2; add.u64 %rd3, %rd3, %rd1;
+      add.u32 %r7, %r6, %r2; ld.global.b64 %rd4, [%rd4]; st.shared.b64 [%r7], %rd4;
+      add.u32 %r7, %r6, %r3; {copy.format("%rd3", "%r7")}
+      bar.sync 0;
+      @%p1 cp.reduce.async.bulk.shared::cluster.shared::cta.{COUNTED}.{name} [%r3], [%r2], 256, [%r4];
+      {WAIT}
+      ld.shared.b64 %rd4, [%r7]; st.global.b64 [%rd3], %rd4;"""
+    run(engine, body, out, source, bytes_=256)
+    np.testing.assert_array_equal(out, expected(before, source))
+
+
+@pytest.mark.parametrize(
+    ("instruction", "kind", "said"),
+    [
+        (f"{BULK}.add.u32 [%rd1], [%r2], 24;", "misaligned_address", "16"),
+        (f"{BULK}.add.u32 [%rd1+4], [%r2], 16;", "misaligned_address", "16"),
+        (f"{BULK}.add.u32 [%rd1], [%r2+4], 16;", "misaligned_address", "16"),
+        (f"{BULK}.add.u32 [%rd1], [%r2], 512;", "illegal_address", ""),
+        (f"{BULK}.add.u32 [%rd1], [%r2+8192], 16;", "illegal_address", "bytes of shared"),
+        (f"st.async.weak.shared::cluster.{COUNTED}.b32 [%r2+8192], %r1, [%r4];", "illegal_address", "bytes of shared"),
+        (f"st.async.weak.shared::cluster.{COUNTED}.b32 [%r2], %r1, [%r4+8192];", "illegal_address", "bytes of shared"),
+        (f"st.async.weak.shared::cluster.{COUNTED}.v2.b32 [%r2+4], {{%r1, %r1}}, [%r4];", "misaligned_address", "8"),
+        (f"red.async.relaxed.cluster.shared::cluster.{COUNTED}.add.u32 [%r2+8192], %r1, [%r4];", "illegal_address", ""),
+    ],
+)
+def test_faults(engine: Engine, instruction: str, kind: str, said: str) -> None:
+    """What leaves memory, or is not aligned, would not be stopped."""
+    module = engine.body(BEGIN.format(bytes=64) + instruction, parameters=PARAMETERS, version="8.1")
+    fault = module.run("k", 1, 1, module.buffer(np.zeros(64, np.uint32)), module.buffer(np.zeros(4, np.uint32)))
+    assert fault.kind == kind
+    assert said in fault.detail
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        f"st.async.weak.shared::cta.{COUNTED}.b32 [%r2], %r1, [%r4];",
+        f"st.async.weak.{COUNTED}.b32 [%r2], %r1, [%r4];",
+        "st.async.weak.shared::cluster.b32 [%r2], %r1, [%r4];",
+        f"st.async.weak.shared::cluster.{COUNTED}.b8 [%r2], %r1, [%r4];",
+        f"red.async.release.cluster.shared::cluster.{COUNTED}.add.u32 [%r2], %r1, [%r4];",
+        f"red.async.relaxed.gpu.shared::cluster.{COUNTED}.add.u32 [%r2], %r1, [%r4];",
+        f"red.async.relaxed.cluster.shared::cluster.{COUNTED}.exch.b32 [%r2], %r1, [%r4];",
+        f"red.async.relaxed.cluster.shared::cluster.{COUNTED}.add.f32 [%r2], %f1, [%r4];",
+        f"red.async.relaxed.cluster.shared::cluster.{COUNTED}.min.u64 [%r2], %rd1, [%r4];",
+        "cp.reduce.async.bulk.global.shared::cluster.bulk_group.add.u32 [%rd1], [%r2], 16;",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f16 [%rd1], [%r2], 16;",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.f32 [%rd1], [%r2], 16;",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.exch.b32 [%rd1], [%r2], 16;",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.min.f16 [%rd1], [%r2], 16;",
+        f"cp.reduce.async.bulk.global.shared::cta.{COUNTED}.add.u32 [%rd1], [%r2], 16, [%r4];",
+        f"cp.reduce.async.bulk.shared::cluster.shared::cta.{COUNTED}.add.f32 [%r3], [%r2], 16, [%r4];",
+    ],
+)
+def test_what_there_is_not(engine: Engine, instruction: str) -> None:
+    """An instruction that no GPU of that kind has, or whose results are not known, would do something."""
+    with pytest.raises(CompileError) as caught:
+        engine.body(BEGIN.format(bytes=64) + instruction, parameters=PARAMETERS, version="8.1")
+    assert caught.value.failure == "unsupported_instruction", caught.value.log
+    assert f"unknown instruction '{instruction.split()[0]}'" in caught.value.log
