@@ -902,3 +902,16 @@ class TestEdges:
             with pytest.raises(error, match=match):
                 call()
         assert definition.edges() == {(a, b), (b, c)}
+
+
+def test_addresses_of_numpy(definition: cg.GraphDefinition, numbers: Numbers) -> None:
+    """An address that is an integer of NumPy would be taken for an array in the host's memory."""
+    address = int(numbers.buffer.handle)
+    node = definition.memset(np.uint64(address), 0, 4, dst_owner=numbers.buffer)
+    assert node.dptr == address
+    allocation = definition.allocate(64)
+    allocation.deallocate(np.int64(allocation.dptr))
+    with pytest.raises(ValueError, match="dst must be a Buffer, a device array or an int; -1 is none"):
+        definition.memset(np.int64(-1), 0, 4)
+    with pytest.raises(TypeError, match="dptr is an array in the host's memory; it must be what an allocation node"):
+        definition.deallocate(np.zeros(3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 from cudacore_graph.typing import GraphMemoryType
@@ -40,7 +41,11 @@ def _node_memory(value: Any, name: str) -> int:
     """Return the address of what is neither a Buffer nor an int: an array, or an object of ``cuda.bindings``."""
     if value is None or isinstance(value, (bool, float, str, bytes, bytearray, memoryview)):
         raise TypeError(f"{name} must be a Buffer, a device array or an int, not {type(value).__name__}")
+    if isinstance(value, Integral):  # NumPy's are like arrays
+        return as_address(int(value), f"{name} must be a Buffer, a device array or an int")
     if hasattr(value, "__array_interface__"):
+        if name == "dptr":
+            raise TypeError("dptr is an array in the host's memory; it must be what an allocation node gave")
         raise TypeError(
             f"{name} is an array in the host's memory: give its address, array.ctypes.data, and {name}_owner=array"
         )
