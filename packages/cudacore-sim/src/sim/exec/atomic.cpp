@@ -185,25 +185,51 @@ template <StateSpace S> Handler add_of(Type type) {
     return nullptr;
   }
 }
-template <class F, StateSpace S> Handler ordered(Type type) {
+
+/* Which function there is for types and operations: How says what it does with them. */
+template <class How, class F, StateSpace S> Handler ordered(Type type) {
   switch (type) {
   case Type::u32:
-    return update<F, uint32_t, S>;
+    return How::template of<F, uint32_t, S>;
   case Type::s32:
-    return update<F, int32_t, S>;
+    return How::template of<F, int32_t, S>;
   case Type::u64:
-    return update<F, uint64_t, S>;
+    return How::template of<F, uint64_t, S>;
   case Type::s64:
-    return update<F, int64_t, S>;
+    return How::template of<F, int64_t, S>;
   default:
     return nullptr;
   }
 }
-template <class F, StateSpace S> Handler logical(Type type) {
-  return type == Type::b32   ? Handler(update<F, uint32_t, S>)
-         : type == Type::b64 ? Handler(update<F, uint64_t, S>)
-                             : nullptr;
+template <class How, class F, StateSpace S> Handler logical(Type type) {
+  return type == Type::b32   ? How::template of<F, uint32_t, S>
+         : type == Type::b64 ? How::template of<F, uint64_t, S>
+                             : Handler(nullptr);
 }
+template <class How, StateSpace S> Handler integer_operation(AtomicOp op, Type type) {
+  switch (op) {
+  case AtomicOp::inc:
+    return type == Type::u32 ? How::template of<Increment, uint32_t, S> : Handler(nullptr);
+  case AtomicOp::dec:
+    return type == Type::u32 ? How::template of<Decrement, uint32_t, S> : Handler(nullptr);
+  case AtomicOp::min:
+    return ordered<How, Min, S>(type);
+  case AtomicOp::max:
+    return ordered<How, Max, S>(type);
+  case AtomicOp::and_:
+    return logical<How, And, S>(type);
+  case AtomicOp::or_:
+    return logical<How, Or, S>(type);
+  case AtomicOp::xor_:
+    return logical<How, Xor, S>(type);
+  default:
+    return nullptr;
+  }
+}
+
+struct Update {
+  template <class F, class T, StateSpace S> static constexpr Handler of = update<F, T, S>;
+};
 
 template <StateSpace S> Handler in_space(AtomicOp op, Type type) {
   uint32_t bits = ptx::bits_of(type);
@@ -214,29 +240,16 @@ template <StateSpace S> Handler in_space(AtomicOp op, Type type) {
   case AtomicOp::exch:
     if (bits == 128)
       return swap_wide<false, S>;
-    return logical<Exchange, S>(bits == 32 ? Type::b32 : bits == 64 ? Type::b64 : Type::none);
+    return logical<Update, Exchange, S>(bits == 32 ? Type::b32 : bits == 64 ? Type::b64 : Type::none);
   case AtomicOp::cas:
     if (bits == 16 && is_bits)
       return compare_and_swap<uint16_t, S>;
     if (bits == 128)
       return swap_wide<true, S>;
     return bits == 32 ? compare_and_swap<uint32_t, S> : bits == 64 ? compare_and_swap<uint64_t, S> : nullptr;
-  case AtomicOp::inc:
-    return type == Type::u32 ? update<Increment, uint32_t, S> : nullptr;
-  case AtomicOp::dec:
-    return type == Type::u32 ? update<Decrement, uint32_t, S> : nullptr;
-  case AtomicOp::min:
-    return ordered<Min, S>(type);
-  case AtomicOp::max:
-    return ordered<Max, S>(type);
-  case AtomicOp::and_:
-    return logical<And, S>(type);
-  case AtomicOp::or_:
-    return logical<Or, S>(type);
-  case AtomicOp::xor_:
-    return logical<Xor, S>(type);
+  default:
+    return integer_operation<Update, S>(op, type);
   }
-  return nullptr;
 }
 
 /* --- cp.reduce.async.bulk: one element after the other, at once ------------------------------------------------------
@@ -263,25 +276,10 @@ template <class F, class T, StateSpace S> void reduce_bulk(Warp &w, const Instru
   });
 }
 
-template <class F, StateSpace S> Handler reduce_ordered(Type type) {
-  switch (type) {
-  case Type::u32:
-    return reduce_bulk<F, uint32_t, S>;
-  case Type::s32:
-    return reduce_bulk<F, int32_t, S>;
-  case Type::u64:
-    return reduce_bulk<F, uint64_t, S>;
-  case Type::s64:
-    return reduce_bulk<F, int64_t, S>;
-  default:
-    return nullptr;
-  }
-}
-template <class F, StateSpace S> Handler reduce_logical(Type type) {
-  return type == Type::b32   ? Handler(reduce_bulk<F, uint32_t, S>)
-         : type == Type::b64 ? Handler(reduce_bulk<F, uint64_t, S>)
-                             : nullptr;
-}
+struct Reduce {
+  template <class F, class T, StateSpace S> static constexpr Handler of = reduce_bulk<F, T, S>;
+};
+
 template <StateSpace S> Handler reduce_sum(Type type) {
   switch (type) {
   case Type::f32:
@@ -297,31 +295,12 @@ template <StateSpace S> Handler reduce_sum(Type type) {
   case Type::s64:
     return reduce_bulk<Add, uint64_t, S>;
   default:
-    return reduce_ordered<Add, S>(type);
+    return ordered<Reduce, Add, S>(type);
   }
 }
 
 template <StateSpace S> Handler reduce_in_space(AtomicOp op, Type type) {
-  switch (op) {
-  case AtomicOp::add:
-    return reduce_sum<S>(type);
-  case AtomicOp::inc:
-    return type == Type::u32 ? reduce_bulk<Increment, uint32_t, S> : nullptr;
-  case AtomicOp::dec:
-    return type == Type::u32 ? reduce_bulk<Decrement, uint32_t, S> : nullptr;
-  case AtomicOp::min:
-    return reduce_ordered<Min, S>(type);
-  case AtomicOp::max:
-    return reduce_ordered<Max, S>(type);
-  case AtomicOp::and_:
-    return reduce_logical<And, S>(type);
-  case AtomicOp::or_:
-    return reduce_logical<Or, S>(type);
-  case AtomicOp::xor_:
-    return reduce_logical<Xor, S>(type);
-  default:
-    return nullptr;
-  }
+  return op == AtomicOp::add ? reduce_sum<S>(type) : integer_operation<Reduce, S>(op, type);
 }
 
 } // namespace
