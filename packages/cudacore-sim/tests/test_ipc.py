@@ -6,8 +6,10 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import kernels
@@ -145,12 +147,24 @@ def test_handles_are_checked_byte_by_byte(cuda: Any, cu: Any, peer: Peer) -> Non
     """A handle with any byte changed would crash who opens it, or open something else."""
     pointer = cuda.malloc(4096)
     handle = memory_handle(cu, pointer)
-    changed = [handle[:i] + bytes([handle[i] ^ bit]) + handle[i + 1 :] for i in range(36) for bit in (1, 0x80)]
+    changed = [handle[:i] + bytes([handle[i] ^ bit]) + handle[i + 1 :] for i in range(64) for bit in (1, 0x80)]
     assert peer("{open_memory(cu, h)[0] for h in all}", all=changed) <= {INVALID_VALUE, INVALID_CONTEXT}
     event = cuda.event(EVENT_FLAGS)
     _, other = handle_of(cu, "cuIpcGetEventHandle", event)
     assert peer("open_memory(cu, h)[0]", h=other) == INVALID_VALUE
     assert peer("open_event(cu, h)[0]", h=handle) == MAP_FAILED
+
+
+def test_handles_name_one_way_to_a_file(cuda: Any, cu: Any, peer: Peer) -> None:
+    """A changed handle would open memory where what it names leads there by chance, as a thread of the process does."""
+    handle = memory_handle(cu, cuda.malloc(4096))
+    process = os.getpid().to_bytes(4, "little")
+    assert handle.count(process) == 1
+    with ThreadPoolExecutor(1) as other:
+        thread = other.submit(threading.get_native_id).result()
+        changed = handle.replace(process, thread.to_bytes(4, "little"))
+        assert peer("open_memory(cu, h)[0]", h=changed) == INVALID_VALUE
+    assert peer("open_memory(cu, h)[0]", h=handle) == 0
 
 
 def test_freed_memory_cannot_be_opened(cuda: Any, cu: Any, peer: Peer) -> None:

@@ -2,6 +2,7 @@
 /* What processes tell each other of the things that they share. */
 #include "ipc.h"
 
+#include <array>
 #include <cstring>
 #include <sys/random.h>
 #include <unistd.h>
@@ -11,6 +12,16 @@ namespace {
 
 constexpr uint64_t magic = 0x314350494D495343; /* "CSIMIPC1" */
 constexpr int32_t of_host = -1;
+
+/* FNV-1a tells any two apart that differ in one byte: another process or descriptor may lead to the same file. */
+uint64_t seal_of(const Reference &reference) {
+  std::array<unsigned char, sizeof reference> bytes;
+  std::memcpy(bytes.data(), &reference, sizeof reference);
+  uint64_t seal = magic;
+  for (size_t i = sizeof reference.seal; i < bytes.size(); i++)
+    seal = (seal ^ bytes[i]) * 0x100000001B3;
+  return seal;
+}
 
 uint64_t new_name() {
   uint64_t name = 0;
@@ -57,12 +68,12 @@ bool Export::withdraw() {
 
 Reference Export::reference() const {
   Reference reference{};
-  reference.magic = magic;
   reference.name = entry->name;
   reference.offset = arena.offset(address);
   reference.kind = entry->kind;
   reference.process = getpid();
   reference.descriptor = arena.file().number();
+  reference.seal = seal_of(reference);
   return reference;
 }
 
@@ -70,7 +81,7 @@ std::shared_ptr<Import> import_reference(const void *handle, std::shared_ptr<Sha
                                          Record &copy) {
   Reference reference;
   std::memcpy(&reference, handle, sizeof reference);
-  if (reference.magic != magic || reference.kind != kind)
+  if (reference.seal != seal_of(reference) || reference.kind != kind)
     return nullptr;
   if (file == nullptr)
     file = SharedFile::open(reference.process, reference.descriptor);

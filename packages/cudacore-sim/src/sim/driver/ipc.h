@@ -31,7 +31,8 @@ static_assert(sizeof(Header) <= Arena::file_header);
 
 /* What the handles of cuIpcGet*Handle and cuMemPoolExportPointer hold, which are 64 bytes that the program carries. */
 struct Reference {
-  uint64_t magic, name, offset; /* of the record */
+  uint64_t seal;         /* of the bytes that follow */
+  uint64_t name, offset; /* of the record */
   Shared kind;
   int32_t process, descriptor; /* where the file is; a pool's is known */
   uint32_t reserved[7];
