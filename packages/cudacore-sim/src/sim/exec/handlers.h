@@ -264,6 +264,9 @@ Handler cluster_wait_handler();
 
 /* --- matrices: all lanes of a warp execute them together --------------------------------------------------------- */
 Handler matrix_product_handler(); /* target: of Program::products */
+Handler group_product_handler();  /* target: of Program::group_products */
+/* wgmma's fence, commit_group and wait_group: products are made at once here. */
+Handler group_order_handler();
 /* count matrices: their parts, then the rows' addresses; mode: transposed */
 Handler load_rows_handler(StateSpace space);
 Handler store_rows_handler(StateSpace space);

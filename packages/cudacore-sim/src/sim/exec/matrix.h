@@ -30,7 +30,8 @@ enum class MatrixRole : uint8_t { a, b, c }; /* D is like C */
 enum class Spread : uint8_t {
   mma,
   quad_pairs, /* mma.m8n8k4 of f16: four products, each of eight lanes */
-  wmma
+  wmma,
+  wgmma /* as mma: each of the four warps has 16 rows of A and C, in tiles of eight columns of C */
 };
 
 /* A matrix, spread over the registers of a warp. */
@@ -71,6 +72,38 @@ struct MatrixProduct {
   OperandIndex metadata = no_operand;
   uint32_t selector = 0;
 };
+
+/*
+ * wgmma: four warps multiply 64 rows of A. Each of them does so with 16 rows and eight columns at a time, which are the
+ * product `tile`; its registers are those of all of D, which is C, too, and then those of A, unless it is in memory.
+ */
+struct GroupProduct {
+  MatrixProduct tile;
+  uint32_t n = 0;
+  bool negated_a = false, negated_b = false;
+  /* Whether the elements of a row of A, or of a column of B, are next to each other in memory. */
+  bool a_by_k = true, b_by_k = true;
+  OperandIndex a_descriptor = no_operand, b_descriptor = no_operand; /* none: A is in registers */
+  OperandIndex adds = predicate_true;                                /* or D is the product alone */
+};
+
+/* Where a matrix of wgmma lies in shared memory: in pieces of 16 bytes, which are consecutive in k, or in m or n. */
+class MatrixDescriptor {
+public:
+  explicit MatrixDescriptor(uint64_t bits) : bits_(bits) {}
+  /* The offset in shared memory of a piece that has bytes of one line; a line is a row of A, or a column of B. */
+  uint32_t by_k(uint32_t line, uint32_t k_byte) const;
+  /* Of one that has elements of 16 bits of one place in k; `line` is that of the first. */
+  uint32_t by_line(uint32_t line, uint32_t k) const;
+
+private:
+  uint32_t field(uint32_t bit) const { return static_cast<uint32_t>(bits_ >> bit & 0x3fff) << 4; }
+  uint32_t width() const;
+  uint32_t swizzled(uint32_t offset) const;
+
+  uint64_t bits_;
+};
+constexpr uint32_t piece_bytes = 16;
 
 /* A fragment in memory. */
 struct MatrixAccess {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instructions on matrices that a warp's lanes execute together: their registers, and shared memory. */
-#include "sim/exec/matrix.h"
+#include <algorithm>
+
 #include "sim/exec/check.h"
+#include "sim/exec/matrix.h"
 #include "sim/exec/memory.h"
 
 namespace sim::exec {
@@ -82,6 +84,99 @@ void product(Warp &w, const Instruction &ins, uint32_t lanes) {
     multiply(what, a, b, c, d);
     scatter(w, what.d, d_registers, d, present);
   });
+}
+
+uint64_t load_part(const std::byte *at, uint32_t bytes) {
+  return bytes == 8   ? load_relaxed<uint64_t>(at)
+         : bytes == 4 ? load_relaxed<uint32_t>(at)
+         : bytes == 2 ? load_relaxed<uint16_t>(at)
+                      : load_relaxed<uint8_t>(at);
+}
+void store_part(std::byte *at, uint64_t value, uint32_t bytes) {
+  switch (bytes) {
+  case 8:
+    return store_relaxed<uint64_t>(at, value);
+  case 4:
+    return store_relaxed<uint32_t>(at, static_cast<uint32_t>(value));
+  case 2:
+    return store_relaxed<uint16_t>(at, static_cast<uint16_t>(value));
+  default:
+    return store_relaxed<uint8_t>(at, static_cast<uint8_t>(value));
+  }
+}
+
+/* --- wgmma: four warps, each for its own rows -----------------------------------------------------------------------
+ */
+
+/* Puts the elements of a piece of memory where they belong in the matrix, `step` apart. */
+void put_piece(const std::byte *from, Element element, MatrixBits &matrix, uint32_t at, uint32_t step) {
+  uint32_t bytes = bits_of(element) / 8;
+  for (uint32_t i = 0; i < piece_bytes / bytes; ++i)
+    matrix[at + i * step] = load_part(from + i * bytes, bytes);
+}
+
+/*
+ * Reads lines, rows of A or columns of B, of which each has k elements. Which thread of the warp reads what is not
+ * known: the first does here.
+ */
+void read_lines(Warp &w, const Instruction &ins, uint32_t reader, const Fragment &fragment, OperandIndex descriptor,
+                bool by_k, uint32_t first, uint32_t count, MatrixBits &matrix) {
+  const MatrixDescriptor where(w.in(descriptor)[reader]);
+  const uint64_t own = uint64_t{w.block->rank} << shared_rank_shift;
+  const uint32_t k = fragment.role == MatrixRole::a ? fragment.columns() : fragment.rows(),
+                 bytes = bits_of(fragment.element) / 8, together = piece_bytes / bytes;
+  auto piece = [&](uint32_t offset) {
+    return locate<StateSpace::shared>(w, ins, reader, own + offset, piece_bytes, false);
+  };
+  if (by_k) {
+    for (uint32_t line = 0; line < count; ++line)
+      for (uint32_t t = 0; t < k; t += together)
+        put_piece(piece(where.by_k(first + line, t * bytes)), fragment.element, matrix, line * k + t, 1);
+    return;
+  }
+  for (uint32_t line = 0; line < count; line += together)
+    for (uint32_t t = 0; t < k; ++t)
+      put_piece(piece(where.by_line(first + line, t)), fragment.element, matrix, line * k + t, k);
+}
+
+void negate(Element element, uint32_t count, MatrixBits &matrix) {
+  for (uint32_t i = 0; i < count; ++i)
+    matrix[i] ^= uint64_t{1} << (bits_of(element) - 1);
+}
+
+void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
+  all_together(w, ins, lanes, [&](uint32_t present) {
+    const GroupProduct &what = w.grid->program.group_products[ins.target];
+    const MatrixProduct &tile = what.tile;
+    const auto reader = static_cast<uint32_t>(__builtin_ctz(present));
+    const uint32_t rows = tile.a.rows(), columns = tile.b.columns(), k = tile.b.rows(), each = tile.d.registers();
+    const OperandIndex *d_registers = tile.registers.data();
+    const bool adds = (w.predicate(what.adds) >> reader) & 1;
+    MatrixBits a, b, c, d;
+    if (what.a_descriptor == no_operand)
+      gather(w, tile.a, d_registers + what.n / columns * each, a);
+    else
+      read_lines(w, ins, reader, tile.a, what.a_descriptor, what.a_by_k, w.index % 4 * rows, rows, a);
+    if (what.negated_a)
+      negate(tile.a.element, rows * tile.a.columns(), a);
+    if (tile.a.sparse)
+      expand(tile, w.in(tile.metadata), a);
+    for (uint32_t n = 0; n < what.n; n += columns, d_registers += each) {
+      read_lines(w, ins, reader, tile.b, what.b_descriptor, what.b_by_k, n, columns, b);
+      if (what.negated_b)
+        negate(tile.b.element, k * columns, b);
+      if (adds)
+        gather(w, tile.c, d_registers, c);
+      else
+        std::fill_n(c.begin(), rows * columns, uint64_t{0});
+      multiply(tile, a, b, c, d);
+      scatter(w, tile.d, d_registers, d, present);
+    }
+  });
+}
+
+void group_order(Warp &w, const Instruction &ins, uint32_t lanes) {
+  all_together(w, ins, lanes, [](uint32_t) {});
 }
 
 /* --- matrices of eight rows of eight elements of 16 bits ---------------------------------------------------------- */
@@ -169,25 +264,6 @@ void transpose(Warp &w, const Instruction &ins, uint32_t lanes) {
 /* --- wmma: fragments in memory -------------------------------------------------------------------------------------
  */
 
-uint64_t load_part(const std::byte *at, uint32_t bytes) {
-  return bytes == 8   ? load_relaxed<uint64_t>(at)
-         : bytes == 4 ? load_relaxed<uint32_t>(at)
-         : bytes == 2 ? load_relaxed<uint16_t>(at)
-                      : load_relaxed<uint8_t>(at);
-}
-void store_part(std::byte *at, uint64_t value, uint32_t bytes) {
-  switch (bytes) {
-  case 8:
-    return store_relaxed<uint64_t>(at, value);
-  case 4:
-    return store_relaxed<uint32_t>(at, static_cast<uint32_t>(value));
-  case 2:
-    return store_relaxed<uint16_t>(at, static_cast<uint16_t>(value));
-  default:
-    return store_relaxed<uint8_t>(at, static_cast<uint8_t>(value));
-  }
-}
-
 /* Elements that are next to each other in a register and in memory are accessed together. */
 template <StateSpace S, bool Write> void access_fragment(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
@@ -242,6 +318,8 @@ template <StateSpace S> struct SelectStore {
 } // namespace
 
 Handler matrix_product_handler() { return product; }
+Handler group_product_handler() { return group_product; }
+Handler group_order_handler() { return group_order; }
 Handler load_rows_handler(StateSpace space) {
   return space == StateSpace::shared    ? load_rows<StateSpace::shared>
          : space == StateSpace::generic ? load_rows<StateSpace::generic>

@@ -72,6 +72,7 @@ struct Program {
   std::vector<CallSite> calls;
   std::vector<std::vector<uint32_t>> branch_tables;
   std::vector<MatrixProduct> products;
+  std::vector<GroupProduct> group_products;
   std::vector<MatrixAccess> matrix_accesses;
   std::vector<SharedVariable> shared_variables;
   std::vector<Kernel> kernels; /* in the order of ModuleInfo::kernels */

@@ -55,6 +55,7 @@ public:
   uint32_t add_variable(const ast::Declaration &declaration);
   uint32_t add_shared(const ast::Declaration &declaration);
   exec::Program &program() { return module_->program; }
+  const std::string &target() const { return tree_.target; }
   void error(uint32_t line, const StatementError &what);
 
 private:

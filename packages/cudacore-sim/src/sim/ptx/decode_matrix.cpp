@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor cores: mma, wmma, and the loads and stores of matrices. Which forms there are is what ptxas takes for sm_90.
+/*
+ * Tensor cores: mma, wmma, wgmma, and the loads and stores of matrices. Which forms there are is what ptxas takes for
+ * sm_90, or sm_90a.
  */
 #include <iterator>
 
@@ -13,6 +15,7 @@ namespace {
 using exec::BitProduct;
 using exec::Element;
 using exec::Fragment;
+using exec::GroupProduct;
 using exec::MatrixProduct;
 using exec::MatrixRole;
 using exec::MatrixShape;
@@ -208,12 +211,11 @@ MatrixProduct product_of(const MatrixShape &shape, Spread spread, Element d, Ele
 /* --- mma -----------------------------------------------------------------------------------------------------------
  */
 
-/* Two more operands of mma.sp: words that say where the numbers of A belong, and whose words these are. */
-void add_metadata(Coder &c, MatrixProduct &product) {
-  c.need(6);
+/* Two operands of a sparse product: words that say where the numbers of A belong, and whose words these are. */
+void add_metadata(Coder &c, MatrixProduct &product, size_t place) {
   product.a.sparse = true;
-  product.metadata = c.source(4, Type::b32);
-  uint64_t selector = c.integer(5);
+  product.metadata = c.source(place, Type::b32);
+  uint64_t selector = c.integer(place + 1);
   uint32_t count = exec::selectors_of(product.a);
   if (selector >= count)
     c.fail("the selector is " + std::to_string(selector) + ", but there are " + std::to_string(count) + " here,");
@@ -246,10 +248,9 @@ void mma(Coder &c) {
   product.saturate = is_integer(a) && c.take("satfinite");
   if (a == Element::b1)
     product.bits = take_bit_product(c);
+  c.need(sparse ? 6 : 4);
   if (sparse)
-    add_metadata(c, product);
-  else
-    c.need(4);
+    add_metadata(c, product, 4);
   emit_product(c, std::move(product));
 }
 
@@ -352,6 +353,107 @@ void wmma(Coder &c) {
   c.unsupported();
 }
 
+/* --- wgmma ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Columns of A in memory, which are 32 bytes of each of its rows, all of them or half. */
+uint32_t group_k(Element a, bool sparse) {
+  return a == Element::b1 ? 256 : 256 / exec::bits_of(a) * (sparse ? 2 : 1);
+}
+
+/* m64n8k16, n being a multiple of 8 up to 256, or, from 32 on, one of 16 where there are only these. */
+MatrixShape take_group_shape(Coder &c, Element a, uint32_t k) {
+  bool is_integral = is_integer(a) || a == Element::b1;
+  for (uint32_t n = 8; n <= 256; n += is_integral && n >= 32 ? 16 : 8) {
+    MatrixShape shape{64, n, k};
+    if (c.take(name_of(shape).substr(1)))
+      return shape;
+  }
+  c.fail("expected a shape that there is for " + name_of(a) + ", .m64nNk" + std::to_string(k) +
+         (is_integral ? " with N of 8, 16, 24, 32 or a multiple of 16" : " with N a multiple of 8") + " up to 256,");
+}
+
+bool take_choice(Coder &c, size_t place, uint64_t first, uint64_t second, const char *what) {
+  uint64_t value = c.integer(place);
+  if (value != first && value != second)
+    c.fail(std::string(what) + " cannot be " + std::to_string(static_cast<int64_t>(value)));
+  return value == second;
+}
+
+/*
+ * wgmma.mma_async{.sp}.sync.aligned.shape{.satfinite}.dtype.atype.btype d, a, b{, metadata, selector}, scale-d
+ * {, imm-scale-a, imm-scale-b{, imm-trans-a}{, imm-trans-b}}
+ */
+void group_product(Coder &c) {
+  bool sparse = c.take("sp");
+  need_aligned(c);
+  Element d = need_element(c, "D"), a = need_element(c, "A"), b = need_element(c, "B");
+  if (!go_together(a, b))
+    c.fail("A and B cannot be " + name_of(a) + " and " + name_of(b));
+  bool is_float = !is_integer(a) && a != Element::b1, may_be_transposed = a == Element::f16 || a == Element::bf16;
+  if (a == Element::f64 || a == Element::f32 || a == Element::s32 || exec::bits_of(a) == 4 ||
+      (sparse && a == Element::b1))
+    c.fail("there is no such product of " + name_of(a) + ",");
+  check_accumulator(c, a, d);
+  MatrixShape shape = take_group_shape(c, a, group_k(a, sparse));
+  GroupProduct group;
+  MatrixProduct &product = group.tile;
+  product = product_of({16, 8, shape.k}, Spread::wgmma, d, a, b, d);
+  product.a.sparse = sparse;
+  product.b.by_row = false;
+  product.saturate = is_integer(a) && c.take("satfinite");
+  if (a == Element::b1) {
+    product.bits = take_bit_product(c);
+    if (product.bits != BitProduct::and_)
+      c.fail("expected .and.popc");
+  }
+  group.n = shape.n;
+  bool a_in_registers = c.is_list(1);
+  size_t place = 3;
+  c.need(3 + (sparse ? 2 : 0) + 1 + (is_float ? 2 : 0) + (may_be_transposed ? (a_in_registers ? 1 : 2) : 0));
+  Fragment whole = product.d;
+  whole.shape.n = shape.n;
+  add_destinations(c, whole, 0, product.registers);
+  if (a_in_registers)
+    add_sources(c, product.a, 1, product.registers);
+  else
+    group.a_descriptor = c.source(1, Type::b64);
+  group.b_descriptor = c.source(2, Type::b64);
+  if (sparse) {
+    add_metadata(c, product, place);
+    place += 2;
+  }
+  group.adds = c.source_predicate(c.operand(place++));
+  if (is_float) {
+    group.negated_a = take_choice(c, place++, 1, ~uint64_t{0}, "the scale of A");
+    group.negated_b = take_choice(c, place++, 1, ~uint64_t{0}, "the scale of B");
+  }
+  if (may_be_transposed && !a_in_registers)
+    group.a_by_k = !take_choice(c, place++, 0, 1, "the transposition of A");
+  if (may_be_transposed)
+    group.b_by_k = !take_choice(c, place++, 0, 1, "the transposition of B");
+  std::vector<GroupProduct> &products = c.function().module.program().group_products;
+  c.out.target = static_cast<uint32_t>(products.size());
+  products.push_back(std::move(group));
+  c.emit(exec::group_product_handler());
+}
+
+void wgmma(Coder &c) {
+  if (c.function().module.target() != "sm_90a")
+    throw StatementError{"unknown instruction '" + c.text() + "': it is there for .target sm_90a alone",
+                         CompileResult::Failure::unsupported_instruction};
+  if (c.take("mma_async"))
+    return group_product(c);
+  bool waits = c.take("wait_group");
+  if (!waits && !c.take("fence") && !c.take("commit_group"))
+    c.unsupported();
+  need_aligned(c);
+  c.need(waits ? 1 : 0);
+  if (waits)
+    c.integer(0);
+  c.emit(exec::group_order_handler());
+}
+
 /* --- ldmatrix, stmatrix, movmatrix ---------------------------------------------------------------------------------
  */
 
@@ -410,14 +512,14 @@ void movmatrix(Coder &c) {
 
 [[noreturn]] void newer(Coder &c) {
   throw StatementError{"unknown instruction '" + c.text() +
-                           "': of the instructions for tensor cores, there are mma and wmma alone",
+                           "': it is one of devices newer than sm_90",
                        CompileResult::Failure::unsupported_instruction};
 }
 
 } // namespace
 
 const Decoder matrix_decoders[] = {{"mma", mma},           {"wmma", wmma},           {"ldmatrix", ldmatrix},
-                                   {"stmatrix", stmatrix}, {"movmatrix", movmatrix}, {"wgmma", newer},
+                                   {"stmatrix", stmatrix}, {"movmatrix", movmatrix}, {"wgmma", wgmma},
                                    {"tcgen05", newer},     {nullptr, nullptr}};
 
 } // namespace sim::ptx
