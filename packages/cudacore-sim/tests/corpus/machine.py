@@ -107,7 +107,9 @@ def compile_theme(theme: Theme) -> bytes:
         With the compiler's log.
     """
     program = _nvrtc("CreateProgram", theme.source.encode(), f"{theme.name}.cu".encode(), 0, [], [])
-    options = ["--gpu-architecture=compute_90", "-std=c++17", "-w", *theme.options]
+    options = ["-std=c++17", "-w", *theme.options]
+    if not any(option.startswith("--gpu-architecture") for option in options):
+        options.append("--gpu-architecture=compute_90")
     options += [f"-I{folder}" for folder in (FOLDER / "kernels", *_include_folders())]
     try:
         try:

@@ -30,11 +30,6 @@ const Format &format_of(Element element) {
   }
 }
 
-/* What numbers become before they are multiplied: then, the least ones of e4m3 are no longer subnormal. */
-const Format &multiplied_as(Element element) {
-  return element == Element::e4m3 || element == Element::e5m2 ? format_f16 : format_of(element);
-}
-
 /* significand * 2^exponent, unless it is none that is finite. */
 enum class Kind : uint8_t { absent, finite, infinite, nan };
 struct Number {
@@ -60,22 +55,31 @@ Number number_of(const Format &format, uint64_t bits) {
 
 /* How sums are made, which is not what the instructions' names suggest. */
 struct Model {
-  uint32_t block;         /* products that are summed with what was before, as one sum */
-  int fraction_bits;      /* that are kept below the largest exponent */
-  bool c_is_last = false; /* C is added in the end, rounded to the nearest, instead of being what there is at first */
-  uint32_t together = 0;  /* columns that come first, of twice as many, and before the others of all; 0: in order */
+  uint32_t block;    /* products that are summed with what was before, as one sum */
+  int fraction_bits; /* that are kept below the largest exponent, and of a sum in f32 at the most */
+  /*
+   * Numbers become f16 before they are multiplied, so that the least ones of e4m3 are no longer subnormal, and C is added
+   * in the end, rounded to the nearest, instead of being what there is at first.
+   */
+  bool by_f16 = false;
+  uint32_t together = 0; /* columns that come first, of twice as many, and before the others of all; 0: in order */
 };
 
 /*
  * As on sm_90, whose tensor cores multiply 16 columns at once, or 8 of tf32, of which wmma gives them 4; of a sparse A,
  * those that are there count. For numbers of 8 bits mma has no instructions of its own there: they become f16, which
- * are multiplied in two steps, and C is added without tensor cores.
+ * are multiplied in two steps, and C is added without tensor cores. wgmma has them, and makes one sum of all 32
+ * products and C: it keeps 13 bits below the largest exponent, of C, too, and the same of a result in f32, though one
+ * in f16 is that sum rounded once. For all other types its sums are those of mma.
  */
 Model model_of(const MatrixProduct &product) {
   constexpr int fraction_bits = 25;
   uint32_t k = product.a.shape.k;
-  if (format_of(product.a.element).mantissa_bits < 7)
+  if (format_of(product.a.element).mantissa_bits < 7) {
+    if (product.a.spread == Spread::wgmma)
+      return {k, 13};
     return {k / 2, fraction_bits, true, product.a.sparse ? 4u : 2u};
+  }
   uint32_t block = product.a.element != Element::tf32 ? 16 : product.a.spread == Spread::wmma ? 4 : 8;
   if (product.a.sparse)
     block *= 2;
@@ -88,8 +92,9 @@ struct Matrix {
 };
 
 /* Lines of k numbers: rows of A, columns of B. */
-void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k, uint32_t together, Matrix &matrix) {
-  const Format &from = format_of(element), &format = multiplied_as(element);
+void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k, const Model &model, Matrix &matrix) {
+  const Format &from = format_of(element), &format = model.by_f16 ? format_f16 : from;
+  const uint32_t together = model.together;
   int shift = element == Element::tf32 ? 13 : 0;
   for (uint32_t line = 0; line < lines; ++line)
     for (uint32_t t = 0; t < k; ++t) {
@@ -164,14 +169,18 @@ uint64_t block_sum(const Operands &o, const Format &format, uint64_t c_bits, uin
   for (uint32_t t = 0; t < count; ++t)
     largest = std::max(largest, a_exponent[t] + b_exponent[t]);
   auto aligned = [&](int64_t significand, int fraction_bits, int exponent) {
-    int64_t magnitude = (significand < 0 ? -significand : significand) << (o.model.fraction_bits - fraction_bits);
-    magnitude >>= std::min(largest - exponent, 63);
+    int64_t magnitude = (significand < 0 ? -significand : significand) << o.model.fraction_bits;
+    magnitude >>= std::min(fraction_bits + largest - exponent, 63);
     return significand < 0 ? -magnitude : magnitude;
   };
   int64_t sum = aligned(c.significand, format.mantissa_bits, c.exponent);
   for (uint32_t t = 0; t < count; ++t)
     sum += aligned(int64_t{a_significand[t]} * b_significand[t], o.product_bits, a_exponent[t] + b_exponent[t]);
-  return rounded(format, sum, largest - o.model.fraction_bits);
+  uint64_t bits = rounded(format, sum, largest - o.model.fraction_bits);
+  if (o.model.fraction_bits >= format.mantissa_bits)
+    return bits;
+  bits &= ~uint64_t{0} << (format.mantissa_bits - o.model.fraction_bits);
+  return bits == uint64_t{1} << format.sign_shift() ? 0 : bits;
 }
 
 /* a + b, rounded to the nearest, of two f32, or of two f16. */
@@ -186,10 +195,10 @@ uint64_t sum_of_products(const Operands &o, const Format &c_format, const Format
   const Format &format = all_f16 ? format_f16 : format_f32;
   if (&c_format != &format)
     c = round_to(format, value_of(c_format, c), Rounding::nearest);
-  uint64_t sum = o.model.c_is_last ? 0 : c;
+  uint64_t sum = o.model.by_f16 ? 0 : c;
   for (uint32_t t = 0; t < k; t += o.model.block)
     sum = block_sum(o, format, sum, i + t, j + t, std::min(o.model.block, k - t));
-  if (o.model.c_is_last)
+  if (o.model.by_f16)
     sum = plain_sum(format, sum, c);
   return &d_format == &format ? sum : round_to(d_format, value_of(format, sum), Rounding::nearest);
 }
@@ -199,10 +208,11 @@ void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const Ma
   const MatrixShape &shape = product.a.shape;
   Operands o;
   o.model = model_of(product);
-  o.product_bits = 2 * multiplied_as(product.a.element).mantissa_bits;
+  auto fraction_bits = [&](Element element) { return (o.model.by_f16 ? format_f16 : format_of(element)).mantissa_bits; };
+  o.product_bits = fraction_bits(product.a.element) + fraction_bits(product.b.element);
   uint32_t m = shape.m, n = shape.n, k = shape.k;
-  decode(product.a.element, a, m, k, o.model.together, o.a);
-  decode(product.b.element, b, n, k, o.model.together, o.b);
+  decode(product.a.element, a, m, k, o.model, o.a);
+  decode(product.b.element, b, n, k, o.model, o.b);
   auto all_finite = [](const Matrix &matrix, uint32_t count) {
     return std::all_of(matrix.kind.begin(), matrix.kind.begin() + count, [](Kind one) { return one <= Kind::finite; });
   };

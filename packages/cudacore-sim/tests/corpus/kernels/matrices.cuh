@@ -129,6 +129,18 @@ __device__ __noinline__ Word word_of(int operand, int regime, u32 round, u32 pla
   return word;
 }
 
+/* Of a sparse matrix' word, each of the eight places of four bits has two numbers of two bits, the lesser one first. */
+__device__ __forceinline__ u32 places(u32 at, bool pairs) {
+  Random random{mixed(at)};
+  u32 word = 0;
+#pragma unroll 1
+  for (int i = 0; i < 32; i += 4) {
+    u32 choice = random.next();
+    word |= (pairs ? (choice & 1 ? 14 : 4) : (0xedc984u >> (choice % 6 * 4) & 15)) << i;
+  }
+  return word;
+}
+
 /* The regimes of A, B and C in a round: mostly that of its turn, all of them for C. */
 struct Turn {
   u32 round;

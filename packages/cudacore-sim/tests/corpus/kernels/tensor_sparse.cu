@@ -11,18 +11,6 @@
 #define REGISTERS_4_2_2_4 "{%0, %1, %2, %3}, {%4, %5}, {%6, %7}, {%8, %9, %10, %11}, %12, "
 #define REGISTERS_4_4_4_4 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%12, %13, %14, %15}, %16, "
 
-/* Of a word's eight places of four bits, each has two numbers of two bits, the lesser one first. */
-__device__ __forceinline__ u32 places(u32 at, bool pairs) {
-  Random random{mixed(at)};
-  u32 word = 0;
-#pragma unroll 1
-  for (int i = 0; i < 32; i += 4) {
-    u32 choice = random.next();
-    word |= (pairs ? (choice & 1 ? 14 : 4) : (0xedc984u >> (choice % 6 * 4) & 15)) << i;
-  }
-  return word;
-}
-
 template <class A, class B, class C, int nd, int na, int nb, int nc, class Product>
 __device__ __forceinline__ void products(u32 *out, Product &&product) {
   const u32 lane = threadIdx.x % 32;
