@@ -40,7 +40,7 @@ print(json.dumps(said))
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def compile_to_ptx(source: str, name: str) -> str:
+def compile_to_ptx(source: str, name: str, architecture: str = "compute_90") -> str:
     from cuda.bindings import nvrtc
 
     def call(function: str, *arguments: Any) -> Any:
@@ -49,15 +49,17 @@ def compile_to_ptx(source: str, name: str) -> str:
         return values[0] if values else None
 
     program = call("CreateProgram", source.encode(), name.encode(), 0, [], [])
-    call("CompileProgram", program, 3, [b"-arch=compute_90", b"-lineinfo", b"-w"])
+    call("CompileProgram", program, 3, [b"-arch=" + architecture.encode(), b"-lineinfo", b"-w"])
     text = b" " * call("GetPTXSize", program)
     call("GetPTX", program, text)
     return text.rstrip(b"\0").decode()
 
 
-def reports_of(check: str, run_python: Run, tmp_path: Path, **settings: str) -> dict[str, list[str]]:
+def reports_of(
+    check: str, run_python: Run, tmp_path: Path, architecture: str = "compute_90", **settings: str
+) -> dict[str, list[str]]:
     path = tmp_path / "kernels.json"
-    ptx = compile_to_ptx((FOLDER / f"{check}.cu").read_text(), f"{check}.cu")
+    ptx = compile_to_ptx((FOLDER / f"{check}.cu").read_text(), f"{check}.cu", architecture)
     path.write_text(json.dumps([check, ptx]))
     result = run_python(RUN + LAUNCH_ALL.replace("PATH", repr(str(path))), **settings)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -88,15 +88,71 @@ def load(cuda: Any, body: str) -> int:
         ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r0, %r1}, [%r9];", "on sm_90, there is .m8n8 of .b16"),
         ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%r9], {%r0};", "on sm_90, there is .m8n8 of .b16"),
         ("movmatrix.sync.aligned.m8n8.b16 %r0, %r1;", "expected .trans"),
+        ("tcgen05.wait::ld.sync.aligned;", "it is one of devices newer than sm_90"),
         (
             "wgmma.fence.sync.aligned;",
-            "'wgmma.fence.sync.aligned': of the instructions for tensor cores, there are mma",
+            "the target has to be sm_90a, for which code is compiled as compute_90a, in 'wgmma.fence.sync.aligned'",
         ),
     ],
 )
 def test_forms_that_there_are_not(cuda: Any, body: str, said: str) -> None:
     """A form that no assembler takes would load, or be refused without a reason."""
     assert load(cuda, body) == INVALID_PTX
+    assert said in cudacore_sim.why()
+    assert cudacore_sim.why().count("line ") == 1
+
+
+def group_product(form: str, d: int, more: str, a: str = "%rd1") -> str:
+    return f"wgmma.mma_async.{form} {registers(d)}, {a}, %rd2, {more};"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (group_product("sync.aligned.m64n8k8.f32.f16.f16", 4, "1, 1, 1, 0, 0"), ".m64nNk16 with N a multiple of 8 up to"),
+        (group_product("sync.aligned.m64n12k16.f32.f16.f16", 4, "1, 1, 1, 0, 0"), ".m64nNk16 with N a multiple of 8"),
+        (group_product("sync.aligned.m64n264k16.f32.f16.f16", 4, "1, 1, 1, 0, 0"), "expected a shape that there is"),
+        (group_product("sync.aligned.m64n40k32.s32.s8.s8", 20, "1"), "N of 8, 16, 24, 32 or a multiple of 16"),
+        (group_product("sync.aligned.m64n8k16.f16.bf16.bf16", 2, "1, 1, 1, 0, 0"), "of .bf16 are not summed in .f16"),
+        (group_product("sync.aligned.m64n8k16.f32.f16.bf16", 4, "1, 1, 1, 0, 0"), "cannot be .f16 and .bf16"),
+        (group_product("sync.aligned.m64n8k64.s32.s4.s4", 4, "1"), "there is no such product of .s4"),
+        (group_product("sp.sync.aligned.m64n8k512.s32.b1.b1.and.popc", 4, "%r60, 0, 1"), "no such product of .b1"),
+        (group_product("sync.aligned.m64n8k256.s32.b1.b1.xor.popc", 4, "1"), "expected .and.popc"),
+        (group_product("sync.aligned.m64n8k16.satfinite.f32.f16.f16", 4, "1, 1, 1, 0, 0"), "unknown instruction"),
+        (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 1, 1, 0"), "expected 8 operands, found 7"),
+        (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 1, 1, 0, 0", registers(4, 16)), "expected 7 operands"),
+        (group_product("sync.aligned.m64n8k8.f32.tf32.tf32", 4, "1, 1, 1, 0, 0"), "expected 6 operands, found 8"),
+        (group_product("sync.aligned.m64n8k32.s32.s8.s8", 4, "1, 1, 1"), "expected 4 operands, found 6"),
+        (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 0, 1, 0, 0"), "the scale of A cannot be 0"),
+        (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 1, -2, 0, 0"), "the scale of B cannot be -2"),
+        (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 1, 1, 2, 0"), "the transposition of A cannot be 2"),
+        (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 1, 1, 0, 3"), "the transposition of B cannot be 3"),
+        (group_product("sync.aligned.m64n16k16.f32.f16.f16", 4, "1, 1, 1, 0, 0"), "expected 8 registers of C"),
+        (group_product("sync.aligned.m64n8k16.f16.f16.f16", 4, "1, 1, 1, 0, 0"), "expected 2 registers of C"),
+        (
+            group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 1, 1, 0", registers(8, 16)),
+            "expected 4 registers of A",
+        ),
+        (
+            group_product("sp.sync.aligned.m64n8k32.f32.f16.f16", 4, "%r60, 2, 1, 1, 1, 0, 0"),
+            "the selector is 2, but there are 2 here",
+        ),
+        (
+            group_product("sp.sync.aligned.m64n8k64.f32.e4m3.e5m2", 4, "%r60, 1, 1, 1, 1"),
+            "the selector is 1, but there are 1 here",
+        ),
+        (group_product("m64n8k16.f32.f16.f16", 4, "1, 1, 1, 0, 0"), "expected .sync.aligned"),
+        ("wgmma.wait_group.sync.aligned %r1;", "must be a number"),
+        ("wgmma.fence;", "expected .sync.aligned"),
+        ("wgmma.begin.sync.aligned;", "unknown instruction 'wgmma.begin.sync.aligned'"),
+        ("setmaxnreg.inc.sync.aligned.u32 100;", "the number of registers is 100, but has to be a multiple of 8"),
+        ("setmaxnreg.dec.sync.aligned.u32 264;", "the number of registers is 264"),
+    ],
+)
+def test_forms_of_groups_that_there_are_not(cuda: Any, body: str, said: str) -> None:
+    """A form of wgmma that no assembler takes would load, or be refused without a reason."""
+    code = FRAME.format(body=body).replace("sm_90", "sm_90a").encode()
+    assert cuda.code("cuModuleLoadData", byref(c_void_p()), code) == INVALID_PTX
     assert said in cudacore_sim.why()
     assert cudacore_sim.why().count("line ") == 1
 

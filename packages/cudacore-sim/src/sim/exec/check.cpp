@@ -78,6 +78,9 @@ void Checker::begins(Block &block) {
 }
 
 void Checker::ended(Unit &unit) {
+  if (checks_.sync)
+    for (Block &block : unit.blocks)
+      groups_ended(block);
   if (races_)
     races_->ended(unit);
 }
@@ -226,9 +229,9 @@ void Checker::passes_cluster(Warp &w, uint32_t lanes) {
   if (races_)
     races_->passes_cluster(w, lanes);
 }
-void Checker::fences(Warp &w, uint32_t lanes) {
+void Checker::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
   if (races_)
-    races_->fences(w, lanes);
+    races_->fences(w, lanes, ins.mode);
 }
 
 /* --- accesses ------------------------------------------------------------------------------------------------------

@@ -40,13 +40,17 @@ public:
   /* `present` execute what all of a warp have to. */
   void aligned(Warp &w, const Instruction &ins, uint32_t present);
   void ends(Warp &w, uint32_t lanes);
+  /* wgmma. */
+  void group_orders(Warp &w, const Instruction &ins);
+  void group_multiplies(Warp &w, const Instruction &ins, const GroupProduct &product);
+  void uses_accumulators(Warp &w, const Instruction &ins, const AccumulatorUse &use);
   /* Lanes come to a barrier of the block, arrive at it, and it completes. */
   void comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected);
   void arrives(Warp &w, uint32_t lanes, uint32_t number);
   void completes(Block &block, uint32_t number, const Barrier &done);
   void arrives_at_cluster(Warp &w, uint32_t lanes);
   void passes_cluster(Warp &w, uint32_t lanes);
-  void fences(Warp &w, uint32_t lanes);
+  void fences(Warp &w, const Instruction &ins, uint32_t lanes);
 
   void global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   void misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write); /* all memory */
@@ -68,6 +72,7 @@ public:
   std::string variable_at(const Spot &spot) const;
 
 private:
+  void groups_ended(Block &block);
   void initialised(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write,
                    std::byte unwritten = std::byte{0});
 

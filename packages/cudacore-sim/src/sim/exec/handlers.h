@@ -217,7 +217,7 @@ Handler store_handler(const AccessMode &mode);
 enum class AtomicOp : uint8_t { add, exch, cas, inc, dec, min, max, and_, or_, xor_ };
 /* Operands: d (or absent), address, b, c. */
 Handler atomic_handler(AtomicOp op, Type type, StateSpace space);
-Handler fence_handler();
+Handler fence_handler(); /* mode: one between the ways to memory, too, .proxy.async */
 Handler nop_handler();
 /*
  * Operands: shared address, global address, size or absent, a predicate to copy nothing or absent; count: bytes;
@@ -265,8 +265,10 @@ Handler cluster_wait_handler();
 /* --- matrices: all lanes of a warp execute them together --------------------------------------------------------- */
 Handler matrix_product_handler(); /* target: of Program::products */
 Handler group_product_handler();  /* target: of Program::group_products */
-/* wgmma's fence, commit_group and wait_group: products are made at once here. */
+/* wgmma's fence, commit_group and wait_group; mode: a GroupOrder; the immediate: groups that need not be complete */
+enum class GroupOrder : uint8_t { fence, commit, wait };
 Handler group_order_handler();
+Handler accumulator_use_handler(); /* one of Program::accumulator_uses */
 /* count matrices: their parts, then the rows' addresses; mode: transposed */
 Handler load_rows_handler(StateSpace space);
 Handler store_rows_handler(StateSpace space);

@@ -85,6 +85,8 @@ struct GroupProduct {
   bool a_by_k = true, b_by_k = true;
   OperandIndex a_descriptor = no_operand, b_descriptor = no_operand; /* none: A is in registers */
   OperandIndex adds = predicate_true;                                /* or D is the product alone */
+
+  uint32_t sums() const { return n / tile.d.shape.n * tile.d.registers(); } /* registers of D */
 };
 
 /* Where a matrix of wgmma lies in shared memory: in pieces of 16 bytes, which are consecutive in k, or in m or n. */

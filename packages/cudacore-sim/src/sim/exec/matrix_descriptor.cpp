@@ -22,8 +22,8 @@ uint32_t MatrixDescriptor::width() const {
 }
 
 /*
- * The number of a piece among its line's is changed by that of the 128 bytes of memory that it is in, counted from where
- * the pattern begins, which the base offset says.
+ * The number of a piece among its line's is changed by that of the 128 bytes of memory that it is in, counted from
+ * where the pattern begins, which the base offset says.
  */
 uint32_t MatrixDescriptor::swizzled(uint32_t offset) const {
   auto base = static_cast<uint32_t>(bits_ >> 49 & 7) << 7;

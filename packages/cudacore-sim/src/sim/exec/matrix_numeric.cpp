@@ -58,8 +58,8 @@ struct Model {
   uint32_t block;    /* products that are summed with what was before, as one sum */
   int fraction_bits; /* that are kept below the largest exponent, and of a sum in f32 at the most */
   /*
-   * Numbers become f16 before they are multiplied, so that the least ones of e4m3 are no longer subnormal, and C is added
-   * in the end, rounded to the nearest, instead of being what there is at first.
+   * Numbers become f16 before they are multiplied, so that the least ones of e4m3 are no longer subnormal, and C is
+   * added in the end, rounded to the nearest, instead of being what there is at first.
    */
   bool by_f16 = false;
   uint32_t together = 0; /* columns that come first, of twice as many, and before the others of all; 0: in order */
@@ -208,7 +208,9 @@ void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const Ma
   const MatrixShape &shape = product.a.shape;
   Operands o;
   o.model = model_of(product);
-  auto fraction_bits = [&](Element element) { return (o.model.by_f16 ? format_f16 : format_of(element)).mantissa_bits; };
+  auto fraction_bits = [&](Element element) {
+    return (o.model.by_f16 ? format_f16 : format_of(element)).mantissa_bits;
+  };
   o.product_bits = fraction_bits(product.a.element) + fraction_bits(product.b.element);
   uint32_t m = shape.m, n = shape.n, k = shape.k;
   decode(product.a.element, a, m, k, o.model, o.a);

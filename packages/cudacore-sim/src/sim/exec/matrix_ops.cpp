@@ -152,9 +152,11 @@ void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
     const uint32_t rows = tile.a.rows(), columns = tile.b.columns(), k = tile.b.rows(), each = tile.d.registers();
     const OperandIndex *d_registers = tile.registers.data();
     const bool adds = (w.predicate(what.adds) >> reader) & 1;
+    if (Checker *checker = w.grid->checker.get())
+      checker->group_multiplies(w, ins, what);
     MatrixBits a, b, c, d;
     if (what.a_descriptor == no_operand)
-      gather(w, tile.a, d_registers + what.n / columns * each, a);
+      gather(w, tile.a, d_registers + what.sums(), a);
     else
       read_lines(w, ins, reader, tile.a, what.a_descriptor, what.a_by_k, w.index % 4 * rows, rows, a);
     if (what.negated_a)
@@ -175,8 +177,19 @@ void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
+/* All products are made at once: what is left is to know of programs that rely on it. */
 void group_order(Warp &w, const Instruction &ins, uint32_t lanes) {
-  all_together(w, ins, lanes, [](uint32_t) {});
+  all_together(w, ins, lanes, [&](uint32_t) {
+    if (Checker *checker = w.grid->checker.get())
+      checker->group_orders(w, ins);
+  });
+}
+
+void use_accumulators(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const AccumulatorUse &use = w.grid->program.accumulator_uses.at(w.pc);
+  if (Checker *checker = w.grid->checker.get())
+    checker->uses_accumulators(w, ins, use);
+  use.run(w, ins, lanes);
 }
 
 /* --- matrices of eight rows of eight elements of 16 bits ---------------------------------------------------------- */
@@ -320,6 +333,7 @@ template <StateSpace S> struct SelectStore {
 Handler matrix_product_handler() { return product; }
 Handler group_product_handler() { return group_product; }
 Handler group_order_handler() { return group_order; }
+Handler accumulator_use_handler() { return use_accumulators; }
 Handler load_rows_handler(StateSpace space) {
   return space == StateSpace::shared    ? load_rows<StateSpace::shared>
          : space == StateSpace::generic ? load_rows<StateSpace::generic>

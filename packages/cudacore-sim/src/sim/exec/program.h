@@ -65,6 +65,13 @@ struct Kernel {
   SharedLayout shared;
 };
 
+/* An instruction that takes or moves what may be a sum of wgmma, which is no number before it was waited for. */
+struct AccumulatorUse {
+  Handler run = nullptr;
+  bool moves = false; /* to its first operand: a copy is a sum as well */
+  std::vector<OperandIndex> registers;
+};
+
 struct Program {
   std::vector<Instruction> code;
   std::vector<uint64_t> constants; /* warp_size of each */
@@ -73,6 +80,7 @@ struct Program {
   std::vector<std::vector<uint32_t>> branch_tables;
   std::vector<MatrixProduct> products;
   std::vector<GroupProduct> group_products;
+  std::unordered_map<uint32_t, AccumulatorUse> accumulator_uses; /* by instruction */
   std::vector<MatrixAccess> matrix_accesses;
   std::vector<SharedVariable> shared_variables;
   std::vector<Kernel> kernels; /* in the order of ModuleInfo::kernels */

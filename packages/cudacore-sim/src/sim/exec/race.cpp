@@ -152,13 +152,17 @@ void Races::passes_cluster(Warp &w, uint32_t lanes) {
   });
 }
 
-void Races::fences(Warp &w, uint32_t lanes) {
+void Races::fences(Warp &w, uint32_t lanes, bool crosses) {
   for_lanes(lanes, [&](uint32_t lane) {
     ThreadHistory &thread = thread_of(w, lane);
     if (thread.has_observed) {
       learn(thread, thread.observed.result(grid_.warps * warp_size));
       thread.observed = {};
       thread.has_observed = false;
+    }
+    if (crosses) {
+      thread.crossed_at = thread.now;
+      w.block->history->crossed.insert(thread.view);
     }
     thread.has_fenced = true;
     thread.fenced = thread.view;
@@ -202,10 +206,32 @@ void Races::order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, 
 bool Races::is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const {
   if (seen.block == who.block && seen.thread == who.thread)
     return true;
-  if (!thread.view)
+  return knows(thread.view, seen);
+}
+
+bool Races::knows(const ViewPtr &view, const Seen &seen) {
+  if (!view)
     return false;
-  auto found = thread.view->blocks.find(seen.block);
-  return found != thread.view->blocks.end() && (*found->second)[seen.thread] >= seen.clock;
+  auto found = view->blocks.find(seen.block);
+  return found != view->blocks.end() && (*found->second)[seen.thread] >= seen.clock;
+}
+
+/*
+ * wgmma reads memory in another way than stores write it, and may find what was there before: a fence.proxy.async is
+ * needed in between, of the thread that wrote, or of one that has learned of it. Of asynchronous copies, those in bulk
+ * write in that way, too; what the others need is not looked at.
+ */
+bool Races::is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const {
+  if (ins.run != group_product_handler() || !write.bytes || (write.manner & manner_strong))
+    return false;
+  Handler wrote = grid_.program.code[write.pc].run;
+  if (wrote == copy_async_handler() || wrote == copy_bulk_handler())
+    return false;
+  const BlockHistory &history = *owner.history;
+  if (write.block == history.index && history.threads[write.thread].crossed_at >= write.clock)
+    return false;
+  return std::none_of(history.crossed.begin(), history.crossed.end(),
+                      [&](const ViewPtr &view) { return knows(view, write); });
 }
 
 /* Whether a store writes what is there already: then it does not matter which of two came first. */
@@ -252,6 +278,8 @@ void Races::look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, con
   };
   if (conflicts(cell.write) && !(write && changes_nothing(w, ins, lane, spot, bytes)))
     report(w, ins, lane, cell.write, true, spot, bytes, write);
+  else if (spot.space == shared_space && is_hidden(ins, *w.block, cell.write))
+    report(w, ins, lane, cell.write, true, spot, bytes, write, "no fence.proxy.async between the two");
   if (write) {
     for (Seen &read : cell.reads) {
       if (conflicts(read))
@@ -386,7 +414,7 @@ void Races::report_visit(Warp &w, const Block &owner, const Visit &visit, bool h
 }
 
 void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &before, bool wrote, const Spot &spot,
-                   uint32_t bytes, bool write) {
+                   uint32_t bytes, bool write, const char *missing) {
   const Instruction &other = grid_.program.code[before.pc];
   ThreadName who = name_of(w, lane);
   std::string variable = checker_.variable_at(spot);
@@ -396,8 +424,8 @@ void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &b
     detail += " of block " + text_of(index_in(grid_.launch.grid, before.block));
   else if (before.thread / warp_size == who.thread / warp_size)
     detail += " of the same warp";
-  detail += std::string(wrote ? " wrote" : " read") + " at" + lines_of(grid_.program, other) +
-            ", with nothing that orders the two";
+  detail += std::string(wrote ? " wrote" : " read") + " at" + lines_of(grid_.program, other) + ", with " +
+            (missing ? missing : "nothing that orders the two");
   Fault fault = w.place(FaultKind::race, ins, lane, std::move(detail));
   fault.address = spot.address;
   fault.access_bytes = bytes;

@@ -52,9 +52,10 @@ struct ThreadHistory {
   Clock now = 1;
   ViewPtr view;
   bool has_fenced = false;
-  ViewPtr fenced;      /* its view at its last fence, which relaxed writes release */
-  Clock fenced_at = 0; /* likewise, its own clock */
-  Meeting observed;    /* what relaxed reads have seen, for the next fence */
+  ViewPtr fenced;       /* its view at its last fence, which relaxed writes release */
+  Clock fenced_at = 0;  /* likewise, its own clock */
+  Clock crossed_at = 0; /* its clock at its last fence.proxy.async */
+  Meeting observed;     /* what relaxed reads have seen, for the next fence */
   bool has_observed = false;
   /* The last plain reads, what and where. */
   std::array<std::pair<const std::byte *, uint32_t>, 4> reads{};
@@ -93,6 +94,7 @@ struct BlockHistory {
   std::vector<Cell> cells; /* of shared memory */
   std::array<Gathering, barrier_count> barriers;
   Gathering cluster;                                     /* of the cluster's first block: all arrivals at its barrier */
+  std::set<ViewPtr> crossed;                             /* views of threads at their fence.proxy.async */
   std::map<std::pair<uint32_t, uint32_t>, Visit> visits; /* of shared memory: the last, by block and thread */
 };
 
@@ -108,7 +110,7 @@ public:
   void is_over(Block &block, uint32_t barrier);
   void arrives_at_cluster(Warp &w, uint32_t lanes);
   void passes_cluster(Warp &w, uint32_t lanes);
-  void fences(Warp &w, uint32_t lanes);
+  void fences(Warp &w, uint32_t lanes, bool crosses);
 
   void global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   void shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, const Spot &spot,
@@ -129,6 +131,8 @@ private:
   /* What an access that orders memory learns at `key` and leaves there. */
   void order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write);
   bool is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const;
+  static bool knows(const ViewPtr &view, const Seen &seen);
+  bool is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const;
   bool changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const;
   /* What happens in another block's shared memory: that block has to have begun, and must not have ended. */
   void visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,
@@ -138,7 +142,7 @@ private:
   void look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, const Seen &now, const Spot &spot,
             uint32_t bytes, bool write);
   void report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &before, bool wrote, const Spot &spot,
-              uint32_t bytes, bool write);
+              uint32_t bytes, bool write, const char *missing = nullptr);
 
   Grid &grid_;
   Checker &checker_;

@@ -3,6 +3,7 @@
 #define CUDACORE_SIM_EXEC_WARP_H
 
 #include <cstring>
+#include <memory>
 
 #include "sim/exec/program.h"
 
@@ -10,6 +11,7 @@ namespace sim::exec {
 
 struct Block;
 struct Grid;
+struct GroupWork;
 
 /* Thrown by handlers; ends the launch. */
 struct DeviceFault {
@@ -124,6 +126,7 @@ public:
   std::array<uint8_t, warp_size> barrier{}; /* that a lane waits for */
   uint32_t awaited = 0;                     /* lanes that others waited for while they had something else to do */
   uint32_t cluster_arrived = 0;             /* lanes that have arrived in this phase of the cluster barrier */
+  std::shared_ptr<GroupWork> group_work;    /* what is known of its wgmma; null: that is not kept */
 
 private:
   bool select();

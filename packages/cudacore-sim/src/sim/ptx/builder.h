@@ -142,6 +142,7 @@ private:
   Symbol new_frame_variable(const ast::Declaration &declaration);
   const Symbol *find(std::string_view name);
   void touch(const Symbol &symbol);
+  void keep_accumulator_uses(size_t begin);
   void instruction(const ast::Instruction &one);
   void patch_branches();
   uint32_t estimate_registers();
@@ -153,6 +154,15 @@ private:
   std::vector<std::pair<size_t, uint32_t>> branches_; /* instruction, label */
   std::vector<uint32_t> tables_;                      /* of the program, to patch */
   std::unordered_map<OperandIndex, Live> live_;
+  /* Of functions with wgmma: the registers of their instructions. */
+  struct Use {
+    uint32_t at;
+    bool moves;
+    std::vector<OperandIndex> registers;
+  };
+  std::vector<Use> uses_;
+  std::vector<OperandIndex> touched_; /* by the instruction that is being decoded */
+  const bool keeps_uses_;             /* as the code may have wgmma */
   uint32_t slots_ = 0;
   uint32_t predicates_in_slot_ = 64;
   uint32_t predicate_slot_ = 0;

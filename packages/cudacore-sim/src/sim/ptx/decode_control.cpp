@@ -151,9 +151,25 @@ void nanosleep(Coder &c) {
   c.out.op[0] = c.source(0, Type::u32);
   c.emit(exec::sleep_handler());
 }
-/* Of no effect: a breakpoint without a debugger, events of a profiler, register hints, dependent launches. */
+/* setmaxnreg.action.sync.aligned.u32 n: registers are no matter here. */
+void set_registers(Coder &c) {
+  if (c.function().module.target() != "sm_90a")
+    c.fail("the target has to be sm_90a, for which code is compiled as compute_90a,");
+  if (!c.take("inc") && !c.take("dec"))
+    c.unsupported();
+  for (const char *word : {"sync", "aligned", "u32"})
+    if (!c.take(word))
+      c.unsupported();
+  c.need(1);
+  uint64_t count = c.integer(0);
+  if (count < 24 || count > 256 || count % 8)
+    c.fail("the number of registers is " + std::to_string(count) + ", but has to be a multiple of 8 from 24 to 256,");
+  c.emit(exec::nop_handler());
+}
+
+/* Of no effect: a breakpoint without a debugger, events of a profiler, dependent launches. */
 void nothing(Coder &c) {
-  for (const char *word : {"inc", "dec", "sync", "aligned", "u32", "wait", "launch_dependents"})
+  for (const char *word : {"wait", "launch_dependents"})
     c.take(word);
   c.need(0, 1);
   c.emit(exec::nop_handler());
@@ -170,7 +186,7 @@ const Decoder control_decoders[] = {{"bra", bra},
                                     {"nanosleep", nanosleep},
                                     {"brkpt", nothing},
                                     {"pmevent", nothing},
-                                    {"setmaxnreg", nothing},
+                                    {"setmaxnreg", set_registers},
                                     {"griddepcontrol", nothing},
                                     {nullptr, nullptr}};
 

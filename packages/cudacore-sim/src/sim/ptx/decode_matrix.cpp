@@ -15,6 +15,7 @@ namespace {
 using exec::BitProduct;
 using exec::Element;
 using exec::Fragment;
+using exec::GroupOrder;
 using exec::GroupProduct;
 using exec::MatrixProduct;
 using exec::MatrixRole;
@@ -357,9 +358,7 @@ void wmma(Coder &c) {
  */
 
 /* Columns of A in memory, which are 32 bytes of each of its rows, all of them or half. */
-uint32_t group_k(Element a, bool sparse) {
-  return a == Element::b1 ? 256 : 256 / exec::bits_of(a) * (sparse ? 2 : 1);
-}
+uint32_t group_k(Element a, bool sparse) { return a == Element::b1 ? 256 : 256 / exec::bits_of(a) * (sparse ? 2 : 1); }
 
 /* m64n8k16, n being a multiple of 8 up to 256, or, from 32 on, one of 16 where there are only these. */
 MatrixShape take_group_shape(Coder &c, Element a, uint32_t k) {
@@ -440,17 +439,19 @@ void group_product(Coder &c) {
 
 void wgmma(Coder &c) {
   if (c.function().module.target() != "sm_90a")
-    throw StatementError{"unknown instruction '" + c.text() + "': it is there for .target sm_90a alone",
-                         CompileResult::Failure::unsupported_instruction};
+    c.fail("the target has to be sm_90a, for which code is compiled as compute_90a,");
   if (c.take("mma_async"))
     return group_product(c);
-  bool waits = c.take("wait_group");
-  if (!waits && !c.take("fence") && !c.take("commit_group"))
+  static constexpr std::string_view names[] = {"fence", "commit_group", "wait_group"}; /* as GroupOrder has them */
+  size_t order = c.take_one_of(names, std::size(names));
+  if (order == std::size(names))
     c.unsupported();
   need_aligned(c);
+  bool waits = static_cast<GroupOrder>(order) == GroupOrder::wait;
   c.need(waits ? 1 : 0);
+  c.out.mode = static_cast<uint8_t>(order);
   if (waits)
-    c.integer(0);
+    c.out.immediate = static_cast<int64_t>(c.integer(0));
   c.emit(exec::group_order_handler());
 }
 
@@ -511,8 +512,7 @@ void movmatrix(Coder &c) {
 }
 
 [[noreturn]] void newer(Coder &c) {
-  throw StatementError{"unknown instruction '" + c.text() +
-                           "': it is one of devices newer than sm_90",
+  throw StatementError{"unknown instruction '" + c.text() + "': it is one of devices newer than sm_90",
                        CompileResult::Failure::unsupported_instruction};
 }
 

@@ -254,13 +254,14 @@ void membar(Coder &c) {
   c.emit(exec::fence_handler());
 }
 void fence(Coder &c) {
+  bool crosses = c.take("proxy") && c.take("async");
   for (const char *word :
        {"sc", "acq_rel", "acquire", "release", "proxy", "mbarrier_init", "async", "alias", "async::generic",
         "sync_restrict::shared::cta", "sync_restrict::shared::cluster", "async.global", "tensormap::generic"})
     c.take(word);
   for (const char *scope : {"cta", "cluster", "gpu", "sys"})
     c.take(scope);
-  c.take_space();
+  c.out.mode = c.take_space() != StateSpace::global && crosses;
   if (c.count() > 2)
     c.need(0);
   c.emit(exec::fence_handler());

@@ -2,6 +2,7 @@
 /* A function's code: scopes, registers, labels, and its statements in their order. */
 #include <algorithm>
 #include <charconv>
+#include <unordered_set>
 
 #include "sim/ptx/builder.h"
 #include "sim/ptx/decode.h"
@@ -17,7 +18,7 @@ std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"
 } // namespace
 
 FunctionBuilder::FunctionBuilder(ModuleBuilder &of, const ast::Function &tree, uint32_t number)
-    : module(of), index(number), tree_(tree) {}
+    : module(of), index(number), tree_(tree), keeps_uses_(of.target() == "sm_90a") {}
 
 uint32_t FunctionBuilder::build() {
   exec::Program &program = module.program();
@@ -63,6 +64,7 @@ uint32_t FunctionBuilder::build() {
   end.line = tree_.line;
   emit(end);
   patch_branches();
+  keep_accumulator_uses(begin);
   function().slots = std::max(slots_, 1u);
   function().frame_bytes = static_cast<uint32_t>(aligned(frame_bytes_, 16));
   function().is_defined = true;
@@ -399,15 +401,50 @@ void FunctionBuilder::patch_branches() {
 
 void FunctionBuilder::instruction(const ast::Instruction &one) {
   scratch_used_ = 0;
+  touched_.clear();
+  const std::vector<Instruction> &code = module.program().code;
+  const size_t begin = code.size();
   if (has_vectors_) {
     ast::Instruction plain = one;
     for (ast::Operand &operand : plain.operands)
       operand = without_vectors(operand);
     Coder coder(*this, plain);
-    return decode(coder);
+    decode(coder);
+  } else {
+    Coder coder(*this, one);
+    decode(coder);
   }
-  Coder coder(*this, one);
-  decode(coder);
+  if (!touched_.empty() && code.size() > begin)
+    uses_.push_back({static_cast<uint32_t>(code.size() - 1), one.opcode == "mov", touched_});
+}
+
+/* Registers of which wgmma makes sums, and those that they are moved to, which compilers do between two products. */
+void FunctionBuilder::keep_accumulator_uses(size_t begin) {
+  exec::Program &program = module.program();
+  std::unordered_set<OperandIndex> sums;
+  for (size_t at = begin; at < program.code.size(); ++at)
+    if (program.code[at].run == exec::group_product_handler()) {
+      const exec::GroupProduct &product = program.group_products[program.code[at].target];
+      sums.insert(product.tile.registers.begin(), product.tile.registers.begin() + product.sums());
+    }
+  if (sums.empty())
+    return;
+  auto is_of_sums = [&](const Use &use) {
+    return std::any_of(use.registers.begin(), use.registers.end(), [&](OperandIndex one) { return sums.count(one); });
+  };
+  for (size_t known = 0; known != sums.size();) {
+    known = sums.size();
+    for (const Use &use : uses_)
+      if (use.moves && is_of_sums(use))
+        sums.insert(program.code[use.at].op[0]);
+  }
+  for (Use &use : uses_) {
+    Instruction &ins = program.code[use.at];
+    if (ins.run == exec::group_product_handler() || !is_of_sums(use))
+      continue;
+    program.accumulator_uses.insert({use.at, {ins.run, use.moves, std::move(use.registers)}});
+    ins.run = exec::accumulator_use_handler();
+  }
 }
 
 /* --- how many registers a compiler would need -----------------------------------------------------------------------
@@ -416,6 +453,8 @@ void FunctionBuilder::instruction(const ast::Instruction &one) {
 void FunctionBuilder::touch(const Symbol &symbol) {
   if (symbol.kind != Symbol::Kind::reg)
     return;
+  if (keeps_uses_)
+    touched_.push_back(symbol.op);
   auto at = static_cast<uint32_t>(module.program().code.size());
   auto [place, is_new] = live_.try_emplace(symbol.op, Live{at, at, std::max(1u, bits_of(symbol.type) / 32)});
   if (!is_new)

@@ -9,7 +9,7 @@
 #define D4 "{%0, %1, %2, %3}, "
 #define D8 "{%0, %1, %2, %3, %4, %5, %6, %7}, "
 #define D32                                                                                                            \
-  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "     \
+  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "    \
   "%24, %25, %26, %27, %28, %29, %30, %31}, "
 #define WGMMA(adds, text)                                                                                              \
   "{ .reg .pred p; setp.ne.b32 p, " adds ", 0; wgmma.fence.sync.aligned; wgmma.mma_async" text                         \
@@ -77,27 +77,27 @@ __device__ __forceinline__ void products(u32 *out, Product &&product) {
       out, [](u32 *d, const u32 *a, u64 a_matrix, u64 b_matrix, u32 where, int adds) { asm volatile(__VA_ARGS__); })
 
 #define MEMORY_4(A, B, C, form, more)                                                                                  \
-  PRODUCTS(A, B, C, 4, false, WGMMA("%6", form D4 "%4, %5, p" more)                                                    \
-           : INOUT4(d) : "l"(a_matrix), "l"(b_matrix), "r"(adds) : "memory")
+  PRODUCTS(A, B, C, 4, false, WGMMA("%6", form D4 "%4, %5, p" more) : INOUT4(d) : "l"(a_matrix), "l"(b_matrix),        \
+           "r"(adds) : "memory")
 #define MEMORY_8(A, B, C, form, more)                                                                                  \
-  PRODUCTS(A, B, C, 8, false, WGMMA("%10", form D8 "%8, %9, p" more)                                                   \
-           : INOUT8(d) : "l"(a_matrix), "l"(b_matrix), "r"(adds) : "memory")
+  PRODUCTS(A, B, C, 8, false, WGMMA("%10", form D8 "%8, %9, p" more) : INOUT8(d) : "l"(a_matrix), "l"(b_matrix),       \
+           "r"(adds) : "memory")
 #define REGISTERS_4(A, B, C, form, more)                                                                               \
-  PRODUCTS(A, B, C, 4, false, WGMMA("%9", form D4 "{%4, %5, %6, %7}, %8, p" more)                                      \
-           : INOUT4(d) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_matrix), "r"(adds) : "memory")
+  PRODUCTS(A, B, C, 4, false, WGMMA("%9", form D4 "{%4, %5, %6, %7}, %8, p" more) : INOUT4(d) : "r"(a[0]), "r"(a[1]),  \
+           "r"(a[2]), "r"(a[3]), "l"(b_matrix), "r"(adds) : "memory")
 #define REGISTERS_8(A, B, C, form, more)                                                                               \
-  PRODUCTS(A, B, C, 8, false, WGMMA("%13", form D8 "{%8, %9, %10, %11}, %12, p" more)                                  \
-           : INOUT8(d) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_matrix), "r"(adds) : "memory")
+  PRODUCTS(A, B, C, 8, false, WGMMA("%13", form D8 "{%8, %9, %10, %11}, %12, p" more) : INOUT8(d) : "r"(a[0]),         \
+           "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_matrix), "r"(adds) : "memory")
 #define SPARSE_MEMORY_4(A, B, C, form, selector, more)                                                                 \
-  PRODUCTS(A, B, C, 4, true, WGMMA("%7", form D4 "%4, %5, %6, " #selector ", p" more)                                  \
-           : INOUT4(d) : "l"(a_matrix), "l"(b_matrix), "r"(where), "r"(adds) : "memory")
+  PRODUCTS(A, B, C, 4, true, WGMMA("%7", form D4 "%4, %5, %6, " #selector ", p" more) : INOUT4(d) : "l"(a_matrix),     \
+           "l"(b_matrix), "r"(where), "r"(adds) : "memory")
 #define SPARSE_MEMORY_8(A, B, C, form, selector, more)                                                                 \
-  PRODUCTS(A, B, C, 8, true, WGMMA("%11", form D8 "%8, %9, %10, " #selector ", p" more)                                \
-           : INOUT8(d) : "l"(a_matrix), "l"(b_matrix), "r"(where), "r"(adds) : "memory")
+  PRODUCTS(A, B, C, 8, true, WGMMA("%11", form D8 "%8, %9, %10, " #selector ", p" more) : INOUT8(d) : "l"(a_matrix),   \
+           "l"(b_matrix), "r"(where), "r"(adds) : "memory")
 #define SPARSE_REGISTERS_8(A, B, C, form, selector, more)                                                              \
-  PRODUCTS(A, B, C, 8, true, WGMMA("%14", form D8 "{%8, %9, %10, %11}, %12, %13, " #selector ", p" more)               \
-           : INOUT8(d)                                                                                                 \
-           : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_matrix), "r"(where), "r"(adds) : "memory")
+  PRODUCTS(A, B, C, 8, true,                                                                                           \
+           WGMMA("%14", form D8 "{%8, %9, %10, %11}, %12, %13, " #selector ", p" more) : INOUT8(d) : "r"(a[0]),        \
+           "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_matrix), "r"(where), "r"(adds) : "memory")
 
 //! -> u32:1024 grid=1 block=128
 extern "C" __global__ void wgmma_f32_f16_f16(u32 *out) {
@@ -284,8 +284,8 @@ extern "C" __global__ void wgmma_sp_s32_u8_s8_registers(u32 *out) {
 
 constexpr u32 layouts = 10;
 __device__ __forceinline__ Layout layout(u32 swizzle, u32 which) {
-  constexpr Layout all[layouts] = {{128, 256, 0, 0},  {256, 128, 0, 0},    {1024, 2048, 0, 0}, {2048, 1024, 0, 0},
-                                   {16, 1024, 0, 0},  {528, 272, 0, 0},    {512, 1024, 1, 0},  {1024, 512, 6, 0},
+  constexpr Layout all[layouts] = {{128, 256, 0, 0},   {256, 128, 0, 0}, {1024, 2048, 0, 0}, {2048, 1024, 0, 0},
+                                   {16, 1024, 0, 0},   {528, 272, 0, 0}, {512, 1024, 1, 0},  {1024, 512, 6, 0},
                                    {2064, 1040, 3, 0}, {0, 1024, 0, 0}};
   Layout how = all[which];
   how.swizzle = swizzle;
