@@ -8,12 +8,6 @@
 
 namespace sim::exec {
 
-namespace {
-
-constexpr uint32_t group_warps = 4;
-
-} // namespace
-
 /* Of a warp. */
 struct GroupWork {
   struct Sum {

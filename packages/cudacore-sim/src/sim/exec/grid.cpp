@@ -132,6 +132,26 @@ void Block::check_barriers() {
   for (uint32_t i = 0; i < barrier_count; ++i)
     if (barriers[i].in_use && complete(barriers[i]))
       release(i);
+  for (size_t first = 0; first < warps.size(); first += group_warps)
+    check_group(first);
+}
+
+void Block::fence_group(Warp &warp, uint32_t lanes) {
+  ++warp.group_fences;
+  warp.wait(lanes, Warp::Wait::group);
+  check_group(warp.index / group_warps * group_warps);
+}
+
+/* Warps go on that have come to no more fences than the others that live. */
+void Block::check_group(size_t first) {
+  size_t end = std::min(first + group_warps, warps.size());
+  uint32_t least = UINT32_MAX;
+  for (size_t i = first; i < end; ++i)
+    if (warps[i].alive)
+      least = std::min(least, warps[i].group_fences);
+  for (size_t i = first; i < end; ++i)
+    if (warps[i].group_fences == least)
+      warps[i].release(warps[i].waiting(Warp::Wait::group), true);
 }
 
 /* --- clusters ------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ namespace sim::exec {
 
 constexpr uint32_t barrier_count = 16; /* of a block */
 constexpr uint32_t max_warps = 32;     /* of a block */
+constexpr uint32_t group_warps = 4;    /* that execute wgmma together: the first of them is a multiple of that */
 
 class Checker;
 
@@ -80,11 +81,14 @@ struct Block {
 
   /* Lanes of a warp come to a barrier. `waits`: they stay until it completes; else (bar.arrive) they go on. */
   void arrive(Warp &warp, uint32_t lanes, uint32_t barrier, uint32_t expected, bool waits, const uint32_t *predicate);
+  /* Lanes of a warp come to wgmma.fence, where the warps of a group wait for each other. */
+  void fence_group(Warp &warp, uint32_t lanes);
   void check_barriers();
 
 private:
   bool complete(const Barrier &barrier) const;
   void release(uint32_t barrier);
+  void check_group(size_t first);
 };
 
 /* What is scheduled: a cluster of blocks, or a block when there are no clusters. Its blocks make progress together. */

@@ -177,11 +177,16 @@ void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/* All products are made at once: what is left is to know of programs that rely on it. */
+/*
+ * All products are made at once: what is left is to know of programs that rely on it. But no warp of an H200 goes on to
+ * the product behind a fence before all four have come, and programs rely on that for what each of them has copied.
+ */
 void group_order(Warp &w, const Instruction &ins, uint32_t lanes) {
-  all_together(w, ins, lanes, [&](uint32_t) {
+  all_together(w, ins, lanes, [&](uint32_t present) {
     if (Checker *checker = w.grid->checker.get())
       checker->group_orders(w, ins);
+    if (static_cast<GroupOrder>(ins.mode) == GroupOrder::fence)
+      w.block->fence_group(w, present);
   });
 }
 

@@ -70,7 +70,7 @@ public:
   /* Ends the turn after this instruction. */
   void yield();
 
-  enum class Wait : uint8_t { none, warp, barrier, cluster, sleep };
+  enum class Wait : uint8_t { none, warp, barrier, cluster, sleep, group };
   /* The lanes stay at this instruction until they are released. */
   void wait(uint32_t lanes, Wait why);
   /* Lets waiting lanes go on: past their instruction, or to try it again. */
@@ -126,6 +126,7 @@ public:
   std::array<uint8_t, warp_size> barrier{}; /* that a lane waits for */
   uint32_t awaited = 0;                     /* lanes that others waited for while they had something else to do */
   uint32_t cluster_arrived = 0;             /* lanes that have arrived in this phase of the cluster barrier */
+  uint32_t group_fences = 0;                /* of wgmma, to which the warp has come */
   std::shared_ptr<GroupWork> group_work;    /* what is known of its wgmma; null: that is not kept */
 
 private:
@@ -140,7 +141,7 @@ private:
 
   uint32_t group_ = 0; /* the running group as it began */
   uint32_t blocked_ = 0;
-  std::array<uint32_t, 5> waiting_{};
+  std::array<uint32_t, 6> waiting_{};
   std::array<uint64_t, warp_size> wake_at_{}; /* of lanes that sleep */
   std::array<uint32_t, warp_size> members_{}; /* for whom a lane waits */
   uint32_t limit_ = 0;                        /* the counter at which the group is chosen anew */

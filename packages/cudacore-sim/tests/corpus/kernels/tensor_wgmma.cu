@@ -358,19 +358,20 @@ extern "C" __global__ void wgmma_layouts_m_n(u32 *out) {
 
 /*
  * Two groups of warps, each with 64 of 128 rows, multiply by 64 columns: k is 64, of which each product takes 16, the
- * descriptors being moved inside of what is swizzled together. Groups of products overlap.
+ * descriptors being moved inside of what is swizzled together. Groups of products overlap. The second block of the cluster
+ * has other numbers.
  */
-//! -> u32:8192 grid=1 block=256
+//! -> u32:16384 grid=2 block=256 cluster=2
 extern "C" __global__ void wgmma_two_groups(u32 *out) {
   __shared__ __align__(1024) u32 left[128 * 32];
   __shared__ __align__(1024) u32 right[64 * 32];
   const u32 thread = threadIdx.x, group = thread / 128;
 #pragma unroll 1
   for (u32 i = thread; i < 128 * 32; i += 256)
-    left[i] = word_of<BF16>(0, medium, 0, i);
+    left[i] = word_of<BF16>(0, medium, blockIdx.x, i);
 #pragma unroll 1
   for (u32 i = thread; i < 64 * 32; i += 256)
-    right[i] = word_of<BF16>(1, medium, 0, i);
+    right[i] = word_of<BF16>(1, medium, blockIdx.x, i);
   publish();
   u32 d[32];
 #pragma unroll
@@ -393,5 +394,5 @@ extern "C" __global__ void wgmma_two_groups(u32 *out) {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
   for (int i = 0; i < 32; ++i)
-    out[thread * 32 + i] = d[i];
+    out[(blockIdx.x * 256 + thread) * 32 + i] = d[i];
 }
