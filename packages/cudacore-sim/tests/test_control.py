@@ -392,7 +392,7 @@ def test_unsupported_ptx(run_python: Python) -> None:
     """The reason would come twice where code is loaded again for its log, or be torn by a line that is empty."""
     child = run_python(
         """
-        PTX = b".version 8.0\\n.target sm_90\\n.address_size 64\\n.entry f() { tcgen05.fence::after_thread_sync; ret; }\\n"
+        PTX = b".version 8.0\\n.target sm_90\\n.address_size 64\\n.entry f() { tcgen05.wait::ld.sync.aligned; ret; }\\n"
         context, module = c_void_p(), c_void_p()
         cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
         print([cu.cuModuleLoadData(byref(module), PTX) for _ in range(2)])

@@ -111,7 +111,7 @@ def test_registers_are_the_machine_code_s(cuda: Any, compile_to: Callable[..., b
 
 def test_ptx_that_cannot_run(cuda: Any, compile_to: Callable[..., bytes]) -> None:
     """A cubin loads whatever is in it, and a launch must say what its PTX lacks."""
-    source = b'extern "C" __global__ void f() { asm volatile("multimem.red.relaxed.sys.global.add.u32 [%0], 1;" ::"l"(0ull)); }'
+    source = b'extern "C" __global__ void f() { asm volatile("multimem.red.global.add.u32 [%0], 1;" ::"l"(0ull)); }'
     code = compile_to(source, "CUBIN", b"-arch=sm_90")
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), code)

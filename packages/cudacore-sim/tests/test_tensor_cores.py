@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ctypes import addressof, byref, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import addressof, byref, c_float, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 import pytest
@@ -109,7 +109,10 @@ def group_product(form: str, d: int, more: str, a: str = "%rd1") -> str:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (group_product("sync.aligned.m64n8k8.f32.f16.f16", 4, "1, 1, 1, 0, 0"), ".m64nNk16 with N a multiple of 8 up to"),
+        (
+            group_product("sync.aligned.m64n8k8.f32.f16.f16", 4, "1, 1, 1, 0, 0"),
+            ".m64nNk16 with N a multiple of 8 up to",
+        ),
         (group_product("sync.aligned.m64n12k16.f32.f16.f16", 4, "1, 1, 1, 0, 0"), ".m64nNk16 with N a multiple of 8"),
         (group_product("sync.aligned.m64n264k16.f32.f16.f16", 4, "1, 1, 1, 0, 0"), "expected a shape that there is"),
         (group_product("sync.aligned.m64n40k32.s32.s8.s8", 20, "1"), "N of 8, 16, 24, 32 or a multiple of 16"),
@@ -120,7 +123,10 @@ def group_product(form: str, d: int, more: str, a: str = "%rd1") -> str:
         (group_product("sync.aligned.m64n8k256.s32.b1.b1.xor.popc", 4, "1"), "expected .and.popc"),
         (group_product("sync.aligned.m64n8k16.satfinite.f32.f16.f16", 4, "1, 1, 1, 0, 0"), "unknown instruction"),
         (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 1, 1, 0"), "expected 8 operands, found 7"),
-        (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 1, 1, 0, 0", registers(4, 16)), "expected 7 operands"),
+        (
+            group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 1, 1, 0, 0", registers(4, 16)),
+            "expected 7 operands",
+        ),
         (group_product("sync.aligned.m64n8k8.f32.tf32.tf32", 4, "1, 1, 1, 0, 0"), "expected 6 operands, found 8"),
         (group_product("sync.aligned.m64n8k32.s32.s8.s8", 4, "1, 1, 1"), "expected 4 operands, found 6"),
         (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 0, 1, 0, 0"), "the scale of A cannot be 0"),
@@ -245,3 +251,48 @@ def test_sums_of_least_numbers(cuda: Any, a: tuple[int, ...], b: tuple[int, ...]
     assert hex(numbers[9]) == hex(sum_of_products)
     cuda.cuMemFree_v2(memory)
     cuda.cuModuleUnload(module)
+
+
+GROUP = """.reg .b16 %h1;
+  ld.param.u64 %rd1, [out]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd3, %r1, 4; add.u64 %rd1, %rd1, %rd3;
+  mov.u32 %r2, tile; shr.u32 %r3, %r2, 4; cvt.u64.u32 %rd2, %r3; or.b64 %rd2, %rd2, DESCRIPTOR;
+  shl.b32 %r4, %r1, 1; add.u32 %r4, %r4, %r2; mov.u32 %r5, 0;
+  mov.b32 %r16, 0x3c003c00; mov.b32 %r17, %r16; mov.b32 %r18, %r16; mov.b32 %r19, %r16;
+  mov.b32 %r20, 0; mov.b32 %r21, 0; mov.b32 %r22, 0; mov.b32 %r23, 0;
+AGAIN:
+  add.u32 %r5, %r5, 1; cvt.rn.f16.u32 %h1, %r5; st.shared.b16 [%r4], %h1; fence.proxy.async;
+  wgmma.fence.sync.aligned;
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r20, %r21, %r22, %r23},
+    {%r16, %r17, %r18, %r19}, %rd2, 1, 1, 1, 0;
+  wgmma.commit_group.sync.aligned;
+  wgmma.wait_group.sync.aligned 0;
+  setp.lt.u32 %p1, %r5, 4; @%p1 bra AGAIN;
+  st.global.b32 [%rd1], %r20;"""
+
+
+def run_group(cuda: Any, descriptor: int) -> tuple[int, set[float]]:
+    """Multiply ones by 1, then 2, 3 and 4, of which each warp writes a part; return the error and the sums."""
+    module, function, memory = c_void_p(), c_void_p(), c_uint64()
+    body = GROUP.replace("DESCRIPTOR", hex(descriptor))
+    cuda.cuModuleLoadData(byref(module), FRAME.format(body=body).replace("sm_90", "sm_90a").encode())
+    cuda.cuModuleGetFunction(byref(function), module, b"f")
+    cuda.cuMemAlloc_v2(byref(memory), c_size_t(512))
+    arguments = (c_void_p * 1)(addressof(memory))
+    cuda.cuLaunchKernel(function, 1, 1, 1, 128, 1, 1, 0, None, arguments, None)
+    error, sums = cuda.code("cuCtxSynchronize"), (c_float * 128)()
+    if not error:
+        cuda.cuMemcpyDtoH_v2(sums, memory, c_size_t(512))
+        cuda.cuMemFree_v2(memory)
+        cuda.cuModuleUnload(module)
+    return error, set(sums)
+
+
+def test_warps_of_a_group_wait_for_each_other(cuda: Any) -> None:
+    """A warp would multiply what another has not written yet, or has written already for the next product."""
+    assert run_group(cuda, 8 << 16 | 16 << 32) == (0, {16 * (1 + 2 + 3 + 4)})
+
+
+def test_matrices_outside_of_shared_memory(cuda: Any) -> None:
+    """A descriptor that leads out of the block's memory would have anything multiplied; the code is that of an H200."""
+    assert run_group(cuda, 0x3000 << 16 | 16 << 32)[0] == ILLEGAL_ADDRESS
+    assert "illegal read of 16 bytes at 0x30400 in shared memory: the block has 512 bytes" in cudacore_sim.why()

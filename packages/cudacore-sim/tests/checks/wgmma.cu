@@ -88,6 +88,37 @@ extern "C" __global__ void overlapping_right(int *out, int *raw) {
   out[threadIdx.x] = d[0];
 }
 
+/* A product is one of all four warps, and is complete then. */
+//! block=128
+extern "C" __global__ void rewritten_right(int *out, int *raw) {
+  MATRICES();
+  FILL();
+  PUBLISH();
+  __syncthreads();
+  FENCE();
+  MULTIPLY(d);
+  COMMIT();
+  WAIT(0);
+  if (threadIdx.x >= 64)
+    right[threadIdx.x - 64] = threadIdx.x;
+  out[threadIdx.x] = d[0];
+}
+
+//! block=128: with nothing that orders the two
+extern "C" __global__ void rewritten_too_early(int *out, int *raw) {
+  MATRICES();
+  FILL();
+  PUBLISH();
+  __syncthreads();
+  FENCE();
+  MULTIPLY(d); // FOUND OTHER
+  COMMIT();
+  if (threadIdx.x >= 64)
+    right[threadIdx.x - 64] = threadIdx.x; // FOUND OTHER
+  WAIT(0);
+  out[threadIdx.x] = d[0];
+}
+
 //! block=128: for whose group no wgmma.wait_group has waited
 extern "C" __global__ void no_wait(int *out, int *raw) {
   MATRICES();

@@ -126,7 +126,11 @@ def failure(engine: Engine, text: str) -> CompileError:
         ("frobnicate.s32 %r1, %r2;", "unsupported_instruction", "line 6: unknown instruction 'frobnicate.s32'"),
         ("add.weird.s32 %r1, %r2, %r3;", "unsupported_instruction", "line 6: unknown instruction 'add.weird.s32'"),
         ("add.f8 %r1, %r2, %r3;", "unsupported_instruction", "unknown instruction 'add.f8'"),
-        ("tcgen05.wait::ld.sync.aligned;", "unsupported_instruction", "unknown instruction 'tcgen05.wait::ld.sync.aligned'"),
+        (
+            "tcgen05.wait::ld.sync.aligned;",
+            "unsupported_instruction",
+            "unknown instruction 'tcgen05.wait::ld.sync.aligned'",
+        ),
         ("add.s32 %r1, %r2;", "syntax", "expected 3 operands, found 2"),
         ("add.s32 %r1, %r2, %r99;", "syntax", "unknown name '%r99'"),
         ("add.s32 %r1, %r2, %rd1;", "syntax", "'%rd1' is no register of type .s32"),

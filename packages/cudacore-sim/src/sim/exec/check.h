@@ -43,6 +43,7 @@ public:
   /* wgmma. */
   void group_orders(Warp &w, const Instruction &ins);
   void group_multiplies(Warp &w, const Instruction &ins, const GroupProduct &product);
+  void group_passes(Warp &w, uint32_t lanes); /* where its warps have waited for each other */
   void uses_accumulators(Warp &w, const Instruction &ins, const AccumulatorUse &use);
   /* Lanes come to a barrier of the block, arrive at it, and it completes. */
   void comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected);

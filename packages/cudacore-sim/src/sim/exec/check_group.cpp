@@ -5,6 +5,7 @@
 
 #include "sim/exec/check.h"
 #include "sim/exec/handlers.h"
+#include "sim/exec/race.h"
 
 namespace sim::exec {
 
@@ -28,6 +29,8 @@ static GroupWork &work_of(Warp &w) {
 }
 
 void Checker::group_orders(Warp &w, const Instruction &ins) {
+  if (races_ && static_cast<GroupOrder>(ins.mode) == GroupOrder::wait)
+    races_->ends_reads(w);
   if (!checks_.sync)
     return;
   GroupWork &work = work_of(w);
@@ -42,6 +45,12 @@ void Checker::group_orders(Warp &w, const Instruction &ins) {
     for (auto sum = work.sums.begin(); sum != work.sums.end();)
       sum = sum->second.group + ins.immediate < work.open ? work.sums.erase(sum) : std::next(sum);
   }
+}
+
+void Checker::group_passes(Warp &w, uint32_t lanes) {
+  const Instruction &ins = w.instruction_of(static_cast<uint32_t>(__builtin_ctz(lanes)));
+  if (races_ && static_cast<GroupOrder>(ins.mode) == GroupOrder::wait)
+    races_->knows_reads(w, lanes);
 }
 
 void Checker::group_multiplies(Warp &w, const Instruction &ins, const GroupProduct &product) {

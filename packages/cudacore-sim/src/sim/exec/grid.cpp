@@ -136,22 +136,25 @@ void Block::check_barriers() {
     check_group(first);
 }
 
-void Block::fence_group(Warp &warp, uint32_t lanes) {
-  ++warp.group_fences;
+void Block::meet_group(Warp &warp, uint32_t lanes) {
+  ++warp.group_meetings;
   warp.wait(lanes, Warp::Wait::group);
   check_group(warp.index / group_warps * group_warps);
 }
 
-/* Warps go on that have come to no more fences than the others that live. */
+/* Warps go on that have come to no more meetings than the others that live. */
 void Block::check_group(size_t first) {
   size_t end = std::min(first + group_warps, warps.size());
   uint32_t least = UINT32_MAX;
   for (size_t i = first; i < end; ++i)
     if (warps[i].alive)
-      least = std::min(least, warps[i].group_fences);
+      least = std::min(least, warps[i].group_meetings);
   for (size_t i = first; i < end; ++i)
-    if (warps[i].group_fences == least)
-      warps[i].release(warps[i].waiting(Warp::Wait::group), true);
+    if (uint32_t lanes = warps[i].waiting(Warp::Wait::group); lanes && warps[i].group_meetings == least) {
+      if (Checker *checker = unit->grid->checker.get())
+        checker->group_passes(warps[i], lanes);
+      warps[i].release(lanes, true);
+    }
 }
 
 /* --- clusters ------------------------------------------------------------------------------------------------------

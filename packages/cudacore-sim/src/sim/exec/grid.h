@@ -81,8 +81,8 @@ struct Block {
 
   /* Lanes of a warp come to a barrier. `waits`: they stay until it completes; else (bar.arrive) they go on. */
   void arrive(Warp &warp, uint32_t lanes, uint32_t barrier, uint32_t expected, bool waits, const uint32_t *predicate);
-  /* Lanes of a warp come to wgmma.fence, where the warps of a group wait for each other. */
-  void fence_group(Warp &warp, uint32_t lanes);
+  /* Lanes of a warp come to where the warps of a group wait for each other. */
+  void meet_group(Warp &warp, uint32_t lanes);
   void check_barriers();
 
 private:

@@ -178,15 +178,16 @@ void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
 }
 
 /*
- * All products are made at once: what is left is to know of programs that rely on it. But no warp of an H200 goes on to
- * the product behind a fence before all four have come, and programs rely on that for what each of them has copied.
+ * A warp's share of a product is made at once, so that what is left is to know of programs that rely on it. But a
+ * product is one of all four warps: none begins before they have come, each with what it has copied to memory, and none
+ * is complete while one of them may still read there. Programs rely on both with no barrier of their own.
  */
 void group_order(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
     if (Checker *checker = w.grid->checker.get())
       checker->group_orders(w, ins);
-    if (static_cast<GroupOrder>(ins.mode) == GroupOrder::fence)
-      w.block->fence_group(w, present);
+    if (static_cast<GroupOrder>(ins.mode) != GroupOrder::commit)
+      w.block->meet_group(w, present);
   });
 }
 

@@ -170,6 +170,21 @@ void Races::fences(Warp &w, uint32_t lanes, bool crosses) {
   });
 }
 
+/* That is all that is known then: else, what threads of other warps have done is not ordered. */
+void Races::ends_reads(Warp &w) {
+  Meeting &reads = w.block->history->group_reads[w.index / group_warps];
+  auto reader = static_cast<uint32_t>(__builtin_ctz(w.alive));
+  reads.add(name_of(w, reader), thread_of(w, reader).now++);
+  ViewPtr view = reads.result(grid_.warps * warp_size);
+  reads = {};
+  reads.add(view);
+}
+
+void Races::knows_reads(Warp &w, uint32_t lanes) {
+  ViewPtr view = w.block->history->group_reads[w.index / group_warps].result(grid_.warps * warp_size);
+  for_lanes(lanes, [&](uint32_t lane) { learn(thread_of(w, lane), view); });
+}
+
 void Races::order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write) {
   ThreadHistory &thread = thread_of(w, lane);
   auto found = released_.find(key);

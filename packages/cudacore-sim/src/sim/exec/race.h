@@ -93,9 +93,10 @@ struct BlockHistory {
   std::vector<ThreadHistory> threads;
   std::vector<Cell> cells; /* of shared memory */
   std::array<Gathering, barrier_count> barriers;
-  Gathering cluster;                                     /* of the cluster's first block: all arrivals at its barrier */
-  std::set<ViewPtr> crossed;                             /* views of threads at their fence.proxy.async */
-  std::map<std::pair<uint32_t, uint32_t>, Visit> visits; /* of shared memory: the last, by block and thread */
+  Gathering cluster;         /* of the cluster's first block: all arrivals at its barrier */
+  std::set<ViewPtr> crossed; /* views of threads at their fence.proxy.async */
+  std::array<Meeting, max_warps / group_warps> group_reads; /* those that read for wgmma */
+  std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* of shared memory: the last, by block and thread */
 };
 
 class Races {
@@ -111,6 +112,9 @@ public:
   void arrives_at_cluster(Warp &w, uint32_t lanes);
   void passes_cluster(Warp &w, uint32_t lanes);
   void fences(Warp &w, uint32_t lanes, bool crosses);
+  /* A warp comes to wgmma.wait_group, and goes on: then no warp of its group reads for a product any more. */
+  void ends_reads(Warp &w);
+  void knows_reads(Warp &w, uint32_t lanes);
 
   void global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   void shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, const Spot &spot,

@@ -126,7 +126,7 @@ public:
   std::array<uint8_t, warp_size> barrier{}; /* that a lane waits for */
   uint32_t awaited = 0;                     /* lanes that others waited for while they had something else to do */
   uint32_t cluster_arrived = 0;             /* lanes that have arrived in this phase of the cluster barrier */
-  uint32_t group_fences = 0;                /* of wgmma, to which the warp has come */
+  uint32_t group_meetings = 0;              /* with the other warps of wgmma, to which the warp has come */
   std::shared_ptr<GroupWork> group_work;    /* what is known of its wgmma; null: that is not kept */
 
 private:
