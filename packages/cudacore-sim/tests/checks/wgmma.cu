@@ -132,6 +132,22 @@ extern "C" __global__ void no_wait(int *out, int *raw) {
 }
 
 //! block=128: for whose group no wgmma.wait_group has waited
+extern "C" __global__ void uses_a_copy(int *out, int *raw) {
+  MATRICES();
+  float copy;
+  FILL();
+  PUBLISH();
+  __syncthreads();
+  FENCE();
+  MULTIPLY(d); // OTHER
+  COMMIT();
+  asm volatile("mov.b32 %0, %1;" : "=f"(copy) : "f"(d[0]));
+  out[threadIdx.x] = copy; // FOUND
+  WAIT(0);
+  out[threadIdx.x] += copy;
+}
+
+//! block=128: for whose group no wgmma.wait_group has waited
 extern "C" __global__ void no_commit(int *out, int *raw) {
   MATRICES();
   FILL();
