@@ -358,8 +358,8 @@ extern "C" __global__ void wgmma_layouts_m_n(u32 *out) {
 
 /*
  * Two groups of warps, each with 64 of 128 rows, multiply by 64 columns: k is 64, of which each product takes 16, the
- * descriptors being moved inside of what is swizzled together. Groups of products overlap. The second block of the cluster
- * has other numbers.
+ * descriptors being moved inside of what is swizzled together. Groups of products overlap. The second block of the
+ * cluster has other numbers.
  */
 //! -> u32:16384 grid=2 block=256 cluster=2
 extern "C" __global__ void wgmma_two_groups(u32 *out) {
