@@ -162,7 +162,7 @@ void Races::fences(Warp &w, uint32_t lanes, bool crosses) {
     }
     if (crosses) {
       thread.crossed_at = thread.now;
-      w.block->history->crossed.insert(thread.view);
+      thread.crossed = thread.view;
     }
     thread.has_fenced = true;
     thread.fenced = thread.view;
@@ -245,8 +245,8 @@ bool Races::is_hidden(const Instruction &ins, const Block &owner, const Seen &wr
   const BlockHistory &history = *owner.history;
   if (write.block == history.index && history.threads[write.thread].crossed_at >= write.clock)
     return false;
-  return std::none_of(history.crossed.begin(), history.crossed.end(),
-                      [&](const ViewPtr &view) { return knows(view, write); });
+  return std::none_of(history.threads.begin(), history.threads.end(),
+                      [&](const ThreadHistory &thread) { return knows(thread.crossed, write); });
 }
 
 /* Whether a store writes what is there already: then it does not matter which of two came first. */

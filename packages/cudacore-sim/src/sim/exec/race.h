@@ -54,7 +54,8 @@ struct ThreadHistory {
   bool has_fenced = false;
   ViewPtr fenced;       /* its view at its last fence, which relaxed writes release */
   Clock fenced_at = 0;  /* likewise, its own clock */
-  Clock crossed_at = 0; /* its clock at its last fence.proxy.async */
+  ViewPtr crossed;      /* its view at its last fence.proxy.async */
+  Clock crossed_at = 0; /* likewise, its own clock */
   Meeting observed;     /* what relaxed reads have seen, for the next fence */
   bool has_observed = false;
   /* The last plain reads, what and where. */
@@ -93,8 +94,7 @@ struct BlockHistory {
   std::vector<ThreadHistory> threads;
   std::vector<Cell> cells; /* of shared memory */
   std::array<Gathering, barrier_count> barriers;
-  Gathering cluster;         /* of the cluster's first block: all arrivals at its barrier */
-  std::set<ViewPtr> crossed; /* views of threads at their fence.proxy.async */
+  Gathering cluster; /* of the cluster's first block: all arrivals at its barrier */
   std::array<Meeting, max_warps / group_warps> group_reads; /* those that read for wgmma */
   std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* of shared memory: the last, by block and thread */
 };
