@@ -43,7 +43,9 @@ public:
   /* wgmma. */
   void group_orders(Warp &w, const Instruction &ins);
   void group_multiplies(Warp &w, const Instruction &ins, const GroupProduct &product);
-  void group_passes(Warp &w, uint32_t lanes); /* where its warps have waited for each other */
+  void group_has_multiplied(Warp &w);
+  /* Lanes go on behind wgmma.wait_group. */
+  void group_passes(Warp &w, uint32_t lanes);
   void uses_accumulators(Warp &w, const Instruction &ins, const AccumulatorUse &use);
   /* Lanes come to a barrier of the block, arrive at it, and it completes. */
   void comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected);

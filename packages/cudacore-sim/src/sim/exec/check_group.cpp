@@ -29,8 +29,6 @@ static GroupWork &work_of(Warp &w) {
 }
 
 void Checker::group_orders(Warp &w, const Instruction &ins) {
-  if (races_ && static_cast<GroupOrder>(ins.mode) == GroupOrder::wait)
-    races_->ends_reads(w);
   if (!checks_.sync)
     return;
   GroupWork &work = work_of(w);
@@ -47,9 +45,12 @@ void Checker::group_orders(Warp &w, const Instruction &ins) {
   }
 }
 
+void Checker::group_has_multiplied(Warp &w) {
+  if (races_)
+    races_->ends_reads(w);
+}
 void Checker::group_passes(Warp &w, uint32_t lanes) {
-  const Instruction &ins = w.instruction_of(static_cast<uint32_t>(__builtin_ctz(lanes)));
-  if (races_ && static_cast<GroupOrder>(ins.mode) == GroupOrder::wait)
+  if (races_)
     races_->knows_reads(w, lanes);
 }
 

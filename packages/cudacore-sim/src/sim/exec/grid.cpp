@@ -133,28 +133,58 @@ void Block::check_barriers() {
     if (barriers[i].in_use && complete(barriers[i]))
       release(i);
   for (size_t first = 0; first < warps.size(); first += group_warps)
-    check_group(first);
+    check_group(warps[first]);
 }
 
-void Block::meet_group(Warp &warp, uint32_t lanes) {
-  ++warp.group_meetings;
+bool Block::begin_product(Warp &warp, uint32_t lanes) {
+  if (warp.awaits_group) {
+    warp.awaits_group = false;
+    return true;
+  }
+  ++warp.group_begun;
+  warp.awaits_group = true;
+  if (has_group(warp)) {
+    warp.awaits_group = false;
+    check_group(warp);
+    return true;
+  }
   warp.wait(lanes, Warp::Wait::group);
-  check_group(warp.index / group_warps * group_warps);
+  return false;
 }
 
-/* Warps go on that have come to no more meetings than the others that live. */
-void Block::check_group(size_t first) {
-  size_t end = std::min(first + group_warps, warps.size());
-  uint32_t least = UINT32_MAX;
-  for (size_t i = first; i < end; ++i)
-    if (warps[i].alive)
-      least = std::min(least, warps[i].group_meetings);
-  for (size_t i = first; i < end; ++i)
-    if (uint32_t lanes = warps[i].waiting(Warp::Wait::group); lanes && warps[i].group_meetings == least) {
-      if (Checker *checker = unit->grid->checker.get())
-        checker->group_passes(warps[i], lanes);
-      warps[i].release(lanes, true);
-    }
+void Block::end_product(Warp &warp) {
+  ++warp.group_made;
+  check_group(warp);
+}
+
+void Block::wait_products(Warp &warp, uint32_t lanes) {
+  if (!has_group(warp))
+    return warp.wait(lanes, Warp::Wait::group);
+  if (Checker *checker = unit->grid->checker.get())
+    checker->group_passes(warp, lanes);
+}
+
+/* Whether the others of its group that live have come as far as a warp waits for. */
+bool Block::has_group(const Warp &warp) const {
+  size_t first = warp.index / group_warps * group_warps, end = std::min(first + group_warps, warps.size());
+  return std::all_of(warps.begin() + static_cast<ptrdiff_t>(first), warps.begin() + static_cast<ptrdiff_t>(end),
+                     [&](const Warp &other) {
+                       return !other.alive || (warp.awaits_group ? other.group_begun >= warp.group_begun
+                                                                 : other.group_made >= warp.group_made);
+                     });
+}
+
+void Block::check_group(const Warp &warp) {
+  size_t first = warp.index / group_warps * group_warps, end = std::min(first + group_warps, warps.size());
+  for (size_t i = first; i < end; ++i) {
+    Warp &one = warps[i];
+    uint32_t lanes = one.waiting(Warp::Wait::group);
+    if (!lanes || !has_group(one))
+      continue;
+    if (Checker *checker = unit->grid->checker.get(); checker && !one.awaits_group)
+      checker->group_passes(one, lanes);
+    one.release(lanes, !one.awaits_group);
+  }
 }
 
 /* --- clusters ------------------------------------------------------------------------------------------------------

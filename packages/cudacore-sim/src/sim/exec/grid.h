@@ -81,14 +81,22 @@ struct Block {
 
   /* Lanes of a warp come to a barrier. `waits`: they stay until it completes; else (bar.arrive) they go on. */
   void arrive(Warp &warp, uint32_t lanes, uint32_t barrier, uint32_t expected, bool waits, const uint32_t *predicate);
-  /* Lanes of a warp come to where the warps of a group wait for each other. */
-  void meet_group(Warp &warp, uint32_t lanes);
+  /*
+   * Lanes of a warp come to a product of wgmma, which begins when all warps of the group have. False: they wait for
+   * that, and come again.
+   */
+  bool begin_product(Warp &warp, uint32_t lanes);
+  /* The warp has made its share. */
+  void end_product(Warp &warp);
+  /* They wait until all have made their shares of the products of which this one has. */
+  void wait_products(Warp &warp, uint32_t lanes);
   void check_barriers();
 
 private:
   bool complete(const Barrier &barrier) const;
   void release(uint32_t barrier);
-  void check_group(size_t first);
+  bool has_group(const Warp &warp) const;
+  void check_group(const Warp &warp);
 };
 
 /* What is scheduled: a cluster of blocks, or a block when there are no clusters. Its blocks make progress together. */

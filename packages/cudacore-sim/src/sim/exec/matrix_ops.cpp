@@ -144,8 +144,15 @@ void negate(Element element, uint32_t count, MatrixBits &matrix) {
     matrix[i] ^= uint64_t{1} << (bits_of(element) - 1);
 }
 
+/*
+ * A warp makes its share at once. But a product is one of all four warps: it does not begin before they have come, each
+ * with what it has copied to memory, which an H200 waits for, too; and it is not complete while one of them may still
+ * read there. Programs rely on both, with no barrier of their own.
+ */
 void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
+    if (!w.block->begin_product(w, present))
+      return;
     const GroupProduct &what = w.grid->program.group_products[ins.target];
     const MatrixProduct &tile = what.tile;
     const auto reader = static_cast<uint32_t>(__builtin_ctz(present));
@@ -174,20 +181,19 @@ void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
       multiply(tile, a, b, c, d);
       scatter(w, tile.d, d_registers, d, present);
     }
+    if (Checker *checker = w.grid->checker.get())
+      checker->group_has_multiplied(w);
+    w.block->end_product(w);
   });
 }
 
-/*
- * A warp's share of a product is made at once, so that what is left is to know of programs that rely on it. But a
- * product is one of all four warps: none begins before they have come, each with what it has copied to memory, and none
- * is complete while one of them may still read there. Programs rely on both with no barrier of their own.
- */
+/* All but the wait is done at once, so that what is left is to know of programs that rely on it. */
 void group_order(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
     if (Checker *checker = w.grid->checker.get())
       checker->group_orders(w, ins);
-    if (static_cast<GroupOrder>(ins.mode) != GroupOrder::commit)
-      w.block->meet_group(w, present);
+    if (static_cast<GroupOrder>(ins.mode) == GroupOrder::wait)
+      w.block->wait_products(w, present);
   });
 }
 

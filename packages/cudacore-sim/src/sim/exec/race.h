@@ -112,7 +112,7 @@ public:
   void arrives_at_cluster(Warp &w, uint32_t lanes);
   void passes_cluster(Warp &w, uint32_t lanes);
   void fences(Warp &w, uint32_t lanes, bool crosses);
-  /* A warp comes to wgmma.wait_group, and goes on: then no warp of its group reads for a product any more. */
+  /* A warp has read for a product of wgmma; lanes go on when no warp of their group reads any more. */
   void ends_reads(Warp &w);
   void knows_reads(Warp &w, uint32_t lanes);
 

@@ -26,7 +26,8 @@ void Warp::start(Block &of, uint32_t warp_index, uint32_t lanes) {
   stores = 0;
   range = Range{0, 0, nullptr, false, 0};
   cluster_arrived = 0;
-  group_meetings = 0;
+  group_begun = group_made = 0;
+  awaits_group = false;
   group_work.reset();
   blocked_ = 0;
   waiting_.fill(0);

@@ -126,8 +126,10 @@ public:
   std::array<uint8_t, warp_size> barrier{}; /* that a lane waits for */
   uint32_t awaited = 0;                     /* lanes that others waited for while they had something else to do */
   uint32_t cluster_arrived = 0;             /* lanes that have arrived in this phase of the cluster barrier */
-  uint32_t group_meetings = 0;              /* with the other warps of wgmma, to which the warp has come */
-  std::shared_ptr<GroupWork> group_work;    /* what is known of its wgmma; null: that is not kept */
+  /* Products of wgmma to which it has come, and of which it has made its share; whether it waits for others at one. */
+  uint32_t group_begun = 0, group_made = 0;
+  bool awaits_group = false;
+  std::shared_ptr<GroupWork> group_work; /* what is known of its wgmma; null: that is not kept */
 
 private:
   bool select();
