@@ -130,7 +130,7 @@ __device__ __noinline__ Word word_of(int operand, int regime, u32 round, u32 pla
 }
 
 /* Of a sparse matrix' word, each of the eight places of four bits has two numbers of two bits, the lesser one first. */
-__device__ __forceinline__ u32 places(u32 at, bool pairs) {
+__device__ __forceinline__ u32 ordered_places(u32 at, bool pairs) {
   Random random{mixed(at)};
   u32 word = 0;
 #pragma unroll 1

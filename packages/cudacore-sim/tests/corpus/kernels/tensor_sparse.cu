@@ -30,7 +30,7 @@ __device__ __forceinline__ void products(u32 *out, Product &&product) {
 #pragma unroll
       for (int i = 0; i < nc; ++i)
         c[i] = word_of<C>(2, now.regime(2), now.round, lane * nc + i);
-      product(d, a, b, c, places(now.round * 32 + lane, A::bits == 32), step % 2);
+      product(d, a, b, c, ordered_places(now.round * 32 + lane, A::bits == 32), step % 2);
 #ifdef RAW
       results.out = out + (now.round * 32 + lane) * nd;
 #endif

@@ -57,7 +57,7 @@ __device__ __forceinline__ void products(u32 *out, Product &&product) {
       for (int i = 0; i < nd; ++i)
         d[i] = word_of<C>(2, now.regime(2), now.round, thread * nd + i);
       publish();
-      product(d, a, a_matrix, b_matrix, places(now.round * 128 + thread, A::bits == 32), step != 5);
+      product(d, a, a_matrix, b_matrix, ordered_places(now.round * 128 + thread, A::bits == 32), step != 5);
       __syncthreads();
 #ifdef RAW
       results.out = out + (now.round * 128 + thread) * nd;
