@@ -226,9 +226,9 @@ void Checker::passes_cluster(Warp &w, uint32_t lanes) {
   if (races_)
     races_->passes_cluster(w, lanes);
 }
-void Checker::fences(Warp &w, uint32_t lanes) {
+void Checker::fences(Warp &w, uint32_t lanes, Scope scope) {
   if (races_)
-    races_->fences(w, lanes);
+    races_->fences(w, lanes, scope);
 }
 
 /* --- accesses ------------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ public:
   void completes(Block &block, uint32_t number, const Barrier &done);
   void arrives_at_cluster(Warp &w, uint32_t lanes);
   void passes_cluster(Warp &w, uint32_t lanes);
-  void fences(Warp &w, uint32_t lanes);
+  void fences(Warp &w, uint32_t lanes, Scope scope);
 
   void global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   void misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write); /* all memory */

@@ -405,10 +405,10 @@ void rank_of_address(Warp &w, const Instruction &ins, uint32_t lanes) {
 }
 
 void nothing(Warp &, const Instruction &, uint32_t) {}
-void fence(Warp &w, const Instruction &, uint32_t lanes) {
+void fence(Warp &w, const Instruction &ins, uint32_t lanes) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   if (w.grid->checker)
-    w.grid->checker->fences(w, lanes);
+    w.grid->checker->fences(w, lanes, ins.scope());
 }
 
 } // namespace

@@ -239,6 +239,7 @@ void red_async(Coder &c) {
   if (!is_asynchronous(op, type))
     c.unsupported();
   c.out.manner = exec::manner_strong | exec::manner_update;
+  c.out.set_scope(exec::Scope::cluster);
   c.set_address(c.operand(0), 1, bytes_of(type));
   c.out.op[2] = c.source(1, type);
   c.out.run = exec::atomic_handler(op, type, space);
@@ -248,7 +249,9 @@ void red_async(Coder &c) {
 void red(Coder &c) { c.take("async") ? red_async(c) : atomic(c, false); }
 
 void membar(Coder &c) {
-  if (!c.take("cta") && !c.take("gl") && !c.take("sys"))
+  if (c.take("cta"))
+    c.out.set_scope(exec::Scope::block);
+  else if (!c.take("gl") && !c.take("sys"))
     c.unsupported();
   c.need(0);
   c.emit(exec::fence_handler());
@@ -258,8 +261,7 @@ void fence(Coder &c) {
        {"sc", "acq_rel", "acquire", "release", "proxy", "mbarrier_init", "async", "alias", "async::generic",
         "sync_restrict::shared::cta", "sync_restrict::shared::cluster", "async.global", "tensormap::generic"})
     c.take(word);
-  for (const char *scope : {"cta", "cluster", "gpu", "sys"})
-    c.take(scope);
+  c.take_scope();
   c.take_space();
   if (c.count() > 2)
     c.need(0);
