@@ -206,9 +206,12 @@ void atomic(Coder &c, bool returns) {
     c.unsupported();
   if (op == AtomicOp::exch)
     c.out.manner |= exec::manner_replace;
-  c.take("noftz");
+  bool keeps_subnormals = c.take("noftz");
   uint32_t vector = c.take_vector();
   Type type = c.need_type();
+  bool is_half = type == Type::f16 || type == Type::bf16 || type == Type::f16x2 || type == Type::bf16x2;
+  if (is_half && op != AtomicOp::add && (vector == 1 || !keeps_subnormals)) /* minima and maxima are of vectors alone */
+    c.unsupported();
   if (vector > 1)
     return vector_atomic(c, op, space, vector, type, returns);
   size_t first = returns ? 1 : 0, sources = op == AtomicOp::cas ? 2 : 1;
@@ -380,7 +383,8 @@ void cp_reduce(Coder &c) {
   bool keeps_subnormals = c.take("noftz");
   Type type = c.need_type();
   bool is_half = type == Type::f16 || type == Type::bf16;
-  if (keeps_subnormals != (is_half && op == AtomicOp::add) || (!is_global && !is_asynchronous(op, type)))
+  if (keeps_subnormals != (is_half && op == AtomicOp::add) || class_of(type) == TypeClass::packed ||
+      (!is_global && !is_asynchronous(op, type)))
     c.unsupported();
   size_t fixed = counted ? 4 : 3;
   c.need(fixed + (is_global && c.take("L2::cache_hint") ? 1 : 0));
