@@ -4,7 +4,8 @@
 A kernel of ``race.cu``, ``scopes.cu``, ``asynchronous.cu``, ``sync.cu`` and ``init.cu`` has a line above it that says
 how it is launched and, after a colon, what its report says; ``~`` stands for any text. Without a colon there is to be
 none. ``FOUND`` marks the line that is reported, ``OTHER`` that of what it does not agree with, which a report has to
-name, too; of two accesses that race, either can be found. All kernels take memory that is full of zeros, and memory that nobody has written.
+name, too; of two accesses that race, either can be found. All kernels take memory that is full of zeros, and memory
+that nobody has written.
 
 ``python planted.py LIBRARY CHECK CODE NAME``, with code for the GPU or PTX in a file, runs one of them; a check of
 ``order`` is a program of ``order.py``.
