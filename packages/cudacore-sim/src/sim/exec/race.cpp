@@ -192,11 +192,11 @@ void Races::acquire(Warp &w, const Instruction &ins, uint32_t lane, const Releas
   auto learn_from = [&](const Released &released) {
     if (!released.view)
       return;
-    auto is_included = [&](Scope scope) {
-      return std::any_of(released.by.begin(), released.by.end(),
-                         [&](uint32_t other) { return includes(scope, block, other); });
-    };
-    Scope least = released.by.count(block) ? Scope::block : is_included(Scope::cluster) ? Scope::cluster : Scope::all;
+    const std::vector<Block> &neighbours = w.block->unit->blocks;
+    auto has_released = [&](const Block &one) { return released.by.count(one.history->index) != 0; };
+    Scope least = has_released(*w.block)                                            ? Scope::block
+                  : std::any_of(neighbours.begin(), neighbours.end(), has_released) ? Scope::cluster
+                                                                                    : Scope::all;
     if (least > scope_of(ins))
       return;
     if (ins.manner & manner_acquire) {
