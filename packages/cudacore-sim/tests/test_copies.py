@@ -184,7 +184,58 @@ def test_the_host_has_an_end(run_python: Callable[..., Any]) -> None:
     assert child.stdout.splitlines() == ["0 0 0", "2 True True 0", "0 0", "0 2", "True 1"], child.stderr
 
 
-def test_kernels_end_where_the_host_does(run_python: Callable[..., Any]) -> None:
+MANAGED_POOL = """
+class Properties(Structure):
+    _fields_ = [("type", c_int), ("handles", c_int), ("location", c_int * 2), ("rest", c_char * 72)]
+pool = c_void_p()
+assert cu.cuMemPoolCreate(byref(pool), byref(Properties(2, 0, (c_int * 2)(1, 0)))) == 0
+"""
+
+
+@pytest.mark.parametrize("is_pooled", [False, True])
+def test_managed_memory_is_counted(run_python: Callable[..., Any], is_pooled: bool) -> None:
+    """Managed memory, which the host touches as well, would be the host's until the system ends the process."""
+    pooled = "cu.cuMemAllocFromPoolAsync(byref(address), c_size_t(size), pool, None)"
+    plain = "cu.cuMemAllocManaged(byref(address), c_size_t(size), 1)"
+    child = run_python(
+        f"""
+        context, blocks, mib = c_void_p(), [], 1 << 20
+        cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
+        {"exec(MANAGED_POOL)" if is_pooled else ""}
+        def allocate(size):
+            address = c_uint64()
+            return {pooled if is_pooled else plain}, address
+        code, large = allocate(100 << 30)
+        print(code)
+        for i in range(10):
+            code, address = allocate(60 * mib)
+            if code:
+                break
+            blocks.append(address)
+            if i % 2:
+                memset(address.value, 1, 60 * mib)
+            else:
+                cu.cuMemsetD8_v2(address, 1, c_size_t(60 * mib)), cu.cuCtxSynchronize()
+        print(code, 5 <= i <= 10, "CUDACORE_SIM_HOST_MEMORY" in cudacore_sim.why(), cu.cuCtxSynchronize())
+        device = c_uint64()
+        print(cu.cuMemAlloc_v2(byref(device), c_size_t(240 * mib)), "has no memory left" in cudacore_sim.why())
+        # The same bytes again need no more, and what is freed is had again.
+        print(cu.cuMemsetD8_v2(blocks[0], 2, c_size_t(60 * mib)), cu.cuCtxSynchronize())
+        for block in blocks:
+            cu.cuMemFree_v2(block)
+        print(cu.cuMemAlloc_v2(byref(device), c_size_t(240 * mib)))
+        print(cu.cuMemsetD8_v2(large, 1, c_size_t(1 << 30)), cu.cuCtxSynchronize())
+        print("CUDACORE_SIM_HOST_MEMORY" in cudacore_sim.why())
+        """.replace("exec(MANAGED_POOL)", f"exec({MANAGED_POOL!r})"),
+        HOST_MEMORY="512M",
+    )
+    assert child.stdout.splitlines() == ["0", "2 True True 0", "2 True", "0 0", "0", "2 2", "True"], child.stderr
+
+
+@pytest.mark.parametrize(
+    "allocate", ["cuMemAlloc_v2(byref(memory), size)", "cuMemAllocManaged(byref(memory), size, 1)"]
+)
+def test_kernels_end_where_the_host_does(run_python: Callable[..., Any], allocate: str) -> None:
     """A kernel would touch memory until the system ends the process."""
     child = run_python(
         '''
@@ -199,11 +250,12 @@ def test_kernels_end_where_the_host_does(run_python: Callable[..., Any]) -> None
         context, module, function, memory = c_void_p(), c_void_p(), c_void_p(), c_uint64()
         cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
         cu.cuModuleLoadData(byref(module), PTX), cu.cuModuleGetFunction(byref(function), module, b"touch")
-        cu.cuMemAlloc_v2(byref(memory), c_size_t(16 << 30))
+        size = c_size_t(16 << 30)
+        cu.ALLOCATE
         arguments = (c_void_p * 1)(cast(byref(memory), c_void_p))
         print(cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, arguments, None), cu.cuCtxSynchronize())
         print(cudacore_sim.why())
-        ''',
+        '''.replace("ALLOCATE", allocate),
         HOST_MEMORY="512M",
     )
     assert child.stdout.startswith("0 2\nkernel 'touch' was stopped: the host has no memory left"), child.stderr

@@ -97,6 +97,22 @@ def test_linked_ltoir(cuda: Any, compile_to: Callable[..., bytes]) -> None:
     assert run(cuda, link([(LTOIR, part) for part in parts], b"-arch=sm_90", b"-lto")) == 42
 
 
+def test_ltoir_of_which_nothing_calls_a_part(cuda: Any, compile_to: Callable[..., bytes]) -> None:
+    """Functions that other code calls would be gone from the PTX of LTO-IR."""
+    called = (LTOIR, compile_to(CALLED, "LTOIR", b"-arch=sm_90", b"-dlto"))
+    text = (PTX, compile_to(CALLER, "PTX", b"-arch=compute_90", b"-rdc=true"))
+    cubin = (CUBIN, compile_to(CALLER, "CUBIN", b"-arch=sm_90", b"-rdc=true"))
+    for caller in (text, cubin):
+        assert run(cuda, link([caller, called], b"-arch=sm_90", b"-lto")) == 42
+
+
+def test_ltoir_that_calls_others(cuda: Any, compile_to: Callable[..., bytes]) -> None:
+    """The other way round: kernels of LTO-IR, and what they call."""
+    caller = (LTOIR, compile_to(CALLER, "LTOIR", b"-arch=sm_90", b"-dlto"))
+    called = (PTX, compile_to(CALLED, "PTX", b"-arch=compute_90", b"-rdc=true"))
+    assert run(cuda, link([caller, called], b"-arch=sm_90", b"-lto")) == 42
+
+
 def test_registers_are_the_machine_code_s(cuda: Any, compile_to: Callable[..., bytes]) -> None:
     """The number of registers would be an estimate where the assembler's is known."""
     code = compile_to(WHOLE, "CUBIN", b"-arch=sm_90", b"-maxrregcount=16")

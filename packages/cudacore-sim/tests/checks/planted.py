@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernels with planted defects, and how they are run: on the simulator and, to compare, on a GPU.
 
-A kernel of ``race.cu``, ``sync.cu`` and ``init.cu`` has a line above it that says how it is launched and, after a
-colon, what its report says; ``~`` stands for any text. Without a colon there is to be none. ``FOUND`` marks the line
-that is reported, ``OTHER`` that of what it does not agree with, which a report has to name, too; of two accesses that
-race, either can be found. All kernels take memory that is full of zeros, and memory that nobody has written.
+A kernel of ``race.cu``, ``scopes.cu``, ``asynchronous.cu``, ``sync.cu`` and ``init.cu`` has a line above it that says
+how it is launched and, after a colon, what its report says; ``~`` stands for any text. Without a colon there is to be
+none. ``FOUND`` marks the line that is reported, ``OTHER`` that of what it does not agree with, which a report has to
+name, too; of two accesses that race, either can be found. All kernels take memory that is full of zeros, and memory
+that nobody has written.
 
 ``python planted.py LIBRARY CHECK CODE NAME``, with code for the GPU or PTX in a file, runs one of them; a check of
 ``order`` is a program of ``order.py``.

@@ -94,6 +94,8 @@ MORE_IN_GLOBAL: dict[str, Reduction] = {
     "add.f32": (np.float32, lambda a, b: a + b),
     "add.f64": (np.float64, lambda a, b: a + b),
     "add.noftz.f16": (np.float16, lambda a, b: a + b),
+    "min.f16": (np.float16, np.minimum),
+    "max.f16": (np.float16, np.maximum),
     "min.s64": (np.int64, np.minimum),
     "max.u64": (np.uint64, np.maximum),
     "and.b64": (np.uint64, np.bitwise_and),
@@ -196,6 +198,36 @@ def test_faults(engine: Engine, instruction: str, kind: str, said: str) -> None:
     assert said in fault.detail
 
 
+THERE = f"{COUNTED}{{0}} [%r7], {{1}}, [{{2}}];"
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "st.async.weak.shared::cluster." + THERE.format(".b32", "%r1", "{}"),
+        "red.async.relaxed.cluster.shared::cluster." + THERE.format(".add.u32", "%r1", "{}"),
+        "cp.async.bulk.shared::cluster.shared::cta." + THERE.format("", "[%r2], 16", "{}"),
+        "cp.async.bulk.shared::cluster.global." + THERE.format("", "[%rd2], 16", "{}"),
+        "cp.reduce.async.bulk.shared::cluster.shared::cta." + THERE.format(".add.u32", "[%r2], 16", "{}"),
+    ],
+)
+def test_the_mbarrier_is_where_the_data_goes(engine: Engine, instruction: str) -> None:
+    """An mbarrier of another block would count what it cannot on a GPU."""
+    for place, is_right in (("%r8", True), ("%r4", False)):
+        body = f"""
+          xor.b32 %r6, %r5, 1;
+          mapa.shared::cluster.u32 %r7, %r2, %r6; mapa.shared::cluster.u32 %r8, %r4, %r6;
+          {SYNC}
+          setp.ne.or.u32 %p2, %r5, 0, !%p1;
+          @!%p2 {instruction.format(place)}
+          {SYNC}"""
+        module = engine.body(BEGIN.format(bytes=0) + body, parameters=PARAMETERS, version="8.1")
+        places = [module.buffer(np.zeros(64, np.uint32)) for _ in range(2)]
+        fault = module.run("k", 2, 32, *places, cluster=2)
+        assert fault.kind == ("none" if is_right else "illegal_address"), fault
+        assert is_right or "is in block 0 of the cluster, and what it counts goes to block 1" in fault.detail
+
+
 @pytest.mark.parametrize(
     "instruction",
     [
@@ -212,9 +244,14 @@ def test_faults(engine: Engine, instruction: str, kind: str, said: str) -> None:
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f16 [%rd1], [%r2], 16;",
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.f32 [%rd1], [%r2], 16;",
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.exch.b32 [%rd1], [%r2], 16;",
-        "cp.reduce.async.bulk.global.shared::cta.bulk_group.min.f16 [%rd1], [%r2], 16;",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.min.noftz.f16 [%rd1], [%r2], 16;",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.min.f16x2 [%rd1], [%r2], 16;",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.min.f32 [%rd1], [%r2], 16;",
         f"cp.reduce.async.bulk.global.shared::cta.{COUNTED}.add.u32 [%rd1], [%r2], 16, [%r4];",
         f"cp.reduce.async.bulk.shared::cluster.shared::cta.{COUNTED}.add.f32 [%r3], [%r2], 16, [%r4];",
+        f"cp.reduce.async.bulk.shared::cluster.shared::cta.{COUNTED}.max.f16 [%r3], [%r2], 16, [%r4];",
+        "red.global.min.noftz.f16x2 [%rd1], %r1;",
+        "red.global.min.v2.f16x2 [%rd1], {%r1, %r1};",
     ],
 )
 def test_what_there_is_not(engine: Engine, instruction: str) -> None:

@@ -204,9 +204,14 @@ struct NvJitLink {
     return create && destroy && add_data && add_file && complete && cubin_size && ptx_size && cubin && ptx;
   }
 
-  /* LTO-IR becomes PTX where it is linked with the options it was linked with. */
-  std::string link_ltoir(const Linking &linking) const {
+  /*
+   * LTO-IR becomes PTX where it is linked with the options it was linked with. Only LTO-IR can be linked so: what of it
+   * other inputs call has to be kept, which is an option of NVVM.
+   */
+  std::string link_ltoir(const Linking &linking, bool keeps_all) const {
     std::vector<const char *> options{"-lto", "-ptx"};
+    if (keeps_all)
+      options.push_back("-Xnvvm=--device-c");
     for (const std::string &option : linking.options)
       if (option != "-lto" && option != "-dlto")
         options.push_back(option.c_str());
@@ -225,22 +230,25 @@ struct NvJitLink {
 
   std::vector<Carried> parts_of(const Linking &linking) const {
     std::vector<Carried> parts;
-    bool has_ltoir = false;
+    bool has_ltoir = false, has_other = false;
     for (const Input &input : linking.inputs) {
       std::vector<Carried> carried;
       if (input.type == input_cubin)
         carried = carried_by(input.code.data(), input.code.size());
+      (input.type == input_ltoir ? has_ltoir : has_other) = true;
       if (input.type == input_ltoir)
-        has_ltoir = true;
-      else if (!carried.empty())
+        continue;
+      if (!carried.empty())
         parts.insert(parts.end(), carried.begin(), carried.end());
       else if (input.type == input_ptx)
         parts.push_back({input.name, text_of(input.code)});
       else
         parts.push_back({input.name, input.type == input_fatbin ? input.code : std::string()});
     }
-    if (has_ltoir)
-      parts.push_back({"LTO-IR", link_ltoir(linking)});
+    if (has_ltoir) {
+      std::string made = has_other ? link_ltoir(linking, true) : std::string();
+      parts.push_back({"LTO-IR", made.empty() ? link_ltoir(linking, false) : made});
+    }
     return parts;
   }
 

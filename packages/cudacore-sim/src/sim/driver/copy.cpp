@@ -73,19 +73,10 @@ constexpr uint64_t worth_a_look = 1 << 20;
 
 uint64_t untouched(uint64_t address, uint64_t bytes) {
   AllocationPtr allocation = state().memory.find(address);
-  if (allocation == nullptr || allocation->host_accessible() || bytes > allocation->end() - address)
+  bool counts = allocation != nullptr && (!allocation->host_accessible() || allocation->is_managed());
+  if (!counts || bytes > allocation->end() - address)
     return 0; /* or it cannot be used at all, which is told apart elsewhere */
-  uint64_t begin = value_of(allocation->host + (address - allocation->base)) / page * page;
-  uint64_t pages = (bytes + 2 * page - 1) / page, there = 0;
-  std::vector<unsigned char> part(std::min<uint64_t>(pages, piece / page));
-  for (uint64_t done = 0; done < pages; done += part.size()) {
-    uint64_t count = std::min<uint64_t>(part.size(), pages - done);
-    if (mincore(handle_of<void *>(begin + done * page), count * page, part.data()) != 0)
-      break;
-    there += static_cast<uint64_t>(std::count_if(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(count),
-                                                 [](unsigned char one) { return one & 1; }));
-  }
-  return (pages - std::min(pages, there)) * page;
+  return untouched_bytes(allocation->host + (address - allocation->base), bytes);
 }
 
 /* Where a side is when the work runs. */

@@ -4,6 +4,7 @@
 #include "graph.h"
 #include "host_memory.h"
 #include "ipc.h"
+#include "room.h"
 
 #include <cerrno>
 #include <cstdint>
@@ -112,6 +113,7 @@ void release_memory(const AllocationPtr &allocation, const char *by) {
     break;
   case Allocation::Kind::pinned:
   case Allocation::Kind::managed:
+    remove_managed(allocation->host);
     unmap_host_memory(allocation->host, allocation->size);
     break;
   case Allocation::Kind::mapped:
@@ -313,11 +315,14 @@ CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flag
     return result;
   if (dptr == nullptr || bytesize == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
     return CUDA_ERROR_INVALID_VALUE;
+  if (!may_promise(bytesize))
+    return refuse(CUDA_ERROR_OUT_OF_MEMORY, no_room());
   AllocationPtr allocation;
-  CUresult result = new_host_memory(context, Allocation::Kind::managed, bytesize, flags, allocation);
-  if (result == CUDA_SUCCESS)
-    *dptr = allocation->base;
-  return result;
+  if (CUresult result = new_host_memory(context, Allocation::Kind::managed, bytesize, flags, allocation))
+    return result;
+  add_managed(allocation->host, allocation->size, false);
+  *dptr = allocation->base;
+  return CUDA_SUCCESS;
 }
 
 } // namespace api

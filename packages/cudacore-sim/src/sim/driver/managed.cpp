@@ -39,10 +39,8 @@ struct Pages {
 
 CUresult find_range(CUdeviceptr address, size_t bytes, Pages &out) {
   AllocationPtr allocation = state().memory.find(address);
-  bool is_managed = allocation != nullptr && !allocation->freed &&
-                    (allocation->kind == Allocation::Kind::managed ||
-                     (allocation->pool != nullptr && allocation->pool->is_managed()));
-  if (!is_managed || bytes == 0 || bytes > allocation->end() - address)
+  if (allocation == nullptr || allocation->freed || !allocation->is_managed() || bytes == 0 ||
+      bytes > allocation->end() - address)
     return CUDA_ERROR_INVALID_VALUE;
   uint64_t begin = address - allocation->base;
   out = {allocation, begin / page * page, (begin + bytes + page - 1) / page * page};

@@ -239,14 +239,15 @@ std::string Memory::explain(uint64_t address) const {
          block_text(describe(*nearest), nearest->id, nearest->base, nearest->size) + ", the nearest allocation";
 }
 
+bool Allocation::is_managed() const { return kind == Kind::managed || (pool != nullptr && pool->is_managed()); }
+
 bool Device::charge(uint64_t bytes) {
   if (bytes > memory - used)
     return refuse(false,
                   "device " + std::to_string(ordinal) + " has no " + std::to_string(bytes) +
                       " bytes left: " + std::to_string(used) + " of " + std::to_string(memory) + " are in use",
                   "no memory of device " + std::to_string(ordinal));
-  constexpr uint64_t soon_touched = 256 << 20; /* of much that is allocated, little may be touched */
-  if (!has_room(std::min(bytes, soon_touched), promised_bytes() + bytes))
+  if (!may_promise(bytes))
     return refuse(false, no_room());
   used += bytes;
   return true;

@@ -104,6 +104,7 @@ struct Allocation {
   bool freed = false;                       /* cuMemFreeAsync was called; or no graph that allocates it was launched */
   std::vector<std::pair<int, bool>> access; /* mapped: device, and whether it may write; empty: nobody */
   std::byte *written() const; /* as Arena::written(); null where others write, too: the host, another process */
+  bool is_managed() const;    /* by itself, or in a pool of such memory */
   bool host_accessible() const { return on_host || reinterpret_cast<uint64_t>(host) == base; }
   uint64_t end() const { return base + size; }
   std::shared_ptr<const void> backing() const; /* what is unmapped with the last of its memory; null: nothing is */

@@ -3,6 +3,7 @@
 #include "../control/report.h"
 #include "capture.h"
 #include "ipc.h"
+#include "room.h"
 
 #include <algorithm>
 #include <cstring>
@@ -145,6 +146,8 @@ bool Pool::take(uint64_t size, uint64_t &base, std::byte *&host) {
     host = offset != 0 ? file->host(offset) : nullptr;
   } else if (is_shared_with_host()) {
     host = map_host_memory(size);
+    if (is_managed() && host != nullptr)
+      add_managed(host, size, device != nullptr);
   } else {
     base = addresses.take(size);
     host = base != 0 ? addresses.host(base) : nullptr;
@@ -159,10 +162,12 @@ bool Pool::take(uint64_t size, uint64_t &base, std::byte *&host) {
 }
 
 void Pool::give_back(const Allocation &allocation) {
-  if (file != nullptr)
+  if (file != nullptr) {
     file->give_back(file->offset(allocation.host), allocation.size);
-  else if (imported == nullptr && is_shared_with_host())
+  } else if (imported == nullptr && is_shared_with_host()) {
+    remove_managed(allocation.host);
     unmap_host_memory(allocation.host, allocation.size);
+  }
   if (!is_shared_with_host())
     state().arena.give_back(allocation.base, allocation.size);
 }

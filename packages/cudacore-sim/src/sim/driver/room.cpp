@@ -9,8 +9,11 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <vector>
 
 namespace sim {
 namespace {
@@ -18,6 +21,16 @@ namespace {
 constexpr uint64_t worth_a_look = uint64_t{1} << 30;
 constexpr uint64_t least_left = 256 << 20; /* for the process itself, and for others */
 constexpr auto look_again = std::chrono::milliseconds(20);
+constexpr uint64_t page = 4096, piece = 64 << 20;
+
+struct Managed {
+  uint64_t bytes;
+  bool charged;
+};
+
+/* Held while it is looked at what is touched, so that nothing is unmapped then. */
+std::mutex &managed_mutex = *new std::mutex;
+std::map<const std::byte *, Managed> &managed = *new std::map<const std::byte *, Managed>;
 
 /* The first number of a file, or that of a line which begins so; UINT64_MAX: there is none ("max" has none either). */
 uint64_t number_in(const char *name, const char *line_format) {
@@ -51,14 +64,33 @@ uint64_t left_of_host() {
   return left == UINT64_MAX ? left : left - std::min(left, least_left);
 }
 
-uint64_t touched_bytes() {
+/* Of all but managed memory, which is one file. */
+uint64_t touched_in_arena() {
   struct stat status{};
   return fstat(state().arena.file().number(), &status) == 0 ? static_cast<uint64_t>(status.st_blocks) * 512 : 0;
 }
 
-uint64_t room() {
-  uint64_t left = left_of_host(), most = config().host_memory;
-  return most == 0 ? left : std::min(left, most - std::min(most, touched_bytes()));
+uint64_t managed_bytes(bool also_charged) {
+  std::lock_guard<std::mutex> guard(managed_mutex);
+  uint64_t bytes = 0;
+  for (const auto &entry : managed)
+    bytes += also_charged || !entry.second.charged ? entry.second.bytes : 0;
+  return bytes;
+}
+
+uint64_t touched_bytes() {
+  uint64_t bytes = touched_in_arena();
+  std::lock_guard<std::mutex> guard(managed_mutex);
+  for (const auto &[memory, one] : managed)
+    bytes += one.bytes - std::min(one.bytes, untouched_bytes(memory, one.bytes));
+  return bytes;
+}
+
+/* Whether more than that is left of what may be touched. To look which managed pages are takes a while. */
+bool leaves(uint64_t bytes) {
+  uint64_t most = config().host_memory, at_most = touched_in_arena() + managed_bytes(true);
+  return left_of_host() > bytes &&
+         (most == 0 || most - std::min(most, at_most) > bytes || most - std::min(most, touched_bytes()) > bytes);
 }
 
 } // namespace
@@ -72,13 +104,42 @@ uint64_t promised_bytes() {
   uint64_t bytes = 0;
   for (const auto &device : state().devices)
     bytes += device->used;
-  return bytes;
+  return bytes + managed_bytes(false);
+}
+
+bool may_promise(uint64_t more) {
+  constexpr uint64_t soon_touched = 256 << 20;
+  return has_room(std::min(more, soon_touched), promised_bytes() + more);
+}
+
+void add_managed(const std::byte *memory, uint64_t bytes, bool charged) {
+  std::lock_guard<std::mutex> guard(managed_mutex);
+  managed[memory] = {bytes, charged};
+}
+
+void remove_managed(const std::byte *memory) {
+  std::lock_guard<std::mutex> guard(managed_mutex);
+  managed.erase(memory);
+}
+
+uint64_t untouched_bytes(const std::byte *memory, uint64_t bytes) {
+  uint64_t begin = value_of(memory) / page * page;
+  uint64_t pages = (value_of(memory) + bytes - begin + page - 1) / page, there = 0;
+  std::vector<unsigned char> part(std::min<uint64_t>(pages, piece / page));
+  for (uint64_t done = 0; done < pages; done += part.size()) {
+    uint64_t count = std::min<uint64_t>(part.size(), pages - done);
+    if (mincore(handle_of<void *>(begin + done * page), count * page, part.data()) != 0)
+      break;
+    there += static_cast<uint64_t>(std::count_if(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(count),
+                                                 [](unsigned char one) { return one & 1; }));
+  }
+  return (pages - std::min(pages, there)) * page;
 }
 
 bool has_room(uint64_t more, uint64_t promised) {
   if (promised < worth_a_look && config().host_memory == 0)
     return true;
-  return room() > more;
+  return leaves(more);
 }
 
 RoomWatch::RoomWatch() {
@@ -89,10 +150,11 @@ RoomWatch::RoomWatch() {
   }
   if (promised < worth_a_look && config().host_memory == 0)
     return;
-  uint64_t untouched = promised - std::min(promised, touched_bytes()), left = room();
-  if (left == 0)
+  if (leaves(promised))
+    return;
+  if (!leaves(0))
     used_up = true;
-  else if (untouched >= left)
+  else if (!leaves(promised - std::min(promised, touched_bytes())))
     thread = std::thread([this] { watch(); });
 }
 
@@ -110,7 +172,7 @@ RoomWatch::~RoomWatch() {
 void RoomWatch::watch() {
   std::unique_lock<std::mutex> guard(mutex);
   while (!ended.wait_for(guard, look_again, [this] { return over; }))
-    if (room() == 0) {
+    if (!leaves(0)) {
       used_up = true;
       return;
     }

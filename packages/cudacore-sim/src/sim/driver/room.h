@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <thread>
@@ -22,6 +23,18 @@ struct Context;
 /* Whether `more` bytes can be touched beside those that are; where not, why() says so. With the state's lock. */
 bool has_room(uint64_t more, uint64_t promised);
 uint64_t promised_bytes();
+/* Whether `more` bytes can be promised: of much that is allocated, little may be touched. */
+bool may_promise(uint64_t more);
+
+/*
+ * Managed memory is elsewhere, as host code uses it, too, and counts as that of devices from here to there. `charged`:
+ * a device has promised it.
+ */
+void add_managed(const std::byte *memory, uint64_t bytes, bool charged);
+void remove_managed(const std::byte *memory); /* before it is unmapped; not if it was never added */
+
+/* How much of a range is not yet touched. */
+uint64_t untouched_bytes(const std::byte *memory, uint64_t bytes);
 
 /* What a call or a context says that has met it. */
 const char *no_room();

@@ -54,6 +54,23 @@ template <const Format &F> struct HalfAdd {
     return static_cast<uint16_t>(round_to(F, add_to_odd(value_of(F, a), value_of(F, b)), Rounding::nearest));
   }
 };
+/* A number rather than a NaN, and of zeros the negative one is the lesser. */
+template <const Format &F> struct HalfMin {
+  static uint16_t apply(uint16_t a, uint16_t b) {
+    double x = value_of(F, a), y = value_of(F, b);
+    if (x != x || y != y)
+      return x == x ? a : y == y ? b : static_cast<uint16_t>(F.nan);
+    return x == y ? a | b : x < y ? a : b;
+  }
+};
+template <const Format &F> struct HalfMax {
+  static uint16_t apply(uint16_t a, uint16_t b) {
+    double x = value_of(F, a), y = value_of(F, b);
+    if (x != x || y != y)
+      return x == x ? a : y == y ? b : static_cast<uint16_t>(F.nan);
+    return x == y ? a & b : x < y ? b : a;
+  }
+};
 template <class H> struct PairOf {
   static uint32_t apply(uint32_t a, uint32_t b) {
     uint32_t low = H::apply(static_cast<uint16_t>(a), static_cast<uint16_t>(b));
@@ -186,8 +203,8 @@ template <StateSpace S> Handler add_of(Type type) {
   }
 }
 
-/* Which function there is for types and operations: How says what it does with them. */
-template <class How, class F, StateSpace S> Handler ordered(Type type) {
+/* Which function there is for types and operations, H for those of 16 bits: How says what it does with them. */
+template <class How, class F, template <const Format &> class H, StateSpace S> Handler ordered(Type type) {
   switch (type) {
   case Type::u32:
     return How::template of<F, uint32_t, S>;
@@ -197,6 +214,14 @@ template <class How, class F, StateSpace S> Handler ordered(Type type) {
     return How::template of<F, uint64_t, S>;
   case Type::s64:
     return How::template of<F, int64_t, S>;
+  case Type::f16:
+    return How::template of<H<format_f16>, uint16_t, S>;
+  case Type::bf16:
+    return How::template of<H<format_bf16>, uint16_t, S>;
+  case Type::f16x2:
+    return How::template of<PairOf<H<format_f16>>, uint32_t, S>;
+  case Type::bf16x2:
+    return How::template of<PairOf<H<format_bf16>>, uint32_t, S>;
   default:
     return nullptr;
   }
@@ -206,16 +231,16 @@ template <class How, class F, StateSpace S> Handler logical(Type type) {
          : type == Type::b64 ? How::template of<F, uint64_t, S>
                              : Handler(nullptr);
 }
-template <class How, StateSpace S> Handler integer_operation(AtomicOp op, Type type) {
+template <class How, StateSpace S> Handler operation_but_sums(AtomicOp op, Type type) {
   switch (op) {
   case AtomicOp::inc:
     return type == Type::u32 ? How::template of<Increment, uint32_t, S> : Handler(nullptr);
   case AtomicOp::dec:
     return type == Type::u32 ? How::template of<Decrement, uint32_t, S> : Handler(nullptr);
   case AtomicOp::min:
-    return ordered<How, Min, S>(type);
+    return ordered<How, Min, HalfMin, S>(type);
   case AtomicOp::max:
-    return ordered<How, Max, S>(type);
+    return ordered<How, Max, HalfMax, S>(type);
   case AtomicOp::and_:
     return logical<How, And, S>(type);
   case AtomicOp::or_:
@@ -248,7 +273,7 @@ template <StateSpace S> Handler in_space(AtomicOp op, Type type) {
       return swap_wide<true, S>;
     return bits == 32 ? compare_and_swap<uint32_t, S> : bits == 64 ? compare_and_swap<uint64_t, S> : nullptr;
   default:
-    return integer_operation<Update, S>(op, type);
+    return operation_but_sums<Update, S>(op, type);
   }
 }
 
@@ -286,21 +311,17 @@ template <StateSpace S> Handler reduce_sum(Type type) {
     return reduce_bulk<AddFlushed, float, S>;
   case Type::f64:
     return reduce_bulk<Add, double, S>;
-  case Type::f16:
-    return reduce_bulk<HalfAdd<format_f16>, uint16_t, S>;
-  case Type::bf16:
-    return reduce_bulk<HalfAdd<format_bf16>, uint16_t, S>;
   case Type::s32: /* sums of either sign are the same bits, and overflow of unsigned ones is defined */
     return reduce_bulk<Add, uint32_t, S>;
   case Type::s64:
     return reduce_bulk<Add, uint64_t, S>;
   default:
-    return ordered<Reduce, Add, S>(type);
+    return ordered<Reduce, Add, HalfAdd, S>(type);
   }
 }
 
 template <StateSpace S> Handler reduce_in_space(AtomicOp op, Type type) {
-  return op == AtomicOp::add ? reduce_sum<S>(type) : integer_operation<Reduce, S>(op, type);
+  return op == AtomicOp::add ? reduce_sum<S>(type) : operation_but_sums<Reduce, S>(op, type);
 }
 
 } // namespace

@@ -231,7 +231,7 @@ void Checker::passes_cluster(Warp &w, uint32_t lanes) {
 }
 void Checker::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
   if (races_)
-    races_->fences(w, lanes, ins.mode);
+    races_->fences(w, ins, lanes);
 }
 
 /* --- accesses ------------------------------------------------------------------------------------------------------

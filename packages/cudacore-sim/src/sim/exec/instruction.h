@@ -41,20 +41,27 @@ enum Manner : uint8_t {
   manner_aligned = 128 /* a barrier that all threads of a warp execute together */
 };
 
+/* For which threads an atomic or a fence orders memory. */
+enum class Scope : uint8_t { block, cluster, all };
+constexpr size_t scopes = 3;
+
 struct Instruction {
   Handler run = nullptr;
   std::array<OperandIndex, max_operands> op;
   OperandIndex guard = no_operand;
   uint8_t count = 1;     /* elements of a vector access */
   uint8_t mode = 0;      /* what the handler's family needs besides: a comparison, a table, ... */
-  bool flag = false;     /* likewise */
+  bool flag : 1;         /* likewise */
+  uint8_t scope_ : 2;    /* of Scope */
   uint8_t manner = 0;    /* of Manner */
   int64_t immediate = 0; /* an address offset, a value */
   uint32_t target = 0;   /* a label's instruction, a function, a variable, a call site */
   uint32_t line = 0;     /* of the PTX text */
   uint32_t source_file = 0, source_line = 0;
 
-  Instruction() { op.fill(no_operand); }
+  Instruction() : flag(false), scope_(static_cast<uint8_t>(Scope::all)) { op.fill(no_operand); }
+  Scope scope() const { return static_cast<Scope>(scope_); }
+  void set_scope(Scope scope) { scope_ = static_cast<uint8_t>(scope) & 3; }
 };
 
 } // namespace sim::exec

@@ -44,7 +44,18 @@ template <class Change> uint64_t change(std::byte *at, Change &&how) {
   }
 }
 
-/* d (a state, or a predicate), address, count or parity or state, bytes. */
+/* What counts the bytes of an asynchronous operation has to be where these go: in shared memory of the same block. */
+void need_in_block_of(uint64_t destination, Warp &w, const Instruction &ins, uint32_t lane, uint64_t mbarrier) {
+  uint32_t there = static_cast<uint32_t>(destination) >> shared_rank_shift;
+  uint32_t here = static_cast<uint32_t>(mbarrier) >> shared_rank_shift;
+  if (here != there)
+    w.access_fault(FaultKind::illegal_address, ins, lane, static_cast<uint32_t>(mbarrier), 8, true, "shared",
+                   "the mbarrier is in block " + std::to_string(here) +
+                       " of the cluster, and what it counts goes to block " + std::to_string(there) +
+                       ": it has to be in the same one");
+}
+
+/* d (a state, or a predicate), address, count or parity or state; of complete_tx, where the bytes went. */
 template <MbarrierOp Op, StateSpace S> void operate(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *base = w.in(ins.op[1]);
   const uint64_t *b = ins.op[2] == no_operand ? nullptr : w.in(ins.op[2]);
@@ -52,6 +63,8 @@ template <MbarrierOp Op, StateSpace S> void operate(Warp &w, const Instruction &
   uint32_t complete = 0;
   for_lanes(lanes, [&](uint32_t lane) {
     uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+    if (Op == MbarrierOp::complete_tx && ins.op[3] != no_operand)
+      need_in_block_of(w.in(ins.op[3])[lane], w, ins, lane, address);
     std::byte *at = locate<S>(w, ins, lane, address, 8, true);
     uint64_t argument = b ? b[lane] : 1;
     auto number = static_cast<uint32_t>(argument);
@@ -126,6 +139,9 @@ void copy_bulk(Warp &w, const Instruction &ins, uint32_t lanes) {
   ++w.stores;
   for_lanes(lanes, [&](uint32_t lane) {
     auto size = get<uint32_t>(sizes, lane);
+    bool is_to_shared = (ins.mode & 1) || static_cast<Window>(to[lane] >> window_shift) == Window::shared;
+    if (barriers && is_to_shared)
+      need_in_block_of(to[lane], w, ins, lane, barriers[lane]);
     if (size % bulk_granule)
       w.access_fault(FaultKind::misaligned_address, ins, lane, to[lane], size, true, "bulk copy",
                      "the size is not a multiple of 16");

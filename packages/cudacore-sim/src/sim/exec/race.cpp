@@ -46,6 +46,10 @@ ViewPtr Meeting::result(uint32_t threads) const {
   return joined;
 }
 
+static Dim3 index_in(const Dim3 &shape, uint32_t linear) {
+  return {linear % shape[0], linear / shape[0] % shape[1], linear / shape[0] / shape[1]};
+}
+
 /* --- what orders threads -------------------------------------------------------------------------------------------
  */
 
@@ -75,36 +79,44 @@ void Races::learn(ThreadHistory &thread, const ViewPtr &view) {
 static void join(Gathering &gathering, ThreadHistory &thread, ThreadName who, uint32_t threads) {
   Meeting &meeting = gathering.all;
   if (thread.has_observed) {
-    meeting.add(thread.observed.result(threads));
+    for (Meeting &observed : thread.observed)
+      meeting.add(observed.result(threads));
     thread.observed = {};
     thread.has_observed = false;
   }
   meeting.add(thread.view);
   meeting.add(who, thread.now);
   ++thread.now;
-  if (thread.has_fenced) {
-    gathering.fenced.add(thread.fenced);
-    gathering.fenced.add(who, thread.fenced_at);
-    gathering.has_fenced = true;
+  for (size_t scope = 0; scope < scopes; ++scope) {
+    const Fenced &fenced = thread.fenced[scope];
+    if (!fenced.is)
+      continue;
+    gathering.fenced[scope].add(fenced.view);
+    gathering.fenced[scope].add(who, fenced.at);
+    gathering.has_fenced[scope] = true;
   }
 }
 
 /* What was gathered becomes one view, as all that go on ask for the same. */
 static void settle(Gathering &gathering, uint32_t threads) {
-  for (Meeting *meeting : {&gathering.all, &gathering.fenced}) {
-    ViewPtr view = meeting->result(threads);
-    *meeting = {};
-    meeting->add(view);
-  }
+  auto settle_one = [&](Meeting &meeting) {
+    ViewPtr view = meeting.result(threads);
+    meeting = {};
+    meeting.add(view);
+  };
+  settle_one(gathering.all);
+  for (Meeting &fenced : gathering.fenced)
+    settle_one(fenced);
 }
 
 /* Threads that have come together share what they know, which is what each knew and more. */
 static void pass(ThreadHistory &thread, const Gathering &gathering, uint32_t threads) {
   thread.view = gathering.all.result(threads);
-  if (gathering.has_fenced) {
-    thread.has_fenced = true;
-    thread.fenced = gathering.fenced.result(threads);
-  }
+  for (size_t scope = 0; scope < scopes; ++scope)
+    if (gathering.has_fenced[scope]) {
+      thread.fenced[scope].is = true;
+      thread.fenced[scope].view = gathering.fenced[scope].result(threads);
+    }
 }
 
 void Races::meet(Warp &w, uint32_t lanes) {
@@ -147,26 +159,28 @@ void Races::passes_cluster(Warp &w, uint32_t lanes) {
     ThreadHistory &thread = thread_of(w, lane);
     Gathering both = gathering; /* between its arrival and now, it may have learned more */
     both.all.add(thread.view);
-    both.fenced.add(thread.fenced);
+    for (size_t scope = 0; scope < scopes; ++scope)
+      both.fenced[scope].add(thread.fenced[scope].view);
     pass(thread, both, grid_.warps * warp_size);
   });
 }
 
-void Races::fences(Warp &w, uint32_t lanes, bool crosses) {
+void Races::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const Scope scope = ins.scope();
   for_lanes(lanes, [&](uint32_t lane) {
     ThreadHistory &thread = thread_of(w, lane);
-    if (thread.has_observed) {
-      learn(thread, thread.observed.result(grid_.warps * warp_size));
-      thread.observed = {};
-      thread.has_observed = false;
+    auto narrower = static_cast<size_t>(scope) + 1;
+    for (size_t i = 0; thread.has_observed && i < narrower; ++i) {
+      learn(thread, thread.observed[i].result(grid_.warps * warp_size));
+      thread.observed[i] = {};
     }
-    if (crosses) {
+    if (ins.mode) {
       thread.crossed_at = thread.now;
       thread.crossed = thread.view;
     }
-    thread.has_fenced = true;
-    thread.fenced = thread.view;
-    thread.fenced_at = thread.now++;
+    thread.has_observed = thread.has_observed && narrower < scopes;
+    std::fill_n(thread.fenced.begin(), narrower, Fenced{true, thread.view, thread.now});
+    ++thread.now;
   });
 }
 
@@ -185,38 +199,103 @@ void Races::knows_reads(Warp &w, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) { learn(thread_of(w, lane), view); });
 }
 
-void Races::order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write) {
+/* Operations on an mbarrier order all that is done with it, whatever their scope: compilers leave that out. */
+static Scope scope_of(const Instruction &ins) { return ins.manner & manner_barrier ? Scope::all : ins.scope(); }
+
+/*
+ * An access learns what was released for its block, if its own scope includes who released it. Where several blocks
+ * have released, one after the other, it is enough that one of them is included.
+ */
+void Races::acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here) {
   ThreadHistory &thread = thread_of(w, lane);
-  auto found = released_.find(key);
-  bool is_update = ins.manner & manner_update;
-  if ((is_update || !write) && found != released_.end() && found->second) {
+  uint32_t block = name_of(w, lane).block;
+  auto learn_from = [&](const Released &released) {
+    if (!released.view)
+      return;
+    const std::vector<Block> &neighbours = w.block->unit->blocks;
+    auto has_released = [&](const Block &one) { return released.by.count(one.history->index) != 0; };
+    Scope least = has_released(*w.block)                                            ? Scope::block
+                  : std::any_of(neighbours.begin(), neighbours.end(), has_released) ? Scope::cluster
+                                                                                    : Scope::all;
+    if (least > scope_of(ins))
+      return;
     if (ins.manner & manner_acquire) {
-      learn(thread, found->second);
+      learn(thread, released.view);
     } else {
-      thread.observed.add(found->second);
+      thread.observed[static_cast<size_t>(least)].add(released.view);
       thread.has_observed = true;
     }
+  };
+  learn_from(here.for_all);
+  if (auto found = here.for_clusters.find(cluster_of(block)); found != here.for_clusters.end())
+    learn_from(found->second);
+  if (auto found = here.for_blocks.find(block); found != here.for_blocks.end())
+    learn_from(found->second);
+}
+
+void Races::release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere &here) {
+  ThreadHistory &thread = thread_of(w, lane);
+  ThreadName who = name_of(w, lane);
+  auto leave = [&](Scope scope, const ViewPtr &view, Clock at) {
+    Released &released = scope == Scope::all       ? here.for_all
+                         : scope == Scope::cluster ? here.for_clusters[cluster_of(who.block)]
+                                                   : here.for_blocks[who.block];
+    Meeting left;
+    left.add(released.view);
+    left.add(view);
+    left.add(who, at);
+    released.view = left.result(grid_.warps * warp_size);
+    released.by.insert(who.block);
+  };
+  if (ins.manner & manner_release) {
+    leave(scope_of(ins), thread.view, thread.now);
+    ++thread.now;
+    return;
   }
+  /* A fence of a wider scope is one of narrower scopes as well, of which nothing more is to be said. */
+  const Fenced *wider = nullptr;
+  for (auto scope = static_cast<size_t>(scope_of(ins)) + 1; scope-- > 0;) {
+    const Fenced &fenced = thread.fenced[scope];
+    if (fenced.is && !(wider && wider->is && fenced.at == wider->at && fenced.view == wider->view))
+      leave(static_cast<Scope>(scope), fenced.view, fenced.at);
+    wider = &fenced;
+  }
+}
+
+void Races::order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write) {
+  auto found = released_.find(key);
+  bool is_update = ins.manner & manner_update;
+  if ((is_update || !write) && found != released_.end())
+    acquire(w, ins, lane, found->second);
   if (!write)
     return;
-  bool is_release = ins.manner & manner_release;
-  if (!is_release && !thread.has_fenced) {
-    if (!is_update && found != released_.end())
-      released_.erase(found); /* what was released is not to be seen here any more */
-    return;
-  }
-  Meeting left;
-  if (is_update && found != released_.end())
-    left.add(found->second);
-  left.add(is_release ? thread.view : thread.fenced);
-  left.add(name_of(w, lane), is_release ? thread.now : thread.fenced_at);
-  if (is_release)
-    ++thread.now;
-  released_[key] = left.result(grid_.warps * warp_size);
+  if (!is_update && found != released_.end())
+    released_.erase(found); /* what was released is not to be seen here any more */
+  if ((ins.manner & manner_release) || thread_of(w, lane).fenced[0].is)
+    release(w, ins, lane, released_[key]);
+}
+
+uint32_t Races::cluster_of(uint32_t block) const {
+  const Dim3 &grid = grid_.launch.grid, &cluster = grid_.launch.cluster;
+  Dim3 at = index_in(grid, block);
+  for (size_t i = 0; i < 3; ++i)
+    at[i] -= at[i] % cluster[i];
+  return at[0] + grid[0] * (at[1] + grid[1] * at[2]);
+}
+
+bool Races::includes(Scope scope, uint32_t block, uint32_t other) const {
+  return block == other || scope == Scope::all || (scope == Scope::cluster && cluster_of(block) == cluster_of(other));
 }
 
 /* --- accesses ------------------------------------------------------------------------------------------------------
  */
+
+static_assert(manner_acquire == 2 && manner_release == 4); /* they are not kept: the scope is there */
+static uint8_t manner_of(const Instruction &ins) {
+  return static_cast<uint8_t>((ins.manner & (manner_strong | manner_update)) | static_cast<uint8_t>(scope_of(ins))
+                                                                                   << 1);
+}
+static Scope scope_of(const Seen &seen) { return static_cast<Scope>(seen.manner >> 1 & 3); }
 
 bool Races::is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const {
   if (seen.block == who.block && seen.thread == who.thread)
@@ -280,8 +359,13 @@ void Races::look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, con
                  uint32_t bytes, bool write) {
   ThreadHistory &thread = thread_of(w, lane);
   ThreadName who = name_of(w, lane);
+  auto are_strong = [&](const Seen &seen) { /* both, and each for the other */
+                                            return (seen.manner & now.manner & manner_strong) &&
+                                                   includes(scope_of(seen), seen.block, now.block) &&
+                                                   includes(scope_of(now), now.block, seen.block);
+  };
   auto conflicts = [&](const Seen &seen) {
-    return (seen.bytes & now.bytes) && !(seen.manner & now.manner & manner_strong) && !is_before(seen, who, thread);
+    return (seen.bytes & now.bytes) && !are_strong(seen) && !is_before(seen, who, thread);
   };
   auto is_same = [&](const Seen &seen) { return seen.bytes && seen.block == now.block && seen.thread == now.thread; };
   /* What one instruction does to several of the bytes, one after the other. */
@@ -332,8 +416,8 @@ void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
   ThreadName who = name_of(w, lane);
   for (uint32_t cell = offset / 4 * 4; cell < offset + bytes; cell += 4)
     look(w, ins, lane, owner.history->cells[cell / 4],
-         {who.block, static_cast<uint16_t>(who.thread), mask_of(offset, bytes, cell),
-          static_cast<uint8_t>(ins.manner & (manner_strong | manner_update)), thread_of(w, lane).now, w.pc},
+         {who.block, static_cast<uint16_t>(who.thread), mask_of(offset, bytes, cell), manner_of(ins),
+          thread_of(w, lane).now, w.pc},
          spot, bytes, write);
 }
 
@@ -379,8 +463,8 @@ void Races::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &s
   ThreadName who = name_of(w, lane);
   for (uint64_t cell = spot.address / 4 * 4; cell < spot.address + bytes; cell += 4)
     look(w, ins, lane, cell_of(cell),
-         {who.block, static_cast<uint16_t>(who.thread), mask_of(spot.address, bytes, cell),
-          static_cast<uint8_t>(ins.manner & (manner_strong | manner_update)), thread_of(w, lane).now, w.pc},
+         {who.block, static_cast<uint16_t>(who.thread), mask_of(spot.address, bytes, cell), manner_of(ins),
+          thread_of(w, lane).now, w.pc},
          spot, bytes, write);
 }
 
@@ -388,6 +472,7 @@ void Races::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &s
 void Races::scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host) {
   Instruction strong = ins;
   strong.manner |= manner_update | manner_acquire | manner_release;
+  strong.set_scope(Scope::all);
   order(w, strong, lane, reinterpret_cast<uint64_t>(host), true);
 }
 
@@ -410,10 +495,6 @@ void Races::finish() {
 
 /* --- reports -------------------------------------------------------------------------------------------------------
  */
-
-static Dim3 index_in(const Dim3 &shape, uint32_t linear) {
-  return {linear % shape[0], linear / shape[0] % shape[1], linear / shape[0] / shape[1]};
-}
 
 void Races::report_visit(Warp &w, const Block &owner, const Visit &visit, bool has_begun) {
   std::string variable = checker_.variable_at(visit.spot);
@@ -439,8 +520,16 @@ void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &b
     detail += " of block " + text_of(index_in(grid_.launch.grid, before.block));
   else if (before.thread / warp_size == who.thread / warp_size)
     detail += " of the same warp";
-  detail += std::string(wrote ? " wrote" : " read") + " at" + lines_of(grid_.program, other) + ", with " +
-            (missing ? missing : "nothing that orders the two");
+  detail += std::string(wrote ? " wrote" : " read") + " at" + lines_of(grid_.program, other);
+  if (missing) {
+    detail += std::string(", with ") + missing;
+  } else if (before.manner & ins.manner & manner_strong) {
+    Scope scope = includes(scope_of(ins), who.block, before.block) ? scope_of(before) : scope_of(ins);
+    detail += std::string(", with a scope that leaves out the other's block: ") +
+              (scope == Scope::block ? ".cta" : ".cluster");
+  } else {
+    detail += ", with nothing that orders the two";
+  }
   Fault fault = w.place(FaultKind::race, ins, lane, std::move(detail));
   fault.address = spot.address;
   fault.access_bytes = bytes;

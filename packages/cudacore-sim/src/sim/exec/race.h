@@ -42,21 +42,28 @@ private:
   std::vector<std::pair<ThreadName, Clock>> own_;
 };
 
-/* Of threads at a barrier. */
+/* Of threads at a barrier: what they did, and what of it they had released by fences, by the scope of these. */
 struct Gathering {
-  Meeting all, fenced; /* what they did, and what of it they had released by a fence */
-  bool has_fenced = false;
+  Meeting all;
+  std::array<Meeting, scopes> fenced;
+  std::array<bool, scopes> has_fenced{};
+};
+
+/* What relaxed writes release: what a thread had learned at its last fence, and its own clock. */
+struct Fenced {
+  bool is = false;
+  ViewPtr view;
+  Clock at = 0;
 };
 
 struct ThreadHistory {
   Clock now = 1;
   ViewPtr view;
-  bool has_fenced = false;
-  ViewPtr fenced;       /* its view at its last fence, which relaxed writes release */
-  Clock fenced_at = 0;  /* likewise, its own clock */
-  ViewPtr crossed;      /* its view at its last fence.proxy.async */
-  Clock crossed_at = 0; /* likewise, its own clock */
-  Meeting observed;     /* what relaxed reads have seen, for the next fence */
+  std::array<Fenced, scopes> fenced; /* by fences of that scope or a wider one */
+  ViewPtr crossed;                   /* its view at its last fence.proxy.async */
+  Clock crossed_at = 0;              /* likewise, its own clock */
+  std::array<Meeting, scopes>
+      observed; /* what relaxed reads have seen, for the next fence of that scope or a wider one */
   bool has_observed = false;
   /* The last plain reads, what and where. */
   std::array<std::pair<const std::byte *, uint32_t>, 4> reads{};
@@ -68,7 +75,7 @@ struct Seen {
   uint32_t block = 0;
   uint16_t thread = 0;
   uint8_t bytes = 0;  /* of the four, a bit each; 0: there was none */
-  uint8_t manner = 0; /* manner_strong, manner_update */
+  uint8_t manner = 0; /* manner_strong, manner_update, and the scope */
   Clock clock = 0;
   uint32_t pc = 0;
 };
@@ -87,6 +94,17 @@ struct Visit {
   uint32_t bytes;
   bool write;
   Clock clock;
+};
+
+/* What was released at a place for the threads of a scope, and the blocks of the threads that did. */
+struct Released {
+  ViewPtr view;
+  std::set<uint32_t> by;
+};
+/* For all; for those of a cluster, by its first block; for those of a block. */
+struct ReleasedHere {
+  Released for_all;
+  std::map<uint32_t, Released> for_clusters, for_blocks;
 };
 
 struct BlockHistory {
@@ -111,7 +129,7 @@ public:
   void is_over(Block &block, uint32_t barrier);
   void arrives_at_cluster(Warp &w, uint32_t lanes);
   void passes_cluster(Warp &w, uint32_t lanes);
-  void fences(Warp &w, uint32_t lanes, bool crosses);
+  void fences(Warp &w, const Instruction &ins, uint32_t lanes);
   /* A warp has read for a product of wgmma; lanes go on when no warp of their group reads any more. */
   void ends_reads(Warp &w);
   void knows_reads(Warp &w, uint32_t lanes);
@@ -134,6 +152,11 @@ private:
   void learn(ThreadHistory &thread, const ViewPtr &view);
   /* What an access that orders memory learns at `key` and leaves there. */
   void order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write);
+  void acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here);
+  void release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere &here);
+  /* The block that stands for a block's cluster: its first. */
+  uint32_t cluster_of(uint32_t block) const;
+  bool includes(Scope scope, uint32_t block, uint32_t other) const;
   bool is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const;
   static bool knows(const ViewPtr &view, const Seen &seen);
   bool is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const;
@@ -151,7 +174,7 @@ private:
   Grid &grid_;
   Checker &checker_;
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
-  std::unordered_map<uint64_t, ViewPtr> released_; /* by address */
+  std::unordered_map<uint64_t, ReleasedHere> released_; /* by address */
   /*
    * Findings of a plain read and an update, by the read: not said where any thread goes on from there to update what
    * it has read, as loops that swap do, whose first read may be of anything.

@@ -157,9 +157,17 @@ bool Coder::take_memory_order() {
     if (take(order.name))
       out.manner |= order.manner;
   take("weak");
-  for (std::string_view scope : {"cta", "cluster", "gpu", "sys"})
-    take(scope);
+  take_scope();
   return out.manner != 0;
+}
+
+void Coder::take_scope() {
+  if (take("cta"))
+    out.set_scope(exec::Scope::block);
+  else if (take("cluster"))
+    out.set_scope(exec::Scope::cluster);
+  else
+    take("gpu") || take("sys");
 }
 
 void Coder::check_all_taken() const {

@@ -30,6 +30,7 @@ public:
   void skip_cache_hints();
   /* .sem and .scope; true for those that order or share memory. */
   bool take_memory_order();
+  void take_scope();
   [[noreturn]] void unsupported() const;
   [[noreturn]] void fail(const std::string &message) const;
 

@@ -63,15 +63,36 @@ void ld(Coder &c) {
 constexpr uint8_t mbarrier_manner =
     exec::manner_strong | exec::manner_acquire | exec::manner_release | exec::manner_update | exec::manner_barrier;
 
+/* An address as a value: in a register, with what is added to it. */
+OperandIndex computed_address(Coder &c, const ast::Operand &operand, bool &narrow) {
+  Coder::Address where = c.address(operand, 1);
+  if (where.kind != Coder::Address::Kind::dynamic)
+    c.fail("this needs an address in memory");
+  narrow = where.narrow;
+  if (where.offset == 0)
+    return where.base;
+  Instruction add;
+  add.line = c.out.line;
+  add.op[0] = c.function().scratch();
+  add.op[1] = where.base;
+  add.op[2] = c.constant(static_cast<uint64_t>(where.offset));
+  add.run = exec::integer_handler(exec::IntegerOp::add, narrow ? Type::u32 : Type::u64);
+  c.emit_before(add);
+  return add.op[0];
+}
+
 /*
  * The end of an asynchronous operation, which is done when this is reached: the mbarrier counts its bytes. That
  * releases what was done, and the thread that began it learns nothing by it.
  */
-void complete_on_mbarrier(Coder &c, const Instruction &whole, const ast::Operand &mbarrier, OperandIndex bytes) {
+void complete_on_mbarrier(Coder &c, const Instruction &whole, const ast::Operand &destination,
+                          const ast::Operand &mbarrier, OperandIndex bytes) {
+  bool narrow = false;
   c.out = whole;
   c.out.manner = mbarrier_manner & ~exec::manner_acquire;
   c.set_address(mbarrier, 1, 8);
   c.out.op[2] = bytes;
+  c.out.op[3] = computed_address(c, destination, narrow);
   c.emit(exec::mbarrier_handler(MbarrierOp::complete_tx, StateSpace::shared));
 }
 
@@ -95,7 +116,7 @@ void st_async(Coder &c) {
   c.out.manner = exec::manner_store;
   c.out.run = handler;
   c.emit_before(c.out);
-  complete_on_mbarrier(c, whole, c.operand(2), c.constant(uint64_t{bytes_of(mode.type)} * vector));
+  complete_on_mbarrier(c, whole, c.operand(0), c.operand(2), c.constant(uint64_t{bytes_of(mode.type)} * vector));
 }
 
 void st(Coder &c) {
@@ -185,9 +206,12 @@ void atomic(Coder &c, bool returns) {
     c.unsupported();
   if (op == AtomicOp::exch)
     c.out.manner |= exec::manner_replace;
-  c.take("noftz");
+  bool keeps_subnormals = c.take("noftz");
   uint32_t vector = c.take_vector();
   Type type = c.need_type();
+  bool is_half = type == Type::f16 || type == Type::bf16 || type == Type::f16x2 || type == Type::bf16x2;
+  if (is_half && op != AtomicOp::add && (vector == 1 || !keeps_subnormals)) /* minima and maxima are of vectors alone */
+    c.unsupported();
   if (vector > 1)
     return vector_atomic(c, op, space, vector, type, returns);
   size_t first = returns ? 1 : 0, sources = op == AtomicOp::cas ? 2 : 1;
@@ -239,16 +263,19 @@ void red_async(Coder &c) {
   if (!is_asynchronous(op, type))
     c.unsupported();
   c.out.manner = exec::manner_strong | exec::manner_update;
+  c.out.set_scope(exec::Scope::cluster);
   c.set_address(c.operand(0), 1, bytes_of(type));
   c.out.op[2] = c.source(1, type);
   c.out.run = exec::atomic_handler(op, type, space);
   c.emit_before(c.out);
-  complete_on_mbarrier(c, whole, c.operand(2), c.constant(bytes_of(type)));
+  complete_on_mbarrier(c, whole, c.operand(0), c.operand(2), c.constant(bytes_of(type)));
 }
 void red(Coder &c) { c.take("async") ? red_async(c) : atomic(c, false); }
 
 void membar(Coder &c) {
-  if (!c.take("cta") && !c.take("gl") && !c.take("sys"))
+  if (c.take("cta"))
+    c.out.set_scope(exec::Scope::block);
+  else if (!c.take("gl") && !c.take("sys"))
     c.unsupported();
   c.need(0);
   c.emit(exec::fence_handler());
@@ -259,8 +286,7 @@ void fence(Coder &c) {
        {"sc", "acq_rel", "acquire", "release", "proxy", "mbarrier_init", "async", "alias", "async::generic",
         "sync_restrict::shared::cta", "sync_restrict::shared::cluster", "async.global", "tensormap::generic"})
     c.take(word);
-  for (const char *scope : {"cta", "cluster", "gpu", "sys"})
-    c.take(scope);
+  c.take_scope();
   c.out.mode = c.take_space() != StateSpace::global && crosses;
   if (c.count() > 2)
     c.need(0);
@@ -315,24 +341,6 @@ void wait_for_copies(Coder &c) {
   c.need(0, 1);
   c.emit(exec::nop_handler());
 }
-/* An address as a value: in a register, with what is added to it. */
-OperandIndex computed_address(Coder &c, const ast::Operand &operand, bool &narrow) {
-  Coder::Address where = c.address(operand, 1);
-  if (where.kind != Coder::Address::Kind::dynamic)
-    c.fail("this needs an address in memory");
-  narrow = where.narrow;
-  if (where.offset == 0)
-    return where.base;
-  Instruction add;
-  add.line = c.out.line;
-  add.op[0] = c.function().scratch();
-  add.op[1] = where.base;
-  add.op[2] = c.constant(static_cast<uint64_t>(where.offset));
-  add.run = exec::integer_handler(exec::IntegerOp::add, narrow ? Type::u32 : Type::u64);
-  c.emit_before(add);
-  return add.op[0];
-}
-
 /* cp.async.bulk.dst.src.completion [to], [from], size, [mbarrier] */
 void cp_bulk(Coder &c) {
   if (c.take("commit_group") || c.take("wait_group")) {
@@ -376,7 +384,8 @@ void cp_reduce(Coder &c) {
   bool keeps_subnormals = c.take("noftz");
   Type type = c.need_type();
   bool is_half = type == Type::f16 || type == Type::bf16;
-  if (keeps_subnormals != (is_half && op == AtomicOp::add) || (!is_global && !is_asynchronous(op, type)))
+  if (keeps_subnormals != (is_half && op == AtomicOp::add) || class_of(type) == TypeClass::packed ||
+      (!is_global && !is_asynchronous(op, type)))
     c.unsupported();
   size_t fixed = counted ? 4 : 3;
   c.need(fixed + (is_global && c.take("L2::cache_hint") ? 1 : 0));
@@ -393,7 +402,7 @@ void cp_reduce(Coder &c) {
     return c.emit(handler);
   c.out.run = handler;
   c.emit_before(c.out);
-  complete_on_mbarrier(c, whole, c.operand(3), size);
+  complete_on_mbarrier(c, whole, c.operand(0), c.operand(3), size);
 }
 
 /* The copies are done when this is reached: what is left is one arrival, which .noinc has counted before. */

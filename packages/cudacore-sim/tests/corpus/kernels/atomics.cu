@@ -128,8 +128,8 @@ extern "C" __global__ void swap_loops(const u32 *a, const float *b, u32 *out, u6
     ;
 }
 
-/* Scopes and orders, as instructions. */
-//! u32 u64 -> u64:6
+/* Scopes and orders, as instructions: of one block, which all of these scopes include. */
+//! u32 u64 -> u64:6 grid=1 block=256
 extern "C" __global__ void scoped_atomics(const u32 *a, const u64 *b, u64 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
   atomicAdd_system((u32 *)out, a[index]);
