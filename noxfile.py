@@ -220,7 +220,9 @@ def tests_san(session: nox.Session) -> None:
         return
     # cuda.core's launches with too few arguments read beyond what it has allocated: the comparison would end there.
     ours = f"--ignore={ROOT / 'packages' / 'cudacore' / 'tests' / 'test_like_cuda_core.py'}"
-    session.run("python", "-m", "pytest", ours, env=env | {"CUDACORE_SIM_DEVICES": "2"})
+    # What nvJitLink reads beyond damaged code is there or not, with AddressSanitizer's memory differently each time.
+    nvjitlink = "--deselect=packages/cudacore-compile/tests/test_bad_code.py::test_mutated_code"
+    session.run("python", "-m", "pytest", ours, nvjitlink, env=env | {"CUDACORE_SIM_DEVICES": "2"})
     session.run("python", "-m", "pytest", "packages/cudacore-sim", env=env)
 
 
