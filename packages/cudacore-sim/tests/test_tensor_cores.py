@@ -129,6 +129,8 @@ def group_product(form: str, d: int, more: str, a: str = "%rd1") -> str:
         ),
         (group_product("sync.aligned.m64n8k8.f32.tf32.tf32", 4, "1, 1, 1, 0, 0"), "expected 6 operands, found 8"),
         (group_product("sync.aligned.m64n8k32.s32.s8.s8", 4, "1, 1, 1"), "expected 4 operands, found 6"),
+        (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "2, 1, 1, 0, 0"), "the scale of D cannot be 2"),
+        (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "-1, 1, 1, 0, 0"), "the scale of D cannot be -1"),
         (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 0, 1, 0, 0"), "the scale of A cannot be 0"),
         (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 1, -2, 0, 0"), "the scale of B cannot be -2"),
         (group_product("sync.aligned.m64n8k16.f32.f16.f16", 4, "1, 1, 1, 2, 0"), "the transposition of A cannot be 2"),
@@ -149,10 +151,12 @@ def group_product(form: str, d: int, more: str, a: str = "%rd1") -> str:
         ),
         (group_product("m64n8k16.f32.f16.f16", 4, "1, 1, 1, 0, 0"), "expected .sync.aligned"),
         ("wgmma.wait_group.sync.aligned %r1;", "must be a number"),
+        ("wgmma.wait_group.sync.aligned -1;", "that need not be complete cannot be -1"),
         ("wgmma.fence;", "expected .sync.aligned"),
         ("wgmma.begin.sync.aligned;", "unknown instruction 'wgmma.begin.sync.aligned'"),
         ("setmaxnreg.inc.sync.aligned.u32 100;", "the number of registers is 100, but has to be a multiple of 8"),
         ("setmaxnreg.dec.sync.aligned.u32 264;", "the number of registers is 264"),
+        ("setmaxnreg.dec.sync.aligned.u32 -8;", "the number of registers is -8"),
     ],
 )
 def test_forms_of_groups_that_there_are_not(cuda: Any, body: str, said: str) -> None:

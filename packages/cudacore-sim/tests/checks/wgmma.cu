@@ -147,6 +147,22 @@ extern "C" __global__ void uses_a_copy(int *out, int *raw) {
   out[threadIdx.x] += copy;
 }
 
+static __device__ __noinline__ int elsewhere(int number) { return number * number; }
+
+//! block=128: for whose group no wgmma.wait_group has waited
+extern "C" __global__ void calls_before_it_waits(int *out, int *raw) {
+  MATRICES();
+  FILL();
+  PUBLISH();
+  __syncthreads();
+  FENCE();
+  MULTIPLY(d); // OTHER
+  COMMIT();
+  out[threadIdx.x] = elsewhere(threadIdx.x);
+  out[threadIdx.x] += d[0]; // FOUND
+  WAIT(0);
+}
+
 //! block=128: for whose group no wgmma.wait_group has waited
 extern "C" __global__ void no_commit(int *out, int *raw) {
   MATRICES();

@@ -15,8 +15,8 @@ struct GroupWork {
     uint32_t group; /* counts them */
     const Instruction *product;
   };
-  std::map<const uint64_t *, Sum> sums; /* that are not known to be complete, by register */
-  uint32_t open = 0;                    /* the group of the next product */
+  std::map<size_t, Sum> sums; /* that are not known to be complete, by where they are in the warp's registers */
+  uint32_t open = 0;          /* the group of the next product */
   uint64_t products = 0;
   bool has_fenced = false;
   const Instruction *last = nullptr; /* product */
@@ -73,24 +73,25 @@ void Checker::group_multiplies(Warp &w, const Instruction &ins, const GroupProdu
   ++work.products;
   work.last = &ins;
   for (uint32_t i = 0; i < product.sums(); ++i)
-    work.sums[w.in(product.tile.registers[i])] = {work.open, &ins};
+    work.sums[w.place_of(product.tile.registers[i])] = {work.open, &ins};
 }
 
 /* Registers are looked at as the program names them: a compiler may copy them before they are complete. */
 void Checker::uses_accumulators(Warp &w, const Instruction &ins, const AccumulatorUse &use) {
   if (!checks_.sync || !w.group_work)
     return;
-  std::map<const uint64_t *, GroupWork::Sum> &sums = w.group_work->sums;
-  const uint64_t *to = use.moves ? w.in(ins.op[0]) : nullptr;
+  std::map<size_t, GroupWork::Sum> &sums = w.group_work->sums;
+  const OperandIndex to = use.moves ? ins.op[0] : no_operand;
   auto used = std::find_if(use.registers.begin(), use.registers.end(),
-                           [&](OperandIndex one) { return w.in(one) != to && sums.count(w.in(one)); });
+                           [&](OperandIndex one) { return one != to && sums.count(w.place_of(one)); });
   if (used == use.registers.end()) {
-    sums.erase(to);
+    if (use.moves)
+      sums.erase(w.place_of(to));
     return;
   }
-  const GroupWork::Sum sum = sums[w.in(*used)];
+  const GroupWork::Sum sum = sums[w.place_of(*used)];
   if (use.moves) {
-    sums[to] = sum;
+    sums[w.place_of(to)] = sum;
     return;
   }
   find(w.place(FaultKind::synchronization, ins, static_cast<uint32_t>(__builtin_ctz(w.active)),

@@ -48,6 +48,10 @@ public:
     return op >= 0 ? frame + op : constants + static_cast<size_t>(~op) * warp_size;
   }
   uint64_t *out(OperandIndex op) { return frame + op; }
+  /* Where a register of the running group is among the warp's, which a call may move all together. */
+  size_t place_of(OperandIndex op) const {
+    return static_cast<size_t>(frame - registers_.data()) + static_cast<size_t>(op);
+  }
   uint32_t predicate(OperandIndex op) const {
     if (op < 0)
       return op == predicate_true ? all_lanes : 0;

@@ -163,7 +163,8 @@ void set_registers(Coder &c) {
   c.need(1);
   uint64_t count = c.integer(0);
   if (count < 24 || count > 256 || count % 8)
-    c.fail("the number of registers is " + std::to_string(count) + ", but has to be a multiple of 8 from 24 to 256,");
+    c.fail("the number of registers is " + std::to_string(static_cast<int64_t>(count)) +
+           ", but has to be a multiple of 8 from 24 to 256,");
   c.emit(exec::nop_handler());
 }
 

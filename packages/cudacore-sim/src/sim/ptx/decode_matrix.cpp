@@ -422,6 +422,8 @@ void group_product(Coder &c) {
     add_metadata(c, product, place);
     place += 2;
   }
+  if (const ast::Operand &scale = c.operand(place); scale.kind == ast::Operand::Kind::integer && scale.value > 1)
+    c.fail("the scale of D cannot be " + std::to_string(static_cast<int64_t>(scale.value)));
   group.adds = c.source_predicate(c.operand(place++));
   if (is_float) {
     group.negated_a = take_choice(c, place++, 1, ~uint64_t{0}, "the scale of A");
@@ -450,8 +452,11 @@ void wgmma(Coder &c) {
   bool waits = static_cast<GroupOrder>(order) == GroupOrder::wait;
   c.need(waits ? 1 : 0);
   c.out.mode = static_cast<uint8_t>(order);
-  if (waits)
+  if (waits) {
     c.out.immediate = static_cast<int64_t>(c.integer(0));
+    if (c.out.immediate < 0)
+      c.fail("the number of groups that need not be complete cannot be " + std::to_string(c.out.immediate));
+  }
   c.emit(exec::group_order_handler());
 }
 
