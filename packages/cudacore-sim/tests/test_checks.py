@@ -79,13 +79,17 @@ def problem_with(kernel: Kernel, reports: list[str], file: str) -> str:
     return ""
 
 
+def check_kernels(name: str, reports: dict[str, list[str]], planted: int) -> None:
+    """Whether each kernel of a file is reported as it says, or not at all, and so many have a defect."""
+    problems = {one.name: problem_with(one, reports[one.name], f"{name}.cu") for one in kernels_of(name)}
+    assert not "\n".join(f"{kernel}: {problem}" for kernel, problem in problems.items() if problem)
+    assert sum(bool(one.text) for one in kernels_of(name)) >= planted
+
+
 @pytest.mark.parametrize("check", CHECKS)
 def test_kernels(check: str, run_python: Run, tmp_path: Path) -> None:
     """A defect would not be found, be told to be elsewhere, or a kernel be blamed that has none."""
-    reports = reports_of(check, run_python, tmp_path, CHECK=check)
-    problems = {one.name: problem_with(one, reports[one.name], f"{check}.cu") for one in kernels_of(check)}
-    assert not "\n".join(f"{name}: {problem}" for name, problem in problems.items() if problem)
-    assert sum(bool(one.text) for one in kernels_of(check)) >= 12
+    check_kernels(check, reports_of(check, run_python, tmp_path, CHECK=check), planted=12)
 
 
 # What compute-sanitizer says of kernels that are right here, with the reason.

@@ -5,17 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_checks import RUN, Run, kernels_of, problem_with, reports_of
+from test_checks import RUN, Run, check_kernels, reports_of
 
 NAME = "asynchronous"
 
 
 def test_kernels(run_python: Run, tmp_path: Path) -> None:
     """A race would not be found, be told to be elsewhere, or a kernel be blamed that has none."""
-    reports = reports_of(NAME, run_python, tmp_path, CHECK="race")
-    problems = {one.name: problem_with(one, reports[one.name], f"{NAME}.cu") for one in kernels_of(NAME)}
-    assert not "\n".join(f"{name}: {problem}" for name, problem in problems.items() if problem)
-    assert sum(bool(one.text) for one in kernels_of(NAME)) >= 9
+    check_kernels(NAME, reports_of(NAME, run_python, tmp_path, CHECK="race"), planted=9)
 
 
 def test_other_checks_say_nothing(run_python: Run, tmp_path: Path) -> None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_checks import Run, kernels_of, problem_with, reports_of
+from test_checks import Run, check_kernels, reports_of
 
 NAME = "scopes"
 
 
 def test_kernels(run_python: Run, tmp_path: Path) -> None:
     """What orders threads of one block would hide races of several, or be no order where it is one."""
-    reports = reports_of(NAME, run_python, tmp_path, CHECK="race")
-    problems = {one.name: problem_with(one, reports[one.name], f"{NAME}.cu") for one in kernels_of(NAME)}
-    assert not "\n".join(f"{name}: {problem}" for name, problem in problems.items() if problem)
-    assert sum(bool(one.text) for one in kernels_of(NAME)) >= 8
+    check_kernels(NAME, reports_of(NAME, run_python, tmp_path, CHECK="race"), planted=8)

@@ -5,17 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_checks import Run, kernels_of, problem_with, reports_of
+from test_checks import Run, check_kernels, reports_of
 
 NAME = "wgmma"
 
 
 def test_kernels(run_python: Run, tmp_path: Path) -> None:
     """A wait or a fence that is missing would not be found, or a kernel be blamed that has them."""
-    reports = reports_of(NAME, run_python, tmp_path, "compute_90a", CHECK="race,sync")
-    problems = {one.name: problem_with(one, reports[one.name], f"{NAME}.cu") for one in kernels_of(NAME)}
-    assert not "\n".join(f"{name}: {problem}" for name, problem in problems.items() if problem)
-    assert sum(bool(one.text) for one in kernels_of(NAME)) >= 12
+    check_kernels(NAME, reports_of(NAME, run_python, tmp_path, "compute_90a", CHECK="race,sync"), planted=12)
 
 
 def test_matrices_that_nobody_wrote(run_python: Run, tmp_path: Path) -> None:

@@ -5,18 +5,6 @@
  */
 #include "matrices.cuh"
 
-/* Of a word's eight places of four bits, each has two numbers of two bits, the lesser one first. */
-__device__ __forceinline__ u32 places(u32 at, bool pairs) {
-  Random random{mixed(at)};
-  u32 word = 0;
-#pragma unroll 1
-  for (int i = 0; i < 32; i += 4) {
-    u32 choice = random.next();
-    word |= (pairs ? (choice & 1 ? 14 : 4) : (0xedc984u >> (choice % 6 * 4) & 15)) << i;
-  }
-  return word;
-}
-
 /* Products of all regimes; those of a turn become one word of each lane. */
 template <class A, class C, class Product> __device__ __forceinline__ void products(u32 *out, Product &&product) {
   const u32 lane = threadIdx.x;
@@ -33,7 +21,7 @@ template <class A, class C, class Product> __device__ __forceinline__ void produ
         b[i] = word_of<A>(1, now.regime(1), now.round, lane * 4 + i);
         c[i] = word_of<C>(2, now.regime(2), now.round, lane * 4 + i);
       }
-      product(d, a, b, c, places(now.round * 32 + lane, A::bits == 32));
+      product(d, a, b, c, ordered_places(now.round * 32 + lane, A::bits == 32));
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         results.put(d[i]);
