@@ -7,6 +7,7 @@ built again when its sources change. What belongs to ``-- ...`` after a session'
 
 from __future__ import annotations
 
+import datetime
 import os
 import shutil
 import subprocess
@@ -43,6 +44,8 @@ os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV
 
 # CUDA versions to test with, newest first: of cuda-bindings, and of cuda-toolkit, which pins all that the extras bring.
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
+# Those that ``tests`` runs with: the newest and the oldest.
+TESTED = ["13.x", "12.9"]
 # What others make, with programs in ci/clients that run on the simulator, or are told why they do not.
 CLIENTS = {
     "cuda-bindings": (["cuda-bindings==13.*", "nvidia-cuda-nvrtc==13.*"], ["with_cuda_bindings.py"]),
@@ -140,7 +143,7 @@ def demo(session: nox.Session) -> None:
 
 
 @nox.session(requires=["build"])
-@nox.parametrize("cuda", ["13.x", "12.9"])
+@nox.parametrize("cuda", TESTED)
 def tests(session: nox.Session, cuda: str) -> None:
     """Run the tests on the running Python, with the newest and the oldest CUDA; tests_all does the whole matrix."""
     run_tests(session, cuda)
@@ -151,6 +154,21 @@ def tests(session: nox.Session, cuda: str) -> None:
 def tests_all(session: nox.Session, cuda: str) -> None:
     """Run the tests on every Python that is found, with every CUDA."""
     run_tests(session, cuda)
+
+
+@nox.session(venv_backend="none", default=False)
+def tests_cell(session: nox.Session) -> None:
+    """Run one session of tests_all that ``tests`` does not run, another one each day; ``-- N`` chooses the Nth."""
+    running = "{}.{}".format(*sys.version_info)
+    cells = [
+        (python, cuda)
+        for cuda in CUDA
+        for python in PYTHONS
+        if shutil.which(f"python{python}") and (python != running or cuda not in TESTED)
+    ]
+    number = int(session.posargs[0]) if session.posargs else datetime.date.today().toordinal()
+    python, cuda = cells[number % len(cells)]
+    session.notify(f"tests_all-{python}(cuda='{cuda}')", posargs=[])
 
 
 def meson_test(session: nox.Session, name: str, package: Path, *options: str, wrapper: str = "") -> None:
