@@ -556,6 +556,56 @@ def test_view_beyond_an_array() -> None:
             view.view(layout)
 
 
+# ---- NumPy
+
+
+def test_numpy_arrays(buffer: Buffer, pinned: Callable[[int], Buffer]) -> None:
+    """NumPy would make an array of one Python object of a view, or copy what it can share."""
+    memory = pinned(24)
+    view = memory.view("int32", (2, 3))
+    array = np.asarray(view)
+    assert (array.dtype, array.shape, array.ctypes.data) == (np.int32, (2, 3), memory.handle)
+    array[1, 2] = 7
+    assert np.array(view.view(view._layout[::-1, ::2]), dtype="f8").tolist() == [[0, 7], [0, 0]]
+    assert np.array(view).ctypes.data != memory.handle
+    memory.close()  # the array keeps the memory
+    del view, memory
+    gc.collect()
+    assert array[1, 2] == 7
+    with pytest.raises(TypeError, match=r"a view of device memory is not a NumPy array: .*copy_to"):
+        np.asarray(buffer.view("int32"))
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">f4", "M8[s]", "U3", "S5", "c16", "?", "f4, i2", "V7"])
+def test_numpy_arrays_of_every_type(dtype: str) -> None:
+    """The elements would be read as something else, or not at all."""
+    source = np.zeros((2, 3), dtype)
+    source.view("u1")[:] = np.arange(source.nbytes, dtype="u1").reshape(source.view("u1").shape) % 2
+    expected = source[:, ::-1]
+    view = View.from_array_interface(expected)
+    array = np.asarray(view.view(view._layout, np.dtype(dtype)))
+    assert (array.dtype, array.shape, array.strides) == (expected.dtype, expected.shape, expected.strides)
+    assert array.tobytes() == expected.tobytes()
+
+
+def test_numpy_arrays_of_vectors(pinned: Callable[[int], Buffer]) -> None:
+    """Elements of several numbers would lose some of them."""
+    buffer = pinned(32)
+    buffer.__buffer__()[:] = np.arange(8, dtype="f4").tobytes()
+    array = np.asarray(buffer.view(np.dtype("(2,)f4"), (2, 2)))
+    assert array.tolist() == np.arange(8).reshape(2, 2, 2).tolist()
+
+
+def test_numpy_arrays_of_views_without_a_type(pinned: Callable[[int], Buffer]) -> None:
+    """Elements of which only the size is known would be taken for numbers; a read-only array be written to."""
+    buffer = pinned(24)
+    array = np.asarray(View.from_buffer(buffer, (2, 3), itemsize=4, is_readonly=True))
+    assert array.dtype == "V4"
+    assert not array.flags.writeable
+    assert np.asarray(View.from_buffer(buffer, (0, 3), dtype="i4")).shape == (0, 3)
+    assert np.asarray(View.from_buffer(buffer, (), dtype="i4")).shape == ()
+
+
 # ---- interfaces
 
 
@@ -586,7 +636,7 @@ def test_round_trip_by_cuda_array_interface(buffer: Buffer, stream: Stream) -> N
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
-        ({"version": 2}, BufferError, "v3 or above is supported, and the array's is of v2"),
+        ({"version": 1}, BufferError, "only versions 2 and 3 .* are supported, and the array's is 1"),
         ({"mask": 3}, BufferError, "mask is not supported"),
         ({"strides": (3,)}, ValueError, "divisible by itemsize"),
         ({"typestr": "xx"}, TypeError, "dtype is 'xx'"),
@@ -603,6 +653,20 @@ def test_bad_cuda_array_interface(fields: Any, error: type[Exception], message: 
     good = {"shape": (4,), "data": (buffer.handle, False)}
     with pytest.raises(error, match=message):
         View.from_cuda_array_interface(Interface(**(good | fields)), -1)
+
+
+def test_version_2_of_the_cuda_array_interface(
+    buffer: Buffer, stream: Stream, device: Device, producer_stream: Stream
+) -> None:
+    """PyTorch's tensors, whose interface names no stream, would be refused, or be used before they are written."""
+    fields = {"shape": (2, 4), "strides": (32, 4), "data": (buffer.handle, True), "version": 2}
+    view = View.from_cuda_array_interface(Interface(**fields), stream)
+    assert (view.ptr, view.shape, view.strides, view.readonly) == (buffer.handle, (2, 4), (8, 1), True)
+    assert View.from_any_interface(Interface(**fields), -1).shape == (2, 4)
+
+    tensor = ExchangedArray(buffer.handle, (2, 4), device=(CUDA, 0))
+    tensor.__cuda_array_interface__ = Interface(**fields).__cuda_array_interface__  # type: ignore[attr-defined]
+    assert View.from_cuda_array_interface(tensor, stream).exporting_obj is tensor
 
 
 def test_memory_that_cuda_does_not_know() -> None:
@@ -786,8 +850,48 @@ def test_consumer_waits(buffer: Buffer, stream: Stream, device: Device, producer
     # a view of another library's array has its producer order the next consumer
     borrowed = View.from_dlpack(exchanged, producer_stream)
     assert waits(borrowed.__dlpack__, stream=int(other.handle)) == 1
+    assert waits(borrowed.__dlpack__) == 1  # the legacy default stream
+    assert waits(borrowed.__dlpack__, stream=-1) == 0
     collect()
     assert exchanged.lent == exchanged.deleted + 1
+
+    # version 2 of the interface names no stream
+    exchanged.__cuda_array_interface__ = {**told.__cuda_array_interface__, "version": 2}  # type: ignore[attr-defined]
+    assert waits(View.from_cuda_array_interface, exchanged, other) == 1
+    assert waits(View.from_cuda_array_interface, exchanged, producer_stream) == 0
+    assert waits(View.from_cuda_array_interface, exchanged, -1) == 0
+
+
+def test_the_stream_of_a_borrowed_array(buffer: Buffer, stream: Stream, producer_stream: Stream) -> None:
+    """A consumer would use the array before its producer, which speaks DLPack alone, has written it."""
+    place: Any = {"shape": (4,), "device": (CUDA, 0)}
+    array, old = Array(buffer.handle, **place), OldArray(buffer.handle, **place)
+    for producer in (array, old):
+        view = View.from_dlpack(producer, stream)
+        view.__dlpack__()
+        assert producer.streams == [int(stream.handle), 1]
+        assert view.__cuda_array_interface__["stream"] == 1
+        assert producer.streams == [int(stream.handle), 1, 1]
+    exchanged = View.from_dlpack(ExchangedArray(buffer.handle, **place), stream)
+    assert exchanged.__cuda_array_interface__["stream"] == int(producer_stream.handle)
+    assert exchanged.view(exchanged._layout[1:]).__cuda_array_interface__["stream"] == int(producer_stream.handle)
+    told = Interface(shape=(4,), data=(buffer.handle, False), stream=int(stream.handle))
+    assert View.from_any_interface(told, -1).__cuda_array_interface__["stream"] == int(stream.handle)
+    told = Interface(shape=(4,), data=(buffer.handle, False))  # which says that there is nothing to wait for
+    assert View.from_any_interface(told, -1).__cuda_array_interface__["stream"] is None
+    pinned = View.from_dlpack(Array(4096, (4,), device=(CUDA_HOST, 0)), -1)
+    pinned.__dlpack__()
+    assert pinned.exporting_obj.streams == [-1]  # type: ignore[attr-defined]
+
+
+def test_the_stream_of_a_borrowed_array_in_a_capture(
+    buffer: Buffer, stream: Stream, producer_stream: Stream, device: Device
+) -> None:
+    """A consumer would be told to wait for a stream that is captured, which it cannot."""
+    pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
+    view = View.from_dlpack(ExchangedArray(buffer.handle, (4,), device=(CUDA, 0)), stream)
+    with producer_stream.create_graph_builder():
+        assert view.__cuda_array_interface__["stream"] is None
 
 
 def test_default_streams_are_those_of_the_memorys_device(
@@ -847,9 +951,9 @@ def lend(api: Any, obj: object) -> Any:
 def test_exchange_api(api: Any, buffer: Buffer) -> None:
     """Another library's C code would read another array than ours."""
     assert (api.major, api.minor) == (1, 3)
-    view = View.from_buffer(buffer, (2, 3), (6, 2), dtype="int32", is_readonly=True)
+    view = View.from_buffer(buffer, (2, 3), (6, 2), dtype="int32")
     for obj, shape, strides, dtype, flags in (
-        (view, [2, 3], [6, 2], (0, 32, 1), 1),
+        (view, [2, 3], [6, 2], (0, 32, 1), 0),
         (buffer, [64], [1], (0, 8, 1), 0),
     ):
         managed = lend(api, obj)
@@ -869,6 +973,16 @@ def test_exchange_api(api: Any, buffer: Buffer) -> None:
         dlpack_producers.FROM_OBJECT(api.from_object)(
             View.from_buffer(buffer, 4, itemsize=4), ctypes.byref(ctypes.c_void_p())
         )
+
+
+def test_exchange_api_of_read_only_views(api: Any, buffer: Buffer) -> None:
+    """Another library's C code would write to what must not be written: a DLTensor cannot say so."""
+    view = View.from_buffer(buffer, (2, 3), (6, 2), dtype="int32", is_readonly=True)
+    managed = lend(api, view)
+    assert managed.flags == READ_ONLY
+    dlpack_producers.DELETER(managed.deleter)(ctypes.addressof(managed))
+    with pytest.raises(BufferError, match="read-only, which a DLTensor cannot say"):
+        dlpack_producers.TENSOR_FROM_OBJECT(api.tensor_from_object)(view, ctypes.byref(dlpack_producers.Tensor()))
 
 
 def test_exchange_api_keeps_and_gives_back(api: Any, device: Device, stream: Stream) -> None:

@@ -98,6 +98,60 @@ def test_broadcast_source(memory: tuple[Buffer, Buffer], stream: Stream) -> None
     assert out.tolist() == [[0, 1, 2, 3]] * 3
 
 
+def typed(array: Any) -> View:
+    """Return a view of an array whose type DLPack does not have."""
+    view = View.from_array_interface(array)
+    return view.view(view._layout, array.dtype)
+
+
+SWAPPED = np.dtype({"names": ["a", "b"], "formats": ["i4", "f4"], "offsets": [4, 0]})
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("M8[s]", "M8[ns]"), (">i4", ">f4"), (">i4", "<i4"), ("i4, f4", SWAPPED), ("S4", "U1"), ("m8[s]", "i8")],
+)
+def test_types_that_dlpack_does_not_have(stream: Stream, source: Any, target: Any) -> None:
+    """Elements would be taken for those of another type: seconds for nanoseconds, one field for another."""
+    one, other = (typed(np.ones(4, dtype)) for dtype in (source, target))
+    for dst, src in ((one, other), (other, one)):
+        with pytest.raises(ValueError, match=r"the types differ: .* cannot be copied to .*; view\(dtype=...\)"):
+            dst.copy_from(src, stream)
+    other.copy_from(typed(np.zeros(4, target)), stream)
+    assert not np.asarray(other).view("u1").any()
+
+
+def test_raw_bytes_are_of_any_type(stream: Stream) -> None:
+    """What has no type, or NumPy's for raw bytes, could not be copied to what has one."""
+    target = typed(np.zeros(4, ">i4"))
+    target.copy_from(typed(np.ones(4, ">i4").view("V4")), stream)
+    assert np.asarray(target).tolist() == [1] * 4
+    raw = target.view(target._layout, dtype="V4")
+    raw.copy_from(typed(np.full(4, 2, ">i4")), stream)
+    assert np.asarray(target).tolist() == [2] * 4
+
+
+def test_views_that_interleave(memory: tuple[Buffer, Buffer], stream: Stream) -> None:
+    """Views whose elements lie between each other's would be called overlapping; or those that overlap be copied."""
+    square = memory[0].view("int32", (32, 32))
+    square.copy_from(View.from_any_interface(np.arange(1024, dtype=np.int32).reshape(32, 32)), stream)
+    expected = np.arange(1024).reshape(32, 32)
+    for to, origin in (
+        (np.s_[:, :16], np.s_[:, 16:]),
+        (np.s_[:, ::2], np.s_[:, 1::2]),
+        (np.s_[:, :16:2], np.s_[:, 16::2]),
+        (np.s_[1::2, ::-1], np.s_[::2]),
+    ):
+        square.view(square._layout[to]).copy_from(square.view(square._layout[origin]), stream)
+        expected[to] = expected[origin]
+    out = np.empty((32, 32), np.int32)
+    square.copy_to(View.from_any_interface(out), stream)
+    assert np.array_equal(out, expected)
+    for to, origin in ((np.s_[:, :16], np.s_[:, 15:31]), (np.s_[:, ::2], np.s_[:, 16:]), (np.s_[:], np.s_[::-1])):
+        with pytest.raises(ValueError, match="the views overlap in memory"):
+            square.view(square._layout[to]).copy_from(square.view(square._layout[origin]), stream)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

@@ -23,13 +23,17 @@ from cudacore_handles._dtypes import (
 )
 from cudacore_handles._layout import _StridedLayout
 from cudacore_handles._not_yet import NotYet, dir_of_what_is_there
-from cudacore_handles._order import order_behind, stream_for_interface
+from cudacore_handles._order import LEGACY, order_behind, stream_for_interface, stream_of_exporter
 from cudacore_handles._stream import IsStreamType, Stream, default_stream
 
 _NO_PROTOCOL = (
     "the input object does not support any data exchange protocol: obj is of type {}, and has none of __dlpack__, "
     "__cuda_array_interface__ and __array_interface__"
 )
+
+
+# DLPack's types of devices whose memory the host can read and write.
+ON_HOST = (_native.DL_CPU, _native.DL_CUDA_HOST, _native.DL_CUDA_MANAGED)
 
 
 class StridedMemoryView(_native.ViewHandle):
@@ -102,6 +106,28 @@ class StridedMemoryView(_native.ViewHandle):
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a StridedMemoryView cannot be pickled: copy what it views to the host, and pickle that")
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return a NumPy array of the same memory, where the host can reach it.
+
+        The array keeps the memory alive. It does not wait for work on any stream.
+
+        Parameters
+        ----------
+        dtype : numpy.dtype, optional
+            The type of the array; another type than the view's needs a copy.
+        copy : bool, optional
+            Whether to copy the elements; False: raise a ValueError instead. Default: only where it is needed.
+        """
+        import numpy as np
+
+        if self._device[0] not in ON_HOST:
+            raise TypeError(
+                "a view of device memory is not a NumPy array: "
+                "view.copy_to(StridedMemoryView.from_any_interface(array), stream) copies its elements to one"
+            )
+        array = np.asarray(HostElements(self)).view(self.dtype or f"V{self._itemsize}")
+        return np.array(array, dtype=dtype, copy=copy)
+
     def __dlpack__(
         self,
         *,
@@ -140,9 +166,9 @@ class StridedMemoryView(_native.ViewHandle):
         reference = self._stream_reference
         if reference or self.exporting_obj is None or isinstance(self.exporting_obj, Buffer):
             order_behind(reference, self._device, stream)
-        elif stream is not None and self.is_device_accessible:
-            # Who exported it knows its stream: a second export orders, and is given back.
-            _native.from_any_interface(type(self), self.exporting_obj, stream)
+        elif self._device[0] == _native.DL_CUDA or (stream is not None and self.is_device_accessible):
+            # The exporter knows its own stream: a second export orders the consumer's behind it, and is given back.
+            _native.from_any_interface(type(self), self.exporting_obj, LEGACY if stream is None else stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and ordinal of the memory."""
@@ -156,9 +182,11 @@ class StridedMemoryView(_native.ViewHandle):
                 "a view of host memory has no __cuda_array_interface__", name="__cuda_array_interface__"
             )
         strides = self.strides
-        stream = stream_for_interface(self._stream_reference)
-        if stream is None:
-            stream = getattr(self.exporting_obj, "__cuda_array_interface__", {}).get("stream")
+        exporter = self.exporting_obj
+        if exporter is None or isinstance(exporter, Buffer) or self._device[0] != _native.DL_CUDA:
+            stream = stream_for_interface(self._stream_reference)
+        else:
+            stream = stream_of_exporter(exporter, self._device, self._order)
         packed = self._type
         return {
             "shape": self.shape,
@@ -176,9 +204,11 @@ class StridedMemoryView(_native.ViewHandle):
         Parameters
         ----------
         obj : object
-            The array.
+            The array, whose interface is of version 2 or 3.
         stream_ptr : int or Stream, optional
-            The stream that will use the array: it waits for the stream that the interface names. -1: no order.
+            The stream that will use the array. It waits for the stream that the interface names. Version 2 names none:
+            the stream then waits for the array library's current stream if the library has DLPack's C exchange API, as
+            PyTorch does. -1: no order.
         """
         interface = _interface(obj, "__cuda_array_interface__")
         if stream_ptr is None:
@@ -187,15 +217,21 @@ class StridedMemoryView(_native.ViewHandle):
                 "it waits for the producer's; or -1 for no order"
             )
         version = interface.get("version", 0)
-        if not hasattr(version, "__index__") or operator.index(version) < 3:
-            raise BufferError(f"only CUDA Array Interface v3 or above is supported, and the array's is of v{version!r}")
+        if not hasattr(version, "__index__") or operator.index(version) < 2:
+            raise BufferError(
+                f"only versions 2 and 3 of the CUDA Array Interface are supported, and the array's is {version!r}"
+            )
         if interface.get("mask") is not None:
             raise BufferError("mask is not supported: fill in the masked elements, and export the array without")
         address = _address(interface, "__cuda_array_interface__")
         device = _device_of(address)
         view = _view_of_interface(cls, obj, interface, address, device)
         consumer = _consumer(stream_ptr)
-        producer = interface.get("stream")
+        if operator.index(version) == 2:  # which names no stream
+            producer = _native.work_stream(obj, *device) if consumer != -1 else None
+            producer = LEGACY if producer == 0 else producer
+        else:
+            producer = interface.get("stream")
         if producer is not None:
             if isinstance(producer, bool) or not isinstance(producer, int) or producer <= 0:
                 raise BufferError(f"the stream of the __cuda_array_interface__ is {producer!r}; it must be an address")
@@ -287,6 +323,23 @@ class StridedMemoryView(_native.ViewHandle):
         from cudacore_handles._view_copy import copy_view
 
         copy_view(other, self, stream, blocking)
+
+
+class HostElements:
+    """The elements of a view, as NumPy takes raw bytes; an array that is made of it keeps the view."""
+
+    __slots__ = ("__array_interface__", "_view")
+
+    def __init__(self, view: StridedMemoryView) -> None:
+        self._view = view
+        strides = view.strides
+        self.__array_interface__ = {
+            "shape": view.shape,
+            "strides": None if strides is None else tuple(step * view._itemsize for step in strides),
+            "typestr": f"|V{view._itemsize}",
+            "data": (view.ptr, view.readonly),
+            "version": 3,
+        }
 
 
 class _StridedMemoryViewProxy:

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import check
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._stream import Stream
 
-_LEGACY, _PER_THREAD = 1, 2
+LEGACY, _PER_THREAD = 1, 2  # the default streams' handles
 
 
 def order_behind(reference: int, device: tuple[int, int], stream: int | None) -> None:
@@ -21,10 +23,10 @@ def order_behind(reference: int, device: tuple[int, int], stream: int | None) ->
         # DLPack: the consumer uses the legacy default stream. Who reads memory of the host uses none.
         if device[0] != _native.DL_CUDA:
             return
-        stream = _LEGACY
-    if (stream or _LEGACY) != (producer._raw or _LEGACY):
+        stream = LEGACY
+    if (stream or LEGACY) != (producer._raw or LEGACY):
         ordinal = device[1] if device[0] == _native.DL_CUDA else -1
-        _native.order_streams(stream or _LEGACY, producer._raw or _LEGACY, ordinal)
+        _native.order_streams(stream or LEGACY, producer._raw or LEGACY, ordinal)
 
 
 def stream_of(box: object) -> int:
@@ -35,9 +37,38 @@ def stream_of(box: object) -> int:
 def stream_for_interface(reference: int) -> int | None:
     """Return the stream that a consumer of ``__cuda_array_interface__`` waits for; None: nothing to wait for."""
     producer = _adopt(reference)
-    if producer is None or (producer._raw > _PER_THREAD and _captures(producer)):
+    return None if producer is None else _unless_captured(producer)
+
+
+def stream_of_exporter(exporter: object, device: tuple[int, int], order: Callable[[None], None]) -> int | None:
+    """Return the stream that a consumer of another library's array waits for; None: nothing to wait for.
+
+    Parameters
+    ----------
+    exporter : object
+        The array.
+    device : tuple of int
+        DLPack's device of the array.
+    order : Callable
+        Makes the legacy default stream wait for the exporter's stream: ``order(None)``.
+    """
+    interface = getattr(exporter, "__cuda_array_interface__", {})
+    if interface.get("version", 0) >= 3:
+        stream: int | None = interface.get("stream")
+        return stream
+    number = _native.work_stream(exporter, *device)
+    if number is not None:
+        return _unless_captured(Stream.from_handle(number))
+    if not hasattr(exporter, "__dlpack__"):
         return None
-    return producer._raw or _LEGACY
+    order(None)
+    return LEGACY
+
+
+def _unless_captured(stream: Stream) -> int | None:
+    if stream._raw > _PER_THREAD and _captures(stream):
+        return None
+    return stream._raw or LEGACY
 
 
 def _adopt(reference: int) -> Stream | None:

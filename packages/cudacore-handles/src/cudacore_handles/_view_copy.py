@@ -14,17 +14,19 @@ from typing import Any
 
 from cudacore_handles import _native
 from cudacore_handles._buffer import _MOST_PITCH, Buffer, _is_capturing
+from cudacore_handles._dtypes import NO_CODE
 from cudacore_handles._errors import CUDAError
 from cudacore_handles._layout import _StridedLayout
+from cudacore_handles._memoryview import HostElements, StridedMemoryView
 from cudacore_handles._stream import Stream_accept
+
+_MAX_WORK = 100_000  # candidates that np.shares_memory looks at, in a few milliseconds
 
 _ON_HOST = (_native.DL_CPU, _native.DL_CUDA_HOST)
 
 
 def copy_view(dst: Any, src: Any, stream: Any, blocking: bool | None) -> None:
     """Copy the elements of a view to another one of the same shape and type, in the order of a stream."""
-    from cudacore_handles._memoryview import StridedMemoryView
-
     for view in (dst, src):
         if not isinstance(view, StridedMemoryView):
             raise TypeError(
@@ -62,9 +64,7 @@ def _check(dst: Any, src: Any) -> None:
             f"the shapes differ: {src.shape} cannot be copied to {dst.shape}; "
             "view(view._layout.broadcast_to(shape)) repeats elements"
         )
-    if dst._itemsize != src._itemsize or (
-        dst._type != src._type and None not in (dst._dtype_as_it_is, src._dtype_as_it_is)
-    ):
+    if dst._itemsize != src._itemsize or not (_is_raw(dst) or _is_raw(src) or _same_type(dst, src)):
         raise ValueError(
             f"the types differ: {_type_name(src)} cannot be copied to {_type_name(dst)}; view(dtype=...) of one of the "
             "two copies the bytes as they are"
@@ -73,6 +73,19 @@ def _check(dst: Any, src: Any) -> None:
         raise ValueError("the view to copy to has several elements at one address; make one that is not broadcast")
     if dst.size and _overlap(dst, src):
         raise ValueError("the views overlap in memory; copy through a buffer of its own")
+
+
+def _is_raw(view: Any) -> bool:
+    """Whether nothing is known of the elements but their size: no dtype, or NumPy's for raw bytes."""
+    if view._type & 0xFF != NO_CODE:
+        return False
+    dtype = view._dtype_as_it_is
+    return dtype is None or (dtype.kind == "V" and dtype.fields is None and dtype.subdtype is None)
+
+
+def _same_type(dst: Any, src: Any) -> bool:
+    # Of what DLPack has no code for, the dtype alone says what it is: a date's unit, the order of bytes, fields.
+    return bool(dst._type == src._type and (dst._type & 0xFF != NO_CODE or dst.dtype == src.dtype))
 
 
 def _type_name(view: Any) -> str:
@@ -89,8 +102,18 @@ def _span(view: Any) -> tuple[int, int]:
 
 
 def _overlap(dst: Any, src: Any) -> bool:
+    """Whether an element of one view shares a byte with an element of the other."""
     (first, end), (other_first, other_end) = _span(dst), _span(src)
-    return first < other_end and other_first < end
+    if first >= other_end or other_first >= end:
+        return False
+    try:
+        import numpy as np
+
+        # Only the addresses are looked at, not the memory, which may be a device's.
+        one, other = np.asarray(HostElements(dst)), np.asarray(HostElements(src))
+        return bool(np.shares_memory(one, other, max_work=_MAX_WORK))  # type: ignore[arg-type]
+    except (ImportError, RuntimeError):  # RuntimeError: NumPy's TooHardError
+        return True
 
 
 def _copy(dst: Any, src: Any, stream: Any) -> Any:

@@ -86,6 +86,11 @@ static int tensor_from_object(void *object, dl_tensor *out) {
                                        "something else");
     return -1;
   }
+  if (((view *)object)->read_only) {
+    PyErr_SetString(PyExc_BufferError, "the view is read-only, which a DLTensor cannot say; ask for a managed tensor, "
+                                       "which has flags (managed_tensor_from_py_object_no_sync, or __dlpack__)");
+    return -1;
+  }
   *out = ((view *)object)->tensor;
   return 0;
 }

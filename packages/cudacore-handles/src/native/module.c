@@ -249,6 +249,7 @@ static PyMethodDef methods[] = {
     {"view_capsule", FASTCALL(view_capsule), METH_FASTCALL, view_capsule_doc},
     {"from_dlpack", FASTCALL(view_from_dlpack), METH_FASTCALL | METH_KEYWORDS, view_from_dlpack_doc},
     {"from_any_interface", FASTCALL(view_from_any), METH_FASTCALL | METH_KEYWORDS, view_from_any_doc},
+    {"work_stream", FASTCALL(work_stream), METH_FASTCALL, work_stream_doc},
     {"open_handle_capsule", open_handle_capsule, METH_O, open_handle_capsule_doc},
     {"graph_nodes", FASTCALL(graph_nodes), METH_FASTCALL, graph_nodes_doc},
     {"graph_edges", FASTCALL(graph_edges), METH_FASTCALL, graph_edges_doc},

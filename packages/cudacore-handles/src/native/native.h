@@ -769,7 +769,8 @@ extern const char view_make_doc[], view_capsule_doc[];
 PyObject *view_from_buffer(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *view_from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *view_from_any(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-extern const char view_from_buffer_doc[], view_from_dlpack_doc[], view_from_any_doc[];
+PyObject *work_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+extern const char view_from_buffer_doc[], view_from_dlpack_doc[], view_from_any_doc[], work_stream_doc[];
 
 /* ---- exchange.c ---- */
 

@@ -237,6 +237,18 @@ static int order(const state *st, long long consumer, unsigned long long produce
 
 /* ---- where arrays come from ---- */
 
+/* The stream that a library uses arrays on, by its exchange API; -1 with an exception. */
+static int ask_work_stream(const dl_exchange_api *api, dl_device device, unsigned long long *out) {
+  void *stream = NULL;
+  if (api->current_work_stream(device.type, device.id, &stream) != 0) {
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_BufferError, "the library of the array did not name its current stream");
+    return -1;
+  }
+  *out = (uintptr_t)stream;
+  return 0;
+}
+
 static PyObject *from_exchange(const state *st, PyTypeObject *type, PyObject *object, long long stream,
                                const dl_exchange_api *api) {
   dl_managed_tensor_versioned *managed = NULL;
@@ -251,14 +263,14 @@ static PyObject *from_exchange(const state *st, PyTypeObject *type, PyObject *ob
   dl_device device = ((view *)self)->tensor.device;
   if (device.type == DL_CPU || stream == NO_ORDER)
     return self;
-  void *producer = NULL;
+  unsigned long long producer;
   int status = -1;
   if (stream < NO_ORDER)
     raise_ambiguous();
   else if (api->current_work_stream == NULL)
     status = 0;
-  else if (api->current_work_stream(device.type, device.id, &producer) == 0)
-    status = order(st, stream, (uintptr_t)producer, device);
+  else if (ask_work_stream(api, device, &producer) == 0)
+    status = order(st, stream, producer, device);
   if (status < 0)
     Py_CLEAR(self);
   return self;
@@ -381,6 +393,36 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
   return managed != NULL ? view_of_managed(st, type, managed, versioned, object) : NULL;
 }
 
+/* How arrays of an object's type are read, which is found out at the first one; NULL with an exception. */
+static const type_entry *entry_of(const state *st, PyObject *object) {
+  const type_entry *how = types_find(st, Py_TYPE(object));
+  if (how->type != NULL || st->resolver == NULL)
+    return how;
+  PyObject *known = PyObject_CallFunctionObjArgs(st->resolver, (PyObject *)Py_TYPE(object), object, NULL);
+  Py_XDECREF(known);
+  return known != NULL ? types_find(st, Py_TYPE(object)) : NULL;
+}
+
+const char work_stream_doc[] =
+    "work_stream(obj, device_type, device_id, /)\n--\n\n"
+    "Return the stream that the library of an array uses it on, by DLPack's C exchange API; None where it has none.";
+
+PyObject *work_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("work_stream(obj, device_type, device_id)", count, 3) < 0)
+    return NULL;
+  long type = PyLong_AsLong(arguments[1]), id = PyLong_AsLong(arguments[2]);
+  const type_entry *how = PyErr_Occurred() ? NULL : entry_of(st, arguments[0]);
+  if (how == NULL)
+    return NULL;
+  if (how->type == NULL || how->kind != KIND_EXCHANGE || how->exchange->current_work_stream == NULL)
+    Py_RETURN_NONE;
+  unsigned long long stream;
+  if (ask_work_stream(how->exchange, (dl_device){.type = (int32_t)type, .id = (int32_t)id}, &stream) < 0)
+    return NULL;
+  return PyLong_FromUnsignedLongLong(stream);
+}
+
 /* Reads (cls, obj, stream_ptr=None); -1 with an exception. */
 static int read_arguments(const state *st, const char *function, PyObject *const *arguments, Py_ssize_t count,
                           PyObject *keywords, PyObject *out[3], long long *stream, PyObject **kept) {
@@ -405,14 +447,9 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
     return NULL;
   PyTypeObject *type = (PyTypeObject *)arguments[0];
   PyObject *object = arguments[1];
-  const type_entry *how = types_find(st, Py_TYPE(object));
-  if (how->type == NULL && st->resolver != NULL) {
-    PyObject *known = PyObject_CallFunctionObjArgs(st->resolver, (PyObject *)Py_TYPE(object), object, NULL);
-    Py_XDECREF(known);
-    if (known == NULL)
-      goto end;
-    how = types_find(st, Py_TYPE(object));
-  }
+  const type_entry *how = entry_of(st, object);
+  if (how == NULL)
+    goto end;
   /* Our own views know more of their memory's streams than the exchange API can say. */
   if (how->type != NULL && how->kind == KIND_EXCHANGE && how->exchange->managed_tensor_from_object != NULL &&
       !PyType_IsSubtype(Py_TYPE(object), st->view_type)) {
