@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from cudacore_compile import _process_state
-from cudacore_compile._batch_error import BatchError
+from cudacore_compile._batch_error import make_batch_error
 from cudacore_compile._cache_compile import CachedCompilation, check_cache
 from cudacore_compile._cache_resource import ProgramCacheResource
 from cudacore_compile._compilation import files_written
@@ -139,6 +139,8 @@ class _Group:
             self.cached.keep(outcome.code, outcome.log, is_clean=outcome.is_clean)
 
     def failed(self, error: Exception) -> None:
+        if error.__traceback__ is not None:  # without the frame that caught it, which leads to this object
+            error.__traceback__ = error.__traceback__.tb_next
         self.error, self.log = error, getattr(error, "log", "")
         note = f"in job {', '.join(map(str, self.indices))} of the batch"
         if sys.version_info >= (3, 11):
@@ -239,9 +241,7 @@ class _Batch:
                     errors[index] = group.error
         if errors:
             exceptions = [group.error for group in self.groups if group.error is not None]
-            error = BatchError(f"{len(errors)} of {self._count} compilations failed", exceptions)
-            error.errors, error.results = dict(sorted(errors.items())), results
-            raise error
+            raise make_batch_error(f"{len(errors)} of {self._count} compilations failed", exceptions, errors, results)
         return [code for code in results if code is not None]
 
 

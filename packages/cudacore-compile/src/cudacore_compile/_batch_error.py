@@ -63,18 +63,19 @@ class BatchError(_Base):
         self.results = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.message, self.exceptions, dict(self.errors), list(self.results))
+        return make_batch_error, (self.message, self.exceptions, dict(self.errors), list(self.results))
 
     def derive(self, exceptions: Sequence[Exception]) -> BatchError:
         """Make the group of some of the exceptions, as ``except*`` does."""
         chosen = {id(error) for error in exceptions}
         errors = {job: error for job, error in self.errors.items() if id(error) in chosen}
-        return _rebuild(self.message, exceptions, errors, self.results)
+        return make_batch_error(self.message, exceptions, errors, self.results)
 
 
-def _rebuild(
+def make_batch_error(
     message: str, exceptions: Sequence[Exception], errors: Mapping[int, Exception], results: Sequence[ObjectCode | None]
 ) -> BatchError:
+    """Make the exception with all that it has."""
     error = BatchError(message, exceptions)
-    error.errors, error.results = errors, results
+    error.errors, error.results = dict(sorted(errors.items())), results
     return error

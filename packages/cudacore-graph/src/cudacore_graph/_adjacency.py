@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cudacore_graph._errors import gone
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check, last_error
+from cudacore_handles._errors import CUDAError, check
 from cudacore_handles._handle import hold
 
 if TYPE_CHECKING:
@@ -93,11 +93,11 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
         if gained:
             self._check_cycles(set(gained), set(lost))
         check(self._call(lib.cch_graph_disconnect, lost))
-        status = self._call(lib.cch_graph_connect, gained)
-        if status:
-            error = last_error(status)
+        try:
+            check(self._call(lib.cch_graph_connect, gained))
+        except CUDAError:
             self._call(lib.cch_graph_connect, lost)
-            raise error
+            raise
 
     def _call(self, function: Any, others: tuple[GraphNode, ...]) -> int:
         if not others:

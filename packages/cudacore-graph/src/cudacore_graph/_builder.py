@@ -229,13 +229,14 @@ class GraphBuilder(_native.Builder):
             )
         stream = hold(self._own_stream())
         status = _native.locked_call(capture.graph, None, lib.cch_capture_end, hold(capture.graph), stream)
-        if status:
-            error = last_error(status)
-            if capture.graph.is_valid:
-                raise error  # the capture goes on, or another thread has ended it
-            self._state = _State.ENDED  # there is nothing left to end
-            self.close()
-            raise _explained(error)
+        try:
+            check(status)
+        except CUDAError as error:
+            if not capture.graph.is_valid:  # else the capture goes on, or another thread has ended it
+                self._state = _State.ENDED  # there is nothing left to end
+                self.close()
+                _explain_loss(error)
+            raise
         if self._state is _State.CAPTURING:  # else another thread has closed it meanwhile
             self._state = _State.ENDED
         return self
@@ -506,15 +507,17 @@ _NOT_BEGUN = {
 
 def _check_begun(status: int) -> None:
     if status:
-        error = last_error(status)
-        error.hint = _NOT_BEGUN.get(error.code_name, error.hint)
-        raise error
+        raise _not_begun(last_error(status))
 
 
-def _explained(error: CUDAError) -> CUDAError:
+def _not_begun(error: CUDAError) -> CUDAError:
+    error.hint = _NOT_BEGUN.get(error.code_name, error.hint)
+    return error
+
+
+def _explain_loss(error: CUDAError) -> None:
     if error.code > 0:  # the driver's; the library says it all
         error.hint = error.hint or (
             "Something that is not allowed in a capture was done meanwhile, and the graph is lost: "
             "begin_building('relaxed') allows most"
         )
-    return error

@@ -70,18 +70,23 @@ def failed_node() -> int:
 
 def _node_failed(status: int, kind: str, place: int) -> NoReturn:
     """Raise for a node that the driver, or the library, refused; `place` is the one in a batch, or negative."""
-    error = last_error(status)
+    raise _explained(last_error(status), status, kind, place)
+
+
+def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exception:
     if status == lib.CCH_EGONE:
-        raise ClosedError(f"{kind}: the graph, or one of the nodes, was destroyed: {error.meaning}")
+        return ClosedError(f"{kind}: the graph, or one of the nodes, was destroyed: {error.meaning}")
     if status == lib.CCH_EMISMATCH:
         error.hint = "Nodes belong to one graph, and conditions to it or to one that it is in"
     elif status in (_INVALID_VALUE, _NOT_SUPPORTED, _UPDATE_FAILURE):
         if kind == "deallocate":
-            raise ValueError(f"dptr cannot be freed by a node of this graph: {_FREE} ({error})") from error
+            refused = ValueError(f"dptr cannot be freed by a node of this graph: {_FREE} ({error})")
+            refused.__cause__ = error
+            return refused
         error.hint = (_EXEC_HINTS if place == _IN_EXEC else _HINTS).get(kind, error.hint)
     if place >= 0:
         error.hint = f"It is node {place} of the batch, of the kind {kind!r}. {error.hint}".rstrip()
-    raise error
+    return error
 
 
 def explain(error: CUDAError, hint: str) -> CUDAError:

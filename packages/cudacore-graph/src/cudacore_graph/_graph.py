@@ -23,7 +23,7 @@ from cudacore_graph._node_types import (
 from cudacore_graph._options import GraphCompleteOptions
 from cudacore_handles import Buffer, Context, Event, Kernel, LaunchConfig, _native
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import closed, last_error
+from cudacore_handles._errors import CUDAError, closed, last_error
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._options import as_options
 from cudacore_handles._stream import Stream_accept
@@ -132,10 +132,7 @@ class Graph(_native.ExecHandle):
         definition = _definition_of(source)
         status, result, node, before = _native.update_exec(self, definition)
         if status:
-            error = last_error(status)
-            if status == _UPDATE_FAILURE or result > 1:
-                error.hint = _why_not(self, definition, result, node, before)
-            raise error
+            raise _not_updated(status, self, definition, result, node, before)
 
     @property
     def handle(self) -> driver.CUgraphExec:
@@ -345,18 +342,22 @@ def instantiate(
     out = ffi.new("cch_graph_exec **")
     status = _native.locked_call(definition, None, lib.cch_graph_instantiate, out, hold_there(definition), params)
     if status:
-        error = last_error(status)
-        node = failed_node()
-        if node:
-            error.hint = f"The node is {_describe(definition, node)}"
-        elif status == _NOT_SUPPORTED:
-            error.hint = (
-                "Bodies and child graphs run in their graph alone; of a graph with memory or conditional nodes there "
-                "can be one executable graph at a time, and no clone or child graph that was made of it before: close "
-                "the other, or drop the copy"
-            )
-        raise error
+        raise _not_instantiated(status, definition)
     return Graph._init(out[0], definition)
+
+
+def _not_instantiated(status: int, definition: GraphDefinition) -> CUDAError:
+    error = last_error(status)
+    node = failed_node()
+    if node:
+        error.hint = f"The node is {_describe(definition, node)}"
+    elif status == _NOT_SUPPORTED:
+        error.hint = (
+            "Bodies and child graphs run in their graph alone; of a graph with memory or conditional nodes there "
+            "can be one executable graph at a time, and no clone or child graph that was made of it before: close "
+            "the other, or drop the copy"
+        )
+    return error
 
 
 def _definition_of(source: object) -> GraphDefinition:
@@ -377,6 +378,15 @@ def _describe(definition: GraphDefinition, handle: int) -> str:
         if node._raw == handle:
             return f"{node!r}, node {index} of {definition!r}: {title(node)}"
     return f"the node with the handle {handle:#x}, in a graph in {definition!r}"
+
+
+def _not_updated(
+    status: int, graph: Graph, definition: GraphDefinition, result: int, node: int, before: int
+) -> CUDAError:
+    error = last_error(status)
+    if status == _UPDATE_FAILURE or result > 1:
+        error.hint = _why_not(graph, definition, result, node, before)
+    return error
 
 
 def _why_not(graph: Graph, definition: GraphDefinition, result: int, node: int, before: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check, last_error
+from cudacore_handles._errors import check
 
 __all__ = ["resolve"]
 
@@ -213,15 +213,12 @@ def _check_device(value: object, address: int, device: int) -> None:
     here = ffi.gc(context[0], lib.cch_context_unref) if context[0] else ffi.NULL
     check(lib.cch_context_set_current(there))
     try:
-        status = lib.cch_pointer_check(address)
-        error = last_error(status) if status else None
+        check(
+            lib.cch_pointer_check(address),
+            hint=f"{_name(value)} is given to a launch on device {device}: copy it there, or give devices access to it",
+        )
     finally:
         check(lib.cch_context_set_current(here))
-    if error is not None:
-        error.hint = (
-            f"{_name(value)} is given to a launch on device {device}: copy it there, or give devices access to it"
-        )
-        raise error
 
 
 def _dlpack_address(value: Any, device_type: int) -> tuple[int, object]:

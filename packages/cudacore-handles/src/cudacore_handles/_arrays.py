@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from cudacore_handles import _native
@@ -20,11 +22,12 @@ class Memory(NamedTuple):
     keeper: object  #: what must live as long as the address is used
 
 
-def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) -> Memory:
-    """Return where an array's elements are.
+@contextmanager
+def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) -> Iterator[Memory]:
+    """Give the memory of an array's elements, for the time of a ``with`` block.
 
-    Where the producer of device memory tells of its stream, or can be told who the consumer is, the stream waits for
-    its work.
+    The stream waits for the producer's work, if the producer of device memory names its own stream or takes the
+    consumer's.
 
     Parameters
     ----------
@@ -53,7 +56,9 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
         except (TypeError, ValueError, BufferError):
             pass  # no buffer, or elements of a type that buffers do not have, such as dates
         else:
-            return _of_buffer(data, name, writable=writable)
+            with data:
+                yield _of_buffer(data, name, writable=writable)
+            return
     from cudacore_handles._memoryview import StridedMemoryView
 
     if not on_device and hasattr(array, "__array_interface__"):  # first: dates and structures are not DLPack's
@@ -69,7 +74,7 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
     # An array that says of itself no more than that kernels can use it is ordered on the stream, pinned memory too.
     pinned_waits = hasattr(array, "__dlpack__")
     on_host = view._device[0] == _native.DL_CPU or (pinned_waits and view._device[0] == _native.DL_CUDA_HOST)
-    return Memory(view.ptr, view.size * view._itemsize, on_host, view)
+    yield Memory(view.ptr, view.size * view._itemsize, on_host, view)
 
 
 def _of_buffer(view: memoryview, name: str, *, writable: bool) -> Memory:
@@ -78,8 +83,16 @@ def _of_buffer(view: memoryview, name: str, *, writable: bool) -> Memory:
             f"{name} is an array of Python objects, which are no data that could be copied; convert it to numbers first"
         )
     _check(name, contiguous=view.c_contiguous, read_only=writable and view.readonly)
-    data = ffi.from_buffer(view.cast("B") if view.nbytes else b"")
-    return Memory(int(ffi.cast("uintptr_t", data)) if view.nbytes else 0, view.nbytes, True, (data, view))
+    return Memory(_address_of(view), view.nbytes, True, view)
+
+
+def _address_of(view: memoryview) -> int:
+    """Return the address of a contiguous memoryview, which must be kept as long as the address is used."""
+    if not view.nbytes:
+        return 0
+    # The export ends here: CPython before 3.13 crashes when it collects a memoryview that still has one.
+    with view.cast("B") as octets, ffi.from_buffer(octets) as data:
+        return int(ffi.cast("uintptr_t", data))
 
 
 def _check(name: str, *, contiguous: bool, read_only: bool) -> None:

@@ -288,7 +288,7 @@ class Buffer(_native.BufferHandle):
                 raise closed(self)
             if mr is None:
                 raise ValueError("dst is missing, and this buffer has no memory_resource to make one from")
-            dst = mr.allocate(self.size, stream=stream)
+            dst = mr.allocate(size_of(self), stream=stream)
         if isinstance(dst, Buffer):
             _copy(dst, self, attributes, stream)
         else:
@@ -377,7 +377,7 @@ class Buffer(_native.BufferHandle):
         if type(value) is int and 0 <= value < 256:
             width = 1
         else:
-            value, width = _fill_pattern(value, self.size, stream)
+            value, width = _fill_pattern(value, size_of(self), stream)
         _native.fill(self, value, width, stream)
 
     def view(
@@ -461,6 +461,11 @@ class Buffer(_native.BufferHandle):
         return self._owner
 
 
+def size_of(buffer: Buffer) -> int:
+    """Return the size of a buffer that is open; :attr:`Buffer.size` is 0 as soon as another thread closes it."""
+    return int(lib.cch_deviceptr_size(hold(buffer)))
+
+
 def check_size(size: Any, name: str = "size") -> int:
     """Return a number of bytes as an int, or say what is wrong with it."""
     try:
@@ -502,8 +507,9 @@ def _copy(dst: Buffer, src: Buffer, attributes: tuple[bytes, ...] | None, stream
     if attributes is None:
         _native.copy(dst, src, stream)
         return
-    if dst.size != src.size and not (dst.is_closed or src.is_closed):
-        raise ValueError(f"buffer sizes mismatch between src and dst (sizes are: src={src.size}, dst={dst.size})")
+    src_size, dst_size = size_of(src), size_of(dst)
+    if dst_size != src_size:
+        raise ValueError(f"buffer sizes mismatch between src and dst (sizes are: src={src_size}, dst={dst_size})")
     _native.copy_batch((dst,), (src,), attributes, stream)
 
 
@@ -511,8 +517,7 @@ def _side(
     name: str, buffer: Buffer, part: tuple[int, ...], offset: object, pitch: object, height: object
 ) -> tuple[int, int, int]:
     """Return where a part of a buffer begins, its pitch and its height; or say what is wrong with them."""
-    if buffer.is_closed:
-        raise closed(buffer)
+    size = size_of(buffer)
     width, rows, slices = part
     begin = check_size(offset, f"{name}_offset")
     row = width if pitch is None else check_size(pitch, f"{name}_pitch")
@@ -529,8 +534,8 @@ def _side(
     elif slice_rows < rows:
         raise ValueError(f"{name}_height is {slice_rows}, less than the height, {rows}: slices would overlap")
     end = begin + ((slices - 1) * slice_rows + rows - 1) * row + width
-    if end > buffer.size:
-        raise ValueError(f"the part ends {end} bytes into {name}, which has {buffer.size}; make it smaller")
+    if end > size:
+        raise ValueError(f"the part ends {end} bytes into {name}, which has {size}; make it smaller")
     return begin, row, slice_rows
 
 
@@ -540,26 +545,24 @@ def _copy_array(
     """Copy between a buffer and an array of another library."""
     from cudacore_handles._arrays import memory_of
 
-    if buffer.is_closed:
-        raise closed(buffer)
+    size = size_of(buffer)
     accepted = Stream_accept(stream, allow_stream_protocol=True)
     to_array = name == "dst"
-    memory = memory_of(array, name, accepted, writable=to_array)
-    if memory.nbytes != buffer.size:
-        raise ValueError(f"{name} has {memory.nbytes} bytes, and the buffer {buffer.size}; they must be the same")
-    if not memory.nbytes:
-        return
-    if memory.on_host and _is_capturing(accepted):
-        raise ValueError(
-            f"{name} is in host memory, whose copy is waited for, and the stream is being captured: copy a Buffer of "
-            "LegacyPinnedMemoryResource, which the graph can keep"
-        )
-    # A graph keeps what it copies; the host has been waited for when this returns.
-    other = Buffer.from_handle(memory.address, memory.nbytes, owner=None if memory.on_host else memory.keeper)
-    _copy(*((other, buffer) if to_array else (buffer, other)), attributes, accepted)
-    if memory.on_host:
-        accepted.sync()
-    del memory  # it was kept until here
+    with memory_of(array, name, accepted, writable=to_array) as memory:
+        if memory.nbytes != size:
+            raise ValueError(f"{name} has {memory.nbytes} bytes, and the buffer {size}; they must be the same")
+        if not memory.nbytes:
+            return
+        if memory.on_host and _is_capturing(accepted):
+            raise ValueError(
+                f"{name} is in host memory, whose copy is waited for, and the stream is being captured: copy a Buffer "
+                "of LegacyPinnedMemoryResource, which the graph can keep"
+            )
+        # A graph keeps what it copies; the host has been waited for when this returns.
+        other = Buffer.from_handle(memory.address, memory.nbytes, owner=None if memory.on_host else memory.keeper)
+        _copy(*((other, buffer) if to_array else (buffer, other)), attributes, accepted)
+        if memory.on_host:
+            accepted.sync()
 
 
 def _is_capturing(stream: Stream) -> bool:
@@ -588,10 +591,10 @@ def _host_bytes(value: object, stream: Stream | IsStreamType) -> bytes:
     """Return the bytes of a DLPack object in host memory."""
     from cudacore_handles._arrays import memory_of
 
-    memory = memory_of(value, "value", Stream_accept(stream, allow_stream_protocol=True))
-    if not memory.on_host:
-        raise TypeError("value is in device memory; a fill's value is the host's: copy it there first")
-    return bytes(ffi.buffer(ffi.cast("char *", memory.address), memory.nbytes))
+    with memory_of(value, "value", Stream_accept(stream, allow_stream_protocol=True)) as memory:
+        if not memory.on_host:
+            raise TypeError("value is in device memory; a fill's value is the host's: copy it there first")
+        return bytes(ffi.buffer(ffi.cast("char *", memory.address), memory.nbytes))
 
 
 def _fill_byte(value: object) -> int:

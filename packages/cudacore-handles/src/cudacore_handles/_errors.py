@@ -109,9 +109,7 @@ _HINTS = {
 def check(status: int, *, hint: str = "") -> None:
     """Raise :class:`CUDAError` for a failed call of the handle library on this thread; do nothing for 0."""
     if status:
-        error = last_error(status)
-        error.hint = hint or error.hint
-        raise error
+        raise last_error(status, hint)  # no variable: an exception and the frame that raises it would be a cycle
 
 
 def raise_status(status: int) -> NoReturn:
@@ -119,13 +117,15 @@ def raise_status(status: int) -> NoReturn:
     raise last_error(status)
 
 
-def last_error(status: int | None = None) -> CUDAError:
+def last_error(status: int | None = None, hint: str = "") -> CUDAError:
     """Make the exception for the call that failed on this thread just now.
 
     Parameters
     ----------
     status : int, optional
         The code that it returned. Default: the code that the library has recorded.
+    hint : str, optional
+        What to do about it. Default: the usual hint for this code.
     """
     if status is not None and status == lib.CCH_NOT_READY:  # an answer, which the library does not record
         return CUDAError("query", status, "CUDA_ERROR_NOT_READY", "the work has not been completed yet")
@@ -139,7 +139,7 @@ def last_error(status: int | None = None) -> CUDAError:
     code = error.code if status is None else status
     name = _text(lib.cch_error_name(code))
     cls = _GoneError if code == lib.CCH_EGONE else CUDAError
-    made = cls(_text(error.operation), code, name, _text(error.message), hint=_HINTS.get(name, ""))
+    made = cls(_text(error.operation), code, name, _text(error.message), hint=hint or _HINTS.get(name, ""))
     return _with_reason(made)
 
 

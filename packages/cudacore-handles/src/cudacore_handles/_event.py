@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from cudacore_handles import _native
 from cudacore_handles._cffi import lib
 from cudacore_handles._context import Context, context_of
-from cudacore_handles._errors import closed, last_error
+from cudacore_handles._errors import CUDAError, closed, last_error
 from cudacore_handles._handle import hold
 from cudacore_handles._ipc import IPCEventDescriptor, check_events, describe_event, import_event
 from cudacore_handles._options import as_options, check_flags
@@ -154,7 +154,11 @@ class Event(_native.EventHandle):
 
 
 def _raise_not_elapsed(end: Event, start: Event, status: int) -> NoReturn:
-    """Raise for a time that cannot be had, with what the driver does not say: why."""
+    raise _not_elapsed(end, start, status)
+
+
+def _not_elapsed(end: Event, start: Event, status: int) -> CUDAError:
+    """Make the exception for a time that cannot be measured, with the reason that the driver does not give."""
     error = last_error(status)
     if status == lib.CCH_NOT_READY:
         error.operation = "cuEventElapsedTime"
@@ -166,7 +170,7 @@ def _raise_not_elapsed(end: Event, start: Event, status: int) -> NoReturn:
             "Both Events must be created with timing enabled in order to subtract them: make both with "
             "EventOptions(timing_enabled=True)"
         )
-    raise error
+    return error
 
 
 _native.set_face("event", Event)

@@ -124,10 +124,9 @@ class Kernel(_native.KernelHandle):
         out = ffi.new("cch_kernel **")
         status = lib.cch_kernel_wrap(out, raw, library, ffi.NULL, ffi.NULL)
         if status:
-            error = last_error(status)
             if mod is not None and status == lib.CCH_EMISMATCH:
-                raise ValueError(f"handle is {address:#x}, and mod is {mod!r}: {error.meaning}")
-            raise error
+                raise ValueError(f"handle is {address:#x}, and mod is {mod!r}: {last_error(status).meaning}")
+            raise_status(status)
         return Kernel._init(out[0])
 
     def prepare(self, stream: Stream | IsStreamType, config: LaunchConfig, *kernel_args: object) -> PreparedLaunch:

@@ -57,10 +57,14 @@ def _launch_checked(stream: object, config: LaunchConfig, kernel: Kernel, kernel
 
 def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:
     """Raise for a launch that the driver refused, with what it does not say: which limit was broken."""
+    raise _refused(status, config, kernel)
+
+
+def _refused(status: int, config: LaunchConfig, kernel: Kernel) -> CUDAError:
     error = last_error(status)
     if status in (INVALID_VALUE, _OUT_OF_RESOURCES):
         error.hint = _broken_limit(config, kernel)
-    raise error
+    return error
 
 
 def _broken_limit(config: LaunchConfig, kernel: Kernel) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
@@ -184,7 +184,7 @@ class ObjectCode:
         out = ffi.new("cch_kernel **")
         status = lib.cch_kernel_get(out, library, symbol.encode())
         if status:
-            self._raise_not_loaded(status, name)
+            raise self._not_loaded(status, name)
         return Kernel._init(out[0], name, symbol=symbol, signature=self._signature(symbol))
 
     def get_global(self, name: str | bytes) -> Buffer:
@@ -219,10 +219,7 @@ class ObjectCode:
         raw = ffi.cast("void *", lib.cch_library_raw(library))
         status = function(address, size, raw, symbol.encode())
         if status:
-            error = driver_error("cuLibraryGetGlobal", status)
-            if status == _NOT_FOUND:
-                error.hint = self._which_globals(name)
-            raise error
+            raise self._no_global(status, name)
         return Buffer.from_handle(address[0], size[0], owner=self)
 
     def get_module(self) -> driver.CUmodule:
@@ -262,7 +259,7 @@ class ObjectCode:
         out = ffi.new("cch_library **")
         status = lib.cch_library_load(out, image, len(image))
         if status:
-            self._raise_not_loaded(status)
+            raise self._not_loaded(status)
         box = ffi.gc(out[0], lib.cch_library_unref)
         with _load_lock:
             if self._box is None:
@@ -289,8 +286,8 @@ class ObjectCode:
         with open(self._code, "rb") as file:
             return file.read()
 
-    def _raise_not_loaded(self, status: int, name: str = "") -> NoReturn:
-        """Raise for code that was not loaded, with what the driver's code does not say.
+    def _not_loaded(self, status: int, name: str = "") -> CUDAError:
+        """Make the exception for code that was not loaded, with what the driver's code does not say.
 
         The driver puts off most of the work until the first kernel is asked for, so that errors about the code can
         come at either step.
@@ -304,7 +301,7 @@ class ObjectCode:
             error.hint = _newer_ptx(self._read())
         elif status == _INVALID_PTX:
             error.log = _driver_log(self._read())
-        raise error
+        return error
 
     def _what_there_is(self, name: str) -> str:
         """Say which kernels the code has, for somebody who asked for one that it has not."""
@@ -316,6 +313,12 @@ class ObjectCode:
             except CUDAError:  # a driver before 12.4 cannot list them
                 return f"The code has no kernel {name!r}"
         return f"The code has no kernel {name!r}; {self._listing(name, symbols, 'kernels')}"
+
+    def _no_global(self, status: int, name: str) -> CUDAError:
+        error = driver_error("cuLibraryGetGlobal", status)
+        if status == _NOT_FOUND:
+            error.hint = self._which_globals(name)
+        return error
 
     def _which_globals(self, name: str) -> str:
         """Say which variables the code has, for somebody who asked for one that it has not."""
