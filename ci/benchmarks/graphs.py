@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import types
 from typing import Any
 
@@ -50,6 +51,12 @@ def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, 
             node = node.join()
         return built
 
+    def add_edges() -> Any:
+        for first, second in itertools.pairwise(loose):
+            second.pred.add(first)
+        for first, second in itertools.pairwise(loose):
+            second.pred.discard(first)
+
     def add_callbacks() -> Any:
         built = definition()
         for _ in range(NODES):
@@ -87,13 +94,15 @@ def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, 
         return builder.end_building()
 
     chain, one, many = add_kernels(), capture(1).complete(), capture().complete()
-    wide = definition()
+    unordered, wide = definition(), definition()
+    loose = [unordered.empty() for _ in range(NODES)]
     join = wide.join(*[wide.empty() for _ in range(PREDECESSORS)])
     for runnable in (one, many):
         runnable.upload(stream)
     executable = chain.instantiate()
     return {
         "add_callbacks": add_callbacks,
+        "add_edges": add_edges,
         "add_empties": add_empties,
         "add_frees": add_frees,
         "add_kernels": add_kernels,

@@ -231,6 +231,7 @@ ROWS = (
     adding("memset node", "add_memsets()"),
     adding("memcpy node, Buffers", "add_memcpys()"),
     adding("empty node", "add_empties()"),
+    Row("add and remove an edge", "add_edges()", 3, 5, ratio=2.0, graphs=True, per=NODES),
     adding("callback node", "add_callbacks()"),
     adding("event record node", "add_records()"),
     adding("allocation and free node", "add_frees()"),

@@ -445,15 +445,29 @@ class TestStates:
         body.begin_building()
         refuse({"begin building"} | finished, "conditional-body GraphBuilder is building")
         body.end_building()
-        refuse({"begin building", "complete the graph", "split"}, "it runs with the graph that its conditional node")
+        refuse(
+            {"begin building", "complete the graph", "split", "create a condition"},
+            "it runs with the graph that its conditional node",
+        )
         builder = primary.end_building()
-        refuse({"begin building"} | (capturing - {"create a condition"}), "not building any more; use complete")
+        refuse({"begin building"} | capturing, "not building any more; use complete")
         builder.close()
         builder.close()
         refuse(set(calls), "closed; make a new one")
         for call in (lambda: builder.stream, builder.__cuda_stream__, lambda: ch.Stream.wait(stream, builder)):
             with pytest.raises(ch.ClosedError, match="GraphBuilder has been closed"):
                 call()
+
+    def test_condition_after_the_end(self, stream: ch.Stream) -> None:
+        """A condition that no node of the builder can use would make its graph impossible to instantiate."""
+        with stream.create_graph_builder() as builder:
+            builder.callback(print)
+        with pytest.raises(RuntimeError, match="cannot create a condition: this primary GraphBuilder is not building"):
+            builder.create_condition()
+        builder.complete().close()
+        definition = builder.graph_definition
+        definition.if_then(definition.create_condition(0))
+        builder.complete()
 
     def test_definition_is_a_view(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
         """What is added to a builder's definition would not be in its graph, or go with the builder."""
@@ -528,7 +542,10 @@ class TestStates:
         builder = stream.create_graph_builder()
         with pytest.raises(ValueError, match="mode is 'thread'; it must be 'global', 'thread_local' or 'relaxed'"):
             builder.begin_building("thread")
-        builder.begin_building(None).end_building()
+        wrong: Any = None
+        with pytest.raises(ValueError, match="mode is None; it must be"):
+            builder.begin_building(wrong)
+        builder.begin_building().end_building()
 
     def test_stream(self, device: ch.Device) -> None:
         """A builder would lose its stream when the caller closes his own object of it."""

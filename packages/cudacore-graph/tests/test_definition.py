@@ -7,6 +7,8 @@ import copy
 import gc
 import itertools
 import pickle
+import re
+import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -168,6 +170,88 @@ def test_adjacency_is_a_set(definition: cg.GraphDefinition) -> None:
     assert not definition.edges()
 
 
+def test_neighbours_are_assigned(definition: cg.GraphDefinition) -> None:
+    """A tuple would be taken apart into arguments, so that ``node.pred = (a, b)`` fails."""
+    a, b, c = (definition.empty() for _ in range(3))
+    for nodes in ((a, b), [a, b], {a, b}, iter((a, b)), {a: 1, b: 2}):
+        c.pred = nodes
+        assert c.pred == {a, b}
+        c.pred = ()
+        assert c.pred == set()
+    for nodes in ((b, c), [b, c]):
+        a.succ = nodes
+        assert a.succ == {b, c}
+    a.succ = (b,)
+    assert a.succ == {b}
+    wrong: Any
+    for wrong in (([a, b],), a, None, 1, "ab"):
+        with pytest.raises(TypeError, match="GraphNode is needed"):
+            c.pred = wrong
+    assert definition.edges() == {(a, b)}
+
+
+def test_edges_are_changed_as_a_whole(definition: cg.GraphDefinition) -> None:
+    """An assignment with a node that cannot be would remove edges, and then fail."""
+    a, b, c = (definition.empty() for _ in range(3))
+    c.pred = (a,)
+    with pytest.raises(ValueError, match="is a node of another graph"):
+        c.pred = (b, cg.GraphDefinition().empty())
+    assert c.pred == {a}
+
+
+@pytest.mark.cuda_sim
+def test_failed_assignment_leaves_edges(definition: cg.GraphDefinition, cuda_sim: Any) -> None:
+    """An assignment whose second half the driver refuses would lose the edges of the first."""
+    a, b, c, d = (definition.empty() for _ in range(4))
+    d.pred = (a, b)
+    for function in ("cuGraphAddDependencies", "cuGraphRemoveDependencies"):
+        for nth in (1, 2) if function.endswith("AddDependencies") else (1,):
+            with cuda_sim.failing(function, nth=nth, error=2), pytest.raises(ch.CUDAError):
+                d.pred = (c,) if nth == 1 else (c, definition.empty())
+            assert d.pred == {a, b}
+
+
+def test_edge_that_is_there(definition: cg.GraphDefinition) -> None:
+    """Adding an edge again would be an error of the driver, or hide another error of it."""
+    a, b = definition.empty(), definition.empty()
+    for _ in range(2):
+        b.pred.add(a)
+        a.succ.add(b)
+        b.pred.update([a])
+        b.pred |= {a}
+    assert definition.edges() == {(a, b)}
+
+
+def test_cycle(definition: cg.GraphDefinition) -> None:
+    """A graph with a cycle would fail to instantiate with a bare INVALID_VALUE."""
+    first = definition.empty()
+    a, b = first.join(), definition.empty()
+    b.pred = (a,)
+    c = b.join()
+    last = c.join()
+    a.pred.add(c)
+    with pytest.raises(ch.CUDAError, match="the first for the last") as caught:
+        definition.instantiate()
+    named = re.findall(r"<EmptyNode handle=0x[0-9a-f]+>", caught.value.hint)
+    turns = [[repr(node) for node in turn] for turn in ((a, b, c), (b, c, a), (c, a, b))]
+    assert named in turns
+    assert repr(first) not in named
+    assert repr(last) not in named
+    a.pred.remove(c)
+    definition.instantiate()
+
+
+def test_cycle_in_a_body(definition: cg.GraphDefinition) -> None:
+    """The cycle of a graph in a node would not be found, or looked for in the wrong graph."""
+    body = definition.if_then(definition.create_condition(1)).then
+    nodes = [body.empty()]
+    for _ in range(20):
+        nodes.append(nodes[-1].join())
+    nodes[0].pred.add(nodes[-1])
+    with pytest.raises(ch.CUDAError, match=r"the first for the last: .*\.\.\. \(21 nodes\)"):
+        definition.instantiate()
+
+
 def test_destroy(definition: cg.GraphDefinition, numbers: Numbers, add: ch.Kernel) -> None:
     """A node that is destroyed would still be in the graph, or crash who has it."""
     first = definition.empty()
@@ -246,22 +330,45 @@ def test_clone(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers,
     assert numbers[0] == 102
 
 
-def test_clone_while_it_changes(definition: cg.GraphDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graph could not be cloned when another thread adds to it, or takes from it, between the questions."""
-    kept, other = definition.empty(), definition.empty()
-    ask = _native.graph_nodes
+def test_clone_while_it_changes(definition: cg.GraphDefinition) -> None:
+    """The mapping of a clone would lack nodes that another thread adds or takes out meanwhile."""
+    kept = [definition.empty() for _ in range(200)]
+    done = threading.Event()
+    failures: list[BaseException] = []
 
-    def late(graph: cg.GraphDefinition, place: Any) -> Any:
-        definition.callback(print)
-        found = ask(graph, place)
-        other.destroy()
-        return found
+    def change() -> None:
+        try:
+            while not done.is_set():
+                definition.empty().destroy()
+        except BaseException as error:
+            failures.append(error)
 
-    monkeypatch.setattr(_native, "graph_nodes", late)
-    copied, pairs = definition.clone()
-    monkeypatch.undo()
-    assert list(pairs) == [kept]
-    assert pairs[kept].graph == copied
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(100):
+            copied, pairs = definition.clone()
+            assert set(pairs.values()) == copied.nodes()
+            assert set(kept) <= set(pairs)
+    finally:
+        done.set()
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("code", [1, 2])
+def test_clone_without_a_node(definition: cg.GraphDefinition, cuda_sim: Any, code: int) -> None:
+    """A node that the driver cannot find in the clone would be left out of the mapping in silence."""
+    for _ in range(3):
+        definition.empty()
+    with (
+        cuda_sim.failing("cuGraphNodeFindInClone", nth=2, error=code),
+        pytest.raises(ch.CUDAError, match="FindInClone"),
+    ):
+        definition.clone()
+    _, pairs = definition.clone()
+    assert set(pairs) == definition.nodes()
 
 
 def test_clone_keeps_what_nodes_use(device: ch.Device, add: ch.Kernel, run: Run) -> None:
@@ -350,9 +457,9 @@ def test_gone(definition: cg.GraphDefinition, tmp_path: Path) -> None:
     assert not definition.nodes()
 
 
-def test_gone_meanwhile(definition: cg.GraphDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gone_meanwhile(definition: cg.GraphDefinition, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
     """What another thread destroys between a check and the call would be another kind of error."""
-    node = definition.empty()
+    node = definition.memset(numbers.buffer, 0, 4)
     call = _native.locked_call
 
     def late(*args: Any) -> Any:
@@ -361,7 +468,7 @@ def test_gone_meanwhile(definition: cg.GraphDefinition, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(_native, "locked_call", late)
     with pytest.raises(ch.ClosedError, match="CCH_EGONE") as caught:
-        node.succ.add(definition.empty())
+        _ = node.value
     assert isinstance(pickle.loads(pickle.dumps(caught.value)), ch.CUDAError)
 
 
@@ -370,6 +477,16 @@ def test_debug_dot_print_bad_path(definition: cg.GraphDefinition, tmp_path: Path
     with pytest.raises(ValueError, match="NUL character"):
         definition.debug_dot_print(f"{tmp_path}/a\0b")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.cuda_sim
+def test_debug_dot_print_failures(definition: cg.GraphDefinition, tmp_path: Path, cuda_sim: Any) -> None:
+    """Every error would be blamed on the file."""
+    with pytest.raises(ch.CUDAError, match="'/no/such/folder/x' must be a file that can be written"):
+        definition.debug_dot_print("/no/such/folder/x")
+    with cuda_sim.failing("cuGraphDebugDotPrint", error=2), pytest.raises(ch.CUDAError) as caught:
+        definition.debug_dot_print(tmp_path / "x")
+    assert "file" not in str(caught.value)
 
 
 def test_handles_for_cuda_bindings(definition: cg.GraphDefinition) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from graph_tools import ONE, Numbers
@@ -51,6 +51,25 @@ def test_launch(definition: cg.GraphDefinition, stream: ch.Stream, add: ch.Kerne
     wrong: Any = 3
     with pytest.raises(TypeError, match="a Stream is needed"):
         definition.instantiate().launch(wrong)
+
+
+def test_methods_as_they_are_documented(definition: cg.GraphDefinition, stream: ch.Stream) -> None:
+    """A stream could not be given by its name, or an error would name a class that no user has seen."""
+    graph = definition.instantiate()
+    graph.upload(stream=stream)
+    graph.launch(stream=stream)
+    wrong: Any = graph
+    for call, match in (
+        (lambda: wrong.launch(), r"Graph\.launch\(\) needs a stream"),
+        (lambda: wrong.upload(), r"Graph\.upload\(\) needs a stream"),
+        (lambda: wrong.launch(stream, stream), r"Graph\.launch\(\) takes at most 1 positional argument, but 2 were"),
+        (lambda: wrong.launch(on=stream), r"Graph\.launch\(\) has no argument 'on'"),
+        (lambda: wrong.launch(3), "Stream or GraphBuilder expected"),
+        (lambda: cast("Any", definition).launch(stream), r"instantiate\(\) makes the executable graph"),
+        (lambda: cast("Any", definition.empty()).launch(), r"instantiate\(\) makes the executable graph"),
+    ):
+        with pytest.raises(TypeError, match=match):
+            call()
 
 
 def test_outlives_all(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream) -> None:
@@ -331,6 +350,19 @@ class TestOptions:
         graph.launch(stream)
         stream.sync()
         call_driver("cuMemFree", memory)  # what the last launch has left
+
+    def test_launched_again_with_memory(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
+        """It would not be said how to launch a graph again whose memory nobody has freed."""
+        memory = definition.allocate(64).dptr
+        graph = definition.instantiate()
+        graph.launch(stream)
+        with pytest.raises(ch.CUDAError, match="auto_free_on_launch=True"):
+            graph.launch(stream)
+        stream.sync()
+        call_driver("cuMemFree", memory)
+        graph.launch(stream)
+        stream.sync()
+        call_driver("cuMemFree", memory)
 
     def test_bad_input(self, definition: cg.GraphDefinition) -> None:
         """Options that make no sense would be taken."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import time
 from typing import Any
 
@@ -31,6 +32,27 @@ def test_ten_thousand_nodes(
     definition.close()
     # A quadratic one takes minutes.
     assert time.monotonic() - begin < 60
+
+
+def test_edges_of_a_long_chain(definition: cg.GraphDefinition) -> None:
+    """Adding an edge would take the longer, the longer the chain is that it is added to."""
+    nodes = definition.add_many([("empty", None)] * 20_000)
+
+    def add(pairs: list[tuple[cg.GraphNode, cg.GraphNode]]) -> float:
+        begin = time.perf_counter()
+        for first, second in pairs:
+            second.pred.add(first)
+        return time.perf_counter() - begin
+
+    pairs = list(itertools.pairwise(nodes))
+    early = min(add(pairs[i : i + 100]) for i in range(0, 1000, 100))
+    add(pairs[1000:-1000])
+    late = min(add(pairs[i : i + 100]) for i in range(len(pairs) - 1000, len(pairs), 100))
+    assert late < 10 * early  # it was a hundred times as much in a chain of 4,000
+    hub = definition.empty()
+    fan = [(node, hub) for node in nodes]
+    add(fan[:-1000])
+    assert min(add(fan[i : i + 100]) for i in range(len(fan) - 1000, len(fan), 100)) < 10 * early
 
 
 def test_last_of_very_many_dies_while_one_is_made(definition: cg.GraphDefinition) -> None:

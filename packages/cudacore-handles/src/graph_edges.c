@@ -213,32 +213,6 @@ static int remove_edge(CUgraph graph, const raw_list *edges, size_t i) {
                       "cuGraphRemoveDependencies");
 }
 
-/* Does one thing with each edge, or the other with those that it had been done with. */
-static int change_each(CUgraph graph, const raw_list *edges, int (*change)(CUgraph, const raw_list *, size_t),
-                       int (*back)(CUgraph, const raw_list *, size_t)) {
-  int status = 0;
-  size_t done = 0;
-  for (; done < edges->count && status == 0; done += status == 0)
-    status = change(graph, edges, done);
-  cch__destructor_enter();
-  while (status != 0 && done-- > 0)
-    cch__report(back(graph, edges, done));
-  cch__destructor_leave();
-  return status;
-}
-
-int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
-  int status = cch__ready();
-  if (status != 0 || count == 0)
-    return status;
-  raw_list edges;
-  status = read_edges(&edges, from, to, count, __func__);
-  if (status == 0)
-    status = change_each(from[0]->graph->raw, &edges, add_edge, remove_edge);
-  free_raw(&edges);
-  return status;
-}
-
 /* Looks up what edges are, if they can be other than plain ones. */
 static int look_up(raw_list *edges, const char *operation) {
   if (cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
@@ -259,16 +233,59 @@ static int look_up(raw_list *edges, const char *operation) {
   return 0;
 }
 
-int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
-  int status = cch__ready();
-  if (status != 0 || count == 0)
-    return status;
-  raw_list edges;
-  status = read_edges(&edges, from, to, count, __func__);
-  if (status == 0)
-    status = look_up(&edges, __func__);
-  if (status == 0)
-    status = change_each(from[0]->graph->raw, &edges, remove_edge, add_edge);
-  free_raw(&edges);
+/* Does one thing with each edge, or the other with those that it had been done with. */
+static int change_each(CUgraph graph, const raw_list *edges, int (*change)(CUgraph, const raw_list *, size_t),
+                       int (*back)(CUgraph, const raw_list *, size_t)) {
+  int status = 0;
+  size_t done = 0;
+  for (; done < edges->count && status == 0; done += status == 0)
+    status = change(graph, edges, done);
+  cch__destructor_enter();
+  while (status != 0 && done-- > 0)
+    cch__report(back(graph, edges, done));
+  cch__destructor_leave();
   return status;
+}
+
+static int rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
+                  cch_graph_node *const *from, cch_graph_node *const *to, size_t count, const char *operation) {
+  int status = cch__ready();
+  if (status != 0 || (lost_count == 0 && count == 0))
+    return status;
+  raw_list lost = {0}, gained = {0};
+  if (lost_count > 0)
+    status = read_edges(&lost, lost_from, lost_to, lost_count, operation);
+  if (status == 0 && count > 0)
+    status = read_edges(&gained, from, to, count, operation);
+  if (status == 0 && lost_count > 0 && count > 0)
+    status = cch__node_is_of(from[0], lost_from[0]->graph, operation);
+  if (status == 0 && lost_count > 0)
+    status = look_up(&lost, operation);
+  if (status == 0) {
+    CUgraph graph = (count > 0 ? from : lost_from)[0]->graph->raw;
+    status = change_each(graph, &lost, remove_edge, add_edge);
+    if (status == 0) {
+      status = change_each(graph, &gained, add_edge, remove_edge);
+      cch__destructor_enter();
+      for (size_t i = 0; status != 0 && i < lost.count; i++)
+        cch__report(add_edge(graph, &lost, i));
+      cch__destructor_leave();
+    }
+  }
+  free_raw(&lost);
+  free_raw(&gained);
+  return status;
+}
+
+int cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
+                     cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+  return rewire(lost_from, lost_to, lost_count, from, to, count, __func__);
+}
+
+int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+  return rewire(NULL, NULL, 0, from, to, count, __func__);
+}
+
+int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+  return rewire(from, to, count, NULL, NULL, 0, __func__);
 }

@@ -161,7 +161,7 @@ class GraphBuilder(_native.Builder):
             # What is to be given up may have failed before, in ways that do not matter any more.
             _native.locked_call(capture.graph, None, lib.cch_capture_end, hold(capture.graph), hold(stream))
 
-    def begin_building(self, mode: str | None = "relaxed") -> GraphBuilder:
+    def begin_building(self, mode: str = "relaxed") -> GraphBuilder:
         """Begin to capture (cuStreamBeginCapture).
 
         Parameters
@@ -169,15 +169,13 @@ class GraphBuilder(_native.Builder):
         mode : str, optional
             What the driver refuses meanwhile, because it might not go together with the capture: ``"relaxed"`` nothing,
             ``"thread_local"`` calls of this thread, ``"global"`` calls of all threads. Default ``"relaxed"``, in which
-            any thread can end the capture; in the others only the one that begins it.
+            any thread can end the capture; in the others only the one that begins it. None is not a mode.
 
         Returns
         -------
         GraphBuilder
             This one.
         """
-        if mode is None:
-            mode = "relaxed"
         if mode not in _MODES:
             raise ValueError(f"mode is {mode!r}; it must be 'global', 'thread_local' or 'relaxed'")
         if self._state is not _State.NOT_STARTED:
@@ -329,8 +327,12 @@ class GraphBuilder(_native.Builder):
         return rest
 
     def create_condition(self, default_value: int | None = None) -> GraphCondition:
-        """Create a condition of the graph; see :meth:`GraphDefinition.create_condition`."""
-        if self._capture is None:
+        """Create a condition of the graph; see :meth:`GraphDefinition.create_condition`.
+
+        A graph with a condition that no node uses cannot be instantiated. A builder that has ended building can add no
+        nodes, so it creates no conditions either; its :attr:`graph_definition` does both.
+        """
+        if self._capture is None or self._state in (_State.ENDED, _State.CLOSED):
             raise self._illegal("create a condition")
         return create_condition(self._capture.graph, default_value, self._own_stream().context)
 

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from cudacore_graph._graph import Graph
     from cudacore_graph._options import GraphCompleteOptions
 
-_INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
-_NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
-_NO_CLONE = "Bodies, and graphs with memory or conditional nodes, cannot be cloned"
+_OPERATING_SYSTEM = 304  # CUDA_ERROR_OPERATING_SYSTEM
 
 
 class GraphDefinition(_native.GraphHandle):
@@ -132,20 +130,8 @@ class GraphDefinition(_native.GraphHandle):
         dict of GraphNode to GraphNode
             The copy's node for each node of this graph.
         """
-        out = ffi.new("cch_graph **")
-        status = _native.locked_call(self, None, lib.cch_graph_clone, out, hold_there(self))
-        check(status, hint=_NO_CLONE if status == _NOT_SUPPORTED else "")
-        copy = adopt(type(self), out[0])
-        held = hold(copy)
-        pairs: dict[GraphNode, GraphNode] = {}
-        for node in _native.graph_nodes(self, []):
-            found = ffi.new("cch_graph_node **")
-            status = _native.locked_call(self, copy, lib.cch_graph_find_in_clone, found, hold(node), held)
-            if status in (_INVALID_VALUE, lib.CCH_EGONE):
-                continue  # another thread has added or destroyed it since: it is in one of them alone
-            check(status)
-            pairs[node] = _native.adopt_node(int(ffi.cast("uintptr_t", found[0])))
-        return copy, pairs
+        box, pairs = _native.clone_graph(self)
+        return adopt(type(self), ffi.cast("void *", box)), pairs
 
     def debug_dot_print(
         self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | Mapping[str, Any] | None = None
@@ -164,7 +150,10 @@ class GraphDefinition(_native.GraphHandle):
         if b"\0" in where:
             raise ValueError(f"path has a NUL character, which would end it: {path!r}")
         status = _native.locked_call(self, None, lib.cch_graph_debug_dot_print, hold_there(self), where, flags)
-        check(status, hint=f"{os.fsdecode(where)!r} must be a file that can be written")
+        check(
+            status,
+            hint=f"{os.fsdecode(where)!r} must be a file that can be written" if status == _OPERATING_SYSTEM else "",
+        )
 
     def to_dot(self) -> str:
         """Return a picture of the graph in the DOT language, as Graphviz draws it."""

@@ -23,7 +23,9 @@ _HINTS = {
     "it cannot be replaced",
     "memcpy": "dst and src must be addresses that CUDA knows, or of the host's own memory; so many bytes must be there",
     "memset": "dst must be memory that the device can use; width and height at least 1",
-    "destroy": "Nodes that allocate and free memory stay, once their graph has been instantiated",
+    "destroy": "No node can be taken out of a graph that has nodes that allocate or free memory",
+    "rewire": "No edge can be taken out of a graph that has nodes that allocate or free memory",
+    "clone": "Bodies, and graphs with memory or conditional nodes, cannot be cloned",
     "if_else": "A second body needs a driver for CUDA 12.8",
     "switch": "A switch needs a driver for CUDA 12.8",
 }
@@ -39,6 +41,9 @@ _EXEC_HINTS = {
     "record": _THERE,
     "wait": _THERE,
     "embed": "The graph must have the nodes and edges of the child graph that is there, in the order of their making",
+    "Graph.launch": "A graph that allocates memory without freeing it can be launched again only after that memory was "
+    "freed: free it between the launches, or instantiate the graph with "
+    "GraphCompleteOptions(auto_free_on_launch=True), which frees it at each launch",
 }
 
 

@@ -44,7 +44,8 @@ _REASONS = {
     7: "a kernel's function changed in a way that cannot be updated",
     8: "a kernel node's attributes changed in a way that cannot be updated",
 }
-_NOT_SUPPORTED = 801
+_NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
+_MAX_NAMED = 8  # nodes of a cycle that an error names
 _UPDATE_FAILURE = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
 
 
@@ -350,7 +351,7 @@ def _not_instantiated(status: int, definition: GraphDefinition) -> CUDAError:
     error = last_error(status)
     node = failed_node()
     if node:
-        error.hint = f"The node is {_describe(definition, node)}"
+        error.hint = _describe_cycle(definition, node) or f"The node is {_describe(definition, node)}"
     elif status == _NOT_SUPPORTED:
         error.hint = (
             "Bodies and child graphs run in their graph alone; of a graph with memory or conditional nodes there "
@@ -387,6 +388,49 @@ def _not_updated(
     if status == _UPDATE_FAILURE or result > 1:
         error.hint = _why_not(graph, definition, result, node, before)
     return error
+
+
+def _describe_cycle(definition: GraphDefinition, handle: int) -> str:
+    """Name the nodes of a cycle in the graph of a node, which can be a graph within the definition."""
+    out = ffi.new("cch_graph_node **")
+    found = ffi.cast("CUgraphNode", handle)
+    if _native.locked_call(definition, None, lib.cch_graph_node_of, out, hold_there(definition), found):
+        return ""
+    nodes = _find_cycle(_native.adopt_node(int(ffi.cast("uintptr_t", out[0]))).graph)
+    if not nodes:
+        return ""
+    names = [repr(node) for node in nodes[:_MAX_NAMED]]
+    if len(nodes) > _MAX_NAMED:
+        names.append(f"... ({len(nodes)} nodes)")
+    return (
+        f"Each of these nodes waits for the one before it, and the first for the last: {', '.join(names)}. "
+        "Remove one of these edges, for instance by node.pred.discard(other)"
+    )
+
+
+def _find_cycle(graph: GraphDefinition) -> list[GraphNode]:
+    """Return the nodes of one cycle in a graph, each a predecessor of the next; none where there is no cycle."""
+    before: dict[GraphNode, list[GraphNode]] = {}
+    behind: dict[GraphNode, list[GraphNode]] = {}
+    for first, second in _native.graph_edges(graph, []):
+        behind.setdefault(first, []).append(second)
+        before.setdefault(second, []).append(first)
+    # What is left when nodes that wait for nothing are taken out again and again is in a cycle, or behind one.
+    missing = {node: len(those) for node, those in before.items()}
+    ready = [node for node in behind if node not in missing]
+    while ready:
+        for node in behind.get(ready.pop(), ()):
+            missing[node] -= 1
+            if not missing[node]:
+                del missing[node]
+                ready.append(node)
+    # Going backwards among these, one comes by a node again.
+    place: dict[GraphNode, int] = {}
+    at = next(iter(missing), None)
+    while at is not None and at not in place:
+        place[at] = len(place)
+        at = next(other for other in before[at] if other in missing)
+    return [] if at is None else list(place)[place[at] :][::-1]
 
 
 def _why_not(graph: Graph, definition: GraphDefinition, result: int, node: int, before: int) -> str:

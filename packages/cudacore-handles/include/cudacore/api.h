@@ -321,6 +321,8 @@ typedef struct cch_api {
   int (*context_is_green)(int *out, cch_context *context);
   int (*deviceptr_is_wrapped)(const cch_deviceptr *ptr);
   void *(*unref_lightly)(void *box);
+  int (*graph_rewire)(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
+                      cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
 } cch_api;
 
 /**

@@ -297,6 +297,9 @@ CCH_EXPORT void cch_edge_list_free(cch_edge_list *list);
 CCH_EXPORT int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
 /** Removes edges; on failure none. @since 0.1 */
 CCH_EXPORT int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
+/** Removes edges and adds others, between nodes of one graph; on failure nothing has changed. @since 0.1 */
+CCH_EXPORT int cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
+                                cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
 
 /* ---- executable graphs ---- */
 

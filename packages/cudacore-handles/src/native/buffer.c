@@ -336,7 +336,7 @@ static PyObject *close_method(PyObject *object, PyObject *const *arguments, Py_s
 static PyObject *adopt(PyObject *cls, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("_adopt_memory(address, memory_resource, owner)", count, 3) < 0)
     return NULL;
-  PyObject *face = PyObject_CallMethod(cls, "_adopt", "O", arguments[0]);
+  PyObject *face = PyObject_CallMethod(cls, "_adopt", "(O)", arguments[0]);
   if (face == NULL)
     return NULL;
   buffer *self = (buffer *)face;

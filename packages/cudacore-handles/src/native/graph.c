@@ -3,6 +3,9 @@
 #include "native.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
+
+enum { INVALID_VALUE = 1 }; /* CUDA_ERROR_INVALID_VALUE */
 
 /* ---- locks: a few for all hierarchies, chosen by the root ---- */
 
@@ -128,6 +131,75 @@ PyObject *locked_call(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   box_let_go(other);
   box_let_go(graph);
   PyErr_Restore(type, value, traceback);
+  return result;
+}
+
+const char clone_graph_doc[] = "clone_graph(graph, /)\n--\n\n"
+                               "Copy a graph (cuGraphClone): return the address of the copy's box, and a dict that has "
+                               "the copy's node for each node "
+                               "of the graph.";
+
+/* The copy's nodes for those of a graph; what it makes before it fails is the caller's. */
+static int find_clones(cch_graph_node **out, const cch_node_list *list, cch_graph *copy) {
+  int status = 0;
+  for (size_t i = 0; status == 0 && i < list->count; i++)
+    status = cch_graph_find_in_clone(&out[i], list->nodes[i], copy);
+  return status;
+}
+
+PyObject *clone_graph(PyObject *module, PyObject *face) {
+  state *st = PyModule_GetState(module);
+  cch_graph *graph = graph_use(st, face, "a GraphDefinition is needed, not '%U'"), *copy = NULL;
+  if (graph == NULL)
+    return NULL;
+  cch_node_list list = {0};
+  cch_graph_node **found = NULL;
+  const char *what = "clone";
+  bool no_memory = false;
+  int status;
+  /* Under one lock, so that the lists are of the same nodes whatever other threads do. */
+  graph_lock lock = graph_lock_take(graph, NULL);
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_graph_clone(&copy, graph);
+  if (status == 0) {
+    what = "find in a clone";
+    status = cch_graph_nodes(&list, graph);
+  }
+  if (status == 0) {
+    found = calloc(list.count + 1, sizeof *found);
+    no_memory = found == NULL;
+    if (!no_memory)
+      status = find_clones(found, &list, copy);
+  }
+  Py_END_ALLOW_THREADS;
+  graph_lock_give(lock);
+  handle_done(face);
+  PyObject *pairs = NULL;
+  if (status != 0)
+    raise_failed(st, status, what, NO_PLACE);
+  else if (no_memory)
+    PyErr_NoMemory();
+  else
+    pairs = PyDict_New();
+  for (size_t i = 0; i < list.count; i++) {
+    cch_graph_node *node = list.nodes[i], *twin = found != NULL ? found[i] : NULL;
+    list.nodes[i] = NULL;
+    if (pairs == NULL) {
+      box_let_go(node);
+      box_let_go(twin);
+      continue;
+    }
+    PyObject *key = node_face(st, node, -1), *value = node_face(st, twin, -1);
+    if (key == NULL || value == NULL || PyDict_SetItem(pairs, key, value) < 0)
+      Py_CLEAR(pairs);
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+  }
+  free(found);
+  cch_node_list_free(&list);
+  PyObject *result = pairs != NULL ? Py_BuildValue("NN", PyLong_FromVoidPtr(copy), pairs) : NULL;
+  if (result == NULL)
+    box_let_go(copy);
   return result;
 }
 
@@ -263,8 +335,19 @@ void exec_done(PyObject *face) {
   handle_done(face);
 }
 
-static PyObject *run(PyObject *self, PyObject *argument, int (*call)(cch_graph_exec *, cch_stream *)) {
+/* Calls a function with an executable graph and the stream among a method's arguments; `method` is its name. */
+static PyObject *run(PyObject *self, const char *method, PyObject *const *arguments, Py_ssize_t count,
+                     PyObject *keywords, int (*call)(cch_graph_exec *, cch_stream *)) {
+  static const char *const names[] = {"stream"};
   const state *st = ((handle *)self)->st;
+  PyObject *argument = NULL;
+  if (count == 1 && keywords == NULL) {
+    argument = arguments[0];
+  } else if (sort_arguments(method, names, 1, 1, arguments, count, keywords, &argument) < 0) {
+    return NULL;
+  } else if (argument == NULL) {
+    return PyErr_Format(PyExc_TypeError, "%s() needs a stream", method);
+  }
   PyObject *face = st != NULL ? stream_accept(st, argument) : handle_hold(self);
   cch_stream *stream = face != NULL ? handle_use(face) : NULL;
   cch_graph_exec *box;
@@ -274,7 +357,9 @@ static PyObject *run(PyObject *self, PyObject *argument, int (*call)(cch_graph_e
     status = call(box, stream);
     Py_END_ALLOW_THREADS;
     exec_done(self);
-    if (status != 0)
+    if (status == INVALID_VALUE)
+      raise_failed(st, status, method, PLACE_IN_EXEC); /* which says what it can be */
+    else if (status != 0)
       raise_status(st, status);
   }
   if (stream != NULL)
@@ -286,9 +371,13 @@ static PyObject *run(PyObject *self, PyObject *argument, int (*call)(cch_graph_e
   Py_RETURN_NONE;
 }
 
-static PyObject *launch_graph(PyObject *self, PyObject *stream) { return run(self, stream, cch_graph_launch); }
+static PyObject *launch_graph(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  return run(self, "Graph.launch", arguments, count, keywords, cch_graph_launch);
+}
 
-static PyObject *upload_graph(PyObject *self, PyObject *stream) { return run(self, stream, cch_graph_upload); }
+static PyObject *upload_graph(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  return run(self, "Graph.upload", arguments, count, keywords, cch_graph_upload);
+}
 
 const char update_exec_doc[] =
     "update_exec(graph, definition, /)\n--\n\n"
@@ -331,16 +420,16 @@ static void exec_dealloc(PyObject *object) {
 }
 
 static PyMethodDef exec_methods[] = {
-    {"launch", launch_graph, METH_O,
-     "launch($self, stream, /)\n--\n\n"
+    {"launch", FASTCALL(launch_graph), METH_FASTCALL | METH_KEYWORDS,
+     "launch($self, /, stream)\n--\n\n"
      "Launch the graph (cuGraphLaunch).\n"
      "\n"
      "Parameters\n"
      "----------\n"
      "stream : Stream\n"
      "    The stream that the work is ordered on. Launches of one graph run one after the other, on any streams."},
-    {"upload", upload_graph, METH_O,
-     "upload($self, stream, /)\n--\n\n"
+    {"upload", FASTCALL(upload_graph), METH_FASTCALL | METH_KEYWORDS,
+     "upload($self, /, stream)\n--\n\n"
      "Bring the graph to the device before its first launch (cuGraphUpload).\n"
      "\n"
      "Parameters\n"

@@ -547,7 +547,8 @@ void exec_done(PyObject *face);
 
 PyObject *locked_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-extern const char locked_call_doc[], update_exec_doc[];
+PyObject *clone_graph(PyObject *module, PyObject *graph);
+extern const char locked_call_doc[], update_exec_doc[], clone_graph_doc[];
 
 int add_graph_types(PyObject *module, state *st);
 
@@ -572,8 +573,9 @@ cch_graph *graph_use(const state *st, PyObject *face, const char *message);
 PyObject *graph_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *neighbours(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *adopt_node(PyObject *module, PyObject *address);
-extern const char adopt_node_doc[], graph_nodes_doc[], graph_edges_doc[], neighbours_doc[];
+extern const char adopt_node_doc[], change_edges_doc[], graph_nodes_doc[], graph_edges_doc[], neighbours_doc[];
 
 /* ---- node_params.c ---- */
 

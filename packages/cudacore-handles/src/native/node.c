@@ -6,6 +6,7 @@
 #include "native.h"
 
 enum { NODES_START = 64 }; /* slots of a new table; a power of two */
+enum { CUDA_NOT_SUPPORTED = 801 };
 
 /* ---- the table ---- */
 
@@ -310,7 +311,8 @@ static int set_adjacency(PyObject *node, PyObject *nodes, void *forward) {
     return -1;
   }
   PyObject *set = get_adjacency(node, forward);
-  PyObject *result = set != NULL ? PyObject_CallMethod(set, "replace", "O", nodes) : NULL;
+  /* "(O)", because "O" alone would unpack a tuple. */
+  PyObject *result = set != NULL ? PyObject_CallMethod(set, "replace", "(O)", nodes) : NULL;
   Py_XDECREF(result);
   Py_XDECREF(set);
   return result != NULL ? 0 : -1;
@@ -497,6 +499,84 @@ PyObject *neighbours(PyObject *module, PyObject *const *arguments, Py_ssize_t co
   if (check_argument_count("neighbours(node, forward)", count, 2) < 0)
     return NULL;
   return list_neighbours(PyModule_GetState(module), arguments[0], arguments[1] == Py_True, false);
+}
+
+const char change_edges_doc[] =
+    "change_edges(node, forward, lost, gained, /)\n--\n\n"
+    "Remove edges between a node and those of a tuple, and add others, all or none (cuGraphRemoveDependencies,\n"
+    "cuGraphAddDependencies). Edges to remove must be there, and edges to add must not.";
+
+/* The edges between a node and others. */
+typedef struct edges {
+  size_t count;
+  cch_graph_node **own, **far, *few[2 * 4];
+} edges;
+
+/* The other end of an edge; NULL with an exception. */
+static cch_graph_node *read_end(const state *st, cch_graph_node *node, PyObject *face) {
+  cch_graph_node *other = node_box(st, face, "value");
+  if (other == NULL)
+    return NULL;
+  if (cch_graph_node_graph(other) != cch_graph_node_graph(node))
+    PyErr_Format(PyExc_ValueError, "%R is a node of another graph; edges are between nodes of one graph", face);
+  else if (other == node)
+    PyErr_Format(PyExc_ValueError, "%R cannot wait for itself", face);
+  else
+    return other;
+  return NULL;
+}
+
+/* Reads the nodes of a tuple, which keeps them. -1 with an exception. */
+static int read_edges(const state *st, cch_graph_node *node, PyObject *others, edges *out) {
+  const Py_ssize_t count = PyTuple_Size(others);
+  if (count < 0)
+    return -1;
+  *out = (edges){.count = (size_t)count};
+  out->own = 2 * (size_t)count <= sizeof out->few / sizeof *out->few ? out->few
+                                                                     : PyMem_Malloc(2 * (size_t)count * sizeof(void *));
+  if (out->own == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  out->far = out->own + count;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    out->own[i] = node;
+    if ((out->far[i] = read_end(st, node, PyTuple_GetItem(others, i))) == NULL)
+      return -1;
+  }
+  return 0;
+}
+
+static void drop_edges(edges *self) {
+  if (self->own != self->few)
+    PyMem_Free(self->own);
+}
+
+PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("change_edges(node, forward, lost, gained)", count, 4) < 0)
+    return NULL;
+  cch_graph_node *node = node_box(st, arguments[0], "node");
+  if (node == NULL)
+    return NULL;
+  const bool forward = arguments[1] == Py_True;
+  edges lost = {.own = lost.few}, gained = {.own = gained.few};
+  int status = -1;
+  if (read_edges(st, node, arguments[2], &lost) == 0 && read_edges(st, node, arguments[3], &gained) == 0) {
+    graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+    Py_BEGIN_ALLOW_THREADS;
+    status = forward ? cch_graph_rewire(lost.own, lost.far, lost.count, gained.own, gained.far, gained.count)
+                     : cch_graph_rewire(lost.far, lost.own, lost.count, gained.far, gained.own, gained.count);
+    Py_END_ALLOW_THREADS;
+    graph_lock_give(lock);
+    if (status == CUDA_NOT_SUPPORTED)
+      raise_failed(st, status, "rewire", NO_PLACE);
+    else if (status != 0)
+      raise_status(st, status);
+  }
+  drop_edges(&lost);
+  drop_edges(&gained);
+  return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 const char adopt_node_doc[] = "adopt_node(address, /)\n--\n\n"

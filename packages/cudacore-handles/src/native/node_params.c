@@ -626,8 +626,10 @@ int node_params_read(state *st, const node_kind *kind, PyObject *const *argument
     count = (given[0] != NULL) + (given[1] != NULL);
   }
   if (count < 2) {
-    PyErr_Format(PyExc_TypeError, "launch() takes a config, a kernel and its arguments, but %zd %s given", count,
-                 count == 1 ? "was" : "were");
+    PyErr_Format(PyExc_TypeError,
+                 "launch() takes a config, a kernel and its arguments, but %zd %s given; it adds a kernel node. "
+                 "instantiate() makes the executable graph, whose launch(stream) runs it",
+                 count, count == 1 ? "was" : "were");
     return -1;
   }
   return node_params_read_kernel(st, arguments[0], arguments[1], (values){.array = arguments + 2, .count = count - 2},

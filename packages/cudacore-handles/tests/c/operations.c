@@ -532,6 +532,11 @@ static int graph_connect(world *w, void **made) {
   int status = cch_graph_connect(&w->copy, &w->fill, 1);
   return status != 0 ? status : cch_graph_disconnect(&w->copy, &w->fill, 1);
 }
+static int graph_rewire(world *w, void **made) {
+  (void)made;
+  int status = cch_graph_rewire(&w->node, &w->copy, 1, &w->copy, &w->fill, 1);
+  return status != 0 ? status : cch_graph_rewire(&w->copy, &w->fill, 1, &w->node, &w->copy, 1);
+}
 MAKES(graph_instantiate, cch_graph_exec,
       cch_graph_instantiate(&out, w->graph,
                             &(cch_instantiate_params){.size = sizeof(cch_instantiate_params), .upload = w->stream}))
@@ -740,6 +745,7 @@ const operation operations[] = {
     DONE(graph_node_dependencies, 0),
     DONE(graph_node_dependents, 0),
     DONE(graph_connect, 0),
+    DONE(graph_rewire, 0),
     MADE(graph_instantiate, 0),
     DONE(graph_exec_update, 0),
     DONE(graph_exec_flags, 0),

@@ -157,6 +157,18 @@ static void edges_come_and_go(void) {
   OK(cch_graph_node_dependencies(&list, c));
   CHECK(list.count == 1 && list.nodes[0] == a);
   cch_node_list_free(&list);
+  OK(cch_graph_connect(&a, &b, 0));
+  FAILS(CCH_EMISMATCH, cch_graph_rewire(&a, &c, 1, &b, &stranger, 1)); /* nothing is removed */
+  FAILS(CCH_EINVAL, cch_graph_rewire(&a, &c, 1, &b, &b, 1));
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_rewire(&a, &c, 1, &a, &b, 1)); /* which is there: (a, c) comes back */
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_disconnect(&b, &c, 1));
+  OK(cch_graph_node_dependencies(&list, c));
+  CHECK(list.count == 1 && list.nodes[0] == a);
+  cch_node_list_free(&list);
+  OK(cch_graph_rewire(&a, &c, 1, &b, &c, 1));
+  OK(cch_graph_node_dependencies(&list, c));
+  CHECK(list.count == 1 && list.nodes[0] == b);
+  cch_node_list_free(&list);
   OK(cch_graph_node_destroy(b));
   FAILS(CCH_EGONE, cch_graph_connect(&a, &b, 1));
   cch_node_list_free(&list); /* an empty one */
