@@ -91,15 +91,3 @@ def test_functions(device: ch.Device, stream: ch.Stream) -> None:
     run(graph, stream)
     run(graph, stream)
     assert seen == ["called", b"abc"] * 2
-
-
-def test_a_capture_of_somebody_else(device: ch.Device, stream: ch.Stream) -> None:
-    """A function would be called by a graph that keeps it only until its first call."""
-    from cuda.bindings import driver
-
-    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-    driver.cuStreamBeginCapture(stream.handle, mode)
-    with pytest.raises(ch.CUDAError, match="not being captured into a graph that has a box"):
-        stream.callback(lambda: None)
-    _, graph = driver.cuStreamEndCapture(stream.handle)
-    assert driver.cuGraphDestroy(graph)[0] == 0

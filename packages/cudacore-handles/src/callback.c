@@ -21,20 +21,26 @@ static void CUDA_CB call_once(void *data) {
   cch_callback_leave();
 }
 
-static int call_in_stream(const cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle,
+/* Has a function called once, or, where others capture the stream, by each launch of their graph, which keeps it. */
+static int call_in_stream(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle, int captured,
                           const char *operation) {
   cch_bundle *kept;
   int status = cch__bundle_wrap(&kept, NULL, bundle, sizeof(cch__host_call), operation);
   if (status != 0)
     return status;
-  *(cch__host_call *)kept->payload = (cch__host_call){function, data};
+  cch__host_call *call = kept->payload;
+  *call = (cch__host_call){function, data};
+  if (captured)
+    status = cch_capture_keep_all(stream, (void *[]){kept}, 1);
   cch__current current;
-  status = cch__current_enter(&current, stream->context);
+  if (status == 0)
+    status = cch__current_enter(&current, stream->context);
   if (status == 0) {
-    status = CCH__CALL(cuLaunchHostFunc, (stream->raw, call_once, kept));
+    status = captured ? CCH__CALL(cuLaunchHostFunc, (stream->raw, cch__host_trampoline, call))
+                      : CCH__CALL(cuLaunchHostFunc, (stream->raw, call_once, kept));
     cch__current_leave(&current);
   }
-  if (status != 0)
+  if (status != 0 || captured)
     cch_bundle_unref(kept);
   return status;
 }
@@ -46,18 +52,18 @@ int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *data, cc
   if (stream == NULL || function == NULL)
     return cch__fail(CCH_EINVAL, __func__, stream == NULL ? "the stream is NULL" : "the function is NULL");
   cch__poll();
-  int capturing = 0;
-  if (cch__driver.cuStreamIsCapturing != NULL) {
-    status = cch_stream_is_capturing(&capturing, stream);
-    if (status != 0)
-      return status;
-  } else { /* what the driver cannot say, the library knows of its own captures */
-    cch_graph *graph = NULL;
-    capturing = cch_capture_graph(&graph, stream) == 0 && graph != NULL;
-    cch_graph_unref(graph);
-  }
-  if (!capturing)
-    return call_in_stream(stream, function, data, bundle, __func__);
+  cch_graph *graph = NULL;
+  int captured = 0;
+  if (cch__driver.cuStreamIsCapturing != NULL)
+    status = cch_stream_is_capturing(&captured, stream);
+  /* What the driver cannot say, the library knows of its own captures. */
+  if (status == 0 && (captured || cch__driver.cuStreamIsCapturing == NULL))
+    status = cch_capture_graph(&graph, stream);
+  if (status != 0)
+    return status;
+  cch_graph_unref(graph);
+  if (graph == NULL)
+    return call_in_stream(stream, function, data, bundle, captured, __func__);
   cch_host_node node = {.size = sizeof node, .function = function, .data = data};
   cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_HOST, .params = &node, .bundle = bundle};
   return cch_capture_add(NULL, stream, &spec);

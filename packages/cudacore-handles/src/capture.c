@@ -90,10 +90,12 @@ static void free_capture(cch__capture *capture) {
 
 /* Has a stream know, or forget, its capture. The handle of the per-thread default stream means as many streams as there
  * are threads: about that one the driver is asked. */
-static void know(cch_stream *stream, cch_graph *old, cch_graph *graph) {
+static void know(cch_stream *stream, cch_graph *old, cch_graph *graph, uint64_t id) {
   pthread_mutex_lock(&known_lock);
-  if (stream->capture == old && stream->raw != CU_STREAM_PER_THREAD)
-    stream->capture = graph;
+  if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == old && stream->raw != CU_STREAM_PER_THREAD) {
+    atomic_store_explicit(&stream->capture_id, id, memory_order_relaxed);
+    atomic_store_explicit(&stream->capture, graph, memory_order_release);
+  }
   pthread_mutex_unlock(&known_lock);
 }
 
@@ -101,7 +103,7 @@ static void begun(cch_graph *graph, cch__capture *capture) {
   cch__graph_lock(graph);
   graph->capture = capture;
   cch__graph_unlock(graph);
-  know(capture->stream, NULL, graph);
+  know(capture->stream, NULL, graph, capture->id);
   atomic_fetch_add_explicit(&captures, 1, memory_order_relaxed);
 }
 
@@ -252,7 +254,7 @@ static void over(cch_graph *graph) {
   graph->capture = NULL;
   cch__graph_unlock(graph);
   atomic_fetch_sub_explicit(&captures, 1, memory_order_relaxed);
-  know(capture->stream, graph, NULL);
+  know(capture->stream, graph, NULL, 0);
   free_capture(capture);
 }
 
@@ -406,27 +408,75 @@ int cch_capture_status_of(int *status_out, cch_graph **graph, cch_stream *stream
   return 0;
 }
 
-int cch_capture_graph(cch_graph **out, cch_stream *stream) {
-  cch_graph *known = NULL;
-  if (stream != NULL) {
-    pthread_mutex_lock(&known_lock);
-    if (stream->capture != NULL && cch__box_try_ref(&stream->capture->box))
-      known = stream->capture;
-    pthread_mutex_unlock(&known_lock);
+/* The graph of a capture that began on this stream, a new reference; NULL for none. */
+static cch_graph *known_graph(cch_stream *stream) {
+  if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
+    return NULL;
+  pthread_mutex_lock(&known_lock);
+  cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_relaxed);
+  if (known != NULL && !cch__box_try_ref(&known->box))
+    known = NULL;
+  pthread_mutex_unlock(&known_lock);
+  return known;
+}
+
+/* Asks the driver in one call, which every launch makes. A capture that began here can have been ended by others, by
+ * the stream's handle, and another one have begun: that is forgotten then. */
+static CUresult ask_active(int *out, const char **name, cch_stream *stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t id = 0;
+  CUresult result;
+  cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_acquire);
+  if (known == NULL || cch__driver.cuStreamGetCaptureInfo == NULL) {
+    *name = "cuStreamIsCapturing";
+    result = cch__driver.cuStreamIsCapturing(stream->raw, &status);
+  } else {
+    uint64_t known_id = atomic_load_explicit(&stream->capture_id, memory_order_relaxed);
+    *name = "cuStreamGetCaptureInfo";
+    result = cch__driver.cuStreamGetCaptureInfo(stream->raw, &status, &id);
+    if (result == CUDA_SUCCESS &&
+        (status == CU_STREAM_CAPTURE_STATUS_NONE || (status == CU_STREAM_CAPTURE_STATUS_ACTIVE && id != known_id)))
+      know(stream, known, NULL, 0);
   }
+  if (result == CUDA_SUCCESS)
+    *out = status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  return result;
+}
+
+int cch_capture_is_active(int *out, cch_stream *stream) {
+  if (stream == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "the stream is NULL");
+  int status = cch__usable(stream, __func__);
+  if (status != 0)
+    return status;
+  if (cch__driver.cuStreamIsCapturing == NULL) { /* the driver cannot say: perhaps */
+    *out = cch_capture_count() != 0;
+    return 0;
+  }
+  const char *name;
+  CUresult result = ask_active(out, &name, stream);
+  /* A stream of its own says what context is meant, whichever is current, if only there is one. */
+  if (result == CUDA_ERROR_INVALID_CONTEXT && stream->context != NULL) {
+    cch__current current;
+    status = cch__current_enter(&current, stream->context);
+    if (status != 0)
+      return status;
+    result = ask_active(out, &name, stream);
+    cch__current_leave(&current);
+  }
+  if (!cch__not_now(result))
+    return cch__checked((int)result, name);
+  *out = 0; /* the legacy stream, while a blocking one captures: the work is refused for that */
+  return 0;
+}
+
+int cch_capture_graph(cch_graph **out, cch_stream *stream) {
+  cch_graph *known = stream != NULL ? known_graph(stream) : NULL;
   int capturing;
   if (known == NULL) /* it may have come into one by an event */
     return cch_capture_status_of(&capturing, out, stream);
   *out = known;
   return 0;
-}
-
-/* Whether a box is memory that a capture into the same hierarchy allocates: a body uses that of the graph around it.
- * Its free is to be captured, too, and waits for nobody. */
-static bool is_own_memory(const cch_graph *graph, const void *box) {
-  const cch_graph *of =
-      box != NULL && cch_kind_of(box) == CCH_KIND_DEVICEPTR ? ((const cch_deviceptr *)box)->graph : NULL;
-  return of != NULL && of->hierarchy == graph->hierarchy;
 }
 
 int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
@@ -471,6 +521,18 @@ cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream) {
   return stream;
 }
 
+/* ---- what captured work uses ---- */
+
+/* Whether a box is memory that the capture allocates, or one into the same hierarchy: a body uses that of the graph
+ * around it. Its free is to be captured, too, and waits for nobody. The graph may be NULL. */
+static bool is_own_memory(const void *box, uint64_t capture, const cch_graph *graph) {
+  if (box == NULL || cch_kind_of(box) != CCH_KIND_DEVICEPTR)
+    return false;
+  const cch_deviceptr *memory = box;
+  return (memory->capture != 0 && memory->capture == capture) ||
+         (memory->graph != NULL && graph != NULL && memory->graph->hierarchy == graph->hierarchy);
+}
+
 /* Whether a box is among those that were kept last: the same few work in turns. */
 static bool is_kept(const cch_bundle *kept, const void *box) {
   enum { LAST = 4 };
@@ -480,20 +542,106 @@ static bool is_kept(const cch_bundle *kept, const void *box) {
   return false;
 }
 
+static int keep_boxes(cch_bundle *kept, void *const *boxes, size_t count, uint64_t capture, const cch_graph *graph) {
+  int status = 0;
+  for (size_t i = 0; i < count && status == 0; i++)
+    if (!is_own_memory(boxes[i], capture, graph) && !is_kept(kept, boxes[i]))
+      status = cch_bundle_add(kept, boxes[i]);
+  return status;
+}
+
+/* Keeps boxes with a capture that was begun here. False where none goes into the graph. */
+static bool keep_here(int *status, cch_graph *graph, void *const *boxes, size_t count) {
+  cch__graph_lock(graph);
+  const cch__capture *capture = graph->capture;
+  if (capture != NULL)
+    *status = keep_boxes(capture->kept, boxes, count, capture->id, graph);
+  cch__graph_unlock(graph);
+  return capture != NULL;
+}
+
+/* Guards what the bundles of others' captures keep. */
+static pthread_mutex_t others_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * The bundle of a capture that others began, a new reference. The driver keeps it, by one user object, as long as the
+ * graph and whatever is made from it; so does nobody here. It is found by the capture's number, which is no other's.
+ */
+static int bundle_of_others(cch_bundle **out, const cch__capture_info *info) {
+  const void *key = (const void *)(uintptr_t)info->id;
+  cch_bundle *kept = cch__registry_find(CCH_KIND_BUNDLE, key);
+  if (kept == NULL) {
+    CUuserObject object;
+    int status = cch_bundle_create(&kept, 0);
+    if (status == 0)
+      status = cch__driver_keep(&object, info->graph, kept);
+    if (status != 0) {
+      cch_bundle_unref(kept);
+      return status;
+    }
+    cch_bundle *known = cch__registry_insert_unless_known(kept, key);
+    if (known != NULL) { /* another thread was first; the graph keeps an empty bundle beside it */
+      cch_bundle_unref(kept);
+      kept = known;
+    }
+  }
+  *out = kept;
+  return 0;
+}
+
+static int keep_with_others(const cch__capture_info *info, void *const *boxes, size_t count) {
+  cch_bundle *kept;
+  int status = bundle_of_others(&kept, info);
+  if (status != 0)
+    return status;
+  pthread_mutex_lock(&others_lock);
+  status = keep_boxes(kept, boxes, count, info->id, NULL);
+  pthread_mutex_unlock(&others_lock);
+  cch_bundle_unref(kept);
+  return status;
+}
+
+int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count) {
+  if (stream == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "the stream is NULL");
+  int status = cch__usable(stream, __func__);
+  if (status != 0)
+    return status;
+  for (size_t i = 0; i < count; i++)
+    if (boxes[i] == NULL)
+      return cch__fail(CCH_EINVAL, __func__, "the box %zu is NULL", i);
+  cch_graph *graph = known_graph(stream);
+  bool kept = graph != NULL && keep_here(&status, graph, boxes, count);
+  cch_graph_unref(graph);
+  if (kept)
+    return status;
+  cch__capture_info info;
+  status = cch__capture_info_in_context(&info, stream);
+  if (status != 0 || info.graph == NULL)
+    return status;
+  graph = cch__registry_find(CCH_KIND_GRAPH, info.graph);
+  kept = graph != NULL && keep_here(&status, graph, boxes, count);
+  cch_graph_unref(graph);
+  return kept ? status : keep_with_others(&info, boxes, count);
+}
+
 int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
   int status = cch__usable(graph, __func__);
   if (status != 0)
     return status;
   cch__graph_lock(graph);
-  if (graph->capture == NULL)
+  cch__capture *capture = graph->capture;
+  if (capture == NULL)
     status = cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
-  else if (release == NULL && !is_own_memory(graph, object) && !is_kept(graph->capture->kept, object))
-    status = cch_bundle_add(graph->capture->kept, object);
-  else if (release != NULL)
-    status = cch_bundle_add_object(graph->capture->kept, object, release);
+  else if (release == NULL)
+    status = keep_boxes(capture->kept, &object, 1, capture->id, graph);
+  else
+    status = cch_bundle_add_object(capture->kept, object, release);
   cch__graph_unlock(graph);
   return status;
 }
+
+/* ---- nodes ---- */
 
 static int add_in_context(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec, const char *operation) {
   cch__capture_info info;

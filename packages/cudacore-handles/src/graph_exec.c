@@ -171,23 +171,14 @@ static int make_buckets(cch_graph_exec *exec, const char *operation) {
   return 0;
 }
 
-/* Whether work on a stream would go into a capture. The right context is current. */
-static bool is_captured(CUstream stream) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (cch__driver.cuStreamIsCapturing == NULL)
-    return false;
-  CUresult result = cch__driver.cuStreamIsCapturing(stream, &status);
-  return cch__not_now(result) || (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
-}
-
 static int record_in(cch_event **out, cch_context *context, const cch_stream *stream) {
   cch__current current;
   int status = cch__current_enter(&current, context);
   if (status != 0)
     return status;
   cch_event *event = NULL;
-  status = is_captured(stream->raw) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-                                    : cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING);
+  status = cch__is_capturing(stream->raw) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                                          : cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING);
   if (status == 0)
     status = CCH__CALL(cuEventRecord, (event->raw, stream->raw));
   cch__current_leave(&current);
@@ -476,19 +467,14 @@ static int launch(CUgraphExec raw, const cch_stream *stream) {
 }
 
 /* Has the graph that a stream is being captured into, whosever it is, keep what was given. */
-static int keep_in_capture(bool *captured, const cch_graph_exec *exec, const cch_stream *stream) {
-  cch__capture_info info;
-  CUuserObject whole;
-  int status = cch__capture_info_in_context(&info, stream);
-  *captured = info.graph != NULL;
-  if (status == 0 && *captured && exec->whole.bundle != NULL)
-    status = cch__driver_keep(&whole, info.graph, exec->whole.bundle);
-  for (size_t i = 0; status == 0 && *captured && i < exec->buckets; i++)
-    for (const given *one = exec->given[i]; status == 0 && one != NULL; one = one->next) {
-      CUuserObject object;
+static int keep_in_capture(const cch_graph_exec *exec, cch_stream *stream) {
+  int status = 0;
+  if (exec->whole.bundle != NULL)
+    status = cch_capture_keep_all(stream, (void *[]){exec->whole.bundle}, 1);
+  for (size_t i = 0; status == 0 && i < exec->buckets; i++)
+    for (const given *one = exec->given[i]; status == 0 && one != NULL; one = one->next)
       if (one->bundle != NULL)
-        status = cch__driver_keep(&object, info.graph, one->bundle);
-    }
+        status = cch_capture_keep_all(stream, (void *[]){one->bundle}, 1);
   return status;
 }
 
@@ -525,14 +511,17 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
   cch__poll();
   if (exec->whole.bundle == NULL && exec->count == 0 && exec->first == NULL)
     return launch(exec->raw, stream);
-  bool captured = false;
   cch_context *context = NULL;
   if (exec->first != NULL)
     settle(exec);
   if (stream->context == NULL)
     status = cch_context_current(&context);
+  /* Drivers refuse a launch into a capture so far (13.0): it is looked for only where that costs little. */
+  int captured = 0;
   if (status == 0 && (cch_capture_count() != 0 || exec->count != 0))
-    status = keep_in_capture(&captured, exec, stream);
+    status = cch_capture_is_active(&captured, stream);
+  if (status == 0 && captured)
+    status = keep_in_capture(exec, stream);
   if (status == 0)
     status = launch(exec->raw, stream);
   if (status == 0 && !captured)

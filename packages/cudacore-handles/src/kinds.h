@@ -19,7 +19,8 @@ struct cch_stream {
   cch__box box;
   CUstream raw;
   cch_context *context;
-  cch_graph *capture; /* weak: into which the stream is captured; guarded by a lock of capture.c */
+  _Atomic(cch_graph *) capture; /* weak: into which the stream is captured; changed under a lock of capture.c */
+  _Atomic(uint64_t) capture_id; /* of that capture */
 };
 
 struct cch_event {

@@ -6,6 +6,7 @@
  * Keys of resources -> their live boxes, weak. A key is a driver handle, or a value of a few bytes (what a process
  * exports to another). Only boxes that know when their key ends are entered: those that own their resource, and
  * kernels of libraries that we own. A borrowed handle can be the driver's next object at that address at any time.
+ * Bundles are entered under the number of a capture that others began, which the driver never gives to another one.
  */
 
 #include "box.h"

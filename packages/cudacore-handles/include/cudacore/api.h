@@ -323,6 +323,8 @@ typedef struct cch_api {
   void *(*unref_lightly)(void *box);
   int (*graph_rewire)(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
                       cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
+  int (*capture_is_active)(int *out, cch_stream *stream);
+  int (*capture_keep_all)(cch_stream *stream, void *const *boxes, size_t count);
 } cch_api;
 
 /**

@@ -64,7 +64,8 @@ CCH_EXPORT int cch_capture_graph(cch_graph **out, cch_stream *stream);
  * spec's dependencies are not used. @since 0.1 */
 CCH_EXPORT int cch_capture_add(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec);
 
-/** Captures that were begun here and have not ended. 0: no launch needs to ask. Destructor-safe. @since 0.1 */
+/** Captures that were begun here and have not ended. Those that other libraries began are not among them: see
+ * cch_capture_is_active(). Destructor-safe. @since 0.1 */
 CCH_EXPORT size_t cch_capture_count(void);
 
 /**
@@ -74,6 +75,21 @@ CCH_EXPORT size_t cch_capture_count(void);
  * object stays the caller's. *Any thread.* @since 0.1
  */
 CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release);
+
+/**
+ * Whether work that is given to a stream now becomes a part of a graph, whoever began the capture: 1, or 0
+ * (cuStreamIsCapturing). Of the legacy stream it is 0 also while a blocking stream captures, when the driver refuses
+ * the work itself. *Any thread.* @since 0.1
+ */
+CCH_EXPORT int cch_capture_is_active(int *out, cch_stream *stream);
+
+/**
+ * Keeps boxes, of which it takes references, as long as the graph into which a stream is being captured, and whatever
+ * is made from it, whoever began the capture. Does nothing where there is no capture. A graph that was begun by others
+ * keeps them by a user object of CUDA's. Memory that the capture itself allocates is not kept. To be called before the
+ * work that uses the boxes. *Any thread.* @since 0.1
+ */
+CCH_EXPORT int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count);
 
 CCH_END_DECLS
 

@@ -74,12 +74,9 @@ int pack_null(const destination *to) {
   return 0;
 }
 
-/* Keeps an object, and what else it gave out (may be NULL; taken over), for as long as the arguments are. */
+/* Keeps an argument, and what else it gave out (may be NULL; taken over), for as long as the arguments are. */
 static int keep(const destination *to, PyObject *object, PyObject *more) {
-  if (to->keep->for_call) /* the object is kept */
-    return more ? owners_add(to->keep, to->index, NULL, more) : 0;
-  Py_INCREF(object);
-  if (owners_add(to->keep, to->index, NULL, object) < 0) {
+  if (owners_add_argument(to->keep, to->index, object) < 0) {
     Py_XDECREF(more);
     return -1;
   }

@@ -78,68 +78,98 @@ PyObject *import_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t
   return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], size, arguments[3], arguments[4], &handle);
 }
 
-/* Before work on buffers that are in use: the graph keeps them where it is captured. */
-static int keep_captured(const state *st, cch_stream *stream, PyObject *first, PyObject *second) {
-  if (cch_capture_count() == 0)
-    return 0;
+/* The buffers and the stream of one call, all in use. */
+typedef struct operands {
+  PyObject *ordered_on;
+  cch_stream *stream;
   owners used;
-  owners_init(&used, true);
+} operands;
+
+/* A buffer, whose class is checked; NULL with an exception, `what` having %U for its class. */
+static cch_deviceptr *use_buffer(const state *st, operands *of, Py_ssize_t index, PyObject *face, const char *what) {
   uint64_t address;
-  int status = owners_add_memory(&used, 0, first, &address);
-  if (status == 0 && second != NULL)
-    status = owners_add_memory(&used, 0, second, &address);
-  if (status == 0)
-    status = capture_keep(st, stream, &used, NULL);
-  owners_release(&used);
-  return status;
+  if (!PyType_IsSubtype(Py_TYPE(face), st->buffer_type)) {
+    raise_about(PyExc_TypeError, what, face, 0, 0);
+    return NULL;
+  }
+  if (owners_add_memory(&of->used, index, face, &address) < 0)
+    return NULL;
+  return owned_box(&owners_items(&of->used)[of->used.count - 1]);
 }
 
-/* The box of a buffer, whose class is checked, for a call; NULL with an exception, `what` having %U for its class. */
-static cch_deviceptr *use_buffer(const state *st, PyObject *face, const char *what) {
-  if (PyType_IsSubtype(Py_TYPE(face), st->buffer_type))
-    return handle_use(face);
-  raise_about(PyExc_TypeError, what, face, 0, 0);
+/* Begins a call on a stream; -1 with an exception. It ends with operands_done(), also after a failure. */
+static int operands_begin(const state *st, operands *of, PyObject *stream) {
+  owners_init(&of->used, true);
+  of->stream = NULL;
+  of->ordered_on = stream_accept(st, stream);
+  if (of->ordered_on != NULL)
+    of->stream = handle_use(of->ordered_on);
+  return of->stream != NULL ? 0 : -1;
+}
+
+static void operands_done(operands *of) {
+  owners_release(&of->used);
+  if (of->stream != NULL)
+    handle_done(of->ordered_on);
+  Py_XDECREF(of->ordered_on);
+}
+
+/* Gives the work to the stream, and ends the call; NULL with an exception. */
+static PyObject *operands_work(const state *st, operands *of, work_fn work, void *arguments) {
+  int status;
+  bool done = give_work(st, of->stream, &of->used, NULL, work, arguments, &status) == 0;
+  if (done && status != 0)
+    raise_status(st, status);
+  operands_done(of);
+  if (!done || status != 0)
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *operands_failed(operands *of) {
+  operands_done(of);
   return NULL;
 }
 
 const char copy_doc[] = "copy(dst, src, stream, /)\n--\n\n"
                         "Copy between buffers of one size (cuMemcpyAsync).";
 
+typedef struct copy_arguments {
+  cch_deviceptr *dst, *src;
+  const cch_copy_shape *shape; /* of a part; NULL for the whole */
+  cch_stream *stream;
+} copy_arguments;
+
+static int copy_work(void *arguments) {
+  const copy_arguments *given = arguments;
+  if (given->shape != NULL)
+    return cch_copy_part(given->dst, given->src, given->shape, given->stream);
+  return cch_deviceptr_copy(given->dst, given->src, cch_deviceptr_size(given->src), given->stream);
+}
+
+static PyObject *copy_operands(const state *st, PyObject *dst, PyObject *src, const cch_copy_shape *shape,
+                               PyObject *stream) {
+  operands of;
+  if (operands_begin(st, &of, stream) < 0)
+    return operands_failed(&of);
+  copy_arguments ready = {.shape = shape, .stream = of.stream};
+  ready.dst = use_buffer(st, &of, 0, dst, "dst must be a Buffer, not %U");
+  ready.src = ready.dst != NULL ? use_buffer(st, &of, 1, src, "src must be a Buffer, not %U") : NULL;
+  if (ready.src == NULL)
+    return operands_failed(&of);
+  size_t size = cch_deviceptr_size(ready.src), room = cch_deviceptr_size(ready.dst);
+  if (shape == NULL && size != room) {
+    PyErr_Format(PyExc_ValueError, "buffer sizes mismatch between src and dst (sizes are: src=%zu, dst=%zu)", size,
+                 room);
+    return operands_failed(&of);
+  }
+  return operands_work(st, &of, copy_work, &ready);
+}
+
 PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  const state *st = PyModule_GetState(module);
   if (check_argument_count("copy(dst, src, stream)", count, 3) < 0)
     return NULL;
-  PyObject *ordered_on = stream_accept(st, arguments[2]);
-  if (ordered_on == NULL)
-    return NULL;
-  int status = -1;
-  cch_stream *stream = handle_use(ordered_on);
-  cch_deviceptr *dst = stream != NULL ? use_buffer(st, arguments[0], "dst must be a Buffer, not %U") : NULL;
-  cch_deviceptr *src = dst != NULL ? use_buffer(st, arguments[1], "src must be a Buffer, not %U") : NULL;
-  if (src != NULL) {
-    size_t size = cch_deviceptr_size(src), room = cch_deviceptr_size(dst);
-    if (size == room) {
-      if (keep_captured(st, stream, arguments[0], arguments[1]) == 0) {
-        Py_BEGIN_ALLOW_THREADS;
-        status = cch_deviceptr_copy(dst, src, size, stream);
-        Py_END_ALLOW_THREADS;
-        if (status != 0)
-          raise_status(st, status);
-      }
-    } else {
-      PyErr_Format(PyExc_ValueError, "buffer sizes mismatch between src and dst (sizes are: src=%zu, dst=%zu)", size,
-                   room);
-    }
-    handle_done(arguments[1]);
-  }
-  if (dst != NULL)
-    handle_done(arguments[0]);
-  if (stream != NULL)
-    handle_done(ordered_on);
-  Py_DECREF(ordered_on);
-  if (status != 0)
-    return NULL;
-  Py_RETURN_NONE;
+  return copy_operands(PyModule_GetState(module), arguments[0], arguments[1], NULL, arguments[2]);
 }
 
 const char copy_batch_doc[] =
@@ -147,15 +177,10 @@ const char copy_batch_doc[] =
     "Copy between the buffers of two tuples (cuMemcpyBatchAsync); attributes: None, or a tuple of cch_copy_attributes.";
 
 /* The buffers of a tuple; -1 with an exception. */
-static int use_buffers(const state *st, owners *used, PyObject *tuple) {
-  uint64_t address;
-  for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
-    PyObject *face = PyTuple_GetItem(tuple, i);
-    if (!PyType_IsSubtype(Py_TYPE(face), st->buffer_type))
-      return raise_about(PyExc_TypeError, "copy_batch: expected Buffer, got %U", face, 0, 0);
-    if (owners_add_memory(used, i, face, &address) < 0)
+static int use_buffers(const state *st, operands *of, PyObject *tuple) {
+  for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++)
+    if (use_buffer(st, of, i, PyTuple_GetItem(tuple, i), "copy_batch: expected Buffer, got %U") == NULL)
       return -1;
-  }
   return 0;
 }
 
@@ -179,6 +204,18 @@ static int read_batch(const owners *used, Py_ssize_t count, PyObject *attributes
   return 0;
 }
 
+typedef struct batch_arguments {
+  cch_deviceptr **boxes; /* destinations, then sources */
+  const cch_copy_attributes **settings;
+  size_t count;
+  cch_stream *stream;
+} batch_arguments;
+
+static int batch_work(void *arguments) {
+  const batch_arguments *given = arguments;
+  return cch_copy_batch(given->boxes, given->boxes + given->count, given->count, given->settings, given->stream);
+}
+
 PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t given) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("copy_batch(dsts, srcs, attributes, stream)", given, 4) < 0)
@@ -189,72 +226,50 @@ PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t gi
     return NULL;
   }
   Py_ssize_t count = PyTuple_Size(dsts);
-  PyObject *ordered_on = stream_accept(st, arguments[3]);
-  if (ordered_on == NULL)
-    return NULL;
-  int status = -1;
-  owners used;
-  owners_init(&used, true);
-  cch_deviceptr **boxes = PyMem_Malloc(((size_t)count + 1) * (2 * sizeof *boxes + sizeof(void *)));
-  const cch_copy_attributes **settings = (const cch_copy_attributes **)(void *)(boxes + 2 * count);
-  cch_stream *stream = boxes != NULL ? handle_use(ordered_on) : PyErr_NoMemory();
-  if (stream != NULL) {
-    if (use_buffers(st, &used, dsts) == 0 && use_buffers(st, &used, srcs) == 0 &&
-        read_batch(&used, count, arguments[2], boxes, settings) == 0 &&
-        (cch_capture_count() == 0 || capture_keep(st, stream, &used, NULL) == 0)) {
-      Py_BEGIN_ALLOW_THREADS;
-      status = cch_copy_batch(boxes, boxes + count, (size_t)count, settings, stream);
-      Py_END_ALLOW_THREADS;
-      if (status != 0)
-        raise_status(st, status);
-    }
-    handle_done(ordered_on);
+  operands of;
+  PyObject *result = NULL;
+  batch_arguments ready = {.count = (size_t)count};
+  ready.boxes = PyMem_Malloc(((size_t)count + 1) * (2 * sizeof *ready.boxes + sizeof(void *)));
+  if (ready.boxes == NULL)
+    return PyErr_NoMemory();
+  ready.settings = (const cch_copy_attributes **)(void *)(ready.boxes + 2 * count);
+  if (operands_begin(st, &of, arguments[3]) == 0 && use_buffers(st, &of, dsts) == 0 &&
+      use_buffers(st, &of, srcs) == 0 && read_batch(&of.used, count, arguments[2], ready.boxes, ready.settings) == 0) {
+    ready.stream = of.stream;
+    result = operands_work(st, &of, batch_work, &ready);
+  } else {
+    operands_failed(&of);
   }
-  owners_release(&used);
-  PyMem_Free(boxes);
-  Py_DECREF(ordered_on);
-  if (status != 0)
-    return NULL;
-  Py_RETURN_NONE;
+  PyMem_Free(ready.boxes);
+  return result;
 }
 
 const char copy_part_doc[] = "copy_part(dst, src, shape, stream, /)\n--\n\n"
                              "Copy a part of a buffer as a cch_copy_shape says (cuMemcpy3DAsync).";
 
 PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  const state *st = PyModule_GetState(module);
   if (check_argument_count("copy_part(dst, src, shape, stream)", count, 4) < 0)
     return NULL;
   const cch_copy_shape *shape = (const void *)PyBytes_AsString(arguments[2]);
-  PyObject *ordered_on = shape != NULL ? stream_accept(st, arguments[3]) : NULL;
-  if (ordered_on == NULL)
+  if (shape == NULL)
     return NULL;
-  int status = -1;
-  cch_stream *stream = handle_use(ordered_on);
-  cch_deviceptr *dst = stream != NULL ? use_buffer(st, arguments[0], "dst must be a Buffer, not %U") : NULL;
-  cch_deviceptr *src = dst != NULL ? use_buffer(st, arguments[1], "src must be a Buffer, not %U") : NULL;
-  if (src != NULL) {
-    if (keep_captured(st, stream, arguments[0], arguments[1]) == 0) {
-      Py_BEGIN_ALLOW_THREADS;
-      status = cch_copy_part(dst, src, shape, stream);
-      Py_END_ALLOW_THREADS;
-      if (status != 0)
-        raise_status(st, status);
-    }
-    handle_done(arguments[1]);
-  }
-  if (dst != NULL)
-    handle_done(arguments[0]);
-  if (stream != NULL)
-    handle_done(ordered_on);
-  Py_DECREF(ordered_on);
-  if (status != 0)
-    return NULL;
-  Py_RETURN_NONE;
+  return copy_operands(PyModule_GetState(module), arguments[0], arguments[1], shape, arguments[3]);
 }
 
 const char fill_doc[] = "fill(buffer, value, width, stream, /)\n--\n\n"
                         "Fill a buffer with a value of 1, 2 or 4 bytes (cuMemsetD8Async and its kin).";
+
+typedef struct fill_arguments {
+  cch_deviceptr *dst;
+  uint32_t value;
+  unsigned width;
+  cch_stream *stream;
+} fill_arguments;
+
+static int fill_work(void *arguments) {
+  const fill_arguments *given = arguments;
+  return cch_deviceptr_fill(given->dst, given->value, given->width, given->stream);
+}
 
 PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
@@ -263,28 +278,12 @@ PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   unsigned long value = PyLong_AsUnsignedLong(arguments[1]), width = PyLong_AsUnsignedLong(arguments[2]);
   if (PyErr_Occurred())
     return NULL;
-  PyObject *ordered_on = stream_accept(st, arguments[3]);
-  if (ordered_on == NULL)
-    return NULL;
-  int status = -1;
-  cch_stream *stream = handle_use(ordered_on);
-  cch_deviceptr *dst = stream != NULL ? use_buffer(st, arguments[0], "a Buffer is needed, not %U") : NULL;
-  if (dst != NULL) {
-    if (keep_captured(st, stream, arguments[0], NULL) == 0) {
-      Py_BEGIN_ALLOW_THREADS;
-      status = cch_deviceptr_fill(dst, (uint32_t)value, (unsigned)width, stream);
-      Py_END_ALLOW_THREADS;
-      if (status != 0)
-        raise_status(st, status);
-    }
-    handle_done(arguments[0]);
-  }
-  if (stream != NULL)
-    handle_done(ordered_on);
-  Py_DECREF(ordered_on);
-  if (status != 0)
-    return NULL;
-  Py_RETURN_NONE;
+  operands of;
+  if (operands_begin(st, &of, arguments[3]) < 0)
+    return operands_failed(&of);
+  fill_arguments ready = {.value = (uint32_t)value, .width = (unsigned)width, .stream = of.stream};
+  ready.dst = use_buffer(st, &of, 0, arguments[0], "a Buffer is needed, not %U");
+  return ready.dst != NULL ? operands_work(st, &of, fill_work, &ready) : operands_failed(&of);
 }
 
 /* ---- the type ---- */

@@ -1,42 +1,90 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hot half of GraphBuilder, and what captured work keeps alive. */
+/* The hot half of GraphBuilder; and how work is given to a stream, whose graph keeps what captured work uses. */
 #include "native.h"
 
-/* Keeps a box, or an object where there is none, as long as a graph. Returns a status of the library. */
-static int keep(const state *st, cch_graph *graph, void *box, PyObject *object) {
-  if (box != NULL)
-    return cch_capture_keep(graph, box, NULL);
-  if (object == NULL)
-    return 0;
+/* ---- giving work to a stream ---- */
+
+/* The boxes that a graph is to keep: those of faces, and a bundle of the objects that have none. */
+typedef struct kept_boxes {
+  void **boxes;
+  size_t count;
+  cch_bundle *objects; /* a reference; NULL for none */
+} kept_boxes;
+
+static int add_object(const state *st, cch_bundle *bundle, PyObject *object) {
   owner *kept = owner_make(st, object, false);
-  if (kept == NULL) {
-    PyErr_Clear();
-    return CCH_ENOMEM;
-  }
-  int status = cch_capture_keep(graph, kept, owner_release);
-  if (status != 0)
+  if (kept == NULL)
+    return -1;
+  int status = cch_bundle_add_object(bundle, kept, owner_release);
+  if (status != 0) {
     owner_discard(kept);
-  return status;
+    raise_status(st, status);
+  }
+  return status == 0 ? 0 : -1;
 }
 
-int capture_keep(const state *st, cch_stream *stream, owners *used, void *more) {
-  cch_graph *graph;
-  int status = cch_capture_graph(&graph, stream);
-  if (status != 0) {
-    raise_status(st, status);
+static int find_boxes(const state *st, owners *used, void *box, kept_boxes *out) {
+  if (box != NULL)
+    out->boxes[out->count++] = box;
+  for (Py_ssize_t i = 0; i < used->count; i++) {
+    const owned *item = &owners_items(used)[i];
+    void *of_item = owned_box(item);
+    if (of_item != NULL) {
+      out->boxes[out->count++] = of_item;
+      continue;
+    }
+    if (item->object == NULL) /* nothing, in its place: see read_memory() */
+      continue;
+    if (out->objects == NULL) {
+      int status = cch_bundle_create(&out->objects, 0);
+      if (status != 0) {
+        raise_status(st, status);
+        return -1;
+      }
+      out->boxes[out->count++] = out->objects;
+    }
+    if (add_object(st, out->objects, item->object) < 0)
+      return -1;
+  }
+  return 0;
+}
+
+/* Has the graph that the stream is being captured into keep what the work uses; -1 with an exception. */
+static int keep_captured(const state *st, cch_stream *stream, owners *used, void *box) {
+  kept_boxes kept = {.boxes = PyMem_Malloc(((size_t)used->count + 2) * sizeof *kept.boxes)};
+  if (kept.boxes == NULL) {
+    PyErr_NoMemory();
     return -1;
   }
-  if (graph == NULL)
-    return 0;
-  status = more != NULL ? keep(st, graph, more, NULL) : 0;
-  for (Py_ssize_t i = 0; status == 0 && used != NULL && i < used->count; i++) {
-    const owned *item = &owners_items(used)[i];
-    status = keep(st, graph, owned_box(item), item->object);
+  int found = find_boxes(st, used, box, &kept), status = 0;
+  if (found == 0) {
+    Py_BEGIN_ALLOW_THREADS;
+    status = cch_capture_keep_all(stream, kept.boxes, kept.count);
+    Py_END_ALLOW_THREADS;
+    if (status != 0)
+      raise_status(st, status);
   }
-  if (status != 0)
-    raise_status(st, status);
-  box_let_go(graph);
-  return status == 0 ? 0 : -1;
+  PyMem_Free(kept.boxes);
+  box_let_go(kept.objects);
+  return found == 0 && status == 0 ? 0 : -1;
+}
+
+int give_work(const state *st, cch_stream *stream, owners *used, void *box, work_fn work, void *arguments,
+              int *status) {
+  int captured = 0;
+  Py_BEGIN_ALLOW_THREADS;
+  *status = cch_capture_is_active(&captured, stream);
+  if (*status == 0 && !captured)
+    *status = work(arguments);
+  Py_END_ALLOW_THREADS;
+  if (*status != 0 || !captured)
+    return 0;
+  if (keep_captured(st, stream, used, box) < 0)
+    return -1;
+  Py_BEGIN_ALLOW_THREADS;
+  *status = work(arguments);
+  Py_END_ALLOW_THREADS;
+  return 0;
 }
 
 /* ---- the type ---- */

@@ -25,6 +25,11 @@ PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject
   return NULL;
 }
 
+int launch_work(void *arguments) {
+  const launch_arguments *given = arguments;
+  return cch_launch(given->stream, given->config, given->kernel, given->block, given->size);
+}
+
 /* Packs and launches with boxes that the caller holds; `face` has its layout. */
 static PyObject *launch_held(const state *st, cch_stream *stream, int device, PyObject *settings, cch_kernel *box,
                              PyObject *face, values given) {
@@ -35,24 +40,24 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
   cch_launch_config configuration = ((config *)settings)->config;
   unsigned char stack[SCRATCH_SIZE], *block = stack;
   owners keep;
-  const bool captured = cch_capture_count() != 0; /* perhaps: then the graph keeps what the work uses */
-  owners_init(&keep, !captured);
+  owners_init(&keep, true);
   if (params.total > sizeof stack)
     block = PyMem_Malloc((size_t)params.total);
   if (block == NULL) {
     PyErr_NoMemory();
-  } else if (device_to_check(st, &device) == 0 && pack_values(st, &params, given, block, &keep, device) == 0 &&
-             (!captured || capture_keep(st, stream, &keep, box) == 0)) {
+  } else if (device_to_check(st, &device) == 0 && pack_values(st, &params, given, block, &keep, device) == 0) {
+    launch_arguments ready = {stream, &configuration, box, block, (size_t)params.total};
     int status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_launch(stream, &configuration, box, block, (size_t)params.total);
-    Py_END_ALLOW_THREADS;
-    if (status == 0)
-      result = Py_NewRef(Py_None);
-    else
-      explain_launch(st, status, settings, face); /* before anything else on this thread can fail */
+    if (give_work(st, stream, &keep, box, launch_work, &ready, &status) == 0) {
+      if (status == 0)
+        result = Py_NewRef(Py_None);
+      else
+        explain_launch(st, status, settings, face); /* before anything else on this thread can fail */
+    }
   }
-  if (keep.count != 0) {
+  if (keep.count != 0 && result != NULL) {
+    owners_release(&keep);
+  } else if (keep.count != 0) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     owners_release(&keep);

@@ -357,12 +357,15 @@ extern const char register_doc[], registered_doc[], is_exchange_api_doc[], set_r
 
 /* ---- owners.c: what packed arguments point into ---- */
 
-/* One argument's: a reference to a box, to a Python object, or to both; or, for one call, a face that is in use. */
+/* How an object is kept: by a reference, or, for one call, by the caller; a face is then in use. */
+typedef enum hold { HELD, BORROWED, IN_USE } hold;
+
+/* One argument's: a reference to a box, to a Python object, or to both. */
 typedef struct owned {
   Py_ssize_t index; /* of the argument */
   void *box;
   PyObject *object; /* of a face, the face: it tells whether it was closed */
-  bool in_use;      /* `object` is a face, borrowed and in use */
+  hold how;
 } owned;
 
 enum { OWNERS_INLINE = 16 };
@@ -387,6 +390,8 @@ static inline owned *owners_items(owners *self) { return self->heap ? self->heap
 int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *address);
 /* Takes over both references, also on failure: -1 with an exception. */
 int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object);
+/* Adds an argument itself: for one call the caller keeps it alive; -1 with an exception. */
+int owners_add_argument(owners *self, Py_ssize_t index, PyObject *object);
 /* Gives all back, and is empty then. Runs Python code, and lets go of the GIL where there are boxes. */
 void owners_release(owners *self);
 /* Makes a bundle that keeps what is kept here, NULL where that is nothing; -1 with an exception. */
@@ -499,6 +504,15 @@ int add_launch_types(PyObject *module, state *st);
 int target_take(const state *st, PyObject *const *given, target *out);
 /* NULL with an exception: explains why a launch was refused. */
 PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel);
+/* A work_fn: cch_launch(). */
+typedef struct launch_arguments {
+  cch_stream *stream;
+  const cch_launch_config *config;
+  cch_kernel *kernel;
+  const void *block;
+  size_t size;
+} launch_arguments;
+int launch_work(void *arguments);
 /* Ordinal of the device that a stream's work runs on; -1 for a default stream, which is the current device's. */
 int device_of_stream(cch_stream *stream);
 void target_drop(target *t);
@@ -690,9 +704,14 @@ static inline PyObject *stream_or_builder(const state *st, PyObject *argument) {
   return stream != NULL && stream != Py_None ? stream : argument;
 }
 
-/* Before work that uses these is given to a stream: keeps them where it is captured, because work that has been cannot
- * be taken back. `more` is another box, or NULL. -1 with an exception. */
-int capture_keep(const state *st, cch_stream *stream, owners *used, void *more);
+/*
+ * Gives work to a stream: calls `work` without the GIL, and stores the status that it returns. Where the stream is
+ * captured, by whomever, the graph keeps before what the work uses, because work that was given cannot be taken back:
+ * `used`, and a box that may be NULL. All Python code of the arguments has run when this is called: it can have begun a
+ * capture. -1 with an exception.
+ */
+typedef int (*work_fn)(void *arguments);
+int give_work(const state *st, cch_stream *stream, owners *used, void *box, work_fn work, void *arguments, int *status);
 
 /* ---- dlpack.c ---- */
 

@@ -15,9 +15,9 @@ static void give_back(owned *items, Py_ssize_t count) {
     Py_END_ALLOW_THREADS;
   }
   for (Py_ssize_t i = 0; i < count; i++)
-    if (items[i].in_use)
+    if (items[i].how == IN_USE)
       handle_done(items[i].object);
-    else
+    else if (items[i].how == HELD)
       Py_XDECREF(items[i].object);
 }
 
@@ -40,7 +40,14 @@ static int add(owners *self, owned item) {
 }
 
 int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object) {
-  return add(self, (owned){index, box, object, false});
+  return add(self, (owned){index, box, object, HELD});
+}
+
+int owners_add_argument(owners *self, Py_ssize_t index, PyObject *object) {
+  if (self->for_call)
+    return add(self, (owned){index, NULL, object, BORROWED});
+  Py_INCREF(object);
+  return add(self, (owned){index, NULL, object, HELD});
 }
 
 int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *address) {
@@ -49,9 +56,9 @@ int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *
     return -1;
   *address = ((handle *)face)->raw;
   if (self->for_call)
-    return add(self, (owned){index, NULL, face, true});
+    return add(self, (owned){index, NULL, face, IN_USE});
   Py_INCREF(face);
-  return add(self, (owned){index, box, face, false});
+  return add(self, (owned){index, box, face, HELD});
 }
 
 void owners_release(owners *self) {
@@ -68,7 +75,7 @@ void owners_release(owners *self) {
 }
 
 void *owned_box(const owned *item) {
-  if (item->box != NULL || !item->in_use)
+  if (item->box != NULL || item->how != IN_USE)
     return item->box;
   const handle *face = (const handle *)item->object;
   return face->box != NULL ? face->box : face->closing; /* somebody may have closed it meanwhile */

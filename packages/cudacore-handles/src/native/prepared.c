@@ -146,11 +146,9 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
     self->kept = held;
   }
   held->references++; /* another thread can give the object other values while this launch is under way */
-  if (cch_capture_count() == 0 || capture_keep(st, self->target.stream, &held->owners, self->target.kernel) == 0) {
-    int status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_launch(self->target.stream, &self->target.config, self->target.kernel, block, size);
-    Py_END_ALLOW_THREADS;
+  launch_arguments ready = {self->target.stream, &self->target.config, self->target.kernel, block, size};
+  int status;
+  if (give_work(st, ready.stream, &held->owners, ready.kernel, launch_work, &ready, &status) == 0) {
     if (status == 0)
       result = Py_NewRef(Py_None);
     else

@@ -604,6 +604,11 @@ static int capture_add(world *w, void **made) {
   return cch_capture_add(NULL, w->captured, &spec);
 }
 DOES(capture_keep, cch_capture_keep(w->capture, w->bundle, NULL))
+GIVES(capture_is_active, int, cch_capture_is_active(&out, w->captured))
+static int capture_keep_all(world *w, void **made) {
+  (void)made;
+  return cch_capture_keep_all(w->captured, (void *[]){w->bundle}, 1);
+}
 DOES(capture_join, cch_capture_join(w->capture, w->captured, w->captured))
 
 #define MADE(name, flags) {#name, name, undo_##name, flags}
@@ -762,6 +767,8 @@ const operation operations[] = {
     MADE(capture_graph, 0),
     DONE(capture_add, 0),
     DONE(capture_keep, 0),
+    DONE(capture_is_active, 0),
+    DONE(capture_keep_all, 0),
     DONE(capture_join, 0),
 };
 const size_t operation_count = sizeof operations / sizeof *operations;

@@ -8,6 +8,12 @@ static bool is_captured(cch_stream *stream) {
   return capturing;
 }
 
+static bool is_active(void) {
+  int active;
+  OK(cch_capture_is_active(&active, world.stream));
+  return active;
+}
+
 static cch_graph *begin(int mode) {
   cch_graph *graph;
   OK(cch_capture_begin(&graph, world.stream, mode));
@@ -81,6 +87,68 @@ static void captures_keep_what_work_uses(void) {
   cch_graph_unref(g);
   CHECK_EQ(ends(), 0);
   cch_graph_exec_unref(exec);
+  CHECK_EQ(ends(), 1);
+  graphs_close();
+}
+
+/* A capture of others: what work uses ends before the graph and all that runs it, or never. */
+static void captures_of_others_keep_what_work_uses(void) {
+  graphs_open();
+  CHECK(!is_active());
+  int active = 77;
+  FAILS(CCH_EINVAL, cch_capture_is_active(&active, NULL));
+  CHECK_EQ(active, 77);
+  cch_bundle *kept = new_bundle(), *later = new_bundle();
+  OK(cch_capture_keep_all(world.stream, (void *[]){kept}, 1)); /* nothing is captured: nothing is kept */
+  CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+  CHECK(is_active());
+  size_t objects = fake_calls("cuUserObjectCreate");
+  FAILS(CCH_EINVAL, cch_capture_keep_all(NULL, NULL, 0));
+  FAILS(CCH_EINVAL, cch_capture_keep_all(world.stream, (void *[]){kept, NULL}, 2));
+  fake_fail("cuGraphRetainUserObject", 1, CUDA_ERROR_UNKNOWN);
+  FAILS(CUDA_ERROR_UNKNOWN, cch_capture_keep_all(world.stream, (void *[]){kept}, 1));
+  objects += 1;
+  OK(cch_capture_keep_all(world.stream, (void *[]){kept, world.event}, 2));
+  launch();
+  OK(cch_capture_keep_all(world.stream, (void *[]){later}, 1));
+  launch();
+  CHECK_EQ(fake_calls("cuUserObjectCreate"), objects + 1);
+  cch_bundle_unref(kept);
+  cch_bundle_unref(later);
+  CUgraph raw;
+  CUgraphExec exec;
+  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &raw), 0);
+  CHECK(!is_active());
+  CUDA_GRAPH_INSTANTIATE_PARAMS params = {0};
+  CHECK_EQ(driver.cuGraphInstantiateWithParams(&exec, raw, &params), 0);
+  CHECK_EQ(driver.cuGraphDestroy(raw), 0);
+  cch_reclaim_drain();
+  CHECK_EQ(ends(), 0);
+  CHECK_EQ(driver.cuGraphExecDestroy(exec), 0);
+  cch_reclaim_drain();
+  CHECK_EQ(ends(), 2);
+  graphs_close();
+}
+
+/* Work of a stream is taken for work of our capture, which others have ended to begin another one. */
+static void captures_that_others_begin_anew(void) {
+  graphs_open();
+  CUgraph raw, second;
+  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
+  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &raw), 0);
+  CHECK(!is_active());
+  CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+  CHECK(is_active());
+  cch_bundle *kept = new_bundle();
+  OK(cch_capture_keep_all(world.stream, (void *[]){kept}, 1));
+  cch_bundle_unref(kept);
+  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
+  cch_graph_unref(g);
+  CHECK_EQ(driver.cuGraphDestroy(raw), 0);
+  cch_reclaim_drain();
+  CHECK_EQ(ends(), 0);
+  CHECK_EQ(driver.cuGraphDestroy(second), 0);
+  cch_reclaim_drain();
   CHECK_EQ(ends(), 1);
   graphs_close();
 }
@@ -360,6 +428,8 @@ int main(void) {
   check_open();
   RUN(captures_make_graphs);
   RUN(captures_keep_what_work_uses);
+  RUN(captures_of_others_keep_what_work_uses);
+  RUN(captures_that_others_begin_anew);
   RUN(failed_beginnings_leave_no_capture);
   RUN(dropped_captures_end);
   RUN(invalidated_captures_have_no_graph);

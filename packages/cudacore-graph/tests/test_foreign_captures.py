@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures that other libraries begin, and captures that begin in the middle of a call: graphs keep what is used."""
+
+from __future__ import annotations
+
+import gc
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import graph_tools
+import pytest
+from graph_tools import ONE, Numbers
+
+import cudacore_handles as ch
+from cudacore_handles._errors import call_driver
+
+MODES = ("GLOBAL", "THREAD_LOCAL", "RELAXED")
+
+
+class Foreign:
+    """A capture of another library, by the driver's functions alone."""
+
+    def __init__(self, stream: ch.Stream, mode: str = "GLOBAL") -> None:
+        from cuda.bindings import driver
+
+        self.stream, self.driver = stream, driver
+        mode_value = getattr(driver.CUstreamCaptureMode, f"CU_STREAM_CAPTURE_MODE_{mode}")
+        call_driver("cuStreamBeginCapture", stream.handle, mode_value)
+        self.graph: Any = None
+        self.executable: Any = None
+
+    def end(self) -> None:
+        self.graph = call_driver("cuStreamEndCapture", self.stream.handle)
+        self.executable = call_driver("cuGraphInstantiate", self.graph, 0)
+
+    def run(self) -> None:
+        call_driver("cuGraphLaunch", self.executable, self.stream.handle)
+        self.stream.sync()
+
+    def close(self) -> None:
+        if self.graph is not None:
+            call_driver("cuGraphDestroy", self.graph)
+        if self.executable is not None:
+            call_driver("cuGraphExecDestroy", self.executable)
+
+
+def wait_until(device: ch.Device, condition: Callable[[], bool]) -> bool:
+    """Wait for what the driver lets go of on a thread of its own."""
+    for _ in range(100):
+        gc.collect()
+        device.create_event().close()
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.fixture
+def numbers(device: ch.Device) -> Numbers:
+    """Give 48 numbers."""
+    return Numbers(48)
+
+
+def buffers() -> int:
+    return ch.live_counts()["deviceptr"]
+
+
+def by_launch(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
+    code = ch.ObjectCode.from_ptx(graph_tools.PTX)
+    ch.launch(stream, ONE, code.get_kernel("add"), memory, 1)
+
+
+def by_prepared(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
+    code = ch.ObjectCode.from_ptx(graph_tools.PTX)
+    code.get_kernel("add").prepare(stream, ONE, memory, 1)()
+
+
+def by_fill(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
+    memory.fill(1, stream=stream)
+
+
+def by_copy(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
+    memory.copy_from(out, stream=stream)
+
+
+def by_part(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
+    memory.copy_part_from(out, 8, height=8, stream=stream)
+
+
+def by_batch(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
+    ch.copy_batch(stream, [out], [memory])
+
+
+def by_view(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
+    memory.view("u4", (16,)).copy_from(out.view("u4", (16,)), stream=stream)
+
+
+USES = (by_launch, by_prepared, by_fill, by_copy, by_part, by_batch, by_view)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__[3:])
+def test_a_capture_of_others_keeps_what_is_used(device: ch.Device, numbers: Numbers, use: Any, mode: str) -> None:
+    """The replay of another library's graph would write to memory that has been given to somebody else (trap 40)."""
+    stream, other = device.create_stream(), device.create_stream()
+    memory = device.allocate(64, stream=other)
+    out = ch.Buffer.from_handle(numbers.at(16), 64)
+    other.sync()
+    before = buffers()
+    capture = Foreign(stream, mode)
+    use(device, stream, memory, out)
+    memory.close()
+    gc.collect()
+    capture.end()
+    assert buffers() >= before  # the graph has it
+    fresh = device.allocate(64, stream=other)  # which would have got the address
+    fresh.fill(7, stream=other)
+    ch.Buffer.from_handle(numbers.at(0), 64).copy_from(fresh, stream=other)
+    other.sync()
+    capture.run()
+    ch.Buffer.from_handle(numbers.at(32), 64).copy_from(fresh, stream=other)
+    other.sync()
+    assert numbers[32] == numbers[0] == 0x07070707
+    fresh.close()
+    capture.close()
+    assert wait_until(device, lambda: buffers() < before), "it is kept for ever"
+
+
+def test_an_array_that_a_capture_of_others_uses_is_kept(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
+    """The graph would write to an array of another library that has been collected."""
+
+    class Array:
+        def __init__(self) -> None:
+            self.__cuda_array_interface__ = ch.Buffer.from_handle(numbers.at(0), 64).__cuda_array_interface__
+
+    stream = device.create_stream()
+    array = Array()
+    alive = weakref.ref(array)
+    capture = Foreign(stream)
+    ch.launch(stream, ONE, add, array, 2)
+    del array
+    capture.end()
+    gc.collect()
+    assert alive() is not None
+    capture.run()
+    assert numbers[0] == 2
+    capture.close()
+    assert wait_until(device, lambda: alive() is None)
+
+
+def test_what_a_capture_of_others_keeps_is_one_object(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
+    """Each launch of a graph would pay for as many user objects as it has nodes."""
+    stream = device.create_stream()
+    before = ch.live_counts()["bundle"]
+    for launches in (1, 20):
+        capture = Foreign(stream)
+        for _ in range(launches):
+            ch.launch(stream, ONE, add, numbers.buffer, 1)
+        assert ch.live_counts()["bundle"] == before + 1
+        capture.end()
+        capture.run()
+        capture.close()
+        assert wait_until(device, lambda: ch.live_counts()["bundle"] == before)
+    assert numbers[0] == 21
+
+
+def test_a_clone_of_a_capture_of_others_keeps_what_is_used(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
+    """What is made from the graph would outlive what the graph kept."""
+    stream = device.create_stream()
+    memory = ch.Buffer.from_handle(numbers.at(0), 64, owner=(owner := Foreign.__new__(Foreign)))
+    alive = weakref.ref(owner)
+    capture = Foreign(stream)
+    ch.launch(stream, ONE, add, memory, 3)
+    capture.end()
+    clone = call_driver("cuGraphClone", capture.graph)
+    del memory, owner
+    capture.close()
+    gc.collect()
+    capture.graph, capture.executable = clone, call_driver("cuGraphInstantiate", clone, 0)
+    assert alive() is not None
+    capture.run()
+    assert numbers[0] == 3
+    capture.close()
+    assert wait_until(device, lambda: alive() is None)
+
+
+def test_memory_of_a_capture_of_others_is_freed_in_it(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
+    """The graph would keep its own memory, whose free is to be captured: it could run only once."""
+    stream = device.create_stream()
+    capture = Foreign(stream, "RELAXED")
+    memory = device.allocate(64, stream=stream)
+    memory.fill(0, stream=stream)
+    ch.launch(stream, ONE, add, memory, 5)
+    ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=stream)
+    memory.close()
+    capture.end()
+    for _ in range(2):
+        capture.run()
+    assert numbers[0] == 5
+    capture.close()
+
+
+def test_functions_in_a_capture_of_others(device: ch.Device) -> None:
+    """A function would be called by a graph that keeps it only until its first call."""
+    stream = device.create_stream()
+    seen: list[str] = []
+
+    class Function:
+        def __call__(self) -> None:
+            seen.append("called")
+
+    function = Function()
+    alive = weakref.ref(function)
+    capture = Foreign(stream)
+    stream.callback(function)
+    del function
+    capture.end()
+    gc.collect()
+    assert seen == []
+    capture.run()
+    capture.run()
+    assert seen == ["called"] * 2
+    capture.close()
+    assert wait_until(device, lambda: alive() is None)
+
+
+@pytest.mark.parametrize("ends", ["lost", "dropped"])
+def test_a_capture_of_others_that_comes_to_nothing(
+    device: ch.Device, add: ch.Kernel, numbers: Numbers, ends: str
+) -> None:
+    """What a graph kept that never ran would be kept for ever."""
+    stream = device.create_stream()
+    owner = Foreign.__new__(Foreign)
+    alive = weakref.ref(owner)
+    memory = ch.Buffer.from_handle(numbers.at(0), 64, owner=owner)
+    capture = Foreign(stream, "RELAXED")
+    ch.launch(stream, ONE, add, memory, 3)
+    del memory, owner
+    if ends == "lost":
+        with pytest.raises(ch.CUDAError):
+            stream.sync()
+        with pytest.raises(ch.CUDAError):
+            capture.end()
+    else:
+        call_driver("cuGraphDestroy", call_driver("cuStreamEndCapture", stream.handle))
+    assert wait_until(device, lambda: alive() is None)
+    ch.launch(stream, ONE, add, numbers.buffer, 1)
+    stream.sync()
+    assert numbers[0] == 1
+
+
+def test_a_capture_that_others_end_and_begin_again(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
+    """The graph of a builder, whose capture others have ended, would keep what another graph uses."""
+    stream = device.create_stream()
+    builder = stream.create_graph_builder().begin_building()
+    ch.launch(builder, ONE, add, numbers.at(0), 1)
+    ended = call_driver("cuStreamEndCapture", stream.handle)
+    owner = Foreign.__new__(Foreign)
+    alive = weakref.ref(owner)
+    memory = ch.Buffer.from_handle(numbers.at(0), 64, owner=owner)
+    capture = Foreign(stream)
+    ch.launch(stream, ONE, add, memory, 2)
+    del memory, owner
+    capture.end()
+    builder.close()
+    call_driver("cuGraphDestroy", ended)
+    gc.collect()
+    assert alive() is not None
+    capture.run()
+    assert numbers[0] == 2
+    capture.close()
+    assert wait_until(device, lambda: alive() is None)
+
+
+def begins(stream: ch.Stream, way: str) -> Any:
+    return stream.create_graph_builder().begin_building() if way == "builder" else Foreign(stream)
+
+
+@pytest.mark.parametrize("way", ["builder", "others"])
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_capture_that_begins_while_arguments_are_read(
+    device: ch.Device, add: ch.Kernel, numbers: Numbers, way: str, prepared: bool
+) -> None:
+    """The graph would keep nothing of the launch, and its replay write to freed memory (trap 37)."""
+    stream = device.create_stream()
+    captures: list[Any] = []
+
+    class Number:
+        def __index__(self) -> int:
+            if not captures:
+                captures.append(begins(stream, way))
+            return 2
+
+    class Array:
+        __cuda_array_interface__ = ch.Buffer.from_handle(numbers.at(0), 64).__cuda_array_interface__
+
+    array = Array()
+    alive = weakref.ref(array)
+    if prepared:
+        launch = add.prepare(stream, ONE, numbers.buffer, 1)
+        launch(array, Number())
+        del launch
+    else:
+        ch.launch(stream, ONE, add, array, Number())
+    del array
+    gc.collect()
+    assert alive() is not None
+    (capture,) = captures
+    if way == "builder":
+        graph = capture.end_building().complete()
+        graph.launch(stream)
+        stream.sync()
+        graph.close()
+    else:
+        capture.end()
+        capture.run()
+    assert numbers[0] == 2
+    capture.close()
+    captures.clear()
+    del capture
+    assert wait_until(device, lambda: alive() is None)
+
+
+@pytest.fixture
+def blocking(device: ch.Device) -> ch.Stream:
+    """Give a stream that the legacy default stream waits for."""
+    return device.create_stream(options=ch.StreamOptions(nonblocking=False))
+
+
+def test_the_legacy_stream_beside_a_capture_of_others(
+    device: ch.Device, add: ch.Kernel, numbers: Numbers, blocking: ch.Stream
+) -> None:
+    """The question whether the legacy stream is captured would fail, with an error that is not the launch's."""
+    capture = Foreign(blocking, "RELAXED")
+    with pytest.raises(ch.CUDAError, match="CAPTURE_IMPLICIT") as failed:
+        ch.launch(ch.LEGACY_DEFAULT_STREAM, ONE, add, numbers.buffer, 1)
+    assert failed.value.operation == "cuLaunchKernelEx"
+    with pytest.raises(ch.CUDAError):
+        capture.end()
+    ch.launch(ch.LEGACY_DEFAULT_STREAM, ONE, add, numbers.buffer, 1)
+    ch.LEGACY_DEFAULT_STREAM.sync()
+    assert numbers[0] == 1
