@@ -2,13 +2,15 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import cudacore_handles as ch
+from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import call_driver, check, closed
 
 FULL = {"hint": "Do this", "log": "line 1\nline 2"}
@@ -332,3 +334,67 @@ def test_every_driver_call_can_fail(run_on_sim: Any, name: str, current: str) ->
     """A failure of a driver call would be lost or misnamed, leak an object, or leave one that does not work."""
     prelude, operation = OPERATIONS[name]
     run_on_sim(SWEEP.format(prelude=prelude, operation=operation, current=current))
+
+
+# ---- finalizers between a failing call and the look at its record
+
+
+class Failing:
+    """Garbage whose finalizer makes a call that fails, and leaves such garbage again."""
+
+    ended = 0
+    goes_on = True
+
+    def __init__(self) -> None:
+        self.me = self
+
+    def __del__(self) -> None:
+        status = lib.cch_kernel_wrap(ffi.new("cch_kernel **"), ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL)
+        assert status == lib.CCH_EINVAL
+        Failing.ended += 1
+        if Failing.goes_on:
+            Failing()
+
+
+@pytest.fixture
+def failing_finalizers() -> Iterator[None]:
+    """Have a finalizer that fails run in nearly every allocation."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    Failing.ended, Failing.goes_on = 0, True
+    Failing()
+    gc.set_threshold(1)
+    yield
+    gc.set_threshold(*before)
+    Failing.goes_on = False
+    gc.unfreeze()
+    gc.collect()
+    assert Failing.ended > 100
+
+
+def fails_in_cffi(device: ch.Device) -> None:
+    check(lib.cch_stream_create(ffi.new("cch_stream **"), ffi.NULL, 0, 0))
+
+
+def fails_in_native(device: ch.Device) -> None:
+    device.memory_resource.allocate(1 << 50, stream=device.default_stream)
+
+
+@pytest.mark.parametrize(
+    ("fails", "expected"),
+    [
+        (fails_in_cffi, ("cch_stream_create", -2, "CCH_EINVAL", "the context is NULL")),
+        (fails_in_native, ("cuMemAllocFromPoolAsync", 2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory")),
+    ],
+)
+def test_an_error_is_of_its_own_call(
+    device: ch.Device, failing_finalizers: None, fails: Callable[..., None], expected: tuple[str, int, str, str]
+) -> None:
+    """An exception would bear the operation and the text of another call, made in a finalizer meanwhile (trap 43)."""
+    for _ in range(200):
+        try:
+            fails(device)
+        except ch.CUDAError as error:
+            told = (error.operation, error.code, error.code_name, error.meaning)
+        assert told == expected

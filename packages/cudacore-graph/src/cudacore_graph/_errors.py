@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from cudacore_handles import ClosedError, CUDAError, _native
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._cffi import lib
 from cudacore_handles._errors import last_error
 from cudacore_handles._handle import hold
 
@@ -63,14 +63,6 @@ def hold_there(face: _native.GraphHandle) -> Any:
     if not face.is_valid:
         raise gone(face)
     return box
-
-
-def failed_node() -> int:
-    """Return the handle of the node that the last failure on this thread is about, 0 for none."""
-    record = ffi.new("cch_error_record *")
-    record.size = ffi.sizeof("cch_error_record")
-    lib.cch_error_get(record)
-    return int(ffi.cast("uintptr_t", record.node))
 
 
 def _node_failed(status: int, kind: str, place: int) -> NoReturn:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from cudacore_graph._arguments import check_args
 from cudacore_graph._definition import GraphDefinition
-from cudacore_graph._errors import failed_node, gone, hold_there
+from cudacore_graph._errors import gone, hold_there
 from cudacore_graph._node import GraphNode
 from cudacore_graph._node_types import (
     ChildGraphNode,
@@ -349,7 +349,7 @@ def instantiate(
 
 def _not_instantiated(status: int, definition: GraphDefinition) -> CUDAError:
     error = last_error(status)
-    node = failed_node()
+    node = getattr(status, "node", 0)
     if node:
         error.hint = _describe_cycle(definition, node) or f"The node is {_describe(definition, node)}"
     elif status == _NOT_SUPPORTED:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._simulated import why_refused
+from cudacore_handles._status import Status
 
 INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
 
@@ -107,40 +108,40 @@ _HINTS = {
 
 
 def check(status: int, *, hint: str = "") -> None:
-    """Raise :class:`CUDAError` for a failed call of the handle library on this thread; do nothing for 0."""
+    """Raise :class:`CUDAError` for a failed call of the handle library; do nothing for 0."""
     if status:
         raise last_error(status, hint)  # no variable: an exception and the frame that raises it would be a cycle
 
 
 def raise_status(status: int) -> NoReturn:
-    """Raise :class:`CUDAError` for the code that the library returned on this thread just now."""
+    """Raise :class:`CUDAError` for a failed call of the handle library."""
     raise last_error(status)
 
 
-def last_error(status: int | None = None, hint: str = "") -> CUDAError:
-    """Make the exception for the call that failed on this thread just now.
+def last_error(status: int, hint: str = "") -> CUDAError:
+    """Make the exception for a call of the library that failed.
 
     Parameters
     ----------
-    status : int, optional
-        The code that it returned. Default: the code that the library has recorded.
+    status : int
+        What the call returned: a :class:`Status`, which has the record of the failure.
     hint : str, optional
         What to do about it. Default: the usual hint for this code.
     """
-    if status is not None and status == lib.CCH_NOT_READY:  # an answer, which the library does not record
+    if status == lib.CCH_NOT_READY:  # an answer, which the library does not record
         return CUDAError("query", status, "CUDA_ERROR_NOT_READY", "the work has not been completed yet")
-    error = ffi.new("cch_error *")
-    lib.cch_error_last(error)
-    if status == lib.CCH_ECOMPILER:  # the code is the compiler's own
+    code = int(status)
+    if code == lib.CCH_ECOMPILER and isinstance(status, Status):  # the code is the compiler's own
         name, meaning = (
-            _text(text(error.domain, error.code)) for text in (lib.cch_error_name_in, lib.cch_error_string_in)
+            _text(text(status.domain, status.code)) for text in (lib.cch_error_name_in, lib.cch_error_string_in)
         )
-        return CUDAError(_text(error.operation), error.code, name, meaning)
-    code = error.code if status is None else status
+        return CUDAError(status.operation, status.code, name, meaning, hint=hint)
     name = _text(lib.cch_error_name(code))
+    hint = hint or _HINTS.get(name, "")
+    if not isinstance(status, Status):  # a code without a record
+        return CUDAError("cudacore", code, name, _text(lib.cch_error_string(code)), hint=hint)
     cls = _GoneError if code == lib.CCH_EGONE else CUDAError
-    made = cls(_text(error.operation), code, name, _text(error.message), hint=hint or _HINTS.get(name, ""))
-    return _with_reason(made)
+    return _noted(cls(status.operation, code, name, status.message, hint=hint), status.why)
 
 
 def call_driver(function: str, *args: object) -> Any:
@@ -181,13 +182,13 @@ def call_driver(function: str, *args: object) -> Any:
 
 def driver_error(function: str, code: int) -> CUDAError:
     """Make the exception for a function of the driver that was called past the library."""
+    why = why_refused() if code > 0 else ""
     name = _text(lib.cch_error_name(code))
-    return _with_reason(CUDAError(function, code, name, _text(lib.cch_error_string(code)), hint=_HINTS.get(name, "")))
+    return _noted(CUDAError(function, code, name, _text(lib.cch_error_string(code)), hint=_HINTS.get(name, "")), why)
 
 
-def _with_reason(error: CUDAError) -> CUDAError:
-    """Note what the simulated driver knows of an error; Python 3.10 has no notes: there it is in the text."""
-    why = why_refused() if error.code > 0 else ""
+def _noted(error: CUDAError, why: str) -> CUDAError:
+    """Note what the simulated driver says of an error; Python 3.10 has no notes: there it is in the text."""
     if why and hasattr(error, "add_note"):
         error.add_note(f"The simulated driver says: {why}")
     elif why:

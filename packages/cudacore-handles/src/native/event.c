@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hot half of Event: creating, waiting, asking, timing. Recording is the stream's. */
+#include "../failure.h"
 #include "native.h"
 
 const char create_event_doc[] = "create_event(cls, context, flags, /)\n--\n\n"
@@ -86,7 +87,7 @@ static PyObject *subtract(PyObject *left, PyObject *right) {
   handle_done(left);
   if (status == 0)
     return PyFloat_FromDouble(milliseconds);
-  PyObject *result = PyObject_CallFunction(st->faces.raise_not_elapsed, "OOi", left, right, status);
+  PyObject *result = PyObject_CallFunction(st->faces.raise_not_elapsed, "OON", left, right, failure_status(status));
   Py_XDECREF(result); /* it raises */
   return NULL;
 }

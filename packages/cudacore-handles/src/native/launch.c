@@ -5,6 +5,7 @@
  * A launch holds the stream, the kernel and what its arguments point into from the moment that they are read until the
  * driver has taken the work. Objects of other classes than the faces themselves go the slow way, through Python.
  */
+#include "../failure.h"
 #include "native.h"
 
 #include <string.h>
@@ -20,7 +21,7 @@ void target_drop(target *t) {
 }
 
 PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel) {
-  PyObject *result = PyObject_CallFunction(st->faces.explain, "iOO", status, config, kernel);
+  PyObject *result = PyObject_CallFunction(st->faces.explain, "NOO", failure_status(status), config, kernel);
   Py_XDECREF(result); /* it raises */
   return NULL;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The module object: its state, its functions, its end. */
+#include "../failure.h"
 #include "native.h"
 
 #include <string.h>
@@ -37,7 +38,7 @@ PyObject *set_face(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
 }
 
 PyObject *raise_status(const state *st, int status) {
-  PyObject *result = PyObject_CallFunction(st->faces.raise_status, "i", status);
+  PyObject *result = PyObject_CallFunction(st->faces.raise_status, "N", failure_status(status));
   Py_XDECREF(result); /* it raises */
   return NULL;
 }

@@ -3,6 +3,7 @@
  * Where the parameters of nodes go: into a new node of a graph, by the methods that GraphDefinition and GraphNode have
  * in common; into the capture of a stream; into a node that there is; into a node of an executable graph.
  */
+#include "../failure.h"
 #include "native.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 enum { INLINE_DEPENDENCIES = 16 };
 
 PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t place) {
-  PyObject *result = PyObject_CallFunction(st->faces.node_failed, "isn", status, what, place);
+  PyObject *result = PyObject_CallFunction(st->faces.node_failed, "Nsn", failure_status(status), what, place);
   Py_XDECREF(result); /* it raises */
   return NULL;
 }

@@ -137,13 +137,13 @@ static bool may_free(void) {
 /* Releases all that is queued, oldest first. `free_memory` may be NULL, in the last moments of an interpreter. */
 static void drain(runtime *rt, PyObject *free_memory) {
   /* This can be a garbage collection between a failing call and the look at its error. */
-  cch_error error;
-  cch_error_last(&error);
+  cch_error_record error = {.size = sizeof error};
+  cch_error_get(&error);
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback); /* before anything is called, which fails where an exception is set */
   if (is_finalizing() || !may_free()) {
     PyErr_Restore(type, value, traceback);
-    cch_error_restore(&error);
+    cch_error_put(&error);
     return; /* what is queued stays there */
   }
   owner *queued = atomic_exchange_explicit(&rt->queue, NULL, memory_order_acquire), *ordered = NULL;
@@ -172,7 +172,7 @@ static void drain(runtime *rt, PyObject *free_memory) {
   }
   Py_XDECREF(free_memory);
   PyErr_Restore(type, value, traceback);
-  cch_error_restore(&error);
+  cch_error_put(&error);
 }
 
 bool owners_waiting(const state *st) {
