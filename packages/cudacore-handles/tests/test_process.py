@@ -192,6 +192,39 @@ gc.callbacks.clear()
 """)
 
 
+def test_a_garbage_collection_in_the_first_use_of_a_type(run_on_driver: Callable[..., str]) -> None:
+    """A finalizer that uses a C type while cffi completes it would end the process (trap 42): SIGABRT."""
+    run_on_driver("""
+import gc, os
+import cudacore_handles
+from cudacore_handles._cffi import ffi, lib
+
+def of_its_own(name):
+    return lambda: ffi.new(name)
+
+uses = [of_its_own(f"{name} *") for name in (
+    "cch_error", "cch_status", "cch_node_spec", "cch_kernel_node", "cch_report_fn", "cch_graph *", "cch_resource",
+)]
+uses += [lambda: lib.cch_error_last(ffi.new("cch_error *")), lambda: ffi.callback("cch_shared_bytes_fn", int)]
+
+def in_child(use, threshold):  # types are completed once in a process
+    hold = [{} for _ in range(300)], [(i,) for i in range(3000)]  # what is allocated is new
+    gc.collect()
+    gc.freeze()
+    gc.callbacks.append(lambda phase, info: use())
+    gc.set_threshold(threshold)
+    use()
+    os._exit(0)
+
+for use in uses:
+    for threshold in range(1, 13):
+        child = os.fork()
+        if child == 0:
+            in_child(use, threshold)
+        assert os.waitpid(child, 0)[1] == 0, threshold
+""")
+
+
 def test_use_after_fork(run_on_driver: Callable[..., str]) -> None:
     """A forked child that uses CUDA would crash or hang, or free what is its parent's (trap 22)."""
     run_on_driver(

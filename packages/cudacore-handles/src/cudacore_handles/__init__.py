@@ -7,6 +7,7 @@ Importing this package loads neither the driver nor ``cuda.bindings``: that happ
 from __future__ import annotations
 
 from cudacore_handles import _callback as _callback
+from cudacore_handles import _complete as _complete
 from cudacore_handles import typing
 from cudacore_handles._buffer import Buffer
 from cudacore_handles._capsule import from_capsule
