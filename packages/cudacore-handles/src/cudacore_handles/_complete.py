@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """cffi's types, completed when this package is imported.
 
-cffi completes a C type at its first use. A garbage collection in that moment whose finalizers use the same type ends the
-process: cffi asserts that nobody else has completed it meanwhile.
+cffi completes a C type at its first use. A garbage collection in that moment, whose finalizers use the same type, ends
+the process: cffi asserts that nobody else has completed it meanwhile.
 """
 
 from __future__ import annotations
