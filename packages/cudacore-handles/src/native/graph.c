@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hot halves of GraphDefinition, GraphCondition and Graph, and the locks of graphs. */
+#include "../failure.h"
 #include "native.h"
 
 #include <stdatomic.h>
@@ -405,7 +406,7 @@ PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     Py_END_ALLOW_THREADS;
     graph_lock_give(lock);
     exec_done(arguments[0]);
-    result = Py_BuildValue("iiKK", status, (int)found.result, (unsigned long long)(uintptr_t)found.node,
+    result = Py_BuildValue("NiKK", failure_status(status), (int)found.result, (unsigned long long)(uintptr_t)found.node,
                            (unsigned long long)(uintptr_t)found.from);
   }
   handle_done(arguments[1]);
