@@ -63,13 +63,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    # Python has None for a standard stream that was closed when it began.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     try:
         if words[:1] == ["cache"]:
             return _cache(words[1:])
         return _compile(words)
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:  # what was written to has ended: head, say
+    except BrokenPipeError:  # the reader of the standard output has ended, such as head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _FAILURE
     except SystemExit as stop:  # argparse
@@ -172,6 +175,8 @@ def _compile(words: Sequence[str]) -> int:
         work.write(results)
         if arguments.list_kernels:
             _say(list_kernels(work.listed(results), as_json=arguments.format == "json"))
+    except BrokenPipeError:  # nobody reads the standard output any more
+        raise
     except (OSError, CUDAError, ValueError) as error:
         reporter.add_error(str(error))
     return reporter.finish()
@@ -401,6 +406,7 @@ def _write(file: str, content: bytes) -> None:
     if file == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
         return
     if path.is_symlink() or (path.exists() and not path.is_file()):
         path.write_bytes(content)
@@ -415,9 +421,9 @@ def _write(file: str, content: bytes) -> None:
 
 
 def _say(text: str) -> None:
-    """Write to the standard output, if there is one."""
-    if sys.stdout is not None:
-        sys.stdout.write(text)
+    """Write to the standard output at once, because an error at the exit of Python could not be handled."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def _cache(words: Sequence[str]) -> int:
