@@ -528,7 +528,7 @@ cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream) {
 static bool is_own_memory(const void *box, uint64_t capture, const cch_graph *graph) {
   if (box == NULL || cch_kind_of(box) != CCH_KIND_DEVICEPTR)
     return false;
-  const cch_deviceptr *memory = box;
+  const cch_deviceptr *memory = cch_deviceptr_whole(box);
   return (memory->capture != 0 && memory->capture == capture) ||
          (memory->graph != NULL && graph != NULL && memory->graph->hierarchy == graph->hierarchy);
 }

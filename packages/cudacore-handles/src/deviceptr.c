@@ -2,6 +2,7 @@
 
 #include "capture.h"
 #include "current.h"
+#include "part.h"
 #include "reclaim.h"
 #include "registry.h"
 
@@ -14,13 +15,13 @@ void cch_deviceptr_unref(cch_deviceptr *ptr) { cch__box_unref(ptr); }
 
 size_t cch_deviceptr_size(const cch_deviceptr *ptr) { return ptr->size; }
 
+/* A part that was given no stream has that of the whole. */
 cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr) {
-  return atomic_load_explicit(&ptr->stream, memory_order_acquire);
+  cch_stream *stream = atomic_load_explicit(&ptr->stream, memory_order_acquire);
+  return stream != NULL || ptr->origin != CCH__PART ? stream : cch_deviceptr_stream(cch_deviceptr_whole(ptr));
 }
 
-const void *cch_deviceptr_backing(const cch_deviceptr *ptr) {
-  return ptr->origin == CCH__IMPORTED ? ((const cch_deviceptr *)ptr->backing)->backing : ptr->backing;
-}
+const void *cch_deviceptr_backing(const cch_deviceptr *ptr) { return cch_deviceptr_whole(ptr)->backing; }
 
 cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr) {
   const cch__box *backing = cch_deviceptr_backing(ptr);
@@ -29,7 +30,7 @@ cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr) {
 
 cch_context *cch_deviceptr_context(const cch_deviceptr *ptr) { return ptr->context; }
 
-int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr) { return ptr->origin == CCH__FOREIGN; }
+int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr) { return cch_deviceptr_whole(ptr)->origin == CCH__FOREIGN; }
 
 static cch_deviceptr *new_box(cch__origin origin, size_t size, const char *operation) {
   cch_deviceptr *ptr = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *ptr, operation);
@@ -321,12 +322,10 @@ static cch_stream *stream_of_free(const cch_deviceptr *ptr) {
   return cch__stream_for_thread(cch_deviceptr_stream(ptr), ptr->thread);
 }
 
-static void free_foreign(cch_deviceptr *ptr) {
-  if (ptr->free == NULL || cch__exiting())
-    return;
+static void free_foreign(cch_deviceptr *ptr, cch_stream *stream) {
   cch__errors saved;
   cch__owner_enter(&saved);
-  ptr->free(ptr->box.owner, ptr->ptr, ptr->size, stream_of_free(ptr));
+  ptr->free(ptr->box.owner, ptr->ptr, ptr->size, stream);
   cch__owner_leave(&saved);
 }
 
@@ -393,7 +392,11 @@ static int free_at_once(cch_deviceptr *ptr, const cch_stream *stream) {
   return CCH__CALL(cuMemFreeHost, ((void *)(uintptr_t)ptr->ptr));
 }
 
-bool cch__deviceptr_end_on(cch_deviceptr *ptr, const cch_stream *stream) {
+bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream) {
+  if (ptr->origin == CCH__FOREIGN) {
+    free_foreign(ptr, stream);
+    return true;
+  }
   cch__current current;
   int entered =
       cch__current_enter(&current, stream != NULL && stream->context != NULL ? stream->context : ptr->context);
@@ -413,29 +416,33 @@ bool cch__deviceptr_end_on(cch_deviceptr *ptr, const cch_stream *stream) {
   return true;
 }
 
+static bool end_of_whole(cch_deviceptr *ptr, cch_stream *stream) {
+  return ptr->uses == NULL ? cch__deviceptr_end_on(ptr, stream) : cch__end_behind_uses(ptr, stream);
+}
+
 bool cch__deviceptr_end(cch_deviceptr *ptr) {
-  if (ptr->origin == CCH__FOREIGN) {
-    free_foreign(ptr);
+  if (ptr->origin == CCH__PART) {
+    cch__part_end(ptr);
     return true;
   }
-  if (ptr->origin == CCH__IMPORTED || ptr->origin == CCH__MAPPED)
-    return cch__import_end(ptr);
+  if (ptr->origin == CCH__FOREIGN && (ptr->free == NULL || cch__exiting()))
+    return true;
+  cch_stream *stream = stream_of_free(ptr);
   if (ptr->graph == NULL)
-    return cch__deviceptr_end_on(ptr, stream_of_free(ptr));
+    return end_of_whole(ptr, stream);
   if (cch__is_gone(ptr->graph)) /* its capture failed, and never gave the memory */
     return true;
-  cch_stream *stream = cch__capture_stream(ptr->graph, stream_of_free(ptr));
-  bool ended = cch__deviceptr_end_on(ptr, stream);
+  stream = cch__capture_stream(ptr->graph, stream);
+  bool ended = end_of_whole(ptr, stream);
   cch_stream_unref(stream);
   return ended;
 }
 
 void cch__deviceptr_drop(cch_deviceptr *ptr) {
-  if (ptr->origin == CCH__IMPORTED || ptr->origin == CCH__MAPPED)
-    cch__import_drop(ptr);
+  cch__uses_drop(ptr);
   free(ptr->ranges);
   cch_graph_unref(ptr->graph);
-  cch_stream_unref(cch_deviceptr_stream(ptr));
+  cch_stream_unref(atomic_load_explicit(&ptr->stream, memory_order_acquire));
   cch__box_unref(ptr->backing);
   cch_context_unref(ptr->context);
 }

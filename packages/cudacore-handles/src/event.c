@@ -3,6 +3,8 @@
 #include "reclaim.h"
 #include "registry.h"
 
+#include <stdlib.h>
+
 CCH__DEFINE_VERBS(cch_event, CUevent)
 
 int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
@@ -150,4 +152,7 @@ bool cch__event_end(cch_event *event) {
   return true;
 }
 
-void cch__event_drop(cch_event *event) { cch_context_unref(event->context); }
+void cch__event_drop(cch_event *event) {
+  free(event->imported_by);
+  cch_context_unref(event->context);
+}

@@ -1,43 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What processes share. Memory is mapped once, whatever number of imports there are of it: an import is a box of its
- * own, with a reference to the box of the mapping, which the registry finds by the exporter's handle. When an import
- * ends it leaves behind on which stream; the end of the mapping comes after the work of all of them.
+ * What processes share. Memory is mapped once, whatever number of imports there are of it: an import is a part of the
+ * mapping, whose box the registry finds by the exporter's handle.
  */
 #include "current.h"
+#include "part.h"
 #include "reclaim.h"
 #include "registry.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The stream that an import ended on. */
-typedef struct use {
-  struct use *next;
-  cch_stream *stream;
-  uint64_t thread; /* whose the per-thread default stream is */
-} use;
-
-typedef struct import {
-  cch_deviceptr ptr; /* its backing is the mapping */
-  use *use;          /* made beforehand: an end cannot fail */
-} import;
-
 typedef struct mapping {
-  cch_deviceptr ptr; /* its backing is the pool */
-  use *uses;         /* never empty at its end; guarded by uses_lock */
-  size_t use_count;
+  cch_deviceptr ptr;           /* its backing is the pool */
   char value[CCH__VALUE_SIZE]; /* the pool and the exporter's handle */
 } mapping;
 static_assert(sizeof(CUmemoryPool) + sizeof(cch_ipc_handle) == CCH__VALUE_SIZE, "a mapping's key");
 static_assert(sizeof(cch_ipc_handle) == sizeof(CUmemPoolPtrExportData), "pointers are exported as handles");
 static_assert(sizeof(cch_ipc_handle) == sizeof(CUipcEventHandle), "events are exported as handles");
-
-enum { MANY_USES = 16 };
-
-static pthread_mutex_t uses_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- pools ---- */
 
@@ -58,6 +39,44 @@ int cch_pool_export(int *out, cch_pool *pool) {
   if (status == 0)
     *out = descriptor;
   return status;
+}
+
+static bool is_of_device(const cch_pool *pool) { return pool->location_type == CCH_LOCATION_DEVICE; }
+
+/* Whether a place has access to a pool's memory. */
+static int has_access(bool *out, const cch_pool *pool, CUmemLocationType type, int id) {
+  CUmemLocation location = {.type = type, .id = id};
+  CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  if (cch__driver.cuMemPoolGetAccess == NULL)
+    return cch__fail_missing("cuMemPoolGetAccess");
+  int result = (int)cch__driver.cuMemPoolGetAccess(&flags, pool->raw, &location);
+  if (result == CUDA_ERROR_INVALID_VALUE) /* an older driver does not know the host here, nor pools of its memory */
+    result = CUDA_SUCCESS;
+  *out = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return cch__checked(result, "cuMemPoolGetAccess");
+}
+
+/*
+ * Whether a pool that was imported is of the place that the caller said. The driver cannot be asked for the place, but
+ * that has access to its memory from the beginning, and the host to no other.
+ */
+static int check_location(const cch_pool *pool, const char *operation) {
+  bool is_hosts = false, is_devices = false;
+  int status = has_access(&is_hosts, pool, CU_MEM_LOCATION_TYPE_HOST, 0);
+  if (status == 0 && is_of_device(pool) && !is_hosts)
+    status = has_access(&is_devices, pool, CU_MEM_LOCATION_TYPE_DEVICE, pool->location_id);
+  if (status != 0 || (is_of_device(pool) ? is_devices : is_hosts))
+    return status;
+  return cch__fail(CCH_EMISMATCH, operation, "the pool is not of the memory of %s %d",
+                   is_of_device(pool) ? "device" : "the host, node", pool->location_id);
+}
+
+/* The same of a pool that was imported before. */
+static int check_known_location(const cch_pool *known, const cch_pool *pool, const char *operation) {
+  if (is_of_device(known) == is_of_device(pool) && (!is_of_device(pool) || known->location_id == pool->location_id))
+    return 0;
+  return cch__fail(CCH_EMISMATCH, operation, "the pool is of other memory than that of %s %d",
+                   is_of_device(pool) ? "device" : "the host, node", pool->location_id);
 }
 
 int cch_pool_import(cch_pool **out, int descriptor, int location_type, int location_id) {
@@ -81,12 +100,18 @@ int cch_pool_import(cch_pool **out, int descriptor, int location_type, int locat
   pool->location_type = location_type;
   pool->location_id = location_id;
   pool->alloc_type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  cch_pool *known = cch__registry_insert_unless_known(pool, pool->raw);
+  status = check_location(pool, __func__);
+  cch_pool *known = status == 0 ? cch__registry_insert_unless_known(pool, pool->raw) : NULL;
   if (known != NULL) {
+    status = check_known_location(known, pool, __func__);
     /* The driver counts imports, and each box has one. What it was made from itself would not be counted. */
     pool->box.owned = known->imported;
     cch_pool_unref(pool);
     pool = known;
+  }
+  if (status != 0) {
+    cch_pool_unref(pool);
+    return status;
   }
   *out = pool;
   return 0;
@@ -105,9 +130,14 @@ int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
   status = cch__usable(ptr, __func__);
   if (status != 0)
     return status;
+  const cch_deviceptr *whole = cch_deviceptr_whole(ptr);
+  if (whole->origin == CCH__MAPPED) { /* the driver does not name what is another process's, which has named it */
+    memcpy(out, ((const mapping *)whole)->value + sizeof(CUmemoryPool), sizeof *out);
+    return 0;
+  }
   CUmemPoolPtrExportData data;
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemPoolExportPointer, (&data, ptr->ptr));
+  status = CCH__CALL(cuMemPoolExportPointer, (&data, whole->ptr));
   cch__relaxed_leave(mode);
   if (status == 0)
     memcpy(out, &data, sizeof *out);
@@ -126,30 +156,39 @@ static int context_of(cch_context **out, const cch_pool *pool, const cch_stream 
   return status;
 }
 
-/* Maps what a mapping's value names. */
-static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle) {
+/* Maps what a mapping's value names, and asks how large it is: the other process may have said anything. */
+static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const cch_stream *stream) {
   CUmemPoolPtrExportData data;
   memcpy(&data, handle, sizeof data);
   cch__current current;
   int status = cch__current_enter(&current, m->ptr.context);
+  if (status != 0)
+    return status;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  status = CCH__CALL(cuMemPoolImportPointer, (&m->ptr.ptr, pool->raw, &data));
   if (status == 0) {
-    CUstreamCaptureMode mode = cch__relaxed_enter();
-    status = CCH__CALL(cuMemPoolImportPointer, (&m->ptr.ptr, pool->raw, &data));
-    cch__relaxed_leave(mode);
-    cch__current_leave(&current);
+    /* cuMemGetAddressRange does not know memory of the host that no device has access to. */
+    status = CCH__CALL(cuPointerGetAttribute, (&m->ptr.size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, m->ptr.ptr));
+    if (status != 0) {
+      cch__destructor_enter();
+      cch__report(CCH__CALL(cuMemFreeAsync, (m->ptr.ptr, stream->raw)));
+      cch__destructor_leave();
+    }
   }
+  cch__relaxed_leave(mode);
+  cch__current_leave(&current);
   return status;
 }
 
 /* The mapping of a handle, a new reference: the one that there is, or `made`, which is given up otherwise. */
 static int mapping_of(mapping **out, mapping *made, cch_pool *pool, const cch_ipc_handle *handle,
-                      const char *operation) {
+                      const cch_stream *stream, const char *operation) {
   memcpy(made->value, &pool->raw, sizeof pool->raw);
   memcpy(made->value + sizeof pool->raw, handle, sizeof *handle);
   void *known = NULL;
   int status = cch__registry_claim(&known, made, made->value, sizeof made->value, operation);
   if (status == 0 && known == NULL) {
-    status = map(made, pool, handle);
+    status = map(made, pool, handle, stream);
     if (status == 0) {
       made->ptr.backing = cch__box_ref(pool);
       cch__registry_made(made);
@@ -164,17 +203,30 @@ static int mapping_of(mapping **out, mapping *made, cch_pool *pool, const cch_ip
   return status;
 }
 
-static void *new_box(cch__origin origin, size_t box_size, size_t size, const char *operation) {
-  cch_deviceptr *ptr = cch__box_new(CCH_KIND_DEVICEPTR, box_size, operation);
-  if (ptr != NULL) {
-    ptr->origin = origin;
-    ptr->size = size;
+/* A mapping that has not been mapped. */
+static mapping *new_mapping(cch_context *context, const char *operation) {
+  mapping *m = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *m, operation);
+  if (m != NULL) {
+    m->ptr.origin = CCH__MAPPED;
+    m->ptr.context = cch_context_ref(context);
   }
-  return ptr;
+  return m;
 }
 
-int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t size,
-                         cch_stream *stream) {
+/* Makes a part one of a mapping, to which it takes over the reference. */
+static int begin_import(cch__part *part, mapping *m, size_t offset, size_t size, cch_stream *stream,
+                        const char *operation) {
+  int status = cch__part_begin(part, &m->ptr, offset, size, operation);
+  if (status != 0)
+    cch__part_begin(part, &m->ptr, 0, 0, operation); /* it ends the mapping, if nobody else has it */
+  cch_deviceptr *ptr = cch__part_ptr(part);
+  atomic_init(&ptr->stream, cch_stream_ref(stream));
+  ptr->thread = cch__thread();
+  return status;
+}
+
+int cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t offset,
+                              size_t size, cch_stream *stream) {
   int status = cch__ready();
   if (status != 0)
     return status;
@@ -197,176 +249,35 @@ int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_hand
   status = context_of(&context, pool, stream);
   if (status != 0)
     return status;
-  import *made = new_box(CCH__IMPORTED, sizeof *made, size, __func__);
-  mapping *m = made != NULL ? new_box(CCH__MAPPED, sizeof *m, size, __func__) : NULL;
-  use *ended = m != NULL ? calloc(1, sizeof *ended) : NULL;
-  if (ended == NULL) {
-    if (m != NULL) {
-      cch__box_discard(m);
-      cch__fail_nomem(__func__);
-    }
-    if (made != NULL)
-      cch__box_discard(made);
+  cch__part *part = cch__part_new(__func__);
+  mapping *m = part != NULL ? new_mapping(context, __func__) : NULL;
+  if (m == NULL) {
+    if (part != NULL)
+      cch__part_discard(part);
     cch_context_unref(context);
     return CCH_ENOMEM;
   }
-  m->ptr.context = cch_context_ref(context);
-  status = mapping_of(&m, m, pool, handle, __func__);
-  if (status == 0 && m->ptr.size != size) {
-    status = cch__fail(CCH_EMISMATCH, __func__, "the size is %zu bytes, and the memory was imported with %zu bytes",
-                       size, m->ptr.size);
-    cch_unref(m); /* another import ends it, or has given it up meanwhile */
-  }
+  status = mapping_of(&m, m, pool, handle, stream, __func__);
   if (status != 0) {
-    free(ended);
-    cch__box_discard(made);
+    cch__part_discard(part);
     cch_context_unref(context);
     return status;
   }
-  made->use = ended;
-  made->ptr.ptr = m->ptr.ptr;
-  made->ptr.context = context;
-  made->ptr.backing = &m->ptr.box;
-  atomic_init(&made->ptr.stream, cch_stream_ref(stream));
-  made->ptr.thread = cch__thread();
-  *out = &made->ptr;
-  return 0;
-}
-
-int cch_deviceptr_is_imported(const cch_deviceptr *ptr) { return ptr->origin == CCH__IMPORTED; }
-
-/* ---- the end of imports ---- */
-
-static cch_stream *stream_of(const use *u) { return cch__stream_for_thread(u->stream, u->thread); }
-
-static void forget(use *u) {
-  cch_stream_unref(u->stream);
-  free(u);
-}
-
-/* Leaves a use behind, unless its stream is there already; how many there are. */
-static size_t add_use(mapping *m, use *added) {
-  pthread_mutex_lock(&uses_lock);
-  use *known = m->uses;
-  while (known != NULL && (known->stream != added->stream || known->thread != added->thread))
-    known = known->next;
-  if (known == NULL) {
-    added->next = m->uses;
-    m->uses = added;
-    m->use_count++;
-    added = NULL;
-  }
-  size_t count = m->use_count;
-  pthread_mutex_unlock(&uses_lock);
-  if (added != NULL)
-    forget(added);
-  return count;
-}
-
-/* Whether a stream has done all that it was given. */
-static bool is_done(const use *u) {
-  const cch_stream *stream = stream_of(u);
-  return !cch__is_capturing(stream->raw) && cch__driver.cuStreamQuery != NULL &&
-         cch__driver.cuStreamQuery(stream->raw) == CUDA_SUCCESS;
-}
-
-/* A mapping that lives long does not keep all the streams that it was ever used on. */
-static void prune(mapping *m) {
-  pthread_mutex_lock(&uses_lock);
-  use *uses = m->uses, *next;
-  m->uses = NULL;
-  m->use_count = 0;
-  pthread_mutex_unlock(&uses_lock);
-  cch__current current;
-  if (cch__current_enter(&current, m->ptr.context) != 0)
-    current.switched = false;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  for (use *u = uses; u != NULL; u = next) {
-    next = u->next;
-    if (next != NULL && is_done(u)) /* one stays: an end needs a stream */
-      forget(u);
-    else
-      add_use(m, u);
-  }
-  cch__relaxed_leave(mode);
-  cch__current_leave(&current);
-}
-
-/* Has `join` wait for the work of a stream; false where that cannot be now. */
-static bool join_use(cch_stream *join, const use *u) {
-  cch_stream *stream = stream_of(u);
-  int status = cch_stream_wait_stream(join, stream);
-  if (cch__not_now(status))
-    return false;
-  if (status != 0) { /* then the host waits */
-    cch__report(status);
-    cch__report(CCH__CALL(cuStreamSynchronize, (stream->raw)));
-  }
-  return true;
-}
-
-/* Unmaps behind the work of several streams, on one of its own, so that none of them waits for another. */
-static bool end_behind_all(mapping *m) {
-  for (const use *u = m->uses; u != NULL; u = u->next)
-    if (cch__is_capturing(stream_of(u)->raw))
-      return false;
-  cch_stream *join = NULL;
-  int status = cch_stream_create(&join, m->ptr.context, CU_STREAM_NON_BLOCKING, 0);
-  if (cch__not_now(status))
-    return false;
-  if (status != 0) {
-    cch__report(status);
-    join = cch_stream_ref(stream_of(m->uses));
-  }
-  bool ended = true;
-  for (const use *u = m->uses; u != NULL && ended; u = u->next)
-    ended = join_use(join, u);
-  ended = ended && cch__deviceptr_end_on(&m->ptr, join);
-  cch_stream_unref(join);
-  return ended;
-}
-
-static bool mapping_end(mapping *m) {
-  if (m->uses->next == NULL)
-    return cch__deviceptr_end_on(&m->ptr, stream_of(m->uses));
-  cch__current current;
-  int status = cch__current_enter(&current, m->ptr.context);
-  if (cch__not_now(status))
-    return false;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  bool ended = end_behind_all(m);
-  cch__relaxed_leave(mode);
-  if (status == 0)
-    cch__current_leave(&current);
+  cch__part_ptr(part)->context = context;
+  status = begin_import(part, m, offset, size, stream, __func__);
+  if (status != 0)
+    cch_deviceptr_unref(cch__part_ptr(part));
   else
-    cch__report(status);
-  return ended;
+    *out = cch__part_ptr(part);
+  return status;
 }
 
-bool cch__import_end(cch_deviceptr *ptr) {
-  if (ptr->origin == CCH__MAPPED)
-    return mapping_end((mapping *)ptr);
-  import *ended = (import *)ptr;
-  mapping *m = (mapping *)ptr->backing;
-  use *left = ended->use;
-  left->stream = cch_stream_ref(cch_deviceptr_stream(ptr));
-  left->thread = ptr->thread;
-  ended->use = NULL;
-  if (add_use(m, left) >= MANY_USES)
-    prune(m);
-  return true;
+int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t size,
+                         cch_stream *stream) {
+  return cch_deviceptr_import_part(out, pool, handle, 0, size, stream);
 }
 
-void cch__import_drop(cch_deviceptr *ptr) {
-  if (ptr->origin == CCH__IMPORTED) {
-    free(((import *)ptr)->use);
-    return;
-  }
-  for (use *u = ((mapping *)ptr)->uses, *next; u != NULL; u = next) {
-    next = u->next;
-    forget(u);
-  }
-}
+int cch_deviceptr_is_imported(const cch_deviceptr *ptr) { return cch_deviceptr_whole(ptr)->origin == CCH__MAPPED; }
 
 /* ---- events ---- */
 
@@ -379,6 +290,10 @@ int cch_event_export(cch_ipc_handle *out, cch_event *event) {
   status = cch__usable(event, __func__);
   if (status != 0)
     return status;
+  if (event->imported_by != NULL) { /* the driver does not name what is another process's, which has named it */
+    *out = *event->imported_by;
+    return 0;
+  }
   cch__current current; /* any would do; a thread that sends what others make may have none */
   status = cch__current_enter(&current, event->context);
   if (status != 0)
@@ -404,6 +319,12 @@ int cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle
   cch_event *event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
   if (event == NULL)
     return CCH_ENOMEM;
+  event->imported_by = malloc(sizeof *handle);
+  if (event->imported_by == NULL) {
+    cch__box_discard(event);
+    return cch__fail_nomem(__func__);
+  }
+  *event->imported_by = *handle;
   CUipcEventHandle raw_handle;
   memcpy(&raw_handle, handle, sizeof raw_handle);
   cch__current current;
@@ -413,6 +334,7 @@ int cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle
     cch__current_leave(&current);
   }
   if (status != 0) {
+    free(event->imported_by);
     cch__box_discard(event);
     return status;
   }

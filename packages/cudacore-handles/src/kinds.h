@@ -27,6 +27,7 @@ struct cch_event {
   cch__box box;
   CUevent raw;
   cch_context *context;
+  cch_ipc_handle *imported_by; /* of another process's: what names it there */
   unsigned flags;
 };
 
@@ -38,16 +39,18 @@ struct cch_pool {
   bool imported;                  /* another process's */
 };
 
-/* An import of another process's memory, and the mapping that it is a share in: ipc.c. */
 typedef enum cch__origin {
   CCH__FROM_POOL,
   CCH__FROM_DEVICE,
   CCH__FROM_HOST,
   CCH__FROM_RANGES,
   CCH__FOREIGN,
-  CCH__IMPORTED,
-  CCH__MAPPED
+  CCH__MAPPED, /* another process's: ipc.c */
+  CCH__PART    /* of another allocation, or an import, which is one of a mapping: part.c */
 } cch__origin;
+
+/* What is left of a part that ended on a stream: part.c. */
+typedef struct cch__use cch__use;
 
 /*
  * A range of reserved addresses with physical memory, each part made at once: what is mapped needs no other handle. The
@@ -66,7 +69,9 @@ struct cch_deviceptr {
   CUdeviceptr ptr;
   size_t size;
   cch_context *context;
-  cch__box *backing; /* what the memory is a part of: a pool, or a mapping */
+  cch__box *backing; /* what the memory is a part of: a pool, or another allocation */
+  cch__use *uses;    /* where parts of it ended; guarded by a lock of part.c */
+  size_t use_count;
   _Atomic(cch_stream *) stream;
   uint64_t thread;  /* whose the per-thread default stream is that the free is ordered on */
   uint64_t capture; /* the capture that it was allocated in, 0 for none */
@@ -161,12 +166,8 @@ void cch__graph_node_drop(cch_graph_node *node);
 cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
 void cch__graph_exec_drop(cch_graph_exec *exec);
 
-/* What the two halves do for imports and mappings. */
-bool cch__import_end(cch_deviceptr *ptr);
-void cch__import_drop(cch_deviceptr *ptr);
-
-/* Frees memory of a pool on a stream, or other memory behind it; false where the driver refuses that now. */
-bool cch__deviceptr_end_on(cch_deviceptr *ptr, const cch_stream *stream);
+/* Ends memory on a stream, or behind it; false where the driver refuses that now. */
+bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream);
 
 /* Whether work on a stream would go into a capture, or break one. The right context is current. */
 bool cch__is_capturing(CUstream stream);

@@ -162,6 +162,43 @@ def receive_twice(channel: Any) -> None:
         channel.send(str(error))
 
 
-def send_back(channel: Any) -> None:
-    channel.send(channel.recv())
+def send_back(channel: Any, rounds: int = 1) -> None:
+    for _ in range(rounds):
+        channel.send(channel.recv())
     channel.recv()
+
+
+def use_parts(channel: Any, *parts: ch.Buffer) -> None:
+    """Write to parts of a buffer, say where they are, and pass one on, and through two more hands."""
+    assert all(part.is_mapped for part in parts)
+    first = parts[0].handle - 64
+    channel.send([(part.handle - first, part.size) for part in parts])
+    stream = ch.Device(0).create_stream()
+    parts[0].fill(2, stream=stream)
+    parts[1].fill(3, stream=stream)
+    within = parts[0][6:16]
+    assert within == parts[2]
+    assert within.ipc_descriptor == parts[2].ipc_descriptor
+    again = pickle.loads(pickle.dumps(within))
+    for part in parts:
+        part.close(stream)
+    within.close()
+    assert read(again, stream) == b"\2" * 10
+    again.fill(4, stream=stream)
+    again.close(stream)
+    stream.sync()
+
+
+def import_pinned(channel: Any, handle: ch.IPCAllocationHandle) -> None:
+    """Import a pool of the host as one of a device; then as what it is, by its handle and by a number."""
+    try:
+        ch.DeviceMemoryResource.from_allocation_handle(0, handle)
+    except ValueError as error:
+        message = str(error)
+    mr = ch.PinnedMemoryResource.from_allocation_handle(handle)
+    number, of_handle = os.dup(int(handle)), mr.numa_id
+    mr.close()
+    del mr
+    of_number = ch.PinnedMemoryResource.from_allocation_handle(number).numa_id
+    os.close(number)
+    channel.send((message, of_handle, of_number))

@@ -256,6 +256,15 @@ def test_the_memory_resource_can_be_set(
     assert device.memory_resource is pinned
 
 
+def test_the_memory_resource_is_not_of_another_device(
+    device: ch.Device, other_device: ch.Device, memory_resource: ch.MemoryResource
+) -> None:
+    """A device would allocate memory that its kernels cannot reach."""
+    with pytest.raises(ValueError, match=f"whose memory is of device {other_device.device_id}, not of "):
+        device.memory_resource = other_device.memory_resource
+    assert device.memory_resource is memory_resource
+
+
 def test_default_stream(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The default stream would not be the one that the environment asks for."""
     name = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"

@@ -278,6 +278,91 @@ def test_what_comes_back(device: ch.Device, stream: ch.Stream, start: Callable[.
     assert joined(process) == 0
 
 
+@pytest.mark.parametrize("end", ["close", "collect", "stay"])
+def test_what_came_back_can_be_sent_again(
+    device: ch.Device, stream: ch.Stream, start: Callable[..., Any], end: str
+) -> None:
+    """Only the object that was sent first would lead to the memory, or the event."""
+    mr = new_pool()
+    buffer = mr.allocate(SIZE, stream=stream)
+    event = stream.record(options=SHARED_EVENT)
+    ours, theirs = multiprocessing.Pipe()
+    process = start(children.send_back, theirs, 3)
+    sent: list[Any] = [buffer, event, buffer[16:32]]
+    address = buffer.handle
+    del buffer, event
+    for _ in range(3):
+        ours.send((mr, *sent))
+        assert ours.poll(TIMEOUT)
+        came = ours.recv()
+        if end == "close":
+            for one in sent:
+                one.close()
+        elif end == "stay":
+            came = (*came, *sent)
+        sent = list(came[1:4])
+        gc.collect()
+        assert pickle.loads(pickle.dumps(sent)) == sent
+    whole, event, part = sent
+    assert (whole.handle, part.handle, part.size, part.is_mapped) == (address, address + 16, 16, False)
+    whole.fill(1, stream=stream)
+    part.fill(2, stream=stream)
+    stream.record(event)
+    event.sync()
+    assert read(whole, stream)[15:33] == b"\1" + b"\2" * 16 + b"\1"
+    ours.send(None)
+    assert joined(process) == 0
+    one = None
+    del came, sent, whole, event, part, one
+    gc.collect()
+    from cudacore_handles import _ipc
+
+    assert not _ipc._own_buffers._references
+    assert not _ipc._own_events._references
+
+
+def test_parts(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
+    """A part would come as the whole buffer, or end the other parts' mapping."""
+    mr = new_pool()
+    buffer = mr.allocate(SIZE, stream=stream)
+    buffer.fill(1, stream=stream)
+    parts = [buffer[64:128], buffer[128:], buffer[70:80]]
+    stream.sync()
+    ours, theirs = multiprocessing.Pipe()
+    process = start(children.use_parts, theirs, *parts)
+    assert ours.poll(TIMEOUT)
+    assert ours.recv() == [(64, 64), (128, SIZE - 128), (70, 10)]
+    assert joined(process) == 0
+    assert read(buffer, stream) == b"\1" * 64 + b"\2" * 6 + b"\4" * 10 + b"\2" * 48 + b"\3" * (SIZE - 128)
+    assert parts[0].ipc_descriptor != buffer.ipc_descriptor
+    assert parts[0].ipc_descriptor == buffer[64:128].ipc_descriptor
+    assert buffer[:].ipc_descriptor == buffer.ipc_descriptor
+
+
+def test_empty_buffers(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
+    """A message with a buffer of no bytes could not be sent."""
+    mr = new_pool()
+    buffer = mr.allocate(SIZE, stream=stream)
+    ours, theirs = multiprocessing.Pipe()
+    process = start(children.send_back, theirs)
+    ours.send((mr.allocate(0, stream=stream), buffer[3:3]))
+    assert ours.poll(TIMEOUT)
+    for empty in ours.recv():
+        assert (empty.size, empty.handle, empty.memory_resource, empty.is_mapped) == (0, 0, mr, False)
+        empty.copy_from(b"", stream=stream)
+    ours.send(None)
+    assert joined(process) == 0
+
+
+def test_no_deep_copies(device: ch.Device, stream: ch.Stream) -> None:
+    """A deep copy would be the same memory, and change with the original."""
+    buffer, event = new_pool().allocate(SIZE, stream=stream), stream.record(options=SHARED_EVENT)
+    for one, message in ((buffer, r"use buffer\.copy_to\(stream=stream\)"), (event, "record another one")):
+        with pytest.raises(TypeError, match=message):
+            copy.deepcopy({"one": [one]})
+    assert copy.copy(buffer) == buffer
+
+
 def test_a_handle_is_received_once(device: ch.Device, start: Callable[..., Any]) -> None:
     """A message that is read again would give a descriptor of something else."""
     mr = new_pool()
@@ -434,9 +519,10 @@ def test_damaged_descriptors(device: ch.Device, stream: ch.Stream) -> None:
         for end in range(len(whole)):
             with pytest.raises((EOFError, pickle.UnpicklingError)):
                 pickle.loads(whole[:end])
-    restore, (data, size, pool, checksum) = buffer.ipc_descriptor.__reduce__()  # type: ignore[misc]
-    with pytest.raises(ValueError, match="was damaged on its way"):
-        restore(data, size + 1, pool, checksum)  # type: ignore[operator]
+    restore, (data, size, pool, offset, checksum) = buffer.ipc_descriptor.__reduce__()  # type: ignore[misc]
+    for fields in ((data, size + 1, pool, offset), (data, size, pool, offset + 1)):
+        with pytest.raises(ValueError, match="was damaged on its way"):
+            restore(*fields, checksum)  # type: ignore[operator]
 
 
 def test_descriptors_of_others(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
@@ -455,9 +541,6 @@ def test_descriptors_of_others(device: ch.Device, stream: ch.Stream, exporter: C
     bad = type(named)._init(bytes(64), SIZE, None)
     with pytest.raises(ch.CUDAError, match=r"cuMemPoolImportPointer.*that the process which made it has not freed"):
         ch.Buffer.from_ipc_descriptor(mr, bad, stream=stream)
-    larger = type(named)._init(buffer.ipc_descriptor._data, SIZE + 1, mr.uuid)
-    with pytest.raises(ch.CUDAError, match="4097 bytes"):
-        ch.Buffer.from_ipc_descriptor(mr, larger, stream=stream)
     elsewhere = "00000000-1111-2222-3333-444444444444"
     with pytest.raises(RuntimeError, match=f"device {elsewhere} is not there: .* of this machine"):
         ch.Event.from_ipc_descriptor(type(event.ipc_descriptor)._init(bytes(64), False, elsewhere))
@@ -472,6 +555,58 @@ def test_descriptors_of_others(device: ch.Device, stream: ch.Stream, exporter: C
     with pytest.raises(TypeError, match="ipc_descriptor must be an IPCEventDescriptor"):
         ch.Event.from_ipc_descriptor(3)  # type: ignore[arg-type]
     assert set(read(buffer, stream)) == {1}
+
+
+def test_sizes_that_are_not_true(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
+    """A buffer would be as large as its descriptor says, and reach into memory of others."""
+    mr, (buffer,), _, _ = exporter()
+    named = buffer.ipc_descriptor
+    own = new_pool()
+    mine = own.allocate(SIZE, stream=stream)
+    for first in (False, True):
+        if first:
+            buffer.close()
+            stream.sync()
+        for of, name in ((mr, named._data), (own, mine.ipc_descriptor._data)):
+            for size, offset in ((SIZE + 1, 0), (SIZE, 1), (1, SIZE), (1 << 30, 0), (1, 1 << 40), (2**63, 2**63)):
+                lying = type(named)._init(name, size, of.uuid, offset)
+                with pytest.raises(ch.CUDAError, match=f"{size} bytes from byte {offset} on are not within the 4096"):
+                    ch.Buffer.from_ipc_descriptor(of, lying, stream=stream)
+    with ch.Buffer.from_ipc_descriptor(mr, named, stream=stream) as again:
+        assert set(read(again, stream)) == {1}
+
+
+def test_pools_of_another_place(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
+    """The host would read memory of a device as its own, and crash; or a device's pool be one of the host."""
+    mr, buffers, _, _ = exporter()
+    on_device, name = os.dup(int(mr.allocation_handle)), mr.uuid
+    handle = copied(mr.allocation_handle)
+    with pytest.raises(ValueError, match=r"alloc_handle is of .* not of a PinnedMemoryResource"):
+        ch.PinnedMemoryResource.from_allocation_handle(handle)
+    for pools in ("known", "not known"):
+        with pytest.raises(ValueError, match="alloc_handle is not of a pool of the host's memory"):
+            ch.PinnedMemoryResource.from_allocation_handle(on_device)
+        if pools == "known":
+            buffers.clear()
+            mr.close()
+    with pytest.raises(ValueError, match="alloc_handle is not of a pool of the host's memory"):
+        ch.PinnedMemoryResource.from_allocation_handle(handle)
+    with pytest.raises(RuntimeError, match=f"Memory resource {name} was not found"):
+        ch.PinnedMemoryResource.from_registry(name)  # type: ignore[arg-type]
+    os.close(on_device)
+    handle.close()
+
+
+def test_pools_of_the_host(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
+    """A pool of the host would be one of a device in the other process, or be on no node."""
+    mr = ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(ipc_enabled=True))
+    ours, theirs = multiprocessing.Pipe()
+    process = start(children.import_pinned, theirs, mr.allocation_handle)
+    assert ours.poll(TIMEOUT)
+    message, of_handle, of_number = ours.recv()
+    assert message.startswith("alloc_handle is not of a pool of the memory of device 0: DeviceMemoryResource imports")
+    assert (of_handle, of_number) == (mr.numa_id, -1)
+    assert joined(process) == 0
 
 
 def test_bad_handles(device: ch.Device, stream: ch.Stream, tmp_path: Path) -> None:
@@ -587,9 +722,6 @@ def test_not_enabled(device: ch.Device, stream: ch.Stream) -> None:
     for thing in (mr, buffer, foreign):
         with pytest.raises(TypeError, match="is not IPC-enabled: it cannot be pickled"):
             pickle.dumps(thing)
-    shared = new_pool()
-    with pytest.raises(ValueError, match="a buffer of 0 bytes has no memory to share"):
-        shared.allocate(0, stream=stream).ipc_descriptor  # noqa: B018
     for cls in (ch.IPCAllocationHandle, ch.IPCBufferDescriptor, ch.IPCEventDescriptor):
         with pytest.raises(RuntimeError, match="cannot be instantiated directly"):
             cls()

@@ -276,7 +276,6 @@ def test_bad_batches(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Str
         (buffer, TypeError, "pass a sequence of Buffers; for a single buffer use the ManagedBuffer instance method"),
         ([buffer, 3], TypeError, "expected Buffer, got int"),
         ([device.allocate(64, stream=stream)], ValueError, "requires a managed-memory allocation"),
-        ([ch.ManagedBuffer.from_handle(0, 0)], ValueError, "the buffer has 0 bytes"),
     ):
         with pytest.raises(error, match=f"^{name}:? ?{message}"):
             batch(stream, bad)
@@ -287,6 +286,24 @@ def test_bad_batches(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Str
         for bad in ("x", 3, None):
             with pytest.raises(TypeError, match=f"{name}: locations must be"):
                 call(stream, [buffer], bad)
+
+
+def test_empty_buffers(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) -> None:
+    """A buffer of no bytes would make a batch fail that copies would pass over."""
+    mr = buffer.memory_resource
+    assert mr is not None
+    empty = mr.allocate(0, stream=stream)
+    assert isinstance(empty, ch.ManagedBuffer)
+    for batch in BATCHES.values():
+        batch(stream, [empty, buffer, buffer[5:5]])
+        batch(stream, [empty])
+        with pytest.raises(ValueError, match="requires a managed-memory allocation"):
+            batch(stream, [ch.LegacyPinnedMemoryResource().allocate(0)])
+    empty.prefetch(device, stream=stream)
+    empty.discard(stream=stream)
+    with pytest.raises(ValueError, match="the buffer has 0 bytes; there is no memory to advise"):
+        empty.preferred_location = device
+    stream.sync()
 
 
 def test_memory_of_others(device: ch.Device, stream: ch.Stream) -> None:

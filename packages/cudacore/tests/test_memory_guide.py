@@ -20,7 +20,7 @@ def test_guide(device: Any) -> None:
     """What the guide shows would not work."""
     text = GUIDE.read_text(encoding="utf-8")
     examples = re.findall(r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", text, re.MULTILINE)
-    assert len(examples) == 8
+    assert len(examples) == 9
     names: dict[str, Any] = {"core": core, "np": np, "device": device, "stream": device.create_stream()}
     for example in examples:
         exec(compile(textwrap.dedent(example), GUIDE.name, "exec"), names)

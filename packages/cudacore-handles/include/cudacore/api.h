@@ -325,6 +325,11 @@ typedef struct cch_api {
                       cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
   int (*capture_is_active)(int *out, cch_stream *stream);
   int (*capture_keep_all)(cch_stream *stream, void *const *boxes, size_t count);
+  int (*deviceptr_part)(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size);
+  cch_deviceptr *(*deviceptr_whole)(const cch_deviceptr *ptr);
+  size_t (*deviceptr_offset)(const cch_deviceptr *ptr);
+  int (*deviceptr_import_part)(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t offset,
+                               size_t size, cch_stream *stream);
 } cch_api;
 
 /**

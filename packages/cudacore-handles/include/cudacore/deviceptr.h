@@ -42,13 +42,28 @@ CCH_EXPORT int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *contex
 CCH_EXPORT int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_context *context, void *owner,
                                   cch_free_fn free);
 
-/** Sets the stream that the free is ordered on. The per-thread default stream means the calling thread's. Any thread.
- * @since 0.1 */
+/**
+ * A part of an allocation: `size` bytes from `offset` on. It is a box of its own, and keeps the memory, which is freed
+ * with the last box that has it. A part of a part is one of the same memory. CCH_EINVAL where it would not lie within
+ * the allocation. @since 0.1
+ */
+CCH_EXPORT int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size);
+
+/** The allocation that a part is of, borrowed from it; any other allocation itself. @since 0.1 */
+CCH_EXPORT cch_deviceptr *cch_deviceptr_whole(const cch_deviceptr *ptr);
+
+/** Bytes from the beginning of the whole to that of a part; 0 of any other allocation. @since 0.1 */
+CCH_EXPORT size_t cch_deviceptr_offset(const cch_deviceptr *ptr);
+
+/**
+ * Sets the stream that the free is ordered on. The per-thread default stream means the calling thread's. Of a part it
+ * is the part's own: the memory is then freed behind that stream's work, too. Any thread. @since 0.1
+ */
 CCH_EXPORT int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream);
 
-/** The stream that the free is ordered on, borrowed from the box; NULL when there is none. Caller serialises with
- * cch_deviceptr_set_stream(), which gives the box's reference back. @since
- * 0.1 */
+/** The stream that the free is ordered on, borrowed from the box; NULL when there is none. A part that was given none
+ * has that of the whole. Caller serialises with cch_deviceptr_set_stream(), which gives the box's reference back.
+ * @since 0.1 */
 CCH_EXPORT cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr);
 
 /** The stream that the free is ordered on, with a reference of the caller's own; NULL when there is none. Any thread.

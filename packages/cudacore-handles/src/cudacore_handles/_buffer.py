@@ -53,7 +53,8 @@ class Buffer(_native.BufferHandle):
     Buffers are made by :meth:`Device.allocate`, :meth:`MemoryResource.allocate` and :meth:`from_handle`. The memory is
     freed, in the order of the stream that it was allocated on, when the buffer is closed or nobody holds it any more.
     A buffer can be given to kernels, exported by DLPack, and read by the host through the buffer protocol where the
-    host can reach it (Python 3.12 and later; :meth:`__buffer__` works everywhere).
+    host can reach it (Python 3.12 and later; :meth:`__buffer__` works everywhere). ``buffer[a:b]`` is a buffer of a
+    part of the memory.
     """
 
     __slots__ = ("__weakref__", "_descriptor")
@@ -87,6 +88,47 @@ class Buffer(_native.BufferHandle):
             )
         array = np.frombuffer(self.__buffer__(), np.uint8)
         return np.array(array, dtype=dtype, copy=copy)
+
+    __iter__ = None  # else Python takes an object with __getitem__ for a sequence
+
+    def __getitem__(self, part: slice) -> Buffer:
+        """Return a buffer of a part of the memory: ``buffer[a:b]`` has the bytes from `a` to `b`.
+
+        Bounds are those of Python's slices: negative ones count from the end, and what lies beyond the buffer is left
+        out. A part has the memory resource and the owner of the buffer. The memory is freed when the buffer and all of
+        its parts are closed or collected, on the stream of the buffer. If a part is given a stream of its own, by
+        :meth:`close` or :meth:`set_deallocation_stream`, the memory is freed behind the work of that one, too. An empty
+        part has no memory.
+
+        Parameters
+        ----------
+        part : slice
+            The bytes; its step is 1.
+        """
+        if not isinstance(part, slice):
+            raise TypeError(
+                f"a part of a Buffer is buffer[start:stop], not buffer[{shorten(repr(part))}]; buffer.view(dtype) has "
+                "elements"
+            )
+        box = hold(self)
+        start, stop, step = part.indices(lib.cch_deviceptr_size(box))
+        if step != 1:
+            raise ValueError(f"the step of a part is {step}, and must be 1: use buffer.view(dtype) for strided arrays")
+        mr, owner = self._mr, self._owner
+        if start >= stop:
+            return empty_buffer(type(self), mr, owner)
+        out = ffi.new("cch_deviceptr **")
+        check(lib.cch_deviceptr_part(out, box, start, stop - start))
+        return type(self)._adopt_memory(address(out[0]), mr, owner)
+
+    def __copy__(self) -> Buffer:
+        return self[:]
+
+    def __deepcopy__(self, memo: object) -> Buffer:
+        raise TypeError(
+            "copy.deepcopy() does not copy a Buffer: use buffer.copy_to(stream=stream); buffer[:] is another object of "
+            "the same memory"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.is_closed:
@@ -200,7 +242,8 @@ class Buffer(_native.BufferHandle):
         mr : MemoryResource, optional
             Who frees it: ``mr.deallocate(ptr, size, stream=...)`` is called when the buffer is closed.
         owner : object, optional
-            Who keeps it alive, instead of `mr`: the object is held as long as the memory is in use.
+            Who keeps it alive, instead of `mr`: the object is held as long as the memory is in use. Of a buffer, or of
+            another object of CUDA, the resource is held, too: it can be closed.
         stream : Stream, optional
             The stream that `mr` is given. Default: the one given to :meth:`close`, or the default stream.
         """
@@ -218,6 +261,8 @@ class Buffer(_native.BufferHandle):
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
         out = ffi.new("cch_deviceptr **")
         keeper = mr if mr is not None else owner
+        if isinstance(owner, _native.Handle):
+            keeper = (owner, hold(owner))  # whoever closes it
         kept = _native.own(keeper, mr is not None) if keeper is not None else 0
         free = _FREE if kept else ffi.NULL
         status = lib.cch_deviceptr_wrap(out, where, nbytes, ffi.NULL, ffi.cast("void *", kept), free)
@@ -464,6 +509,13 @@ class Buffer(_native.BufferHandle):
 def size_of(buffer: Buffer) -> int:
     """Return the size of a buffer that is open; :attr:`Buffer.size` is 0 as soon as another thread closes it."""
     return int(lib.cch_deviceptr_size(hold(buffer)))
+
+
+def empty_buffer(cls: type[Buffer], mr: MemoryResource | None, owner: object = None) -> Buffer:
+    """Return a buffer of 0 bytes, which has no memory."""
+    out = ffi.new("cch_deviceptr **")
+    check(lib.cch_deviceptr_wrap(out, 0, 0, ffi.NULL, ffi.NULL, ffi.NULL))
+    return cls._adopt_memory(address(out[0]), mr, owner)
 
 
 def check_size(size: Any, name: str = "size") -> int:

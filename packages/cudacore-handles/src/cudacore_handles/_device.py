@@ -313,7 +313,8 @@ class Device:
     def memory_resource(self) -> MemoryResource:
         """MemoryResource: Where :meth:`allocate` takes memory from; can be set.
 
-        At first the device's own pool, as a :class:`DeviceMemoryResource`.
+        At first the device's own pool, as a :class:`DeviceMemoryResource`. A resource of another device's memory is a
+        ValueError.
         """
         if self._memory_resource is None:
             from cudacore_handles._memory import _SynchronousMemoryResource
@@ -329,6 +330,8 @@ class Device:
 
         if not isinstance(mr, MemoryResource):
             raise TypeError(f"memory_resource must be a MemoryResource, not {type(mr).__name__}")
+        if mr.device_id not in (self._id, -1):
+            raise ValueError(f"memory_resource is {mr!r}, whose memory is of device {mr.device_id}, not of {self!r}")
         self._memory_resource = mr
 
     @property

@@ -71,6 +71,9 @@ class Event(_native.EventHandle):
             "Event objects cannot be instantiated directly; use Device.create_event() or Stream.record()"
         )
 
+    def __deepcopy__(self, memo: object) -> Event:
+        raise TypeError("copy.deepcopy() does not copy an Event: record another one, with Stream.record()")
+
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.is_ipc_enabled:
             raise TypeError(

@@ -8,11 +8,12 @@ import sys
 import threading
 import weakref
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import CUDAError, check, closed
+from cudacore_handles._errors import ClosedError, CUDAError, check, closed, last_error
 from cudacore_handles._handle import address, adopt, hold
 
 if TYPE_CHECKING:
@@ -33,12 +34,46 @@ _HANDLE_SIZE = 64
 _READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 _NOT_ENABLED = "Memory resource is not IPC-enabled"
 
-# What this process has, by what it is called between processes: pools, and what it exported itself. An RLock, because
-# a garbage collection can come while it is held, and run what asks again.
+# An RLock, because a garbage collection can come while it is held, and run what asks again.
 _lock = threading.RLock()
+
+
+class _Exported:
+    """Objects that this process shares, by what names their resource between processes.
+
+    A resource can have several, of which each can be closed. Any that is open leads to the resource.
+    """
+
+    def __init__(self) -> None:
+        self._references: dict[object, list[weakref.ref[_native.Handle]]] = {}
+
+    def add(self, name: object, face: _native.Handle) -> None:
+        def forget(reference: weakref.ref[_native.Handle]) -> None:
+            with _lock:
+                references = self._references[name]
+                references.remove(reference)
+                if not references:
+                    del self._references[name]
+
+        reference = weakref.ref(face, forget)
+        with _lock:
+            self._references.setdefault(name, []).append(reference)
+
+    def hold(self, name: object) -> Any:
+        """Return a pointer to the box of a resource that is open, as :func:`hold` does; or None."""
+        with _lock:
+            faces = [reference() for reference in self._references.get(name, ())]
+        for face in faces:
+            if face is not None:
+                with suppress(ClosedError):
+                    return hold(face)
+        return None
+
+
+# What this process has, by what it is called between processes: pools, and what it exported itself.
 _resources: weakref.WeakValueDictionary[UUID, SharedPool] = weakref.WeakValueDictionary()
-_own_buffers: weakref.WeakValueDictionary[tuple[UUID | None, bytes], Buffer] = weakref.WeakValueDictionary()
-_own_events: weakref.WeakValueDictionary[bytes, Event] = weakref.WeakValueDictionary()
+_own_buffers = _Exported()
+_own_events = _Exported()
 
 
 class IPCAllocationHandle:
@@ -48,8 +83,9 @@ class IPCAllocationHandle:
     ``socket.send_fds``, as ``int(handle)``. The descriptor is closed with the object.
     """
 
-    __slots__ = ("__weakref__", "_descriptors", "_uuid")
+    __slots__ = ("__weakref__", "_descriptors", "_location", "_uuid")
     _descriptors: list[int]  # the one, or none when closed: two threads cannot both take it
+    _location: tuple[int, int] | None  # a CCH_LOCATION_* and its id, of memory of the host
     _uuid: UUID | None
 
     def __init__(self, *arg: object, **kwargs: object) -> None:
@@ -86,9 +122,10 @@ class IPCAllocationHandle:
         os.close(descriptor)
 
     @classmethod
-    def _init(cls, descriptor: int, uuid: UUID | None) -> IPCAllocationHandle:
+    def _init(cls, descriptor: int, uuid: UUID | None, location: tuple[int, int] | None = None) -> IPCAllocationHandle:
         self = cls.__new__(cls)
         self._descriptors = [descriptor]
+        self._location = location
         self._uuid = uuid
         _teach_multiprocessing(cls, _reduce_handle)
         return self
@@ -119,8 +156,9 @@ class IPCBufferDescriptor:
     same memory.
     """
 
-    __slots__ = ("_data", "_size", "_uuid")
+    __slots__ = ("_data", "_offset", "_size", "_uuid")
     _data: bytes
+    _offset: int  # where it begins in the memory that `_data` names
     _size: int
     _uuid: UUID | None
 
@@ -145,13 +183,13 @@ class IPCBufferDescriptor:
         return _restore_buffer_descriptor, (*self._fields(), _checksum(*self._fields()))
 
     @classmethod
-    def _init(cls, data: bytes, size: int, uuid: UUID | None) -> IPCBufferDescriptor:
+    def _init(cls, data: bytes, size: int, uuid: UUID | None, offset: int = 0) -> IPCBufferDescriptor:
         self = cls.__new__(cls)
-        self._data, self._size, self._uuid = data, size, uuid
+        self._data, self._size, self._uuid, self._offset = data, size, uuid, offset
         return self
 
-    def _fields(self) -> tuple[bytes, int, UUID | None]:
-        return self._data, self._size, self._uuid
+    def _fields(self) -> tuple[bytes, int, UUID | None, int]:
+        return self._data, self._size, self._uuid, self._offset
 
     @property
     def size(self) -> int:
@@ -386,9 +424,9 @@ def check_events(context: Context) -> None:
 
 def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | IPCAllocationHandle) -> Resource:
     """Return the memory resource of a pool that another process exported, of a device or (None) of the host."""
-    uuid = None
+    uuid = location = None
     if isinstance(alloc_handle, IPCAllocationHandle):
-        uuid, descriptor = alloc_handle.uuid, int(alloc_handle)
+        uuid, location, descriptor = alloc_handle.uuid, alloc_handle._location, int(alloc_handle)
         known = _find(uuid)
         if known is not None:
             return _check_known(known, cls, device)
@@ -401,17 +439,23 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
         descriptor = alloc_handle.__index__()
         if not -(2**31) <= descriptor < 2**31:
             raise ValueError(f"alloc_handle is {descriptor}, which is no file descriptor")
-    handle = IPCAllocationHandle._init(os.dup(descriptor), uuid)
+    handle = IPCAllocationHandle._init(os.dup(descriptor), uuid, location)
     out = ffi.new("cch_pool **")
-    location = (lib.CCH_LOCATION_HOST, 0) if device is None else (lib.CCH_LOCATION_DEVICE, device.device_id)
-    status = lib.cch_pool_import(out, int(handle), *location)
+    if device is not None:
+        asked = (lib.CCH_LOCATION_DEVICE, device.device_id)
+    else:
+        asked = location or (lib.CCH_LOCATION_HOST, 0)
+    status = lib.cch_pool_import(out, int(handle), *asked)
+    if status == lib.CCH_EMISMATCH:
+        where = "the host's memory" if device is None else f"the memory of device {device.device_id}"
+        raise ValueError(
+            f"alloc_handle is not of a pool of {where}: DeviceMemoryResource imports a pool of its device, and "
+            "PinnedMemoryResource one of the host"
+        ) from last_error(status)
     check(status, hint=f"file descriptor {descriptor} must be one that a process of this machine exported for a pool")
     from cudacore_handles._memory_pool import Pool
 
-    pool = adopt(Pool, out[0])
-    if device is not None:
-        _check_access(pool, device)
-    resource = cls._init(pool)
+    resource = cls._init(adopt(Pool, out[0]))
     resource._is_handle_owned = True
     resource._ipc_data = IPCDataForMR(handle, True)
     _teach_multiprocessing(cls, _reduce_resource)
@@ -419,9 +463,12 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
 
 
 def _export(pool: _native.Handle, uuid: UUID | None) -> IPCAllocationHandle:
-    out = ffi.new("int *")
-    check(lib.cch_pool_export(out, hold(pool)))
-    return IPCAllocationHandle._init(out[0], uuid)
+    out, place = ffi.new("int *"), ffi.new("int[2]")
+    box = hold(pool)
+    lib.cch_pool_location(place, place + 1, box)
+    check(lib.cch_pool_export(out, box))
+    # Devices have other numbers in other processes; nodes of the host do not.
+    return IPCAllocationHandle._init(out[0], uuid, None if place[0] == lib.CCH_LOCATION_DEVICE else tuple(place))
 
 
 def _find(uuid: UUID | None) -> Any:
@@ -437,58 +484,62 @@ def _check_known(known: Any, cls: type[Resource], device: Device | None) -> Reso
     return known
 
 
-def _check_access(pool: _native.Handle, device: Device) -> None:
-    """Refuse a device that the pool is not of: to begin with, its own has access, and no other."""
-    out = ffi.new("int *")
-    check(lib.cch_pool_access(out, hold(pool), device.device_id))
-    if out[0] != _READ_WRITE:
-        raise ValueError(f"device_id is {device.device_id}, and the pool of alloc_handle is of another device's memory")
-
-
 # ---- buffers
 
 
 def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
-    """Export a buffer of this process."""
+    """Export a buffer of this process, or tell the name of one that is another's."""
     resource = buffer._mr
     data = resource._ipc_data if isinstance(resource, SharedPool) else None
     if data is None:
         raise not_enabled(resource, "shared")
-    if not buffer.size:
-        raise ValueError("a buffer of 0 bytes has no memory to share")
     box = hold(buffer)
+    size = lib.cch_deviceptr_size(box)
+    if not size:
+        return IPCBufferDescriptor._init(bytes(_HANDLE_SIZE), 0, data.uuid)
     out = ffi.new("cch_ipc_handle *")
     check(lib.cch_deviceptr_export(out, box))
-    descriptor = IPCBufferDescriptor._init(bytes(out.bytes), lib.cch_deviceptr_size(box), data.uuid)
-    _own_buffers[data.uuid, descriptor._data] = buffer
+    descriptor = IPCBufferDescriptor._init(bytes(out.bytes), size, data.uuid, lib.cch_deviceptr_offset(box))
+    if not data.is_mapped:
+        _own_buffers.add((data.uuid, descriptor._data), buffer)
     return descriptor
 
 
 def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBufferDescriptor, stream: Any) -> Buffer:
     """Return a buffer of another process's memory; or another of this one's own, where the descriptor came back."""
+    from cudacore_handles._stream import Stream_accept
+
     data = resource._ipc_data
     if data is None or resource._pool.is_closed:
         data = resource._open_ipc_data()  # which says what is wrong
     own, given = data._alloc_handle._uuid, descriptor._uuid
     if own is not given and own != given and own is not None and given is not None:
         raise ValueError(f"ipc_descriptor is of memory resource {given}, and mr is {own}: import that one first")
-    if not data._is_mapped:
-        known = _own_buffers.get((own, descriptor._data))
-        if known is None or known.is_closed:
-            raise ValueError("ipc_descriptor is of this process, which has closed that buffer")
-        from cudacore_handles._stream import Stream_accept
+    offset, size, name = descriptor._offset, descriptor._size, descriptor._data
+    if not size:
+        from cudacore_handles._buffer import empty_buffer
 
         Stream_accept(stream, allow_stream_protocol=True)
-        buffer = cls._adopt_memory(address(lib.cch_deviceptr_ref(hold(known))), resource, None)
-    else:
+        buffer = empty_buffer(cls, resource)
+    elif data._is_mapped:
         try:
-            buffer = _native.import_memory(cls, resource._pool, descriptor._size, stream, resource, descriptor._data)
+            buffer = _native.import_memory(cls, resource._pool, offset, size, stream, resource, name)
         except CUDAError as error:
             if error.code_name == "CUDA_ERROR_INVALID_VALUE":
                 error.hint = (
                     "ipc_descriptor must be of a buffer of this pool that the process which made it has not freed"
                 )
             raise
+    else:
+        accepted = Stream_accept(stream, allow_stream_protocol=True)
+        box = _own_buffers.hold((own, name))
+        if box is None:
+            raise ValueError("ipc_descriptor is of this process, which has closed that buffer")
+        out = ffi.new("cch_deviceptr **")
+        check(lib.cch_deviceptr_part(out, lib.cch_deviceptr_whole(box), offset, size))
+        buffer = cls._adopt_memory(address(out[0]), resource, None)
+        buffer.set_deallocation_stream(accepted)
+        _own_buffers.add((own, name), buffer)
     buffer._descriptor = descriptor
     return buffer
 
@@ -514,15 +565,16 @@ def describe_event(event: Event) -> IPCEventDescriptor:
     descriptor = IPCEventDescriptor._init(
         bytes(out.bytes), event.is_blocking_sync, device.uuid if device is not None else None
     )
-    _own_events[descriptor._data] = event
+    _own_events.add(descriptor._data, event)
     return descriptor
 
 
 def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
     """Return an event of another process; or this one's own, where the descriptor came back."""
-    known = _own_events.get(descriptor._data)
-    if known is not None and not known.is_closed:
-        event = adopt(cls, lib.cch_event_ref(hold(known)))
+    known = _own_events.hold(descriptor._data)
+    if known is not None:
+        event = adopt(cls, lib.cch_event_ref(known))
+        _own_events.add(descriptor._data, event)
     else:
         device = _device_of(descriptor._device)
         out = ffi.new("cch_event **")
@@ -548,10 +600,10 @@ def _teach_multiprocessing(cls: type, reduce: Any) -> None:
 def _reduce_handle(handle: IPCAllocationHandle) -> tuple[Any, ...]:
     from multiprocessing.reduction import DupFd
 
-    return _receive_handle, (DupFd(int(handle)), handle.uuid)
+    return _receive_handle, (DupFd(int(handle)), handle.uuid, handle._location)
 
 
-def _receive_handle(sent: Any, uuid: UUID | None) -> IPCAllocationHandle:
+def _receive_handle(sent: Any, uuid: UUID | None, location: tuple[int, int] | None) -> IPCAllocationHandle:
     try:
         descriptor = sent.detach()
     except (OSError, EOFError) as error:
@@ -559,7 +611,7 @@ def _receive_handle(sent: Any, uuid: UUID | None) -> IPCAllocationHandle:
             "the file descriptor of a memory pool did not come: it is received once, while the process that sent it "
             "runs"
         ) from error
-    return IPCAllocationHandle._init(descriptor, uuid)
+    return IPCAllocationHandle._init(descriptor, uuid, location)
 
 
 def _reduce_resource(resource: SharedPool) -> tuple[Any, ...]:
@@ -589,9 +641,11 @@ def _device_of(uuid: str | None) -> Device:
     )
 
 
-def _restore_buffer_descriptor(data: bytes, size: int, uuid: UUID | None, checksum: int) -> IPCBufferDescriptor:
-    _check_restored("IPCBufferDescriptor", (data, size, uuid), checksum)
-    return IPCBufferDescriptor._init(data, size, uuid)
+def _restore_buffer_descriptor(
+    data: bytes, size: int, uuid: UUID | None, offset: int, checksum: int
+) -> IPCBufferDescriptor:
+    _check_restored("IPCBufferDescriptor", (data, size, uuid, offset), checksum)
+    return IPCBufferDescriptor._init(data, size, uuid, offset)
 
 
 def _restore_event_descriptor(data: bytes, blocking: bool, device: str | None, checksum: int) -> IPCEventDescriptor:

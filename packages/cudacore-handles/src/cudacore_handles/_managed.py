@@ -219,7 +219,7 @@ def prefetch_batch(
     stream : Stream
         The stream that it is ordered on.
     buffers : sequence of Buffer
-        What to move.
+        What to move; those of 0 bytes are left out.
     locations : Device, Host, or sequence of them
         Where to: all, or each.
     """
@@ -237,7 +237,7 @@ def discard_batch(stream: Stream | IsStreamType, buffers: Sequence[Buffer]) -> N
     stream : Stream
         The stream that it is ordered on.
     buffers : sequence of Buffer
-        Whose contents: what is read before it is written again is undefined.
+        Whose contents: what is read before it is written again is undefined. Those of 0 bytes are left out.
     """
     _discard("discard_batch", check_buffers("discard_batch", buffers, _METHOD), stream)
 
@@ -256,7 +256,7 @@ def discard_prefetch_batch(
     stream : Stream
         The stream that it is ordered on.
     buffers : sequence of Buffer
-        What to move.
+        What to move; those of 0 bytes are left out.
     locations : Device, Host, or sequence of them
         Where to: all, or each.
     """
@@ -298,13 +298,13 @@ _OF_A_POOL = (
 
 
 def _advise(buffer: ManagedBuffer, advice: int, place: tuple[int, int]) -> None:
-    status = lib.cch_managed_advise(_managed("advice", buffer), advice, *place)
+    status = lib.cch_managed_advise(_advised(buffer), advice, *place)
     check(status, hint=_OF_A_POOL if status == _NOT_SUPPORTED else "")
 
 
 def _attribute(buffer: ManagedBuffer, attribute: int, count: int) -> list[int]:
     out = ffi.new("int[]", count)
-    check(lib.cch_managed_attribute(out, count, _managed("advice", buffer), attribute))
+    check(lib.cch_managed_attribute(out, count, _advised(buffer), attribute))
     return list(out)
 
 
@@ -323,13 +323,19 @@ def _accessor(location: object) -> tuple[int, int]:
 def _managed(function: str, buffer: Buffer) -> Any:
     """Return the box of a buffer of managed memory, or say that it is none."""
     box = hold(buffer)
-    if not buffer.size:
-        raise ValueError(f"{function}: the buffer has 0 bytes; there is no memory to advise or to move")
     if not buffer.is_managed:
         raise ValueError(
             f"{function} requires a managed-memory allocation, and this buffer's is not: allocate it from a "
             "ManagedMemoryResource"
         )
+    return box
+
+
+def _advised(buffer: ManagedBuffer) -> Any:
+    """Return the box of a buffer that has memory to give advice about."""
+    box = _managed("advice", buffer)
+    if not lib.cch_deviceptr_size(box):
+        raise ValueError("advice: the buffer has 0 bytes; there is no memory to advise")
     return box
 
 

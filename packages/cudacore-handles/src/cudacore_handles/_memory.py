@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cudacore_handles._address import as_address
-from cudacore_handles._buffer import Buffer, check_size
+from cudacore_handles._buffer import Buffer, check_size, empty_buffer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import current_context
 from cudacore_handles._device import Device
@@ -92,7 +92,7 @@ class LegacyPinnedMemoryResource(MemoryResource):
         nbytes = check_size(size)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
         if nbytes == 0:
-            return empty_buffer(self, stream)
+            return empty_buffer(Buffer, self)
         status = lib.cch_deviceptr_alloc_host(out, hold(context), nbytes, _MEMHOSTALLOC_PORTABLE)
         check(status, hint=f"{nbytes:,} bytes of page-locked host memory were asked for")
         buffer = Buffer._adopt_memory(address(out[0]), self, None)
@@ -134,7 +134,7 @@ class _SynchronousMemoryResource(MemoryResource):
         nbytes = check_size(size)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
         if nbytes == 0:
-            return empty_buffer(self, stream)
+            return empty_buffer(Buffer, self)
         status = lib.cch_deviceptr_alloc(out, hold(Device(self._device_id)._target()), nbytes)
         check(status, hint=f"{nbytes:,} bytes were asked of device {self._device_id}")
         buffer = Buffer._adopt_memory(address(out[0]), self, None)
@@ -162,12 +162,3 @@ class _SynchronousMemoryResource(MemoryResource):
     def device_id(self) -> int:
         """int: Ordinal of the device."""
         return self._device_id
-
-
-def empty_buffer(mr: MemoryResource, stream: Stream | IsStreamType | None, cls: type[Buffer] = Buffer) -> Buffer:
-    """Return a buffer of 0 bytes, which has no memory."""
-    if stream is not None:
-        Stream_accept(stream, allow_stream_protocol=True)
-    out = ffi.new("cch_deviceptr **")
-    check(lib.cch_deviceptr_wrap(out, 0, 0, ffi.NULL, ffi.NULL, ffi.NULL))
-    return cls._adopt_memory(address(out[0]), mr, None)

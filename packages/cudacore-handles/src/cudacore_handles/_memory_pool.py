@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._address import as_address
-from cudacore_handles._buffer import Buffer, check_size
+from cudacore_handles._buffer import Buffer, check_size, empty_buffer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
 from cudacore_handles._errors import CUDAError, call_driver, check, closed
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._host import check_node
 from cudacore_handles._ipc import POSIX_FILE_DESCRIPTOR, IPCAllocationHandle, SharedPool, check_pools, import_pool
-from cudacore_handles._memory import MemoryResource, empty_buffer
+from cudacore_handles._memory import MemoryResource
 from cudacore_handles._options import as_options, check_flags
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
 from cudacore_handles.typing import ManagedMemoryLocationType, _as_name
@@ -95,7 +95,8 @@ class _MemPool(MemoryResource):
         if self.is_closed:
             raise closed(self)
         if size == 0:
-            return empty_buffer(self, stream, self._buffer_class)
+            Stream_accept(stream, allow_stream_protocol=True)
+            return empty_buffer(self._buffer_class, self)
         try:
             return _native.allocate(self._buffer_class, self._pool, size, stream, self)
         except CUDAError as error:
@@ -287,6 +288,11 @@ class DeviceMemoryResource(SharedPool, _MemPool):
         -------
         DeviceMemoryResource
             The resource of the pool; the one that there is already, in a process that made or imported it.
+
+        Raises
+        ------
+        ValueError
+            When the pool is of the memory of another device, or of the host.
         """
         return import_pool(cls, Device(device_id), alloc_handle)
 
@@ -387,7 +393,13 @@ class PinnedMemoryResource(SharedPool, _MemPool):
 
     @classmethod
     def from_allocation_handle(cls, alloc_handle: int | IPCAllocationHandle) -> PinnedMemoryResource:
-        """Import the pool of another process; see :meth:`DeviceMemoryResource.from_allocation_handle`."""
+        """Import the pool of another process; see :meth:`DeviceMemoryResource.from_allocation_handle`.
+
+        Raises
+        ------
+        ValueError
+            When the pool is of a device's memory.
+        """
         return import_pool(cls, None, alloc_handle)
 
     @classmethod
@@ -395,6 +407,10 @@ class PinnedMemoryResource(SharedPool, _MemPool):
         """Make one of a pool that somebody else made."""
         self = cls.__new__(cls)
         self._pool = pool
+        place = ffi.new("int[2]")
+        lib.cch_pool_location(place, place + 1, hold(pool))
+        if place[0] == lib.CCH_LOCATION_HOST_NUMA:
+            self._numa_id = place[1]
         self._open_to_devices()
         return self
 
@@ -425,7 +441,7 @@ class PinnedMemoryResource(SharedPool, _MemPool):
 
     @property
     def numa_id(self) -> int:
-        """int: NUMA node of the host; -1 for any."""
+        """int: NUMA node of the host; -1 for any, or of a pool that was imported by the number of a file descriptor."""
         return self._numa_id
 
     @property

@@ -282,6 +282,7 @@ def allocate(
 def import_memory(
     cls: type[_B],
     pool: Handle,
+    offset: int,
     size: int,
     stream: Stream | IsStreamType,
     memory_resource: MemoryResource,

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cudacore_handles._address import as_address
-from cudacore_handles._buffer import Buffer, check_size
+from cudacore_handles._buffer import Buffer, check_size, empty_buffer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
 from cudacore_handles._errors import call_driver, check, closed
 from cudacore_handles._handle import address, hold
-from cudacore_handles._memory import MemoryResource, empty_buffer
+from cudacore_handles._memory import MemoryResource
 from cudacore_handles._options import as_options, check_flags
 from cudacore_handles._peer_access import device_given
 from cudacore_handles._stream import IsStreamType, Stream, Stream_accept
@@ -139,7 +139,7 @@ class VirtualMemoryResource(MemoryResource):
         nbytes = check_size(size)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
         if nbytes == 0:
-            return empty_buffer(self, stream)
+            return empty_buffer(Buffer, self)
         config, _keep = _read(self._device, self.config)
         out = ffi.new("cch_deviceptr **")
         check(
@@ -187,6 +187,8 @@ class VirtualMemoryResource(MemoryResource):
         if nbytes <= buf.size:
             return buf
         old = hold(buf)
+        if lib.cch_deviceptr_whole(old) != old:
+            raise ValueError("buf is a part of a buffer, and only a whole one can be made larger")
         out, moved = ffi.new("cch_deviceptr **"), ffi.new("int *")
         if buf.size == 0:
             status = lib.cch_virtual_alloc(out, settings, nbytes)

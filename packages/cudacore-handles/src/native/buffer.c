@@ -19,8 +19,8 @@ static PyObject *make(const state *st, PyTypeObject *type, cch_deviceptr *box, P
 }
 
 /* A new buffer of a pool's memory: allocated, or another process's, by the handle that that one exported. */
-static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, size_t size, PyObject *given,
-                              PyObject *mr, const cch_ipc_handle *handle) {
+static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, size_t offset, size_t size,
+                              PyObject *given, PyObject *mr, const cch_ipc_handle *handle) {
   PyObject *ordered_on = stream_accept(st, given);
   if (ordered_on == NULL)
     return NULL;
@@ -30,7 +30,7 @@ static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, si
   cch_pool *pool = stream != NULL ? handle_use(face) : NULL;
   if (pool != NULL) {
     Py_BEGIN_ALLOW_THREADS;
-    status = handle != NULL ? cch_deviceptr_import(&box, pool, handle, size, stream)
+    status = handle != NULL ? cch_deviceptr_import_part(&box, pool, handle, offset, size, stream)
                             : cch_deviceptr_alloc_async(&box, pool, size, stream);
     Py_END_ALLOW_THREADS;
     handle_done(face);
@@ -55,27 +55,28 @@ PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
   size_t size = PyLong_AsSize_t(arguments[2]);
   if (size == (size_t)-1 && PyErr_Occurred())
     return NULL;
-  return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], size, arguments[3], arguments[4], NULL);
+  return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], 0, size, arguments[3], arguments[4], NULL);
 }
 
 const char import_memory_doc[] =
-    "import_memory(cls, pool, size, stream, memory_resource, handle, /)\n--\n\n"
+    "import_memory(cls, pool, offset, size, stream, memory_resource, handle, /)\n--\n\n"
     "Return a new buffer of a class, of another process's memory (cuMemPoolImportPointer), by the bytes of the handle\n"
     "that that one exported.";
 
 PyObject *import_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  if (check_argument_count("import_memory(cls, pool, size, stream, memory_resource, handle)", count, 6) < 0)
+  if (check_argument_count("import_memory(cls, pool, offset, size, stream, memory_resource, handle)", count, 7) < 0)
     return NULL;
-  size_t size = PyLong_AsSize_t(arguments[2]);
+  size_t offset = PyLong_AsSize_t(arguments[2]), size = PyLong_AsSize_t(arguments[3]);
   cch_ipc_handle handle;
   char *bytes;
   Py_ssize_t length;
-  if ((size == (size_t)-1 && PyErr_Occurred()) || PyBytes_AsStringAndSize(arguments[5], &bytes, &length) < 0)
+  if (PyErr_Occurred() || PyBytes_AsStringAndSize(arguments[6], &bytes, &length) < 0)
     return NULL;
   if (length != sizeof handle)
     return PyErr_Format(PyExc_ValueError, "handle has %zd bytes; it must have %zu", length, sizeof handle);
   memcpy(&handle, bytes, sizeof handle);
-  return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], size, arguments[3], arguments[4], &handle);
+  return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], offset, size, arguments[4], arguments[5],
+                      &handle);
 }
 
 /* The buffers and the stream of one call, all in use. */

@@ -187,6 +187,12 @@ CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *out, CUmemoryPool handle,
   ENTER(cuMemPoolGetAccess);
   object *pool;
   TRY(find_object(&pool, FAKE_POOL, handle));
+  if (location->type == CU_MEM_LOCATION_TYPE_HOST) { /* which has only its own */
+    if (pool->u.pool.props.location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+      return leave(CUDA_ERROR_INVALID_VALUE);
+    *out = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return leave(CUDA_SUCCESS);
+  }
   if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
     return leave(CUDA_ERROR_INVALID_VALUE);
   TRY(check_device(location->id));

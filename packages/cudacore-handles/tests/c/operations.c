@@ -303,6 +303,25 @@ static int deviceptr_import_twice(world *w, void **made) {
     cch_deviceptr_unref(second);
   return status;
 }
+MAKES(deviceptr_import_part, cch_deviceptr,
+      cch_deviceptr_import_part(&out, w->imported_pool, &w->handle, 8, 16, w->stream))
+MAKES(deviceptr_part, cch_deviceptr, cch_deviceptr_part(&out, w->ptr, 8, 16))
+
+/* Memory and a part of it, which are used on two streams, and end. */
+static int deviceptr_part_on_another_stream(world *w, void **made) {
+  cch_deviceptr *whole, *part;
+  (void)made;
+  int status = cch_deviceptr_alloc_async(&whole, w->pool, 64, w->stream);
+  if (status != 0)
+    return status;
+  status = cch_deviceptr_part(&part, whole, 8, 16);
+  if (status == 0) {
+    status = cch_deviceptr_set_stream(part, w->second_stream);
+    cch_deviceptr_unref(part);
+  }
+  cch_deviceptr_unref(whole);
+  return status;
+}
 MAKES(deviceptr_alloc_legacy, cch_deviceptr, cch_deviceptr_alloc_async(&out, w->pool, 64, cch_stream_legacy()))
 DOES(deviceptr_set_stream, cch_deviceptr_set_stream(w->ptr, w->second_stream))
 DOES(deviceptr_copy, cch_deviceptr_copy(w->ptr, w->pinned, 64, w->stream))
@@ -671,6 +690,9 @@ const operation operations[] = {
     DONE(deviceptr_export, 0),
     MADE(deviceptr_import, 0),
     DONE(deviceptr_import_twice, 0),
+    MADE(deviceptr_import_part, 0),
+    MADE(deviceptr_part, 0),
+    DONE(deviceptr_part_on_another_stream, 0),
     DONE(event_export, 0),
     MADE(event_import, 0),
     DONE(deviceptr_copy, 0),

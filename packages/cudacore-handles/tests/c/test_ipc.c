@@ -102,6 +102,7 @@ static void memory_is_mapped_once(void) {
 static void bad_imports_are_refused(void) {
   shared s;
   cch_deviceptr *out = NULL, *good;
+  cch_pool *pool = NULL;
   cch_ipc_handle garbage = {{1, 2, 3}}, handle;
   open_shared(&s);
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_import(&out, s.imported, &garbage, SIZE, s.streams[0]));
@@ -113,9 +114,18 @@ static void bad_imports_are_refused(void) {
   OK(open_import(&good, &s, 0, 0));
   FAILS(CCH_EMISMATCH, cch_deviceptr_import(&out, s.imported, &s.handles[0], SIZE + 1, s.streams[0]));
   CHECK_HAS(check_error()->message, "65 bytes");
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_export(&handle, good)); /* it is the exporter's to give out */
+  FAILS(CCH_EMISMATCH, cch_deviceptr_import(&out, s.imported, &s.handles[1], SIZE + 1, s.streams[0]));
+  FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], 1, SIZE, s.streams[0]));
+  FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], SIZE_MAX, SIZE, s.streams[0]));
+  CHECK_EQ(fake_calls("cuMemFreeAsync"), 3); /* each was mapped to ask for its size */
+  FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST, 0));
+  FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST_NUMA, 0));
+  FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_DEVICE, 1));
+  CHECK_EQ(fake_live(FAKE_POOL), 2);
+  OK(cch_deviceptr_export(&handle, good)); /* the driver refuses that, and the exporter has named it */
+  CHECK(memcmp(&handle, &s.handles[0], sizeof handle) == 0);
   FAILS(CCH_EINVAL, cch_deviceptr_export(&handle, NULL));
-  CHECK(out == NULL);
+  CHECK(out == NULL && pool == NULL);
   cch_deviceptr_unref(good);
   CHECK_EQ(cch_reclaim_pending(), 0);
   close_shared(&s);
@@ -295,7 +305,7 @@ static void threads_import_the_pool(void) {
 static void events_are_shared(void) {
   cch_context *context;
   cch_event *event, *plain, *import = NULL;
-  cch_ipc_handle handle, garbage = {{9}};
+  cch_ipc_handle handle, again, garbage = {{9}};
   OK(cch_context_primary(&context, 0));
   OK(cch_event_create(&event, context, CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING));
   OK(cch_event_create(&plain, context, CCH_EVENT_DISABLE_TIMING));
@@ -309,7 +319,8 @@ static void events_are_shared(void) {
   OK(cch_event_import(&import, context, &handle, CCH_EVENT_BLOCKING_SYNC));
   CHECK(import != event && cch_event_context(import) == context);
   CHECK_EQ(cch_event_flags(import), CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING | CCH_EVENT_BLOCKING_SYNC);
-  FAILS(CUDA_ERROR_INVALID_HANDLE, cch_event_export(&handle, import));
+  OK(cch_event_export(&again, import)); /* the driver refuses that, and the exporter has named it */
+  CHECK(memcmp(&again, &handle, sizeof handle) == 0);
   cch_event_unref(event);
   OK(cch_event_query(import));
   cch_event_unref(import);

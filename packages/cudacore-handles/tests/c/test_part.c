@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of allocations. */
+#include "check.h"
+
+enum { SIZE = 64 };
+
+typedef struct memory {
+  cch_context *context;
+  cch_stream *streams[2];
+  cch_pool *pool;
+  cch_deviceptr *whole;
+} memory;
+
+static void open_memory(memory *m) {
+  cch_pool_config config = {.size = sizeof config, .location_type = CCH_LOCATION_DEVICE};
+  OK(cch_context_primary(&m->context, 0));
+  for (int i = 0; i < 2; i++)
+    OK(cch_stream_create(&m->streams[i], m->context, CCH_STREAM_NON_BLOCKING, 0));
+  OK(cch_pool_create(&m->pool, &config));
+  OK(cch_deviceptr_alloc_async(&m->whole, m->pool, SIZE, m->streams[0]));
+  fake_reset();
+}
+
+static void close_memory(memory *m) {
+  cch_pool_unref(m->pool);
+  for (int i = 0; i < 2; i++)
+    cch_stream_unref(m->streams[i]);
+  cch_context_unref(m->context);
+  cch_reclaim_drain();
+}
+
+/* A part is other memory, or memory that goes with the whole. */
+static void parts_keep_the_memory(void) {
+  memory m;
+  cch_deviceptr *part, *of_part, *empty;
+  open_memory(&m);
+  CUdeviceptr base = cch_deviceptr_raw(m.whole);
+  OK(cch_deviceptr_part(&part, m.whole, 16, 32));
+  OK(cch_deviceptr_part(&of_part, part, 8, 4));
+  OK(cch_deviceptr_part(&empty, part, 32, 0));
+  CHECK_EQ(cch_deviceptr_raw(part), base + 16);
+  CHECK_EQ(cch_deviceptr_size(part), 32);
+  CHECK_EQ(cch_deviceptr_raw(of_part), base + 24);
+  CHECK_EQ(cch_deviceptr_offset(of_part), 24);
+  CHECK_EQ(cch_deviceptr_offset(m.whole), 0);
+  CHECK(cch_deviceptr_whole(of_part) == m.whole && cch_deviceptr_whole(m.whole) == m.whole);
+  CHECK(cch_deviceptr_pool(of_part) == m.pool && cch_deviceptr_backing(part) == m.pool);
+  CHECK(cch_deviceptr_context(of_part) == m.context && cch_deviceptr_stream(of_part) == m.streams[0]);
+  CHECK(!cch_deviceptr_is_imported(part) && !cch_deviceptr_is_wrapped(part));
+  cch_deviceptr_unref(m.whole);
+  cch_deviceptr_unref(part);
+  cch_deviceptr_unref(empty);
+  OK(cch_deviceptr_fill(of_part, 7, 1, m.streams[0]));
+  CHECK_EQ(fake_calls("cuMemFreeAsync"), 0);
+  cch_deviceptr_unref(of_part);
+  CHECK_EQ(fake_calls("cuMemFreeAsync"), 1);
+  CHECK_EQ(fake_calls("cuEventRecord"), 0); /* one stream did all */
+  close_memory(&m);
+}
+
+/* A part reaches beyond what it is a part of. */
+static void bad_parts_are_refused(void) {
+  static const size_t bad[][2] = {{0, SIZE + 1}, {SIZE, 1}, {SIZE + 1, 0}, {SIZE_MAX, 2}, {1, SIZE_MAX}};
+  memory m;
+  cch_deviceptr *out = NULL, *part;
+  open_memory(&m);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    FAILS(CCH_EINVAL, cch_deviceptr_part(&out, m.whole, bad[i][0], bad[i][1]));
+  OK(cch_deviceptr_part(&part, m.whole, 16, 16));
+  FAILS(CCH_EINVAL, cch_deviceptr_part(&out, part, 0, 17)); /* which the whole has */
+  FAILS(CCH_EINVAL, cch_deviceptr_part(&out, NULL, 0, 0));
+  FAILS(CCH_EINVAL, cch_deviceptr_copy(part, m.whole, 17, m.streams[0]));
+  CHECK(out == NULL);
+  cch_deviceptr_unref(part);
+  cch_deviceptr_unref(m.whole);
+  close_memory(&m);
+}
+
+static size_t position_of(const char *name, const void *stream) {
+  fake_call call;
+  for (size_t i = 0; fake_log(i, &call, 1) == 1; i++)
+    if (strcmp(call.name, name) == 0 && (stream == NULL || call.stream == stream))
+      return i;
+  check_fail(__FILE__, __LINE__, "%s was not called", name);
+}
+
+/* Memory is freed while work is under way on a stream that a part was closed on. */
+static void memory_ends_behind_its_parts(void) {
+  for (int last = 0; last < 2; last++) {
+    memory m;
+    cch_deviceptr *part;
+    open_memory(&m);
+    OK(cch_deviceptr_part(&part, m.whole, 0, 8));
+    OK(cch_deviceptr_set_stream(part, m.streams[1]));
+    CHECK(cch_deviceptr_stream(m.whole) == m.streams[0] && cch_deviceptr_stream(part) == m.streams[1]);
+    cch_deviceptr_unref(last ? m.whole : part);
+    CHECK_EQ(fake_calls("cuEventRecord"), 0); /* the streams do not wait for each other */
+    cch_deviceptr_unref(last ? part : m.whole);
+    size_t end = position_of("cuMemFreeAsync", NULL);
+    CHECK(position_of("cuEventRecord", cch_stream_raw(m.streams[0])) < end);
+    CHECK(position_of("cuEventRecord", cch_stream_raw(m.streams[1])) < end);
+    CHECK_EQ(fake_calls("cuStreamSynchronize"), 0);
+    CHECK_EQ(fake_live(FAKE_STREAM), 2);
+    close_memory(&m);
+  }
+}
+
+typedef struct freed {
+  CUdeviceptr ptr;
+  size_t size;
+  int count;
+} freed;
+
+static void note_free(void *owner, CUdeviceptr ptr, size_t size, cch_stream *stream) {
+  freed *f = owner;
+  CHECK(stream == NULL || cch_stream_raw(stream) != NULL);
+  *f = (freed){ptr, size, f->count + 1};
+}
+
+/* Memory that somebody else frees is freed with its first part, or as one. */
+static void foreign_memory_is_freed_once(void) {
+  for (int streams = 0; streams < 4; streams++) {
+    memory m;
+    freed f = {0};
+    cch_deviceptr *wrapped, *parts[2];
+    open_memory(&m);
+    OK(cch_deviceptr_wrap(&wrapped, cch_deviceptr_raw(m.whole), SIZE, streams == 3 ? m.context : NULL, &f, note_free));
+    for (int i = 0; i < 2; i++) {
+      OK(cch_deviceptr_part(&parts[i], wrapped, 8 * (size_t)i, 8));
+      CHECK(cch_deviceptr_is_wrapped(parts[i]));
+      if (i < streams)
+        OK(cch_deviceptr_set_stream(parts[i], m.streams[i]));
+    }
+    cch_deviceptr_unref(wrapped);
+    cch_deviceptr_unref(parts[0]);
+    CHECK_EQ(f.count, 0);
+    cch_deviceptr_unref(parts[1]);
+    CHECK_EQ(f.count, 1);
+    CHECK_EQ(f.ptr, cch_deviceptr_raw(m.whole));
+    CHECK_EQ(f.size, SIZE);
+    CHECK_EQ(fake_calls("cuEventRecord"), streams < 2 ? 0 : streams - 1);
+    cch_deviceptr_unref(m.whole);
+    close_memory(&m);
+  }
+}
+
+/* Memory that is freed at once is freed under a part's work. */
+static void pinned_memory_waits_for_its_parts(void) {
+  memory m;
+  cch_deviceptr *pinned, *part;
+  open_memory(&m);
+  OK(cch_deviceptr_alloc_host(&pinned, m.context, SIZE, 0));
+  OK(cch_deviceptr_part(&part, pinned, 0, 8));
+  OK(cch_deviceptr_set_stream(part, m.streams[1]));
+  cch_deviceptr_unref(part);
+  fake_reset();
+  cch_deviceptr_unref(pinned);
+  CHECK(position_of("cuStreamSynchronize", cch_stream_raw(m.streams[1])) < position_of("cuMemFreeHost", NULL));
+  cch_deviceptr_unref(m.whole);
+  close_memory(&m);
+}
+
+/* A part's stream is captured when the memory ends: the capture breaks, or the memory is lost. */
+static void memory_waits_for_a_capture(void) {
+  memory m;
+  cch_deviceptr *part;
+  cch_graph *graph;
+  open_memory(&m);
+  OK(cch_deviceptr_part(&part, m.whole, 0, 8));
+  OK(cch_deviceptr_set_stream(part, m.streams[1]));
+  OK(cch_capture_begin(&graph, m.streams[1], CCH_CAPTURE_GLOBAL));
+  cch_deviceptr_unref(part);
+  cch_deviceptr_unref(m.whole);
+  CHECK_EQ(cch_reclaim_pending(), 1);
+  OK(cch_capture_end(graph, m.streams[1]));
+  cch_graph_unref(graph);
+  cch_reclaim_drain();
+  CHECK_EQ(fake_live(FAKE_MEMORY), 0);
+  close_memory(&m);
+}
+
+/* A graph that allocates memory keeps a part of it, and both live for ever. */
+static void a_capture_keeps_no_part_of_its_own_memory(void) {
+  memory m;
+  cch_deviceptr *captured, *part;
+  cch_graph *graph;
+  open_memory(&m);
+  OK(cch_capture_begin(&graph, m.streams[0], CCH_CAPTURE_GLOBAL));
+  OK(cch_deviceptr_alloc_async(&captured, m.pool, SIZE, m.streams[0]));
+  OK(cch_deviceptr_part(&part, captured, 8, 8));
+  OK(cch_deviceptr_fill(part, 1, 1, m.streams[0]));
+  OK(cch_capture_keep(graph, part, NULL));
+  cch_deviceptr_unref(captured);
+  CHECK_EQ(fake_calls("cuMemFreeAsync"), 0);
+  cch_deviceptr_unref(part);
+  CHECK_EQ(fake_calls("cuMemFreeAsync"), 1); /* in the capture */
+  OK(cch_capture_end(graph, m.streams[0]));
+  cch_graph_unref(graph);
+  cch_deviceptr_unref(m.whole);
+  close_memory(&m);
+}
+
+enum { THREADS = 8, ROUNDS = CHECK_SANITIZED ? 300 : 2000 };
+
+static void part_and_drop(int index, void *argument) {
+  memory *m = argument;
+  for (int i = 0; i < ROUNDS; i++) {
+    cch_deviceptr *part, *of_part;
+    OK(cch_deviceptr_part(&part, m->whole, (size_t)(index + i) % SIZE, 1));
+    OK(cch_deviceptr_part(&of_part, part, 0, 1));
+    if (i % 3 == 0)
+      OK(cch_deviceptr_set_stream(part, m->streams[i % 2]));
+    cch_stream_unref(cch_deviceptr_stream_ref(of_part));
+    cch_deviceptr_unref(part);
+    if (i % 2)
+      cch_unref_deferred(of_part);
+    else
+      cch_deviceptr_unref(of_part);
+  }
+}
+
+/* Threads that make and drop parts of one allocation corrupt what they left behind. */
+static void threads_share_an_allocation(void) {
+  memory m;
+  open_memory(&m);
+  check_threads(THREADS, part_and_drop, &m);
+  cch_deviceptr_unref(m.whole);
+  cch_reclaim_drain();
+  CHECK_EQ(fake_calls("cuMemFreeAsync"), 1);
+  close_memory(&m);
+}
+
+int main(void) {
+  check_open();
+  RUN(parts_keep_the_memory);
+  RUN(bad_parts_are_refused);
+  RUN(memory_ends_behind_its_parts);
+  RUN(foreign_memory_is_freed_once);
+  RUN(pinned_memory_waits_for_its_parts);
+  RUN(memory_waits_for_a_capture);
+  RUN(a_capture_keeps_no_part_of_its_own_memory);
+  RUN(threads_share_an_allocation);
+  return 0;
+}

@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers of parts of memory: ``buffer[a:b]``, and ``Buffer.from_handle`` with a buffer as the owner."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+
+Pinned = Callable[[int], ch.Buffer]
+SIZE = 64
+
+
+@pytest.fixture
+def buffer(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
+    """Give 64 bytes of device memory, from 0 to 63."""
+    made = device.allocate(SIZE, stream=stream)
+    made.copy_from(bytes(range(SIZE)), stream=stream)
+    return made
+
+
+def content(buffer: ch.Buffer, stream: ch.Stream) -> bytes:
+    into = bytearray(buffer.size)
+    buffer.copy_to(into, stream=stream)
+    return bytes(into)
+
+
+def test_a_part(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) -> None:
+    """A part would be other bytes than Python's slices are, or not be a buffer like others."""
+    whole = bytes(range(SIZE))
+    for part in (slice(8, 16), slice(8, None), slice(None, 8), slice(-8, None), slice(-200, 200), slice(5, -5, 1)):
+        made = buffer[part]
+        assert content(made, stream) == whole[part]
+        assert (made.handle, made.size) == (buffer.handle + whole[part][0], len(whole[part]))
+        assert type(made) is ch.Buffer
+        assert made.memory_resource is buffer.memory_resource
+        assert repr(made) == f"<Buffer ptr={made.handle:#x} size={made.size}>"
+    part = buffer[8:24]
+    assert part[4:8] == buffer[12:16]
+    assert hash(part[4:8]) == hash(buffer[12:16])
+    assert part != buffer[8:23]
+    assert buffer[:] == buffer
+    assert len({buffer, buffer[:], buffer[0:64]}) == 1
+    assert (part.device_id, part.is_device_accessible, part.is_host_accessible) == (0, True, False)
+    assert np.int64(8).__index__() == 8
+    assert buffer[np.int64(8) : np.int64(24)] == part
+    part[4:8].fill(255, stream=stream)
+    assert content(buffer, stream) == whole[:12] + b"\xff" * 4 + whole[16:]
+    assert content(part.copy_to(stream=stream), stream)[4:8] == b"\xff" * 4
+
+
+@pytest.mark.parametrize(
+    ("part", "error", "message"),
+    [
+        (3, TypeError, r"a part of a Buffer is buffer\[start:stop\], not buffer\[3\]"),
+        ((slice(1), slice(2)), TypeError, r"a part of a Buffer is buffer\[start:stop\]"),
+        (..., TypeError, r"not buffer\[Ellipsis\]"),
+        (slice(0, 8, 2), ValueError, "the step of a part is 2, and must be 1"),
+        (slice(None, None, -1), ValueError, "the step of a part is -1, and must be 1"),
+        (slice(1.5, 2), TypeError, "slice indices must be integers"),
+        (slice("a", "b"), TypeError, "slice indices must be integers"),
+    ],
+)
+def test_what_is_no_part(buffer: ch.Buffer, part: Any, error: type[Exception], message: str) -> None:
+    """What is no range of bytes would be taken for one."""
+    with pytest.raises(error, match=message):
+        buffer[part]
+
+
+def test_a_buffer_is_no_sequence(buffer: ch.Buffer) -> None:
+    """Python would ask a buffer for its elements, one by one."""
+    for use in (lambda: list(buffer), lambda: 3 in buffer, lambda: [*buffer]):  # type: ignore[call-overload,operator]
+        with pytest.raises(TypeError, match=r"not iterable|not a container"):
+            use()
+    assert bool(buffer[3:3])
+
+
+def test_empty_parts(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) -> None:
+    """An empty part would have the address of other memory."""
+    for part in (buffer[3:3], buffer[64:], buffer[70:80], buffer[8:4], device.allocate(0, stream=stream)[:]):
+        assert (part.size, part.handle, part.is_closed) == (0, 0, False)
+        assert part.memory_resource is buffer.memory_resource
+        part.copy_from(b"", stream=stream)
+        assert part[:] == part
+
+
+def test_closed_buffers_have_no_parts(buffer: ch.Buffer) -> None:
+    """A part would be made of memory that is gone."""
+    part = buffer[:8]
+    buffer.close()
+    part.close()
+    for one in (buffer, part):
+        with pytest.raises(ch.ClosedError, match="Buffer has been closed"):
+            one[:4]
+
+
+@pytest.mark.parametrize("first", ["whole", "part"])
+def test_a_part_keeps_the_memory(device: ch.Device, stream: ch.Stream, first: str) -> None:
+    """Memory would be freed with the first of those that have it, under the others."""
+    mr = ch.DeviceMemoryResource(device, {})
+    buffer = mr.allocate(SIZE, stream=stream)
+    buffer.fill(7, stream=stream)
+    part, other = buffer[8:16], buffer[8:16][2:4]
+    if first == "whole":
+        buffer.close()
+        mr.close()
+        part.close()
+    else:
+        part.close()
+        assert content(buffer, stream) == b"\7" * SIZE
+        buffer.close()
+    next_ = device.allocate(SIZE, stream=stream)
+    next_.fill(9, stream=stream)
+    assert content(other, stream) == b"\7" * 2
+    assert ch.live_counts()["deviceptr"] >= 3
+    other.close()
+    stream.sync()
+
+
+def test_a_part_is_freed_behind_its_stream(device: ch.Device, stream: ch.Stream) -> None:
+    """Memory would be given to others while a part is still used on another stream."""
+    second = device.create_stream()
+    for order in range(2):
+        buffer = device.allocate(1 << 20, stream=stream)
+        buffer.fill(1, stream=stream)
+        second.wait(stream)
+        part = buffer[: 1 << 19]
+        part.fill(2, stream=second)
+        assert ch.live_counts()["stream"] >= 2
+        if order:
+            part.close(second)
+            buffer.close()
+        else:
+            part.set_deallocation_stream(second)
+            buffer.close()
+            part.close()
+        device.allocate(1 << 20, stream=stream).fill(3, stream=stream)
+    device.sync()
+
+
+def test_streams_of_parts(device: ch.Device, stream: ch.Stream) -> None:
+    """A part would be freed on no stream, or change that of the whole."""
+    from cudacore_handles._cffi import ffi, lib
+    from cudacore_handles._handle import hold
+
+    def stream_of(face: ch.Buffer) -> int:
+        return int(ffi.cast("uintptr_t", lib.cch_stream_raw(lib.cch_deviceptr_stream(hold(face)))))
+
+    second, third = device.create_stream(), device.create_stream()
+    buffer = device.allocate(SIZE, stream=stream)
+    part = buffer[:8]
+    ordered = {"whole": stream, "part": stream}
+
+    def check() -> None:
+        assert stream_of(buffer) == ordered["whole"]._raw
+        assert stream_of(part) == ordered["part"]._raw
+
+    check()
+    buffer.set_deallocation_stream(second)
+    ordered = {"whole": second, "part": second}
+    check()
+    part.set_deallocation_stream(third)
+    ordered = {"whole": second, "part": third}
+    check()
+
+
+def test_parts_for_the_host(pinned: Pinned) -> None:
+    """The host would see other bytes, or bytes that are gone."""
+    buffer = pinned(SIZE)
+    buffer.__buffer__()[:] = bytes(range(SIZE))
+    part = buffer[8:16]
+    view, array = part.__buffer__(), np.from_dlpack(part)
+    assert bytes(np.asarray(part)) == bytes(range(8, 16))
+    buffer.close()
+    part.close()
+    gc.collect()
+    assert bytes(view) == array.tobytes() == bytes(range(8, 16))
+
+
+def test_parts_as_arrays(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) -> None:
+    """Other libraries would be given the whole buffer."""
+    part = buffer[8:16]
+    interface = part.__cuda_array_interface__
+    assert (interface["data"], interface["shape"]) == ((part.handle, False), (8,))
+    view = part.view("u1")
+    assert (view.ptr, view.shape) == (part.handle, (8,))
+    tensor = part.__dlpack__(stream=-1)
+    buffer.close()
+    part.close()
+    assert view.exporting_obj is part
+    del tensor, view
+    gc.collect()
+
+
+def test_parts_as_arguments(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
+    """A kernel would be given the whole buffer, or memory that was freed while it runs."""
+    counts = device.allocate(SIZE, stream=stream)
+    counts.fill(0, stream=stream)
+    target = device.allocate(SIZE, stream=stream)
+    target.fill(0, stream=stream)
+    part = counts[4:8]
+    part.copy_from(np.int32([5]), stream=stream)
+    target[16:20].copy_from(part, stream=stream)
+    ch.copy_batch(stream, [part, part], [target[0:4], target[4:8]])
+    target.copy_part_from(counts, 4, src_offset=4, dst_offset=40, stream=stream)
+    with pytest.raises(ValueError, match="the part ends 8 bytes into src, which has 4"):
+        target.copy_part_from(part, 8, stream=stream)
+    with pytest.raises(ValueError, match=r"sizes mismatch between src and dst \(sizes are: src=4, dst=64\)"):
+        target.copy_from(part, stream=stream)
+    found = np.frombuffer(content(target, stream), np.int32)
+    assert [int(i) for i in np.flatnonzero(found)] == [0, 1, 4, 10]
+
+
+def test_parts_in_graphs(device: ch.Device, stream: ch.Stream) -> None:
+    """A graph would keep a part, and not the memory that it is of."""
+    pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
+    mr = ch.DeviceMemoryResource(device, {})
+    buffer, out = mr.allocate(SIZE, stream=stream), mr.allocate(SIZE, stream=stream)
+    buffer.fill(1, stream=stream)
+    out.fill(0, stream=stream)
+    stream.sync()
+    builder = stream.create_graph_builder().begin_building("relaxed")
+    part, target = buffer[8:16], out[16:24]
+    part.fill(4, stream=builder)
+    target.copy_from(part, stream=builder)
+    graph = builder.end_building().complete()
+    for one in (buffer, part, target):
+        one.close()
+    others = [mr.allocate(SIZE, stream=stream) for _ in range(2)]
+    for other in others:
+        other.fill(9, stream=stream)
+    graph.launch(stream)
+    assert content(out, stream) == b"\0" * 16 + b"\4" * 8 + b"\0" * 40
+    assert all(content(other, stream) == b"\11" * SIZE for other in others)
+
+
+def test_memory_of_an_allocator_of_ones_own(device: ch.Device, stream: ch.Stream) -> None:
+    """A memory resource would be told to free a part, or the memory once for each part."""
+
+    class Resource(ch.MemoryResource):
+        is_device_accessible, is_host_accessible, device_id = True, False, 0
+
+        def __init__(self) -> None:
+            self.block: Any = None
+            self.freed: list[Any] = []
+
+        def allocate(self, size: int, *, stream: Any) -> ch.Buffer:
+            self.block = device.allocate(size, stream=stream)
+            return ch.Buffer.from_handle(self.block.handle, size, mr=self, stream=stream)
+
+        def deallocate(self, ptr: int, size: int, *, stream: Any) -> None:
+            self.freed.append((ptr, size, stream))
+            self.block.close(stream)
+
+    mr = Resource()
+    second = device.create_stream()
+    buffer = mr.allocate(SIZE, stream=stream)
+    part = buffer[8:16]
+    address = buffer.handle
+    buffer.close()
+    assert not mr.freed
+    part.fill(1, stream=second)
+    part.close(second)
+    (freed,) = mr.freed
+    assert freed[:2] == (address, SIZE)
+    assert freed[2] == stream
+
+
+def test_virtual_memory(device: ch.Device, stream: ch.Stream) -> None:
+    """A part would be made larger, over what is behind it."""
+    mr = ch.VirtualMemoryResource(device)
+    buffer = mr.allocate(1, stream=stream)
+    part = buffer[:64]
+    with pytest.raises(ValueError, match="buf is a part of a buffer, and only a whole one can be made larger"):
+        mr.modify_allocation(part, 2 * buffer.size)
+    assert mr.modify_allocation(part, 10) is part
+    longer = mr.modify_allocation(buffer, 2 * buffer.size)
+    buffer.close()
+    part.fill(3, stream=stream)
+    assert content(part, stream) == b"\3" * 64
+    longer.close()
+    assert content(part, stream) == b"\3" * 64
+
+
+def test_managed_memory(device: ch.Device, stream: ch.Stream) -> None:
+    """A part of managed memory could not be moved by itself."""
+    try:
+        mr = ch.ManagedMemoryResource()
+    except ch.CUDAError:
+        pytest.skip("needs a driver for CUDA 13")
+    buffer = mr.allocate(1 << 22, stream=stream)
+    part = buffer[1 << 21 :]
+    assert type(part) is ch.ManagedBuffer
+    part.prefetch(device, stream=stream)
+    stream.sync()
+
+
+def test_plain_buffers_are_not_pickled(buffer: ch.Buffer) -> None:
+    """A part would be pickled whose memory cannot be shared."""
+    with pytest.raises(TypeError, match="is not IPC-enabled"):
+        pickle.dumps(buffer[:8])
+
+
+@pytest.mark.cuda_sim
+def test_failures(device: ch.Device, stream: ch.Stream) -> None:
+    """Where the streams of parts cannot be waited for, memory would be freed under them, or lost."""
+    import cudacore_sim as sim
+
+    second = device.create_stream()
+    for name in ("cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"):
+        buffer = device.allocate(SIZE, stream=stream)
+        part = buffer[:8]
+        part.fill(1, stream=second)
+        part.close(second)
+        with sim.failing(name):
+            buffer.close()
+        device.sync()
+
+
+def test_threads(device: ch.Device, stream: ch.Stream) -> None:
+    """Threads that make, use and drop parts of one buffer would free it under the others, or not at all."""
+    buffer = device.allocate(1 << 12, stream=stream)
+    buffer.fill(0, stream=stream)
+    stream.sync()
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            own = device.create_stream()
+            for round_ in range(100):
+                part = buffer[512 * number : 512 * (number + 1)]
+                part[round_:].fill(number + 1, stream=own)
+                if round_ % 2:
+                    part.close(own)
+            own.sync()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert content(buffer, stream) == b"".join(bytes([n + 1]) * 512 for n in range(6)) + bytes(1024)
+
+
+# ---- owners
+
+
+def test_an_owner_that_is_closed(device: ch.Device, stream: ch.Stream) -> None:
+    """A buffer of another's memory would lose it when that one is closed."""
+    mr = ch.DeviceMemoryResource(device, {})
+    buffer = mr.allocate(SIZE, stream=stream)
+    buffer.fill(7, stream=stream)
+    part = ch.Buffer.from_handle(buffer.handle + 8, 8, owner=buffer)
+    assert part.owner is buffer
+    assert part.memory_resource is None
+    buffer.close()
+    next_ = mr.allocate(SIZE, stream=stream)
+    next_.fill(9, stream=stream)
+    assert content(part, stream) == b"\7" * 8
+    with pytest.raises(ch.ClosedError):
+        ch.Buffer.from_handle(part.handle, 8, owner=buffer)
+    part.close()
+    del buffer
+    stream.sync()
