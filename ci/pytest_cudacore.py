@@ -5,6 +5,10 @@ The driver is chosen by the pytest plugin of cudacore-sim: ``--cuda-driver=sim``
 default, or ``--cuda-driver=gpu``. On the simulated driver that plugin checks, too, that no test misuses it or leaves
 objects behind.
 
+A test marked ``needs_driver("12.3", "conditional nodes")`` is skipped on an older driver; the fixture ``need_driver``
+does the same as a function. A test that fails because the driver is too old is skipped, too, if `FEATURES` has the
+function that the error names: an error for any other function is a failure.
+
 A test that takes ``device`` gets device 0, current on its thread, and fails when it ends with more live handles than it
 began with; ``@pytest.mark.cuda_leaks_ok("reason")`` excuses it. Fixtures of a wider scope take ``first_device``.
 """
@@ -12,10 +16,11 @@ began with; ``@pytest.mark.cuda_leaks_ok("reason")`` excuses it. Fixtures of a w
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +32,23 @@ if TYPE_CHECKING:
 
 SECONDS_TO_SETTLE = 2
 CALL_FAILED = pytest.StashKey[bool]()
+
+# What older drivers of CUDA 12 and 13 lack, by the functions that errors name.
+FEATURES = {
+    "cuDevSmResourceSplit": "groups of multiprocessors that differ",
+    "cuDevSmResourceSplitByCount": "green contexts",
+    "cuDeviceGetDevResource": "green contexts",
+    "cuCtxGetDevResource": "green contexts",
+    "cuGraphConditionalHandleCreate": "conditional nodes",
+    "cuGraphNodeSetParams": "child graphs that are replaced in a node",
+    "cuGreenCtxStreamCreate": "streams of green contexts",
+    "cuMemDiscardBatchAsync": "discarding managed memory",
+    "cuMemDiscardAndPrefetchBatchAsync": "discarding managed memory",
+    "cuMemGetMemPool": "default pools of hosts and managed memory",
+    "cuMemPoolCreate": "pools of host memory and of managed memory",
+}
+_TOO_OLD = re.compile(r"(cu\w+): CCH_ENOSYMBOL \(-4\): needs a driver for CUDA ([\d.]+) or newer")
+_PTX_TOO_NEW = re.compile(r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION \(222\).*The PTX is of version ([\d.]+), which is newer")
 
 
 def pytest_collection_finish() -> None:
@@ -47,8 +69,68 @@ def on_sim() -> bool:
 
 @pytest.fixture(scope="session")
 def target(on_sim: bool) -> str:
-    """Give what to compile kernels to: cubins, and PTX on the simulated driver, whose reports have its lines."""
-    return "ptx" if on_sim else "cubin"
+    """Give what to compile kernels to: cubins, and PTX on the simulated driver, whose reports have its lines.
+
+    The compilers can be newer than the driver is, and their PTX with them.
+    """
+    from cuda.bindings import nvrtc
+
+    return "ptx" if on_sim and driver_version() >= nvrtc.nvrtcVersion()[1:] else "cubin"
+
+
+def driver_version() -> tuple[int, int]:
+    """Return the version of CUDA that the driver is for."""
+    from cudacore_handles._driver_version import driver_version
+
+    version = driver_version()
+    return version // 1000, version % 1000 // 10
+
+
+def skip_older_driver(version: str, feature: str) -> None:
+    if driver_version() < tuple(map(int, version.split("."))):
+        pytest.skip(f"needs a driver for CUDA {version}: {feature}")
+
+
+@pytest.fixture(scope="session")
+def need_driver() -> Callable[[str, str], None]:
+    """Give a function that skips the test on a driver older than a version, such as "12.3", for the feature's sake."""
+    return skip_older_driver
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    for marker in item.iter_markers("needs_driver"):
+        skip_older_driver(*marker.args)
+    try:
+        yield
+    except (Exception, pytest.fail.Exception) as error:
+        _skip_if_too_old(error)
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    try:
+        return (yield)
+    except (Exception, pytest.fail.Exception) as error:
+        _skip_if_too_old(error)
+        raise
+
+
+def _skip_if_too_old(error: BaseException) -> None:
+    reason = _why_too_old(error)
+    if reason is not None:
+        pytest.skip(reason)
+
+
+def _why_too_old(error: BaseException) -> str | None:
+    """Return the feature that the driver is too old for, if an error says so; also one of a child process."""
+    text = str(error)
+    missing = _TOO_OLD.search(text)
+    if missing is not None and missing[1] in FEATURES:
+        return f"needs a driver for CUDA {missing[2]}: {FEATURES[missing[1]]}"
+    newer = _PTX_TOO_NEW.search(text)
+    return f"needs a driver that compiles PTX {newer[1]}" if newer is not None else None
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,13 @@ def code(device: ch.Device) -> ch.ObjectCode:
 
 
 @pytest.fixture
+def conditional(device: ch.Device, need_driver: Callable[[str, str], None]) -> ch.ObjectCode:
+    """Give the kernels of graph_tools.CONDITIONAL."""
+    need_driver("12.3", "conditional nodes")
+    return ch.ObjectCode.from_ptx(graph_tools.CONDITIONAL)
+
+
+@pytest.fixture
 def add(code: ch.ObjectCode) -> ch.Kernel:
     """Give the kernel ``*out += amount``."""
     return code.get_kernel("add")

@@ -8,11 +8,9 @@ import cudacore_handles as ch
 ONE = ch.LaunchConfig(grid=1, block=1)
 
 PTX = b"""
-.version 8.3
+.version 7.0
 .target sm_75
 .address_size 64
-
-.extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
 
 .visible .entry nothing()
 {
@@ -69,6 +67,15 @@ PTX = b"""
     st.global.u32 [%p], %x;
     ret;
 }
+"""
+
+# Kernels that set conditions, for drivers that have these: from CUDA 12.3 on.
+CONDITIONAL = b"""
+.version 8.3
+.target sm_75
+.address_size 64
+
+.extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
 
 // *counter = (*counter + 1) % period, and the condition is that: whatever the counter was, it comes to 0.
 .visible .entry turn(.param .u64 condition, .param .u64 counter, .param .u32 period)

@@ -332,14 +332,14 @@ class TestForks:
 
 
 class TestConditionals:
-    def test_while_body(self, stream: ch.Stream, code: ch.ObjectCode, add: ch.Kernel, numbers: Numbers) -> None:
+    def test_while_body(self, stream: ch.Stream, conditional: ch.ObjectCode, add: ch.Kernel, numbers: Numbers) -> None:
         """The body of a loop could not be captured."""
         numbers[1] = 4
         with stream.create_graph_builder() as builder:
             condition = builder.create_condition(1)
             with builder.while_loop(condition) as body:
                 ch.launch(body, ONE, add, numbers.buffer, 1)
-                ch.launch(body, ONE, code.get_kernel("count_down"), condition, numbers.at(1))
+                ch.launch(body, ONE, conditional.get_kernel("count_down"), condition, numbers.at(1))
             ch.launch(builder, ONE, add, numbers.buffer, 100)
         run(builder.complete(), stream)
         assert numbers[0] == 104

@@ -21,7 +21,12 @@ _ADDRESS = re.compile(r"\.\.[0-9a-f]{6}|0x[0-9a-f]+")
 
 
 def test_guide(
-    device: ch.Device, stream: ch.Stream, code: ch.ObjectCode, numbers: Numbers, capsys: pytest.CaptureFixture[str]
+    device: ch.Device,
+    stream: ch.Stream,
+    add: ch.Kernel,
+    conditional: ch.ObjectCode,
+    numbers: Numbers,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """What the guide shows would not work."""
     examples = re.findall(
@@ -35,8 +40,8 @@ def test_guide(
         "stream": stream,
         "one": ONE,
         "numbers": numbers.buffer,
-        "add": code.get_kernel("add"),
-        "count_down": code.get_kernel("count_down"),
+        "add": add,
+        "count_down": conditional.get_kernel("count_down"),
         "counted": counted,
     }
     for example in examples:

@@ -759,13 +759,15 @@ class TestChild:
 class TestConditionals:
     @pytest.mark.parametrize(("value", "expected"), [(0, 0), (1, 1), (7, 1)])
     def test_if(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, code: ch.ObjectCode, numbers: Numbers, run: Run,
+        self, definition: cg.GraphDefinition, add: ch.Kernel, conditional: ch.ObjectCode, numbers: Numbers, run: Run,
         value: int, expected: int,
     ) -> None:  # fmt: skip
         """The body of an if would run at the wrong time, or before the condition is set."""
         numbers[1] = value
         condition = definition.create_condition()
-        node = definition.launch(ONE, code.get_kernel("set_condition"), condition, numbers.at(1)).if_then(condition)
+        node = definition.launch(ONE, conditional.get_kernel("set_condition"), condition, numbers.at(1)).if_then(
+            condition
+        )
         node.then.launch(ONE, add, numbers.buffer, 1)
         assert node.cond_type is GraphConditionalType.IF
         assert node.branches == (node.then,)
@@ -787,7 +789,7 @@ class TestConditionals:
 
     @pytest.mark.parametrize("rounds", [1, 5])
     def test_while(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, code: ch.ObjectCode, numbers: Numbers, run: Run,
+        self, definition: cg.GraphDefinition, add: ch.Kernel, conditional: ch.ObjectCode, numbers: Numbers, run: Run,
         rounds: int,
     ) -> None:  # fmt: skip
         """A loop would run too often, or not often enough."""
@@ -795,7 +797,7 @@ class TestConditionals:
         condition = definition.create_condition(1)
         node = definition.while_loop(condition)
         node.body.launch(ONE, add, numbers.buffer, 1).launch(
-            ONE, code.get_kernel("count_down"), condition, numbers.at(1)
+            ONE, conditional.get_kernel("count_down"), condition, numbers.at(1)
         )
         assert node.cond_type is GraphConditionalType.WHILE
         run(definition)

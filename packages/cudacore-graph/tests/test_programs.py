@@ -9,13 +9,13 @@ import cudacore_graph as cg
 import cudacore_handles as ch
 
 
-def test_rounds(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
+def test_rounds(device: ch.Device, stream: ch.Stream, add: ch.Kernel, conditional: ch.ObjectCode) -> None:
     """Nodes that work alone would not work together: a loop with a child graph, events, memory of the graph, a switch.
 
     The counter goes from 5 to 0. Each round adds 3 in the graph's own memory; at the end the sum is copied, a switch on
     a number that was set before chooses what to add, and both sides of a condition are tried.
     """
-    add, count_down, set_condition = map(code.get_kernel, ("add", "count_down", "set_condition"))
+    count_down, set_condition = map(conditional.get_kernel, ("count_down", "set_condition"))
     numbers = Numbers(16)
     counter, total, selector, called = numbers.at(0), numbers.at(1), numbers.at(2), []
     event = device.create_event()
@@ -59,9 +59,9 @@ def test_rounds(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> No
     assert "case 2" in str(definition)
 
 
-def test_captured_rounds(stream: ch.Stream, code: ch.ObjectCode) -> None:
+def test_captured_rounds(stream: ch.Stream, add: ch.Kernel, conditional: ch.ObjectCode) -> None:
     """A captured loop with forks in its body, and a choice behind it, would do something else."""
-    add, count_down = code.get_kernel("add"), code.get_kernel("count_down")
+    count_down = conditional.get_kernel("count_down")
     numbers = Numbers(4)
     numbers[0] = 3
     with stream.create_graph_builder() as builder:

@@ -43,7 +43,7 @@ __attribute__((constructor)) static void watch_fork(void) {
 
 int cch_process_forked(void) { return cch__forked(); }
 
-static void *resolve(const char *name, int version) {
+void *cch__driver_entry(const char *name, int version) {
   void *entry = NULL;
   CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   if (get_proc_address(name, &entry, version, CU_GET_PROC_ADDRESS_DEFAULT, &found) != CUDA_SUCCESS)
@@ -89,20 +89,21 @@ static int load(void) {
   /* The handle stays open for the life of the process: boxes hold what the driver gave. */
   memcpy(&get_proc_address, &entry, sizeof entry);
 #define CCH__RESOLVE(name, version)                                                                                    \
-  entry = resolve(#name, version);                                                                                     \
+  entry = cch__driver_entry(#name, version);                                                                           \
   memcpy(&cch__driver.name, &entry, sizeof entry);
   CCH__DRIVER_FUNCTIONS(CCH__RESOLVE)
 #undef CCH__RESOLVE
 #define CCH__RESOLVE(name, version)                                                                                    \
-  entry = resolve(#name, version);                                                                                     \
+  entry = cch__driver_entry(#name, version);                                                                           \
   memcpy(&cch__driver.name##_v##version, &entry, sizeof entry);
   CCH__NEWER_FUNCTIONS(CCH__RESOLVE)
 #undef CCH__RESOLVE
   /* The function of 12.8 takes the same arguments, and answers without asking the device about each event. */
   if (cch__driver.cuEventElapsedTime == NULL) {
-    entry = resolve("cuEventElapsedTime", 2000);
+    entry = cch__driver_entry("cuEventElapsedTime", 2000);
     memcpy(&cch__driver.cuEventElapsedTime, &entry, sizeof entry);
   }
+  cch__stand_in();
   atomic_store_explicit(&loaded, true, memory_order_release);
   return 0;
 }
@@ -141,7 +142,7 @@ int cch_driver_init(void) {
   return status;
 }
 
-int cch__fail_missing(const char *operation) {
+static int needed_by(const char *operation) {
   static const struct {
     const char *name;
     int version;
@@ -150,16 +151,22 @@ int cch__fail_missing(const char *operation) {
       CCH__DRIVER_FUNCTIONS(CCH__ROW)
 #undef CCH__ROW
   };
-  int needed = 0, have = 0;
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].name, operation) == 0)
-      needed = known[i].version;
+      return known[i].version;
+  return 0;
+}
+
+int cch__fail_missing_version(const char *operation, int needed) {
+  int have = 0;
   if (cch__driver.cuDriverGetVersion)
     cch__driver.cuDriverGetVersion(&have);
   return cch__fail(CCH_ENOSYMBOL, operation,
                    "needs a driver for CUDA %d.%d or newer; the loaded driver is for CUDA %d.%d", needed / 1000,
                    needed % 1000 / 10, have / 1000, have % 1000 / 10);
 }
+
+int cch__fail_missing(const char *operation) { return cch__fail_missing_version(operation, needed_by(operation)); }
 
 int cch_driver_version(int *out) {
   int status = cch__ready();
@@ -170,7 +177,7 @@ int cch_driver_symbol(void **out, const char *name, int version) {
   int status = cch__ready();
   if (status != 0)
     return status;
-  void *entry = resolve(name, version);
+  void *entry = cch__driver_entry(name, version);
   if (entry == NULL) {
     int have = 0;
     CCH__CALL(cuDriverGetVersion, (&have));

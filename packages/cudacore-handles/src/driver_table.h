@@ -228,6 +228,12 @@ typedef struct cch__driver_table {
 
 extern cch__driver_table cch__driver;
 
+/* An entry point with the ABI of a version of CUDA, NULL where the driver has none; it is loaded. */
+void *cch__driver_entry(const char *name, int version);
+
+/* Puts what older functions can do in the places that this driver leaves empty: older_driver.c. */
+void cch__stand_in(void);
+
 /* Whether the table is filled: for those who may look before, or without, cch_driver_init(). */
 bool cch__driver_loaded(void);
 

@@ -96,6 +96,8 @@ int cch__fail_nomem(const char *operation) { return cch__fail(CCH_ENOMEM, operat
 int cch__fail_driver(int result, const char *operation) {
   if (result == CUDA_ERROR_NOT_READY)
     return result;
+  if (result == CCH_ENOSYMBOL) /* of what stands in for the driver's function: older_driver.c */
+    return cch__fail_missing(operation);
   cch_error_record *error = fill(CCH_DOMAIN_DRIVER, result, operation);
   snprintf(error->message, sizeof error->message, "%s", cch_error_string(result));
   return result;

@@ -18,6 +18,7 @@ int cch__fail_nomem(const char *operation);
 /* Record a CUresult and return it. CUDA_ERROR_NOT_READY is an answer: it is returned and not recorded. */
 int cch__fail_driver(int result, const char *operation);
 int cch__fail_missing(const char *operation);
+int cch__fail_missing_version(const char *operation, int needed); /* of CUDA, such as 12030 */
 /* Record the result of a compiler library and return CCH_ECOMPILER. */
 int cch__fail_in(cch_domain domain, int result, const char *operation);
 /* The name of a compiler's result, and what it means; NULL for other domains. */

@@ -96,11 +96,11 @@ static void copy_extra(void *block, size_t size, void **extra) {
       memcpy(block, extra[1], size);
 }
 
-/* Copies the arguments, if the driver knows their places; some do not. */
+/* Copies the arguments, if their places are known: a driver before 12.4 cannot tell them. */
 static int copy_arguments(cch__kernel_read *read, const char *operation) {
   cch_context context = {.raw = read->native.ctx};
   cch__current current;
-  if (cch__driver.cuKernelGetParamInfo == NULL)
+  if (!cch__kernel_has_params(read->kernel))
     return 0;
   int status = cch__current_enter(&current, read->native.ctx != NULL ? &context : NULL);
   if (status != 0)

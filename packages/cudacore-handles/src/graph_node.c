@@ -168,7 +168,7 @@ static int call_add(CUgraphNode *raw, cch_graph *graph, const CUgraphNode *befor
   if (edges == NULL)
     return CCH__CALL(cuGraphAddNode, (raw, graph->raw, before, count, params));
   if (cch__driver.cuGraphAddNode_v12030 == NULL)
-    return cch__fail_missing("cuGraphAddNode");
+    return cch__fail_missing_version("cuGraphAddNode", 12030);
   return cch__checked((int)cch__driver.cuGraphAddNode_v12030(raw, graph->raw, before, edges, count, params),
                       "cuGraphAddNode");
 }

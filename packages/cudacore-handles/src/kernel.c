@@ -53,8 +53,14 @@ int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *
     return cch__fail(CCH_EINVAL, __func__, "the kernel is NULL");
   CUlibrary real = NULL; /* stays so where the driver cannot say */
   CUresult result = CUDA_SUCCESS;
-  if (cch__driver.cuKernelGetLibrary != NULL)
+  if (cch__driver.cuKernelGetLibrary != NULL) {
     result = cch__driver.cuKernelGetLibrary(&real, raw);
+  } else { /* a kernel of a library of ours is found nevertheless, if it has a box */
+    cch_kernel *known = cch__registry_find(CCH_KIND_KERNEL, raw);
+    if (known != NULL)
+      real = known->library->raw;
+    cch_kernel_unref(known);
+  }
   if (result != CUDA_SUCCESS && library != NULL)
     return cch__fail_driver((int)result, "cuKernelGetLibrary");
   if (result != CUDA_SUCCESS)
@@ -70,6 +76,30 @@ int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *
   return status;
 }
 
+static cch__params *new_params(size_t count, const char *operation) {
+  cch__params *params = malloc(sizeof *params + count * sizeof *params->param);
+  if (params == NULL)
+    cch__fail_nomem(operation);
+  else
+    *params = (cch__params){.count = count};
+  return params;
+}
+
+static void set_param(cch__params *params, size_t index, cch_param param) {
+  params->param[index] = param;
+  if ((size_t)param.offset + param.size > params->block_size)
+    params->block_size = (size_t)param.offset + param.size;
+}
+
+/* Gives a kernel its parameters, unless another thread was first; returns those that it has then. */
+static cch__params *keep_params(cch_kernel *kernel, cch__params *params) {
+  cch__params *first = NULL;
+  if (atomic_compare_exchange_strong(&kernel->params, &first, params))
+    return params;
+  free(params);
+  return first;
+}
+
 static int query_params(cch_kernel *kernel, cch__params **out) {
   size_t offset, size, count = 0;
   if (cch__driver.cuKernelGetParamInfo == NULL)
@@ -79,23 +109,41 @@ static int query_params(cch_kernel *kernel, cch__params **out) {
     count++;
   if (result != CUDA_ERROR_INVALID_VALUE) /* what it says to an index beyond the last */
     return cch__fail_driver((int)result, "cuKernelGetParamInfo");
-  cch__params *params = malloc(sizeof *params + count * sizeof *params->param);
+  cch__params *params = new_params(count, "cch_kernel_params");
   if (params == NULL)
-    return cch__fail_nomem("cch_kernel_params");
-  params->count = count;
-  params->block_size = 0;
+    return CCH_ENOMEM;
   for (size_t i = 0; i < count; i++) {
     int status = CCH__CALL(cuKernelGetParamInfo, (kernel->raw, i, &offset, &size));
     if (status != 0) {
       free(params);
       return status;
     }
-    params->param[i].offset = (uint32_t)offset;
-    params->param[i].size = (uint32_t)size;
-    if (offset + size > params->block_size)
-      params->block_size = offset + size;
+    set_param(params, i, (cch_param){.offset = (uint32_t)offset, .size = (uint32_t)size});
   }
   *out = params;
+  return 0;
+}
+
+bool cch__kernel_has_params(cch_kernel *kernel) {
+  return cch__driver.cuKernelGetParamInfo != NULL ||
+         atomic_load_explicit(&kernel->params, memory_order_acquire) != NULL;
+}
+
+int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count) {
+  int status = cch__usable(kernel, __func__);
+  if (status != 0)
+    return status;
+  if (params == NULL && count != 0)
+    return cch__fail(CCH_EINVAL, __func__, "the parameters are NULL");
+  if (cch__kernel_has_params(kernel))
+    return 0;
+  cch__params *stated = new_params(count, __func__);
+  if (stated == NULL)
+    return CCH_ENOMEM;
+  stated->stated = true;
+  for (size_t i = 0; i < count; i++)
+    set_param(stated, i, params[i]);
+  keep_params(kernel, stated);
   return 0;
 }
 
@@ -106,11 +154,7 @@ int cch__kernel_params(const cch__params **out, cch_kernel *kernel) {
     int status = query_params(kernel, &params);
     if (status != 0)
       return status;
-    cch__params *first = NULL;
-    if (!atomic_compare_exchange_strong(&kernel->params, &first, params)) {
-      free(params); /* another thread asked too, and was first */
-      params = first;
-    }
+    params = keep_params(kernel, params);
   }
   *out = params;
   return 0;
@@ -144,6 +188,24 @@ static int launch(cch_stream *stream, const cch_launch_config *config, cch_kerne
   return CCH__CALL(cuLaunchKernelEx, (&native.config, (CUfunction)kernel->raw, params, extra));
 }
 
+/*
+ * Launches with the address of each argument in the block. The driver then copies as many bytes as it knows each
+ * parameter to have, whatever was stated.
+ */
+static int launch_stated(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
+                         const cch__params *params) {
+  enum { FEW = 32 };
+  void *few[FEW], **pointers = few;
+  if (params->count > FEW && (pointers = malloc(params->count * sizeof *pointers)) == NULL)
+    return cch__fail_nomem("cch_launch");
+  for (size_t i = 0; i < params->count; i++)
+    pointers[i] = (char *)(uintptr_t)args + params->param[i].offset;
+  int status = launch(stream, config, kernel, pointers, NULL);
+  if (pointers != few)
+    free(pointers);
+  return status;
+}
+
 /* Launches what is packed in one block; the right context is current. */
 static int launch_block(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
                         size_t args_size) {
@@ -156,6 +218,8 @@ static int launch_block(cch_stream *stream, const cch_launch_config *config, cch
                      params->block_size, args_size);
   if (args_size == 0)
     return launch(stream, config, kernel, NULL, NULL);
+  if (params->stated)
+    return launch_stated(stream, config, kernel, args, params);
   void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_size,
                    CU_LAUNCH_PARAM_END};
   return launch(stream, config, kernel, NULL, extra);

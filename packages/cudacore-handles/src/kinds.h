@@ -90,6 +90,7 @@ struct cch_library {
 typedef struct cch__params {
   size_t count;
   size_t block_size;
+  bool stated; /* by cch_kernel_set_params(), not by the driver */
   cch_param param[];
 } cch__params;
 
@@ -129,6 +130,9 @@ struct cch_bundle {
 
 /* The parameters of a kernel: the driver is asked at the first call, when the right context is current. */
 int cch__kernel_params(const cch__params **out, cch_kernel *kernel);
+
+/* Whether the parameters were stated, or the driver can be asked for them. */
+bool cch__kernel_has_params(cch_kernel *kernel);
 
 /*
  * A bundle of the library's own around what a caller gave: a box and a bundle, of which it takes references, and which

@@ -159,12 +159,14 @@ def host_memory(device: ch.Device) -> Iterator[HostMemory]:
 
 
 @pytest.fixture(scope="session")
-def compile_cuda() -> Callable[[str, str, str], bytes]:
+def compile_cuda(on_sim: bool) -> Callable[[str, str, str], bytes]:
     """Compile CUDA C++ for an architecture, such as "sm_90", to "cubin" or "ptx", with NVRTC itself."""
 
     @functools.cache
     def compile_once(source: str, arch: str, target: str) -> bytes:
         command = [sys.executable, str(TESTS / "compile_cuda.py"), arch, target]
+        if on_sim and target == "cubin":  # the simulator runs a cubin by the PTX that it has NVRTC put there
+            command = [sys.executable, "-m", "cudacore_sim", *command]
         env = {name: value for name, value in os.environ.items() if name != "CUDACORE_DRIVER"}
         result = subprocess.run(command, input=source.encode(), capture_output=True, env=env, timeout=TIMEOUT)
         message = result.stderr.decode()

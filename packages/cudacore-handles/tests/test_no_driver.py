@@ -165,7 +165,6 @@ def test_no_device(run_python: Run) -> None:
 @pytest.mark.parametrize(
     ("hidden", "use", "works"),
     [
-        ("cuKernelGetParamInfo", "code.get_kernel('add').num_arguments", "code.get_kernel('add')"),
         ("cuMemAllocFromPoolAsync", "device.allocate(8, stream=stream)", "ch.LegacyPinnedMemoryResource().allocate(8)"),
         ("cuStreamGetPriority", "stream.priority", "stream.is_nonblocking"),
         ("cuLibraryLoadData", "ch.ObjectCode.from_ptx(PTX).get_kernel('add')", "stream.sync()"),

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -221,3 +224,62 @@ def test_shared_memory_of_any_cubin(cuda: Any) -> None:
         sizes[name] = cuda.out("cuFuncGetAttribute", 1, function, kind=c_int)
     cuda.cuModuleUnload(module)
     assert sizes == {b"one": 32, b"two": 400, b"none": 0}
+
+
+LOAD = """
+import ctypes, sys
+import cudacore_sim
+
+cuda = cudacore_sim.load()
+code, out = open(sys.argv[1], "rb").read() + bytes(1), ctypes.c_int()
+context, module, function, memory = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == cuda.cuCtxSetCurrent(context) == 0
+failed = cuda.cuModuleLoadData(ctypes.byref(module), code)
+if failed:
+    sys.exit(print(failed))
+assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b"f") == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(4)) == 0
+arguments = (ctypes.c_void_p * 1)(ctypes.addressof(memory))
+assert cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, arguments, None) == 0
+assert cuda.cuMemcpyDtoH_v2(ctypes.byref(out), memory, ctypes.c_size_t(4)) == 0
+print("runs" if out.value == 42 else out.value)
+"""
+
+
+def fat_binary(*images: tuple[int, bytes]) -> bytes:
+    """Put images for sm_90, each PTX (1) or a cubin (2), into a fat binary."""
+    entries = b""
+    for kind, code in images:
+        code += bytes(-len(code) % 8)
+        entries += struct.pack("<HHIQIIHHIIIQQQ", kind, 0x101, 64, len(code), 0, 0, 0, 0, 90, 0, 0, 0, 0, 0) + code
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entries)) + entries
+
+
+@pytest.mark.parametrize("kind", ["cubin", "ptx", "cubin and ptx", "ptx alone"])
+def test_code_of_a_newer_compiler(compile_to: Callable[..., bytes], tmp_path: Path, kind: str) -> None:
+    """A driver runs cubins of all compilers of its major version, and no PTX that is newer than it compiles."""
+    cubin, ptx = compile_to(WHOLE, "CUBIN", b"-arch=sm_90"), compile_to(WHOLE, "PTX", b"-arch=compute_90")
+    codes = {
+        "cubin": cubin,
+        "ptx": ptx,
+        "cubin and ptx": fat_binary((1, ptx), (2, cubin)),
+        "ptx alone": fat_binary((1, ptx)),
+    }
+    (file := tmp_path / "code").write_bytes(codes[kind])
+    version = re.search(rb"\.version (\d+)\.(\d+)", ptx)
+    assert version is not None
+    major = int(version[1]) + 4  # PTX 8.0 came with CUDA 12.0, 9.0 with 13.0
+    if version[2] == b"0":
+        pytest.skip("this compiler is not newer than the first of its major version")
+
+    def load(driver: str) -> str:
+        settings = {"CUDACORE_SIM_LIBRARY": cudacore_sim.get_library(), "CUDACORE_SIM_DRIVER_VERSION": driver}
+        command = [sys.executable, "-c", LOAD, str(file)]
+        return subprocess.run(
+            command, env=os.environ | settings, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ).stdout.strip()
+
+    has_cubin = kind.startswith("cubin")
+    assert load(f"{major}.0") == ("runs" if has_cubin else "222")  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+    if major == 13:  # whose cubins have another form
+        assert load("12.9") == ("200" if kind == "cubin" else "222")  # CUDA_ERROR_INVALID_IMAGE

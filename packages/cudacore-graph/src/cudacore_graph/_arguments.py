@@ -27,14 +27,16 @@ _MEMORY = {
 _ONE_POINTER = struct.pack("=3I", 0, 8, 7)
 
 
-def _check_node_kernel(config: object, kernel: object) -> None:
-    """See to what a kernel node needs: the kernel's layout, and leave for shared memory; or say what is wrong."""
+def _check_node_kernel(config: object, kernel: object, kernel_args: tuple[object, ...]) -> Kernel:
+    """See to what a kernel node needs: the kernel's layout, and leave for shared memory; or say what is wrong.
+
+    Return the kernel with its layout.
+    """
     settings, code = check_kernel(config, kernel)
     device = Device()
     if settings.shmem_size:
         code._allow_shared(settings.shmem_size, device)
-    if code._layout is None:
-        code._ask_layout(device.context)
+    return code._ready(device.context, kernel_args, stacklevel=3)
 
 
 def _node_memory(value: Any, name: str) -> int:

@@ -330,6 +330,7 @@ typedef struct cch_api {
   size_t (*deviceptr_offset)(const cch_deviceptr *ptr);
   int (*deviceptr_import_part)(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t offset,
                                size_t size, cch_stream *stream);
+  int (*kernel_set_params)(cch_kernel *kernel, const cch_param *params, size_t count);
 } cch_api;
 
 /**

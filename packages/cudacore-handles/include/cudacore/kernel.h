@@ -49,9 +49,17 @@ CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
 
 /**
  * The kernel's parameters (cuKernelGetParamInfo, driver 12.4): their number, and an array that lives as long as
- * the box. Asked of the driver once, in `context` (NULL: the current one). @since 0.1
+ * the box. Asked of the driver once, in `context` (NULL: the current one). An older driver only has what
+ * cch_kernel_set_params() stated; without that, this and cch_launch() are CCH_ENOSYMBOL. @since 0.1
  */
 CCH_EXPORT int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, cch_context *context);
+
+/**
+ * States the parameters of a kernel, for a driver that cannot be asked for them (before 12.4): cch_launch() and nodes
+ * of graphs need them. They are copied. Nothing changes where they are known already, or where the driver can be asked.
+ * Then the driver copies each argument from the offset that was stated, in the size that it knows. @since 0.1
+ */
+CCH_EXPORT int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count);
 
 /**
  * Launches a kernel with its arguments packed in one block (cuLaunchKernelEx), each at the offset that

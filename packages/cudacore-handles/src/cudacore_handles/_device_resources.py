@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import CUDAError, check
+from cudacore_handles._driver_version import driver_version, need_driver
+from cudacore_handles._errors import check
 from cudacore_handles._handle import hold
 from cudacore_handles._options import as_flag, as_options
 from cudacore_handles.typing import WorkqueueSharingScopeType, _as_name
@@ -195,7 +196,7 @@ class SMResource:
             options = as_options(SMResourceOptions, options)
         raw = self._usable()
         groups = self._groups(options)
-        if _driver_version() >= _WITH_GROUPS or not _are_even(groups):
+        if driver_version() >= _WITH_GROUPS or not _are_even(groups):
             return self._split_as_asked(raw, groups, dry)
         return self._split_evenly(raw, groups, dry)
 
@@ -401,15 +402,7 @@ class DeviceResources:
     @property
     def workqueue(self) -> WorkqueueResource:
         """WorkqueueResource: How work is queued, to be configured. Needs CUDA 13.1."""
-        have = _driver_version()
-        if have < _WITH_GROUPS:
-            raise CUDAError(
-                "cuDeviceGetDevResource",
-                lib.CCH_ENOSYMBOL,
-                "CCH_ENOSYMBOL",
-                f"a WorkqueueResource needs a driver for CUDA 13.1 or newer; the loaded driver is for CUDA "
-                f"{have // 1000}.{have % 1000 // 10}",
-            )
+        need_driver(_WITH_GROUPS, "cuDeviceGetDevResource", "That version has a WorkqueueResource")
         made = WorkqueueResource.__new__(WorkqueueResource)
         made._raw, made._device_id = self._get(lib.CCH_RESOURCE_WORKQUEUE), self._device_id
         return made
@@ -474,12 +467,6 @@ def _device(device_id: int) -> Device:
     from cudacore_handles._device import Device
 
     return Device(device_id)
-
-
-def _driver_version() -> int:
-    out = ffi.new("int *")
-    check(lib.cch_driver_version(out))
-    return int(out[0])
 
 
 def _are_even(groups: list[_Group]) -> bool:

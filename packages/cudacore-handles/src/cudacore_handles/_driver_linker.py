@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver_version import driver_version
 from cudacore_handles._errors import CUDAError, check
 
 _LOG_BYTES = 64 * 1024
@@ -77,9 +78,8 @@ def link_with_driver(
 
 def driver_cuda_version() -> tuple[int, int]:
     """Return the version of CUDA that the driver is for (cuDriverGetVersion)."""
-    out = ffi.new("int *")
-    check(lib.cch_driver_version(out))
-    return out[0] // 1000, out[0] % 1000 // 10
+    version = driver_version()
+    return version // 1000, version % 1000 // 10
 
 
 def _link(

@@ -11,6 +11,8 @@ from cudacore_handles._simulated import why_refused
 from cudacore_handles._status import Status
 
 INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
+# What call_driver() calls that a driver for CUDA 12 can lack, and the version that first had it.
+_SINCE = {"cuLibraryGetKernelCount": 12040, "cuLibraryEnumerateKernels": 12040, "cuKernelGetName": 12030}
 
 
 class CUDAError(RuntimeError):
@@ -197,9 +199,11 @@ def _noted(error: CUDAError, why: str) -> CUDAError:
 
 
 def _missing(function: str) -> CUDAError:
-    out = ffi.new("int *")
-    check(lib.cch_driver_version(out))
-    meaning = f"the loaded driver, for CUDA {out[0] // 1000}.{out[0] % 1000 // 10}, has no {function}"
+    from cudacore_handles._driver_version import driver_version, version_text
+
+    meaning = f"the loaded driver, for CUDA {version_text(driver_version())}, has no {function}"
+    if function in _SINCE:
+        meaning += f"; it came with CUDA {version_text(_SINCE[function])}"
     return CUDAError(function, lib.CCH_ENOSYMBOL, "CCH_ENOSYMBOL", meaning, hint="Update the driver")
 
 

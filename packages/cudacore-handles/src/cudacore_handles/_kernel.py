@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _native
 from cudacore_handles._address import as_address
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
-from cudacore_handles._errors import last_error, raise_status
+from cudacore_handles._errors import CUDAError, last_error, raise_status
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._names import shorten
 from cudacore_handles._param_kinds import ParamKind, kinds_of
@@ -58,6 +59,7 @@ class ParamInfo(_Place):
 _KINDS = (ParamKind.UNKNOWN, ParamKind.INT, ParamKind.UINT, ParamKind.BITS, ParamKind.BOOL, ParamKind.FLOAT,
           ParamKind.BFLOAT, ParamKind.POINTER, ParamKind.ADDRESS, ParamKind.BYTES)  # fmt: skip
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
+_RELEASE = ffi.cast("cch_release_fn", _native.RELEASE)
 
 
 class Kernel(_native.KernelHandle):
@@ -67,9 +69,10 @@ class Kernel(_native.KernelHandle):
     are the same CUDA kernel.
     """
 
-    __slots__ = ("__weakref__", "_known")
+    __slots__ = ("__weakref__", "_known", "_warned")
     # Its lowered name, and its signature (see _ptx_signatures.py); not there when it was not made from an ObjectCode.
     _known: tuple[str | None, str | None]
+    _warned: bool  # that its parameters are not known; not there when there was no need to
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -159,6 +162,41 @@ class Kernel(_native.KernelHandle):
         layout = self._layout = struct.pack(f"={len(numbers)}I", *numbers)
         return layout
 
+    def _ready(self, context: Context, args: Sequence[object], *, stacklevel: int) -> Kernel:
+        """Return the kernel with its layout; where that is not known, one in its place, with that of the arguments.
+
+        `stacklevel` is that of the caller's warnings.
+        """
+        if self._layout is None:
+            try:
+                self._ask_layout(context)
+            except CUDAError as error:
+                if error.code != lib.CCH_ENOSYMBOL:
+                    raise
+                return self._packed_by(args, stacklevel=stacklevel + 1)
+        return self
+
+    def _packed_by(self, args: Sequence[object], *, stacklevel: int) -> Kernel:
+        """Borrow the kernel anew, with parameters as the arguments suggest: nobody knows what it really has."""
+        from cudacore_handles._code_parameters import by_values, state, warn_unknown
+
+        if not getattr(self, "_warned", False):
+            self._warned = True
+            warn_unknown(self, stacklevel=stacklevel + 1)
+        out = ffi.new("cch_kernel **")
+        owner = _native.own(self)
+        raw = ffi.cast("CUkernel", self._raw)
+        status = lib.cch_kernel_wrap(out, raw, lib.cch_kernel_library(hold(self)), ffi.cast("void *", owner), _RELEASE)
+        if status:
+            _native.disown(owner)
+            raise_status(status)
+        made = Kernel._init(out[0], self._name)
+        suggested = by_values(args)
+        state(hold(made), [(offset, size) for offset, size, _ in suggested])
+        numbers = [n for offset, size, kind in suggested for n in (offset, size, _NUMBERS[kind])]
+        made._layout = struct.pack(f"={len(numbers)}I", *numbers)
+        return made
+
     def _allow_shared(self, nbytes: int, device: Device) -> None:
         """See to it that launches on a device may have so much dynamic shared memory.
 
@@ -195,12 +233,15 @@ class Kernel(_native.KernelHandle):
 
     @property
     def num_arguments(self) -> int:
-        """int: Number of parameters (cuKernelGetParamInfo)."""
+        """int: Number of parameters (cuKernelGetParamInfo); see :attr:`arguments_info` for drivers before CUDA 12.4."""
         return len(self.arguments_info)
 
     @property
     def arguments_info(self) -> list[ParamInfo]:
         """list of ParamInfo: Offset, size and kind of each parameter (cuKernelGetParamInfo).
+
+        A driver before CUDA 12.4 cannot be asked. There this is known of kernels from an :class:`ObjectCode` that can
+        be read, and a :class:`CUDAError` for others, such as those from :meth:`from_handle`.
 
         Offsets and sizes are in bytes. Kinds are known of PTX, of what :class:`~cudacore_compile.Program` made, and of
         kernels whose C++ name says them; of other ``extern "C"`` kernels they are unknown.

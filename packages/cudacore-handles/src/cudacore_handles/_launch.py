@@ -25,19 +25,22 @@ def prepare(
     stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]
 ) -> PreparedLaunch:
     """Check a launch once, for many; see :meth:`Kernel.prepare`."""
-    accepted = _check(stream, config, kernel)
-    return PreparedLaunch(accepted, config, kernel, kernel_args)
+    accepted, ready = _check(stream, config, kernel, kernel_args, stacklevel=4)
+    return PreparedLaunch(accepted, config, ready, kernel_args)
 
 
-def _check(stream: object, config: object, kernel: object) -> Stream:
-    """Check a launch's own arguments, and see to what the kernel needs: its layout, and leave for shared memory."""
+def _check(
+    stream: object, config: object, kernel: object, kernel_args: tuple[object, ...], *, stacklevel: int
+) -> tuple[Stream, Kernel]:
+    """Check a launch's own arguments, and see to what the kernel needs: its layout, and leave for shared memory.
+
+    Return the stream, and the kernel with its layout.
+    """
     accepted = Stream_accept(stream, allow_stream_protocol=True)
     checked_config, checked_kernel = check_kernel(config, kernel)
     if checked_config.shmem_size:
         checked_kernel._allow_shared(checked_config.shmem_size, accepted.device)
-    if checked_kernel._layout is None:
-        checked_kernel._ask_layout(accepted.context)
-    return accepted
+    return accepted, checked_kernel._ready(accepted.context, kernel_args, stacklevel=stacklevel)
 
 
 def check_kernel(config: object, kernel: object) -> tuple[LaunchConfig, Kernel]:
@@ -51,8 +54,8 @@ def check_kernel(config: object, kernel: object) -> tuple[LaunchConfig, Kernel]:
 
 def _launch_checked(stream: object, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]) -> None:
     """Launch what the launcher could not, or say what is wrong with it."""
-    accepted = _check(stream, config, kernel)
-    _native.launch_now(accepted, config, kernel, kernel_args)
+    accepted, ready = _check(stream, config, kernel, kernel_args, stacklevel=3)
+    _native.launch_now(accepted, config, ready, kernel_args)
 
 
 def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:

@@ -13,6 +13,7 @@ from cudacore_handles._address import as_address
 from cudacore_handles._buffer import Buffer, check_size, empty_buffer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
+from cudacore_handles._driver_version import driver_version, need_driver
 from cudacore_handles._errors import CUDAError, call_driver, check, closed
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._host import check_node
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from cudacore_handles._pool_attributes import _MemPoolAttributes
 
 _MOST_BYTES = 2**63
+_HOST_POOLS = "That version has pools of host memory; LegacyPinnedMemoryResource has page-locked memory without one"
 _NO_ACCESS, _READ_WRITE = 0, 3  # of CUmemAccess_flags
 
 
@@ -370,7 +372,7 @@ class PinnedMemoryResource(SharedPool, _MemPool):
 
     def __init__(self, options: PinnedMemoryResourceOptions | Mapping[str, Any] | None = None) -> None:
         given = None if options is None else as_options(PinnedMemoryResourceOptions, options)
-        if given is None and _driver_version() >= 13000:
+        if given is None and driver_version() >= 13000:
             out = ffi.new("cch_pool **")
             check(lib.cch_pool_of(out, lib.CCH_LOCATION_HOST, 0, lib.CCH_ALLOCATION_PINNED))
             self._take(out[0], owned=False)
@@ -385,7 +387,7 @@ class PinnedMemoryResource(SharedPool, _MemPool):
             if numa_id is not None:
                 self._numa_id = _check_numa_id(numa_id)
                 location = (lib.CCH_LOCATION_HOST_NUMA, self._numa_id)
-            _need_driver(12060, "pools of host memory; LegacyPinnedMemoryResource has page-locked memory without one")
+            need_driver(12060, "cuMemPoolCreate", _HOST_POOLS)
             self._create(location, lib.CCH_ALLOCATION_PINNED, check_size(given.max_size, "max_size"), shared=shared)
             if shared:
                 self._share()
@@ -499,7 +501,7 @@ class ManagedMemoryResource(_MemPool):
         place = (0, 0)
         if given is not None:
             self._preferred, place = _preferred_location(given)
-        _need_driver(13000, "pools of managed memory")
+        need_driver(13000, "cuMemPoolCreate", "That version has pools of managed memory")
         if given is None:
             out = ffi.new("cch_pool **")
             check(lib.cch_pool_of(out, *place, lib.CCH_ALLOCATION_MANAGED))
@@ -545,26 +547,6 @@ class ManagedMemoryResource(_MemPool):
 
 
 # ---- what is asked for
-
-
-def _driver_version() -> int:
-    out = ffi.new("int *")
-    check(lib.cch_driver_version(out))
-    return int(out[0])
-
-
-def _need_driver(version: int, what: str) -> None:
-    """Raise where the driver is too old: it would only call an argument invalid."""
-    have = _driver_version()
-    if have < version:
-        needed = f"needs a driver for CUDA {version // 1000}.{version % 1000 // 10} or newer"
-        raise CUDAError(
-            "cuMemPoolCreate",
-            lib.CCH_ENOSYMBOL,
-            "CCH_ENOSYMBOL",
-            f"{needed}; the loaded driver is for CUDA {have // 1000}.{have % 1000 // 10}",
-            hint=f"It is what has {what}",
-        )
 
 
 def _check_int(name: str, value: Any, what: str) -> int:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver_version import driver_version, version_text
 from cudacore_handles._errors import CUDAError, UnsupportedCodeError, call_driver, check, driver_error, last_error
-from cudacore_handles._handle import adopt
+from cudacore_handles._handle import adopt, hold
 from cudacore_handles._kernel import Kernel
 from cudacore_handles._names import shorten, symbol_name
 
@@ -48,11 +49,13 @@ class ObjectCode:
     without a GPU.
     """
 
-    __slots__ = ("__weakref__", "_box", "_code", "_code_type", "_name", "_signatures", "_symbol_mapping")
+    __slots__ = ("__weakref__", "_box", "_code", "_code_type", "_name", "_places", "_signatures", "_symbol_mapping")
     _box: Any  # None until loaded
     _code: bytes | str
     _code_type: str
     _name: str
+    # Where the parameters of its kernels lie, by lowered names; None: not looked for. Only used with older drivers.
+    _places: dict[str, tuple[tuple[int, int], ...]] | None
     _signatures: dict[str, str] | None  # of kernels, by lowered names; None: not looked for yet
     _symbol_mapping: dict[str, str]
 
@@ -110,6 +113,7 @@ class ObjectCode:
         self._code = code
         self._code_type = code_type
         self._name = name
+        self._places = None
         self._signatures = signatures
         self._symbol_mapping = names
         return self
@@ -185,7 +189,9 @@ class ObjectCode:
         status = lib.cch_kernel_get(out, library, symbol.encode())
         if status:
             raise self._not_loaded(status, name)
-        return Kernel._init(out[0], name, symbol=symbol, signature=self._signature(symbol))
+        kernel = Kernel._init(out[0], name, symbol=symbol, signature=self._signature(symbol))
+        self._state_parameters(kernel, symbol)
+        return kernel
 
     def get_global(self, name: str | bytes) -> Buffer:
         """Return a variable of the code on the current device, loading the code first if need be (cuLibraryGetGlobal).
@@ -276,6 +282,19 @@ class ObjectCode:
                 signatures = ptx_signatures(self._read().decode("utf-8", "replace"))
             self._signatures = signatures
         return self._signatures.get(symbol)
+
+    def _state_parameters(self, kernel: Kernel, symbol: str) -> None:
+        """Have the library know a kernel's parameters, from the code, where the driver cannot be asked."""
+        if lib.cch_driver_symbol(ffi.new("void **"), b"cuKernelGetParamInfo", 12040) == 0:
+            return
+        from cudacore_handles._code_parameters import places_in, state
+        from cudacore_handles._device import Device
+
+        if self._places is None:
+            self._places = places_in(self._read(), self._code_type, int(Device().arch))
+        places = self._places.get(symbol)
+        if places is not None:
+            state(hold(kernel), places)
 
     def _raw(self) -> int:
         return int(ffi.cast("uintptr_t", lib.cch_library_raw(self._box)))
@@ -418,11 +437,9 @@ def _other_architecture(image: bytes) -> str:
 def _newer_ptx(image: bytes) -> str:
     directive = image.partition(b".version")[2].split(None, 1)
     ptx = directive[0].decode("ascii", "replace") if directive else "?"
-    out = ffi.new("int *")
-    check(lib.cch_driver_version(out))
-    version = f"{out[0] // 1000}.{out[0] % 1000 // 10}"
+    driver = version_text(driver_version())
     return (
-        f"The PTX is of version {ptx}, which is newer than the driver, for CUDA {version}, can compile: "
+        f"The PTX is of version {ptx}, which is newer than the driver, for CUDA {driver}, can compile: "
         'compile to "cubin" for the device instead, or update the driver; where that is simulated, '
         "unset CUDACORE_SIM_DRIVER_VERSION"
     )

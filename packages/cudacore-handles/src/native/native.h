@@ -127,7 +127,7 @@ typedef struct type_entry {
   X(node_classes)      /* a tuple of its subclasses, by node_params.class */                                           \
   X(gone)              /* (face) -> the exception for the use of what was destroyed */                                 \
   X(node_failed)       /* (status, kind, place): raises for a node that could not be added or set */                   \
-  X(check_node_kernel) /* (config, kernel): sees to what a kernel node needs, or says what is wrong with it */         \
+  X(check_node_kernel) /* (config, kernel, args) -> the kernel, with its layout; or says what is wrong */              \
   X(node_memory)       /* (value, name) -> the address of what is neither a Buffer nor an int */                       \
   X(fill_value)        /* (value) -> (pattern, bytes), of what is no int */                                            \
   X(alloc_place)       /* (device, memory type, peers) -> what node_params.c reads */                                  \
@@ -458,6 +458,10 @@ typedef struct values {
   PyObject *tuple;
   Py_ssize_t count, first;
 } values;
+
+static inline PyObject *value_at(const values *given, Py_ssize_t index) {
+  return given->array ? given->array[index] : PyTuple_GetItem(given->tuple, given->first + index);
+}
 
 /*
  * Packs all values into `out`, which has room for the whole block, and adds to `keep` what they point into; -1 with an

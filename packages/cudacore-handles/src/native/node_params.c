@@ -503,18 +503,32 @@ static bool is_ready(const state *st, PyObject *settings, PyObject *face) {
                          ((kernel *)face)->shared_device == device);
 }
 
+/* The kernel with its layout, or one that stands in for it: a new reference, NULL with an exception. */
+static PyObject *make_ready(const state *st, PyObject *settings, PyObject *face, const values *given) {
+  PyObject *arguments = PyTuple_New(given->count);
+  if (arguments == NULL)
+    return NULL;
+  for (Py_ssize_t i = 0; i < given->count; i++)
+    PyTuple_SetItem(arguments, i, Py_NewRef(value_at(given, i)));
+  PyObject *result = PyObject_CallFunctionObjArgs(st->faces.check_node_kernel, settings, face, arguments, NULL);
+  Py_DECREF(arguments);
+  return result;
+}
+
 int node_params_read_kernel(state *st, PyObject *settings, PyObject *face, values given, void *scratch,
                             node_params *out) {
   out->type = out->class = CCH_NODE_KERNEL;
+  PyObject *made_ready = NULL;
   if (!is_ready(st, settings, face)) {
-    PyObject *result = PyObject_CallFunctionObjArgs(st->faces.check_node_kernel, settings, face, NULL);
-    Py_XDECREF(result);
-    if (result == NULL)
+    made_ready = make_ready(st, settings, face, &given);
+    if (made_ready == NULL)
       return -1;
+    face = made_ready;
   }
   cch_kernel_node *params = &out->of.kernel;
   params->size = sizeof *params;
   params->kernel = use(face, st->kernel_type, "kernel must be a Kernel, not '%U'", out);
+  Py_XDECREF(made_ready); /* in use, if it is a kernel */
   if (params->kernel == NULL)
     return -1;
   out->config = ((config *)settings)->config;

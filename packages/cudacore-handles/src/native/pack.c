@@ -313,10 +313,6 @@ int read_layout(PyObject *object, layout *out) {
   return 0;
 }
 
-static PyObject *value_at(const values *given, Py_ssize_t index) {
-  return given->array ? given->array[index] : PyTuple_GetItem(given->tuple, given->first + index);
-}
-
 /* Packs ints for as long as there are only such, and they fit; returns how many that were. Runs no Python code. */
 static Py_ssize_t pack_pointers(const values *given, unsigned char *out) {
   Py_ssize_t i = 0;

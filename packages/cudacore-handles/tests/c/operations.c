@@ -362,6 +362,12 @@ static int kernel_params(world *w, void **made) {
   return status;
 }
 
+static int kernel_set_params(world *w, void **made) {
+  (void)made;
+  const cch_param param = {0, 8};
+  return cch_kernel_set_params(w->kernel, &param, 1);
+}
+
 GIVES(kernel_attribute, int, cch_kernel_attribute(&out, w->kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1))
 DOES(kernel_set_attribute,
      cch_kernel_set_attribute(w->kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 50000, 1))
@@ -723,6 +729,7 @@ const operation operations[] = {
     MADE(kernel_get, 0),
     MADE(kernel_wrap, 0),
     DONE(kernel_params, 0),
+    DONE(kernel_set_params, 0),
     DONE(kernel_attribute, 0),
     DONE(kernel_set_attribute, 0),
     DONE(occupancy_max_active_blocks, 0),

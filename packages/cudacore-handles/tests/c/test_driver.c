@@ -132,6 +132,49 @@ static void old_driver_serves_what_it_has(void) {
   cch_context_unref(context);
 }
 
+/* A driver that cannot be asked for parameters launches something else, or does not find a kernel's library. */
+static void launch_as_stated(void) {
+  static fake_launch seen;
+  static const cch_param stated[] = {{0, 8}, {8, 4}, {12, 4}, {16, 8}, {24, 12}};
+  const cch_param *params;
+  size_t count;
+  static const cch_launch_config one = {.size = sizeof one, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+  static const check_mixed arguments = {0x1122334455667788, 1.5f, 42, 2.25, {1, 2, 3}};
+  setenv("FAKECUDA_VERSION", "12000", 1);
+  cch_context *context;
+  cch_stream *stream;
+  cch_library *library;
+  cch_kernel *kernel, *empty, *again;
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
+  OK(cch_kernel_get(&kernel, library, "mixed"));
+  OK(cch_kernel_get(&empty, library, "empty"));
+  OK(cch_context_set_current(context));
+  FAILS(CCH_ENOSYMBOL, cch_launch(stream, &one, kernel, &arguments, CHECK_MIXED_SIZE));
+  CHECK_HAS(check_error()->message, "12.4");
+  FAILS(CCH_EINVAL, cch_kernel_set_params(kernel, NULL, 1));
+  OK(cch_kernel_set_params(kernel, stated, CHECK_MIXED_COUNT));
+  OK(cch_kernel_set_params(kernel, stated, 1)); /* the first statement stays */
+  OK(cch_kernel_params(&params, &count, kernel, NULL));
+  CHECK(count == CHECK_MIXED_COUNT && memcmp(params, stated, sizeof stated) == 0);
+  OK(cch_launch(stream, &one, kernel, &arguments, CHECK_MIXED_SIZE));
+  CHECK_EQ(fake_last_launch(&seen), 1);
+  CHECK(memcmp(seen.args, &arguments, CHECK_MIXED_SIZE) == 0);
+  FAILS(CCH_EMISMATCH, cch_launch(stream, &one, kernel, &arguments, 8));
+  OK(cch_kernel_set_params(empty, NULL, 0));
+  OK(cch_launch(stream, &one, empty, NULL, 0));
+  OK(cch_kernel_wrap(&again, cch_kernel_raw(kernel), NULL, NULL, NULL)); /* the same box, which keeps the library */
+  CHECK_PTR(again, kernel);
+  OK(cch_context_set_current(NULL));
+  cch_kernel_unref(again);
+  cch_kernel_unref(kernel);
+  cch_kernel_unref(empty);
+  cch_library_unref(library);
+  cch_stream_unref(stream);
+  cch_context_unref(context);
+}
+
 /* One entry point that is missing makes the whole driver useless: each is hidden in turn. */
 static const char *hidden_name;
 static void init_survives_hidden(void) {
@@ -193,6 +236,7 @@ int main(void) {
   RUN_ALONE(threads_initialise_once);
   RUN_ALONE(hidden_entry_point_fails_alone);
   RUN_ALONE(old_driver_serves_what_it_has);
+  RUN_ALONE(launch_as_stated);
 #define HIDE(name, version)                                                                                            \
   hidden_name = #name;                                                                                                 \
   RUN_ALONE(init_survives_hidden);

@@ -105,6 +105,20 @@ static void launch_is_as_given(void) {
   close();
 }
 
+/* What a driver can be asked for is what it says, and not what was stated. */
+static void statements_change_nothing(void) {
+  static const cch_param wrong = {0, 1};
+  const cch_param *params;
+  size_t count;
+  open();
+  cch_kernel *kernel = get("mixed");
+  OK(cch_kernel_set_params(kernel, &wrong, 1));
+  OK(cch_kernel_params(&params, &count, kernel, context));
+  CHECK_EQ(count, CHECK_MIXED_COUNT);
+  cch_kernel_unref(kernel);
+  close();
+}
+
 /* An array of pointers reaches the driver as something else. */
 static void launch_by_pointers(void) {
   static fake_launch seen;
@@ -287,6 +301,7 @@ int main(void) {
   RUN(kernel_is_one_box);
   RUN(parameters_are_asked_for_once);
   RUN(launch_is_as_given);
+  RUN(statements_change_nothing);
   RUN(launch_by_pointers);
   RUN(wrong_size_is_refused);
   RUN(bad_configs_fail);

@@ -34,16 +34,17 @@ CUresult read_conditional(const Graph &into, CUDA_CONDITIONAL_NODE_PARAMS &from,
   GraphPtr graph = params.condition->graph.lock();
   if (graph == nullptr || &graph->root() != &const_cast<Graph &>(into).root())
     return CUDA_ERROR_INVALID_VALUE;
+  const bool has_choices = config().driver_version >= 12080; /* a second body of an if, and switches */
   unsigned most = 0;
   switch (static_cast<int>(from.type)) {
   case CU_GRAPH_COND_TYPE_IF:
-    most = 2;
+    most = has_choices ? 2 : 1;
     break;
   case CU_GRAPH_COND_TYPE_WHILE:
     most = 1;
     break;
   case CU_GRAPH_COND_TYPE_SWITCH:
-    most = UINT32_MAX;
+    most = has_choices ? UINT32_MAX : 0;
     break;
   default:
     return CUDA_ERROR_INVALID_VALUE;

@@ -10,6 +10,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstring>
+#include <elf.h>
 #include <string_view>
 
 namespace sim {
@@ -186,8 +187,11 @@ CUresult Image::understand() {
   uint32_t magic = 0;
   std::vector<char> unpacked;
   if (read_at(bytes, 0, magic) && magic == fat_magic) {
-    if (CUresult failed = unpack_fat_binary(bytes, unpacked, messages))
+    bool beside_cubin = false;
+    if (CUresult failed = unpack_fat_binary(bytes, unpacked, messages, &beside_cubin))
       return failed;
+    if (beside_cubin)
+      origin = PtxOrigin::cubin;
     bytes = std::move(unpacked);
     magic = 0;
     read_at(bytes, 0, magic);
@@ -204,8 +208,17 @@ CUresult Image::understand() {
   return CUDA_ERROR_INVALID_IMAGE;
 }
 
+/*
+ * The newest PTX that may run: what the driver compiles or, where the PTX stands for a cubin, what any compiler of the
+ * driver's major version wrote, because a driver runs the cubins of all of them (minor version compatibility).
+ */
+static int newest_ptx_of(PtxOrigin origin) {
+  int newest = newest_ptx(config().driver_version);
+  return origin == PtxOrigin::cubin ? newest / 10 * 10 + 9 : newest;
+}
+
 /* Whether the device and the driver take a text, and for which capability it is. */
-static CUresult check_target(std::string_view text, int &capability, std::string &messages) {
+static CUresult check_target(std::string_view text, PtxOrigin origin, int &capability, std::string &messages) {
   std::string_view version, target;
   int major = 0, minor = 0;
   if (!find_directive(text, ".version", version) ||
@@ -213,8 +226,8 @@ static CUresult check_target(std::string_view text, int &capability, std::string
     messages = "a .version directive is missing";
     return CUDA_ERROR_INVALID_PTX;
   }
-  if (!config().any_ptx && major * 10 + minor > newest_ptx(config().driver_version)) {
-    int newest = newest_ptx(config().driver_version);
+  int newest = newest_ptx_of(origin);
+  if (!config().any_ptx && major * 10 + minor > newest) {
     messages = "PTX " + std::string(version) + " is newer than PTX " + std::to_string(newest / 10) + "." +
                std::to_string(newest % 10) + ", the newest that this driver takes";
     return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
@@ -241,7 +254,7 @@ CUresult Image::read_ptx(const std::vector<PtxText> &texts) {
   ptx = 0;
   for (const PtxText &one : texts) {
     int capability = 0;
-    if (CUresult failed = check_target(one.text, capability, messages))
+    if (CUresult failed = check_target(one.text, origin, capability, messages))
       return failed;
     ptx = std::max(ptx, capability);
   }
@@ -275,12 +288,17 @@ CUresult Image::read_cubin(const char *data, size_t size) {
     messages = "a broken ELF file, or one without device code";
     return CUDA_ERROR_INVALID_IMAGE;
   }
+  if (!config().any_ptx && config().driver_version < 13000 && static_cast<unsigned char>(data[EI_ABIVERSION]) >= 8) {
+    messages = "a cubin of a compiler of CUDA 13 or later, in a form that drivers of CUDA 12 cannot read";
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
   ptx = binary;
   if (binary / 10 != device_capability() / 10 || binary > device_capability()) {
     messages =
         "a cubin for sm_" + std::to_string(binary) + " does not run on sm_" + std::to_string(device_capability());
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
+  origin = PtxOrigin::cubin;
   int target = binary;
   std::vector<KernelInfo> of_machine_code = std::move(kernel_infos);
   kernel_infos = of_machine_code;
@@ -336,7 +354,8 @@ CUresult Image::run_carried(const char *data, size_t size) {
 }
 
 /* Takes PTX before a cubin, since it can run, and of several the one for the newest device that is not too new. */
-CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages) {
+CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages,
+                           bool *beside_cubin) {
   FatHeader header{};
   if (!read_at(bytes, 0, header)) {
     messages = "a broken fat binary";
@@ -358,6 +377,8 @@ CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &co
     int capability = static_cast<int>(entry.capability);
     bool fits = capability <= device_capability() &&
                 (entry.kind == kind_ptx || (entry.kind == kind_elf && capability / 10 == device_capability() / 10));
+    if (fits && entry.kind == kind_elf && beside_cubin != nullptr)
+      *beside_cubin = true;
     if (fits && (!found || rank(entry) > rank(chosen))) {
       chosen = entry;
       chosen_at = at + entry.header_bytes;

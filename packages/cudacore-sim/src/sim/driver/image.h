@@ -14,6 +14,9 @@
 
 namespace sim {
 
+/* What PTX stands for: itself, or a cubin that was made of it and that a GPU would run in its place. */
+enum class PtxOrigin { text, cubin };
+
 /*
  * Code as it was given to the driver: PTX, a cubin, or a fat binary with either. It is kept as bytes and understood
  * when it is first needed, as libraries are loaded lazily.
@@ -49,6 +52,7 @@ private:
   std::once_flag once;
   CUresult result = CUDA_SUCCESS;
   std::string messages;
+  PtxOrigin origin = PtxOrigin::text;
   std::shared_ptr<const Module> compiled;
   bool lacks_instruction = false; /* the simulator does, of the PTX's */
   std::vector<KernelInfo> kernel_infos;
@@ -56,8 +60,12 @@ private:
   int ptx = 0, binary = 0;
 };
 
-/* The code in a fat binary that the device would take, of PTX and cubins with PTX; else why there is none. */
-CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages);
+/*
+ * The code in a fat binary that the device would take, of PTX and cubins with PTX; else why there is none.
+ * `beside_cubin` becomes true where there is a cubin for the device, which a GPU would run rather than the PTX.
+ */
+CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages,
+                           bool *beside_cubin = nullptr);
 
 bool starts_as_ptx(std::string_view text);
 

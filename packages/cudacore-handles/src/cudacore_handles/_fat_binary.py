@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The images in a fat binary: cubins and PTX for several architectures.
+
+The format is not documented, but has been the same since CUDA 5: a header, then each image behind a header of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_MAGIC = 0xBA55ED50
+_PTX, _CUBIN = 1, 2
+_LZ4, _ZSTANDARD = 0x2000, 0x8000
+_ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
+_LARGEST = 2**31
+
+
+class Image(NamedTuple):
+    """One image of a fat binary."""
+
+    code_type: str  # "cubin" or "ptx"
+    arch: int  # such as 90
+    code: bytes
+
+
+def images(fatbin: bytes) -> Iterator[Image]:
+    """Read the images that can be unpacked: Zstandard needs the system's library. What is damaged ends them."""
+    if len(fatbin) < 16:
+        return
+    magic, _, header_size, size = struct.unpack_from("<IHHQ", fatbin)
+    at, end = header_size, min(header_size + size, len(fatbin))
+    while magic == _MAGIC and at + _ENTRY.size <= end:
+        kind, _, header_size, size, packed, _, _, _, arch, _, _, flags, _, unpacked = _ENTRY.unpack_from(fatbin, at)
+        start = at + header_size
+        at = start + size
+        if header_size < _ENTRY.size or at > end:
+            return
+        code: bytes | None = fatbin[start:at]
+        if flags & (_LZ4 | _ZSTANDARD):
+            code = _unpack(fatbin[start : min(start + packed, at)], unpacked, flags)
+        if code is not None and kind in (_PTX, _CUBIN):
+            yield Image("ptx", arch, code.rstrip(b"\0")) if kind == _PTX else Image("cubin", arch, code)
+
+
+def _unpack(packed: bytes, size: int, flags: int) -> bytes | None:
+    if size > _LARGEST:
+        return None
+    return _unpack_zstandard(packed, size) if flags & _ZSTANDARD else _unpack_lz4(packed, size)
+
+
+def _unpack_lz4(packed: bytes, size: int) -> bytes | None:
+    """Unpack an LZ4 block of exactly so many bytes."""
+    out, at = bytearray(), 0
+
+    def length(start: int) -> int:
+        nonlocal at
+        total, byte = start, 255
+        while start == 15 and byte == 255:
+            byte = packed[at]
+            at += 1
+            total += byte
+        return total
+
+    try:
+        while True:
+            token = packed[at]
+            at += 1
+            literals = length(token >> 4)
+            out += packed[at : at + literals]
+            at += literals
+            if at >= len(packed) or len(out) > size:
+                break  # the last sequence has no match
+            distance = packed[at] | packed[at + 1] << 8
+            at += 2
+            match = length(token & 15) + 4
+            start = len(out) - distance
+            if distance == 0 or start < 0:
+                return None
+            while match > 0:  # a match can overlap what it makes
+                part = out[start : start + match]
+                out += part
+                start += len(part)
+                match -= len(part)
+    except IndexError:
+        return None
+    return bytes(out) if len(out) == size else None
+
+
+def _unpack_zstandard(packed: bytes, size: int) -> bytes | None:
+    """Unpack a Zstandard frame by the system's library, which nearly every system has."""
+    try:
+        library = ctypes.CDLL("libzstd.so.1")
+    except OSError:
+        return None
+    library.ZSTD_decompress.restype = ctypes.c_size_t
+    out = ctypes.create_string_buffer(size)
+    made = library.ZSTD_decompress(out, ctypes.c_size_t(size), packed, ctypes.c_size_t(len(packed)))
+    return out.raw if made == size else None

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drivers for CUDA 12.0 to 12.3, which cannot be asked for the parameters of kernels."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import kernel_sources
+import pytest
+
+import cudacore_handles as ch
+from cudacore_handles._code_parameters import by_values, places_in
+from cudacore_handles._fat_binary import _unpack_lz4, images
+from cudacore_handles._param_kinds import ParamKind
+
+pytestmark = pytest.mark.cuda_sim
+
+# What the children share: a kernel that writes all its parameters to `out`, on a driver that cannot be asked.
+PTX = """
+.version 7.0
+.target sm_75
+.address_size 64
+
+.visible .entry mixed(.param .u64 out, .param .f32 single, .param .u8 small, .param .align 8 .b8 record[24],
+                      .param .f64 number)
+{
+    .reg .u64 %p, %l;
+    .reg .f32 %f;
+    .reg .f64 %d;
+    .reg .u32 %s;
+    ld.param.u64 %p, [out];
+    ld.param.f32 %f, [single];
+    st.global.f32 [%p], %f;
+    ld.param.u8 %s, [small];
+    st.global.u32 [%p+4], %s;
+    ld.param.u64 %l, [record+16];
+    st.global.u64 [%p+8], %l;
+    ld.param.f64 %d, [number];
+    st.global.f64 [%p+16], %d;
+    ret;
+}
+
+.visible .entry nothing()
+{
+    ret;
+}
+"""
+PLACES = {"mixed": ((0, 8), (8, 4), (12, 1), (16, 24), (40, 8)), "nothing": ()}
+START = f"""
+import struct, warnings
+import cudacore_handles as ch
+
+device = ch.Device(0)
+device.set_current()
+stream, one = device.create_stream(), ch.LaunchConfig(grid=1, block=1)
+out = ch.LegacyPinnedMemoryResource().allocate(24)
+record = struct.pack("qqq", 1, 2, 3)
+def arrived():
+    stream.sync()
+    return struct.unpack("fIqd", out.__buffer__())
+PTX = {PTX!r}.encode()
+"""
+
+
+def entry(kind: int, arch: int, code: bytes, *, flags: int = 0, size: int = 0) -> bytes:
+    """Return an image of a fat binary behind its header."""
+    padded = code + bytes(-len(code) % 8)
+    return struct.pack(
+        "<HHIQIIHHIIIQQQ", kind, 0x101, 64, len(padded), len(code), 0, 0, 7, arch, 0, 0, flags, 0, size
+    ) + (padded)
+
+
+def fat_binary(*entries: bytes) -> bytes:
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, sum(map(len, entries))) + b"".join(entries)
+
+
+def lz4_literals(code: bytes) -> bytes:
+    """Return an LZ4 block without any match."""
+    rest = len(code) - 15
+    return b"\xf0" + b"\xff" * (rest // 255) + bytes([rest % 255]) + code
+
+
+@pytest.mark.parametrize("version", ["12.0", "12.1", "12.2", "12.3"])
+def test_launches(run_on_sim: Callable[..., str], version: str) -> None:
+    """Nothing could be launched on a driver without cuKernelGetParamInfo; sizes and kinds are those of the code."""
+    run_on_sim(
+        f"""{START}
+with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    kernel = ch.ObjectCode.from_ptx(PTX).get_kernel("mixed")
+    ch.launch(stream, one, kernel, out, 1.5, 7, record, 2.25)
+    assert arrived() == (1.5, 7, 3, 2.25)
+    prepared = kernel.prepare(stream, one, out, 2.5, 8, record, 3.25)
+    prepared()
+    assert arrived() == (2.5, 8, 3, 3.25)
+    ch.launch(stream, one, ch.ObjectCode.from_ptx(PTX).get_kernel("nothing"))
+assert [tuple(p) for p in kernel.arguments_info] == list({PLACES["mixed"]})
+for args, error in (((out, 1.5, 7, record), "takes 5 arguments"), ((out, 1.5, 256, record, 0.5), "256")):
+    try:
+        ch.launch(stream, one, kernel, *args)
+    except (TypeError, OverflowError) as caught:
+        assert error in str(caught), caught
+    else:
+        raise AssertionError
+""",
+        CUDACORE_SIM_DRIVER_VERSION=version,
+    )
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["as it is", "LZ4"])
+def test_fat_binaries(run_on_sim: Callable[..., str], tmp_path: Any, packed: bool) -> None:
+    """The parameters of kernels in a fat binary would not be known."""
+    code = PTX.encode()
+    data = lz4_literals(code) if packed else code
+    other = entry(1, 120, b".version 7.0\n.target sm_120\n")
+    file = tmp_path / "a.fatbin"
+    file.write_bytes(fat_binary(other, entry(1, 75, data, flags=0x2000 if packed else 0, size=len(code))))
+    run_on_sim(
+        f"""{START}
+warnings.simplefilter("error")
+kernel = ch.ObjectCode.from_fatbin({str(file)!r}).get_kernel("mixed")
+ch.launch(stream, one, kernel, out, 1.5, 7, record, 2.25)
+assert arrived() == (1.5, 7, 3, 2.25)
+""",
+        CUDACORE_SIM_DRIVER_VERSION="12.0",
+    )
+
+
+def test_cubins(run_on_sim: Callable[..., str], compile_cuda: Callable[[str, str, str], bytes], tmp_path: Any) -> None:
+    """The parameters of kernels in a cubin would not be known."""
+    file = tmp_path / "a.cubin"
+    file.write_bytes(compile_cuda(kernel_sources.CUDA, "sm_90", "cubin"))
+    run_on_sim(
+        f"""
+import cudacore_handles as ch
+sim.hide("cuKernelGetParamInfo")
+device = ch.Device(0)
+device.set_current()
+stream, one = device.create_stream(), ch.LaunchConfig(grid=1, block=1)
+code = ch.ObjectCode.from_cubin({str(file)!r})
+out = ch.LegacyPinnedMemoryResource().allocate(8)
+ch.launch(stream, one, code.get_kernel("echo_float64"), 1.5, out)
+stream.sync()
+assert out.__buffer__().cast("d")[0] == 1.5
+infos = {{kernel.symbol: kernel.parameters for kernel in code.kernels}}
+assert infos["mixed"] == tuple(code.get_kernel("mixed").arguments_info)
+""",
+    )
+
+
+def test_values_where_nothing_is_known(run_on_sim: Callable[..., str]) -> None:
+    """A kernel of others, of which nothing is known, could not be launched; one warning says what is unchecked."""
+    run_on_sim(
+        f"""{START}
+import ctypes
+import numpy as np
+from cuda.bindings import driver
+library = driver.cuLibraryLoadData(PTX, [], [], 0, [], [], 0)[1]
+foreign = driver.cuLibraryGetKernel(library, b"mixed")[1]
+kernel = ch.Kernel.from_handle(int(foreign))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for single, small in ((np.float32(1.5), 7), (ctypes.c_float(2.5), np.uint8(8)), (np.float32(3.5), True)):
+        ch.launch(stream, one, kernel, out, single, small, record, 2.25)
+        expected = float(getattr(single, "value", single))
+        assert arrived() == (expected, int(small), 3, 2.25), arrived()
+    prepared = kernel.prepare(stream, one, out, np.float32(4.5), 9, record, 3.25)
+    prepared()
+    assert arrived() == (4.5, 9, 3, 3.25)
+    prepared(out, np.float32(5.5), 10, record, 4.25)
+    assert arrived() == (5.5, 10, 3, 4.25)
+(warning,) = caught
+assert warning.category is RuntimeWarning and "arguments_info" not in str(warning.message)
+assert warning.filename.endswith("child.py"), warning.filename
+try:
+    kernel.arguments_info
+except ch.CUDAError as error:
+    assert "needs a driver for CUDA 12.4 or newer" in str(error)
+else:
+    raise AssertionError
+del prepared, kernel
+driver.cuLibraryUnload(library)
+""",
+        CUDACORE_SIM_DRIVER_VERSION="12.0",
+    )
+
+
+def test_the_warning_is_at_the_callers_line(run_on_sim: Callable[..., str]) -> None:
+    """The warning of an unknown kernel would point into the library, and not at the program's own line."""
+    for call in ("ch.launch(stream, one, kernel)", "kernel.prepare(stream, one)"):
+        run_on_sim(
+            f"""{START}
+from cuda.bindings import driver
+library = driver.cuLibraryLoadData(PTX, [], [], 0, [], [], 0)[1]
+kernel = ch.Kernel.from_handle(int(driver.cuLibraryGetKernel(library, b"nothing")[1]))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    {call}
+assert [warning.filename for warning in caught] == [__file__], caught
+""",
+            CUDACORE_SIM_DRIVER_VERSION="12.0",
+        )
+
+
+def test_a_kernel_of_ours_by_its_handle(run_on_sim: Callable[..., str]) -> None:
+    """A handle of a kernel that was loaded here would not find its code: such a driver does not say whose it is."""
+    run_on_sim(
+        f"""{START}
+warnings.simplefilter("error")
+made = ch.ObjectCode.from_ptx(PTX).get_kernel("mixed")
+again = ch.Kernel.from_handle(int(made.handle))
+assert again == made
+del made
+ch.launch(stream, one, again, out, 1.5, 7, record, 2.25)
+assert arrived() == (1.5, 7, 3, 2.25)
+""",
+        CUDACORE_SIM_DRIVER_VERSION="12.0",
+    )
+
+
+# ---- what code says
+
+
+def test_places_in_ptx() -> None:
+    """Parameters would be put at other offsets than the driver's."""
+    assert places_in(PTX.encode(), "ptx", 90) == PLACES
+
+
+def test_images_of_a_fat_binary() -> None:
+    """Damaged fat binaries would be read beyond their end, or what comes before the damage lost."""
+    good = fat_binary(entry(2, 80, b"\x7fELF...."), entry(1, 75, b".version 7.0"))
+    assert [tuple(image) for image in images(good)] == [("cubin", 80, b"\x7fELF...."), ("ptx", 75, b".version 7.0")]
+    for end in range(len(good)):
+        assert list(images(good[:end])) == list(images(good))[: len(list(images(good[:end])))]
+    assert list(images(b"")) == list(images(b"no fat binary at all, but long enough")) == []
+
+
+def test_unpacked_lz4() -> None:
+    """Matches, those that overlap themselves included, would be unpacked to something else."""
+    assert _unpack_lz4(b"\x13a\x01\x00\x10b", 9) == b"aaaaaaaab"
+    assert _unpack_lz4(b"\x31abc\x03\x00\x10d", 9) == b"abcabcabd"
+    for damaged in (b"", b"\xf0", b"\x13a\x05\x00\x10b", b"\x13a\x00\x00\x10b", b"\x13a\x01"):
+        assert _unpack_lz4(damaged, 9) is None
+
+
+def test_sizes_of_values(device: ch.Device) -> None:
+    """Values would overlap, or be passed as numbers of another kind."""
+    np = pytest.importorskip("numpy")
+    buffer = ch.LegacyPinnedMemoryResource().allocate(100)
+    values = (1, 1.0, True, None, 1j, np.float32(1), np.complex64(1), ctypes.c_short(1), b"x" * 20, buffer)
+    made = by_values(values)
+    assert [size for _, size, _ in made] == [8, 8, 8, 8, 16, 4, 8, 2, 20, 8]
+    assert [offset for offset, _, _ in made] == [16 * n for n in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10)]
+    assert [kind for _, _, kind in made if kind is not ParamKind.UNKNOWN] == [ParamKind.FLOAT]
+    buffer.close()
