@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -403,6 +404,120 @@ def test_memory_of_a_joined_fork(device: ch.Device, stream: ch.Stream, numbers: 
     for _ in range(2):
         graph.launch(stream)
         stream.sync()
+
+
+def test_memory_of_a_joined_fork_after_its_capture(
+    device: ch.Device, stream: ch.Stream, numbers: Numbers, add: ch.Kernel
+) -> None:
+    """The memory would be freed on the fork's own stream, which waits for nothing, while the graph still uses it."""
+    go = threading.Event()
+    with stream.create_graph_builder() as builder:
+        builder.callback(go.wait)
+        _, fork = builder.split(2)
+        _, deeper = fork.split(2)
+        memory, more = device.allocate(64, stream=fork), device.allocate(64, stream=deeper)
+        fork.join(fork, deeper)
+        builder.join(builder, fork)
+        for buffer in (memory, more):
+            buffer.fill(0, stream=builder)
+            ch.launch(builder, ONE, add, buffer, 4)
+        ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
+        ch.Buffer.from_handle(numbers.at(16), 64).copy_from(more, stream=builder)
+    del buffer
+    graph = builder.complete()
+    graph.launch(stream)
+    order = memory.__cuda_array_interface__["stream"]
+    memory.close()
+    del more
+    go.set()
+    stream.sync()
+    assert (numbers[0], numbers[16]) == (4, 4)
+    assert order == int(stream.handle)
+
+
+def test_streams_of_forks_go(device: ch.Device, stream: ch.Stream) -> None:
+    """A graph would keep a stream of each fork that there was in its capture."""
+    gc.collect()
+    before = ch.live_counts()["stream"]
+    with stream.create_graph_builder() as builder:
+        for _ in range(3):
+            _, fork = builder.split(2)
+            _, deeper = fork.split(2)
+            memory = device.allocate(64, stream=deeper)
+            memory.fill(0, stream=deeper)
+            fork.join(fork, deeper)
+            builder.join(builder, fork)
+            memory.close()
+    graph = builder.complete()
+    del fork, deeper
+    gc.collect()
+    assert ch.live_counts()["stream"] == before
+    graph.launch(stream)
+    stream.sync()
+
+
+@pytest.mark.parametrize("way", ["not completed", "not launched", "lost", "closed", "dropped", "in another capture"])
+def test_memory_that_a_graph_never_allocated(device: ch.Device, stream: ch.Stream, way: str) -> None:
+    """The driver would be asked to free what there never was; the simulated driver reports that."""
+    before = ch.live_counts()["deviceptr"]
+    builder = stream.create_graph_builder().begin_building()
+    memory = device.allocate(64, stream=builder)
+    memory.fill(0, stream=builder)
+    graph = None
+    if way == "lost":
+        with pytest.raises(ch.CUDAError):
+            stream.sync()
+        memory.close()
+        with pytest.raises(ch.CUDAError):
+            builder.end_building()
+    elif way == "closed":
+        builder.close()
+    elif way == "dropped":
+        del builder
+        gc.collect()
+    else:
+        builder.end_building()
+        graph = builder.complete() if way == "not launched" else None
+        if way == "in another capture":
+            with stream.create_graph_builder() as other:
+                other.callback(lambda: None)
+                memory.close()
+            assert kinds_of(other.graph_definition) == ["HostCallbackNode"]
+    memory.close()
+    if graph is not None:
+        graph.close()
+    gc.collect()
+    assert ch.live_counts()["deviceptr"] == before
+
+
+@pytest.mark.parametrize("where", ["a host function", "another thread"])
+def test_an_invalidated_capture_with_memory_ends(device: ch.Device, where: str) -> None:
+    """The memory would wait for the capture, and the capture for the memory: the stream would be captured for ever."""
+    held: list[Any] = []
+
+    def begin(stream: ch.Stream) -> None:
+        builder = stream.create_graph_builder().begin_building()
+        held.extend((device.allocate(64, stream=builder), builder))
+        with pytest.raises(ch.CUDAError):
+            stream.sync()  # invalidates the capture
+
+    def ends(stream: ch.Stream) -> None:
+        stream.create_graph_builder().begin_building().close()
+        stream.sync()
+
+    if where == "a host function":
+        stream, other = device.create_stream(), device.create_stream()
+        begin(stream)
+        other.callback(held.clear)
+        other.sync()
+        ends(stream)
+    else:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(device.set_current).result()
+            thread.submit(begin, ch.PER_THREAD_DEFAULT_STREAM).result()
+            held.clear()
+            gc.collect()
+            thread.submit(ends, ch.PER_THREAD_DEFAULT_STREAM).result()
 
 
 def test_memory_of_a_graph_that_has_gone(device: ch.Device, stream: ch.Stream) -> None:

@@ -38,6 +38,8 @@ void *cch__box_ref(void *opaque) {
   return opaque;
 }
 
+bool cch__box_is_last(const cch__box *box) { return atomic_load_explicit(&box->references, memory_order_acquire) == 1; }
+
 bool cch__box_try_ref(cch__box *box) {
   size_t count = atomic_load_explicit(&box->references, memory_order_relaxed);
   while (count != 0)

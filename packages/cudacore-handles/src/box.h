@@ -38,6 +38,8 @@ void *cch__box_ref(void *box);
 void cch__box_unref(void *box);
 /* Gives a reference back unless it is the last one. */
 bool cch__box_unref_unless_last(cch__box *box);
+/* Whether the caller's reference is the only one. */
+bool cch__box_is_last(const cch__box *box);
 /* Takes a reference unless the count is zero. */
 bool cch__box_try_ref(cch__box *box);
 

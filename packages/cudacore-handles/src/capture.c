@@ -76,12 +76,6 @@ static int new_capture(cch__capture **out, cch_stream *stream, bool makes_graph,
 }
 
 static void free_capture(cch__capture *capture) {
-  for (cch__joined *one = capture->joined, *next; one != NULL; one = next) {
-    next = one->next;
-    cch_stream_unref(one->stream);
-    cch_stream_unref(one->into);
-    free(one);
-  }
   cch_bundle_unref(capture->kept);
   cch_stream_unref(capture->stream);
   cch_context_unref(capture->context);
@@ -160,7 +154,7 @@ int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
   int status = check_begin(stream, mode, __func__);
   if (status != 0)
     return status;
-  cch__poll();
+  cch__poll_patiently(); /* the stream may still be in a capture that was dropped */
   cch_graph *graph;
   cch__capture *capture;
   status = cch__graph_new(&graph, __func__);
@@ -211,7 +205,7 @@ int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *c
     status = cch__fail(CCH_EINVAL, __func__, "a stream is being captured into the graph already");
   if (status != 0)
     return status;
-  cch__poll();
+  cch__poll_patiently();
   CUgraphNode *before = count > 0 ? malloc(count * sizeof *before) : NULL;
   if (count > 0 && before == NULL)
     return cch__fail_nomem(__func__);
@@ -247,12 +241,59 @@ static bool is_reached_from_here(const cch__capture *capture) {
   return capture->stream->raw != CU_STREAM_PER_THREAD || capture->thread == cch__thread();
 }
 
+static void free_joined(cch__joined *first) {
+  for (cch__joined *one = first, *next; one != NULL; one = next) {
+    next = one->next;
+    cch_stream_unref(one->stream);
+    cch_stream_unref(one->into);
+    free(one);
+  }
+}
+
+/* The last stream that one of a capture's was joined into, itself if it was not. The lock is held. */
+static cch_stream *last_joined(const cch_graph *graph, cch_stream *stream, uint64_t capture) {
+  /* What was joined last stands first: into what a stream was joined can itself have been joined only later. */
+  const cch__joined *end = NULL, *one = graph->joined;
+  while (one != end)
+    if (one->stream != stream || one->capture != capture) {
+      one = one->next;
+    } else {
+      stream = one->into;
+      end = one;
+      one = graph->joined;
+    }
+  return stream;
+}
+
+/*
+ * Forgets the forks of a capture that is over, but for those on which there is memory that it allocated: that is freed
+ * on the stream that they were joined into. A fork that others were joined into is forgotten after them.
+ */
+static void forget_joined(cch_graph *graph, uint64_t capture) {
+  cch__joined *gone;
+  do {
+    gone = NULL;
+    cch__graph_lock(graph);
+    for (cch__joined **at = &graph->joined, *one; (one = *at) != NULL;)
+      if (one->capture == capture && cch__box_is_last(&one->stream->box)) {
+        *at = one->next;
+        one->next = gone;
+        gone = one;
+      } else {
+        at = &one->next;
+      }
+    cch__graph_unlock(graph);
+    free_joined(gone);
+  } while (gone != NULL);
+}
+
 /* The capture is over. What it kept is kept by the graph alone from now on. */
 static void over(cch_graph *graph) {
   cch__graph_lock(graph);
   cch__capture *capture = graph->capture;
   graph->capture = NULL;
   cch__graph_unlock(graph);
+  forget_joined(graph, capture->id);
   atomic_fetch_sub_explicit(&captures, 1, memory_order_relaxed);
   know(capture->stream, graph, NULL, 0);
   free_capture(capture);
@@ -390,6 +431,7 @@ bool cch__capture_abandon(cch_graph *graph) {
 void cch__capture_drop(cch_graph *graph) {
   if (graph->capture != NULL && !(cch__is_gone(graph) && cch__capture_abandon(graph)))
     over(graph);
+  free_joined(graph->joined);
 }
 
 /* ---- during a capture ---- */
@@ -489,6 +531,8 @@ int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
     status = cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
   if (status != 0)
     return status;
+  if (stream == into) /* a stream is in order with itself */
+    return 0;
   cch__joined *joined = malloc(sizeof *joined);
   if (joined == NULL)
     return cch__fail_nomem(__func__);
@@ -498,27 +542,17 @@ int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
     return status;
   }
   cch__graph_lock(graph);
-  *joined = (cch__joined){graph->capture->joined, cch_stream_ref(stream), cch_stream_ref(into)};
-  graph->capture->joined = joined;
+  *joined = (cch__joined){graph->joined, cch_stream_ref(stream), cch_stream_ref(into), graph->capture->id};
+  graph->joined = joined;
   cch__graph_unlock(graph);
   return 0;
 }
 
-cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream) {
+cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture) {
   cch__graph_lock(graph);
-  /* What was joined last stands first: into what a stream was joined can itself have been joined only later. */
-  const cch__joined *end = NULL, *one = graph->capture != NULL ? graph->capture->joined : NULL;
-  while (one != end)
-    if (one->stream != stream) {
-      one = one->next;
-    } else {
-      stream = one->into;
-      end = one;
-      one = graph->capture->joined;
-    }
-  cch_stream_ref(stream);
+  cch_stream *last = cch_stream_ref(last_joined(graph, stream, capture));
   cch__graph_unlock(graph);
-  return stream;
+  return last;
 }
 
 /* ---- what captured work uses ---- */

@@ -20,9 +20,9 @@ int cch__capture_info_of(cch__capture_info *out, CUstream stream);
 /* Likewise in the stream's own context. */
 int cch__capture_info_in_context(cch__capture_info *out, const cch_stream *stream);
 
-/* The stream that work on a stream of the graph's capture is to go to, a new reference: where it was joined, it can
- * take no more. */
-cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream);
+/* The stream behind whose work that of a stream of a capture into the graph is, a new reference: the one that it was
+ * joined into, as long as the capture goes on and afterwards. Otherwise the stream itself. */
+cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture);
 
 /* The box's last reference has gone: nobody will end its capture. False where that is not possible here and now. */
 bool cch__capture_abandon(cch_graph *graph);

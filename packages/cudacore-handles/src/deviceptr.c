@@ -223,7 +223,11 @@ cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr) {
   pthread_mutex_lock(&stream_lock);
   cch_stream *stream = cch_stream_ref(cch_deviceptr_stream(ptr));
   pthread_mutex_unlock(&stream_lock);
-  return stream;
+  if (ptr->graph == NULL)
+    return stream;
+  cch_stream *joined = cch__capture_stream(ptr->graph, stream, ptr->capture);
+  cch_stream_unref(stream);
+  return joined;
 }
 
 /* Both memory and stream exist. */
@@ -329,21 +333,32 @@ static void free_foreign(cch_deviceptr *ptr, cch_stream *stream) {
   cch__owner_leave(&saved);
 }
 
+/* Whether the memory of a graph is allocated now: a launch has allocated it, and nothing has freed it since. */
+static bool is_allocated(const cch_deviceptr *ptr) {
+  unsigned type;
+  return cch__driver.cuPointerGetAttribute == NULL ||
+         cch__driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr->ptr) !=
+             CUDA_ERROR_INVALID_VALUE;
+}
+
 /*
- * Frees memory of a pool; the driver's answer. Memory that was allocated in a capture is freed in that one, or once it
- * has ended. Other memory the driver does not free into a capture: it says that the address is none of the graph's.
+ * Frees memory of a pool; the driver's answer. Memory that was allocated in a capture is freed in that one. Once that
+ * has ended, or cannot end well any more, there is something to free only if the graph was launched. Other memory the
+ * driver does not free into a capture: it says that the address is none of the graph's.
  */
 static int free_async(const cch_deviceptr *ptr, CUstream stream) {
   if (stream == CU_STREAM_LEGACY && cch__is_capturing(stream))
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-  uint64_t capture = ptr->capture;
-  if (ptr->capture != 0 && cch__is_capturing(stream)) {
+  if (ptr->capture != 0) {
+    uint64_t capture;
     int status = capture_of(&capture, stream);
     if (status != 0)
       return status;
+    if (capture != ptr->capture && !is_allocated(ptr))
+      return 0;
+    if (capture != ptr->capture && cch__is_capturing(stream))
+      return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
   }
-  if (capture != ptr->capture)
-    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
   if (cch__driver.cuMemFreeAsync == NULL)
     return cch__fail_missing("cuMemFreeAsync");
   int result = 0;
@@ -354,7 +369,7 @@ static int free_async(const cch_deviceptr *ptr, CUstream stream) {
     if (cch__is_capturing(stream))
       return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     if (ptr->capture != 0)
-      return 0; /* the graph never ran, or freed it: there is nothing */
+      return 0; /* something else has freed it meanwhile */
     /* Another thread may have ended the capture that was in the way just before the question. */
   }
   return cch__checked(result, "cuMemFreeAsync");
@@ -432,7 +447,7 @@ bool cch__deviceptr_end(cch_deviceptr *ptr) {
     return end_of_whole(ptr, stream);
   if (cch__is_gone(ptr->graph)) /* its capture failed, and never gave the memory */
     return true;
-  stream = cch__capture_stream(ptr->graph, stream);
+  stream = cch__capture_stream(ptr->graph, stream, ptr->capture);
   bool ended = end_of_whole(ptr, stream);
   cch_stream_unref(stream);
   return ended;

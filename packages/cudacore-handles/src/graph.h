@@ -45,10 +45,11 @@ typedef struct cch__hierarchy {
   cch__level root;
 } cch__hierarchy;
 
-/* A stream whose work is in order with another's from the point on where that one waited for it. */
+/* A stream of a capture whose work is in order with another's from the point on where that one waited for it. */
 typedef struct cch__joined {
   struct cch__joined *next;
   cch_stream *stream, *into;
+  uint64_t capture;
 } cch__joined;
 
 /* A capture into a graph, which ends with the graph's box, if nobody ends it before. */
@@ -56,7 +57,6 @@ typedef struct cch__capture {
   cch_stream *stream;
   cch_context *context; /* the stream's; for a default stream the one that was current when it began */
   cch_bundle *kept;     /* what captured work uses, which the graph keeps; guarded by the hierarchy's lock */
-  cch__joined *joined;  /* likewise */
   uint64_t id;
   uint64_t thread;  /* whose stream it is, if that is the per-thread default stream */
   bool makes_graph; /* the graph began with the capture, and fails with it */
@@ -71,6 +71,7 @@ struct cch_graph {
   CUgraphNode node;      /* that it is in */
   atomic_bool has_room;  /* the level has it for one more record; false: perhaps not */
   cch__capture *capture; /* guarded by the hierarchy's lock */
+  cch__joined *joined;   /* likewise; after a capture those on which there is memory that it allocated */
 };
 
 struct cch_graph_node {
