@@ -223,9 +223,10 @@ cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr) {
   pthread_mutex_lock(&stream_lock);
   cch_stream *stream = cch_stream_ref(cch_deviceptr_stream(ptr));
   pthread_mutex_unlock(&stream_lock);
-  if (ptr->graph == NULL)
+  const cch_deviceptr *whole = cch_deviceptr_whole(ptr);
+  if (whole->graph == NULL)
     return stream;
-  cch_stream *joined = cch__capture_stream(ptr->graph, stream, ptr->capture);
+  cch_stream *joined = cch__capture_stream(whole->graph, stream, whole->capture);
   cch_stream_unref(stream);
   return joined;
 }
