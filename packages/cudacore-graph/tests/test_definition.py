@@ -603,3 +603,81 @@ class TestBatch:
             definition.add_many(items)
         assert not definition.nodes()
         assert len(definition.add_many(items)) == 5
+
+    @pytest.mark.parametrize("already", [False, True])
+    def test_all_or_none_with_memory(self, definition: cg.GraphDefinition, numbers: Numbers, already: bool) -> None:
+        """A batch that fails behind a memory node would stay half, because the driver takes none out again."""
+        before = {definition.allocate(64)} if already else set()
+        condition = definition.create_condition(0)
+        address = next(iter(before)).dptr if already else 0
+        good: list[tuple[Any, ...]] = [
+            ("allocate", None, 64),
+            ("memset", 0, numbers.buffer, 0, 4),
+            ("callback", 1, print),
+            ("if_then", 2, condition),
+        ]
+        bad: list[tuple[tuple[Any, ...], type[Exception], str]] = [
+            (("memset", 3, 4096, 0, 4), ch.CUDAError, "node 4 of the batch"),
+            (("deallocate", 3, 4096), ValueError, "node 4: dptr cannot be freed"),
+        ]
+        if already:
+            good.append(("memset", 3, address, 0, 4))
+            bad = [(item, error, match.replace("node 4", "node 5")) for item, error, match in bad]
+            bad.append((("memset", 3, address, 0, 400), ch.CUDAError, "node 5 of the batch"))
+            bad.append((("deallocate", 3, address + 8), ValueError, "node 5: dptr cannot be freed"))
+        for item, error, match in bad:
+            with pytest.raises(error, match=match) as caught:
+                definition.add_many([*good, item])
+            assert "stay in the graph" not in str(caught.value)
+            assert definition.nodes() == before
+        if already:
+            twice = [*good, ("deallocate", 4, address), ("deallocate", 5, address)]
+            with pytest.raises(ValueError, match=r"node 6: dptr cannot be freed.*is freed already"):
+                definition.add_many(twice)
+            assert definition.nodes() == before
+            good = twice[:-1]
+        nodes = definition.add_many(good)
+        assert definition.nodes() == before | set(nodes)
+        if already:
+            with pytest.raises(ValueError, match="node 1: dptr cannot be freed"):
+                definition.add_many([("empty", None), ("deallocate", 0, address)])
+            assert definition.nodes() == before | set(nodes)
+        definition.instantiate()
+
+    def test_freed_elsewhere(self, definition: cg.GraphDefinition, run: Run) -> None:
+        """A batch could not free what another graph has allocated."""
+        other = cg.GraphDefinition()
+        address = other.allocate(64).dptr
+        definition.add_many([("empty", None), ("deallocate", 0, address)])
+        run(other)
+        run(definition)
+
+    @pytest.mark.cuda_sim
+    def test_what_stays(self, definition: cg.GraphDefinition, cuda_sim: Any) -> None:
+        """An error that comes out of the blue behind a memory node would not say that nodes stay."""
+        items: list[tuple[Any, ...]] = [("empty", None), ("allocate", 0, 64), ("empty", 1)]
+        for nth in range(1, 6):
+            with cuda_sim.failing("cuGraphAddNode", nth=nth, error=2), pytest.raises(ch.CUDAError) as caught:
+                definition.add_many(items)
+            assert not definition.nodes(), nth
+            assert "stay in the graph" not in str(caught.value)
+        with (
+            cuda_sim.failing("cuGraphAddNode", nth=6, error=2),
+            pytest.raises(
+                ch.CUDAError, match=r"the nodes of the batch that come before it stay in the graph.*node 2 of"
+            ),
+        ):
+            definition.add_many(items)
+        assert len(definition.nodes()) == 2
+
+    @pytest.mark.cuda_sim
+    def test_attribute_with_memory(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, cuda_sim: Any
+    ) -> None:
+        """A kernel whose attribute is refused would stay in a graph with memory nodes, and run without it."""
+        node = definition.allocate(64)
+        config = ch.LaunchConfig(grid=1, block=1, priority=0)
+        with cuda_sim.failing("cuGraphKernelNodeSetAttribute", nth=1, error=1), pytest.raises(ch.CUDAError):
+            node.launch(config, add, numbers.buffer, 1)
+        assert definition.nodes() == {node}
+        node.launch(config, add, numbers.buffer, 1)

@@ -862,6 +862,48 @@ class TestConditionals:
             definition.switch(condition, 0)
         assert definition.if_then(condition).condition == condition
 
+    def test_used_again(self, definition: cg.GraphDefinition, run: Run) -> None:
+        """Destroying a conditional node would make its graph useless: no node could have the condition any more."""
+        condition = definition.create_condition(0)
+        node = definition.if_then(condition)
+        alias = node.condition
+        assert alias is not None
+        for again in (condition, alias):
+            with pytest.raises(ValueError, match="is that of a conditional node already"):
+                definition.while_loop(again)
+        node.destroy()
+        with pytest.raises(ch.CUDAError, match="a condition of the graph is of no conditional node"):
+            definition.instantiate()
+        (node,) = definition.add_many([("switch", None, alias, 2)])
+        with pytest.raises(ValueError, match="is that of a conditional node already"):
+            definition.if_then(condition)
+        run(definition)
+        node.destroy()
+        other = definition.if_else(condition)
+        run(definition)
+        assert other.condition == alias
+
+    def test_used_again_after_a_body(self, definition: cg.GraphDefinition, run: Run) -> None:
+        """Conditions used in a body, and conditions of the body itself, would be lost with it."""
+        outer, inner = definition.create_condition(1), definition.create_condition(0)
+        node = definition.if_then(outer)
+        own = node.then.create_condition(0)
+        node.then.if_then(inner)
+        node.then.while_loop(own)
+        for condition in (outer, inner, own):
+            with pytest.raises(ValueError, match="is that of a conditional node already"):
+                definition.if_then(condition)
+        node.destroy()
+        for condition in (outer, inner, own):
+            definition.if_then(condition)
+        run(definition)
+
+    def test_of_a_body(self, definition: cg.GraphDefinition, run: Run) -> None:
+        """A condition that was created on a body could be used in that body alone, although the driver takes it."""
+        node = definition.if_then(definition.create_condition(0))
+        node.join().while_loop(node.then.create_condition(0))
+        run(definition)
+
     def test_nested(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
         """A condition of a graph could not be that of a node in one of its bodies."""
         outer, inner = definition.create_condition(1), definition.create_condition(1)
@@ -881,7 +923,6 @@ class TestConditionals:
             (lambda: definition.if_then(wrong), TypeError, "condition must be a GraphCondition, not 'int'"),
             (lambda: definition.while_loop(condition), ValueError, "is that of a conditional node already"),
             (lambda: definition.if_then(other), ValueError, "is of another graph"),
-            (lambda: definition.if_then(inner), ValueError, "is of another graph"),
             (lambda: definition.switch(inner, 0), ValueError, "count is 0"),
             (lambda: definition.switch(inner, 2**31), ValueError, "count is 2147483648"),
             (lambda: definition.create_condition(-1), ValueError, "default_value is -1"),

@@ -148,6 +148,30 @@ int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_con
   return status;
 }
 
+/* Whether a conditional node of a graph, or of a graph in it, has a condition. The lock is held. */
+static bool uses_condition(const cch__level *level, CUgraphConditionalHandle condition) {
+  for (size_t i = 0; i < level->capacity; i++) {
+    const cch__record *record = &level->records[i];
+    const cch_bundle *bundle = record->raw != NULL ? record->bundle : NULL;
+    if (bundle != NULL && bundle->is_condition && ((cch__condition *)bundle->payload)->node.condition == condition)
+      return true;
+    for (const cch__level *child = record->children; child != NULL; child = child->next)
+      if (uses_condition(child, condition))
+        return true;
+  }
+  return false;
+}
+
+int cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition) {
+  int status = cch__usable(graph, __func__);
+  if (status != 0)
+    return status;
+  cch__graph_lock(graph);
+  *out = uses_condition(&graph->hierarchy->root, condition);
+  cch__graph_unlock(graph);
+  return 0;
+}
+
 int cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags) {
   int status = cch__usable(graph, __func__);
   return status != 0 ? status : CCH__CALL(cuGraphDebugDotPrint, (graph->raw, path, flags));

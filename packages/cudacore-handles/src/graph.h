@@ -192,6 +192,15 @@ int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int t
 /* Adds a node behind those whose handles are given, with `edges` where these are not plain ones. */
 int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
                   const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count, const char *operation);
+/* Likewise by a specification, with what it waits for; `added` are the handles of earlier nodes of its batch. */
+int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
+                       const CUgraphNode *added, size_t done, const char *operation);
+/* Whether the node of a batch is behind an earlier one: number `i` of those that its specification names. */
+int cch__check_earlier(const cch_node_spec *spec, size_t i, size_t place, const char *operation);
+/* Sets attributes of a kernel node. */
+int cch__node_set_attributes(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count);
+/* Whether a graph, which must not be NULL, can be used. */
+int cch__graph_usable(const cch_graph *graph, const char *operation);
 /* Takes out a node that was just added: nothing of it stays, if CUDA lets it go. */
 void cch__node_undo(cch_graph *graph, CUgraphNode raw);
 /* Reads a spec of any size. */
@@ -204,6 +213,15 @@ int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation)
 int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);
 /* The context in parameters; NULL: they have none. */
 CUcontext cch__node_params_context(const cch__node_params *params);
+/* ---- graph_batch.c ---- */
+
+/* Whether the driver takes no node out of a graph, because it has nodes that allocate or free memory. */
+int cch__graph_keeps_nodes(bool *out, const cch_graph *graph);
+/* Whether the driver makes a node of parameters: it adds one to a graph of its own. */
+int cch__node_try(cch__node_params *params);
+
+/* ---- graph_node.c ---- */
+
 /* Whether an object is a node of a graph. */
 int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation);
 

@@ -135,7 +135,7 @@ int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const ch
   return status;
 }
 
-static int set_attributes(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count) {
+int cch__node_set_attributes(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count) {
   int status = 0;
   for (unsigned i = 0; i < count && status == 0; i++)
     status = CCH__CALL(cuGraphKernelNodeSetAttribute, (raw, attributes[i].id, &attributes[i].value));
@@ -231,7 +231,7 @@ static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cc
     atomic_store_explicit(&graph->has_room, cch__level_reserve(graph->level), memory_order_relaxed);
     cch__graph_unlock(graph);
   }
-  status = set_attributes(raw, params->attributes, params->attribute_count);
+  status = cch__node_set_attributes(raw, params->attributes, params->attribute_count);
   if (status != 0)
     cch__node_undo(graph, raw);
   else
@@ -260,6 +260,12 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
     if (!room)
       status = cch__fail_nomem(operation);
   }
+  /* A node with an attribute that is refused is taken out again; what cannot be taken out is tried elsewhere first. */
+  bool keeps = false;
+  if (status == 0 && params.attribute_count > 0)
+    status = cch__graph_keeps_nodes(&keeps, graph);
+  if (status == 0 && keeps)
+    status = cch__node_try(&params);
   if (status == 0)
     status = cch__driver_keep_shared(&object, graph, params.kept);
   if (status == 0)
@@ -292,9 +298,15 @@ int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, cons
 /* A few handles are on the stack, many on the heap. */
 enum { FEW = 64 };
 
-/* Adds a node of a batch, whose earlier nodes' handles are `added`, `done` of them. */
-static int add_one(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
-                   const CUgraphNode *added, size_t done, const char *operation) {
+int cch__check_earlier(const cch_node_spec *spec, size_t i, size_t place, const char *operation) {
+  return spec->earlier[i] < place
+             ? 0
+             : cch__fail(CCH_EINVAL, operation, "node %zu of the batch cannot wait for node %u, which is not earlier",
+                         place, spec->earlier[i]);
+}
+
+int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
+                       const CUgraphNode *added, size_t done, const char *operation) {
   cch_node_spec known;
   int status = cch__node_spec_read(&spec, &known, operation);
   if (status != 0)
@@ -309,10 +321,8 @@ static int add_one(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, con
       before[i] = spec->dependencies[i]->raw;
   }
   for (size_t i = 0; i < spec->earlier_count && status == 0; i++) {
-    if (spec->earlier[i] >= done)
-      status = cch__fail(CCH_EINVAL, operation, "node %zu of the batch cannot wait for node %u, which is not earlier",
-                         done, spec->earlier[i]);
-    else
+    status = cch__check_earlier(spec, i, done, operation);
+    if (status == 0)
       before[spec->dependency_count + i] = added[spec->earlier[i]];
   }
   if (status == 0)
@@ -322,7 +332,7 @@ static int add_one(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, con
   return status;
 }
 
-static int usable_graph(cch_graph *graph, const char *operation) {
+int cch__graph_usable(const cch_graph *graph, const char *operation) {
   int status = cch__ready();
   if (status == 0 && graph == NULL)
     return cch__fail(CCH_EINVAL, operation, "the graph is NULL");
@@ -330,44 +340,12 @@ static int usable_graph(cch_graph *graph, const char *operation) {
 }
 
 int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec) {
-  int status = usable_graph(graph, __func__);
+  int status = cch__graph_usable(graph, __func__);
   if (status != 0)
     return status;
   cch__poll();
   CUgraphNode raw;
-  return add_one(&raw, out, graph, spec, NULL, 0, __func__);
-}
-
-int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
-                        size_t *failed) {
-  int status = usable_graph(graph, __func__);
-  if (status != 0 || count == 0)
-    return status;
-  cch__poll();
-  CUgraphNode *added = malloc(count * sizeof *added);
-  cch_graph_node **boxes = out != NULL ? malloc(count * sizeof *boxes) : NULL;
-  size_t done = 0, stride = specs->size;
-  if (added == NULL || (out != NULL && boxes == NULL))
-    status = cch__fail_nomem(__func__);
-  for (; status == 0 && done < count; done += status == 0) {
-    const cch_node_spec *spec = (const cch_node_spec *)((const char *)specs + done * stride);
-    if (spec->size != stride)
-      status = cch__fail(CCH_EINVAL, __func__, "the nodes of a batch are of different sizes");
-    else
-      status = add_one(&added[done], boxes != NULL ? &boxes[done] : NULL, graph, spec, added, done, __func__);
-  }
-  if (status == 0 && boxes != NULL)
-    memcpy(out, boxes, count * sizeof *boxes);
-  if (status != 0 && failed != NULL)
-    *failed = done;
-  for (size_t i = done; status != 0 && i-- > 0;) {
-    cch__node_undo(graph, added[i]);
-    if (boxes != NULL)
-      cch_graph_node_unref(boxes[i]);
-  }
-  free(boxes);
-  free(added);
-  return status;
+  return cch__node_add_spec(&raw, out, graph, spec, NULL, 0, __func__);
 }
 
 /* ---- change ---- */
@@ -466,7 +444,7 @@ int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_para
 static int set_each(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count, unsigned *set) {
   int status = 0;
   for (*set = 0; status == 0 && *set < count; *set += status == 0)
-    status = set_attributes(raw, &attributes[*set], 1);
+    status = cch__node_set_attributes(raw, &attributes[*set], 1);
   return status;
 }
 
@@ -500,7 +478,7 @@ static int set_kernel(CUgraphNode raw, cch__node_params *params, const cch__kern
   CUlaunchAttribute none = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
   none.value.clusterDim.x = none.value.clusterDim.y = none.value.clusterDim.z = 1;
   if (clusters && change->before[0].value.clusterDim.x != 0)
-    status = set_attributes(raw, &none, 1);
+    status = cch__node_set_attributes(raw, &none, 1);
   if (status != 0)
     return status;
   status = CCH__CALL(cuGraphNodeSetParams, (raw, &params->native));
@@ -511,13 +489,13 @@ static int set_kernel(CUgraphNode raw, cch__node_params *params, const cch__kern
     return 0;
   cch__destructor_enter();
   while (set > (clusters ? 1 : 0))
-    cch__report(set_attributes(raw, &change->before[--set], 1));
+    cch__report(cch__node_set_attributes(raw, &change->before[--set], 1));
   if (clusters && set > 0)
-    cch__report(set_attributes(raw, &none, 1));
+    cch__report(cch__node_set_attributes(raw, &none, 1));
   if (changed)
     put_back(raw, read);
   if (clusters && change->before[0].value.clusterDim.x != 0)
-    cch__report(set_attributes(raw, &change->before[0], 1));
+    cch__report(cch__node_set_attributes(raw, &change->before[0], 1));
   cch__destructor_leave();
   return status;
 }

@@ -235,6 +235,7 @@ static int fill_conditional(cch__node_params *out, const void *given, cch_bundle
                             sizeof(cch__condition) + node.count * sizeof *((cch__condition *)NULL)->bodies, operation);
   if (status != 0)
     return status;
+  out->kept->is_condition = true;
   ((cch__condition *)out->kept->payload)->node = node;
   CUDA_CONDITIONAL_NODE_PARAMS *native = &out->native.conditional;
   native->handle = node.condition;

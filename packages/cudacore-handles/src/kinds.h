@@ -120,6 +120,7 @@ struct cch_bundle {
   cch__box box;
   bool foreign;      /* one of them is a foreign object */
   bool wraps;        /* the library's own, around one that a caller gave */
+  bool is_condition; /* the payload is a cch__condition */
   cch_bundle *given; /* that one; among the owners, NULL for none */
   void *payload;     /* bytes of the library's behind the owners */
   size_t payload_size;

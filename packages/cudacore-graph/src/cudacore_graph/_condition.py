@@ -20,9 +20,11 @@ _HANDLE_BYTES = 8
 class GraphCondition(_native.Condition):
     """Hold a value that decides what a conditional node does.
 
-    Conditions are made by :meth:`GraphDefinition.create_condition` and :meth:`GraphBuilder.create_condition`, and
-    each is for one conditional node. A kernel that takes it as an argument (``cudaGraphConditionalHandle``) sets it
-    by ``cudaGraphSetConditional``. Two are equal when they are the same condition of CUDA's.
+    Conditions are made by :meth:`GraphDefinition.create_condition` and :meth:`GraphBuilder.create_condition`. Each is
+    for one conditional node at a time: once that node is destroyed, another can have it. A graph with a condition that
+    no node has cannot be instantiated. A kernel that takes the condition as an argument
+    (``cudaGraphConditionalHandle``) sets it by ``cudaGraphSetConditional``. Two are equal when they are the same
+    condition of CUDA's.
     """
 
     __slots__ = ("__weakref__",)
@@ -65,12 +67,12 @@ def create_condition(
 
 
 def _bad_condition(condition: GraphCondition, used: int) -> NoReturn:
-    """Raise for a condition that a node cannot have."""
+    """Raise for a condition that a node cannot have, because another node has it, or because it is of another graph."""
     if used:
         raise ValueError(f"{condition!r} is that of a conditional node already; each needs one of its own")
     raise ValueError(
-        f"{condition!r} is of another graph: a conditional node takes a condition of its own graph, or of one that its "
-        "graph is in"
+        f"{condition!r} is of another graph: a conditional node takes a condition of its own graph, bodies and child "
+        "graphs included; create_condition() makes one"
     )
 
 

@@ -88,6 +88,14 @@ class GraphDefinition(_native.GraphHandle):
         -------
         list of GraphNode
             The new nodes, in the order given.
+
+        Notes
+        -----
+        The driver takes no node out of a graph that has nodes that allocate or free memory. For such a graph, and for a
+        batch with such nodes, the batch is first tried out in another graph, which takes about as long as adding it.
+        Two failures that this does not foresee leave the nodes before the failed one in the graph, and the error says
+        so: the driver has no resources left, or it refuses to free an address that was allocated and not yet freed, for
+        instance because there is an executable graph of this graph.
         """
         return _native.add_nodes(self, nodes)
 

@@ -331,6 +331,7 @@ typedef struct cch_api {
   int (*deviceptr_import_part)(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t offset,
                                size_t size, cch_stream *stream);
   int (*kernel_set_params)(cch_kernel *kernel, const cch_param *params, size_t count);
+  int (*graph_condition_is_used)(int *out, cch_graph *graph, CUgraphConditionalHandle condition);
 } cch_api;
 
 /**

@@ -165,10 +165,12 @@ CCH_EXPORT int cch_graph_keep(cch_graph *graph, cch_bundle *bundle);
  */
 CCH_EXPORT int cch_graph_share(cch_graph *graph);
 
-/** A condition of this graph, for one conditional node in it (cuGraphConditionalHandleCreate). With `has_default` it
- * has `value` at the beginning of each launch. @since 0.1 */
+/** A condition of this graph, for one conditional node at a time, in this graph or in any of its hierarchy
+ * (cuGraphConditionalHandleCreate). With `has_default` it has `value` at the beginning of each launch. @since 0.1 */
 CCH_EXPORT int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *context,
                                    int has_default, unsigned value);
+/** Whether a node of the graph's hierarchy has a condition, as far as nodes were added here. @since 0.1 */
+CCH_EXPORT int cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition);
 
 /** Writes the driver's own description in the DOT language (cuGraphDebugDotPrint). @since 0.1 */
 CCH_EXPORT int cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags);
@@ -202,7 +204,12 @@ CCH_EXPORT int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_n
 /**
  * Adds many nodes, in order; their specifications are all of one size. On failure the nodes that were added are
  * destroyed again, and `failed` (which may be NULL) is the index of the one that could not be. `out`: room for `count`
- * references, or NULL. @since 0.1
+ * references, or NULL.
+ *
+ * The driver takes no node out of a graph that has nodes that allocate or free memory. There, the batch is first tried
+ * out in another graph. Two failures that this does not foresee leave the nodes before the failed one in the graph, and
+ * the message says so: the driver has no resources left, or it refuses to free an address that was allocated and not yet
+ * freed, for instance because there is an executable graph of this graph. @since 0.1
  */
 CCH_EXPORT int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
                                    size_t *failed);

@@ -549,7 +549,8 @@ void graph_lock_give(graph_lock lock);
 typedef struct condition {
   PyObject_HEAD unsigned long long handle; /* CUgraphConditionalHandle */
   PyObject *graph;                         /* a face of its own, of the graph that it is of */
-  bool used;                               /* a conditional node has it */
+  bool used;                               /* a conditional node had it, and can have it still */
+  bool pending;                            /* a node that is being added has it */
 } condition;
 
 typedef struct exec {
@@ -648,7 +649,7 @@ int node_params_check(const state *st, const node_params *params, const cch_grap
 const void *node_params_of(const node_params *params);
 /* The graph that is copied into the node; NULL: none. */
 const cch_graph *node_params_child(const node_params *params);
-/* A node with the parameters was made: its condition cannot be used again. */
+/* A node with the parameters is being added: its condition is no other's now. */
 void node_params_done(node_params *params);
 /* It was not, after all. */
 void node_params_undone(node_params *params);

@@ -479,14 +479,16 @@ int node_params_check(const state *st, const node_params *params, const cch_grap
   }
   if (params->condition == NULL)
     return 0;
-  const condition *given = (const condition *)params->condition;
-  const cch_graph *of = ((handle *)given->graph)->box;
-  const cch_graph *ancestor = graph;
-  while (ancestor != NULL && ancestor != of)
-    ancestor = cch_graph_parent(ancestor);
-  if (!given->used && ancestor != NULL)
+  condition *given = (condition *)params->condition;
+  bool same = root_of(((handle *)given->graph)->box) == root_of(graph);
+  if (same && given->used) { /* by a node that can have been destroyed since */
+    int used = 1;
+    cch_graph_condition_is_used(&used, (cch_graph *)(uintptr_t)graph, given->handle);
+    given->used = used != 0;
+  }
+  if (same && !given->used && !given->pending)
     return 0;
-  PyObject *result = PyObject_CallFunction(st->faces.bad_condition, "Oi", params->condition, (int)given->used);
+  PyObject *result = PyObject_CallFunction(st->faces.bad_condition, "Oi", params->condition, (int)same);
   Py_XDECREF(result); /* it raises */
   return -1;
 }
@@ -695,12 +697,12 @@ const cch_graph *node_params_child(const node_params *params) {
 
 void node_params_done(node_params *params) {
   if (params->condition != NULL)
-    ((condition *)params->condition)->used = params->took_condition = true;
+    ((condition *)params->condition)->pending = params->took_condition = true;
 }
 
 void node_params_undone(node_params *params) {
   if (params->took_condition)
-    ((condition *)params->condition)->used = params->took_condition = false;
+    ((condition *)params->condition)->pending = params->took_condition = false;
 }
 
 void node_params_drop(node_params *params) {
@@ -714,6 +716,10 @@ void node_params_drop(node_params *params) {
   if (params->used != NULL) {
     handle_done(params->used);
     Py_CLEAR(params->used);
+  }
+  if (params->took_condition) {
+    ((condition *)params->condition)->used = true;
+    node_params_undone(params);
   }
   Py_CLEAR(params->condition);
   PyMem_Free(params->heap);

@@ -731,6 +731,8 @@ static CUresult remove_edges(CUgraph handle, const CUgraphNode *from, const CUgr
                              const CUgraphEdgeData *edges, size_t count) {
   object *graph;
   CUresult result = find_object(&graph, FAKE_GRAPH, handle);
+  if (result == CUDA_SUCCESS && graph->u.graph->has_memory)
+    result = CUDA_ERROR_NOT_SUPPORTED;
   for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
     result = check_edge(graph, &from[i], &to[i], true);
     if (result == CUDA_SUCCESS && !is_edge((object *)to[i], (object *)from[i], edges ? &edges[i] : NULL))

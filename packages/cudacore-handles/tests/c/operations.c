@@ -475,6 +475,24 @@ static int graph_add_batch(world *w, void **made) {
     free(out);
   return status;
 }
+/* In a graph of its own, likewise; here the batch is tried out before. */
+static int graph_add_batch_memory(world *w, void **made) {
+  (void)w;
+  cch_graph *graph;
+  cch_alloc_node alloc = {.size = sizeof alloc, .bytes = 64};
+  cch_node_spec specs[] = {{.size = sizeof *specs, .type = CCH_NODE_ALLOC, .params = &alloc},
+                           {.size = sizeof *specs, .type = CCH_NODE_EMPTY}};
+  int status = cch_graph_create(&graph);
+  if (status != 0)
+    return status;
+  status = cch_graph_add_batch(NULL, graph, specs, 2, NULL);
+  if (status == 0)
+    *made = graph;
+  else
+    cch_graph_unref(graph);
+  return status;
+}
+static void undo_graph_add_batch_memory(void *made) { cch_graph_unref(made); }
 static void undo_graph_add_batch(void *made) {
   for (cch_graph_node **node = made; *node != NULL; node++)
     take_out(*node);
@@ -556,6 +574,11 @@ static int graph_connect(world *w, void **made) {
   (void)made;
   int status = cch_graph_connect(&w->copy, &w->fill, 1);
   return status != 0 ? status : cch_graph_disconnect(&w->copy, &w->fill, 1);
+}
+static int graph_condition_is_used(world *w, void **made) {
+  (void)made;
+  int used;
+  return cch_graph_condition_is_used(&used, w->graph, 1);
 }
 static int graph_rewire(world *w, void **made) {
   (void)made;
@@ -754,6 +777,7 @@ const operation operations[] = {
     MADE(graph_add_conditional, 0),
     MADE(graph_add_memory, 0),
     MADE(graph_add_batch, 0),
+    MADE(graph_add_batch_memory, 0),
     DONE(graph_node_set_kernel, 0),
     DONE(graph_node_set_memcpy, 0),
     DONE(graph_node_set_memset, 0),
@@ -780,6 +804,7 @@ const operation operations[] = {
     DONE(graph_node_dependents, 0),
     DONE(graph_connect, 0),
     DONE(graph_rewire, 0),
+    DONE(graph_condition_is_used, 0),
     MADE(graph_instantiate, 0),
     DONE(graph_exec_update, 0),
     DONE(graph_exec_flags, 0),

@@ -21,7 +21,6 @@ using NodePtr = std::shared_ptr<GraphNode>;
 /* The variable of a conditional handle, of which there is one: so is the executable graph that has it. */
 struct Condition {
   uint64_t handle = 0;
-  std::weak_ptr<Graph> graph; /* that it was made for */
   std::weak_ptr<Context> context;
   uint32_t value = 0, initial = 0;
   bool has_initial = false; /* applied when the graph is launched */

@@ -2,6 +2,8 @@
 /* Conditional handles and the nodes that go by them. */
 #include "graph.h"
 
+#include <algorithm>
+
 namespace sim {
 
 namespace {
@@ -31,8 +33,9 @@ CUresult read_conditional(const Graph &into, CUDA_CONDITIONAL_NODE_PARAMS &from,
   ConditionalParams params{from, find_condition(from.handle), nullptr, {}, {}};
   if (params.condition == nullptr || params.condition->used)
     return CUDA_ERROR_INVALID_VALUE;
-  GraphPtr graph = params.condition->graph.lock();
-  if (graph == nullptr || &graph->root() != &const_cast<Graph &>(into).root())
+  /* A condition is of the whole hierarchy: that of a body stays when the body goes. */
+  const std::vector<std::shared_ptr<Condition>> &own = const_cast<Graph &>(into).root().conditions;
+  if (std::find(own.begin(), own.end(), params.condition) == own.end())
     return CUDA_ERROR_INVALID_VALUE;
   const bool has_choices = config().driver_version >= 12080; /* a second body of an if, and switches */
   unsigned most = 0;
@@ -86,7 +89,6 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, C
   if (CUresult result = find_context(ctx, context))
     return result;
   auto condition = std::make_shared<Condition>();
-  condition->graph = graph;
   condition->context = context;
   condition->initial = defaultLaunchValue;
   condition->has_initial = flags != 0;

@@ -152,10 +152,10 @@ CUresult remove(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, 
   std::vector<Pair> pairs;
   if (CUresult result = find_graph(handle, graph))
     return result;
+  if (graph->has_memory_nodes)
+    return CUDA_ERROR_NOT_SUPPORTED; /* whatever the edges are, and if there are none */
   if (CUresult result = read_pairs(graph, from, to, data, count, pairs))
     return result;
-  if (graph->has_memory_nodes && count != 0)
-    return CUDA_ERROR_NOT_SUPPORTED;
   /* Those before one that is not there are gone. Without annotations an edge is meant whatever it has. */
   for (const Pair &pair : pairs) {
     const Edge *edge = find_edge(*pair.from, *pair.to);

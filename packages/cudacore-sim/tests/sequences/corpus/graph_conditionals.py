@@ -82,6 +82,31 @@ def nodes_of_copied_graphs(cu: Recorder) -> None:
 
 
 @sequence
+def handles_of_destroyed_nodes(cu: Recorder) -> None:
+    """A handle is used again when its node is gone: by a node of another kind, or in another graph of the hierarchy."""
+    graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
+    handle = tools.condition(cu, graph, 1)
+    node, _ = tools.conditional(cu, graph, handle, IF)
+    cu.call("cuGraphAddNode_v2", c_void_p, graph, None, None, 0, tools.conditional_params(cu, handle, IF, 1))
+    cu.call("cuGraphDestroyNode", node)
+    cu.call("cuGraphInstantiateWithFlags", c_void_p, graph, 0)
+    node, _ = tools.conditional(cu, graph, handle, SWITCH, 3)
+    executable = cu.new("cuGraphInstantiateWithFlags", c_void_p, graph, 0)
+    cu.call("cuGraphDestroyNode", node)
+    outer, (body,) = tools.conditional(cu, graph, handle, IF)
+    tools.run(cu, executable, stream)
+    cu.call("cuGraphExecDestroy", executable)
+    inner, own = tools.condition(cu, graph), tools.condition(cu, body)
+    cu.call("cuGraphAddNode_v2", c_void_p, body, None, None, 0, tools.conditional_params(cu, inner, IF, 1))
+    cu.call("cuGraphAddNode_v2", c_void_p, graph, None, None, 0, tools.conditional_params(cu, own, IF, 1))
+    cu.call("cuGraphInstantiateWithFlags", c_void_p, graph, 0)
+    cu.call("cuGraphDestroyNode", outer)
+    for given in (handle, inner, own):
+        cu.call("cuGraphAddNode_v2", c_void_p, graph, None, None, 0, tools.conditional_params(cu, given, IF, 1))
+    cu.call("cuGraphInstantiateWithFlags", c_void_p, graph, 0)
+
+
+@sequence
 def unused_handles(cu: Recorder) -> None:
     """A handle without a node when the graph is instantiated."""
     graph = tools.graph(cu)

@@ -114,6 +114,23 @@ def restrictions(cu: Recorder) -> None:
 
 
 @sequence
+def edges_are_not_removed(cu: Recorder) -> None:
+    """A graph with a memory node is asked to remove edges: some, none, and such as there cannot be."""
+    plain, graph, other = tools.graph(cu), tools.graph(cu), tools.graph(cu)
+    one, two = tools.empty(cu, graph), tools.empty(cu, graph)
+    _, address = tools.alloc(cu, graph, 64)
+    cu.call("cuGraphRemoveDependencies_v2", plain, None, None, None, 0)
+    cu.call("cuGraphRemoveDependencies_v2", graph, None, None, None, 0)
+    cu.call("cuGraphRemoveDependencies", graph, None, None, 0)
+    cu.call("cuGraphRemoveDependencies_v2", graph, array(one), array(two), None, 1)
+    cu.call("cuGraphRemoveDependencies_v2", graph, array(one), array(one), None, 1)
+    three = tools.empty(cu, other)
+    cu.call("cuGraphAddMemFreeNode", c_void_p, other, None, 0, address)
+    cu.call("cuGraphRemoveDependencies_v2", other, None, None, None, 0)
+    cu.call("cuGraphDestroyNode", three)
+
+
+@sequence
 def freed_in_the_graph(cu: Recorder) -> None:
     """Memory that a graph allocates and frees can be had again at each launch."""
     graph, stream, out = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(16, 0)
