@@ -208,8 +208,8 @@ CCH_EXPORT int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_n
  *
  * The driver takes no node out of a graph that has nodes that allocate or free memory. There, the batch is first tried
  * out in another graph. Two failures that this does not foresee leave the nodes before the failed one in the graph, and
- * the message says so: the driver has no resources left, or it refuses to free an address that was allocated and not yet
- * freed, for instance because there is an executable graph of this graph. @since 0.1
+ * the message says so: the driver has no resources left, or it refuses to free an address that was allocated and not
+ * yet freed, for instance because there is an executable graph of this graph. @since 0.1
  */
 CCH_EXPORT int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
                                    size_t *failed);
