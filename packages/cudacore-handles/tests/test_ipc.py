@@ -318,7 +318,7 @@ def test_what_came_back_can_be_sent_again(
     from cudacore_handles import _ipc
 
     assert not _ipc._own_buffers._references
-    assert not _ipc._own_events._references
+    assert not _ipc._events._references
 
 
 def test_parts(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
@@ -361,6 +361,124 @@ def test_no_deep_copies(device: ch.Device, stream: ch.Stream) -> None:
         with pytest.raises(TypeError, match=message):
             copy.deepcopy({"one": [one]})
     assert copy.copy(buffer) == buffer
+
+
+def test_what_comes_back_to_a_closed_pool(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
+    """A process would import its own pool, and its own memory as another's, at another address."""
+    mr = new_pool()
+    buffer = mr.allocate(SIZE, stream=stream)
+    ours, theirs = multiprocessing.Pipe()
+    process = start(children.send_back, theirs)
+    ours.send((mr, buffer))
+    handle = copied(mr.allocation_handle)
+    mr.close()
+    assert ours.poll(TIMEOUT)
+    same_mr, same_buffer = ours.recv()
+    assert same_mr is mr
+    assert same_buffer == buffer
+    assert (same_mr.is_closed, same_buffer.is_mapped, same_buffer.memory_resource) == (True, False, mr)
+    for use in (
+        lambda: ch.DeviceMemoryResource.from_allocation_handle(device, handle),
+        lambda: pickle.dumps(buffer),
+    ):
+        with pytest.raises(ch.ClosedError, match="DeviceMemoryResource has been closed"):
+            use()
+    handle.close()
+    ours.send(None)
+    assert joined(process) == 0
+
+
+def test_through_several_hands(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
+    """A process could not send on what it was sent."""
+    mr = new_pool()
+    buffer = mr.allocate(SIZE, stream=stream)
+    buffer.fill(3, stream=stream)
+    event = stream.record(options=SHARED_EVENT)
+    pipes = [multiprocessing.Pipe() for _ in range(3)]
+    first = start(children.pass_on, pipes[0][1], pipes[1][0])
+    second = start(children.pass_on, pipes[1][1], pipes[2][0])
+    pipes[0][0].send((mr, buffer, buffer[8:16], event))
+    assert pipes[2][1].poll(TIMEOUT)
+    assert pipes[2][1].recv() == (mr, buffer, buffer[8:16], event)
+    for end in (pipes[0][0], pipes[1][0]):
+        end.send(None)
+    assert joined(first) == joined(second) == 0
+
+
+def test_an_event_that_comes_twice(device: ch.Device, exporter: Callable[..., Any]) -> None:
+    """Two objects of one event would not be equal."""
+    _, _, event, _ = exporter()
+    again = ch.Event.from_ipc_descriptor(event.ipc_descriptor)
+    assert again == event
+    assert hash(again) == hash(event)
+    event.close()
+    again.sync()
+    assert ch.Event.from_ipc_descriptor(again.ipc_descriptor) == again
+
+
+def test_memory_of_a_graph(device: ch.Device, stream: ch.Stream) -> None:
+    """An error would not say why memory of a pool that is shared cannot be."""
+    pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
+    mr = new_pool()
+    builder = stream.create_graph_builder().begin_building("relaxed")
+    buffer = mr.allocate(SIZE, stream=builder)
+    with pytest.raises(ch.CUDAError, match="memory that is allocated while a stream is captured is the graph's"):
+        buffer.ipc_descriptor  # noqa: B018
+    buffer.close(builder)
+    builder.end_building()
+
+
+def test_a_child_of_fork(run_on_driver: Callable[..., str]) -> None:
+    """A forked child would wait for ever for a lock that a thread of its parent held, or free its parent's memory."""
+    run_on_driver(
+        """
+        import faulthandler
+        import gc
+        import os
+        import pickle
+        import threading
+        import cudacore_handles as ch
+        from cudacore_handles import _ipc
+
+        device = ch.Device(0)
+        device.set_current()
+        stream = device.create_stream()
+        mr = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions(ipc_enabled=True))
+        buffer = mr.allocate(64, stream=stream)
+        part = buffer[8:16]
+        event = stream.record(options=ch.EventOptions(ipc_enabled=True))
+        pickle.dumps((buffer, part, event))
+        held, done = threading.Event(), threading.Event()
+
+        def hold():
+            with _ipc._lock:
+                held.set()
+                done.wait()
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        child = os.fork()
+        if child == 0:
+            faulthandler.dump_traceback_later(30, exit=True)
+            for use in (lambda: buffer[:4], lambda: part.fill(1, stream=stream), lambda: mr.allocate(1, stream=stream)):
+                try:
+                    use()
+                except ch.CUDAError as error:
+                    assert "forked" in str(error), error
+                else:
+                    raise AssertionError
+            part.close()
+            del buffer, part, event, mr, use
+            gc.collect()
+            os._exit(0)
+        done.set()
+        thread.join()
+        assert os.waitpid(child, 0)[1] == 0
+        buffer.fill(1, stream=stream)
+        stream.sync()
+        """
+    )
 
 
 def test_a_handle_is_received_once(device: ch.Device, start: Callable[..., Any]) -> None:

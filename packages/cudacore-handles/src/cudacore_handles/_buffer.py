@@ -487,7 +487,7 @@ class Buffer(_native.BufferHandle):
     def ipc_descriptor(self) -> IPCBufferDescriptor:
         """IPCBufferDescriptor: Name of the memory for other processes (cuMemPoolExportPointer).
 
-        For memory of a pool that was made with ``ipc_enabled=True``.
+        For memory of a pool that was made with ``ipc_enabled=True``, of this process or another; and parts of it.
         """
         if self.is_closed:
             raise closed(self)
@@ -497,7 +497,7 @@ class Buffer(_native.BufferHandle):
 
     @property
     def memory_resource(self) -> MemoryResource | None:
-        """MemoryResource or None: Who allocated the memory, and frees it."""
+        """MemoryResource or None: Who allocated the memory, and frees it; None when closed."""
         return self._mr
 
     @property

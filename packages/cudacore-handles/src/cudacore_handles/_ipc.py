@@ -38,10 +38,20 @@ _NOT_ENABLED = "Memory resource is not IPC-enabled"
 _lock = threading.RLock()
 
 
-class _Exported:
-    """Objects that this process shares, by what names their resource between processes.
+def _renew_lock() -> None:
+    """Replace the lock in a forked child: the thread that held it may not be there."""
+    global _lock
+    _lock = threading.RLock()
 
-    A resource can have several, of which each can be closed. Any that is open leads to the resource.
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+class _Shared:
+    """Objects of what processes share, by what names it between them.
+
+    A resource can have several objects, of which each can be closed. Any that is open leads to the resource.
     """
 
     def __init__(self) -> None:
@@ -70,10 +80,10 @@ class _Exported:
         return None
 
 
-# What this process has, by what it is called between processes: pools, and what it exported itself.
+# What this process has, by what it is called between processes: pools, its own buffers, and all events.
 _resources: weakref.WeakValueDictionary[UUID, SharedPool] = weakref.WeakValueDictionary()
-_own_buffers = _Exported()
-_own_events = _Exported()
+_own_buffers = _Shared()
+_events = _Shared()
 
 
 class IPCAllocationHandle:
@@ -361,7 +371,8 @@ class SharedPool(_MemPool):
     def allocation_handle(self) -> IPCAllocationHandle:
         """IPCAllocationHandle: The file descriptor by which another process imports the pool.
 
-        The object stays the resource's own; when it was closed, there is a new one.
+        The object stays the resource's own. When it was closed, there is a new one in the process that made the pool,
+        and none in others.
         """
         data = self._open_ipc_data()
         if data.alloc_handle.is_closed and not data.is_mapped:
@@ -427,9 +438,12 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
     uuid = location = None
     if isinstance(alloc_handle, IPCAllocationHandle):
         uuid, location, descriptor = alloc_handle.uuid, alloc_handle._location, int(alloc_handle)
-        known = _find(uuid)
+        known = _find(uuid) or _find_own(uuid)
         if known is not None:
-            return _check_known(known, cls, device)
+            _check_known(known, cls, device)
+            if known.is_closed:
+                raise closed(known)  # the driver would make it another process's
+            return known
     elif isinstance(alloc_handle, bool) or not hasattr(alloc_handle, "__index__"):
         raise TypeError(
             "alloc_handle must be an IPCAllocationHandle or an int, a file descriptor, not "
@@ -477,11 +491,18 @@ def _find(uuid: UUID | None) -> Any:
     return found if found is not None and not found.is_closed else None
 
 
-def _check_known(known: Any, cls: type[Resource], device: Device | None) -> Resource:
+def _find_own(uuid: UUID | None) -> Any:
+    """Find a resource that this process made, also when it was closed: its buffers can come back."""
+    with _lock:
+        found = _resources.get(uuid) if uuid is not None else None
+    data = found._ipc_data if found is not None else None
+    return found if data is not None and not data.is_mapped else None
+
+
+def _check_known(known: Any, cls: type[Resource], device: Device | None) -> None:
     where = device.device_id if device is not None else -1
     if not isinstance(known, cls) or known.device_id != where:
         raise ValueError(f"alloc_handle is of {known!r}, not of a {cls.__name__} of device {where}")
-    return known
 
 
 # ---- buffers
@@ -498,7 +519,8 @@ def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
     if not size:
         return IPCBufferDescriptor._init(bytes(_HANDLE_SIZE), 0, data.uuid)
     out = ffi.new("cch_ipc_handle *")
-    check(lib.cch_deviceptr_export(out, box))
+    hint = "memory that is allocated while a stream is captured is the graph's, and cannot be shared"
+    check(lib.cch_deviceptr_export(out, box), hint=hint)
     descriptor = IPCBufferDescriptor._init(bytes(out.bytes), size, data.uuid, lib.cch_deviceptr_offset(box))
     if not data.is_mapped:
         _own_buffers.add((data.uuid, descriptor._data), buffer)
@@ -510,7 +532,7 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
     from cudacore_handles._stream import Stream_accept
 
     data = resource._ipc_data
-    if data is None or resource._pool.is_closed:
+    if data is None or (data._is_mapped and resource._pool.is_closed):
         data = resource._open_ipc_data()  # which says what is wrong
     own, given = data._alloc_handle._uuid, descriptor._uuid
     if own is not given and own != given and own is not None and given is not None:
@@ -565,16 +587,15 @@ def describe_event(event: Event) -> IPCEventDescriptor:
     descriptor = IPCEventDescriptor._init(
         bytes(out.bytes), event.is_blocking_sync, device.uuid if device is not None else None
     )
-    _own_events.add(descriptor._data, event)
+    _events.add(descriptor._data, event)
     return descriptor
 
 
 def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
-    """Return an event of another process; or this one's own, where the descriptor came back."""
-    known = _own_events.hold(descriptor._data)
+    """Return an event of another process; or another object of one that this process has, its own or not."""
+    known = _events.hold(descriptor._data)
     if known is not None:
         event = adopt(cls, lib.cch_event_ref(known))
-        _own_events.add(descriptor._data, event)
     else:
         device = _device_of(descriptor._device)
         out = ffi.new("cch_event **")
@@ -584,6 +605,7 @@ def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
         check(status, hint="the process that made the event must be of this machine, and have it still")
         event = adopt(cls, out[0])
     event._descriptor = descriptor
+    _events.add(descriptor._data, event)
     return event
 
 
@@ -621,7 +643,8 @@ def _reduce_resource(resource: SharedPool) -> tuple[Any, ...]:
 
 def _receive_resource(cls: Any, devices: tuple[str, ...], handle: IPCAllocationHandle) -> Any:
     try:
-        return cls.from_allocation_handle(*map(_device_of, devices), handle)
+        own = _find_own(handle.uuid)
+        return cls.from_allocation_handle(*map(_device_of, devices), handle) if own is None else own
     finally:
         handle.close()  # the resource has its own
 

@@ -32,8 +32,9 @@ class MemoryResource:
       :meth:`Buffer.from_handle` was given, when the last that uses the memory is gone; on a thread that holds the GIL
       and where CUDA may be called, but on any one, and with any context current.
     - Its `stream` is the one given to :meth:`Buffer.close`, or else to :meth:`Buffer.set_deallocation_stream`, or else
-      to :meth:`Buffer.from_handle`; or else the default stream. Work on it may still use the memory: the free is to
-      be ordered behind it.
+      to :meth:`Buffer.from_handle`; or else the default stream. Where parts of the buffer were closed on other streams,
+      it is one that comes after the work of all of them. Work on it may still use the memory: the free is to be ordered
+      behind it.
     - What it raises goes to ``sys.unraisablehook``. It is not called when the interpreter has begun to end.
 
     What a memory resource promises:
