@@ -112,3 +112,39 @@ def test_allocation_on_the_other(definition: cg.GraphDefinition, other_device: c
     """A graph would allocate on the current device whatever is asked for."""
     node = definition.allocate(64, device=other_device, peer_access=[0, 1, 0])
     assert (node.device_id, node.peer_access) == (1, (0,))
+
+
+def test_copies_between_devices(
+    definition: cg.GraphDefinition, device: ch.Device, other_device: ch.Device, remote: Remote, stream: ch.Stream
+) -> None:
+    """A node would copy on the current device although only the other one has access to the memory."""
+    if not other_device.can_access_peer(device):
+        pytest.skip("needs a second device that can reach the first one's memory")
+    resource = ch.DeviceMemoryResource(device, {})
+    resource.peer_accessible_by = {other_device}
+    here = resource.allocate(64, stream=stream)
+    here.fill(3, stream=stream)
+    stream.sync()
+    # Between the two; from the host to the other device; within the other device.
+    node = definition.memcpy(remote.memory, here, 16)
+    node = node.memcpy(remote.numbers.buffer, remote.memory, 4)
+    node.memcpy(remote.memory, here, 4, height=2, dst_pitch=8, src_pitch=8)
+    graph = definition.instantiate()
+    assert remote.result(graph, stream) == 0x03030303
+    node.update(size=2)
+    assert ch.Device() == device
+
+
+def test_copies_between_devices_without_access(
+    definition: cg.GraphDefinition, device: ch.Device, remote: Remote, stream: ch.Stream
+) -> None:
+    """An error would not say that the driver makes no such node, nor what to do."""
+    here = ch.DeviceMemoryResource(device, {}).allocate(64, stream=stream)
+    stream.sync()
+    for dst, src in ((remote.memory, here), (here, remote.memory)):
+        with pytest.raises(
+            ch.CUDAError, match=r"INVALID_VALUE.*is on device \d and device \d; give it access \(peer_acc"
+        ):
+            definition.memcpy(dst, src, 64)
+    assert not definition.nodes()
+    assert ch.Device() == device

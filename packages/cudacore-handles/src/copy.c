@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "current.h"
+#include "peers.h"
 
 #include <stdlib.h>
 
@@ -12,7 +13,9 @@ typedef struct batch {
   CUmemcpyAttributes *attributes;
   CUdeviceptr *dst, *src;
   size_t *sizes, *first; /* first: of each run */
+  cch__peers *peers;     /* of each copy */
   bool waits;            /* a source is to be read before the call returns */
+  bool between;          /* devices: at least one copy is, which no batch of the driver's takes */
 } batch;
 
 static int read_attributes(CUmemcpyAttributes *out, const cch_copy_attributes *given, const char *operation) {
@@ -41,7 +44,7 @@ static bool is_same(const CUmemcpyAttributes *a, const CUmemcpyAttributes *b) {
 }
 
 static int add(batch *all, const cch_deviceptr *dst, const cch_deviceptr *src, size_t place,
-               const cch_copy_attributes *attributes, const char *operation) {
+               const cch_copy_attributes *attributes, const cch_stream *stream, const char *operation) {
   if (dst == NULL || src == NULL)
     return cch__fail(CCH_EINVAL, operation, "the allocation of copy %zu is NULL", place);
   int status = cch__usable(dst, operation);
@@ -58,6 +61,12 @@ static int add(batch *all, const cch_deviceptr *dst, const cch_deviceptr *src, s
   if (all->attribute_count == 0 || !is_same(&wanted, &all->attributes[all->attribute_count - 1])) {
     all->first[all->attribute_count] = all->count;
     all->attributes[all->attribute_count++] = wanted;
+  }
+  if (!cch__is_one_device()) {
+    status = cch__peers_find(&all->peers[all->count], dst, src, stream);
+    if (status != 0)
+      return status;
+    all->between |= all->peers[all->count].dst != NULL;
   }
   all->waits |= wanted.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
   all->dst[all->count] = dst->ptr;
@@ -94,7 +103,7 @@ static int copy_at_once(const batch *all, CUstream stream) {
 static int copy_in_order(const batch *all, CUstream stream) {
   int status = 0;
   for (size_t i = 0; i < all->count && status == 0; i++)
-    status = CCH__CALL(cuMemcpyAsync, (all->dst[i], all->src[i], all->sizes[i], stream));
+    status = cch__copy_line(&all->peers[i], all->dst[i], all->src[i], all->sizes[i], stream);
   if (status == 0 && all->waits)
     status = CCH__CALL(cuStreamSynchronize, (stream));
   return status;
@@ -111,7 +120,7 @@ static int copy_all(const batch *all, const cch_stream *stream, const char *oper
     status = cch__fail(CCH_EINVAL, operation,
                        "a source cannot be read during the call: the stream is captured, and the graph reads it later");
   if (status == 0)
-    status = at_once ? copy_at_once(all, stream->raw) : copy_in_order(all, stream->raw);
+    status = at_once && !all->between ? copy_at_once(all, stream->raw) : copy_in_order(all, stream->raw);
   cch__current_leave(&current);
   return status;
 }
@@ -125,19 +134,22 @@ int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t 
     return cch__fail(CCH_EINVAL, __func__, "the stream is NULL");
   if (count == 0)
     return 0;
-  enum { EACH = sizeof(CUmemcpyAttributes) + 2 * sizeof(CUdeviceptr) + 2 * sizeof(size_t) };
-  batch all = {.attributes = calloc(count, EACH)};
-  if (all.attributes == NULL)
+  enum { EACH = sizeof(CUmemcpyAttributes) + sizeof(cch__peers) + 2 * sizeof(CUdeviceptr) + 2 * sizeof(size_t) };
+  batch all = {.peers = calloc(count, EACH)};
+  if (all.peers == NULL)
     return cch__fail_nomem(__func__);
+  all.attributes = (CUmemcpyAttributes *)(all.peers + count);
   all.dst = (CUdeviceptr *)(all.attributes + count);
   all.src = all.dst + count;
   all.sizes = (size_t *)(all.src + count);
   all.first = all.sizes + count;
   for (size_t i = 0; i < count && status == 0; i++)
-    status = add(&all, dst[i], src[i], i, attributes != NULL ? attributes[i] : NULL, __func__);
+    status = add(&all, dst[i], src[i], i, attributes != NULL ? attributes[i] : NULL, stream, __func__);
   if (status == 0 && all.count > 0)
     status = copy_all(&all, stream, __func__);
-  free(all.attributes);
+  for (size_t i = 0; i < count; i++)
+    cch__peers_release(&all.peers[i]);
+  free(all.peers);
   return status;
 }
 
@@ -181,12 +193,9 @@ int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *
     return cch__fail(CCH_EINVAL, __func__,
                      "%zu x %zu rows of %zu bytes reach beyond an allocation (%zu and %zu bytes), or overlap", depth,
                      height, s.width, dst->size, src->size);
-  /* Unified: the driver finds out what the addresses are of. */
-  CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-                        .srcDevice = src->ptr + s.src_offset,
+  CUDA_MEMCPY3D copy = {.srcDevice = src->ptr + s.src_offset,
                         .srcPitch = src_pitch,
                         .srcHeight = src_height,
-                        .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
                         .dstDevice = dst->ptr + s.dst_offset,
                         .dstPitch = dst_pitch,
                         .dstHeight = dst_height,
@@ -197,7 +206,11 @@ int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *
   status = cch__current_enter(&current, stream->context);
   if (status != 0)
     return status;
-  status = CCH__CALL(cuMemcpy3DAsync, (&copy, stream->raw));
+  cch__peers peers;
+  status = cch__peers_find(&peers, dst, src, stream);
+  if (status == 0)
+    status = cch__copy_box(&peers, &copy, stream->raw);
+  cch__peers_release(&peers);
   cch__current_leave(&current);
   return status;
 }

@@ -3,6 +3,7 @@
 #include "capture.h"
 #include "current.h"
 #include "part.h"
+#include "peers.h"
 #include "reclaim.h"
 #include "registry.h"
 
@@ -252,7 +253,12 @@ int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_
   status = cch__current_enter(&current, stream->context);
   if (status != 0)
     return status;
-  status = CCH__CALL(cuMemcpyAsync, (dst->ptr, src->ptr, size, stream->raw));
+  cch__peers peers = {0};
+  if (!cch__is_one_device())
+    status = cch__peers_find(&peers, dst, src, stream);
+  if (status == 0)
+    status = cch__copy_line(&peers, dst->ptr, src->ptr, size, stream->raw);
+  cch__peers_release(&peers);
   cch__current_leave(&current);
   return status;
 }

@@ -100,6 +100,8 @@
   X(cuMemcpyBatchAsync, 12080)                                                                                         \
   X(cuMemcpy3DAsync, 3020)                                                                                             \
   X(cuMemcpyAsync, 4000)                                                                                               \
+  X(cuMemcpyPeerAsync, 4000)                                                                                           \
+  X(cuMemcpy3DPeerAsync, 4000)                                                                                         \
   X(cuMemsetD8Async, 3020)                                                                                             \
   X(cuMemsetD16Async, 3020)                                                                                            \
   X(cuMemsetD32Async, 3020)                                                                                            \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes: how they are added, changed and destroyed. */
 #include "graph.h"
+#include "peers.h"
 #include "reclaim.h"
 
 #include <stdlib.h>
@@ -291,6 +292,8 @@ int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, cons
   if (status != 0)
     return status;
   status = add_in_context(raw, out, graph, spec, before, edges, count, operation);
+  if (status == CUDA_ERROR_INVALID_VALUE && spec->type == CCH_NODE_MEMCPY)
+    cch__explain_graph_copy(((const cch_memcpy_node *)spec->params)->dst, ((const cch_memcpy_node *)spec->params)->src);
   cch__current_leave(&current);
   return status;
 }

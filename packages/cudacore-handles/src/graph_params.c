@@ -2,6 +2,7 @@
 /* Parameters of nodes, from the structures that callers fill to the driver's one. */
 #include "graph.h"
 #include "launch_config.h"
+#include "peers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +100,10 @@ static int fill_memcpy(cch__node_params *out, const void *given, cch_bundle *bun
                                        .WidthInBytes = node.width,
                                        .Height = height,
                                        .Depth = depth};
-  status = context_of(&native->copyCtx, context);
+  if (context == NULL)
+    status = cch__context_for_copy(&native->copyCtx, node.dst, node.src);
+  else
+    native->copyCtx = context->raw;
   return status != 0 ? status : keep_given(out, bundle);
 }
 

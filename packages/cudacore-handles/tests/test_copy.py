@@ -356,32 +356,169 @@ def test_between_memory_of_every_kind(device: ch.Device, stream: ch.Stream, pinn
     assert (np.frombuffer(out.__buffer__(), np.uint16) == 7).all()
 
 
-@pytest.mark.parametrize("has_access", [False, True])
-def test_between_devices(device: ch.Device, other_device: ch.Device, pinned: Pinned, has_access: bool) -> None:
-    """Memory of one device could not be copied to another's by who has access to both, or also by who has not."""
-    stream, other_stream = device.create_stream(), other_device.create_stream()
-    resource, other = ch.DeviceMemoryResource(device, {}), ch.DeviceMemoryResource(other_device, {})
-    if has_access:
-        if not other_device.can_access_peer(device):
-            pytest.skip("needs a second device that can reach the first one's memory")
-        resource.peer_accessible_by = {other_device}
-    here, there = resource.allocate(SIZE, stream=stream), other.allocate(SIZE, stream=other_stream)
-    other_stream.sync()
-    here.fill(np.uint16(0x1234), stream=stream)
+# ---- between devices
+
+
+def patterned(buffer: ch.Buffer, stream: ch.Stream, value: int) -> ch.Buffer:
+    """Fill a buffer of a device that the stream is of, and wait."""
+    buffer.fill(value, stream=stream)
     stream.sync()
-    if not has_access:
-        for one in (stream, other_stream):
-            with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_VALUE"):
-                here.copy_to(there, stream=one)
-        return
-    here.copy_to(there, stream=other_stream)
-    out = pinned(SIZE)
-    there.copy_to(out, stream=other_stream)
+    return buffer
+
+
+def read_back(buffer: ch.Buffer, stream: ch.Stream) -> Any:
+    """Return the bytes of a buffer of a device that the stream is of."""
+    out = np.zeros(buffer.size, np.uint8)
+    buffer.copy_to(out, stream=stream)
+    return out
+
+
+RESOURCES: dict[str, Callable[[ch.Device], Any]] = {
+    "pool": lambda device: ch.DeviceMemoryResource(device, {}),
+    "virtual": ch.VirtualMemoryResource,
+}
+
+
+@pytest.mark.parametrize("to", ["pool", "virtual", "pinned", "managed"])
+@pytest.mark.parametrize("origin", ["pool", "virtual", "pinned", "managed"])
+@pytest.mark.parametrize("same", [False, True])
+def test_between_devices(
+    device: ch.Device, other_device: ch.Device, pinned: Pinned, origin: str, to: str, same: bool
+) -> None:
+    """Memory could not be copied where no single device has access to all of it, in any kind of copy, on any stream."""
+    streams = device.create_stream(), other_device.create_stream()
+    target_device, target_stream = (device, streams[0]) if same else (other_device, streams[1])
+    whole = 1 << 21  # what virtual memory is rounded up to
+
+    def allocate(kind: str, on: ch.Device, stream: ch.Stream) -> ch.Buffer:
+        if kind == "pinned":
+            return pinned(whole)
+        resource = ch.ManagedMemoryResource() if kind == "managed" else RESOURCES[kind](on)
+        buffer = resource.allocate(whole, stream=stream)
+        stream.sync()
+        return buffer
+
+    here, there = allocate(origin, device, streams[0]), allocate(to, target_device, target_stream)
+    for number, stream in enumerate(streams):
+        patterned(here, streams[0], 16 * number + 1)
+        there.copy_from(here, stream=stream)
+        stream.sync()
+        assert (read_back(there, target_stream) == 16 * number + 1).all()
+        patterned(here, streams[0], 16 * number + 2)
+        here.copy_to(there, stream=stream, options=CopyOptions("during_api_call"))
+        stream.sync()
+        assert (read_back(there, target_stream) == 16 * number + 2).all()
+        patterned(here, streams[0], 16 * number + 3)
+        there.copy_part_from(here, 64, height=3, dst_pitch=128, src_pitch=256, stream=stream)
+        stream.sync()
+        assert read_back(there, target_stream)[:384].reshape(6, 64)[:, 0].tolist() == [
+            16 * number + 3 - i % 2 for i in range(6)
+        ]
+        patterned(here, streams[0], 16 * number + 4)
+        own = [pinned(SIZE), pinned(SIZE)]
+        own[0].__buffer__()[:] = bytes([7]) * SIZE
+        ch.copy_batch(stream, [own[0], here], [own[1], there])
+        stream.sync()
+        assert (read_back(there, target_stream) == 16 * number + 4).all()
+        assert bytes(own[1].__buffer__()) == bytes([7]) * SIZE
+        view, source = (buffer.view("u1", (64, 16)) for buffer in (there, here))
+        patterned(here, streams[0], 16 * number + 5)
+        view.view(view._layout[:, ::2]).copy_from(source.view(source._layout[:, 1::2]), stream)
+        stream.sync()
+        seen = read_back(there, target_stream)[: 64 * 16]
+        assert (seen[::2] == 16 * number + 5).all()
+        assert (seen[1::2] == 16 * number + 4).all()
+    here.close()
+    there.close()
+    for stream in streams:
+        stream.sync()
+
+
+def test_between_devices_with_access(device: ch.Device, other_device: ch.Device) -> None:
+    """Memory that the stream's device has access to could not be copied, or not in a graph."""
+    if not other_device.can_access_peer(device):
+        pytest.skip("needs a second device that can reach the first one's memory")
+    streams = device.create_stream(), other_device.create_stream()
+    resource, other = ch.DeviceMemoryResource(device, {}), ch.DeviceMemoryResource(other_device, {})
+    resource.peer_accessible_by = {other_device}
+    here, there = resource.allocate(SIZE, stream=streams[0]), other.allocate(SIZE, stream=streams[1])
+    for value, stream in enumerate(streams, 1):
+        patterned(here, streams[0], value)
+        here.copy_to(there, stream=stream)
+        stream.sync()
+        assert (read_back(there, streams[1]) == value).all()
+    patterned(there, streams[1], 9)
+    ch.copy_batch(streams[1], [there], [here])
+    streams[1].sync()
+    assert (read_back(here, streams[0]) == 9).all()
+
+
+@pytest.mark.cuda_sim
+def test_between_memory_that_any_device_copies(device: ch.Device, other_device: ch.Device, pinned: Pinned) -> None:
+    """A copy within one device would take the longer way through two contexts."""
+    sim = pytest.importorskip("cudacore_sim", reason="needs cudacore-sim")
+    stream = device.create_stream()
+    made = device.allocate(SIZE, stream=stream)
+    with sim.logging() as calls:
+        made.copy_from(pinned(SIZE), stream=stream)
+        made.copy_part_from(pinned(SIZE), SIZE, stream=stream)
+        ch.copy_batch(stream, [made], [pinned(SIZE)])
+    assert [call.name for call in calls if call.name.startswith("cuMemcpy")] == [
+        "cuMemcpyAsync",
+        "cuMemcpy3DAsync_v2",
+        "cuMemcpyBatchAsync_v2",
+    ]
+    stream.sync()
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("cuMemcpyPeerAsync", ("whole", "batch")),
+        ("cuMemcpy3DPeerAsync", ("part",)),
+        ("cuDevicePrimaryCtxRetain", ("whole", "part", "batch")),
+    ],
+)
+def test_a_failing_copy_between_devices(
+    device: ch.Device, other_device: ch.Device, cuda_sim: Any, name: str, kinds: tuple[str, ...]
+) -> None:
+    """A failure of the driver would be lost, or leave another context current."""
+    stream, other_stream = device.create_stream(), other_device.create_stream()
+    here = device.allocate(SIZE, stream=stream)
+    there = other_device.allocate(SIZE, stream=other_stream)
+    patterned(here, stream, 3)
+    copies = {
+        "whole": lambda: there.copy_from(here, stream=stream),
+        "part": lambda: there.copy_part_from(here, SIZE, stream=stream),
+        "batch": lambda: ch.copy_batch(stream, [here], [there]),
+    }
+    for kind in kinds:
+        with cuda_sim.failing(name), pytest.raises(ch.CUDAError, match=name):
+            copies[kind]()
+        assert ch._native.current_device() == device.device_id
+        copies[kind]()
+    stream.sync()
+    assert (read_back(there, other_stream) == 3).all()
+
+
+def test_between_devices_in_a_capture(device: ch.Device, other_device: ch.Device) -> None:
+    """A capture would end without a word of what it lacks: the driver makes no such nodes without access."""
+    pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
+    stream, other_stream = device.create_stream(), other_device.create_stream()
+    here = ch.DeviceMemoryResource(device, {}).allocate(SIZE, stream=stream)
+    there = ch.DeviceMemoryResource(other_device, {}).allocate(SIZE, stream=other_stream)
     other_stream.sync()
-    assert (np.frombuffer(out.__buffer__(), np.uint16) == 0x1234).all()
-    there.fill(7, stream=other_stream)
-    other_stream.wait(stream)
-    ch.copy_batch(other_stream, [there], [here])
-    stream.wait(other_stream)
-    ch.copy_batch(stream, [here], [out])
-    assert first_bytes([out], stream) == [7]
+    builder = stream.create_graph_builder()
+    builder.begin_building()
+    for copy in (
+        lambda: there.copy_from(here, stream=builder),
+        lambda: there.copy_part_from(here, 4, height=2, dst_pitch=8, src_pitch=8, stream=builder),
+        lambda: ch.copy_batch(builder, [here], [there]),
+    ):
+        with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_INVALID_VALUE.*graph.*access.*peer_accessible_by"):
+            copy()
+    here.fill(5, stream=builder)
+    graph = builder.end_building().complete()
+    graph.launch(stream)
+    assert (read_back(here, stream) == 5).all()

@@ -126,6 +126,41 @@ def test_pools_of_another_device(run_python: Callable[..., Any]) -> None:
     assert "device 0 has not been given access" in child.stderr
 
 
+def test_between_devices_in_a_capture(run_python: Callable[..., Any]) -> None:
+    """A copy between devices would go into a graph, which a GPU refuses; or a refused one end the capture."""
+    child = run_python(
+        """
+        contexts, stream, graph = [c_void_p(), c_void_p()], c_void_p(), c_void_p()
+        cu.cuInit(0)
+        pointers = []
+        for i in (0, 1):
+            cu.cuDevicePrimaryCtxRetain(byref(contexts[i]), i), cu.cuCtxSetCurrent(contexts[i])
+            plain, pooled = c_uint64(), c_uint64()
+            assert cu.cuMemAlloc_v2(byref(plain), c_size_t(64)) == 0
+            assert cu.cuMemAllocAsync(byref(pooled), c_size_t(64), None) == 0
+            assert cu.cuCtxSynchronize() == 0
+            pointers.append((plain, pooled))
+        cu.cuStreamCreate(byref(stream), 1)
+        class Box(Structure):
+            _fields_ = [(side + name, kind) for side in "sd" for name, kind in (
+                ("x", c_size_t), ("y", c_size_t), ("z", c_size_t), ("level", c_size_t), ("type", c_int),
+                ("host", c_void_p), ("device", c_uint64), ("array", c_void_p), ("context", c_void_p),
+                ("pitch", c_size_t), ("height", c_size_t))] + [("width", c_size_t), ("h", c_size_t), ("d", c_size_t)]
+        for kind in (0, 1):
+            (src, dst) = pointers[0][kind], pointers[1][kind]
+            box = Box(stype=4, sdevice=src.value, scontext=contexts[0].value, dtype=4, ddevice=dst.value,
+                      dcontext=contexts[1].value, width=64, h=1, d=1)
+            for call in (lambda: cu.cuMemcpyAsync(dst, src, c_size_t(64), stream),
+                         lambda: cu.cuMemcpyPeerAsync(dst, contexts[1], src, contexts[0], c_size_t(64), stream),
+                         lambda: cu.cuMemcpy3DPeerAsync(byref(box), stream)):
+                assert cu.cuStreamBeginCapture_v2(stream, 0) == 0
+                print(call(), cu.cuStreamEndCapture(stream, byref(graph)), end="; ")
+        """,
+        DEVICES=2,
+    )
+    assert child.stdout == "0 0; 900 901; 900 901; 1 0; 900 901; 900 901; ", child.stderr
+
+
 def test_addresses_where_they_are_wanted(cuda: Any) -> None:
     """A range could not go on where another ends, as growing buffers do, or be where other memory is."""
     mib = 2 << 20

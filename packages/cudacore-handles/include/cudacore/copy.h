@@ -35,7 +35,8 @@ typedef struct cch_copy_attributes {
  * Copies `count` whole allocations to others of the same sizes, ordered on a stream, each with attributes of its own
  * (NULL, or NULL for one: all zero). The copies of a batch come in no order among themselves: none may read what
  * another writes. One call of the driver (cuMemcpyBatchAsync, of CUDA 12.8) where it has it and takes it, which it does
- * not on the legacy default stream, nor where the stream is captured; else one copy after the other, and for
+ * not on the legacy default stream, nor where the stream is captured, nor between devices (see cch_deviceptr_copy());
+ * else one copy after the other, and for
  * CCH_COPY_DURING_CALL the stream is waited for, which a capture cannot be: CCH_EINVAL. Sizes that differ: CCH_EINVAL,
  * before anything is copied.
  * @since 0.1
@@ -58,8 +59,8 @@ typedef struct cch_copy_shape {
 } cch_copy_shape;
 
 /**
- * Copies a part of an allocation, ordered on a stream (cuMemcpy3DAsync). CCH_EINVAL where it reaches beyond either, or
- * rows overlap. @since 0.1
+ * Copies a part of an allocation, ordered on a stream (cuMemcpy3DAsync; between devices cuMemcpy3DPeerAsync, see
+ * cch_deviceptr_copy()). CCH_EINVAL where it reaches beyond either, or rows overlap. @since 0.1
  */
 CCH_EXPORT int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream);
 

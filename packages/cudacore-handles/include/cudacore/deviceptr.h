@@ -87,7 +87,9 @@ CCH_EXPORT size_t cch_deviceptr_size(const cch_deviceptr *ptr);
 
 /**
  * Copies `size` bytes between any two allocations, ordered on a stream (cuMemcpyAsync). CCH_EINVAL when
- * `size` exceeds either. @since 0.1
+ * `size` exceeds either. Where an allocation is on another device than the stream's, the copy is cuMemcpyPeerAsync,
+ * which needs no access between the devices; in a capture, which takes no such copy, it is cuMemcpyAsync, and the
+ * stream's device needs access to both. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream);
 

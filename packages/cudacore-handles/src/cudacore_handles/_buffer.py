@@ -306,7 +306,11 @@ class Buffer(_native.BufferHandle):
     def copy_to(self, dst: Any = None, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> Any:
         """Copy this buffer's bytes (cuMemcpyAsync).
 
-        Between buffers the copy is ordered on the stream, and the host goes on. A copy to an array in host memory
+        Between buffers the copy is ordered on the stream, and the host goes on. The buffers and the stream can be of
+        different devices, which need no access to each other's memory (cuMemcpyPeerAsync). Where the stream is
+        captured, its device does need it.
+
+        A copy to an array in host memory
         (NumPy's, or what has the buffer protocol, ``__array_interface__`` or DLPack) is done when this returns: the
         host waits for the stream. A copy to an array of another library in device memory is ordered on the stream,
         behind the producer's own work where DLPack or ``__cuda_array_interface__`` tells of it; the array must live

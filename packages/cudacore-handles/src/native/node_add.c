@@ -217,6 +217,8 @@ ADDER("switch", add_switch)
             "src_height=0, dst_owner=None, src_owner=None)\n--\n\n"                                                    \
             "Add a copy (cuGraphAddMemcpyNode): on a node, behind it.\n"                                               \
             "\n"                                                                                                       \
+            "It is made by the current device, or by a device of the memory that has access to all of it.\n"           \
+            "\n"                                                                                                       \
             "The driver finds out where the operands are: on a device, on the host, or allocated by the graph "        \
             "itself.\n" OWNERS_NOTE "\n"                                                                               \
             "\n"                                                                                                       \

@@ -134,6 +134,8 @@
   X(cuMemcpyBatchAsync, 12080, cuMemcpyBatchAsync, 0)                                                                  \
   X(cuMemcpy3DAsync, 3020, cuMemcpy3DAsync_v2, 0)                                                                      \
   X(cuMemcpyAsync, 4000, cuMemcpyAsync, 0)                                                                             \
+  X(cuMemcpyPeerAsync, 4000, cuMemcpyPeerAsync, 0)                                                                     \
+  X(cuMemcpy3DPeerAsync, 4000, cuMemcpy3DPeerAsync, 0)                                                                 \
   X(cuMemsetD8Async, 3020, cuMemsetD8Async, 0)                                                                         \
   X(cuMemsetD16Async, 3020, cuMemsetD16Async, 0)                                                                       \
   X(cuMemsetD32Async, 3020, cuMemsetD32Async, 0)                                                                       \

@@ -404,19 +404,66 @@ CUresult CUDAAPI cuMemcpyBatchAsync(CUdeviceptr *dst, CUdeviceptr *src, size_t *
   return leave(copy_batch(dst, src, sizes, count, attributes, first, runs, stream));
 }
 
-CUresult CUDAAPI cuMemcpy3DAsync(const CUDA_MEMCPY3D *copy, CUstream handle) {
-  ENTER(cuMemcpy3DAsync_v2);
-  object *stream, *context;
-  TRY(find_stream(&stream, &context, handle));
+/* The copies between devices name the contexts of both, and go into no capture. */
+static CUresult check_peers(CUcontext dst, CUcontext src, CUstream handle) {
+  object *stream, *context, *capture;
+  CUresult result = find_stream(&stream, &context, handle);
+  if (result == CUDA_SUCCESS)
+    result = find_capture(&capture, stream, handle);
+  if (result == CUDA_SUCCESS && capture)
+    result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (result == CUDA_SUCCESS && (dst == NULL || src == NULL))
+    result = CUDA_ERROR_INVALID_CONTEXT;
+  return result;
+}
+
+static CUresult copy_box(const CUDA_MEMCPY3D *copy) {
   for (size_t z = 0; z < copy->Depth; z++)
     for (size_t y = 0; y < copy->Height; y++) {
       CUdeviceptr dst = copy->dstDevice + (z * copy->dstHeight + y) * copy->dstPitch;
       CUdeviceptr src = copy->srcDevice + (z * copy->srcHeight + y) * copy->srcPitch;
-      TRY(check_range(dst, copy->WidthInBytes, true));
-      TRY(check_range(src, copy->WidthInBytes, true));
+      CUresult result = check_range(dst, copy->WidthInBytes, copy->dstMemoryType == CU_MEMORYTYPE_HOST);
+      if (result == CUDA_SUCCESS)
+        result = check_range(src, copy->WidthInBytes, copy->srcMemoryType == CU_MEMORYTYPE_HOST);
+      if (result != CUDA_SUCCESS)
+        return result;
       memmove((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, copy->WidthInBytes);
     }
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemcpy3DAsync(const CUDA_MEMCPY3D *copy, CUstream handle) {
+  ENTER(cuMemcpy3DAsync_v2);
+  object *stream, *context;
+  TRY(find_stream(&stream, &context, handle));
+  return leave(copy_box(copy));
+}
+
+CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context,
+                                   size_t size, CUstream stream) {
+  ENTER(cuMemcpyPeerAsync);
+  TRY(check_peers(dst_context, src_context, stream));
+  TRY(check_range(dst, size, false));
+  TRY(check_range(src, size, false));
+  memmove((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, size);
   return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *copy, CUstream stream) {
+  ENTER(cuMemcpy3DPeerAsync);
+  TRY(check_peers(copy->dstContext, copy->srcContext, stream));
+  const CUDA_MEMCPY3D box = {.srcMemoryType = copy->srcMemoryType,
+                             .srcDevice = copy->srcDevice,
+                             .srcPitch = copy->srcPitch,
+                             .srcHeight = copy->srcHeight,
+                             .dstMemoryType = copy->dstMemoryType,
+                             .dstDevice = copy->dstDevice,
+                             .dstPitch = copy->dstPitch,
+                             .dstHeight = copy->dstHeight,
+                             .WidthInBytes = copy->WidthInBytes,
+                             .Height = copy->Height,
+                             .Depth = copy->Depth};
+  return leave(copy_box(&box));
 }
 
 /* ---- managed memory, which any memory is taken for ---- */

@@ -99,6 +99,7 @@ void world_open(world *w) {
   OK(cch_pool_create(&w->pool, &config));
   OK(cch_deviceptr_alloc_async(&w->ptr, w->pool, 64, w->stream));
   OK(cch_deviceptr_alloc_host(&w->pinned, w->context, 64, 0));
+  OK(cch_deviceptr_copy(w->ptr, w->pinned, 64, w->stream)); /* the first copy counts the devices, once and for all */
   OK(cch_virtual_alloc(&w->moves, &virtual_config, 1));
   OK(cch_virtual_alloc(&w->grows, &virtual_config, 1)); /* right behind the other */
   OK(cch_library_load(&w->library, check_ptx, strlen(check_ptx)));

@@ -142,6 +142,55 @@ static void part_is_copied(void) {
   close();
 }
 
+/* Memory of two devices is copied by functions that want access to it, or memory of one by those for two. */
+static void memory_of_two_devices_is_copied(void) {
+  cch_context *other;
+  cch_deviceptr *here, *there;
+  cch_graph *graph;
+  const cch_copy_shape shape = {.size = sizeof shape, .width = 8, .height = 2, .src_pitch = 16, .dst_pitch = 16};
+  open();
+  OK(cch_context_primary(&other, 1));
+  OK(cch_deviceptr_alloc(&here, context, SIZE));
+  OK(cch_deviceptr_alloc(&there, other, SIZE));
+  OK(cch_deviceptr_copy(there, here, SIZE, stream));
+  OK(cch_deviceptr_copy(there, there, SIZE, stream)); /* the stream's device has no access to either */
+  OK(cch_deviceptr_copy(src[0], there, SIZE, stream));
+  CHECK_EQ(fake_calls("cuMemcpyPeerAsync"), 3);
+  OK(cch_copy_part(there, here, &shape, stream));
+  CHECK_EQ(fake_calls("cuMemcpy3DPeerAsync"), 1);
+  OK(cch_copy_batch((cch_deviceptr *[]){dst[0], there}, (cch_deviceptr *[]){src[1], here}, 2, NULL, stream));
+  CHECK_EQ(host(dst[0])[0], 2);
+  CHECK_EQ(fake_calls("cuMemcpyPeerAsync"), 4);
+  CHECK_EQ(fake_calls("cuMemcpyBatchAsync"), 0);
+  CHECK_EQ(fake_calls("cuMemcpyAsync"), 1);
+  OK(cch_deviceptr_copy(here, src[0], SIZE, stream));
+  CHECK_EQ(fake_calls("cuMemcpyAsync"), 2);
+  OK(cch_capture_begin(&graph, stream, CCH_CAPTURE_RELAXED)); /* which the functions for two devices would end */
+  OK(cch_deviceptr_copy(there, here, SIZE, stream));
+  CHECK_EQ(fake_calls("cuMemcpyAsync"), 3);
+  OK(cch_capture_end(graph, stream));
+  cch_graph_unref(graph);
+  cch_deviceptr_unref(here);
+  cch_deviceptr_unref(there);
+  cch_context_unref(other);
+  close();
+}
+
+/* Rows are not copied to or from ordinary memory of the host, whose address says nothing to the driver. */
+static void rows_of_pageable_memory_are_copied(void) {
+  unsigned char memory[SIZE] = {1, 2, 0, 0, 3, 4};
+  cch_deviceptr *pageable;
+  const cch_copy_shape shape = {.size = sizeof shape, .width = 2, .height = 2, .src_pitch = 4};
+  open();
+  OK(cch_deviceptr_wrap(&pageable, (CUdeviceptr)(uintptr_t)memory, SIZE, NULL, NULL, NULL));
+  OK(cch_copy_part(dst[0], pageable, &shape, stream));
+  CHECK(memcmp(host(dst[0]), (unsigned char[]){1, 2, 3, 4}, 4) == 0);
+  OK(cch_copy_part(pageable, src[2], &shape, stream));
+  CHECK(memcmp(memory, (unsigned char[]){3, 3, 3, 3}, 4) == 0);
+  cch_deviceptr_unref(pageable);
+  close();
+}
+
 /* A batch of prefetches is many calls; an empty one reaches the driver, which refuses it. */
 static void batch_is_moved_by_one_call(void) {
   const cch_location locations[COUNT] = {{CCH_LOCATION_DEVICE, 0}, {CCH_LOCATION_HOST, 0}, {CCH_LOCATION_DEVICE, 1}};
@@ -224,6 +273,8 @@ int main(void) {
   RUN(source_is_read_during_the_call);
   RUN(bad_batch_is_refused);
   RUN(part_is_copied);
+  RUN(memory_of_two_devices_is_copied);
+  RUN(rows_of_pageable_memory_are_copied);
   RUN(batch_is_moved_by_one_call);
   RUN(function_is_called_once);
   RUN(function_is_captured);

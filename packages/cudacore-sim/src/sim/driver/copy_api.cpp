@@ -113,6 +113,8 @@ CUresult box3_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = sides_of(*p, to, from, shape))
     return result;
+  if (CUresult result = check_uncaptured_work(stream))
+    return result;
   if (p->dstContext != nullptr && find_context(p->dstContext, to_context) == CUDA_SUCCESS)
     to.context = to_context;
   if (p->srcContext != nullptr && find_context(p->srcContext, from_context) == CUDA_SUCCESS)
