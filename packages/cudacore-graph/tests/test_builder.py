@@ -19,6 +19,7 @@ from graph_tools import ONE, Numbers
 import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._buffer import _is_capturing
+from cudacore_handles._errors import call_driver
 
 MODES = ("relaxed", "thread_local", "global")
 
@@ -280,6 +281,82 @@ class TestForks:
         builder.end_building()
 
     @pytest.mark.parametrize("drop", ["close", "collect"])
+    def test_fork_that_is_closed(self, stream: ch.Stream, drop: str) -> None:
+        """It would be advised to join what cannot be joined any more."""
+        builder = stream.create_graph_builder().begin_building()
+        _, fork, open_fork = builder.split(3)
+        if drop == "close":
+            fork.close()
+        else:
+            del fork
+            gc.collect()
+        with pytest.raises(
+            RuntimeError, match=r"2 builders that split.* not joined, and 1 of them was closed or dropped"
+        ):
+            builder.end_building()
+        builder.join(builder, open_fork)
+        with pytest.raises(RuntimeError, match=r"it was closed or dropped, and cannot be joined any more; close\(\)"):
+            builder.end_building()
+        builder.close()
+        stream.sync()
+
+    @pytest.mark.parametrize("way", ["raises", "closed", "dropped"])
+    def test_body_that_is_closed_with_a_fork(
+        self, device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, way: str
+    ) -> None:
+        """The capture of the body would fail, and the driver destroy the graph that is built around it (2.10)."""
+        with stream.create_graph_builder() as builder:
+            condition = builder.create_condition(1)
+            body = builder.if_then(condition)
+            if way == "raises":
+                with pytest.raises(ZeroDivisionError), body:  # noqa: PT012
+                    _, fork = body.split(2)
+                    ch.launch(fork, ONE, add, numbers.buffer, 1)
+                    _ = 1 // 0
+            else:
+                body.begin_building()
+                _, fork = body.split(2)
+                ch.launch(fork, ONE, add, numbers.buffer, 1)
+                if way == "closed":
+                    body.close()
+                else:
+                    del _, body
+                    gc.collect()
+            assert fork.is_closed
+            assert builder.is_building
+            ch.launch(builder, ONE, add, numbers.buffer, 10)
+        run(builder.complete(), stream)
+        assert numbers[0] == 11
+
+    @pytest.mark.cuda_leaks_ok("the graph is given up, not destroyed: the driver would crash")
+    @pytest.mark.parametrize("way", ["end", "close"])
+    def test_builder_whose_body_has_failed(self, device: ch.Device, way: str) -> None:
+        """The builder around it would go on building a graph that there is no more."""
+        stream = device.create_stream()
+        builder = stream.create_graph_builder().begin_building()
+        _, fork = builder.split(2)
+        body = builder.if_then(builder.create_condition(1)).begin_building()
+        inner = body.if_then(body.create_condition(1)).begin_building()
+        with pytest.raises(ch.CUDAError):
+            inner.stream.sync()  # invalidates the capture
+        if way == "end":
+            with pytest.raises(ch.CUDAError):
+                inner.end_building()
+        else:
+            inner.close()
+        for other in (builder, body, fork):
+            assert not other.is_building
+            assert "lost" in repr(other)
+            for call in (lambda: other.callback(print), other.create_condition, lambda: other.split(2)):  # noqa: B023
+                with pytest.raises(RuntimeError, match=r"another capture into it has failed: .*CAPTURE_INVALIDATED"):
+                    call()
+        with pytest.raises(ch.CUDAError, match=r"another capture into it has failed: .*CAPTURE_INVALIDATED"):
+            builder.end_building()
+        assert builder.is_closed
+        body.close()
+        stream.sync()
+
+    @pytest.mark.parametrize("drop", ["close", "collect"])
     def test_fork_of_what_is_given_up(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, drop: str) -> None:
         """What is given to a fork of a capture that is over would run."""
         builder = stream.create_graph_builder().begin_building()
@@ -523,7 +600,10 @@ class TestStates:
         ("call", "match"),
         [
             (lambda builder, stream, graph: graph.launch(builder), r"GraphBuilder\.embed\(\) adds one"),
-            (lambda builder, stream, graph: stream.device.sync(), r"begin_building\('relaxed'\) allows most"),
+            (lambda builder, stream, graph: stream.device.sync(), "cannot be waited for: end the capture first$"),
+            (lambda builder, stream, graph: builder.stream.sync(), "cannot be waited for: end the capture first$"),
+            (lambda builder, stream, graph: builder.stream.is_nonblocking, "ask before the capture begins$"),
+            (lambda builder, stream, graph: builder.stream.record().sync(), "outside the capture$"),
             (lambda builder, stream, graph: builder.stream.wait(stream.record()), r"before begin_building\(\)"),
         ],
     )
@@ -536,6 +616,76 @@ class TestStates:
         with pytest.raises(ch.CUDAError, match=match):
             call(builder, stream, graph)
         builder.close()
+
+    @pytest.mark.parametrize(("mode", "advice"), [("relaxed", "cannot be waited for"), ("global", "'relaxed'")])
+    def test_advice_about_modes(self, stream: ch.Stream, mode: str, advice: str) -> None:
+        """The mode would be advised that the capture is in."""
+        builder = stream.create_graph_builder().begin_building(mode)
+        if mode == "global":
+            with pytest.raises(ch.CUDAError, match=r"in the capture's mode: begin_building\('relaxed'\) allows it$"):
+                call_driver("cuMemAlloc", 64)
+        else:
+            with pytest.raises(ch.CUDAError):
+                stream.sync()
+        with pytest.raises(ch.CUDAError, match=advice) as failed:
+            builder.end_building()
+        assert ("relaxed" in str(failed.value)) is (mode == "global")
+
+    @pytest.mark.parametrize("state", ["before", "after", "closed", "joined", "body"])
+    def test_work_where_nothing_is_built(
+        self, device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, state: str
+    ) -> None:
+        """What is given to a builder that does not build would run at once, and be in no graph."""
+        other, event = device.create_stream(), device.create_event()
+        builder = stream.create_graph_builder()
+        _ = add.arguments_info
+        prepared = None
+        if state == "joined":
+            builder.begin_building()
+            _, fork = builder.split(2)
+            prepared = add.prepare(fork, ONE, numbers.buffer, 1)
+            primary = builder.join(builder, fork)
+            builder = fork
+        elif state == "body":
+            builder.begin_building()
+            condition = builder.create_condition(1)
+            primary, builder = builder, builder.if_then(condition)
+        elif state != "before":
+            builder.begin_building()
+            prepared = add.prepare(builder, ONE, numbers.buffer, 1)
+            builder.end_building()
+            if state == "closed":
+                builder.close()
+        graph = cg.GraphDefinition().instantiate()
+        half = ch.Buffer.from_handle(numbers.at(0), 8)
+        second = ch.Buffer.from_handle(numbers.at(2), 8)
+        shared: Any = builder
+        says = "cannot take work: this .* GraphBuilder is not building|has been closed"
+        for work in (
+            lambda: ch.launch(shared, ONE, add, numbers.buffer, 1),
+            lambda: add.prepare(shared, ONE, numbers.buffer, 1),
+            lambda: half.fill(1, stream=shared),
+            lambda: half.copy_from(second, stream=shared),
+            lambda: half.copy_part_from(second, 4, height=1, stream=shared),
+            lambda: ch.copy_batch(shared, [half], [second]),
+            lambda: half.view("u4", (2,)).copy_from(second.view("u4", (2,)), stream=shared),
+            lambda: half.close(shared),
+            lambda: device.allocate(64, stream=shared),
+            lambda: other.wait(shared),
+            lambda: graph.launch(shared),
+            lambda: graph.upload(shared),
+        ):
+            with pytest.raises(RuntimeError, match=says):
+                work()
+        if prepared is not None:
+            for call in (prepared, lambda: prepared(numbers.buffer, 1)):
+                with pytest.raises(RuntimeError, match="the GraphBuilder that this PreparedLaunch was made for is not"):
+                    call()
+        if state in ("body", "joined"):
+            primary.close()
+        stream.record(event)
+        stream.sync()
+        assert numbers[0] == 0
 
     def test_modes(self, stream: ch.Stream) -> None:
         """A misspelt mode would be taken for some other."""

@@ -68,19 +68,51 @@ _ALLOWED = {
 class _Capture:
     """A graph that is captured: what a builder shares with those that were split from it."""
 
-    def __init__(self, graph: GraphDefinition) -> None:
+    def __init__(self, graph: GraphDefinition, failures: list[str] | None = None) -> None:
         self.graph = graph
+        self.mode = "relaxed"
+        # Why captures failed: shared by a graph and the bodies in it, because all of them are lost together.
+        self.failures: list[str] = [] if failures is None else failures
         # The thread that is to end it, where no other can.
         self.thread: int | None = None
         # Streams of forks that are not joined, with the forks. A capture fails when one of its streams is gone.
         self.unjoined: dict[Stream, weakref.ref[GraphBuilder]] = {}
 
-    def close_forks(self) -> None:
-        """Close the forks that are left of a capture that is over: what they are given would run."""
-        for reference in list(self.unjoined.values()):
+    def close_forks(self, rest: Stream) -> None:
+        """Join the forks that are left of a capture that is to be over, and close them.
+
+        A capture that ends with a fork that is not joined fails, and with that of a body all of the graph around it.
+        """
+        for stream, reference in list(self.unjoined.items()):
+            # The capture may have failed before, and then nothing can be joined.
+            _native.locked_call(self.graph, None, lib.cch_capture_join, hold(self.graph), hold(stream), hold(rest))
             fork = reference()
             if fork is not None:
                 fork.close()
+        self.unjoined.clear()
+
+    def end(self, stream: Stream) -> int:
+        """End the capture, and return the status of the library."""
+        status: int = _native.locked_call(self.graph, None, lib.cch_capture_end, hold(self.graph), hold(stream))
+        if status and not self.graph.is_valid and not self.failures:
+            self.failures.append(str(last_error(status)))
+        return status
+
+    def describe_loss(self) -> str:
+        """Say why the graph has gone in mid-capture."""
+        why = f": {self.failures[0]}" if self.failures else ""
+        return f"the graph was lost, because another capture into it has failed{why}"
+
+    def describe_forks(self) -> str:
+        """Say how many forks are not joined, and what to do."""
+        forks = [reference() for reference in self.unjoined.values()]
+        count = len(forks)
+        gone = sum(fork is None or fork.is_closed for fork in forks)
+        what = f"{count} builder{'s' * (count != 1)} that split() made {'are' if count != 1 else 'is'} not joined"
+        if not gone:
+            return f"{what}; call GraphBuilder.join(), or close() this one to give up"
+        which = "it was" if count == 1 else f"{gone} of them {'were' if gone != 1 else 'was'}"
+        return f"{what}, and {which} closed or dropped, and cannot be joined any more; close() this one to give up"
 
 
 class GraphBuilder(_native.Builder):
@@ -90,8 +122,8 @@ class GraphBuilder(_native.Builder):
     :meth:`~cudacore_handles.Stream.create_graph_builder`; taken wherever a stream is. Between :meth:`begin_building`
     and :meth:`end_building` what is given to it does not run, but becomes nodes: launches, copies and fills here, and
     the work of other libraries on its stream. What the work uses here is kept alive by the graph; what other
-    libraries use is theirs to keep. As a context manager it begins to build, and ends; when the block raises, it
-    closes.
+    libraries use is theirs to keep. Before and after that it takes no work; :attr:`stream` does, which runs it at
+    once. As a context manager it begins to build, and ends; when the block raises, it closes.
 
     A builder is the *primary* one of its graph, or one that :meth:`split` has *forked* from another, or the one of a
     *conditional body*. What is not allowed in its state is a ``RuntimeError`` that says what is.
@@ -100,6 +132,8 @@ class GraphBuilder(_native.Builder):
     _kind = _Kind.PRIMARY
     _state = _State.CLOSED
     _capture: _Capture | None = None
+    _own: Stream | None = None  # the stream; `_stream` is the same, and set only while the builder takes work
+    _gate: bytearray  # likewise for prepared launches: 1 while the builder takes work
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -111,10 +145,13 @@ class GraphBuilder(_native.Builder):
     def _init(cls, stream: Stream, kind: _Kind = _Kind.PRIMARY, capture: _Capture | None = None) -> GraphBuilder:
         """Make a builder of a stream; those that are not primary have a graph."""
         self = cls.__new__(cls)
-        self._stream = _view(stream)
+        self._own = _view(stream)
         self._kind = kind
         self._capture = capture
-        self._state = _State.CAPTURING if kind is _Kind.FORKED else _State.NOT_STARTED
+        self._gate = bytearray(1)
+        self._state = _State.NOT_STARTED
+        if kind is _Kind.FORKED:
+            self._take_work()
         return self
 
     def __del__(self) -> None:
@@ -143,23 +180,23 @@ class GraphBuilder(_native.Builder):
         raise TypeError("a GraphBuilder cannot be pickled: a graph is of one process")
 
     def __repr__(self) -> str:
-        return f"<GraphBuilder {self._kind.value}, {self._state.value}>"
+        return f"<GraphBuilder {self._kind.value}, {'lost' if self._is_lost() else self._state.value}>"
 
     def close(self) -> None:
         """Give up the graph, unless it is built, and the stream. Calling it again does nothing.
 
-        A capture under way ends, for nothing, and what was split from it is closed, too. Views of the graph, and
-        graphs that were made of it, stay.
+        A capture under way ends, for nothing, and what was split from it is joined and closed, too. What was captured
+        into a conditional body until then stays in it. Views of the graph, and graphs that were made of it, stay.
         """
         state, self._state = self._state, _State.CLOSED
         if state is _State.CLOSED:
             return
-        stream, self._stream = self._stream, None
+        self._take_no_work()
+        stream, self._own = self._own, None
         capture, self._capture = self._capture, None
         if state is _State.CAPTURING and self._kind is not _Kind.FORKED and stream is not None and capture is not None:
-            capture.close_forks()
-            # What is to be given up may have failed before, in ways that do not matter any more.
-            _native.locked_call(capture.graph, None, lib.cch_capture_end, hold(capture.graph), hold(stream))
+            capture.close_forks(stream)
+            capture.end(stream)  # it may have failed before, in ways that do not matter any more
 
     def begin_building(self, mode: str = "relaxed") -> GraphBuilder:
         """Begin to capture (cuStreamBeginCapture).
@@ -194,7 +231,8 @@ class GraphBuilder(_native.Builder):
             _check_begun(status)
         if mode != "relaxed" or face == PER_THREAD_DEFAULT_STREAM:
             self._capture.thread = threading.get_ident()
-        self._state = _State.CAPTURING
+        self._capture.mode = mode
+        self._take_work()
         return self
 
     def end_building(self) -> GraphBuilder:
@@ -213,30 +251,30 @@ class GraphBuilder(_native.Builder):
         CUDAError
             When something that is not allowed in a capture has made it invalid. The builder is closed then.
         """
-        capture = self._capturing("end building", forked=False)
+        capture = self._capturing("end building", forked=False, lost=True)
         if capture.thread not in (None, threading.get_ident()):
             raise RuntimeError(
                 "cannot end building: it began on another thread, and must end there; begin_building('relaxed'), on a "
                 "stream that is not the per-thread default stream, can be ended on any"
             )
-        if capture.unjoined:
-            count = len(capture.unjoined)
-            raise RuntimeError(
-                f"cannot end building: {count} builder{'s' * (count != 1)} that split() made "
-                f"{'are' if count != 1 else 'is'} not joined; call GraphBuilder.join(), or close() this one to give up"
-            )
-        stream = hold(self._own_stream())
-        status = _native.locked_call(capture.graph, None, lib.cch_capture_end, hold(capture.graph), stream)
+        if capture.unjoined and capture.graph.is_valid:
+            raise RuntimeError(f"cannot end building: {capture.describe_forks()}")
+        known = bool(capture.failures)
+        status = capture.end(self._own_stream())
         try:
             check(status)
         except CUDAError as error:
             if not capture.graph.is_valid:  # else the capture goes on, or another thread has ended it
                 self._state = _State.ENDED  # there is nothing left to end
                 self.close()
-                _explain_loss(error)
+                if known:
+                    error.hint = capture.describe_loss()
+                else:
+                    _explain_loss(error, capture.mode)
             raise
         if self._state is _State.CAPTURING:  # else another thread has closed it meanwhile
             self._state = _State.ENDED
+            self._take_no_work()
         return self
 
     def complete(self, options: GraphCompleteOptions | Mapping[str, Any] | None = None) -> Graph:
@@ -334,6 +372,8 @@ class GraphBuilder(_native.Builder):
         """
         if self._capture is None or self._state in (_State.ENDED, _State.CLOSED):
             raise self._illegal("create a condition")
+        if self._is_lost():
+            raise self._lost("create a condition")
         return create_condition(self._capture.graph, default_value, self._own_stream().context)
 
     def if_then(self, condition: GraphCondition) -> GraphBuilder:
@@ -426,16 +466,37 @@ class GraphBuilder(_native.Builder):
         streams = [Stream._create(context, None) for _ in range(bodies if possible else 0)]
         node = _native.capture_add(self._own_stream(), capture.graph, kind, condition, *count)
         return tuple(
-            GraphBuilder._init(stream, _Kind.CONDITIONAL_BODY, _Capture(body))
+            GraphBuilder._init(stream, _Kind.CONDITIONAL_BODY, _Capture(body, capture.failures))
             for stream, body in zip(streams, node.branches, strict=True)
         )
 
-    def _capturing(self, what: str, *, forked: bool = True) -> _Capture:
+    def _take_work(self) -> None:
+        self._stream = self._own
+        self._gate[0] = 1
+        self._state = _State.CAPTURING
+
+    def _take_no_work(self) -> None:
+        self._stream = None
+        self._gate[0] = 0
+
+    def _refuse_work(self) -> RuntimeError:
+        """Make the exception for work that is given to a builder that does not build: it would run at once."""
+        if self._state is _State.CLOSED:
+            return closed(self)
+        return RuntimeError(f"{self._illegal('take work')}; GraphBuilder.stream takes work that is to run at once")
+
+    def _is_lost(self) -> bool:
+        """Return whether the graph has gone in mid-capture: the capture of another builder of it has failed."""
+        return self._state is _State.CAPTURING and self._capture is not None and not self._capture.graph.is_valid
+
+    def _capturing(self, what: str, *, forked: bool = True, lost: bool = False) -> _Capture:
         """Return the capture, or say why this cannot be done."""
         if self._state is not _State.CAPTURING or self._capture is None:
             raise self._illegal(what)
         if not forked and self._kind is _Kind.FORKED:
             raise self._illegal(what)
+        if not lost and self._is_lost():
+            raise self._lost(what)
         return self._capture
 
     def _finished(self, what: str) -> GraphDefinition:
@@ -443,6 +504,11 @@ class GraphBuilder(_native.Builder):
         if self._kind is _Kind.FORKED or self._state is not _State.ENDED or self._capture is None:
             raise self._illegal(what)
         return self._capture.graph
+
+    def _lost(self, what: str) -> RuntimeError:
+        """Make the exception for a graph that has gone in mid-capture."""
+        why = self._capture.describe_loss() if self._capture is not None else "the graph was lost"
+        return RuntimeError(f"cannot {what}: {why}. close() this builder, and begin again")
 
     def _illegal(self, what: str) -> RuntimeError:
         """Make the exception for what the state does not allow."""
@@ -453,7 +519,7 @@ class GraphBuilder(_native.Builder):
         return RuntimeError(f"cannot {what}: this {self._kind.value} GraphBuilder is {self._state.value}; {allowed}")
 
     def _own_stream(self) -> Stream:
-        stream = self._stream
+        stream = self._own
         if stream is None:
             raise closed(self)
         return stream
@@ -470,8 +536,8 @@ class GraphBuilder(_native.Builder):
 
     @property
     def is_building(self) -> bool:
-        """bool: Whether it captures now."""
-        return self._state is _State.CAPTURING
+        """bool: Whether it captures now; not when the graph was lost, because another capture into it has failed."""
+        return self._state is _State.CAPTURING and not self._is_lost()
 
     @property
     def is_join_required(self) -> bool:
@@ -517,9 +583,13 @@ def _not_begun(error: CUDAError) -> CUDAError:
     return error
 
 
-def _explain_loss(error: CUDAError) -> None:
+def _explain_loss(error: CUDAError, mode: str) -> None:
     if error.code > 0:  # the driver's; the library says it all
+        advice = (
+            "captured work cannot be waited for, nor can an event that was recorded in the capture"
+            if mode == "relaxed"
+            else "begin_building('relaxed') allows most"
+        )
         error.hint = error.hint or (
-            "Something that is not allowed in a capture was done meanwhile, and the graph is lost: "
-            "begin_building('relaxed') allows most"
+            f"Something that is not allowed in a capture was done meanwhile, and the graph is lost: {advice}"
         )

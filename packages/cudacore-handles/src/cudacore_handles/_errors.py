@@ -95,8 +95,10 @@ _HINTS = {
         "compute-sanitizer finds the kernel and the line; the simulated driver has named them on stderr"
     ),
     "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (
-        "While a stream is captured this cannot be done, or not in the capture's mode: begin_building('relaxed') "
-        "allows most; and no graph is launched into a capture: GraphBuilder.embed() adds one"
+        "While a stream is captured this is not allowed in the capture's mode: begin_building('relaxed') allows it"
+    ),
+    "CUDA_ERROR_CAPTURED_EVENT": (
+        "The event was recorded in a capture, and marks a place in its graph: record it again outside the capture"
     ),
     "CUDA_ERROR_STREAM_CAPTURE_ISOLATION": (
         "Captured work can wait only for work of the same capture: wait for the other before begin_building()"
@@ -107,6 +109,28 @@ _HINTS = {
         "kernel.occupancy.max_active_blocks_per_multiprocessor() says how many do"
     ),
 }
+
+
+# What a capture allows in no mode (driver 580, CUDA 13.0).
+_NO_WAIT = "Captured work does not run before its graph is launched, and cannot be waited for: end the capture first"
+_NO_LAUNCH = "No graph is launched into a capture: GraphBuilder.embed() adds one"
+_NO_QUESTION = "The driver does not say this of a stream that is captured: ask before the capture begins"
+_NOT_CAPTURED = {
+    "cuStreamSynchronize": _NO_WAIT,
+    "cuStreamQuery": _NO_WAIT,
+    "cuCtxSynchronize": _NO_WAIT,
+    "cuGraphLaunch": _NO_LAUNCH,
+    "cuGraphUpload": _NO_LAUNCH,
+    "cuStreamGetFlags": _NO_QUESTION,
+    "cuMemcpyPeerAsync": "Copies between devices are not captured: GraphBuilder.embed() adds a graph that has one",
+}
+
+
+def _hint_for(name: str, operation: str) -> str:
+    """Return what to do about a code of an operation."""
+    if name == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" and operation in _NOT_CAPTURED:
+        return _NOT_CAPTURED[operation]
+    return _HINTS.get(name, "")
 
 
 def check(status: int, *, hint: str = "") -> None:
@@ -139,11 +163,12 @@ def last_error(status: int, hint: str = "") -> CUDAError:
         )
         return CUDAError(status.operation, status.code, name, meaning, hint=hint)
     name = _text(lib.cch_error_name(code))
-    hint = hint or _HINTS.get(name, "")
+    operation = status.operation if isinstance(status, Status) else "cudacore"
+    hint = hint or _hint_for(name, operation)
     if not isinstance(status, Status):  # a code without a record
-        return CUDAError("cudacore", code, name, _text(lib.cch_error_string(code)), hint=hint)
+        return CUDAError(operation, code, name, _text(lib.cch_error_string(code)), hint=hint)
     cls = _GoneError if code == lib.CCH_EGONE else CUDAError
-    return _noted(cls(status.operation, code, name, status.message, hint=hint), status.why)
+    return _noted(cls(operation, code, name, status.message, hint=hint), status.why)
 
 
 def call_driver(function: str, *args: object) -> Any:
@@ -186,7 +211,9 @@ def driver_error(function: str, code: int) -> CUDAError:
     """Make the exception for a function of the driver that was called past the library."""
     why = why_refused() if code > 0 else ""
     name = _text(lib.cch_error_name(code))
-    return _noted(CUDAError(function, code, name, _text(lib.cch_error_string(code)), hint=_HINTS.get(name, "")), why)
+    return _noted(
+        CUDAError(function, code, name, _text(lib.cch_error_string(code)), hint=_hint_for(name, function)), why
+    )
 
 
 def _noted(error: CUDAError, why: str) -> CUDAError:

@@ -26,7 +26,8 @@ def prepare(
 ) -> PreparedLaunch:
     """Check a launch once, for many; see :meth:`Kernel.prepare`."""
     accepted, ready = _check(stream, config, kernel, kernel_args, stacklevel=4)
-    return PreparedLaunch(accepted, config, ready, kernel_args)
+    gate = stream._gate if isinstance(stream, _native.Builder) else None
+    return PreparedLaunch(accepted, config, ready, kernel_args, gate)
 
 
 def _check(

@@ -154,7 +154,12 @@ class Config:
 
 class PreparedLaunch:
     def __new__(
-        cls, stream: Stream, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[Any, ...]
+        cls,
+        stream: Stream,
+        config: LaunchConfig,
+        kernel: Kernel,
+        kernel_args: tuple[Any, ...],
+        gate: bytearray | None = None,
     ) -> PreparedLaunch: ...
     def __call__(self, *kernel_args: Any) -> None: ...
     def __setitem__(self, index: int, value: Any) -> None: ...
@@ -164,6 +169,8 @@ class PreparedLaunch:
 
 class Builder:
     _stream: Stream | None
+    _gate: bytearray  # of GraphBuilder, as the next one
+    def _refuse_work(self) -> RuntimeError: ...
 
 class _Adders:
     def launch(self, config: LaunchConfig, kernel: Kernel, *args: Any) -> KernelNode: ...

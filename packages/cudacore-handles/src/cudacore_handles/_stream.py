@@ -229,13 +229,17 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
         When `arg` is no stream.
     ClosedError
         When it is closed.
+    RuntimeError
+        When it is a graph builder that does not build: the work would run at once.
     """
     if isinstance(arg, Stream):
         if arg.is_closed:
             raise closed(arg)
         return arg
-    if isinstance(arg, _native.Builder) and isinstance(arg._stream, Stream):
-        return arg._stream
+    if isinstance(arg, _native.Builder):
+        if isinstance(arg._stream, Stream):
+            return arg._stream
+        raise arg._refuse_work()
     if allow_stream_protocol and hasattr(arg, "__cuda_stream__"):
         return Stream._from_protocol(arg)
     needed = "a Stream is needed, or an object with __cuda_stream__"

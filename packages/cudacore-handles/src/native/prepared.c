@@ -19,6 +19,7 @@ typedef struct prepared {
   PyObject *config, *kernel;
   PyObject *block; /* bytearray */
   PyObject *lock;  /* a view of it, which nobody else has: a bytearray with a view keeps its size */
+  PyObject *gate;  /* of a graph builder: a bytearray, whose byte is 0 when that takes no work; NULL for a stream */
   kept *kept;
   bool cleared; /* it was garbage: what its values point into is gone */
 } prepared;
@@ -54,11 +55,13 @@ static int check_open(const state *st, kept *self) {
 }
 
 static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
-  static char *names[] = {"stream", "config", "kernel", "kernel_args", NULL};
-  PyObject *given[3], *args;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO!:PreparedLaunch", names, &given[0], &given[1], &given[2],
-                                   &PyTuple_Type, &args))
+  static char *names[] = {"stream", "config", "kernel", "kernel_args", "gate", NULL};
+  PyObject *given[3], *args, *gate = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO!|O:PreparedLaunch", names, &given[0], &given[1],
+                                   &given[2], &PyTuple_Type, &args, &gate))
     return NULL;
+  if (gate != Py_None && (!PyByteArray_Check(gate) || PyByteArray_Size(gate) != 1))
+    return PyErr_Format(PyExc_TypeError, "gate must be a bytearray of one byte, or None");
   const state *st = PyType_GetModuleState(type);
   target t;
   if (target_take(st, given, &t) < 0)
@@ -71,6 +74,10 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   }
   self->st = st;
   self->target = t;
+  if (gate != Py_None) {
+    Py_INCREF(gate);
+    self->gate = gate;
+  }
   self->device = device_of_stream(t.stream);
   self->layout_bytes = ((kernel *)given[2])->layout_bytes;
   Py_INCREF(self->layout_bytes);
@@ -122,6 +129,11 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
   }
   if (self->cleared) {
     PyErr_SetString(PyExc_ValueError, "this PreparedLaunch was garbage, and has lost its arguments");
+    return NULL;
+  }
+  if (self->gate != NULL && PyByteArray_AsString(self->gate)[0] == 0) {
+    PyErr_SetString(PyExc_RuntimeError, "cannot launch: the GraphBuilder that this PreparedLaunch was made for is not "
+                                        "building any more; prepare another one, for a Stream or a new builder");
     return NULL;
   }
   /* A copy is launched, so that the block can be written while the GIL is released. */
@@ -286,6 +298,7 @@ static void prepared_dealloc(PyObject *object) {
   kept_unref(self->kept);
   owners_drain(self->st);
   PyErr_Restore(kind, value, traceback);
+  Py_XDECREF(self->gate);
   Py_XDECREF(self->lock);
   Py_XDECREF(self->block);
   Py_XDECREF(self->kernel);
