@@ -235,10 +235,10 @@ class Exec:
 
 
 class Machine(RuleBasedStateMachine):
-    def __init__(self, device: ch.Device, code: ch.ObjectCode) -> None:
+    def __init__(self, device: ch.Device, code: ch.ObjectCode, conditional: ch.ObjectCode) -> None:
         super().__init__()
         self.stream, self.event = device.create_stream(), device.create_event()
-        self.mix, self.turn = code.get_kernel("mix"), code.get_kernel("turn")
+        self.mix, self.turn = code.get_kernel("mix"), conditional.get_kernel("turn")
         self.numbers = Numbers(CELLS)
         self.cells: dict[int, int | None] = dict.fromkeys(range(CELLS), 0)
         self.free_cell = 1  # cell 0 stays 0
@@ -772,7 +772,7 @@ class Machine(RuleBasedStateMachine):
             assert face.branches == tuple(body.face for body in node.bodies)
 
 
-def test_against_a_model(device: ch.Device, code: ch.ObjectCode) -> None:
+def test_against_a_model(device: ch.Device, code: ch.ObjectCode, conditional: ch.ObjectCode) -> None:
     """A graph that is built, edited and run in some order would be, or do, something else than is said here."""
-    machine: Any = lambda: Machine(device, code)  # noqa: E731
+    machine: Any = lambda: Machine(device, code, conditional)  # noqa: E731
     run_state_machine_as_test(machine, settings=SETTINGS)
