@@ -5,8 +5,11 @@ import array
 import ctypes
 import enum
 import gc
+import itertools
+import math
 import struct
 import sys
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +18,7 @@ import pytest
 
 from cudacore_handles import _argtypes, _native
 
-INT, UINT, FLOAT, POINTER = 1, 2, 5, 7  # param_kind of native.h
+UNKNOWN, INT, UINT, BITS, BOOL, FLOAT, BFLOAT, POINTER, ADDRESS_OR_INT, BYTES = range(10)  # param_kind of native.h
 ADDRESS = 0x7F12_3456_7800
 
 
@@ -58,14 +61,16 @@ def test_numpy_scalar_keeps_its_own_size(value: Any) -> None:
     """A NumPy scalar would be converted, or given to a parameter of another size."""
     assert one(value, value.itemsize) == value.tobytes()
     for size in {1, 2, 4, 8, 16} - {value.itemsize}:
-        with pytest.raises(TypeError, match=rf"numpy\.{type(value).__name__} has {value.itemsize} byte.* has {size}$"):
+        with pytest.raises(TypeError, match=rf"numpy\.{type(value).__name__} has {value.itemsize} byte.* has {size}\b"):
             one(value, size)
 
 
 @pytest.mark.parametrize("value", [np.longdouble(1), np.clongdouble(1), np.str_("x")])
 def test_numpy_scalars_that_no_kernel_has(value: Any) -> None:
     """Host-only formats would reach the kernel as raw bytes."""
-    with pytest.raises(TypeError, match="cannot pass a 'numpy"):
+    with pytest.raises(
+        TypeError, match=r"cannot pass a 'numpy|longdouble is of a format that no kernel has; pass float"
+    ):
         one(value, value.itemsize)
 
 
@@ -254,6 +259,182 @@ def test_ctypes_structs_of_the_other_byte_order() -> None:
         one(Pair(1, 2), 8)
 
 
+# ---- values of host memory, by the kind of the parameter
+
+
+@pytest.mark.parametrize(
+    "make", [np.asarray, lambda value: memoryview(np.asarray(value)), lambda value: np.ma.array(value)]
+)
+def test_arrays_of_no_dimension_are_numbers(make: Any) -> None:
+    """np.asarray(3) given to a `double` would arrive as 1.5e-323, np.array(5.0) given to a `long long` as 4.6e18."""
+    assert one(make(3), 8, FLOAT) == struct.pack("=d", 3.0)
+    assert one(make(3), 4, FLOAT) == struct.pack("=f", 3.0)
+    assert one(make(5.0), 8, INT) == struct.pack("=q", 5)
+    assert one(make(0.1), 4, FLOAT) == struct.pack("=f", 0.1)
+    assert one(make(np.int16(7)), 8, UINT) == struct.pack("=Q", 7)
+    assert one(make(True), 1, BOOL) == b"\1"
+    for value, size, kind, error in (
+        (5.5, 8, INT, "is not an integer"),
+        (300, 1, UINT, "does not fit"),
+        (1e300, 4, FLOAT, "does not fit"),
+        (2, 1, BOOL, "does not fit"),
+        (1j, 8, FLOAT, "complex number cannot fill|is of the format"),
+    ):
+        with pytest.raises((TypeError, OverflowError), match=error):
+            one(make(value), size, kind)
+
+
+HOST_ARRAYS = [
+    np.array(5.0),
+    np.array(5),
+    np.array([5.0]),
+    np.zeros(2, "f4"),
+    memoryview(np.array([5.0])),
+    array.array("d", [5.0]),
+    (ctypes.c_double * 1)(5.0),
+    np.zeros(1, "M8[s]"),
+]
+
+
+@pytest.mark.parametrize("value", HOST_ARRAYS, ids=repr)
+@pytest.mark.parametrize("kind", [POINTER, ADDRESS_OR_INT, UNKNOWN])
+def test_host_arrays_are_no_addresses(value: Any, kind: int) -> None:
+    """np.array(5.0) given to a `float*` would be an address, of which the kernel reads: the bits of 5.0."""
+    with pytest.raises(TypeError, match=r"is in host memory; copy it to the device and pass the array that is there"):
+        one(value, 8, kind)
+    assert one(value, 8, BYTES) == bytes(memoryview(value) if value is not HOST_ARRAYS[-1] else bytes(8))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.ones(1, "f4"), array.array("f", [1.0]), (ctypes.c_float * 1)(1.0), memoryview(np.ones(1, "f4"))],
+    ids=repr,
+)
+def test_host_arrays_are_no_numbers(value: Any) -> None:
+    """array.array("f", [1.0]) given to an `int` would arrive as 1065353216."""
+    for kind in (INT, UINT, BITS, FLOAT):
+        with pytest.raises(TypeError, match="is an array in host memory, but the parameter is of the kind"):
+            one(value, 4, kind)
+    assert one(value, 4, BYTES) == one(value, 4, UNKNOWN) == struct.pack("=f", 1.0)
+
+
+def test_host_arrays_of_objects() -> None:
+    """Addresses of Python objects would reach the kernel."""
+    with pytest.raises(TypeError, match="has Python objects in it"):
+        one(np.array([None, None]), 16, BYTES)
+    with pytest.raises(TypeError, match="has Python objects in it"):
+        one(np.array([(None, 1)], dtype="O,i8")[0], 16, BYTES)
+    with pytest.raises(TypeError, match="has Python objects in it"):
+        one(np.array(None), 8, FLOAT)
+
+
+@pytest.mark.parametrize("value", [np.datetime64(5, "s"), np.timedelta64(5, "ns"), np.array(5, "M8[s]")], ids=repr)
+def test_dates(value: Any) -> None:
+    """A date given to a `double` or a pointer would arrive as its bits."""
+    for kind in (INT, UINT, BITS):
+        assert one(value, 8, kind) == struct.pack("=q", 5)
+    for size, kind in ((8, FLOAT), (1, BOOL)):
+        with pytest.raises(TypeError, match=r"is a count of units in 8 bytes, but the parameter is of the kind"):
+            one(value, size, kind)
+    with pytest.raises(TypeError, match=r"is a count of units|is in host memory"):
+        one(value, 8, POINTER)
+
+
+def test_dates_that_do_not_fit() -> None:
+    """A date before 1970 would be far in the future for an unsigned parameter, and any be cut off in an `int`."""
+    assert one(np.datetime64(5, "s"), 4, INT) == struct.pack("=i", 5)
+    with pytest.raises(OverflowError, match="does not fit a parameter of 8 bytes"):
+        one(np.datetime64(-5, "s"), 8, UINT)
+    with pytest.raises(OverflowError, match="does not fit a parameter of 4 bytes"):
+        one(np.datetime64(1 << 40, "s"), 4, INT)
+
+
+class generic:  # noqa: N801 - as NumPy's
+    """What the scalars of NumPy derive from, those of ml_dtypes too."""
+
+
+generic.__module__, generic.__qualname__ = "numpy", "generic"
+
+
+class OtherFloat(generic):
+    """A scalar of a floating-point format that NumPy itself does not have."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+        self.dtype = types.SimpleNamespace(kind="V", char="E", itemsize=2, isnative=True, type=OtherFloat)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __eq__(self, other: object) -> bool:
+        return other == self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def tobytes(self) -> bytes:
+        return struct.pack("=f", self.value)[2:]
+
+
+def bfloat16(value: float) -> Any:
+    return pytest.importorskip("ml_dtypes", reason="needs ml_dtypes").bfloat16(value)
+
+
+@pytest.mark.parametrize("make", [OtherFloat, bfloat16])
+def test_scalars_of_other_formats(make: Any) -> None:
+    """ml_dtypes.bfloat16(1.5) given to a `__half` would arrive as 1.9375, and given to an `int` as its bits."""
+    value = make(1.5)
+    assert one(value, 2, FLOAT) == struct.pack("=e", 1.5)
+    assert one(value, 4, FLOAT) == struct.pack("=f", 1.5)
+    assert one(value, 8, FLOAT) == struct.pack("=d", 1.5)
+    assert one(value, 2, BFLOAT) == one(value, 2, UNKNOWN) == one(value, 2, BYTES) == struct.pack("=f", 1.5)[2:]
+    assert one(make(3.0), 4, INT) == struct.pack("=i", 3)
+    with pytest.raises(TypeError, match=r"1\.5 is not an integer"):
+        one(value, 2, INT)
+    for kind in (POINTER, ADDRESS_OR_INT):
+        with pytest.raises(TypeError, match="a float cannot fill a parameter of 8 bytes that is a pointer"):
+            one(value, 8, kind)
+    with pytest.raises(OverflowError, match="does not fit"):
+        one(make(2.0**100), 2, FLOAT)
+
+
+def test_arrays_of_other_formats() -> None:
+    """NumPy's error about its own buffers would leak, or the bits of a bfloat16 arrive in a `__half`."""
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
+    three = np.array([1, 2, 3], ml_dtypes.bfloat16)
+    assert one(three, 6) == one(three, 6, BYTES) == three.tobytes()
+    assert one(np.array(1.5, ml_dtypes.bfloat16), 2, FLOAT) == struct.pack("=e", 1.5)
+    with pytest.raises(TypeError, match="is an array in host memory, but the parameter is of the kind 'float'"):
+        one(three[:1], 2, FLOAT)
+
+
+def test_long_doubles() -> None:
+    """np.longdouble(0.5) would be refused by a `double`, or a large one arrive as infinity."""
+    assert one(np.longdouble(0.5), 8, FLOAT) == struct.pack("=d", 0.5)
+    with pytest.raises(TypeError, match=r"0\.5 is not an integer"):
+        one(np.longdouble(0.5), 4, INT)
+    large = np.longdouble(2.0) ** 5000
+    if np.isfinite(large):
+        with pytest.raises(OverflowError, match="does not fit a parameter of 8 bytes"):
+            one(large, 8, FLOAT)
+    assert one(np.longdouble("inf"), 8, FLOAT) == struct.pack("=d", math.inf)
+
+
+class OneDouble(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_double),)
+
+
+@pytest.mark.parametrize("value", [OneDouble(5.0), np.array([(5.0,)], dtype=[("a", "f8")])[0]], ids=["ctypes", "numpy"])
+def test_structs_are_no_numbers(value: Any) -> None:
+    """A struct of a `double` given to a `long long` or a pointer would arrive as its bits."""
+    assert one(value, 8, BYTES) == one(value, 8, UNKNOWN) == struct.pack("=d", 5.0)
+    for kind in (INT, UINT, BITS, FLOAT, POINTER, ADDRESS_OR_INT):
+        with pytest.raises(
+            TypeError, match=r"is a struct, but the parameter is of the kind .*; pass one of its members"
+        ):
+            one(value, 8, kind)
+
+
 # ---- arrays
 
 
@@ -291,8 +472,11 @@ def test_cuda_array_interface(checked: list[tuple[int, int]]) -> None:
     assert checked == [(ADDRESS + 512, 1)]
     with pytest.raises(TypeError, match=r"CudaArray is passed as a pointer of 8 bytes, but the parameter has 4"):
         one(value, 4)
-    with pytest.raises(TypeError, match=r"the address that .*CudaArray has for its memory is no int"):
-        one(CudaArray("x"), 8)
+    for wrong in ("x", 1.0, True):
+        with pytest.raises(TypeError, match=r"the address that .*CudaArray has for its memory is not an int"):
+            one(CudaArray(wrong), 8)
+    for number in (np.int64(ADDRESS), np.uint64(ADDRESS)):
+        assert one(CudaArray(number), 8) == struct.pack("=Q", ADDRESS)
 
 
 def test_array_of_another_device() -> None:
@@ -674,6 +858,103 @@ def test_array_types_are_judged_by_value(checked: list[tuple[int, int]]) -> None
             one(host, 8)
         assert one(device, 8, device=0) == struct.pack("=Q", ADDRESS)
     assert checked == [(ADDRESS, 0)] * 2
+
+
+class Changeable:
+    """An integer of its own, which can be an array as well: on the device, on the host, or neither."""
+
+    def __init__(self, **protocols: Any) -> None:
+        self.protocols = protocols
+
+    def __index__(self) -> int:
+        return 7
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["protocols"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def test_the_first_value_does_not_decide_for_its_type(checked: list[tuple[int, int]]) -> None:
+    """A launch would depend on the history of the process: an array be taken for an integer."""
+    interface = {"data": (ADDRESS, False), "shape": (1,), "typestr": "<f4", "version": 3}
+    expected = {"array": struct.pack("=Q", ADDRESS), "number": struct.pack("=Q", 7)}
+    for order in itertools.permutations(expected):
+        cls = type("Some", (Changeable,), {})
+        values = {"array": cls(__cuda_array_interface__=interface), "number": cls()}
+        for name in order + order:
+            assert one(values[name], 8) == expected[name], (order, name)
+        with pytest.raises(
+            TypeError, match="Some is passed as a pointer of 8 bytes, but the parameter of 4 is a signed"
+        ):
+            one(values["array"], 4, INT)
+        assert one(values["number"], 4, FLOAT) == struct.pack("=f", 7)
+
+
+def test_a_class_whose_interface_fails_at_first(checked: list[tuple[int, int]]) -> None:
+    """Likewise of a class whose host instances have no interface."""
+
+    class Array:
+        on_device = False
+
+        def __index__(self) -> int:
+            raise AssertionError("a single element, read from the device")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+        def __dlpack__(self, **options: Any) -> Any:
+            raise AssertionError
+
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            if not self.on_device:
+                raise AttributeError
+            return {"data": (ADDRESS, False)}
+
+    value = Array()
+    with pytest.raises(TypeError, match="Array is in host memory; copy it to the device"):
+        one(value, 8)
+    value.on_device = True
+    assert one(value, 8) == struct.pack("=Q", ADDRESS)
+
+
+@pytest.mark.parametrize("cls", [CudaArray, DLPackArray, Tensor, np.ndarray, np.float32, ctypes.c_int, int, Changeable])
+def test_a_class_is_no_value(cls: type) -> None:
+    """A class given in the place of an instance would be "'property' object is not subscriptable", or an address."""
+    with pytest.raises(TypeError, match=r"^argument 0: cannot pass a '.*' to a kernel"):
+        one(cls, 8)
+
+
+def test_an_attribute_error_inside_of_an_interface() -> None:
+    """An error of the producer would be hidden: it would look as if it were no array at all."""
+
+    class Broken:
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            return {"data": (self.pointer, False)}  # type: ignore[attr-defined]
+
+    _native.register(Broken, _native.ARRAY)
+    with pytest.raises(TypeError, match=r"its __cuda_array_interface__ failed: .*no attribute 'pointer'") as caught:
+        one(Broken(), 8)
+    assert isinstance(caught.value.__cause__, AttributeError)
+
+
+@pytest.mark.parametrize("cls", [DLPackArray, VersionedArray, Tensor])
+def test_an_empty_tensor_with_an_offset(cls: Any) -> None:
+    """A slice of an empty tensor would be the address 8."""
+    assert one(cls(data=0, byte_offset=8), 8) == bytes(8)
+
+
+def test_handles_of_the_host() -> None:
+    """A stream given in the place of an array would be an address of the driver's own memory."""
+    driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+    for value in (driver.CUstream(ADDRESS), driver.CUevent(ADDRESS), driver.CUcontext(ADDRESS), driver.CUdevice(0)):
+        for kind in (UNKNOWN, POINTER, ADDRESS_OR_INT):
+            with pytest.raises(TypeError, match=rf"{type(value).__name__} is a handle that only the host can use"):
+                one(value, 8, kind)
+    assert one(driver.CUtexObject(5), 8, ADDRESS_OR_INT) == struct.pack("=Q", 5)
 
 
 # ---- the libraries themselves

@@ -231,28 +231,42 @@ def test_float_for_an_integer(size: int, kind: int) -> None:
         one(2.0**64, size, kind)
 
 
-def test_float_for_an_address() -> None:
-    """A float given to a 64-bit integer would arrive as its binary form, and one given to a pointer anywhere."""
-    assert one(float(1 << 40), 8, ADDRESS_OR_INT) == struct.pack("=Q", 1 << 40)
-    with pytest.raises(TypeError, match=r"1\.5 is not an integer, .* 8 bytes is a pointer or an integer"):
-        one(1.5, 8, ADDRESS_OR_INT)
-    with pytest.raises(TypeError, match="a float cannot fill a parameter of 8 bytes that is a pointer; pass an array"):
-        one(1.0, 8, POINTER)
+MAY_BE_POINTERS = {
+    POINTER: "a pointer; pass an array, a buffer, or an address as an int",
+    ADDRESS_OR_INT: "a pointer or an integer; pass an array, a buffer or an int",
+}
+
+
+@pytest.mark.parametrize(("kind", "remedy"), MAY_BE_POINTERS.items())
+def test_float_for_an_address(kind: int, remedy: str) -> None:
+    """A float in the place of an array would be an address, of which the kernel reads: 2.0 would be 0x2."""
+    values = (
+        2.0,
+        1.5,
+        float(1 << 40),
+        0.0,
+        quantity(_native.FLOAT | 8 << 8, 2.0),
+        quantity(_native.FLOAT | 4 << 8, 2.0),
+    )
+    for value in values:
+        with pytest.raises(TypeError, match=f"a float cannot fill a parameter of 8 bytes that is {remedy}"):
+            one(value, 8, kind)
 
 
 @pytest.mark.parametrize("value", [True, False])
-def test_bool_for_a_pointer(value: bool) -> None:
+@pytest.mark.parametrize(("kind", "remedy"), MAY_BE_POINTERS.items())
+def test_bool_for_a_pointer(value: bool, kind: int, remedy: str) -> None:
     """A flag in the place of an array would be an address, of which the kernel reads: 1, or NULL."""
-    refused = "a bool cannot fill a parameter of 8 bytes that is a pointer; pass an array, a buffer, or an address"
+    refused = f"a bool cannot fill a parameter of 8 bytes that is {remedy}"
     with pytest.raises(TypeError, match=refused):
-        one(value, 8, POINTER)
+        one(value, 8, kind)
     with pytest.raises(TypeError, match=f"argument 1: {refused}"):  # behind ints, which are packed by themselves
-        _native.pack(struct.pack("=6I", 0, 8, POINTER, 8, 8, POINTER), (ADDRESS, value))
+        _native.pack(struct.pack("=6I", 0, 8, POINTER, 8, 8, kind), (ADDRESS, value))
     for code in (_native.BOOL | 1 << 8, _native.BOOL | 1 << 8 | _native.HAS_VALUE):  # of NumPy, of ctypes
         with pytest.raises(TypeError, match=refused):
-            one(quantity(code, value), 8, POINTER)
-    for kind in (ADDRESS_OR_INT, UINT, UNKNOWN):
-        assert one(value, 8, kind) == struct.pack("=Q", value)
+            one(quantity(code, value), 8, kind)
+    for integer in (UINT, INT, BITS, UNKNOWN):
+        assert one(value, 8, integer) == struct.pack("=Q", value)
 
 
 @pytest.mark.parametrize("size", INT_SIZES)
@@ -293,18 +307,44 @@ def test_scalars_of_other_sorts(size: int, form: str) -> None:
         one(quantity(_native.SIGNED | 8 << 8, (1 << 53) + 1), size, FLOAT)
 
 
-def test_scalars_of_the_same_sort_keep_their_size() -> None:
-    """A `double` scalar would be rounded in a `float` parameter, a 64-bit one be cut off."""
-    for code, size, kind in (
-        (_native.FLOAT | 8 << 8, 4, FLOAT),
-        (_native.FLOAT | 4 << 8, 8, FLOAT),
-        (_native.SIGNED | 8 << 8, 4, INT),
-        (_native.UNSIGNED | 4 << 8, 8, BITS),
-        (_native.SIGNED | 4 << 8, 8, ADDRESS_OR_INT),
-        (_native.SIGNED | 4 << 8, 8, POINTER),
-    ):
-        with pytest.raises(TypeError, match=rf"Quantity has {code >> 8} bytes, but the parameter has {size}"):
-            one(quantity(code, 1), size, kind)
+@pytest.mark.parametrize("kind", INTEGERS)
+@pytest.mark.parametrize("size", INT_SIZES)
+@pytest.mark.parametrize("own", INT_SIZES)
+def test_integer_scalars_of_another_size(kind: int, size: int, own: int) -> None:
+    """np.int64(7), which NumPy's functions return, would be refused by an `int`, or cut off where it does not fit."""
+    for code in (_native.SIGNED | own << 8, _native.UNSIGNED | own << 8):
+        assert one(quantity(code, 7), size, kind) == (7).to_bytes(size, sys.byteorder)
+    for value in (-(1 << 8 * own - 1), (1 << 8 * own - 1) - 1):
+        try:
+            expected = one(value, size, kind)
+        except OverflowError:
+            with pytest.raises(OverflowError, match=rf"{value} does not fit a parameter of {size} byte"):
+                one(quantity(_native.SIGNED | own << 8, value), size, kind)
+        else:
+            assert one(quantity(_native.SIGNED | own << 8, value), size, kind) == expected
+
+
+def test_float_scalars_of_another_size() -> None:
+    """np.float64(0.1), which NumPy's functions return, would be refused by a `float`, or arrive as infinity."""
+    for own in (2, 4, 8):
+        for size, form in ((2, "=e"), (4, "=f"), (8, "=d")):
+            assert one(quantity(_native.FLOAT | own << 8, 0.1), size, FLOAT) == struct.pack(form, 0.1)
+    with pytest.raises(OverflowError, match=r"1e\+300 does not fit a parameter of 4 bytes \(binary32\)"):
+        one(quantity(_native.FLOAT | 8 << 8, 1e300), 4, FLOAT)
+
+
+def test_scalars_keep_their_size_where_nothing_is_known() -> None:
+    """A scalar would be converted to a guessed kind, or a misplaced integer become an address."""
+    for code, size in ((_native.FLOAT | 8 << 8, 4), (_native.SIGNED | 8 << 8, 4), (_native.UNSIGNED | 4 << 8, 8)):
+        has = rf"Quantity has {code >> 8} bytes, but the parameter has {size}"
+        with pytest.raises(TypeError, match=has + "; pass a scalar of its size, or a Python number"):
+            one(quantity(code, 1), size, UNKNOWN)
+        with pytest.raises(TypeError, match=has):
+            one(quantity(code, 1), size, BYTES)
+    narrow = quantity(_native.SIGNED | 4 << 8, 5)
+    with pytest.raises(TypeError, match="Quantity has 4 bytes, but the parameter is a pointer of 8; pass an array"):
+        one(narrow, 8, POINTER)
+    assert one(narrow, 8, ADDRESS_OR_INT) == struct.pack("=Q", 5)
 
 
 def test_bfloat16() -> None:
@@ -322,10 +362,9 @@ def test_bfloat16() -> None:
 
 
 def test_half_for_a_bfloat16() -> None:
-    """A `half` scalar would be rounded to the format of the parameter, which has fewer digits."""
+    """A `half` scalar would arrive as its bits, which are another number in the format of the parameter."""
     half = quantity(_native.FLOAT | 2 << 8, 1 + 2**-10)
-    with pytest.raises(TypeError, match="Quantity is a binary16, but the parameter is a bfloat16; pass it as a Python"):
-        one(half, 2, BFLOAT)
+    assert one(half, 2, BFLOAT) == struct.pack("=H", 0x3F80), "rounded, as a Python float is"
     assert one(half, 2, FLOAT) == struct.pack("=e", 1 + 2**-10)
     assert one(quantity(_native.FLOAT, 1.5), 2, BFLOAT) == struct.pack("=H", 0x3FC0)  # of no format of its own
 
@@ -395,13 +434,20 @@ def test_the_short_way_is_for_addresses_only() -> None:
 # ---- bytes
 
 
-@pytest.mark.parametrize("order", [">", "!"])
-def test_memoryview_of_the_other_byte_order(order: str) -> None:
+def test_memoryview_of_the_other_byte_order() -> None:
     """Big-endian numbers would arrive with their bytes swapped."""
-    view = memoryview(np.array([1, 2], dtype=">i4"))
-    with pytest.raises(TypeError, match=r"argument 0: a memoryview of big-endian items .* convert them first"):
-        one(view, 8)
-    assert one(view.cast("B"), 8) == struct.pack(order + "ii", 1, 2)
+    view = memoryview(np.array([1, 2, 3], dtype=">i4"))
+    with pytest.raises(TypeError, match=r"argument 0: memoryview is big-endian; convert it to native byte order"):
+        one(view, 12)
+    assert one(view.cast("B"), 12) == struct.pack(">iii", 1, 2, 3)
+
+
+@pytest.mark.parametrize("make", [bytes, bytearray, memoryview, np.bytes_, np.void])
+def test_bytes_for_a_bool(make: Callable[[bytes], Any]) -> None:
+    """b"x" given to a `bool` would be a bool that is neither true nor false."""
+    assert [one(make(value), 1, BOOL) for value in (b"\0", b"\1")] == [b"\0", b"\1"]
+    with pytest.raises(ValueError, match=r"has the byte 120, which is neither true nor false; pass True or False"):
+        one(make(b"x"), 1, BOOL)
 
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview])
@@ -549,7 +595,7 @@ class Quantity:
         return self.value
 
 
-def quantity(code: int | Callable[[Any, int], Any], value: Any) -> Any:
+def quantity(code: int | Callable[[Any, int, int], Any], value: Any) -> Any:
     cls = type("Quantity", (Quantity,), {})
     _native.register(cls, code)
     return cls(value)
@@ -604,8 +650,13 @@ def test_pointer_code() -> None:
         _native.pack(layout(8, 8), (1, Address(None)))
     with pytest.raises(TypeError, match=r"Address is passed as a pointer of 8 bytes, but the parameter has 4"):
         one(Address(ADDRESS), 4)
-    with pytest.raises(TypeError, match="has no integer address in _ptr"):
-        one(Address("x"), 8)
+    for wrong in ("x", 1.0, True):
+        with pytest.raises(TypeError, match=r"the address that .*Address has for its memory is not an int"):
+            one(Address(wrong), 8)
+    for wrong in (-1, 1 << 64):
+        with pytest.raises(ValueError, match=r"the address that .*Address has for its memory is not one of 64 bits"):
+            one(Address(wrong), 8)
+    assert one(Address(np.uint64(ADDRESS)), 8) == struct.pack("=Q", ADDRESS)
     with pytest.raises(AttributeError, match="_ptr"):
         one(quantity(_native.POINTER, 1), 8)
 
@@ -648,7 +699,7 @@ def test_registered_answers_what_was_registered() -> None:
     _native.register(cls, _native.FLOAT | 4 << 8)
     assert _native.registered(cls) == _native.FLOAT | 4 << 8
 
-    def converter(value: Any, size: int) -> int:
+    def converter(value: Any, size: int, kind: int) -> int:
         return size
 
     _native.register(cls, converter)
@@ -656,20 +707,21 @@ def test_registered_answers_what_was_registered() -> None:
     assert one(cls(), 4) == (4).to_bytes(4, sys.byteorder)
 
 
-def returning(result: Any) -> Callable[[Any, int], Any]:
-    return lambda value, size: result
+def returning(result: Any) -> Callable[[Any, int, int], Any]:
+    return lambda value, size, kind: result
 
 
 def test_converter_results() -> None:
     """What a converter returns would reach the block unchecked."""
-    assert one(quantity(lambda value, size: bytes([size]) * size, 0), 12) == bytes([12]) * 12
-    assert one(quantity(lambda value, size: -2, 0), 2) == struct.pack("=h", -2)
+    assert one(quantity(lambda value, size, kind: bytes([size]) * size, 0), 12) == bytes([12]) * 12
+    assert one(quantity(lambda value, size, kind: -2, 0), 2) == struct.pack("=h", -2)
     for result, error, message in (
         (b"123", TypeError, "Quantity has 3 bytes, but the parameter has 4"),
         (1 << 32, OverflowError, "4294967296 does not fit"),
-        (bytearray(4), TypeError, "the converter of .*Quantity must return bytes or an int"),
-        (1.0, TypeError, "must return bytes or an int"),
-        (None, TypeError, "must return bytes or an int"),
+        (bytearray(4), TypeError, "the converter of .*Quantity must return bytes, a number, or a place in memory"),
+        (None, TypeError, "must return bytes, a number, or a place in memory"),
+        ([], TypeError, "cannot pass a 'list'"),
+        ((1, 2), TypeError, "place"),
     ):
         with pytest.raises(error, match="argument 0: .*" + message):
             one(quantity(returning(result), 0), 4)
@@ -679,7 +731,7 @@ def test_converter_results() -> None:
 def test_converter_errors_name_the_argument(error: type[Exception]) -> None:
     """An error of a conversion would not say which argument it is about, or hide where it was raised."""
 
-    def converter(value: Any, size: int) -> bytes:
+    def converter(value: Any, size: int, kind: int) -> bytes:
         raise error("no good") from KeyError("cause")
 
     with pytest.raises(error, match=r"^argument 1: no good$") as caught:
@@ -698,7 +750,7 @@ class CustomError(ValueError):
 def test_other_errors_of_converters_pass_unchanged(error: BaseException) -> None:
     """An exception with a constructor of its own would be mangled, an interrupt swallowed."""
 
-    def converter(value: Any, size: int) -> bytes:
+    def converter(value: Any, size: int, kind: int) -> bytes:
         raise error
 
     args = error.args
@@ -715,7 +767,7 @@ def test_error_whose_message_fails() -> None:
         def __str__(self) -> str:
             raise RuntimeError
 
-    def converter(value: Any, size: int) -> bytes:
+    def converter(value: Any, size: int, kind: int) -> bytes:
         raise ValueError(Unprintable())
 
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - it has no message
@@ -749,7 +801,7 @@ def test_converter_that_replaces_itself() -> None:
     """A converter that is unregistered while it runs would be freed under its own feet."""
 
     class Self:
-        def __call__(self, value: Any, size: int) -> int:
+        def __call__(self, value: Any, size: int, kind: int) -> int:
             for i in range(500):  # the registry grows and moves meanwhile
                 cls = type(f"T{i}", (), {})
                 kept.append(cls)
@@ -769,7 +821,7 @@ def test_converter_that_replaces_itself() -> None:
 def test_values_that_live_only_in_the_tuple() -> None:
     """A value would be freed while it is converted."""
 
-    def converter(value: Any, size: int) -> int:
+    def converter(value: Any, size: int, kind: int) -> int:
         gc.collect()
         return value.value
 
@@ -782,7 +834,7 @@ def test_values_that_live_only_in_the_tuple() -> None:
 def test_converter_that_packs() -> None:
     """Packing within packing would share a buffer."""
     inner = layout(4, 4)
-    value = quantity(lambda value, size: _native.pack(inner, (1, 2)), 0)
+    value = quantity(lambda value, size, kind: _native.pack(inner, (1, 2)), 0)
     assert _native.pack(layout(8, 8, 8), (7, value, 9)) == struct.pack("=QIIQ", 7, 1, 2, 9)
 
 
@@ -796,7 +848,7 @@ def test_value_that_changes_its_class(resolver: Callable[..., None]) -> None:
         def __index__(self) -> int:
             return 5
 
-    def become(value: Any, size: int) -> int:
+    def become(value: Any, size: int, kind: int) -> int:
         value.__class__ = After
         return 1
 
@@ -867,7 +919,7 @@ def test_registry_does_not_keep_types_alive() -> None:
     for i in range(300):
         cls = type("Passing", (), {"__slots__": ()})
         assert _native.registered(cls) is None
-        _native.register(cls, _native.SIGNED if i % 2 else lambda value, size: 0)
+        _native.register(cls, _native.SIGNED if i % 2 else lambda value, size, kind: 0)
         gone = weakref.ref(cls)
         del cls
         gc.collect(0)
@@ -906,8 +958,8 @@ def test_no_references_leak() -> None:
     number = 1 << 40
     address = Address(ADDRESS + 1)
     scalar = np.float32(1)
-    raising = quantity(lambda value, size: 1 / 0, 0)
-    converted = quantity(lambda value, size: number, 0)
+    raising = quantity(lambda value, size, kind: 1 / 0, 0)
+    converted = quantity(lambda value, size, kind: number, 0)
     indexed = quantity(_native.SIGNED, number)
     twofold = 1.5 + 2.5j
     where = layout(8, 8, 8, 4, 8, 8, 8)
@@ -966,7 +1018,7 @@ def test_exit_with_registered_types() -> None:
         late.cycle = late
         Late.keep = late
         _native.pack(late.where, (late,))
-        _native.register(type("Other", (), {}), lambda value, size: late)
+        _native.register(type("Other", (), {}), lambda value, size, kind: late)
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -983,7 +1035,7 @@ def test_threads() -> None:
             where = layout(8, 4, 8, 8)
             for i in range(300):
                 cls = type("Local", (Quantity,), {})
-                _native.register(cls, lambda value, size: _native.pack(layout(8), (value.value,)))
+                _native.register(cls, lambda value, size, kind: _native.pack(layout(8), (value.value,)))
                 value = seed * 1000 + i
                 expected = struct.pack("@QfxxxxQQ", value, 0.5, value + 1, value + 2)
                 args = (cls(value), np.float32(0.5), value + 1, Address(value + 2))

@@ -156,11 +156,11 @@ def test_length_and_repr(prepared: ch.PreparedLaunch) -> None:
         ((1, 2**32), OverflowError, "argument 1"),
         (("x", 5), TypeError, "argument 0: cannot pass a 'str'"),
         ((0, None), TypeError, "argument 1: None is a null pointer"),
-        ((0, np.int64(5)), TypeError, "argument 1: numpy.int64 has 8 bytes, but the parameter has 4"),
+        ((0, np.int64(2**40)), (TypeError, OverflowError), "argument 1: "),
     ],
 )
 def test_an_error_leaves_the_old_values(
-    prepared: ch.PreparedLaunch, total: Callable[[], int], arguments: Any, error: type[Exception], message: str
+    prepared: ch.PreparedLaunch, total: Callable[[], int], arguments: Any, error: Any, message: str
 ) -> None:
     """A launch after one that failed would have half of its arguments."""
     before = bytes(prepared.block)

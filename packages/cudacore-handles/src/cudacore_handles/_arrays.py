@@ -22,6 +22,27 @@ class Memory(NamedTuple):
     keeper: object  #: what must live as long as the address is used
 
 
+def has_protocol(obj: Any, name: str) -> bool:
+    """Return whether an object has the attribute of a protocol. A class has it for its instances alone."""
+    return not isinstance(obj, type) and hasattr(obj, name)
+
+
+def why_no_array(obj: Any) -> tuple[str, AttributeError | None]:
+    """Return what to add to the message that an object is not an array, and the cause.
+
+    That is the error that a protocol of its class raised: a property that fails looks as if it were not there.
+    """
+    if isinstance(obj, type):
+        return f": it is the class {obj.__name__} itself; give an instance", None
+    for name in ("__cuda_array_interface__", "__array_interface__", "__dlpack__"):
+        if hasattr(type(obj), name):
+            try:
+                getattr(obj, name)
+            except AttributeError as error:
+                return f": its {name} failed: {error}", error
+    return "", None
+
+
 @contextmanager
 def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) -> Iterator[Memory]:
     """Give the memory of an array's elements, for the time of a ``with`` block.
@@ -49,7 +70,7 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
     BufferError
         When what it says of itself cannot be, or is not supported.
     """
-    on_device = hasattr(array, "__cuda_array_interface__")
+    on_device = has_protocol(array, "__cuda_array_interface__")
     if not on_device:
         try:
             data = memoryview(array)
@@ -61,15 +82,16 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
             return
     from cudacore_handles._memoryview import StridedMemoryView
 
-    if not on_device and hasattr(array, "__array_interface__"):  # first: dates and structures are not DLPack's
+    if not on_device and has_protocol(array, "__array_interface__"):  # first: dates and structures are not DLPack's
         view = StridedMemoryView.from_array_interface(array)
-    elif on_device or hasattr(array, "__dlpack__"):
+    elif on_device or has_protocol(array, "__dlpack__"):
         view = StridedMemoryView.from_any_interface(array, stream)
     else:
+        text, cause = why_no_array(array)
         raise TypeError(
             f"{name} must be a Buffer, or an array (NumPy's, or any with the buffer protocol, DLPack or "
-            f"__cuda_array_interface__), not {type(array).__name__}"
-        )
+            f"__cuda_array_interface__), not {type(array).__name__}{text}"
+        ) from cause
     _check(name, contiguous=view._layout.is_contiguous_c, read_only=writable and view.readonly)
     # An array that says of itself no more than that kernels can use it is ordered on the stream, pinned memory too.
     pinned_waits = hasattr(array, "__dlpack__")

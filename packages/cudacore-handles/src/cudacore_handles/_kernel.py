@@ -14,7 +14,7 @@ from cudacore_handles._device import Device
 from cudacore_handles._errors import CUDAError, last_error, raise_status
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._names import shorten
-from cudacore_handles._param_kinds import ParamKind, kinds_of
+from cudacore_handles._param_kinds import KINDS, ParamKind, kinds_of
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -55,10 +55,6 @@ class ParamInfo(_Place):
         return f"ParamInfo(offset={self.offset}, size={self.size}, kind={str(self.kind)!r})"
 
 
-# The numbers of the kinds: param_kind in native.h.
-_KINDS = (ParamKind.UNKNOWN, ParamKind.INT, ParamKind.UINT, ParamKind.BITS, ParamKind.BOOL, ParamKind.FLOAT,
-          ParamKind.BFLOAT, ParamKind.POINTER, ParamKind.ADDRESS, ParamKind.BYTES)  # fmt: skip
-_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 _RELEASE = ffi.cast("cch_release_fn", _native.RELEASE)
 
 
@@ -158,7 +154,7 @@ class Kernel(_native.KernelHandle):
         params = out[0][0 : count[0]]
         symbol, signature = getattr(self, "_known", (None, None))
         kinds = kinds_of(symbol, signature, [p.size for p in params])
-        numbers = [n for p, kind in zip(params, kinds, strict=True) for n in (p.offset, p.size, _NUMBERS[kind])]
+        numbers = [n for p, kind in zip(params, kinds, strict=True) for n in (p.offset, p.size, KINDS.index(kind))]
         layout = self._layout = struct.pack(f"={len(numbers)}I", *numbers)
         return layout
 
@@ -193,7 +189,7 @@ class Kernel(_native.KernelHandle):
         made = Kernel._init(out[0], self._name)
         suggested = by_values(args)
         state(hold(made), [(offset, size) for offset, size, _ in suggested])
-        numbers = [n for offset, size, kind in suggested for n in (offset, size, _NUMBERS[kind])]
+        numbers = [n for offset, size, kind in suggested for n in (offset, size, KINDS.index(kind))]
         made._layout = struct.pack(f"={len(numbers)}I", *numbers)
         return made
 
@@ -247,7 +243,7 @@ class Kernel(_native.KernelHandle):
         kernels whose C++ name says them; of other ``extern "C"`` kernels they are unknown.
         """
         layout = self._ask_layout(Device().context) if self._layout is None else self._layout
-        return [ParamInfo(offset, size, _KINDS[kind]) for offset, size, kind in struct.iter_unpack("=3I", layout)]
+        return [ParamInfo(offset, size, KINDS[kind]) for offset, size, kind in struct.iter_unpack("=3I", layout)]
 
     @property
     def handle(self) -> driver.CUkernel:

@@ -41,6 +41,11 @@ class ParamKind(str, enum.Enum):
     __format__ = str.__format__  # type: ignore[assignment]
 
 
+#: The kinds by their numbers: param_kind in native.h.
+KINDS = (ParamKind.UNKNOWN, ParamKind.INT, ParamKind.UINT, ParamKind.BITS, ParamKind.BOOL, ParamKind.FLOAT,
+         ParamKind.BFLOAT, ParamKind.POINTER, ParamKind.ADDRESS, ParamKind.BYTES)  # fmt: skip
+
+
 class Parameter(NamedTuple):
     """What one source says of a parameter; a size of 0 is not known."""
 

@@ -101,11 +101,24 @@ static int read_address(PyObject *number, PyObject *value, uint64_t *out) {
     *out = 0;
     return 0;
   }
-  if (!PyLong_CheckExact(number) && !PyLong_Check(number))
-    return raise_about(PyExc_TypeError, "the address that %U has for its memory is no int", value, 0, 0);
+  PyObject *integer = NULL; /* of what is like an int: NumPy's */
+  if (!PyLong_CheckExact(number)) {
+    integer = PyBool_Check(number) ? NULL : PyNumber_Index(number);
+    if (!integer) {
+      if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        raise_about(PyExc_TypeError, "the address that %U has for its memory is not an int", value, 0, 0);
+      }
+      return -1;
+    }
+    number = integer;
+  }
   unsigned long long address = PyLong_AsUnsignedLongLong(number);
-  if (address == (unsigned long long)-1 && PyErr_Occurred())
-    return -1;
+  Py_XDECREF(integer);
+  if (address == (unsigned long long)-1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return raise_about(PyExc_ValueError, "the address that %U has for its memory is not one of 64 bits", value, 0, 0);
+  }
   *out = address;
   return 0;
 }
@@ -126,14 +139,9 @@ static int pack_foreign_buffer(const destination *to, PyObject *value) {
   PyObject *address = PyObject_GetAttr(value, to->st->ptr_name);
   if (!address)
     return -1;
-  int status;
   uint64_t number = 0;
-  if (PyLong_Check(address))
-    status = read_address(address, value, &number);
-  else if (address == Py_None)
-    status = raise_about(PyExc_ValueError, "%U is closed", value, 0, 0);
-  else
-    status = raise_about(PyExc_TypeError, "%U has no integer address in _ptr", value, 0, 0);
+  int status = address == Py_None ? raise_about(PyExc_ValueError, "%U is closed", value, 0, 0)
+                                  : read_address(address, value, &number);
   Py_DECREF(address);
   if (status < 0 || keep(to, value, NULL) < 0)
     return -1;
@@ -153,38 +161,21 @@ int pack_buffer(const destination *to, PyObject *value) {
 
 /* ---- arrays ---- */
 
-/*
- * Asks Python: the array can be on the host and passed by value, or be a DLPack producer without the C interface. What
- * comes back is bytes, or the address, the device (-1: any, -2: unknown), and an object to keep.
- */
-static int pack_with_python(const destination *to, PyObject *value) {
-  PyObject *result = PyObject_CallFunction(to->st->faces.read_array, "OI", value, to->size);
-  if (!result)
+int pack_with_python(const destination *to, PyObject *value) {
+  return pack_answer(
+      to, value, PyObject_CallFunction(to->st->faces.read_array, "OII", value, (unsigned)to->size, (unsigned)to->kind));
+}
+
+int pack_place(const destination *to, PyObject *value, PyObject *place) {
+  unsigned long long address;
+  int device;
+  PyObject *more;
+  if (!PyArg_ParseTuple(place, "KiO:place", &address, &device, &more) || check_takes_address(to, value) < 0)
     return -1;
-  int status = -1;
-  if (PyBytes_Check(result)) { /* by value */
-    if ((uint64_t)PyBytes_Size(result) != to->size) {
-      status = raise_size_mismatch(to, value, PyBytes_Size(result));
-    } else {
-      memcpy(to->out, PyBytes_AsString(result), to->size);
-      status = 0;
-    }
-  } else {
-    unsigned long long address;
-    int device;
-    PyObject *more;
-    if (PyArg_ParseTuple(result, "KiO:read_array", &address, &device, &more) && check_takes_address(to, value) == 0) {
-      Py_INCREF(more);
-      if (keep(to, value, more) == 0)
-        status = store_checked(to, value, address, device);
-    }
-  }
-  /* A capsule's destructor can be anybody's. */
-  PyObject *type, *error, *traceback;
-  PyErr_Fetch(&type, &error, &traceback);
-  Py_DECREF(result);
-  PyErr_Restore(type, error, traceback);
-  return status;
+  if (more == Py_None)
+    more = NULL;
+  Py_XINCREF(more);
+  return keep(to, value, more) == 0 ? store_checked(to, value, address, device) : -1;
 }
 
 int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object read) {
@@ -210,7 +201,7 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
   }
   if (check_takes_address(to, value) < 0 || keep(to, value, NULL) < 0)
     return -1;
-  return store_checked(to, value, (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset, device);
+  return store_checked(to, value, dlpack_address(&tensor), device);
 }
 
 /* Remembers in the registry what the attributes of an array are found by. */

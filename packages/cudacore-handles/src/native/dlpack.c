@@ -260,7 +260,7 @@ PyObject *read_capsule(PyObject *module, PyObject *capsule) {
       name != NULL ? dlpack_tensor(PyCapsule_GetPointer(capsule, name), name == versioned_name, &flags) : NULL;
   if (tensor == NULL)
     return NULL;
-  unsigned long long address = (uintptr_t)tensor->data + tensor->byte_offset;
+  unsigned long long address = dlpack_address(tensor);
   return Py_BuildValue("(Kii)", address, (int)tensor->device.type, (int)tensor->device.id);
 }
 

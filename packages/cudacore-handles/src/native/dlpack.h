@@ -56,6 +56,11 @@ typedef struct dl_managed_tensor_versioned {
   dl_tensor tensor;
 } dl_managed_tensor_versioned;
 
+/* The address of the first element. An empty tensor can have none, whatever its offset. */
+static inline uintptr_t dlpack_address(const dl_tensor *tensor) {
+  return tensor->data != NULL ? (uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset : 0;
+}
+
 /* Fills in a tensor of an object of the type that the function is of; -1 with an exception. Nothing is owned by it. */
 typedef int (*dl_tensor_from_object)(void *object, dl_tensor *out);
 

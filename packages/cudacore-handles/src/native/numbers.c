@@ -30,8 +30,13 @@ static int raise_struct(const destination *to, const char *what) {
   return raise_unsuitable(to, what, "pass bytes, a ctypes.Structure or a structured NumPy scalar");
 }
 
+static bool may_be_pointer(const destination *to) { return to->kind == PARAM_POINTER || to->kind == PARAM_ADDRESS; }
+
+/* A number in the place of an array is most likely an argument too few or too many; no kernel could use it. */
 static int raise_no_pointer(const destination *to, const char *what) {
-  return raise_unsuitable(to, what, "pass an array, a buffer, or an address as an int");
+  return raise_unsuitable(to, what,
+                          to->kind == PARAM_POINTER ? "pass an array, a buffer, or an address as an int"
+                                                    : "pass an array, a buffer or an int");
 }
 
 /* What an error says of an int: itself, or how long it is. A new reference. */
@@ -257,15 +262,15 @@ int pack_integer_like(const destination *to, PyObject *value, const type_entry *
     raw.kind = PARAM_UNKNOWN;
     status = pack_int(&raw, number);
   } else {
-    status = pack_in_range(to, number, how->itemsize && how->kind == KIND_UNSIGNED,
-                           how->itemsize && how->kind == KIND_SIGNED && same_sort(to, how));
+    bool same_size = how->itemsize == to->size;
+    status = pack_in_range(to, number, same_size && how->kind == KIND_UNSIGNED, same_size && how->kind == KIND_SIGNED);
   }
   Py_DECREF(number);
   return status;
 }
 
 int pack_bool_like(const destination *to, PyObject *value, const type_entry *how) {
-  if (to->kind == PARAM_POINTER) /* most likely an argument in the wrong place, and 1 is nobody's address */
+  if (may_be_pointer(to))
     return raise_no_pointer(to, "a bool");
   int truth = PyObject_IsTrue(value);
   if (truth < 0)
@@ -298,6 +303,7 @@ int pack_double(const destination *to, double number) {
   case PARAM_BFLOAT:
     break;
   case PARAM_POINTER:
+  case PARAM_ADDRESS:
     return raise_no_pointer(to, "a float");
   case PARAM_BYTES:
     if (to->size != 2) /* else most likely a __half */
@@ -310,11 +316,6 @@ int pack_double(const destination *to, double number) {
 }
 
 int pack_float_like(const destination *to, PyObject *value, const type_entry *how) {
-  if (to->kind == PARAM_BFLOAT && how->itemsize == 2) /* the one size that is of two formats */
-    return raise_about(PyExc_TypeError,
-                       "%U is a binary16, but the parameter is a bfloat16; pass it as a Python float if it may be "
-                       "rounded",
-                       value, 0, 0);
   double number = PyFloat_AsDouble(value);
   if (number == -1.0 && PyErr_Occurred())
     return -1;
@@ -339,18 +340,14 @@ int pack_complex_like(const destination *to, PyObject *value) {
   return store_float(to->out + half, half, PARAM_FLOAT, imaginary);
 }
 
-bool same_sort(const destination *to, const type_entry *how) {
-  bool is_float = to->kind == PARAM_FLOAT || to->kind == PARAM_BFLOAT;
-  if (to->kind == PARAM_UNKNOWN || to->kind == PARAM_BYTES)
+bool needs_same_size(const destination *to, const type_entry *how) {
+  switch (to->kind) {
+  case PARAM_UNKNOWN:
+  case PARAM_BYTES:
     return true;
-  switch (how->kind) {
-  case KIND_FLOAT:
-    return is_float;
-  case KIND_BOOL:
-    return to->kind == PARAM_BOOL;
-  case KIND_COMPLEX:
-    return false;
+  case PARAM_POINTER:
+    return how->kind == KIND_SIGNED || how->kind == KIND_UNSIGNED;
   default:
-    return !is_float && to->kind != PARAM_BOOL;
+    return false;
   }
 }

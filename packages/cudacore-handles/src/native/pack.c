@@ -127,56 +127,37 @@ void name_argument(const state *st, Py_ssize_t index) {
 static int copy_bytes(const destination *to, PyObject *value, const char *data, Py_ssize_t length) {
   if ((uint64_t)length != to->size)
     return raise_size_mismatch(to, value, length);
+  if (to->kind == PARAM_BOOL && length == 1 && (unsigned char)*data > 1)
+    return raise_about(PyExc_ValueError, "%U has the byte %zd, which is neither true nor false; pass True or False",
+                       value, (unsigned char)*data, 0);
   memcpy(to->out, data, to->size);
   return 0;
 }
 
 static int pack_converted(const destination *to, PyObject *value, PyObject *converter) {
   Py_INCREF(converter); /* it may be unregistered while it runs */
-  PyObject *length = PyLong_FromUnsignedLong(to->size);
-  PyObject *result = length ? PyObject_CallFunctionObjArgs(converter, value, length, NULL) : NULL;
-  int status;
-  if (!result) {
-    status = -1;
-  } else if (PyBytes_Check(result)) {
-    status = copy_bytes(to, value, PyBytes_AsString(result), PyBytes_Size(result));
-  } else if (PyLong_Check(result)) { /* an address, or another handle */
-    status = to->kind == PARAM_UNKNOWN ? 0 : check_takes_address(to, value);
-    if (status == 0) {
-      destination raw = *to;
-      raw.kind = PARAM_UNKNOWN;
-      status = pack_int(&raw, result);
-    }
-  } else {
-    status = raise_about(PyExc_TypeError, "the converter of %U must return bytes or an int", value, 0, 0);
-  }
-  Py_XDECREF(result);
-  Py_XDECREF(length);
+  int status =
+      pack_answer(to, value, PyObject_CallFunction(converter, "OII", value, (unsigned)to->size, (unsigned)to->kind));
   Py_DECREF(converter);
   return status;
 }
 
-/* A view of numbers whose bytes are in the other order would be read as other numbers. */
-static int check_byte_order(PyObject *view) {
+/* Whether a memoryview has bytes, rather than items that are an array's; -1 with an exception. */
+static int is_view_of_bytes(PyObject *view) {
   PyObject *format = PyObject_GetAttrString(view, "format");
   if (!format)
     return -1;
   const char *text = PyUnicode_AsUTF8AndSize(format, NULL);
-  bool swapped = text && (strchr(text, '>') || strchr(text, '!'));
+  int bytes = text ? strlen(text) == 1 && strchr("Bbc", *text) != NULL : -1;
   Py_DECREF(format);
-  if (swapped)
-    PyErr_SetString(PyExc_TypeError, "a memoryview of big-endian items cannot be passed; convert them first, or pass "
-                                     "their bytes as bytes");
-  return !text || swapped ? -1 : 0;
+  return bytes;
 }
 
 static int pack_memoryview(const destination *to, PyObject *value) {
-  PyObject *copy = check_byte_order(value) == 0 ? PyBytes_FromObject(value) : NULL;
-  if (!copy)
-    return -1;
-  int status = copy_bytes(to, value, PyBytes_AsString(copy), PyBytes_Size(copy));
-  Py_DECREF(copy);
-  return status;
+  int bytes = is_view_of_bytes(value);
+  if (bytes <= 0)
+    return bytes == 0 ? pack_with_python(to, value) : -1;
+  return pack_answer(to, value, PyBytes_FromObject(value));
 }
 
 /* Copies to *how what the registry has for the value's type, asking the resolver where it has nothing. */
@@ -226,6 +207,70 @@ static int pack_content(const destination *to, PyObject *value, const type_entry
   return status;
 }
 
+static int raise_other_size(const destination *to, PyObject *value, Py_ssize_t given) {
+  switch (to->kind) {
+  case PARAM_POINTER:
+    return raise_about(PyExc_TypeError,
+                       "%U has %zd bytes, but the parameter is a pointer of %u; pass an array, a buffer, or the "
+                       "address as an int",
+                       value, given, to->size);
+  case PARAM_UNKNOWN:
+    return raise_about(PyExc_TypeError,
+                       given == 1 ? "%U has %zd byte, but the parameter has %u; pass a scalar of its size, or a Python "
+                                    "number"
+                                  : "%U has %zd bytes, but the parameter has %u; pass a scalar of its size, or a "
+                                    "Python number",
+                       value, given, to->size);
+  default:
+    return raise_size_mismatch(to, value, given);
+  }
+}
+
+static int pack_number(const destination *to, PyObject *value, const type_entry *how) {
+  if (how->itemsize && how->itemsize != to->size && needs_same_size(to, how))
+    return raise_other_size(to, value, how->itemsize);
+  if (how->has_value)
+    return pack_content(to, value, how);
+  switch (how->kind) {
+  case KIND_FLOAT:
+    return pack_float_like(to, value, how);
+  case KIND_COMPLEX:
+    return pack_complex_like(to, value);
+  case KIND_BOOL:
+    return pack_bool_like(to, value, how);
+  default:
+    return pack_integer_like(to, value, how);
+  }
+}
+
+int pack_answer(const destination *to, PyObject *value, PyObject *answer) {
+  if (!answer)
+    return -1;
+  int status;
+  type_entry how;
+  if (PyBytes_CheckExact(answer)) {
+    status = copy_bytes(to, value, PyBytes_AsString(answer), PyBytes_Size(answer));
+  } else if (PyTuple_Check(answer)) {
+    status = pack_place(to, value, answer);
+  } else if (PyLong_CheckExact(answer)) {
+    status = pack_int(to, answer);
+  } else if (PyFloat_CheckExact(answer)) {
+    status = pack_double(to, PyFloat_AsDouble(answer));
+  } else if (look_up(to->st, answer, &how) < 0) {
+    status = -1;
+  } else if (how.kind <= KIND_BOOL) {
+    status = pack_number(to, answer, &how);
+  } else {
+    status = raise_about(PyExc_TypeError, "the converter of %U must return bytes, a number, or a place in memory",
+                         value, 0, 0);
+  }
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback); /* what the answer keeps can be anybody's */
+  Py_DECREF(answer);
+  PyErr_Restore(type, error, traceback);
+  return status;
+}
+
 static int pack_registered(const destination *to, PyObject *value) {
   if ((PyObject *)Py_TYPE(value) == to->st->faces.buffer)
     return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
@@ -235,20 +280,9 @@ static int pack_registered(const destination *to, PyObject *value) {
   type_entry how;
   if (look_up(to->st, value, &how) < 0)
     return -1;
-  if (how.itemsize && how.itemsize != to->size && how.kind <= KIND_BOOL && same_sort(to, &how))
-    return raise_size_mismatch(to, value, how.itemsize);
-  if (how.has_value)
-    return pack_content(to, value, &how);
+  if (how.kind <= KIND_BOOL)
+    return pack_number(to, value, &how);
   switch (how.kind) {
-  case KIND_SIGNED:
-  case KIND_UNSIGNED:
-    return pack_integer_like(to, value, &how);
-  case KIND_FLOAT:
-    return pack_float_like(to, value, &how);
-  case KIND_COMPLEX:
-    return pack_complex_like(to, value);
-  case KIND_BOOL:
-    return pack_bool_like(to, value, &how);
   case KIND_POINTER:
     return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
   case KIND_ARRAY:
@@ -265,8 +299,9 @@ static int pack_registered(const destination *to, PyObject *value) {
     return copy_bytes(to, value, PyByteArray_AsString(value), PyByteArray_Size(value));
   case KIND_MEMORYVIEW:
     return pack_memoryview(to, value);
+  default:
+    Py_UNREACHABLE();
   }
-  Py_UNREACHABLE();
 }
 
 static int pack_value(const destination *to, PyObject *value) {

@@ -22,6 +22,12 @@ const char *takes(const destination *to);
 
 int raise_size_mismatch(const destination *to, PyObject *value, Py_ssize_t given);
 
+/*
+ * Packs what Python code made of a value: its bytes, a number in its place, or where its memory is, as a tuple
+ * (address, device, object to keep). Takes the answer over; NULL is a failure. -1 with an exception.
+ */
+int pack_answer(const destination *to, PyObject *value, PyObject *answer);
+
 /* ---- numbers.c: each packs one value; -1 with an exception ---- */
 
 int pack_int(const destination *to, PyObject *value); /* an int, or a subclass of it */
@@ -33,8 +39,8 @@ int pack_float_like(const destination *to, PyObject *value, const type_entry *ho
 int pack_complex_like(const destination *to, PyObject *value);
 int pack_bool_like(const destination *to, PyObject *value, const type_entry *how);
 
-/* Whether a scalar that has a size of its own is of the parameter's sort, and so must have its size. */
-bool same_sort(const destination *to, const type_entry *how);
+/* Whether a scalar must have the parameter's size: its bytes are meant, or the parameter is a pointer. */
+bool needs_same_size(const destination *to, const type_entry *how);
 
 /* ---- arrays.c: addresses of memory. Run Python code ---- */
 
@@ -46,5 +52,9 @@ int pack_null(const destination *to);
 int pack_buffer(const destination *to, PyObject *value);
 int pack_array(const destination *to, PyObject *value, const type_entry *how);
 int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object read);
+/* A value that Python code has to look at: an array in host memory, a DLPack producer without the C interface. */
+int pack_with_python(const destination *to, PyObject *value);
+/* The tuple of pack_answer(). */
+int pack_place(const destination *to, PyObject *value, PyObject *place);
 
 #endif

@@ -123,7 +123,7 @@ int view_check_device(long long type) {
 static int fill_in(view *self, const dl_tensor *tensor, uint64_t flags) {
   if (view_check_device(tensor->device.type) < 0)
     return -1;
-  self->tensor.data = (char *)tensor->data + tensor->byte_offset;
+  self->tensor.data = (void *)dlpack_address(tensor);
   self->tensor.device = tensor->device;
   self->tensor.dtype = tensor->dtype;
   self->read_only = (flags & DL_READ_ONLY) != 0;
