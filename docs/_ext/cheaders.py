@@ -113,7 +113,12 @@ def define(code: str, doc: str) -> Entity | None:
 
 def declaration(code: str, doc: str) -> Entity | None:
     """Return what a declaration declares; None for what is of no interest to a reader."""
-    code = " ".join(code.replace("CCH_EXPORT", "").rstrip(";").split())
+    nullable = re.findall(r"\bCCH_NULLABLE\s+(\w+)", code)
+    if nullable and doc:
+        text, since, version = doc.partition("@since")
+        names = ", ".join(f"`{name}`" for name in nullable)
+        doc = f"{text.rstrip()}\n\nMay be NULL: {names}. {since}{version}"
+    code = " ".join(re.sub(r"\bCCH_(EXPORT|NULLABLE) ?", "", code).rstrip(";").split())
     compound = re.fullmatch(r"typedef (struct|enum) (\w+) \{(.*)\} \w+", code)
     if compound:
         kind, name, body = compound.groups()

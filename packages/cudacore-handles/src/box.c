@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reference counts and validity: the one rule about what is alive. */
-#include "box.h"
+#include "arguments.h"
 
 #include "reclaim.h"
 #include "registry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static atomic_size_t live[CCH_KIND_COUNT];
@@ -69,11 +70,32 @@ void cch__invalidate(void *box) {
   cch__registry_remove(box); /* the driver uses the handle again */
 }
 
-int cch__fail_gone(const void *box, const char *operation) {
+static const char *name_of_kind(unsigned kind) {
   static const char *const names[CCH_KIND_COUNT] = {
       "context",       "stream",       "event",  "pool",  "allocation", "library",          "kernel",
       "NVRTC program", "NVVM program", "bundle", "graph", "graph node", "executable graph", "linker"};
-  return cch__fail(CCH_EGONE, operation, "the %s was destroyed by its owner", names[((const cch__box *)box)->kind]);
+  return kind < CCH_KIND_COUNT ? names[kind] : "freed or unknown object";
+}
+
+int cch__fail_gone(const void *box, const char *operation) {
+  return cch__fail(CCH_EGONE, operation, "the %s was destroyed by its owner",
+                   name_of_kind(((const cch__box *)box)->kind));
+}
+
+int cch__fail_argument(const void *argument, int kind, const char *what, const char *operation) {
+  if (argument == NULL)
+    return cch__fail(CCH_EINVAL, operation, "%s is NULL", what);
+  return cch__fail(CCH_EINVAL, operation, "%s is a box of kind \"%s\", not of kind \"%s\"", what,
+                   name_of_kind(((const cch__box *)argument)->kind), name_of_kind((unsigned)kind));
+}
+
+int cch__fail_at_place(int status, size_t place) {
+  if (status == 0)
+    return 0;
+  char where[40];
+  snprintf(where, sizeof where, "i is %zu", place);
+  cch__fail_explain(where);
+  return status;
 }
 
 void *cch_ref(void *box) { return cch__box_ref(box); }

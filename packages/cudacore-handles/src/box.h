@@ -64,31 +64,10 @@ int cch__fail_gone(const void *box, const char *operation);
 bool cch__in_callback(void);
 
 /* Graphs are refused there: the driver may hold what is waited for until the function returns. */
-static inline bool cch__is_forbidden(const void *box) {
-  uint32_t kind = (uint32_t)((const cch__box *)box)->kind;
-  return (kind == CCH_KIND_GRAPH || kind == CCH_KIND_GRAPH_NODE || kind == CCH_KIND_GRAPH_EXEC) && cch__in_callback();
-}
-
 int cch__fail_forbidden(const char *operation);
-
-/* What every operation on a box begins with: 0 when the driver is there and the resource exists. NULL may be given. */
-static inline int cch__usable(const void *box, const char *operation) {
-  int status = cch__ready();
-  if (status != 0 || box == NULL)
-    return status;
-  if (cch__is_forbidden(box))
-    return cch__fail_forbidden(operation);
-  return cch__is_gone(box) ? cch__fail_gone(box, operation) : 0;
-}
 
 void cch__release_owner(void *owner, cch_release_fn release);
 /* The runtime behind foreign owners has gone or is going: they are leaked. */
 bool cch__exiting(void);
-
-/* The three verbs that every kind has. */
-#define CCH__DEFINE_VERBS(type, Raw)                                                                                   \
-  type *type##_ref(type *box) { return cch__box_ref(box); }                                                            \
-  void type##_unref(type *box) { cch__box_unref(box); }                                                                \
-  Raw type##_raw(const type *box) { return box != NULL && !cch__is_gone(box) ? box->raw : (Raw)0; }
 
 #endif

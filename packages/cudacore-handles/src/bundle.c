@@ -8,6 +8,7 @@ cch_bundle *cch_bundle_ref(cch_bundle *bundle) { return cch__box_ref(bundle); }
 void cch_bundle_unref(cch_bundle *bundle) { cch__box_unref(bundle); }
 
 int cch_bundle_create(cch_bundle **out, size_t capacity) {
+  CCH__REQUIRE(out);
   if (capacity > (SIZE_MAX - sizeof(cch_bundle)) / sizeof(cch__owner))
     return cch__fail_nomem(__func__);
   cch_bundle *bundle = cch__box_new(CCH_KIND_BUNDLE, sizeof *bundle + capacity * sizeof *bundle->first, __func__);
@@ -37,8 +38,9 @@ static int add(cch_bundle *bundle, void *object, cch_release_fn release, const c
 }
 
 int cch_bundle_add(cch_bundle *bundle, void *box) {
-  if (box == NULL || box == bundle)
-    return cch__fail(CCH_EINVAL, __func__, box == NULL ? "the box is NULL" : "a bundle cannot own itself");
+  CCH__REQUIRE(bundle, box);
+  if (box == bundle)
+    return cch__fail(CCH_EINVAL, __func__, "a bundle cannot own itself");
   int status = add(bundle, box, NULL, __func__);
   if (status == 0)
     cch__box_ref(box);
@@ -46,8 +48,7 @@ int cch_bundle_add(cch_bundle *bundle, void *box) {
 }
 
 int cch_bundle_add_object(cch_bundle *bundle, void *object, cch_release_fn release) {
-  if (release == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the release function is NULL: nobody could give the object back");
+  CCH__REQUIRE(bundle, release);
   int status = add(bundle, object, release, __func__);
   if (status == 0)
     bundle->foreign = true;
@@ -76,9 +77,13 @@ int cch__bundle_wrap(cch_bundle **out, void *box, cch_bundle *bundle, size_t pay
 
 cch_bundle *cch__bundle_given(cch_bundle *bundle) { return bundle != NULL && bundle->wraps ? bundle->given : bundle; }
 
-size_t cch_bundle_count(const cch_bundle *bundle) { return bundle->count; }
+size_t cch_bundle_count(const cch_bundle *bundle) {
+  CCH__REQUIRE_ELSE(0, bundle);
+  return bundle->count;
+}
 
 int cch_bundle_get(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index) {
+  CCH__REQUIRE(out, release, bundle);
   if (index >= bundle->count)
     return cch__fail(CCH_EINVAL, __func__, "the bundle has no owner number %zu, but %zu of them", index, bundle->count);
   *out = bundle->owners[index].object;

@@ -46,14 +46,11 @@ static int call_in_stream(cch_stream *stream, cch_host_fn function, void *data, 
 }
 
 int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle) {
-  int status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
-  if (stream == NULL || function == NULL)
-    return cch__fail(CCH_EINVAL, __func__, stream == NULL ? "the stream is NULL" : "the function is NULL");
+  CCH__REQUIRE_USABLE(stream, function);
+  CCH__REQUIRE_USABLE_OR_NULL(bundle);
   cch__poll();
   cch_graph *graph = NULL;
-  int captured = 0;
+  int captured = 0, status = 0;
   if (cch__driver.cuStreamIsCapturing != NULL)
     status = cch_stream_is_capturing(&captured, stream);
   /* What the driver cannot say, the library knows of its own captures. */

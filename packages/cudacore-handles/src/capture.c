@@ -139,19 +139,15 @@ static int begin(CUgraph *out, cch_graph *graph, cch__capture *capture, int mode
   return status;
 }
 
-static int check_begin(const cch_stream *stream, int mode, const char *operation) {
-  int status = cch__ready();
-  if (status == 0 && stream == NULL)
-    status = cch__fail(CCH_EINVAL, operation, "the stream is NULL");
-  if (status == 0)
-    status = cch__usable(stream, operation);
-  if (status == 0 && (mode < CCH_CAPTURE_GLOBAL || mode > CCH_CAPTURE_RELAXED))
-    status = cch__fail(CCH_EINVAL, operation, "there is no capture mode %d", mode);
-  return status;
+static int check_mode(int mode, const char *operation) {
+  if (mode < CCH_CAPTURE_GLOBAL || mode > CCH_CAPTURE_RELAXED)
+    return cch__fail(CCH_EINVAL, operation, "there is no capture mode %d", mode);
+  return 0;
 }
 
 int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
-  int status = check_begin(stream, mode, __func__);
+  CCH__REQUIRE_USABLE(out, stream);
+  int status = check_mode(mode, __func__);
   if (status != 0)
     return status;
   cch__poll_patiently(); /* the stream may still be in a capture that was dropped */
@@ -198,9 +194,9 @@ static int begin_to(cch_graph *graph, cch__capture *capture, const CUgraphNode *
 
 int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies, size_t count,
                          int mode) {
-  int status = check_begin(stream, mode, __func__);
-  if (status == 0)
-    status = graph != NULL ? cch__usable(graph, __func__) : cch__fail(CCH_EINVAL, __func__, "the graph is NULL");
+  CCH__REQUIRE_USABLE(graph, stream);
+  CCH__REQUIRE_ARRAY(dependencies, count);
+  int status = check_mode(mode, __func__);
   if (status == 0 && graph->capture != NULL)
     status = cch__fail(CCH_EINVAL, __func__, "a stream is being captured into the graph already");
   if (status != 0)
@@ -349,12 +345,11 @@ static int end(bool *ended, const cch__capture *capture, const char *operation) 
 }
 
 int cch_capture_end(cch_graph *graph, cch_stream *stream) {
-  int status = cch__usable(stream, __func__);
-  if (status == 0 && graph->capture == NULL) /* a graph that is gone may be captured into still: see fail_graph() */
-    status = cch__usable(graph, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE(graph);
+  CCH__REQUIRE_USABLE(stream);
   cch__capture *capture = graph->capture;
+  if (capture == NULL) /* a graph that is gone may be captured into still: see fail_graph() */
+    CCH__REQUIRE_USABLE(graph);
   if (capture == NULL)
     return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
   if (capture->stream->raw != stream->raw)
@@ -364,7 +359,7 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
     return cch__fail(CCH_EMISMATCH, __func__,
                      "the capture into the graph began on the default stream of another thread");
   cch__current current;
-  status = cch__current_enter(&current, capture->context);
+  int status = cch__current_enter(&current, capture->context);
   if (status != 0)
     return status;
   bool ended;
@@ -436,15 +431,13 @@ void cch__capture_drop(cch_graph *graph) {
 
 /* ---- during a capture ---- */
 
-int cch_capture_status_of(int *status_out, cch_graph **graph, cch_stream *stream) {
-  int status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
+int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(status, stream);
   cch__capture_info info;
-  status = cch__capture_info_in_context(&info, stream);
-  if (status != 0)
-    return status;
-  *status_out = (int)info.status;
+  int asked = cch__capture_info_in_context(&info, stream);
+  if (asked != 0)
+    return asked;
+  *status = (int)info.status;
   if (graph != NULL)
     *graph = info.graph != NULL ? cch__registry_find(CCH_KIND_GRAPH, info.graph) : NULL;
   return 0;
@@ -486,11 +479,7 @@ static CUresult ask_active(int *out, const char **name, cch_stream *stream) {
 }
 
 int cch_capture_is_active(int *out, cch_stream *stream) {
-  if (stream == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the stream is NULL");
-  int status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, stream);
   if (cch__driver.cuStreamIsCapturing == NULL) { /* the driver cannot say: perhaps */
     *out = cch_capture_count() != 0;
     return 0;
@@ -500,7 +489,7 @@ int cch_capture_is_active(int *out, cch_stream *stream) {
   /* A stream of its own says what context is meant, whichever is current, if only there is one. */
   if (result == CUDA_ERROR_INVALID_CONTEXT && stream->context != NULL) {
     cch__current current;
-    status = cch__current_enter(&current, stream->context);
+    int status = cch__current_enter(&current, stream->context);
     if (status != 0)
       return status;
     result = ask_active(out, &name, stream);
@@ -513,7 +502,8 @@ int cch_capture_is_active(int *out, cch_stream *stream) {
 }
 
 int cch_capture_graph(cch_graph **out, cch_stream *stream) {
-  cch_graph *known = stream != NULL ? known_graph(stream) : NULL;
+  CCH__REQUIRE(out, stream);
+  cch_graph *known = known_graph(stream);
   int capturing;
   if (known == NULL) /* it may have come into one by an event */
     return cch_capture_status_of(&capturing, out, stream);
@@ -522,21 +512,15 @@ int cch_capture_graph(cch_graph **out, cch_stream *stream) {
 }
 
 int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
-  int status = cch__usable(graph, __func__);
-  if (status == 0)
-    status = cch__usable(stream, __func__);
-  if (status == 0)
-    status = cch__usable(into, __func__);
-  if (status == 0 && graph->capture == NULL)
-    status = cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(graph, stream, into);
+  if (graph->capture == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
   if (stream == into) /* a stream is in order with itself */
     return 0;
   cch__joined *joined = malloc(sizeof *joined);
   if (joined == NULL)
     return cch__fail_nomem(__func__);
-  status = cch_stream_wait_stream(into, stream);
+  int status = cch_stream_wait_stream(into, stream);
   if (status != 0) {
     free(joined);
     return status;
@@ -636,14 +620,9 @@ static int keep_with_others(const cch__capture_info *info, void *const *boxes, s
 }
 
 int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count) {
-  if (stream == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the stream is NULL");
-  int status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
-  for (size_t i = 0; i < count; i++)
-    if (boxes[i] == NULL)
-      return cch__fail(CCH_EINVAL, __func__, "the box %zu is NULL", i);
+  CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_ALL(boxes, count);
+  int status = 0;
   cch_graph *graph = known_graph(stream);
   bool kept = graph != NULL && keep_here(&status, graph, boxes, count);
   cch_graph_unref(graph);
@@ -660,9 +639,8 @@ int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count) {
 }
 
 int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
-  int status = cch__usable(graph, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(graph, object);
+  int status = 0;
   cch__graph_lock(graph);
   cch__capture *capture = graph->capture;
   if (capture == NULL)
@@ -703,10 +681,9 @@ static int add_in_context(cch_graph_node **out, cch_stream *stream, const cch_no
 }
 
 int cch_capture_add(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec) {
+  CCH__REQUIRE_USABLE(stream, spec);
   cch_node_spec known;
-  int status = cch__usable(stream, __func__);
-  if (status == 0)
-    status = cch__node_spec_read(&spec, &known, __func__);
+  int status = cch__node_spec_read(&spec, &known, __func__);
   if (status != 0)
     return status;
   cch__poll();

@@ -58,8 +58,6 @@ static bool has(const struct cch__compiler *compiler, size_t index) {
 }
 
 int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, const char *operation) {
-  if (handle == NULL)
-    return cch__fail(CCH_ENOCOMPILER, operation, "the handle of the library is NULL");
   struct cch__compiler *made = calloc(1, kind->size);
   if (made == NULL)
     return cch__fail_nomem(operation);
@@ -101,6 +99,12 @@ int cch__compiler_load(void *out, const cch__compiler_kind *kind, const char *pa
   if (status != 0)
     dlclose(handle);
   return status;
+}
+
+int cch__fail_compiler_argument(const void *argument, const cch__compiler_kind *wanted, const char *name,
+                                const char *operation) {
+  return cch__fail(CCH_EINVAL, operation, argument == NULL ? "the argument %s is NULL" : "the argument %s is no %s",
+                   name, wanted->title);
 }
 
 int cch__fail_compiler(const void *compiler, int result, const char *operation) {

@@ -50,6 +50,17 @@ static inline int cch__compiled(const void *compiler, int result, const char *op
   return result == 0 ? 0 : cch__fail_compiler(compiler, result, operation);
 }
 
+/* Records that an argument is NULL, or anything but a loaded library of a kind. */
+int cch__fail_compiler_argument(const void *argument, const cch__compiler_kind *kind, const char *name,
+                                const char *operation);
+
+/* The check of an argument that is a loaded library: arguments.h. Each compiler's file has its `kind`. */
+#define CCH__REQUIRE_COMPILER(argument)                                                                                \
+  do {                                                                                                                 \
+    if ((argument) == NULL || (argument)->base.kind != &kind)                                                          \
+      return cch__fail_compiler_argument(argument, &kind, #argument, __func__);                                        \
+  } while (0)
+
 /* Call a compiler: CCH__COMPILER_CALL(nvrtc, nvrtcVersion, (major, minor)) is 0 or a recorded failure. */
 #define CCH__COMPILER_CALL(table, name, arguments)                                                                     \
   ((table)->name ? cch__compiled(table, (table)->name arguments, #name) : cch__fail_compiler_missing(table, #name))
@@ -70,6 +81,11 @@ char *cch__program_log(const cch__program *program, cch__size_fn size_of, cch__b
 #define CCH__DEFINE_PROGRAM(type, Raw)                                                                                 \
   type *type##_ref(type *box) { return cch__box_ref(box); }                                                            \
   void type##_unref(type *box) { cch__box_unref(box); }                                                                \
-  Raw type##_raw(const type *box) { return box != NULL ? (Raw)((const cch__program *)box)->raw : NULL; }
+  Raw type##_raw(const type *box) {                                                                                    \
+    if (box == NULL)                                                                                                   \
+      return NULL;                                                                                                     \
+    CCH__REQUIRE_ELSE(NULL, box);                                                                                      \
+    return (Raw)((const cch__program *)box)->raw;                                                                      \
+  }
 
 #endif

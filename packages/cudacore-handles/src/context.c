@@ -5,9 +5,10 @@
 
 #include <limits.h>
 
-CCH__DEFINE_VERBS(cch_context, CUcontext)
+CCH__DEFINE_VERBS(cch_context, CUcontext, raw)
 
 int cch_context_primary(cch_context **out, int device) {
+  CCH__REQUIRE(out);
   int status = cch__ready();
   if (status != 0)
     return status;
@@ -37,6 +38,8 @@ int cch_context_primary(cch_context **out, int device) {
 }
 
 int cch_context_create(cch_context **out, int device, const cch_resource *resources, size_t count) {
+  CCH__REQUIRE(out);
+  CCH__REQUIRE_ARRAY(resources, count);
   int status = cch__ready();
   if (status != 0)
     return status;
@@ -73,11 +76,10 @@ int cch_context_create(cch_context **out, int device, const cch_resource *resour
 }
 
 int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_fn release) {
+  CCH__REQUIRE(out, raw);
   int status = cch__ready();
   if (status != 0)
     return status;
-  if (raw == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the context is NULL");
   cch_context *context = cch__wrap_known(CCH_KIND_CONTEXT, raw, owner, release);
   if (context == NULL) {
     context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
@@ -104,6 +106,7 @@ int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_
 }
 
 int cch_context_current(cch_context **out) {
+  CCH__REQUIRE(out);
   int status = cch__ready();
   if (status != 0)
     return status;
@@ -118,17 +121,15 @@ int cch_context_current(cch_context **out) {
 }
 
 int cch_context_set_current(cch_context *context) {
-  int status = cch__usable(context, __func__);
-  return status != 0 ? status : CCH__CALL(cuCtxSetCurrent, (context != NULL ? context->raw : NULL));
+  CCH__REQUIRE_USABLE_OR_NULL(context);
+  return CCH__CALL(cuCtxSetCurrent, (context != NULL ? context->raw : NULL));
 }
 
 int cch_context_synchronize(cch_context *context) {
-  int status = cch__usable(context, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(context);
   cch__poll_patiently();
   cch__current current;
-  status = cch__current_enter(&current, context);
+  int status = cch__current_enter(&current, context);
   if (status != 0)
     return status;
   status = CCH__CALL(cuCtxSynchronize, ());
@@ -137,11 +138,9 @@ int cch_context_synchronize(cch_context *context) {
 }
 
 int cch_context_priorities(int *lowest, int *highest, cch_context *context) {
-  int status = cch__usable(context, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(lowest, highest, context);
   cch__current current;
-  status = cch__current_enter(&current, context);
+  int status = cch__current_enter(&current, context);
   if (status != 0)
     return status;
   status = CCH__CALL(cuCtxGetStreamPriorityRange, (lowest, highest));
@@ -150,6 +149,7 @@ int cch_context_priorities(int *lowest, int *highest, cch_context *context) {
 }
 
 int cch_current_device(int *out) {
+  CCH__REQUIRE(out);
   int status = cch__ready();
   if (status != 0)
     return status;
@@ -160,14 +160,19 @@ int cch_current_device(int *out) {
   return status;
 }
 
-int cch_context_device(const cch_context *context) { return context->device; }
+int cch_context_device(const cch_context *context) {
+  CCH__REQUIRE(context);
+  return context->device;
+}
 
-int cch_context_is_primary(const cch_context *context) { return context->box.owned && context->green == NULL; }
+int cch_context_is_primary(const cch_context *context) {
+  CCH__REQUIRE_ELSE(0, context);
+  return context->box.owned && context->green == NULL;
+}
 
 int cch_context_is_green(int *out, cch_context *context) {
-  int status = cch__usable(context, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, context);
+  int status = 0;
   CUgreenCtx green = context->green;
   if (!context->box.owned && cch__driver.cuStreamGetGreenCtx != NULL) { /* without it there are none */
     cch__current current;

@@ -45,11 +45,9 @@ static bool is_same(const CUmemcpyAttributes *a, const CUmemcpyAttributes *b) {
 
 static int add(batch *all, const cch_deviceptr *dst, const cch_deviceptr *src, size_t place,
                const cch_copy_attributes *attributes, const cch_stream *stream, const char *operation) {
-  if (dst == NULL || src == NULL)
-    return cch__fail(CCH_EINVAL, operation, "the allocation of copy %zu is NULL", place);
-  int status = cch__usable(dst, operation);
+  int status = cch__fail_at_place(CCH__USABLE(dst, "the argument dst[i]", operation), place);
   if (status == 0)
-    status = cch__usable(src, operation);
+    status = cch__fail_at_place(CCH__USABLE(src, "the argument src[i]", operation), place);
   if (status != 0)
     return status;
   if (dst->size != src->size)
@@ -127,11 +125,10 @@ static int copy_all(const batch *all, const cch_stream *stream, const char *oper
 
 int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
                    const cch_copy_attributes *const *attributes, cch_stream *stream) {
-  int status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
-  if (stream == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the stream is NULL");
+  CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_ARRAY(dst, count);
+  CCH__REQUIRE_ARRAY(src, count);
+  int status = 0;
   if (count == 0)
     return 0;
   enum { EACH = sizeof(CUmemcpyAttributes) + sizeof(cch__peers) + 2 * sizeof(CUdeviceptr) + 2 * sizeof(size_t) };
@@ -170,17 +167,9 @@ static bool fits(size_t room, size_t offset, size_t width, size_t height, size_t
 }
 
 int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream) {
-  int status = cch__usable(dst, __func__);
-  if (status == 0)
-    status = cch__usable(src, __func__);
-  if (status == 0)
-    status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
-  if (dst == NULL || src == NULL || shape == NULL || stream == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "an allocation, the shape or the stream is NULL");
+  CCH__REQUIRE_USABLE(dst, src, shape, stream);
   cch_copy_shape s;
-  status = cch__read_sized(&s, sizeof s, shape, shape->size, SHAPE_0_1, "cch_copy_shape", __func__);
+  int status = cch__read_sized(&s, sizeof s, shape, shape->size, SHAPE_0_1, "cch_copy_shape", __func__);
   if (status != 0)
     return status;
   if (s.width == 0)

@@ -10,28 +10,40 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-CUdeviceptr cch_deviceptr_raw(const cch_deviceptr *ptr) { return ptr != NULL && !cch__is_gone(ptr) ? ptr->ptr : 0; }
-cch_deviceptr *cch_deviceptr_ref(cch_deviceptr *ptr) { return cch__box_ref(ptr); }
-void cch_deviceptr_unref(cch_deviceptr *ptr) { cch__box_unref(ptr); }
+CCH__DEFINE_VERBS(cch_deviceptr, CUdeviceptr, ptr)
 
-size_t cch_deviceptr_size(const cch_deviceptr *ptr) { return ptr->size; }
+size_t cch_deviceptr_size(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(0, ptr);
+  return ptr->size;
+}
 
 /* A part that was given no stream has that of the whole. */
 cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(NULL, ptr);
   cch_stream *stream = atomic_load_explicit(&ptr->stream, memory_order_acquire);
   return stream != NULL || ptr->origin != CCH__PART ? stream : cch_deviceptr_stream(cch_deviceptr_whole(ptr));
 }
 
-const void *cch_deviceptr_backing(const cch_deviceptr *ptr) { return cch_deviceptr_whole(ptr)->backing; }
+const void *cch_deviceptr_backing(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(NULL, ptr);
+  return cch_deviceptr_whole(ptr)->backing;
+}
 
 cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(NULL, ptr);
   const cch__box *backing = cch_deviceptr_backing(ptr);
   return backing != NULL && backing->kind == CCH_KIND_POOL ? (cch_pool *)backing : NULL;
 }
 
-cch_context *cch_deviceptr_context(const cch_deviceptr *ptr) { return ptr->context; }
+cch_context *cch_deviceptr_context(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(NULL, ptr);
+  return ptr->context;
+}
 
-int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr) { return cch_deviceptr_whole(ptr)->origin == CCH__FOREIGN; }
+int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(0, ptr);
+  return cch_deviceptr_whole(ptr)->origin == CCH__FOREIGN;
+}
 
 static cch_deviceptr *new_box(cch__origin origin, size_t size, const char *operation) {
   cch_deviceptr *ptr = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *ptr, operation);
@@ -78,18 +90,10 @@ bool cch__is_capturing(CUstream stream) {
 }
 
 int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  if (pool == NULL || stream == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the %s is NULL", pool == NULL ? "pool" : "stream");
+  CCH__REQUIRE_USABLE(out, pool, stream);
   if (size == 0)
     return cch__fail(CCH_EINVAL, __func__, "the size is 0");
-  status = cch__usable(pool, __func__);
-  if (status == 0)
-    status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
+  int status = 0;
   cch__poll();
   cch_deviceptr *ptr = new_box(CCH__FROM_POOL, size, __func__);
   if (ptr == NULL)
@@ -124,20 +128,15 @@ int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, 
 }
 
 int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  if (context == NULL || size == 0)
-    return cch__fail(CCH_EINVAL, __func__, context == NULL ? "the context is NULL" : "the size is 0");
-  status = cch__usable(context, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, context);
+  if (size == 0)
+    return cch__fail(CCH_EINVAL, __func__, "the size is 0");
   cch__poll();
   cch_deviceptr *ptr = new_box(CCH__FROM_DEVICE, size, __func__);
   if (ptr == NULL)
     return CCH_ENOMEM;
   cch__current current;
-  status = cch__current_enter(&current, context);
+  int status = cch__current_enter(&current, context);
   if (status == 0) {
     status = CCH__CALL(cuMemAlloc, (&ptr->ptr, size));
     cch__current_leave(&current);
@@ -152,20 +151,15 @@ int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size) 
 }
 
 int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  if (context == NULL || size == 0)
-    return cch__fail(CCH_EINVAL, __func__, context == NULL ? "the context is NULL" : "the size is 0");
-  status = cch__usable(context, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, context);
+  if (size == 0)
+    return cch__fail(CCH_EINVAL, __func__, "the size is 0");
   cch__poll();
   cch_deviceptr *ptr = new_box(CCH__FROM_HOST, size, __func__);
   if (ptr == NULL)
     return CCH_ENOMEM;
   cch__current current;
-  status = cch__current_enter(&current, context);
+  int status = cch__current_enter(&current, context);
   if (status == 0) {
     void *host = NULL;
     status = CCH__CALL(cuMemHostAlloc, (&host, size, flags));
@@ -183,9 +177,8 @@ int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t s
 
 int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_context *context, void *owner,
                        cch_free_fn free) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__REQUIRE(out);
+  CCH__REQUIRE_USABLE_OR_NULL(context);
   cch_deviceptr *ptr = new_box(CCH__FOREIGN, size, __func__);
   if (ptr == NULL)
     return CCH_ENOMEM;
@@ -201,14 +194,7 @@ int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_co
 static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
 
 int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream) {
-  int status = cch__usable(ptr, __func__);
-  if (status != 0)
-    return status;
-  if (stream == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the stream is NULL");
-  status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(ptr, stream);
   cch_stream_ref(stream);
   pthread_mutex_lock(&stream_lock);
   cch_stream *old = atomic_exchange_explicit(&ptr->stream, stream, memory_order_acq_rel);
@@ -219,6 +205,7 @@ int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream) {
 }
 
 cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(NULL, ptr);
   if (cch__forked()) /* the lock may be a thread's that is not here; nothing sets a stream any more */
     return cch_stream_ref(cch_deviceptr_stream(ptr));
   pthread_mutex_lock(&stream_lock);
@@ -232,25 +219,15 @@ cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr) {
   return joined;
 }
 
-/* Both memory and stream exist. */
-static int usable(const cch_deviceptr *ptr, const cch_stream *stream, const char *operation) {
-  int status = cch__usable(ptr, operation);
-  return status != 0 ? status : cch__usable(stream, operation);
-}
-
 int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream) {
-  int status = usable(dst, stream, __func__);
-  if (status == 0)
-    status = cch__usable(src, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(dst, src, stream);
   if (size > dst->size || size > src->size)
     return cch__fail(CCH_EINVAL, __func__, "cannot copy %zu bytes from an allocation of %zu bytes to one of %zu bytes",
                      size, src->size, dst->size);
   if (size == 0)
     return 0;
   cch__current current;
-  status = cch__current_enter(&current, stream->context);
+  int status = cch__current_enter(&current, stream->context);
   if (status != 0)
     return status;
   cch__peers peers = {0};
@@ -264,15 +241,13 @@ int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_
 }
 
 int cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream) {
-  int status = usable(dst, stream, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(dst, stream);
   if ((width != 1 && width != 2 && width != 4) || dst->size % width != 0)
     return cch__fail(CCH_EINVAL, __func__, "cannot fill %zu bytes with values of %u bytes", dst->size, width);
   if (dst->size == 0)
     return 0;
   cch__current current;
-  status = cch__current_enter(&current, stream->context);
+  int status = cch__current_enter(&current, stream->context);
   if (status != 0)
     return status;
   if (width == 1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding and loading the driver, once, and telling a forked child apart. */
 #define _GNU_SOURCE
-#include "driver_table.h"
+#include "arguments.h"
 
 #include <cudacore/process.h>
 
@@ -169,11 +169,13 @@ int cch__fail_missing_version(const char *operation, int needed) {
 int cch__fail_missing(const char *operation) { return cch__fail_missing_version(operation, needed_by(operation)); }
 
 int cch_driver_version(int *out) {
+  CCH__REQUIRE(out);
   int status = cch__ready();
   return status != 0 ? status : CCH__CALL(cuDriverGetVersion, (out));
 }
 
 int cch_driver_symbol(void **out, const char *name, int version) {
+  CCH__REQUIRE(out, name);
   int status = cch__ready();
   if (status != 0)
     return status;

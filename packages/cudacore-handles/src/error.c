@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calling thread's last failure, and reports of failures in destructors. */
-#include "driver_table.h"
+#include "arguments.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -42,9 +42,15 @@ static cch_error short_form(const cch_error_record *record) {
   return error;
 }
 
-void cch_error_last(cch_error *out) { *out = short_form(&last_error); }
+void cch_error_last(cch_error *out) {
+  if (out == NULL)
+    return;
+  *out = short_form(&last_error);
+}
 
 void cch_error_get(cch_error_record *out) {
+  if (out == NULL)
+    return;
   size_t size = out->size;
   if (size < sizeof out->size)
     return;
@@ -54,12 +60,16 @@ void cch_error_get(cch_error_record *out) {
 }
 
 void cch_error_restore(const cch_error *error) {
+  if (error == NULL)
+    return;
   last_error = (cch_error_record){.domain = error->domain, .code = error->code};
   memcpy(last_error.operation, error->operation, sizeof last_error.operation);
   memcpy(last_error.message, error->message, sizeof last_error.message);
 }
 
 void cch_error_put(const cch_error_record *error) {
+  if (error == NULL)
+    return;
   size_t size = error->size;
   if (size < sizeof error->size)
     return;

@@ -5,17 +5,10 @@
 
 #include <stdlib.h>
 
-CCH__DEFINE_VERBS(cch_event, CUevent)
+CCH__DEFINE_VERBS(cch_event, CUevent, raw)
 
 int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  if (context == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the context is NULL");
-  status = cch__usable(context, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, context);
   if ((flags & CCH_EVENT_INTERPROCESS) && !(flags & CCH_EVENT_DISABLE_TIMING))
     return cch__fail(CCH_EINVAL, __func__, "an interprocess event cannot measure time");
   cch__poll();
@@ -23,7 +16,7 @@ int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
   if (event == NULL)
     return CCH_ENOMEM;
   cch__current current;
-  status = cch__current_enter(&current, context);
+  int status = cch__current_enter(&current, context);
   if (status == 0) {
     status = CCH__CALL(cuEventCreate, (&event->raw, flags));
     cch__current_leave(&current);
@@ -41,11 +34,8 @@ int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
 }
 
 int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *owner, cch_release_fn release) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  if (raw == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the event is NULL");
+  CCH__REQUIRE(out, raw);
+  CCH__REQUIRE_USABLE_OR_NULL(context);
   cch_event *event = cch__wrap_known(CCH_KIND_EVENT, raw, owner, release);
   if (event == NULL) {
     event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
@@ -66,9 +56,15 @@ int cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn rel
   return cch_event_wrap_in(out, raw, NULL, owner, release);
 }
 
-unsigned cch_event_flags(const cch_event *event) { return event->flags; }
+unsigned cch_event_flags(const cch_event *event) {
+  CCH__REQUIRE_ELSE(0, event);
+  return event->flags;
+}
 
-cch_context *cch_event_context(const cch_event *event) { return event->context; }
+cch_context *cch_event_context(const cch_event *event) {
+  CCH__REQUIRE_ELSE(NULL, event);
+  return event->context;
+}
 
 /* Whether the current context is another one of a context's device. */
 static int shares_device(bool *out, const cch_context *context) {
@@ -83,17 +79,14 @@ static int shares_device(bool *out, const cch_context *context) {
 }
 
 int cch_event_record(cch_event *event, cch_stream *stream) {
-  int status = cch__usable(event, __func__);
-  if (status == 0)
-    status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(event, stream);
   cch__poll();
   /* Within a device the driver says what goes: green contexts and the primary one have their events in common. */
   if (stream->context != NULL && event->context != NULL && stream->context->device != event->context->device)
     return cch__fail(CCH_EMISMATCH, __func__, "the event is of device %d and the stream of device %d",
                      event->context->device, stream->context->device);
   /* A stream of its own says what context is meant, whichever is current, if only there is one. */
+  int status;
   if (stream->context != NULL && cch__driver.cuEventRecord != NULL) {
     status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);
     if (status != CUDA_ERROR_INVALID_CONTEXT)
@@ -123,23 +116,19 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
 }
 
 int cch_event_query(cch_event *event) {
-  int status = cch__usable(event, __func__);
-  return status != 0 ? status : CCH__CALL(cuEventQuery, (event->raw));
+  CCH__REQUIRE_USABLE(event);
+  return CCH__CALL(cuEventQuery, (event->raw));
 }
 
 int cch_event_synchronize(cch_event *event) {
-  int status = cch__usable(event, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(event);
   cch__poll_patiently();
   return CCH__CALL(cuEventSynchronize, (event->raw));
 }
 
 int cch_event_elapsed(float *out, cch_event *start, cch_event *end) {
-  int status = cch__usable(start, __func__);
-  if (status == 0)
-    status = cch__usable(end, __func__);
-  return status != 0 ? status : CCH__CALL(cuEventElapsedTime, (out, start->raw, end->raw));
+  CCH__REQUIRE_USABLE(out, start, end);
+  return CCH__CALL(cuEventElapsedTime, (out, start->raw, end->raw));
 }
 
 bool cch__event_end(cch_event *event) {

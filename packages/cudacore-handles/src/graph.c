@@ -7,9 +7,12 @@
 
 #include <stdlib.h>
 
-CCH__DEFINE_VERBS(cch_graph, CUgraph)
+CCH__DEFINE_VERBS(cch_graph, CUgraph, raw)
 
-cch_graph *cch_graph_parent(const cch_graph *graph) { return graph->parent; }
+cch_graph *cch_graph_parent(const cch_graph *graph) {
+  CCH__REQUIRE_ELSE(NULL, graph);
+  return graph->parent;
+}
 
 int cch__graph_new(cch_graph **out, const char *operation) {
   static atomic_uint_fast64_t serials;
@@ -48,6 +51,7 @@ void cch__graph_discard(cch_graph *graph) {
 }
 
 int cch_graph_create(cch_graph **out) {
+  CCH__REQUIRE(out);
   int status = cch__ready();
   if (status != 0)
     return status;
@@ -68,11 +72,10 @@ int cch_graph_create(cch_graph **out) {
 }
 
 int cch_graph_adopt(cch_graph **out, CUgraph raw) {
+  CCH__REQUIRE(out, raw);
   int status = cch__ready();
   if (status != 0)
     return status;
-  if (raw == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the graph is NULL");
   cch_graph *known = cch__registry_find(CCH_KIND_GRAPH, raw);
   if (known != NULL) {
     cch_graph_unref(known);
@@ -88,52 +91,44 @@ int cch_graph_adopt(cch_graph **out, CUgraph raw) {
   return 0;
 }
 
-int cch_graph_clone(cch_graph **out, cch_graph *original) {
-  int status = cch__usable(original, __func__);
-  if (status != 0)
-    return status;
+int cch_graph_clone(cch_graph **out, cch_graph *graph) {
+  CCH__REQUIRE_USABLE(out, graph);
   cch__poll();
-  cch_graph *graph;
-  status = cch__graph_new(&graph, __func__);
+  cch_graph *clone;
+  int status = cch__graph_new(&clone, __func__);
   if (status != 0)
     return status;
   CUgraph raw;
   cch_bundle *uses;
-  status = cch__graph_uses(&uses, original, __func__);
+  status = cch__graph_uses(&uses, graph, __func__);
   if (status == 0) {
-    status = CCH__CALL(cuGraphClone, (&raw, original->raw));
+    status = CCH__CALL(cuGraphClone, (&raw, graph->raw));
     if (status != 0)
       cch_bundle_unref(uses);
   }
   if (status != 0) {
-    cch__graph_discard(graph);
+    cch__graph_discard(clone);
     return status;
   }
-  graph->level->kept = uses;
-  cch__graph_made(graph, raw, true);
-  *out = graph;
+  clone->level->kept = uses;
+  cch__graph_made(clone, raw, true);
+  *out = clone;
   return 0;
 }
 
 int cch_graph_keep(cch_graph *graph, cch_bundle *bundle) {
-  int status = cch__usable(graph, __func__);
-  if (status != 0)
-    return status;
-  if (bundle == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the bundle is NULL");
+  CCH__REQUIRE_USABLE(graph, bundle);
   cch__poll();
   return cch__graph_keep(graph, bundle, __func__);
 }
 
 int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *context, int has_default,
                         unsigned value) {
-  int status = cch__usable(graph, __func__);
-  if (status == 0)
-    status = cch__usable(context, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, graph);
+  CCH__REQUIRE_USABLE_OR_NULL(context);
   cch__poll();
   CUcontext raw = NULL;
+  int status = 0;
   if (context != NULL)
     raw = context->raw;
   else
@@ -163,9 +158,7 @@ static bool uses_condition(const cch__level *level, CUgraphConditionalHandle con
 }
 
 int cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition) {
-  int status = cch__usable(graph, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, graph);
   cch__graph_lock(graph);
   *out = uses_condition(&graph->hierarchy->root, condition);
   cch__graph_unlock(graph);
@@ -173,8 +166,8 @@ int cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHa
 }
 
 int cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags) {
-  int status = cch__usable(graph, __func__);
-  return status != 0 ? status : CCH__CALL(cuGraphDebugDotPrint, (graph->raw, path, flags));
+  CCH__REQUIRE_USABLE(graph, path);
+  return CCH__CALL(cuGraphDebugDotPrint, (graph->raw, path, flags));
 }
 
 /* ---- graphs in nodes ---- */

@@ -199,8 +199,6 @@ int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph,
 int cch__check_earlier(const cch_node_spec *spec, size_t i, size_t place, const char *operation);
 /* Sets attributes of a kernel node. */
 int cch__node_set_attributes(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count);
-/* Whether a graph, which must not be NULL, can be used. */
-int cch__graph_usable(const cch_graph *graph, const char *operation);
 /* Takes out a node that was just added: nothing of it stays, if CUDA lets it go. */
 void cch__node_undo(cch_graph *graph, CUgraphNode raw);
 /* Reads a spec of any size. */

@@ -165,9 +165,9 @@ static int rehearse_node(rehearsal *self, const cch_node_spec *spec, size_t plac
   if (status == 0)
     status = check_dependencies(self, spec, place);
   if (status == 0)
-    status = cch__usable(spec->context, self->operation);
+    status = CCH__USABLE_OR_NULL(spec->context, "the context of the cch_node_spec", self->operation);
   if (status == 0)
-    status = cch__usable(spec->bundle, self->operation);
+    status = CCH__USABLE_OR_NULL(spec->bundle, "the bundle of the cch_node_spec", self->operation);
   cch__current current;
   if (status == 0)
     status = cch__current_enter(&current, spec->context);
@@ -230,9 +230,11 @@ static void undo(cch_graph *graph, const CUgraphNode *added, size_t count) {
 
 int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
                         size_t *failed) {
-  int status = cch__graph_usable(graph, __func__);
-  if (status != 0 || count == 0)
-    return status;
+  CCH__REQUIRE_USABLE(graph);
+  CCH__REQUIRE_ARRAY(specs, count);
+  if (count == 0)
+    return 0;
+  int status = 0;
   cch__poll();
   CUgraphNode *added = malloc(count * sizeof *added);
   cch_graph_node **boxes = out != NULL ? malloc(count * sizeof *boxes) : NULL;

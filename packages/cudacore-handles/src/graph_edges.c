@@ -85,6 +85,8 @@ int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation)
 /* ---- lists ---- */
 
 void cch_node_list_free(cch_node_list *list) {
+  if (list == NULL)
+    return;
   for (size_t i = 0; i < list->count; i++)
     cch_graph_node_unref(list->nodes[i]);
   free(list->nodes);
@@ -92,6 +94,8 @@ void cch_node_list_free(cch_node_list *list) {
 }
 
 void cch_edge_list_free(cch_edge_list *list) {
+  if (list == NULL)
+    return;
   for (size_t i = 0; i < list->count; i++) {
     cch_graph_node_unref(list->edges[i].from);
     cch_graph_node_unref(list->edges[i].to);
@@ -125,18 +129,18 @@ static int list_nodes(cch_node_list *out, cch_graph *graph, int (*question)(raw_
 }
 
 int cch_graph_nodes(cch_node_list *out, cch_graph *graph) {
-  int status = cch__usable(graph, __func__);
-  return status != 0 ? status : list_nodes(out, graph, ask_nodes, graph->raw, false, __func__);
+  CCH__REQUIRE_USABLE(out, graph);
+  return list_nodes(out, graph, ask_nodes, graph->raw, false, __func__);
 }
 
 int cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node) {
-  int status = cch__usable(node, __func__);
-  return status != 0 ? status : list_nodes(out, node->graph, ask_dependencies, node->raw, true, __func__);
+  CCH__REQUIRE_USABLE(out, node);
+  return list_nodes(out, node->graph, ask_dependencies, node->raw, true, __func__);
 }
 
 int cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node) {
-  int status = cch__usable(node, __func__);
-  return status != 0 ? status : list_nodes(out, node->graph, ask_dependents, node->raw, true, __func__);
+  CCH__REQUIRE_USABLE(out, node);
+  return list_nodes(out, node->graph, ask_dependents, node->raw, true, __func__);
 }
 
 static int give_edges(cch_edge_list *out, cch_graph *graph, const raw_list *raw, const char *operation) {
@@ -161,11 +165,9 @@ static int give_edges(cch_edge_list *out, cch_graph *graph, const raw_list *raw,
 }
 
 int cch_graph_edges(cch_edge_list *out, cch_graph *graph) {
-  int status = cch__usable(graph, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, graph);
   raw_list raw;
-  status = ask(&raw, ask_edges, graph->raw, true, true, __func__);
+  int status = ask(&raw, ask_edges, graph->raw, true, true, __func__);
   if (status == 0)
     status = give_edges(out, graph, &raw, __func__);
   free_raw(&raw);
@@ -180,7 +182,7 @@ static int read_edges(raw_list *out, cch_graph_node *const *from, cch_graph_node
   *out = (raw_list){.count = count};
   int status = make_room(out, true, false, operation);
   if (status == 0)
-    status = from[0] == NULL ? cch__fail(CCH_EINVAL, operation, "a node is NULL") : cch__usable(from[0], operation);
+    status = CCH__USABLE(from[0], "a node", operation);
   for (size_t i = 0; i < count && status == 0; i++) {
     status = cch__node_is_of(from[i], from[0]->graph, operation);
     if (status == 0)
@@ -279,13 +281,21 @@ static int rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_
 
 int cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
                      cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+  CCH__REQUIRE_ARRAY(lost_from, lost_count);
+  CCH__REQUIRE_ARRAY(lost_to, lost_count);
+  CCH__REQUIRE_ARRAY(from, count);
+  CCH__REQUIRE_ARRAY(to, count);
   return rewire(lost_from, lost_to, lost_count, from, to, count, __func__);
 }
 
 int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+  CCH__REQUIRE_ARRAY(from, count);
+  CCH__REQUIRE_ARRAY(to, count);
   return rewire(NULL, NULL, 0, from, to, count, __func__);
 }
 
 int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+  CCH__REQUIRE_ARRAY(from, count);
+  CCH__REQUIRE_ARRAY(to, count);
   return rewire(from, to, count, NULL, NULL, 0, __func__);
 }

@@ -41,7 +41,7 @@ struct cch_graph_exec {
   bool destroyed;          /* and waits for its launches */
 };
 
-CCH__DEFINE_VERBS(cch_graph_exec, CUgraphExec)
+CCH__DEFINE_VERBS(cch_graph_exec, CUgraphExec, raw)
 
 /* ---- instantiation ---- */
 
@@ -87,16 +87,17 @@ static int instantiate(CUgraphExec *out, cch_graph *graph, CUDA_GRAPH_INSTANTIAT
 }
 
 int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_instantiate_params *params) {
+  CCH__REQUIRE_USABLE(out, graph);
   enum { PARAMS_0_1 = offsetof(cch_instantiate_params, upload) + sizeof(cch_stream *) };
   cch_instantiate_params known = {0};
-  int status = cch__usable(graph, __func__);
-  if (status == 0 && params != NULL)
+  int status = 0;
+  if (params != NULL)
     status =
         cch__read_sized(&known, sizeof known, params, params->size, PARAMS_0_1, "cch_instantiate_params", __func__);
   if (status == 0)
-    status = cch__usable(known.upload, __func__);
+    status = CCH__USABLE_OR_NULL(known.upload, "the stream to upload on", __func__);
   if (status == 0)
-    status = cch__usable(known.context, __func__);
+    status = CCH__USABLE_OR_NULL(known.context, "the context of the parameters", __func__);
   if (status != 0)
     return status;
   cch__poll();
@@ -130,11 +131,9 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
 }
 
 int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec) {
-  int status = cch__usable(exec, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, exec);
   cuuint64_t flags;
-  status = CCH__CALL(cuGraphExecGetFlags, (exec->raw, &flags));
+  int status = CCH__CALL(cuGraphExecGetFlags, (exec->raw, &flags));
   if (status == 0)
     *out = flags;
   return status;
@@ -281,12 +280,8 @@ static void retire_all(cch_graph_exec *exec) {
 /* ---- update ---- */
 
 int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *result) {
+  CCH__REQUIRE_USABLE(exec, graph);
   enum { RESULT_0_1 = offsetof(cch_update_result, from) + sizeof(CUgraphNode) };
-  int status = cch__usable(exec, __func__);
-  if (status == 0)
-    status = cch__usable(graph, __func__);
-  if (status != 0)
-    return status;
   if (result != NULL && result->size < RESULT_0_1)
     return cch__fail(CCH_EINVAL, __func__, "the size of the cch_update_result is %zu, and none has less than %d bytes",
                      result->size, (int)RESULT_0_1);
@@ -294,7 +289,7 @@ int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_res
   CUgraphExecUpdateResultInfo native = {.result = CU_GRAPH_EXEC_UPDATE_SUCCESS};
   cch_bundle *uses = NULL;
   replaced *room = malloc(sizeof *room);
-  status = room != NULL ? cch__graph_uses(&uses, graph, __func__) : cch__fail_nomem(__func__);
+  int status = room != NULL ? cch__graph_uses(&uses, graph, __func__) : cch__fail_nomem(__func__);
   if (status == 0) {
     status = CCH__CALL(cuGraphExecUpdate, (exec->raw, graph->raw, &native));
     if (status != 0)
@@ -319,7 +314,9 @@ int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_res
 }
 
 int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node) {
-  if (exec == NULL || node == NULL || node->graph->hierarchy->serial != exec->serial)
+  CCH__REQUIRE_ELSE(0, exec);
+  CCH__REQUIRE_ELSE(0, node);
+  if (node->graph->hierarchy->serial != exec->serial)
     return 0;
   for (const cch_graph *graph = node->graph; graph != NULL; graph = graph->parent)
     if (graph->raw == exec->source)
@@ -327,14 +324,11 @@ int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node) {
   return 0;
 }
 
-static int usable_node(const cch_graph_exec *exec, const cch_graph_node *node, const char *operation) {
-  int status = cch__usable(exec, operation);
-  if (status == 0)
-    status = cch__usable(node, operation);
-  if (status == 0 && !cch_graph_exec_has(exec, node))
-    status = cch__fail(CCH_EMISMATCH, operation, "the node %p is not of the graph that this one was instantiated from",
-                       (void *)node->raw);
-  return status;
+static int check_has(const cch_graph_exec *exec, const cch_graph_node *node, const char *operation) {
+  if (!cch_graph_exec_has(exec, node))
+    return cch__fail(CCH_EMISMATCH, operation, "the node %p is not of the graph that this one was instantiated from",
+                     (void *)node->raw);
+  return 0;
 }
 
 /* Finds or makes the entry of a node. */
@@ -390,9 +384,9 @@ static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void
 
 int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
                        cch_context *context) {
-  int status = usable_node(exec, node, __func__);
-  if (status == 0)
-    status = cch__usable(context, __func__);
+  CCH__REQUIRE_USABLE(exec, node);
+  CCH__REQUIRE_USABLE_OR_NULL(bundle, context);
+  int status = check_has(exec, node, __func__);
   if (status != 0)
     return status;
   switch (node->type) {
@@ -416,12 +410,14 @@ int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *p
 }
 
 int cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled) {
-  int status = usable_node(exec, node, __func__);
+  CCH__REQUIRE_USABLE(exec, node);
+  int status = check_has(exec, node, __func__);
   return status != 0 ? status : CCH__CALL(cuGraphNodeSetEnabled, (exec->raw, node->raw, enabled != 0));
 }
 
 int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node) {
-  int status = usable_node(exec, node, __func__);
+  CCH__REQUIRE_USABLE(out, exec, node);
+  int status = check_has(exec, node, __func__);
   if (status != 0)
     return status;
   unsigned enabled;
@@ -434,14 +430,10 @@ int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *no
 /* ---- launch ---- */
 
 int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream) {
-  int status = cch__usable(exec, __func__);
-  if (status == 0)
-    status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(exec, stream);
   cch__poll();
   cch__current current;
-  status = cch__current_enter(&current, stream->context);
+  int status = cch__current_enter(&current, stream->context);
   if (status != 0)
     return status;
   status = CCH__CALL(cuGraphUpload, (exec->raw, stream->raw));
@@ -503,11 +495,8 @@ static void note_launch(cch_graph_exec *exec, cch_stream *stream, cch_context *c
 }
 
 int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
-  int status = cch__usable(exec, __func__);
-  if (status == 0)
-    status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(exec, stream);
+  int status = 0;
   cch__poll();
   if (exec->whole.bundle == NULL && exec->count == 0 && exec->first == NULL)
     return launch(exec->raw, stream);

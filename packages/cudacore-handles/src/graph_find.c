@@ -5,13 +5,9 @@
 #include <stdlib.h>
 
 int cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone) {
-  int status = cch__usable(node, __func__);
-  if (status == 0)
-    status = cch__usable(clone, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, node, clone);
   CUgraphNode raw;
-  status = CCH__CALL(cuGraphNodeFindInClone, (&raw, node->raw, clone->raw));
+  int status = CCH__CALL(cuGraphNodeFindInClone, (&raw, node->raw, clone->raw));
   return status != 0 ? status : cch__node_box(out, clone, raw, node->type, __func__);
 }
 
@@ -61,11 +57,9 @@ static int look_in(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, cons
 }
 
 int cch_graph_node_of(cch_graph_node **out, cch_graph *graph, CUgraphNode raw) {
-  int status = cch__usable(graph, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, graph, raw);
   cch_graph_node *found = NULL;
-  status = look_in(&found, graph, raw, __func__);
+  int status = look_in(&found, graph, raw, __func__);
   if (status == 0 && found == NULL)
     status = cch__fail(CCH_EINVAL, __func__, "%p is no node of the graph %p, nor of one in it", (void *)raw,
                        (void *)graph->raw);

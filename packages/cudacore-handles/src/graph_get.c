@@ -31,6 +31,7 @@ static cch_bundle *bundle_of(cch_graph_node *node) {
 }
 
 cch_bundle *cch_graph_node_bundle(cch_graph_node *node) {
+  CCH__REQUIRE_ELSE(NULL, node);
   if (cch__is_gone(node) || cch__forked()) /* where the lock may be a thread's that is not here */
     return NULL;
   cch_bundle *bundle = bundle_of(node), *given = cch_bundle_ref(cch__bundle_given(bundle));
@@ -311,11 +312,9 @@ static int get(void *params, cch_graph_node *node, cch_bundle *bundle, const cha
 }
 
 int cch_graph_node_get(void *params, cch_graph_node *node) {
-  int status = cch__usable(node, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(params, node);
   cch_bundle *bundle = bundle_of(node);
-  status = get(params, node, bundle, __func__);
+  int status = get(params, node, bundle, __func__);
   cch_bundle_unref(bundle); /* the graph keeps it, as long as these are the parameters */
   return status;
 }
@@ -345,9 +344,8 @@ static int body_of(CUgraph *out, cch_graph_node *node, unsigned index, const cch
 }
 
 int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index) {
-  int status = cch__usable(node, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, node);
+  int status = 0;
   CUgraph raw = NULL;
   if (node->type == CCH_NODE_CONDITIONAL) {
     cch_bundle *bundle = bundle_of(node);

@@ -113,9 +113,7 @@ void cch__driver_let_go(CUgraph graph, CUuserObject object) {
 }
 
 int cch_graph_share(cch_graph *graph) {
-  int status = cch__usable(graph, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(graph);
   cch__graph_lock(graph);
   bool shared = graph->level != NULL && graph->level->shared;
   cch__graph_unlock(graph);
@@ -124,7 +122,7 @@ int cch_graph_share(cch_graph *graph) {
   cch__poll();
   cch_bundle *uses = NULL;
   CUuserObject object;
-  status = cch__graph_uses(&uses, graph, __func__);
+  int status = cch__graph_uses(&uses, graph, __func__);
   if (status == 0 && uses != NULL)
     status = cch__driver_keep(&object, graph->raw, uses);
   if (status == 0) {

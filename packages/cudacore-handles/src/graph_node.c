@@ -7,11 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-CCH__DEFINE_VERBS(cch_graph_node, CUgraphNode)
+CCH__DEFINE_VERBS(cch_graph_node, CUgraphNode, raw)
 
-cch_graph *cch_graph_node_graph(const cch_graph_node *node) { return node->graph; }
+cch_graph *cch_graph_node_graph(const cch_graph_node *node) {
+  CCH__REQUIRE_ELSE(NULL, node);
+  return node->graph;
+}
 
-int cch_graph_node_type(const cch_graph_node *node) { return node->type; }
+int cch_graph_node_type(const cch_graph_node *node) {
+  CCH__REQUIRE(node);
+  return node->type;
+}
 
 /* ---- boxes ---- */
 
@@ -127,9 +133,7 @@ int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const c
 }
 
 int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation) {
-  if (node == NULL)
-    return cch__fail(CCH_EINVAL, operation, "a node is NULL");
-  int status = cch__usable(node, operation);
+  int status = CCH__USABLE(node, "a node", operation);
   if (status == 0 && node->graph != graph)
     status = cch__fail(CCH_EMISMATCH, operation, "the node %p is of the graph %p, not of %p", (void *)node->raw,
                        (void *)node->graph->raw, (void *)graph->raw);
@@ -282,9 +286,9 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
 
 int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
                   const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count, const char *operation) {
-  int status = cch__usable(spec->context, operation);
+  int status = CCH__USABLE_OR_NULL(spec->context, "the context of the cch_node_spec", operation);
   if (status == 0)
-    status = cch__usable(spec->bundle, operation);
+    status = CCH__USABLE_OR_NULL(spec->bundle, "the bundle of the cch_node_spec", operation);
   if (status != 0)
     return status;
   cch__current current;
@@ -335,17 +339,8 @@ int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph,
   return status;
 }
 
-int cch__graph_usable(const cch_graph *graph, const char *operation) {
-  int status = cch__ready();
-  if (status == 0 && graph == NULL)
-    return cch__fail(CCH_EINVAL, operation, "the graph is NULL");
-  return status != 0 ? status : cch__usable(graph, operation);
-}
-
 int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec) {
-  int status = cch__graph_usable(graph, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(graph, spec);
   cch__poll();
   CUgraphNode raw;
   return cch__node_add_spec(&raw, out, graph, spec, NULL, 0, __func__);
@@ -354,11 +349,9 @@ int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_node_spec *s
 /* ---- change ---- */
 
 int cch_graph_node_destroy(cch_graph_node *node) {
-  int status = cch__usable(node, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(node);
   cch__poll();
-  status = CCH__CALL(cuGraphDestroyNode, (node->raw));
+  int status = CCH__CALL(cuGraphDestroyNode, (node->raw));
   if (status != 0)
     return status;
   forget(node->graph, node->raw);
@@ -551,10 +544,7 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
 }
 
 /* The context of a node's parameters, NULL where they have none. */
-static int context_of(CUcontext *out, cch_graph_node *node, const char *operation) {
-  int status = cch__usable(node, operation);
-  if (status != 0)
-    return status;
+static int context_of(CUcontext *out, cch_graph_node *node) {
   cch__graph_lock(node->graph);
   const cch__record *record = cch__record_find(node->graph->level, node->raw);
   *out = record != NULL ? record->context : NULL;
@@ -562,7 +552,7 @@ static int context_of(CUcontext *out, cch_graph_node *node, const char *operatio
   if (*out != NULL || node->type != CCH_NODE_KERNEL)
     return 0;
   CUDA_KERNEL_NODE_PARAMS native;
-  status = CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, &native));
+  int status = CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, &native));
   if (status != 0)
     return status;
   *out = native.ctx;
@@ -575,8 +565,9 @@ static int context_of(CUcontext *out, cch_graph_node *node, const char *operatio
 }
 
 int cch_graph_node_context(cch_context **out, cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(out, node);
   CUcontext raw;
-  int status = context_of(&raw, node, __func__);
+  int status = context_of(&raw, node);
   if (status == 0 && raw != NULL)
     return cch_context_wrap(out, raw, NULL, NULL);
   if (status == 0)
@@ -585,8 +576,9 @@ int cch_graph_node_context(cch_context **out, cch_graph_node *node) {
 }
 
 int cch_graph_node_is_current(int *out, cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(out, node);
   CUcontext raw, current;
-  int status = context_of(&raw, node, __func__);
+  int status = context_of(&raw, node);
   if (status == 0 && raw != NULL)
     status = CCH__CALL(cuCtxGetCurrent, (&current));
   if (status == 0)
@@ -595,11 +587,8 @@ int cch_graph_node_is_current(int *out, cch_graph_node *node) {
 }
 
 int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bundle, cch_context *context) {
-  int status = cch__usable(node, __func__);
-  if (status == 0)
-    status = cch__usable(context, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(node);
+  CCH__REQUIRE_USABLE_OR_NULL(bundle, context);
   switch (node->type) {
   case CCH_NODE_ALLOC:
   case CCH_NODE_FREE:
@@ -609,7 +598,7 @@ int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bun
   }
   cch__poll();
   cch__current current;
-  status = cch__current_enter(&current, context);
+  int status = cch__current_enter(&current, context);
   if (status != 0)
     return status;
   status = set_in_context(node, params, bundle, context, __func__);

@@ -34,9 +34,11 @@ static int fill_kernel(cch__node_params *out, const void *given, cch_bundle *bun
   int status = READ(node, given, args_size, operation);
   if (status != 0)
     return status;
-  if (node.kernel == NULL || node.config == NULL)
-    return cch__fail(CCH_EINVAL, operation, "the %s is NULL", node.kernel == NULL ? "kernel" : "launch's config");
-  status = cch__usable(node.kernel, operation);
+  status = CCH__USABLE(node.kernel, "the kernel of the node's parameters", operation);
+  if (status == 0)
+    status = CCH__USABLE(node.config, "the config of the node's parameters", operation);
+  if (status == 0 && node.args_size > 0)
+    status = CCH__USABLE(node.args, "the block of arguments of the node's parameters", operation);
   if (status != 0)
     return status;
   const cch__params *params;
@@ -149,9 +151,7 @@ static int fill_child(cch__node_params *out, const void *given, cch_bundle *bund
   int status = READ(node, given, graph, operation);
   if (status != 0)
     return status;
-  if (node.graph == NULL)
-    return cch__fail(CCH_EINVAL, operation, "the child graph is NULL");
-  status = cch__usable(node.graph, operation);
+  status = CCH__USABLE(node.graph, "the child graph", operation);
   if (status != 0)
     return status;
   out->native.graph.graph = node.graph->raw;
@@ -169,9 +169,7 @@ static int fill_event(cch__node_params *out, const void *given, cch_bundle *bund
   int status = READ(node, given, event, operation);
   if (status != 0)
     return status;
-  if (node.event == NULL)
-    return cch__fail(CCH_EINVAL, operation, "the event is NULL");
-  status = cch__usable(node.event, operation);
+  status = CCH__USABLE(node.event, "the event", operation);
   if (status != 0)
     return status;
   if (out->native.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)

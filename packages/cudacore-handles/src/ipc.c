@@ -23,18 +23,11 @@ static_assert(sizeof(cch_ipc_handle) == sizeof(CUipcEventHandle), "events are ex
 /* ---- pools ---- */
 
 int cch_pool_export(int *out, cch_pool *pool) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  if (pool == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the pool is NULL");
-  status = cch__usable(pool, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, pool);
   int descriptor = -1;
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemPoolExportToShareableHandle,
-                     (&descriptor, pool->raw, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  int status = CCH__CALL(cuMemPoolExportToShareableHandle,
+                         (&descriptor, pool->raw, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   cch__relaxed_leave(mode);
   if (status == 0)
     *out = descriptor;
@@ -80,6 +73,7 @@ static int check_known_location(const cch_pool *known, const cch_pool *pool, con
 }
 
 int cch_pool_import(cch_pool **out, int descriptor, int location_type, int location_id) {
+  CCH__REQUIRE(out);
   int status = cch__ready();
   if (status != 0)
     return status;
@@ -117,19 +111,15 @@ int cch_pool_import(cch_pool **out, int descriptor, int location_type, int locat
   return 0;
 }
 
-int cch_pool_is_imported(const cch_pool *pool) { return pool->imported; }
+int cch_pool_is_imported(const cch_pool *pool) {
+  CCH__REQUIRE_ELSE(0, pool);
+  return pool->imported;
+}
 
 /* ---- memory ---- */
 
 int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  if (ptr == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the allocation is NULL");
-  status = cch__usable(ptr, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, ptr);
   const cch_deviceptr *whole = cch_deviceptr_whole(ptr);
   if (whole->origin == CCH__MAPPED) { /* the driver does not name what is another process's, which has named it */
     memcpy(out, ((const mapping *)whole)->value + sizeof(CUmemoryPool), sizeof *out);
@@ -137,7 +127,7 @@ int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
   }
   CUmemPoolPtrExportData data;
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemPoolExportPointer, (&data, whole->ptr));
+  int status = CCH__CALL(cuMemPoolExportPointer, (&data, whole->ptr));
   cch__relaxed_leave(mode);
   if (status == 0)
     memcpy(out, &data, sizeof *out);
@@ -227,26 +217,14 @@ static int begin_import(cch__part *part, mapping *m, size_t offset, size_t size,
 
 int cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t offset,
                               size_t size, cch_stream *stream) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  if (pool == NULL || handle == NULL || stream == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the %s is NULL",
-                     pool == NULL     ? "pool"
-                     : handle == NULL ? "handle"
-                                      : "stream");
+  CCH__REQUIRE_USABLE(out, pool, handle, stream);
   if (!pool->imported)
     return cch__fail(CCH_EINVAL, __func__, "the pool is this process's own; memory is imported into a pool that was");
   if (size == 0)
     return cch__fail(CCH_EINVAL, __func__, "the size is 0");
-  status = cch__usable(pool, __func__);
-  if (status == 0)
-    status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
   cch__poll();
   cch_context *context = NULL;
-  status = context_of(&context, pool, stream);
+  int status = context_of(&context, pool, stream);
   if (status != 0)
     return status;
   cch__part *part = cch__part_new(__func__);
@@ -277,25 +255,21 @@ int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_hand
   return cch_deviceptr_import_part(out, pool, handle, 0, size, stream);
 }
 
-int cch_deviceptr_is_imported(const cch_deviceptr *ptr) { return cch_deviceptr_whole(ptr)->origin == CCH__MAPPED; }
+int cch_deviceptr_is_imported(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(0, ptr);
+  return cch_deviceptr_whole(ptr)->origin == CCH__MAPPED;
+}
 
 /* ---- events ---- */
 
 int cch_event_export(cch_ipc_handle *out, cch_event *event) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  if (event == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the event is NULL");
-  status = cch__usable(event, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, event);
   if (event->imported_by != NULL) { /* the driver does not name what is another process's, which has named it */
     *out = *event->imported_by;
     return 0;
   }
   cch__current current; /* any would do; a thread that sends what others make may have none */
-  status = cch__current_enter(&current, event->context);
+  int status = cch__current_enter(&current, event->context);
   if (status != 0)
     return status;
   CUipcEventHandle handle;
@@ -307,14 +281,7 @@ int cch_event_export(cch_ipc_handle *out, cch_event *event) {
 }
 
 int cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle *handle, unsigned flags) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  if (context == NULL || handle == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the %s is NULL", context == NULL ? "context" : "handle");
-  status = cch__usable(context, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, context, handle);
   cch__poll();
   cch_event *event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
   if (event == NULL)
@@ -328,7 +295,7 @@ int cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle
   CUipcEventHandle raw_handle;
   memcpy(&raw_handle, handle, sizeof raw_handle);
   cch__current current;
-  status = cch__current_enter(&current, context);
+  int status = cch__current_enter(&current, context);
   if (status == 0) {
     status = CCH__CALL(cuIpcOpenEventHandle, (&event->raw, raw_handle));
     cch__current_leave(&current);

@@ -5,9 +5,12 @@
 
 #include <stdlib.h>
 
-CCH__DEFINE_VERBS(cch_kernel, CUkernel)
+CCH__DEFINE_VERBS(cch_kernel, CUkernel, raw)
 
-cch_library *cch_kernel_library(const cch_kernel *kernel) { return kernel->library; }
+cch_library *cch_kernel_library(const cch_kernel *kernel) {
+  CCH__REQUIRE_ELSE(NULL, kernel);
+  return kernel->library;
+}
 
 /*
  * The box of a kernel and its library. A kernel lives as long as its library is loaded: where that is ours, it has one
@@ -37,20 +40,15 @@ static int box_of(cch_kernel **out, CUkernel raw, cch_library *library, void *ow
 }
 
 int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name) {
-  int status = cch__usable(library, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, library, name);
   CUkernel raw;
-  status = CCH__CALL(cuLibraryGetKernel, (&raw, library->raw, name));
+  int status = CCH__CALL(cuLibraryGetKernel, (&raw, library->raw, name));
   return status != 0 ? status : box_of(out, raw, library, NULL, NULL, __func__);
 }
 
 int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release) {
-  int status = cch__usable(library, __func__);
-  if (status != 0)
-    return status;
-  if (raw == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the kernel is NULL");
+  CCH__REQUIRE(out, raw);
+  CCH__REQUIRE_USABLE_OR_NULL(library);
   CUlibrary real = NULL; /* stays so where the driver cannot say */
   CUresult result = CUDA_SUCCESS;
   if (cch__driver.cuKernelGetLibrary != NULL) {
@@ -71,7 +69,7 @@ int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *
   library = library != NULL ? cch_library_ref(library)
             : real != NULL  ? cch__registry_find(CCH_KIND_LIBRARY, real)
                             : NULL;
-  status = box_of(out, raw, library, owner, release, __func__);
+  int status = box_of(out, raw, library, owner, release, __func__);
   cch_library_unref(library);
   return status;
 }
@@ -130,11 +128,8 @@ bool cch__kernel_has_params(cch_kernel *kernel) {
 }
 
 int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count) {
-  int status = cch__usable(kernel, __func__);
-  if (status != 0)
-    return status;
-  if (params == NULL && count != 0)
-    return cch__fail(CCH_EINVAL, __func__, "the parameters are NULL");
+  CCH__REQUIRE_USABLE(kernel);
+  CCH__REQUIRE_ARRAY(params, count);
   if (cch__kernel_has_params(kernel))
     return 0;
   cch__params *stated = new_params(count, __func__);
@@ -161,11 +156,10 @@ int cch__kernel_params(const cch__params **out, cch_kernel *kernel) {
 }
 
 int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, cch_context *context) {
-  int status = cch__usable(kernel, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, count, kernel);
+  CCH__REQUIRE_USABLE_OR_NULL(context);
   cch__current current;
-  status = cch__current_enter(&current, context);
+  int status = cch__current_enter(&current, context);
   if (status != 0)
     return status;
   const cch__params *params;
@@ -227,14 +221,11 @@ static int launch_block(cch_stream *stream, const cch_launch_config *config, cch
 
 int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
                size_t args_size) {
-  int status = cch__usable(stream, __func__);
-  if (status == 0)
-    status = cch__usable(kernel, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(stream, config, kernel);
+  CCH__REQUIRE_ARRAY(args, args_size);
   cch__poll();
   cch__current current;
-  status = cch__current_enter(&current, stream->context);
+  int status = cch__current_enter(&current, stream->context);
   if (status != 0)
     return status;
   status = launch_block(stream, config, kernel, args, args_size);
@@ -243,14 +234,10 @@ int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *
 }
 
 int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params) {
-  int status = cch__usable(stream, __func__);
-  if (status == 0)
-    status = cch__usable(kernel, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(stream, config, kernel);
   cch__poll();
   cch__current current;
-  status = cch__current_enter(&current, stream->context);
+  int status = cch__current_enter(&current, stream->context);
   if (status != 0)
     return status;
   status = launch(stream, config, kernel, params, NULL);

@@ -4,7 +4,7 @@
 
 /* The boxes of each kind. */
 
-#include "box.h"
+#include "arguments.h"
 
 #include <cudacore/cudacore.h>
 

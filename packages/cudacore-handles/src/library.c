@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-CCH__DEFINE_VERBS(cch_library, CUlibrary)
+CCH__DEFINE_VERBS(cch_library, CUlibrary, raw)
 
 int cch_library_load(cch_library **out, const void *image, size_t size) {
+  CCH__REQUIRE(out, image);
   int status = cch__ready();
   if (status != 0)
     return status;
@@ -45,11 +46,10 @@ int cch_library_load(cch_library **out, const void *image, size_t size) {
 }
 
 int cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release) {
+  CCH__REQUIRE(out, raw);
   int status = cch__ready();
   if (status != 0)
     return status;
-  if (raw == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the library is NULL");
   cch_library *library = cch__wrap_known(CCH_KIND_LIBRARY, raw, owner, release);
   if (library == NULL) {
     library = cch__box_new(CCH_KIND_LIBRARY, sizeof *library, __func__);

@@ -4,28 +4,24 @@
 #include <stdlib.h>
 
 int cch_managed_advise(cch_deviceptr *ptr, int advice, int location_type, int location_id) {
-  int status = cch__usable(ptr, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(ptr);
   CUmemLocation location = {.type = (CUmemLocationType)location_type, .id = location_id};
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemAdvise, (ptr->ptr, ptr->size, (CUmem_advise)advice, location));
+  int status = CCH__CALL(cuMemAdvise, (ptr->ptr, ptr->size, (CUmem_advise)advice, location));
   cch__relaxed_leave(mode);
   return status;
 }
 
 int cch_managed_attribute(int *out, size_t count, cch_deviceptr *ptr, int attribute) {
-  int status = cch__usable(ptr, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, ptr);
   if (count == 0)
     return cch__fail(CCH_EINVAL, __func__, "there is no room for the attribute: the count is 0");
   int *found = calloc(count, sizeof *found);
   if (found == NULL)
     return cch__fail_nomem(__func__);
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemRangeGetAttribute,
-                     (found, count * sizeof *found, (CUmem_range_attribute)attribute, ptr->ptr, ptr->size));
+  int status = CCH__CALL(cuMemRangeGetAttribute,
+                         (found, count * sizeof *found, (CUmem_range_attribute)attribute, ptr->ptr, ptr->size));
   cch__relaxed_leave(mode);
   for (size_t i = 0; i < count && status == 0; i++)
     out[i] = found[i];
@@ -43,16 +39,9 @@ typedef struct batch {
 
 /* Reads what a call was given; batch_close() follows where it succeeds. `locations` may be NULL. */
 static int batch_open(batch *out, cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
-                      const cch_stream *stream, const char *operation) {
-  int status = cch__usable(stream, operation);
-  if (status != 0)
-    return status;
-  if (stream == NULL)
-    return cch__fail(CCH_EINVAL, operation, "the stream is NULL");
+                      const char *operation) {
   for (size_t i = 0; i < count; i++) {
-    if (ptrs[i] == NULL)
-      return cch__fail(CCH_EINVAL, operation, "allocation %zu is NULL", i);
-    status = cch__usable(ptrs[i], operation);
+    int status = cch__fail_at_place(CCH__USABLE(ptrs[i], "the argument ptrs[i]", operation), i);
     if (status != 0)
       return status;
   }
@@ -79,9 +68,12 @@ static int batch_open(batch *out, cch_deviceptr *const *ptrs, const cch_location
 static void batch_close(const batch *all) { free(all->address); }
 
 int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_ARRAY(ptrs, count);
+  CCH__REQUIRE_ARRAY(locations, count);
   batch all;
   cch__current current;
-  int status = batch_open(&all, ptrs, locations, count, stream, __func__);
+  int status = batch_open(&all, ptrs, locations, count, __func__);
   if (status != 0)
     return status;
   status = cch__current_enter(&current, stream->context);
@@ -99,11 +91,13 @@ int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locatio
 }
 
 int cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_ARRAY(ptrs, count);
   batch all;
   cch__current current;
-  if (stream != NULL && stream->raw == CU_STREAM_LEGACY)
+  if (stream->raw == CU_STREAM_LEGACY)
     return cch__fail(CCH_EINVAL, __func__, "the driver does not take the legacy default stream for it");
-  int status = batch_open(&all, ptrs, NULL, count, stream, __func__);
+  int status = batch_open(&all, ptrs, NULL, count, __func__);
   if (status != 0)
     return status;
   status = cch__current_enter(&current, stream->context);
@@ -118,11 +112,14 @@ int cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *st
 
 int cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
                                  cch_stream *stream) {
+  CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_ARRAY(ptrs, count);
+  CCH__REQUIRE_ARRAY(locations, count);
   batch all;
   cch__current current;
-  if (stream != NULL && stream->raw == CU_STREAM_LEGACY)
+  if (stream->raw == CU_STREAM_LEGACY)
     return cch__fail(CCH_EINVAL, __func__, "the driver does not take the legacy default stream for it");
-  int status = batch_open(&all, ptrs, locations, count, stream, __func__);
+  int status = batch_open(&all, ptrs, locations, count, __func__);
   if (status != 0)
     return status;
   status = cch__current_enter(&current, stream->context);

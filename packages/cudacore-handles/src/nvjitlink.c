@@ -93,11 +93,19 @@ static const cch_nvjitlink *library_of(const cch_nvjitlink_linker *linker) { ret
 
 static void *raw(const cch_nvjitlink_linker *linker) { return linker->program.raw; }
 
-int cch_nvjitlink_load(cch_nvjitlink **out, const char *path) { return cch__compiler_load(out, &kind, path, __func__); }
+int cch_nvjitlink_load(cch_nvjitlink **out, const char *path) {
+  CCH__REQUIRE(out);
+  return cch__compiler_load(out, &kind, path, __func__);
+}
 
-int cch_nvjitlink_wrap(cch_nvjitlink **out, void *handle) { return cch__compiler_wrap(out, &kind, handle, __func__); }
+int cch_nvjitlink_wrap(cch_nvjitlink **out, void *handle) {
+  CCH__REQUIRE(out, handle);
+  return cch__compiler_wrap(out, &kind, handle, __func__);
+}
 
 int cch_nvjitlink_version(int *major, int *minor, cch_nvjitlink *nvjitlink) {
+  CCH__REQUIRE(major, minor);
+  CCH__REQUIRE_COMPILER(nvjitlink);
   return cch__compiled(nvjitlink, version_of(major, minor, nvjitlink), "nvJitLinkVersion");
 }
 
@@ -115,6 +123,9 @@ static int explained(int status, const cch__program *program) {
 
 int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,
                                 const char *const *options) {
+  CCH__REQUIRE(out);
+  CCH__REQUIRE_COMPILER(nvjitlink);
+  CCH__REQUIRE_ALL(options, count);
   cch__program *linker =
       cch__program_new(CCH_KIND_NVJITLINK_LINKER, nvjitlink, nvjitlink->nvJitLinkDestroy, "nvJitLinkDestroy", __func__);
   if (linker == NULL)
@@ -130,15 +141,18 @@ int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjit
 }
 
 int cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size, const char *name) {
+  CCH__REQUIRE(linker, code);
   return explained(CCH__COMPILER_CALL(library_of(linker), nvJitLinkAddData, (raw(linker), input, code, size, name)),
                    &linker->program);
 }
 
 int cch_nvjitlink_linker_link(cch_nvjitlink_linker *linker) {
+  CCH__REQUIRE(linker);
   return explained(CCH__COMPILER_CALL(library_of(linker), nvJitLinkComplete, (raw(linker))), &linker->program);
 }
 
 int cch_nvjitlink_linker_get(void *out, size_t *size, cch_nvjitlink_linker *linker, int output) {
+  CCH__REQUIRE(size, linker);
   const cch_nvjitlink *nvjitlink = library_of(linker);
 #define OUTPUT(function)                                                                                               \
   cch__program_get(out, size, &linker->program, nvjitlink->function##Size, nvjitlink->function, #function "Size",      \

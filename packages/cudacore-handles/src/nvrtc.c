@@ -69,15 +69,25 @@ static const cch_nvrtc *compiler_of(const cch_nvrtc_program *program) { return p
 
 static void *raw(const cch_nvrtc_program *program) { return program->program.raw; }
 
-int cch_nvrtc_load(cch_nvrtc **out, const char *path) { return cch__compiler_load(out, &kind, path, __func__); }
+int cch_nvrtc_load(cch_nvrtc **out, const char *path) {
+  CCH__REQUIRE(out);
+  return cch__compiler_load(out, &kind, path, __func__);
+}
 
-int cch_nvrtc_wrap(cch_nvrtc **out, void *handle) { return cch__compiler_wrap(out, &kind, handle, __func__); }
+int cch_nvrtc_wrap(cch_nvrtc **out, void *handle) {
+  CCH__REQUIRE(out, handle);
+  return cch__compiler_wrap(out, &kind, handle, __func__);
+}
 
 int cch_nvrtc_version(int *major, int *minor, cch_nvrtc *nvrtc) {
+  CCH__REQUIRE(major, minor);
+  CCH__REQUIRE_COMPILER(nvrtc);
   return CCH__COMPILER_CALL(nvrtc, nvrtcVersion, (major, minor));
 }
 
 int cch_nvrtc_architectures(int *out, size_t *count, cch_nvrtc *nvrtc) {
+  CCH__REQUIRE(count);
+  CCH__REQUIRE_COMPILER(nvrtc);
   int there = 0;
   int status = CCH__COMPILER_CALL(nvrtc, nvrtcGetNumSupportedArchs, (&there));
   if (status != 0)
@@ -91,14 +101,24 @@ int cch_nvrtc_architectures(int *out, size_t *count, cch_nvrtc *nvrtc) {
   return status;
 }
 
-int cch_nvrtc_pch_heap(size_t *out, cch_nvrtc *nvrtc) { return CCH__COMPILER_CALL(nvrtc, nvrtcGetPCHHeapSize, (out)); }
+int cch_nvrtc_pch_heap(size_t *out, cch_nvrtc *nvrtc) {
+  CCH__REQUIRE(out);
+  CCH__REQUIRE_COMPILER(nvrtc);
+  return CCH__COMPILER_CALL(nvrtc, nvrtcGetPCHHeapSize, (out));
+}
 
 int cch_nvrtc_set_pch_heap(cch_nvrtc *nvrtc, size_t size) {
+  CCH__REQUIRE_COMPILER(nvrtc);
   return CCH__COMPILER_CALL(nvrtc, nvrtcSetPCHHeapSize, (size));
 }
 
 int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const char *source, const char *name,
                              size_t count, const char *const *headers, const char *const *header_names) {
+  CCH__REQUIRE(out, source);
+  CCH__REQUIRE_COMPILER(nvrtc);
+  CCH__REQUIRE_ARRAY(header_names, count);
+  CCH__REQUIRE_ALL(headers, count);
+  CCH__REQUIRE_ALL(header_names, count);
   cch__program *program =
       cch__program_new(CCH_KIND_NVRTC_PROGRAM, nvrtc, nvrtc->nvrtcDestroyProgram, "nvrtcDestroyProgram", __func__);
   if (program == NULL)
@@ -114,10 +134,13 @@ int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const ch
 }
 
 int cch_nvrtc_program_add_name(cch_nvrtc_program *program, const char *expression) {
+  CCH__REQUIRE(program, expression);
   return CCH__COMPILER_CALL(compiler_of(program), nvrtcAddNameExpression, (raw(program), expression));
 }
 
 int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const char *const *options) {
+  CCH__REQUIRE(program);
+  CCH__REQUIRE_ALL(options, count);
   const cch_nvrtc *nvrtc = compiler_of(program);
   int status = CCH__COMPILER_CALL(nvrtc, nvrtcCompileProgram, (raw(program), (int)count, options));
   if (status == CCH_ECOMPILER) {
@@ -130,6 +153,7 @@ int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const ch
 }
 
 int cch_nvrtc_program_get(void *out, size_t *size, cch_nvrtc_program *program, int output) {
+  CCH__REQUIRE(size, program);
   const cch_nvrtc *nvrtc = compiler_of(program);
 #define OUTPUT(function)                                                                                               \
   cch__program_get(out, size, &program->program, nvrtc->function##Size, nvrtc->function, #function "Size", #function,  \
@@ -152,10 +176,12 @@ int cch_nvrtc_program_get(void *out, size_t *size, cch_nvrtc_program *program, i
 }
 
 int cch_nvrtc_program_lowered_name(const char **out, cch_nvrtc_program *program, const char *expression) {
+  CCH__REQUIRE(out, program, expression);
   return CCH__COMPILER_CALL(compiler_of(program), nvrtcGetLoweredName, (raw(program), expression, out));
 }
 
 int cch_nvrtc_program_pch_status(int *out, cch_nvrtc_program *program) {
+  CCH__REQUIRE(out, program);
   const cch_nvrtc *nvrtc = compiler_of(program);
   if (nvrtc->nvrtcGetPCHCreateStatus == NULL)
     return cch__fail_compiler_missing(nvrtc, "nvrtcGetPCHCreateStatus");
@@ -164,5 +190,6 @@ int cch_nvrtc_program_pch_status(int *out, cch_nvrtc_program *program) {
 }
 
 int cch_nvrtc_program_pch_heap(size_t *out, cch_nvrtc_program *program) {
+  CCH__REQUIRE(out, program);
   return CCH__COMPILER_CALL(compiler_of(program), nvrtcGetPCHHeapSizeRequired, (raw(program), out));
 }

@@ -57,23 +57,37 @@ static const cch_nvvm *compiler_of(const cch_nvvm_program *program) { return pro
 
 static void *raw(const cch_nvvm_program *program) { return program->program.raw; }
 
-int cch_nvvm_load(cch_nvvm **out, const char *path) { return cch__compiler_load(out, &kind, path, __func__); }
+int cch_nvvm_load(cch_nvvm **out, const char *path) {
+  CCH__REQUIRE(out);
+  return cch__compiler_load(out, &kind, path, __func__);
+}
 
-int cch_nvvm_wrap(cch_nvvm **out, void *handle) { return cch__compiler_wrap(out, &kind, handle, __func__); }
+int cch_nvvm_wrap(cch_nvvm **out, void *handle) {
+  CCH__REQUIRE(out, handle);
+  return cch__compiler_wrap(out, &kind, handle, __func__);
+}
 
 int cch_nvvm_version(int *major, int *minor, cch_nvvm *nvvm) {
+  CCH__REQUIRE(major, minor);
+  CCH__REQUIRE_COMPILER(nvvm);
   return CCH__COMPILER_CALL(nvvm, nvvmVersion, (major, minor));
 }
 
 int cch_nvvm_ir_version(int *major, int *minor, int *debug_major, int *debug_minor, cch_nvvm *nvvm) {
+  CCH__REQUIRE(major, minor, debug_major, debug_minor);
+  CCH__REQUIRE_COMPILER(nvvm);
   return CCH__COMPILER_CALL(nvvm, nvvmIRVersion, (major, minor, debug_major, debug_minor));
 }
 
 int cch_nvvm_llvm_version(int *out, cch_nvvm *nvvm, const char *arch) {
+  CCH__REQUIRE(out, arch);
+  CCH__REQUIRE_COMPILER(nvvm);
   return CCH__COMPILER_CALL(nvvm, nvvmLLVMVersion, (arch, out));
 }
 
 int cch_nvvm_program_create(cch_nvvm_program **out, cch_nvvm *nvvm) {
+  CCH__REQUIRE(out);
+  CCH__REQUIRE_COMPILER(nvvm);
   cch__program *program =
       cch__program_new(CCH_KIND_NVVM_PROGRAM, nvvm, nvvm->nvvmDestroyProgram, "nvvmDestroyProgram", __func__);
   if (program == NULL)
@@ -100,6 +114,7 @@ static int explained(int status, const cch_nvvm_program *program) {
 }
 
 int cch_nvvm_program_add(cch_nvvm_program *program, const void *module, size_t size, const char *name, int lazy) {
+  CCH__REQUIRE(program, module);
   const cch_nvvm *nvvm = compiler_of(program);
   return explained(lazy ? CCH__COMPILER_CALL(nvvm, nvvmLazyAddModuleToProgram, (raw(program), module, size, name))
                         : CCH__COMPILER_CALL(nvvm, nvvmAddModuleToProgram, (raw(program), module, size, name)),
@@ -107,16 +122,21 @@ int cch_nvvm_program_add(cch_nvvm_program *program, const void *module, size_t s
 }
 
 int cch_nvvm_program_verify(cch_nvvm_program *program, size_t count, const char *const *options) {
+  CCH__REQUIRE(program);
+  CCH__REQUIRE_ALL(options, count);
   return explained(CCH__COMPILER_CALL(compiler_of(program), nvvmVerifyProgram, (raw(program), (int)count, options)),
                    program);
 }
 
 int cch_nvvm_program_compile(cch_nvvm_program *program, size_t count, const char *const *options) {
+  CCH__REQUIRE(program);
+  CCH__REQUIRE_ALL(options, count);
   return explained(CCH__COMPILER_CALL(compiler_of(program), nvvmCompileProgram, (raw(program), (int)count, options)),
                    program);
 }
 
 int cch_nvvm_program_get(void *out, size_t *size, cch_nvvm_program *program, int output) {
+  CCH__REQUIRE(size, program);
   const cch_nvvm *nvvm = compiler_of(program);
   switch (output) {
   case CCH_NVVM_LOG:

@@ -5,15 +5,13 @@
  * The driver takes a CUkernel for a CUfunction, and asks about the current context's device. A context that is stated
  * is made current for the call.
  */
-static int begin(cch__current *current, const cch_context *context, const cch_kernel *kernel, const char *operation) {
-  int status = cch__usable(kernel, operation);
-  return status != 0 ? status : cch__current_enter(current, context);
-}
 
 int cch_occupancy_max_active_blocks(int *out, cch_kernel *kernel, int block_size, size_t shared_bytes,
                                     cch_context *context) {
+  CCH__REQUIRE_USABLE(out, kernel);
+  CCH__REQUIRE_USABLE_OR_NULL(context);
   cch__current current;
-  int status = begin(&current, context, kernel, __func__);
+  int status = cch__current_enter(&current, context);
   if (status != 0)
     return status;
   status =
@@ -25,8 +23,10 @@ int cch_occupancy_max_active_blocks(int *out, cch_kernel *kernel, int block_size
 int cch_occupancy_max_potential_block_size(int *grid_size, int *block_size, cch_kernel *kernel,
                                            cch_shared_bytes_fn shared_bytes_of, size_t shared_bytes, int limit,
                                            cch_context *context) {
+  CCH__REQUIRE_USABLE(grid_size, block_size, kernel);
+  CCH__REQUIRE_USABLE_OR_NULL(context);
   cch__current current;
-  int status = begin(&current, context, kernel, __func__);
+  int status = cch__current_enter(&current, context);
   if (status != 0)
     return status;
   status = CCH__CALL(cuOccupancyMaxPotentialBlockSize,
@@ -37,8 +37,10 @@ int cch_occupancy_max_potential_block_size(int *grid_size, int *block_size, cch_
 
 int cch_occupancy_available_shared_bytes(size_t *out, cch_kernel *kernel, int blocks, int block_size,
                                          cch_context *context) {
+  CCH__REQUIRE_USABLE(out, kernel);
+  CCH__REQUIRE_USABLE_OR_NULL(context);
   cch__current current;
-  int status = begin(&current, context, kernel, __func__);
+  int status = cch__current_enter(&current, context);
   if (status != 0)
     return status;
   status = CCH__CALL(cuOccupancyAvailableDynamicSMemPerBlock, (out, (CUfunction)kernel->raw, blocks, block_size));
@@ -48,13 +50,12 @@ int cch_occupancy_available_shared_bytes(size_t *out, cch_kernel *kernel, int bl
 
 int cch_occupancy_max_potential_cluster_size(int *out, cch_stream *stream, const cch_launch_config *config,
                                              cch_kernel *kernel) {
+  CCH__REQUIRE_USABLE(out, stream, config, kernel);
   cch__native_launch launch;
   cch__current current;
-  int status = cch__usable(stream, __func__);
+  int status = cch__native_launch_fill(&launch, config, stream->raw, __func__);
   if (status == 0)
-    status = cch__native_launch_fill(&launch, config, stream->raw, __func__);
-  if (status == 0)
-    status = begin(&current, stream->context, kernel, __func__);
+    status = cch__current_enter(&current, stream->context);
   if (status != 0)
     return status;
   status = CCH__CALL(cuOccupancyMaxPotentialClusterSize, (out, (CUfunction)kernel->raw, &launch.config));
@@ -64,13 +65,12 @@ int cch_occupancy_max_potential_cluster_size(int *out, cch_stream *stream, const
 
 int cch_occupancy_max_active_clusters(int *out, cch_stream *stream, const cch_launch_config *config,
                                       cch_kernel *kernel) {
+  CCH__REQUIRE_USABLE(out, stream, config, kernel);
   cch__native_launch launch;
   cch__current current;
-  int status = cch__usable(stream, __func__);
+  int status = cch__native_launch_fill(&launch, config, stream->raw, __func__);
   if (status == 0)
-    status = cch__native_launch_fill(&launch, config, stream->raw, __func__);
-  if (status == 0)
-    status = begin(&current, stream->context, kernel, __func__);
+    status = cch__current_enter(&current, stream->context);
   if (status != 0)
     return status;
   status = CCH__CALL(cuOccupancyMaxActiveClusters, (out, (CUfunction)kernel->raw, &launch.config));

@@ -31,10 +31,14 @@ static pthread_mutex_t uses_lock = PTHREAD_MUTEX_INITIALIZER;
 /* ---- parts ---- */
 
 cch_deviceptr *cch_deviceptr_whole(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(NULL, ptr);
   return ptr->origin == CCH__PART ? (cch_deviceptr *)ptr->backing : (cch_deviceptr *)ptr;
 }
 
-size_t cch_deviceptr_offset(const cch_deviceptr *ptr) { return (size_t)(ptr->ptr - cch_deviceptr_whole(ptr)->ptr); }
+size_t cch_deviceptr_offset(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(0, ptr);
+  return (size_t)(ptr->ptr - cch_deviceptr_whole(ptr)->ptr);
+}
 
 cch__part *cch__part_new(const char *operation) {
   cch__part *part = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *part, operation);
@@ -68,14 +72,7 @@ int cch__part_begin(cch__part *part, cch_deviceptr *whole, size_t offset, size_t
 cch_deviceptr *cch__part_ptr(cch__part *part) { return &part->ptr; }
 
 int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  if (ptr == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the allocation is NULL");
-  status = cch__usable(ptr, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, ptr);
   if (offset > ptr->size || size > ptr->size - offset)
     return cch__fail(CCH_EINVAL, __func__, "%zu bytes from byte %zu on are not within the %zu bytes of the allocation",
                      size, offset, ptr->size);
@@ -83,7 +80,7 @@ int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, s
   if (part == NULL)
     return CCH_ENOMEM;
   cch_deviceptr *whole = cch_deviceptr_whole(ptr);
-  status = cch__part_begin(part, whole, cch_deviceptr_offset(ptr) + offset, size, __func__);
+  int status = cch__part_begin(part, whole, cch_deviceptr_offset(ptr) + offset, size, __func__);
   if (status != 0) {
     cch__part_discard(part);
     return status;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver_table.h"
+#include "arguments.h"
 
 #include <cudacore/pointer.h>
 
 int cch_pointer_attributes(int *memory_type, int *device, int *is_managed, CUdeviceptr ptr) {
+  CCH__REQUIRE(memory_type, device, is_managed);
   int status = cch__ready();
   if (status != 0)
     return status;

@@ -5,17 +5,16 @@
 
 #include <string.h>
 
-CCH__DEFINE_VERBS(cch_pool, CUmemoryPool)
+CCH__DEFINE_VERBS(cch_pool, CUmemoryPool, raw)
 
 /* The config of version 0.1, before it grew. */
 enum { CONFIG_0_1 = offsetof(cch_pool_config, max_size) + sizeof(uint64_t) };
 
 int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
+  CCH__REQUIRE(out, config);
   int status = cch__ready();
   if (status != 0)
     return status;
-  if (config == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the config is NULL");
   cch_pool_config known;
   status = cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_pool_config", __func__);
   if (status != 0)
@@ -51,6 +50,7 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
 }
 
 int cch_pool_current(cch_pool **out, int device) {
+  CCH__REQUIRE(out);
   int status = cch__ready();
   if (status != 0)
     return status;
@@ -64,11 +64,10 @@ int cch_pool_current(cch_pool **out, int device) {
 }
 
 int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch_release_fn release) {
+  CCH__REQUIRE(out, raw);
   int status = cch__ready();
   if (status != 0)
     return status;
-  if (raw == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the pool is NULL");
   cch_pool *pool = cch__wrap_known(CCH_KIND_POOL, raw, owner, release);
   if (pool == NULL) {
     pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
@@ -87,6 +86,7 @@ int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch
 }
 
 int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_type) {
+  CCH__REQUIRE(out);
   int status = cch__ready();
   if (status != 0)
     return status;
@@ -110,25 +110,29 @@ int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_ty
 }
 
 int cch_pool_trim(cch_pool *pool, size_t keep) {
-  int status = cch__usable(pool, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(pool);
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemPoolTrimTo, (pool->raw, keep));
+  int status = CCH__CALL(cuMemPoolTrimTo, (pool->raw, keep));
   cch__relaxed_leave(mode);
   return status;
 }
 
 int cch_pool_device(const cch_pool *pool) {
+  CCH__REQUIRE(pool);
   return pool->location_type == CCH_LOCATION_DEVICE ? pool->location_id : -1;
 }
 
 void cch_pool_location(int *type, int *id, const cch_pool *pool) {
+  if (type == NULL || id == NULL || cch__check(pool, CCH_KIND_POOL, "the argument pool", __func__) != 0)
+    return;
   *type = pool->location_type;
   *id = pool->location_id;
 }
 
-int cch_pool_alloc_type(const cch_pool *pool) { return pool->alloc_type; }
+int cch_pool_alloc_type(const cch_pool *pool) {
+  CCH__REQUIRE(pool);
+  return pool->alloc_type;
+}
 
 bool cch__pool_end(cch_pool *pool) {
   if (!pool->box.owned)

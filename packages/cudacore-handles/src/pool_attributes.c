@@ -24,12 +24,10 @@ typedef union value {
 } value;
 
 int cch_pool_attribute(uint64_t *out, cch_pool *pool, int attribute) {
-  int status = cch__usable(pool, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, pool);
   value found = {0};
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemPoolGetAttribute, (pool->raw, (CUmemPool_attribute)attribute, &found));
+  int status = CCH__CALL(cuMemPoolGetAttribute, (pool->raw, (CUmemPool_attribute)attribute, &found));
   cch__relaxed_leave(mode);
   if (status == 0)
     *out = is_64_bits(attribute) ? found.wide : (uint64_t)found.narrow;
@@ -37,28 +35,24 @@ int cch_pool_attribute(uint64_t *out, cch_pool *pool, int attribute) {
 }
 
 int cch_pool_set_attribute(cch_pool *pool, int attribute, uint64_t number) {
-  int status = cch__usable(pool, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(pool);
   value wanted = {0};
   if (is_64_bits(attribute))
     wanted.wide = number;
   else
     wanted.narrow = (int)number;
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemPoolSetAttribute, (pool->raw, (CUmemPool_attribute)attribute, &wanted));
+  int status = CCH__CALL(cuMemPoolSetAttribute, (pool->raw, (CUmemPool_attribute)attribute, &wanted));
   cch__relaxed_leave(mode);
   return status;
 }
 
 int cch_pool_access(int *out, cch_pool *pool, int device) {
-  int status = cch__usable(pool, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, pool);
   CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
   CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemPoolGetAccess, (&flags, pool->raw, &location));
+  int status = CCH__CALL(cuMemPoolGetAccess, (&flags, pool->raw, &location));
   cch__relaxed_leave(mode);
   if (status == 0)
     *out = (int)flags;
@@ -66,9 +60,11 @@ int cch_pool_access(int *out, cch_pool *pool, int device) {
 }
 
 int cch_pool_set_access(cch_pool *pool, const int *devices, const int *access, size_t count) {
-  int status = cch__usable(pool, __func__);
-  if (status != 0 || count == 0)
-    return status;
+  CCH__REQUIRE_USABLE(pool);
+  CCH__REQUIRE_ARRAY(devices, count);
+  CCH__REQUIRE_ARRAY(access, count);
+  if (count == 0)
+    return 0;
   CUmemAccessDesc *descriptors = calloc(count, sizeof *descriptors);
   if (descriptors == NULL)
     return cch__fail_nomem(__func__);
@@ -78,7 +74,7 @@ int cch_pool_set_access(cch_pool *pool, const int *devices, const int *access, s
     descriptors[i].flags = (CUmemAccess_flags)access[i];
   }
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemPoolSetAccess, (pool->raw, descriptors, count));
+  int status = CCH__CALL(cuMemPoolSetAccess, (pool->raw, descriptors, count));
   cch__relaxed_leave(mode);
   free(descriptors);
   return status;

@@ -36,6 +36,8 @@ class Interface:
     macros: list[str] = field(default_factory=list)
     #: Exported functions: name, prototype.
     functions: dict[str, str] = field(default_factory=dict)
+    #: Parameters that may be NULL: name of the function, names of its parameters.
+    nullable: dict[str, set[str]] = field(default_factory=dict)
     #: Types of functions: name, prototype of a pointer.
     callbacks: dict[str, str] = field(default_factory=dict)
     #: Structures that are not opaque: name, names of the fields.
@@ -83,8 +85,10 @@ def _read_texts(folder: Path, name: str, found: Interface) -> Iterator[str]:
         yield from _read_texts(folder, included, found)
     found.macros += re.findall(r"^#define (CCH_\w+) +[(\d]", text, flags=re.MULTILINE)
     text = re.sub(r"^[ \t]*#(?:.*\\\n)*.*$", "", text, flags=re.MULTILINE)
-    yield from re.findall(r"\bCCH_EXPORT\b[^;(]*?(\w+)\s*\(", text)
-    found.sources[name] = re.sub(r"\bCCH_(?:EXPORT|BEGIN_DECLS|END_DECLS)\b", "", text)
+    for function, parameters in re.findall(r"\bCCH_EXPORT\b[^;(]*?(\w+)\s*\(([^;]*)\);", text):
+        found.nullable[function] = set(re.findall(r"\bCCH_NULLABLE\s+(\w+)", parameters))
+        yield function
+    found.sources[name] = re.sub(r"\bCCH_(?:EXPORT|NULLABLE|BEGIN_DECLS|END_DECLS)\b", "", text)
 
 
 def table_entries(found: Interface) -> list[str]:

@@ -44,9 +44,13 @@ static int check(const cch_resource *resource, int kind, const char *operation) 
   return cch__fail(CCH_EINVAL, operation, "the resource is of kind %d, not %d", found, kind);
 }
 
-int cch_resource_kind(const cch_resource *resource) { return read(resource).kind; }
+int cch_resource_kind(const cch_resource *resource) {
+  CCH__REQUIRE(resource);
+  return read(resource).kind;
+}
 
 int cch_resource_of_device(cch_resource *out, int device, int kind) {
+  CCH__REQUIRE(out);
   int status = cch__ready();
   if (status != 0)
     return status;
@@ -61,15 +65,12 @@ int cch_resource_of_device(cch_resource *out, int device, int kind) {
 }
 
 int cch_resource_of_context(cch_resource *out, cch_context *context, int kind) {
-  int status = cch__usable(context, __func__);
-  if (status != 0)
-    return status;
-  if (context == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the context is NULL");
+  CCH__REQUIRE_USABLE(out, context);
   cch_resource found = {{0}};
   CUdevResource *into = driver_form(&found);
-  status = context->green != NULL ? CCH__CALL(cuGreenCtxGetDevResource, (context->green, into, (CUdevResourceType)kind))
-                                  : CCH__CALL(cuCtxGetDevResource, (context->raw, into, (CUdevResourceType)kind));
+  int status = context->green != NULL
+                   ? CCH__CALL(cuGreenCtxGetDevResource, (context->green, into, (CUdevResourceType)kind))
+                   : CCH__CALL(cuCtxGetDevResource, (context->raw, into, (CUdevResourceType)kind));
   if (status == 0)
     *out = found;
   return status;
@@ -77,6 +78,7 @@ int cch_resource_of_context(cch_resource *out, cch_context *context, int kind) {
 
 int cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32_t *flags,
                     const cch_resource *resource) {
+  CCH__REQUIRE(count, least, together, flags, resource);
   int status = check(resource, CCH_RESOURCE_SM, __func__);
   if (status != 0)
     return status;
@@ -89,6 +91,7 @@ int cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32
 }
 
 int cch_resource_workqueue(uint32_t *limit, int *scope, const cch_resource *resource) {
+  CCH__REQUIRE(limit, scope, resource);
   int status = check(resource, CCH_RESOURCE_WORKQUEUE, __func__);
   if (status != 0)
     return status;
@@ -99,6 +102,7 @@ int cch_resource_workqueue(uint32_t *limit, int *scope, const cch_resource *reso
 }
 
 int cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, int scope) {
+  CCH__REQUIRE(resource);
   int status = check(resource, CCH_RESOURCE_WORKQUEUE, __func__);
   if (status != 0)
     return status;
@@ -111,6 +115,7 @@ int cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, int scope
 
 int cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *rest, const cch_resource *resource,
                               unsigned flags, uint32_t least) {
+  CCH__REQUIRE(out, count, resource);
   int status = cch__ready();
   if (status == 0)
     status = check(resource, CCH_RESOURCE_SM, __func__);
@@ -137,6 +142,8 @@ int cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *re
 
 int cch_resource_split(cch_resource *out, cch_resource *rest, const cch_resource *resource, cch_sm_group *groups,
                        size_t count) {
+  CCH__REQUIRE(resource);
+  CCH__REQUIRE_ARRAY(groups, count);
   int status = cch__ready();
   if (status == 0)
     status = check(resource, CCH_RESOURCE_SM, __func__);

@@ -3,7 +3,7 @@
 #include "reclaim.h"
 #include "registry.h"
 
-CCH__DEFINE_VERBS(cch_stream, CUstream)
+CCH__DEFINE_VERBS(cch_stream, CUstream, raw)
 
 /* Owned, so that wrapping one releases a stated owner; never freed, because the library holds a reference. */
 static cch_stream legacy = {.box = {.references = 1, .kind = CCH_KIND_STREAM, .owned = true}, .raw = CU_STREAM_LEGACY};
@@ -14,7 +14,10 @@ cch_stream *cch_stream_legacy(void) { return cch_stream_ref(&legacy); }
 
 cch_stream *cch_stream_per_thread(void) { return cch_stream_ref(&per_thread); }
 
-cch_context *cch_stream_context(const cch_stream *stream) { return stream->context; }
+cch_context *cch_stream_context(const cch_stream *stream) {
+  CCH__REQUIRE_ELSE(NULL, stream);
+  return stream->context;
+}
 
 static int create_here(CUstream *out, const cch_context *context, unsigned flags, int priority) {
   cch__current current;
@@ -27,14 +30,8 @@ static int create_here(CUstream *out, const cch_context *context, unsigned flags
 }
 
 int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  if (context == NULL)
-    return cch__fail(CCH_EINVAL, __func__, "the context is NULL");
-  status = cch__usable(context, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, context);
+  int status;
   cch__poll();
   cch_stream *stream = cch__box_new(CCH_KIND_STREAM, sizeof *stream, __func__);
   if (stream == NULL)
@@ -55,6 +52,7 @@ int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, in
 }
 
 int cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_release_fn release) {
+  CCH__REQUIRE(out);
   int status = cch__ready();
   if (status != 0)
     return status;
@@ -86,21 +84,19 @@ int cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_release_fn 
 }
 
 int cch_stream_flags(unsigned *out, cch_stream *stream) {
-  int status = cch__usable(stream, __func__);
-  return status != 0 ? status : CCH__CALL(cuStreamGetFlags, (stream->raw, out));
+  CCH__REQUIRE_USABLE(out, stream);
+  return CCH__CALL(cuStreamGetFlags, (stream->raw, out));
 }
 
 int cch_stream_priority(int *out, cch_stream *stream) {
-  int status = cch__usable(stream, __func__);
-  return status != 0 ? status : CCH__CALL(cuStreamGetPriority, (stream->raw, out));
+  CCH__REQUIRE_USABLE(out, stream);
+  return CCH__CALL(cuStreamGetPriority, (stream->raw, out));
 }
 
 int cch_stream_is_capturing(int *out, cch_stream *stream) {
-  int status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out, stream);
   cch__current current;
-  status = cch__current_enter(&current, stream->context);
+  int status = cch__current_enter(&current, stream->context);
   if (status != 0)
     return status;
   CUstreamCaptureStatus capture;
@@ -112,24 +108,19 @@ int cch_stream_is_capturing(int *out, cch_stream *stream) {
 }
 
 int cch_stream_query(cch_stream *stream) {
-  int status = cch__usable(stream, __func__);
-  return status != 0 ? status : CCH__CALL(cuStreamQuery, (stream->raw));
+  CCH__REQUIRE_USABLE(stream);
+  return CCH__CALL(cuStreamQuery, (stream->raw));
 }
 
 int cch_stream_synchronize(cch_stream *stream) {
-  int status = cch__usable(stream, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(stream);
   cch__poll_patiently();
   return CCH__CALL(cuStreamSynchronize, (stream->raw));
 }
 
 int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
-  int status = cch__usable(stream, __func__);
-  if (status == 0)
-    status = cch__usable(event, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(stream, event);
+  int status;
   cch__poll();
   /* A stream of its own says what context is meant, whichever is current, if only there is one. */
   if (stream->context != NULL && cch__driver.cuStreamWaitEvent != NULL) {
@@ -147,13 +138,10 @@ int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
 }
 
 int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
-  int status = cch__usable(stream, __func__);
-  if (status == 0)
-    status = cch__usable(other, __func__);
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(stream, other);
   if (stream == other)
     return 0; /* a stream is in order with itself */
+  int status;
   cch_context *context = other->context ? cch_context_ref(other->context) : NULL;
   if (context == NULL) {
     status = cch_context_current(&context);

@@ -15,8 +15,6 @@ static int read_config(cch_virtual_config *out, const cch_virtual_config *given,
   int status = cch__ready();
   if (status != 0)
     return status;
-  if (given == NULL)
-    return cch__fail(CCH_EINVAL, operation, "the config is NULL");
   status = cch__read_sized(out, sizeof *out, given, given->size, CONFIG_0_1, "cch_virtual_config", operation);
   if (status == 0 && (out->reserved != 0 || (out->flags & ~(CCH_VIRTUAL_RDMA | CCH_VIRTUAL_MINIMUM)) != 0))
     status = cch__fail(CCH_EINVAL, operation, "the cch_virtual_config has flags that are not known, or is not zeroed");
@@ -47,6 +45,7 @@ static int granularity(size_t *out, const cch_virtual_config *config) {
 }
 
 int cch_virtual_granularity(size_t *out, const cch_virtual_config *config) {
+  CCH__REQUIRE(out, config);
   cch_virtual_config known;
   int status = read_config(&known, config, __func__);
   return status != 0 ? status : granularity(out, &known);
@@ -227,6 +226,7 @@ static int make(cch_deviceptr **out, const cch_virtual_config *config, size_t si
 }
 
 int cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size) {
+  CCH__REQUIRE(out, config);
   cch_virtual_config known;
   int status = read_config(&known, config, __func__);
   if (status != 0)
@@ -301,23 +301,22 @@ static int grow(cch_deviceptr **out, int *moved, const cch_deviceptr *old, const
   return 0;
 }
 
-int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *old, const cch_virtual_config *config,
+int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const cch_virtual_config *config,
                      size_t size) {
+  CCH__REQUIRE_USABLE(out, moved, ptr, config);
   cch_virtual_config known;
   int status = read_config(&known, config, __func__);
-  if (status == 0)
-    status = cch__usable(old, __func__);
   if (status != 0)
     return status;
-  if (old == NULL || old->origin != CCH__FROM_RANGES)
+  if (ptr->origin != CCH__FROM_RANGES)
     return cch__fail(CCH_EINVAL, __func__, "the allocation is not one of cch_virtual_alloc()");
   cch__poll();
   CUstreamCaptureMode mode = cch__relaxed_enter();
   status = round_up(&size, &known, size, __func__);
-  if (status == 0 && size <= old->size)
-    status = cch__fail(CCH_EINVAL, __func__, "%zu bytes are no more than the %zu that there are", size, old->size);
+  if (status == 0 && size <= ptr->size)
+    status = cch__fail(CCH_EINVAL, __func__, "%zu bytes are no more than the %zu that there are", size, ptr->size);
   if (status == 0)
-    status = grow(out, moved, old, &known, size, __func__);
+    status = grow(out, moved, ptr, &known, size, __func__);
   cch__relaxed_leave(mode);
   return status;
 }

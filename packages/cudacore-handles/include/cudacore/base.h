@@ -19,6 +19,19 @@
  * - `_unref`: gives a reference back. NULL does nothing; it cannot fail.
  * - `_raw`: the CUDA handle, valid while a reference is held. NULL gives the zero handle.
  *
+ * Every function checks its pointers before it does anything else. A pointer must not be NULL unless its parameter is
+ * marked CCH_NULLABLE, or is an array of which the count is 0. A box must be of the kind that the parameter's type
+ * names. If an argument is wrong:
+ *
+ * - a function that returns a status or a number as `int` returns CCH_EINVAL, and the message names the argument;
+ * - a predicate (`_is_`, `_has`) returns 0, and a function of another type returns 0 or NULL. Both record the same
+ *   failure;
+ * - a `void` function does nothing;
+ * - `_ref` and `_unref` count the references of a box of any kind, as cch_ref() and cch_unref() do.
+ *
+ * The boxes in arrays and structures are checked in the same way. A box that was freed, or memory that is no box,
+ * cannot be recognised.
+ *
  * Functions that can fail return `int`: 0 for success, a positive CUresult exactly as the driver gave it, or a
  * negative CCH_E* code; cch_error_last() then says more. On failure out-parameters are left as they were.
  * A `void` function cannot fail.
@@ -48,6 +61,9 @@
 #else
 #define CCH_EXPORT
 #endif
+
+/** Marks a parameter that may be NULL. No other pointer may. */
+#define CCH_NULLABLE
 
 /** Binary interface version: the number in the library's soname. */
 #define CCH_ABI_VERSION 1
@@ -137,27 +153,27 @@ CCH_EXPORT size_t cch_live_count(int kind);
  */
 
 /** Takes one more reference, as the kind's own `_ref` does, and returns its argument. @since 0.1 */
-CCH_EXPORT void *cch_ref(void *box);
+CCH_EXPORT void *cch_ref(void *CCH_NULLABLE box);
 
 /** Gives a reference back, as the kind's own `_unref` does. @since 0.1 */
-CCH_EXPORT void cch_unref(void *box);
+CCH_EXPORT void cch_unref(void *CCH_NULLABLE box);
 
 /**
  * Gives a reference back as far as this makes no CUDA call and calls no release function: so a caller that has a lock
  * which these could wait for can keep it. Returns NULL, or a box with a reference that is left to be given to
  * cch_unref(). NULL does nothing. Destructor-safe. @since 0.1
  */
-CCH_EXPORT void *cch_unref_lightly(void *box);
+CCH_EXPORT void *cch_unref_lightly(void *CCH_NULLABLE box);
 
 /** The cch_kind of a box; -1 for NULL. Destructor-safe. @since 0.1 */
-CCH_EXPORT int cch_kind_of(const void *box);
+CCH_EXPORT int cch_kind_of(const void *CCH_NULLABLE box);
 
 /**
  * 1 while the resource behind a box exists. A reference keeps what the library itself destroys; but what CUDA destroys
  * with its owner (a child graph with its parent) leaves a box that is no longer valid: its `_raw` is the zero handle,
  * and what is called with it fails with CCH_EGONE. 0 for NULL. Destructor-safe. @since 0.1
  */
-CCH_EXPORT int cch_is_valid(const void *box);
+CCH_EXPORT int cch_is_valid(const void *CCH_NULLABLE box);
 
 CCH_END_DECLS
 

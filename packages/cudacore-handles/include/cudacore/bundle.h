@@ -26,7 +26,7 @@ CCH_EXPORT int cch_bundle_add(cch_bundle *bundle, void *box);
  * Takes over a foreign object, which is given to `release` when the bundle dies. On failure `object` stays the
  * caller's. Caller serialises. @since 0.1
  */
-CCH_EXPORT int cch_bundle_add_object(cch_bundle *bundle, void *object, cch_release_fn release);
+CCH_EXPORT int cch_bundle_add_object(cch_bundle *bundle, void *CCH_NULLABLE object, cch_release_fn release);
 
 /** Number of owners. @since 0.1 */
 CCH_EXPORT size_t cch_bundle_count(const cch_bundle *bundle);

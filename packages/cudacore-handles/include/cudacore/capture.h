@@ -53,7 +53,7 @@ CCH_EXPORT int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream
 
 /** State of a stream's capture, cch_capture_status (cuStreamGetCaptureInfo); and, where `graph` is not NULL, the
  * graph's box, a new reference, NULL where there is no capture or it was not begun here. @since 0.1 */
-CCH_EXPORT int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream);
+CCH_EXPORT int cch_capture_status_of(int *status, cch_graph **CCH_NULLABLE graph, cch_stream *stream);
 
 /** The graph into which work on a stream is captured, a new reference; NULL where there is no capture or it was not
  * begun here. The driver is asked (cuStreamGetCaptureInfo) only for streams on which no capture was begun. @since 0.1
@@ -62,7 +62,7 @@ CCH_EXPORT int cch_capture_graph(cch_graph **out, cch_stream *stream);
 
 /** Adds a node to the capture that a stream is in, at the point where the stream is; later work comes behind it. The
  * spec's dependencies are not used. @since 0.1 */
-CCH_EXPORT int cch_capture_add(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec);
+CCH_EXPORT int cch_capture_add(cch_graph_node **CCH_NULLABLE out, cch_stream *stream, const cch_node_spec *spec);
 
 /** Captures that were begun here and have not ended. Those that other libraries began are not among them: see
  * cch_capture_is_active(). Destructor-safe. @since 0.1 */
@@ -74,7 +74,7 @@ CCH_EXPORT size_t cch_capture_count(void);
  * call of the driver. Memory that the capture itself allocates is the graph's already, and not kept. On failure the
  * object stays the caller's. *Any thread.* @since 0.1
  */
-CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release);
+CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn CCH_NULLABLE release);
 
 /**
  * Whether work that is given to a stream now becomes a part of a graph, whoever began the capture: 1, or 0

@@ -29,13 +29,14 @@ CCH_EXPORT int cch_context_create(cch_context **out, int device, const cch_resou
  * box that this library owns is found instead, `owner` is released at once. On failure `owner` stays the
  * caller's. @since 0.1
  */
-CCH_EXPORT int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_fn release);
+CCH_EXPORT int cch_context_wrap(cch_context **out, CUcontext raw, void *CCH_NULLABLE owner,
+                                cch_release_fn CCH_NULLABLE release);
 
 /** The calling thread's current context, or NULL in *out when there is none. A new reference. @since 0.1 */
 CCH_EXPORT int cch_context_current(cch_context **out);
 
 /** Makes a context current on the calling thread (cuCtxSetCurrent); NULL for none. @since 0.1 */
-CCH_EXPORT int cch_context_set_current(cch_context *context);
+CCH_EXPORT int cch_context_set_current(cch_context *CCH_NULLABLE context);
 
 /** Waits for all work of a context, whatever context is current (cuCtxSynchronize). @since 0.1 */
 CCH_EXPORT int cch_context_synchronize(cch_context *context);

@@ -42,7 +42,7 @@ typedef struct cch_copy_attributes {
  * @since 0.1
  */
 CCH_EXPORT int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
-                              const cch_copy_attributes *const *attributes, cch_stream *stream);
+                              const cch_copy_attributes *const *CCH_NULLABLE attributes, cch_stream *stream);
 
 /** A part of an allocation and where it goes, in up to three dimensions. */
 typedef struct cch_copy_shape {

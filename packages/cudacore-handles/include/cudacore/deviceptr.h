@@ -39,8 +39,8 @@ CCH_EXPORT int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *contex
  * Borrows memory. `free` (may be NULL) is called with `owner` when the last reference goes. `context` (may be
  * NULL) is kept. On failure `owner` stays the caller's. @since 0.1
  */
-CCH_EXPORT int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_context *context, void *owner,
-                                  cch_free_fn free);
+CCH_EXPORT int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_context *CCH_NULLABLE context,
+                                  void *CCH_NULLABLE owner, cch_free_fn CCH_NULLABLE free);
 
 /**
  * A part of an allocation: `size` bytes from `offset` on. It is a box of its own, and keeps the memory, which is freed

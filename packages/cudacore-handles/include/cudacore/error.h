@@ -98,7 +98,7 @@ typedef void (*cch_report_fn)(const cch_error *error);
  * operation and code is reported once in a process. Failures because the driver is shutting down are not
  * failures. The callback can run on any thread. @since 0.1
  */
-CCH_EXPORT void cch_error_set_report(cch_report_fn report);
+CCH_EXPORT void cch_error_set_report(cch_report_fn CCH_NULLABLE report);
 
 CCH_END_DECLS
 

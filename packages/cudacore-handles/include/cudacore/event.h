@@ -26,11 +26,12 @@ CCH_EXPORT int cch_event_create(cch_event **out, cch_context *context, unsigned 
  * Borrows an event, whose context is not known: the driver cannot say it. On a default stream it is then recorded in
  * the current context. `owner` as in cch_context_wrap(). @since 0.1
  */
-CCH_EXPORT int cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn release);
+CCH_EXPORT int cch_event_wrap(cch_event **out, CUevent raw, void *CCH_NULLABLE owner,
+                              cch_release_fn CCH_NULLABLE release);
 
 /** Borrows an event of a context (NULL: not known), which is kept. @since 0.1 */
-CCH_EXPORT int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *owner,
-                                 cch_release_fn release);
+CCH_EXPORT int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *CCH_NULLABLE context,
+                                 void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
 
 /**
  * Captures the work that `stream` has now (cuEventRecord). CCH_EMISMATCH when they are of different contexts.

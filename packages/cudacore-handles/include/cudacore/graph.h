@@ -167,7 +167,7 @@ CCH_EXPORT int cch_graph_share(cch_graph *graph);
 
 /** A condition of this graph, for one conditional node at a time, in this graph or in any of its hierarchy
  * (cuGraphConditionalHandleCreate). With `has_default` it has `value` at the beginning of each launch. @since 0.1 */
-CCH_EXPORT int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *context,
+CCH_EXPORT int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *CCH_NULLABLE context,
                                    int has_default, unsigned value);
 /** Whether a node of the graph's hierarchy has a condition, as far as nodes were added here. @since 0.1 */
 CCH_EXPORT int cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition);
@@ -199,7 +199,7 @@ typedef struct cch_node_spec {
  * Adds one node. CCH_EMISMATCH for a dependency of another graph, CCH_EGONE for one that was destroyed; the graph is as
  * it was. `out` may be NULL, where nobody needs the box. @since 0.1
  */
-CCH_EXPORT int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec);
+CCH_EXPORT int cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *spec);
 
 /**
  * Adds many nodes, in order; their specifications are all of one size. On failure the nodes that were added are
@@ -211,8 +211,8 @@ CCH_EXPORT int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_n
  * the message says so: the driver has no resources left, or it refuses to free an address that was allocated and not
  * yet freed, for instance because there is an executable graph of this graph. @since 0.1
  */
-CCH_EXPORT int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
-                                   size_t *failed);
+CCH_EXPORT int cch_graph_add_batch(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *specs,
+                                   size_t count, size_t *CCH_NULLABLE failed);
 
 /** Takes a node, and the edges at it, out of its graph (cuGraphDestroyNode); its box is no longer valid, nor those of
  * the graphs in it. @since 0.1 */
@@ -229,7 +229,8 @@ CCH_EXPORT int cch_graph_node_type(const cch_graph_node *node);
  * (cuGraphNodeSetParams). The old bundle is let go of by the graph, not by what was made from it. The context is the
  * one that a kernel, a copy or a fill is to work in from now on; NULL: the current one. @since 0.1
  */
-CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bundle, cch_context *context);
+CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *CCH_NULLABLE params,
+                                  cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);
 
 /**
  * The parameters of a node as the driver has them, into the type's structure, whose `size` is set. Boxes come with new
@@ -321,7 +322,8 @@ typedef struct cch_instantiate_params {
 /** Makes an executable graph (cuGraphInstantiateWithParams), for which CUDA needs a context. What the driver refuses in
  * its result is a failure here; the error record names the node. `params` may be NULL.
  * @since 0.1 */
-CCH_EXPORT int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_instantiate_params *params);
+CCH_EXPORT int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph,
+                                     const cch_instantiate_params *CCH_NULLABLE params);
 
 /** Why an executable graph could not be updated. Set `size`. */
 typedef struct cch_update_result {
@@ -335,7 +337,7 @@ typedef struct cch_update_result {
 /** Gives an executable graph the parameters of another graph of the same shape (cuGraphExecUpdate). `result` may be
  * NULL.
  * @since 0.1 */
-CCH_EXPORT int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *result);
+CCH_EXPORT int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *CCH_NULLABLE result);
 
 /** CUDA_GRAPH_INSTANTIATE_FLAG_* (cuGraphExecGetFlags). @since 0.1 */
 CCH_EXPORT int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec);
@@ -355,8 +357,8 @@ CCH_EXPORT int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_no
  * cooperative, priority) that the node has: CCH_EINVAL for others. The context, NULL for the current one, must be that
  * of the node. @since 0.1
  */
-CCH_EXPORT int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
-                                  cch_context *context);
+CCH_EXPORT int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *CCH_NULLABLE params,
+                                  cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);
 /** Lets a kernel, memcpy or memset node run, or do nothing (cuGraphNodeSetEnabled). @since 0.1 */
 CCH_EXPORT int cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled);
 /** Whether it does (cuGraphNodeGetEnabled). @since 0.1 */

@@ -41,8 +41,8 @@ CCH_EXPORT int cch_kernel_get(cch_kernel **out, cch_library *library, const char
  * CCH_EMISMATCH when the driver (12.5) says that it is of another, and an error of the driver's where that does not
  * know the kernel of a given library. `owner` as in cch_context_wrap(). @since 0.1
  */
-CCH_EXPORT int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner,
-                               cch_release_fn release);
+CCH_EXPORT int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *CCH_NULLABLE library,
+                               void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
 
 /** The library, borrowed from the box; NULL when it is not known. @since 0.1 */
 CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
@@ -52,7 +52,8 @@ CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
  * the box. Asked of the driver once, in `context` (NULL: the current one). An older driver only has what
  * cch_kernel_set_params() stated; without that, this and cch_launch() are CCH_ENOSYMBOL. @since 0.1
  */
-CCH_EXPORT int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, cch_context *context);
+CCH_EXPORT int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel,
+                                 cch_context *CCH_NULLABLE context);
 
 /**
  * States the parameters of a kernel, for a driver that cannot be asked for them (before 12.4): cch_launch() and nodes
@@ -66,12 +67,12 @@ CCH_EXPORT int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params
  * cch_kernel_params() gives. `args` may be NULL when `args_size` is 0. CCH_EMISMATCH when `args_size` is not the
  * end of the last parameter. @since 0.1
  */
-CCH_EXPORT int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
-                          size_t args_size);
+CCH_EXPORT int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
+                          const void *CCH_NULLABLE args, size_t args_size);
 
 /** Launches a kernel with an array of pointers to its arguments, as cuLaunchKernelEx takes it. @since 0.1 */
 CCH_EXPORT int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
-                                 void **params);
+                                 void **CCH_NULLABLE params);
 
 CCH_EXPORT cch_kernel *cch_kernel_ref(cch_kernel *kernel);
 CCH_EXPORT void cch_kernel_unref(cch_kernel *kernel);

@@ -20,7 +20,8 @@ CCH_BEGIN_DECLS
 CCH_EXPORT int cch_library_load(cch_library **out, const void *image, size_t size);
 
 /** Borrows a library. `owner` as in cch_context_wrap(). @since 0.1 */
-CCH_EXPORT int cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release);
+CCH_EXPORT int cch_library_wrap(cch_library **out, CUlibrary raw, void *CCH_NULLABLE owner,
+                                cch_release_fn CCH_NULLABLE release);
 
 CCH_EXPORT cch_library *cch_library_ref(cch_library *library);
 CCH_EXPORT void cch_library_unref(cch_library *library);

@@ -16,7 +16,7 @@ CCH_BEGIN_DECLS
 typedef struct cch_nvjitlink cch_nvjitlink;
 
 /** Loads nvJitLink, as cch_nvrtc_load() does NVRTC. @since 0.1 */
-CCH_EXPORT int cch_nvjitlink_load(cch_nvjitlink **out, const char *path);
+CCH_EXPORT int cch_nvjitlink_load(cch_nvjitlink **out, const char *CCH_NULLABLE path);
 
 /** The nvJitLink behind a dlopen() handle, which must stay open. @since 0.1 */
 CCH_EXPORT int cch_nvjitlink_wrap(cch_nvjitlink **out, void *handle);
@@ -42,7 +42,7 @@ typedef enum cch_nvjitlink_input {
 
 /** Adds code of a type, which is copied (nvJitLinkAddData). `name` is what messages call it. @since 0.1 */
 CCH_EXPORT int cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size,
-                                        const char *name);
+                                        const char *CCH_NULLABLE name);
 
 /** Links what was added, once (nvJitLinkComplete). The logs are there after a failure too. @since 0.1 */
 CCH_EXPORT int cch_nvjitlink_linker_link(cch_nvjitlink_linker *linker);
@@ -57,7 +57,7 @@ typedef enum cch_nvjitlink_output {
 } cch_nvjitlink_output;
 
 /** Copies an output to `out`, as cch_nvrtc_program_get() does. @since 0.1 */
-CCH_EXPORT int cch_nvjitlink_linker_get(void *out, size_t *size, cch_nvjitlink_linker *linker, int output);
+CCH_EXPORT int cch_nvjitlink_linker_get(void *CCH_NULLABLE out, size_t *size, cch_nvjitlink_linker *linker, int output);
 
 CCH_EXPORT cch_nvjitlink_linker *cch_nvjitlink_linker_ref(cch_nvjitlink_linker *linker);
 CCH_EXPORT void cch_nvjitlink_linker_unref(cch_nvjitlink_linker *linker);

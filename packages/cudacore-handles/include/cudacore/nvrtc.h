@@ -22,7 +22,7 @@ typedef struct cch_nvrtc cch_nvrtc;
  * Loads the library `path`, which is a path or a soname; NULL is the newest that the dynamic linker finds under the
  * sonames that NVRTC has had since CUDA 12. CCH_ENOCOMPILER where there is none. @since 0.1
  */
-CCH_EXPORT int cch_nvrtc_load(cch_nvrtc **out, const char *path);
+CCH_EXPORT int cch_nvrtc_load(cch_nvrtc **out, const char *CCH_NULLABLE path);
 
 /** The NVRTC behind a dlopen() handle, which must stay open. CCH_ENOCOMPILER where that is no NVRTC. @since 0.1 */
 CCH_EXPORT int cch_nvrtc_wrap(cch_nvrtc **out, void *handle);
@@ -34,7 +34,7 @@ CCH_EXPORT int cch_nvrtc_version(int *major, int *minor, cch_nvrtc *nvrtc);
  * The architectures that it compiles for, as numbers such as 90 (nvrtcGetSupportedArchs). `*count` says for how many
  * there is room in `out`, and becomes how many there are; `out` may be NULL, to ask for that. @since 0.1
  */
-CCH_EXPORT int cch_nvrtc_architectures(int *out, size_t *count, cch_nvrtc *nvrtc);
+CCH_EXPORT int cch_nvrtc_architectures(int *CCH_NULLABLE out, size_t *count, cch_nvrtc *nvrtc);
 
 /** The size of the heap for precompiled headers (nvrtcGetPCHHeapSize; NVRTC 12.8). @since 0.1 */
 CCH_EXPORT int cch_nvrtc_pch_heap(size_t *out, cch_nvrtc *nvrtc);
@@ -45,8 +45,9 @@ CCH_EXPORT int cch_nvrtc_set_pch_heap(cch_nvrtc *nvrtc, size_t size);
  * Makes a program (nvrtcCreateProgram), of a source that is copied. The contents and names of headers that it can
  * include are arrays of `count`. *Caller serialises* what is done to it until it is compiled. @since 0.1
  */
-CCH_EXPORT int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const char *source, const char *name,
-                                        size_t count, const char *const *headers, const char *const *header_names);
+CCH_EXPORT int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const char *source,
+                                        const char *CCH_NULLABLE name, size_t count, const char *const *headers,
+                                        const char *const *header_names);
 
 /** Adds an expression whose lowered name is wanted, before the program is compiled (nvrtcAddNameExpression).
  * @since 0.1 */
@@ -68,7 +69,7 @@ typedef enum cch_nvrtc_output {
  * Copies an output to `out`. `*size` says how many bytes there is room for, and becomes how many there are; CCH_EINVAL
  * where those are more. `out` may be NULL, to ask for the size. What was not made has none, or is a failure. @since 0.1
  */
-CCH_EXPORT int cch_nvrtc_program_get(void *out, size_t *size, cch_nvrtc_program *program, int output);
+CCH_EXPORT int cch_nvrtc_program_get(void *CCH_NULLABLE out, size_t *size, cch_nvrtc_program *program, int output);
 
 /** The lowered name of an expression that was added (nvrtcGetLoweredName): valid as long as the program. @since 0.1 */
 CCH_EXPORT int cch_nvrtc_program_lowered_name(const char **out, cch_nvrtc_program *program, const char *expression);

@@ -16,7 +16,7 @@ CCH_BEGIN_DECLS
 typedef struct cch_nvvm cch_nvvm;
 
 /** Loads libNVVM, as cch_nvrtc_load() does NVRTC. @since 0.1 */
-CCH_EXPORT int cch_nvvm_load(cch_nvvm **out, const char *path);
+CCH_EXPORT int cch_nvvm_load(cch_nvvm **out, const char *CCH_NULLABLE path);
 
 /** The libNVVM behind a dlopen() handle, which must stay open. @since 0.1 */
 CCH_EXPORT int cch_nvvm_wrap(cch_nvvm **out, void *handle);
@@ -39,8 +39,8 @@ CCH_EXPORT int cch_nvvm_program_create(cch_nvvm_program **out, cch_nvvm *nvvm);
  * Adds a module, text or bitcode, which is copied (nvvmAddModuleToProgram). Of a lazy one, only what others use is
  * linked (nvvmLazyAddModuleToProgram): libdevice is one. @since 0.1
  */
-CCH_EXPORT int cch_nvvm_program_add(cch_nvvm_program *program, const void *module, size_t size, const char *name,
-                                    int lazy);
+CCH_EXPORT int cch_nvvm_program_add(cch_nvvm_program *program, const void *module, size_t size,
+                                    const char *CCH_NULLABLE name, int lazy);
 
 /** Checks the modules without compiling them (nvvmVerifyProgram). @since 0.1 */
 CCH_EXPORT int cch_nvvm_program_verify(cch_nvvm_program *program, size_t count, const char *const *options);
@@ -55,7 +55,7 @@ typedef enum cch_nvvm_output {
 } cch_nvvm_output;
 
 /** Copies an output to `out`, as cch_nvrtc_program_get() does. @since 0.1 */
-CCH_EXPORT int cch_nvvm_program_get(void *out, size_t *size, cch_nvvm_program *program, int output);
+CCH_EXPORT int cch_nvvm_program_get(void *CCH_NULLABLE out, size_t *size, cch_nvvm_program *program, int output);
 
 CCH_EXPORT cch_nvvm_program *cch_nvvm_program_ref(cch_nvvm_program *program);
 CCH_EXPORT void cch_nvvm_program_unref(cch_nvvm_program *program);

@@ -26,7 +26,7 @@ typedef size_t (*cch_shared_bytes_fn)(int block_size);
  * even one fits (cuOccupancyMaxActiveBlocksPerMultiprocessor). @since 0.1
  */
 CCH_EXPORT int cch_occupancy_max_active_blocks(int *out, cch_kernel *kernel, int block_size, size_t shared_bytes,
-                                               cch_context *context);
+                                               cch_context *CCH_NULLABLE context);
 
 /**
  * A block size that fills the device, and how many blocks of it do (cuOccupancyMaxPotentialBlockSize). A block needs
@@ -34,15 +34,16 @@ CCH_EXPORT int cch_occupancy_max_active_blocks(int *out, cch_kernel *kernel, int
  * kernel and device allow. @since 0.1
  */
 CCH_EXPORT int cch_occupancy_max_potential_block_size(int *grid_size, int *block_size, cch_kernel *kernel,
-                                                      cch_shared_bytes_fn shared_bytes_of, size_t shared_bytes,
-                                                      int limit, cch_context *context);
+                                                      cch_shared_bytes_fn CCH_NULLABLE shared_bytes_of,
+                                                      size_t shared_bytes, int limit,
+                                                      cch_context *CCH_NULLABLE context);
 
 /**
  * Dynamic shared memory that each of `blocks` blocks of `block_size` threads on a multiprocessor can have, in bytes
  * (cuOccupancyAvailableDynamicSMemPerBlock). @since 0.1
  */
 CCH_EXPORT int cch_occupancy_available_shared_bytes(size_t *out, cch_kernel *kernel, int blocks, int block_size,
-                                                    cch_context *context);
+                                                    cch_context *CCH_NULLABLE context);
 
 /**
  * Most blocks a cluster that a kernel can be launched with on a stream; the config's own clusters do not count

@@ -53,7 +53,8 @@ CCH_EXPORT int cch_pool_trim(cch_pool *pool, size_t keep);
 
 /** Borrows a pool; `device` is the ordinal it serves, -1 for a host pool. `owner` as in cch_context_wrap(). @since 0.1
  */
-CCH_EXPORT int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch_release_fn release);
+CCH_EXPORT int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *CCH_NULLABLE owner,
+                             cch_release_fn CCH_NULLABLE release);
 
 /** Ordinal of the device whose memory it holds, -1 for host memory. @since 0.1 */
 CCH_EXPORT int cch_pool_device(const cch_pool *pool);

@@ -43,7 +43,7 @@ CCH_EXPORT void cch_callback_leave(void);
  * Gives back a reference to a box of any kind where CUDA calls are forbidden: if it was the last, the box is
  * queued. NULL does nothing. Destructor-safe. @since 0.1
  */
-CCH_EXPORT void cch_unref_deferred(void *box);
+CCH_EXPORT void cch_unref_deferred(void *CCH_NULLABLE box);
 
 /** Destroys all queued boxes that can be, and returns how many; does nothing inside a CUDA callback, and in a release
  * function, whose caller is about to. @since 0.1 */

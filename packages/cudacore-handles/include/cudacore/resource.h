@@ -65,15 +65,15 @@ CCH_EXPORT int cch_resource_set_workqueue(cch_resource *resource, uint32_t limit
  * (cuDevSmResourceSplitByCount). There is room for *count groups; then it is how many there are. `rest` (may be NULL)
  * gets what is left, CCH_RESOURCE_NONE where that is nothing. What came of a split cannot be split again. @since 0.1
  */
-CCH_EXPORT int cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *rest,
+CCH_EXPORT int cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *CCH_NULLABLE rest,
                                          const cch_resource *resource, unsigned flags, uint32_t least);
 
 /**
  * Splits multiprocessors into groups as they are asked for, in their order (cuDevSmResourceSplit, of CUDA 13.1), and
  * writes down how many each has got. `out` may be NULL to ask for that alone; `rest` as above. @since 0.1
  */
-CCH_EXPORT int cch_resource_split(cch_resource *out, cch_resource *rest, const cch_resource *resource,
-                                  cch_sm_group *groups, size_t count);
+CCH_EXPORT int cch_resource_split(cch_resource *CCH_NULLABLE out, cch_resource *CCH_NULLABLE rest,
+                                  const cch_resource *resource, cch_sm_group *groups, size_t count);
 
 CCH_END_DECLS
 

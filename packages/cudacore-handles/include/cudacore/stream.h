@@ -31,7 +31,8 @@ CCH_EXPORT int cch_stream_create(cch_stream **out, cch_context *context, unsigne
  * Borrows a stream; the handles CU_STREAM_LEGACY and NULL, and CU_STREAM_PER_THREAD, give the default streams'
  * boxes. `owner` as in cch_context_wrap(). @since 0.1
  */
-CCH_EXPORT int cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_release_fn release);
+CCH_EXPORT int cch_stream_wrap(cch_stream **out, CUstream CCH_NULLABLE raw, void *CCH_NULLABLE owner,
+                               cch_release_fn CCH_NULLABLE release);
 
 /** The legacy default stream. A new reference to a box that is never freed. Destructor-safe. @since 0.1 */
 CCH_EXPORT cch_stream *cch_stream_legacy(void);
@@ -69,7 +70,8 @@ CCH_EXPORT int cch_stream_wait_stream(cch_stream *stream, cch_stream *other);
  * called; where the stream is captured, a host node is added, and keeps it. Of a context in which work has failed no
  * function is called any more. CCH_EINVAL where the stream is captured into a graph that has no box. @since 0.1
  */
-CCH_EXPORT int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle);
+CCH_EXPORT int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *CCH_NULLABLE data,
+                                   cch_bundle *CCH_NULLABLE bundle);
 
 CCH_EXPORT cch_stream *cch_stream_ref(cch_stream *stream);
 CCH_EXPORT void cch_stream_unref(cch_stream *stream);

@@ -67,7 +67,7 @@ static void other_libraries_are_refused(void) {
   CHECK_HAS(check_error()->message, "no nvJitLink");
   FAILS(CCH_ENOCOMPILER, cch_nvrtc_load(&no_nvrtc, "/none/libnvrtc.so"));
   CHECK_HAS(check_error()->message, "/none/libnvrtc.so");
-  FAILS(CCH_ENOCOMPILER, cch_nvvm_wrap(&no_nvvm, NULL));
+  FAILS(CCH_EINVAL, cch_nvvm_wrap(&no_nvvm, NULL));
   CHECK(no_nvrtc == NULL && no_nvvm == NULL && no_nvjitlink == NULL);
 }
 

@@ -55,8 +55,8 @@ static void other_bytes_are_refused(void) {
                          5));
   FAILS(CCH_EIMAGE, load("\x50\xed\x55\xba", 4));
   FAILS(CCH_EIMAGE, load("\xb1\x43\x62\x46\x01\x00\x00\x00", 8)); /* a fatbin's wrapper, which has pointers */
-  FAILS(CCH_EIMAGE, cch_library_load(&library, NULL, 0));
-  FAILS(CCH_EIMAGE, cch_library_load(&library, NULL, 100));
+  FAILS(CCH_EINVAL, cch_library_load(&library, NULL, 0));
+  FAILS(CCH_EINVAL, cch_library_load(&library, NULL, 100));
   CHECK(library == NULL);
   CHECK_EQ(fake_calls("cuLibraryLoadData"), 0);
 }

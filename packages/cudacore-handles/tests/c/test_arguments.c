@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every public function with each of its arguments wrong: NULL, or a box of each other kind. arguments.py makes the
+ * table of functions from the headers. The calls are made in child processes, so that one that crashes is named, and
+ * the others are made all the same.
+ */
+#include "operations.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef void (*any_function)(void);
+
+/* An argument, or what a function returned. */
+typedef struct value {
+  void *pointer;
+  long long number;
+  any_function function;
+} value;
+
+typedef struct parameter {
+  const char *name;
+  enum { BOX, ANY_BOX, COMPILER, HANDLE, POINTER, FUNCTION, NUMBER, SIZE } sort;
+  int kind;         /* of a box */
+  const char *type; /* of a handle, or a compiler */
+  bool nullable;
+  bool makes_box;        /* a pointer: to where a new box goes */
+  any_function function; /* to be given */
+} parameter;
+
+typedef struct function {
+  const char *name;
+  void (*call)(value *result, const value *arguments);
+  enum { STATUS, ZERO, NOTHING, REF, UNREF, RAW } answer; /* what it says to a wrong argument */
+  int count;
+  parameter parameters[8];
+} function;
+
+/* What is given for functions that are called back, by the names of their types. */
+static void fn_cch_release_fn(void *owner) { (void)owner; }
+static void fn_cch_host_fn(void *data) { (void)data; }
+static void fn_cch_report_fn(const cch_error *error) { (void)error; }
+static size_t fn_cch_shared_bytes_fn(int block_size) { return (size_t)block_size; }
+static void fn_cch_free_fn(void *owner, CUdeviceptr ptr, size_t size, cch_stream *stream) {
+  (void)owner, (void)ptr, (void)size, (void)stream;
+}
+
+#include "arguments_table.h"
+
+/* The status of a child whose call went well, and behind which all is made anew. */
+enum { GO_ON = 2 };
+
+enum { FUNCTIONS = sizeof functions / sizeof *functions, ROOM = 1024 };
+
+/* What right arguments are taken from. */
+static world w;
+static cch_nvrtc *nvrtc;
+static cch_nvvm *nvvm;
+static cch_nvjitlink *nvjitlink;
+static void *boxes[CCH_KIND_COUNT];
+static const char zero[ROOM];
+static char room[8][ROOM]; /* of pointers to anything else: stays zero where a call fails */
+
+static void open_boxes(void) {
+  static const char *const options[] = {"-arch=sm_90"};
+  const char *path = getenv("FAKE_COMPILER");
+  world_open(&w);
+  OK(cch_nvrtc_load(&nvrtc, path));
+  OK(cch_nvvm_load(&nvvm, path));
+  OK(cch_nvjitlink_load(&nvjitlink, path));
+  void *const made[CCH_KIND_COUNT] = {w.context, w.stream, w.start,  w.pool,  w.ptr,  w.library, w.kernel,
+                                      NULL,      NULL,     w.bundle, w.graph, w.node, w.exec,    NULL};
+  memcpy(boxes, made, sizeof boxes);
+  OK(cch_nvrtc_program_create((cch_nvrtc_program **)&boxes[CCH_KIND_NVRTC_PROGRAM], nvrtc, "", "", 0, NULL, NULL));
+  OK(cch_nvvm_program_create((cch_nvvm_program **)&boxes[CCH_KIND_NVVM_PROGRAM], nvvm));
+  OK(cch_nvjitlink_linker_create((cch_nvjitlink_linker **)&boxes[CCH_KIND_NVJITLINK_LINKER], nvjitlink, 1, options));
+  for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
+    CHECK_EQ(cch_kind_of(boxes[kind]), kind);
+}
+
+static void close_boxes(void) {
+  cch_unref(boxes[CCH_KIND_NVRTC_PROGRAM]);
+  cch_unref(boxes[CCH_KIND_NVVM_PROGRAM]);
+  cch_unref(boxes[CCH_KIND_NVJITLINK_LINKER]);
+  world_close(&w);
+}
+
+static void *handle(const char *type) {
+  const struct {
+    const char *type;
+    void *raw;
+  } handles[] = {{"CUcontext", w.foreign_context},    {"CUstream", w.foreign_stream},
+                 {"CUevent", w.foreign_event},        {"CUmemoryPool", w.foreign_pool},
+                 {"CUlibrary", w.foreign_library},    {"CUkernel", w.foreign_kernel},
+                 {"CUgraph", cch_graph_raw(w.graph)}, {"CUgraphNode", cch_graph_node_raw(w.node)}};
+  for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
+    if (strcmp(handles[i].type, type) == 0)
+      return handles[i].raw;
+  check_fail(__FILE__, __LINE__, "there is no handle of the type %s to test with", type);
+}
+
+static void *compiler(const char *type) {
+  return strcmp(type, "cch_nvrtc") == 0  ? (void *)nvrtc
+         : strcmp(type, "cch_nvvm") == 0 ? (void *)nvvm
+                                         : (void *)nvjitlink;
+}
+
+static void fill(value *arguments, const function *f) {
+  for (int i = 0; i < f->count; i++) {
+    const parameter *p = &f->parameters[i];
+    arguments[i] = (value){.number = 1, .function = p->function, .pointer = room[i]};
+    if (p->sort == BOX)
+      arguments[i].pointer = boxes[p->kind];
+    else if (p->sort == ANY_BOX)
+      arguments[i].pointer = w.bundle;
+    else if (p->sort == COMPILER)
+      arguments[i].pointer = compiler(p->type);
+    else if (p->sort == HANDLE)
+      arguments[i].pointer = handle(p->type);
+  }
+}
+
+/* What an argument can wrongly be, in order: NULL, the boxes of other kinds, other compilers; false behind the last. */
+static bool wrong(void **out, const parameter *p, int number) {
+  void *const others[] = {nvrtc, nvvm, nvjitlink, w.context, w.bundle};
+  *out = NULL;
+  if (p->sort == NUMBER || p->sort == SIZE)
+    return false;
+  if (number == 0)
+    return true;
+  if (p->sort == BOX && number <= CCH_KIND_COUNT) {
+    *out = boxes[number - 1]; /* one of them is right: see below */
+    return true;
+  }
+  if (p->sort != COMPILER || number > (int)(sizeof others / sizeof *others))
+    return false;
+  *out = others[number - 1];
+  return true;
+}
+
+/* Calls a function with one wrong argument, and checks what it says. */
+static void check_refusal(const function *f, int place, void *given) {
+  const parameter *p = &f->parameters[place];
+  value arguments[8], result = {0};
+  char expected[96];
+  if (f->answer == REF || f->answer == UNREF)
+    given = cch_ref(given); /* for the one that UNREF gives back */
+  fill(arguments, f);
+  arguments[place].pointer = given;
+  arguments[place].function = NULL;
+  cch_error_clear();
+  f->call(&result, arguments);
+  snprintf(expected, sizeof expected, "the argument %s is ", f->answer == RAW ? "box" : p->name);
+  if (f->answer == REF) {
+    CHECK_PTR(result.pointer, given);
+    cch_unref(result.pointer);
+    cch_unref(given);
+  } else if (f->answer == UNREF || f->answer == NOTHING) {
+    return;
+  } else {
+    CHECK_EQ(result.number, f->answer == STATUS ? CCH_EINVAL : 0);
+    CHECK_PTR(result.pointer, NULL);
+    if (f->answer == RAW && given == NULL)
+      return;
+    CHECK_EQ(check_error()->code, CCH_EINVAL);
+    CHECK_HAS(check_error()->message, expected);
+  }
+  for (int i = 0; i < f->count; i++)
+    if (memcmp(room[i], zero, sizeof zero) != 0)
+      check_fail(__FILE__, __LINE__, "%s has changed the argument %s", f->name, f->parameters[i].name);
+}
+
+/* Calls a function with an argument that is unusual and may be right: it does anything but crash. */
+static void check_survival(const function *f, int place, value given) {
+  value arguments[8], result = {0};
+  fill(arguments, f);
+  arguments[place] = given;
+  f->call(&result, arguments);
+}
+
+/* Whether a parameter is the number of bytes or elements in a pointer that comes with it. */
+static bool counts(const function *f) {
+  for (int i = 0; i < f->count; i++)
+    if (f->parameters[i].sort == POINTER && !f->parameters[i].makes_box)
+      return true;
+  return false;
+}
+
+/* Goes through the calls of one function from `first` on: the number of each is left in *at before it is made. */
+static void run_calls(const function *f, int first, volatile int *at) {
+  static const long long numbers[] = {0, -1, 0x7fffffff, -0x7fffffff - 1};
+  int call = 0;
+  void *given;
+  for (int place = 0; place < f->count; place++) {
+    const parameter *p = &f->parameters[place];
+    for (int n = 0; wrong(&given, p, n); n++) {
+      bool is_right = (n == 0 && (p->nullable || p->sort == ANY_BOX)) || (p->sort == BOX && given == boxes[p->kind]) ||
+                      (p->sort == COMPILER && given == compiler(p->type));
+      *at = call;
+      if (!is_right && call++ >= first)
+        check_refusal(f, place, given);
+    }
+  }
+  close_boxes();
+  CHECK_CLEAN();
+  for (int place = 0; place < f->count; place++) {
+    const parameter *p = &f->parameters[place];
+    bool is_number = p->sort == NUMBER || p->sort == SIZE;
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+      if (is_number ? p->sort == SIZE && numbers[n] != 0 && counts(f) : n > 0 || !p->nullable)
+        continue;
+      *at = call;
+      if (call++ < first)
+        continue;
+      open_boxes();
+      check_survival(f, place, (value){.number = numbers[n]});
+      *at = call;
+      _exit(GO_ON); /* the next call finds everything as it was */
+    }
+  }
+}
+
+static int failures;
+
+static void test(const function *f, volatile int *at) {
+  int status, first = 0;
+  do {
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      alarm(60);
+      check_open();
+      open_boxes();
+      run_calls(f, first, at);
+      _exit(0);
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    if (*at > first)
+      first = *at;
+    if (WIFSIGNALED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != GO_ON)) {
+      fprintf(stderr, "%s, call %d: %s\n", f->name, *at,
+              WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "see above");
+      if (++failures > 200)
+        check_fail(__FILE__, __LINE__, "too many failures");
+      first++;
+    }
+  } while (WIFSIGNALED(status) || WEXITSTATUS(status) != 0);
+}
+
+int main(int argc, char **argv) {
+  check_open(); /* or else be skipped */
+  volatile int *at = mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(at != MAP_FAILED);
+  for (size_t i = 0; i < FUNCTIONS; i++)
+    if (argc < 2 || strcmp(functions[i].name, argv[1]) == 0) {
+      *at = 0;
+      test(&functions[i], at);
+    }
+  printf("%d functions, %d failures\n", FUNCTIONS, failures);
+  return failures != 0;
+}
