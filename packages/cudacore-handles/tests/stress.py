@@ -409,6 +409,19 @@ def idle_of_an_owner(world: World, rng: random.Random) -> object:
 
 
 @operation()
+def idle_part(world: World, rng: random.Random) -> object:
+    start = rng.randrange(8)
+    return replace(world.idle, rng, rng.choice(world.idle)[start : rng.choice((None, start + 1))])
+
+
+@operation()
+def idle_of_a_buffer(world: World, rng: random.Random) -> object:
+    owner = rng.choice(world.idle)
+    address = owner.handle  # 0 when it is closed or empty
+    return replace(world.idle, rng, ch.Buffer.from_handle(address, 1, owner=owner)) if address else None
+
+
+@operation()
 def idle_set_deallocation_stream(world: World, rng: random.Random) -> None:
     rng.choice(world.idle).set_deallocation_stream(world.any_stream(rng))
 
@@ -448,6 +461,12 @@ def host_allocate(world: World, rng: random.Random) -> object:
     stream = rng.choice((None, rng.choice(world.lanes).keeper))
     memory = rng.choice((world.host_memory, PINNED))
     return replace(world.hosts, rng, memory.allocate(SIZE, stream=stream))
+
+
+@operation()
+def host_part(world: World, rng: random.Random) -> None:
+    part = rng.choice(world.hosts)[SIZE // 2 :]
+    world.exports.append((part, part.__buffer__()))
 
 
 @operation()

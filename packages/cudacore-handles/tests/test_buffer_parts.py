@@ -91,6 +91,13 @@ def test_empty_parts(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) ->
         assert part[:] == part
 
 
+def test_empty_parts_of_memory_of_others(buffer: ch.Buffer) -> None:
+    """An empty part of a device's memory would be one of the host's."""
+    part = ch.Buffer.from_handle(buffer.handle, SIZE, owner=buffer)[5:5]
+    assert (part.device_id, part.is_device_accessible, part.is_host_accessible) == (0, True, False)
+    assert part.owner is buffer
+
+
 def test_closed_buffers_have_no_parts(buffer: ch.Buffer) -> None:
     """A part would be made of memory that is gone."""
     part = buffer[:8]

@@ -116,7 +116,9 @@ class Buffer(_native.BufferHandle):
             raise ValueError(f"the step of a part is {step}, and must be 1: use buffer.view(dtype) for strided arrays")
         mr, owner = self._mr, self._owner
         if start >= stop:
-            return empty_buffer(type(self), mr, owner)
+            empty = empty_buffer(type(self), mr, owner)
+            empty._known = None if mr is not None else self._driver_attributes()
+            return empty
         out = ffi.new("cch_deviceptr **")
         check(lib.cch_deviceptr_part(out, box, start, stop - start))
         return type(self)._adopt_memory(address(out[0]), mr, owner)
