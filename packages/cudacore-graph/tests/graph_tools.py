@@ -130,6 +130,13 @@ CONDITIONAL = b"""
 """
 
 
+def add_function(kind: str) -> str:
+    """Return the name of the driver's function that adds a node of a kind, such as "Kernel"."""
+    from pytest_cudacore import driver_version  # children have not its folder
+
+    return "cuGraphAddNode" if driver_version() >= (12, 2) else f"cuGraphAdd{kind}Node"
+
+
 class Numbers:
     """Unsigned integers that host and device reach, all 0 at first."""
 

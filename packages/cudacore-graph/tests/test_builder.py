@@ -561,6 +561,7 @@ class TestStates:
         run(definition.instantiate(), stream)
         assert numbers[0] == 22
 
+    @pytest.mark.needs_driver("12.3", "conditional nodes")
     @pytest.mark.parametrize("drop", ["close", "collect"])
     @pytest.mark.parametrize("mode", MODES)
     def test_dropped_in_mid_capture(

@@ -19,6 +19,7 @@ import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._errors import call_driver
 from cudacore_handles._memory import _SynchronousMemoryResource
+from pytest_cudacore import driver_version
 
 MODES = ("relaxed", "thread_local", "global")
 
@@ -40,12 +41,14 @@ class Made:
         self.add = self.code.get_kernel("add")
         self.result = ch.Buffer.from_handle(numbers.at(16), 64)
 
-        self.managed = ch.ManagedMemoryResource().allocate(64, stream=self.other)
         self.shared = ch.DeviceMemoryResource(device, {"ipc_enabled": True})
         self.sharable = self.shared.allocate(64, stream=self.other)
         address = int(call_driver("cuMemAllocManaged", 64, 1))
         self.advised = ch.ManagedBuffer.from_handle(address, 64)
         weakref.finalize(self, call_driver, "cuMemFree", address)
+        self.managed = self.advised  # unless the driver has pools of managed memory
+        if driver_version() >= (13, 0):
+            self.managed = ch.ManagedMemoryResource().allocate(64, stream=self.other)
 
     def advise(self) -> None:
         self.advised.read_mostly = True
@@ -171,6 +174,13 @@ def drop(things: dict[str, list[Any]]) -> None:
     gc.collect()
 
 
+def begin_body(builder: cg.GraphBuilder, mode: str) -> cg.GraphBuilder:
+    """Begin a body that runs; on a driver without conditional nodes return the builder itself."""
+    if driver_version() < (12, 3):
+        return builder
+    return builder.if_then(builder.create_condition(1)).begin_building(mode)
+
+
 @pytest.mark.parametrize("nonblocking", [True, False])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", KINDS)
@@ -191,17 +201,19 @@ def test_drops(device: ch.Device, numbers: Numbers, kind: str, mode: str, nonblo
     _, fork = builder.split(2)
     point()  # between forks
     ch.launch(fork, ONE, made.add, numbers.at(1), 1)
-    body = builder.if_then(builder.create_condition(1)).begin_building(mode)
+    body = begin_body(builder, mode)
     point()  # in a body
     ch.launch(body, ONE, made.add, numbers.at(2), 1)
     point()  # before its end
-    body.end_building()
+    if body is not builder:
+        body.end_building()
     builder.join(builder, fork)
     point()  # before the end
     builder.end_building()
     assert next(points, None) is None
-    assert kinds_of(builder.graph_definition) == ["IfNode", "KernelNode", "KernelNode"]
-    assert [type(node) for node in body.graph_definition.nodes()] == [cg.KernelNode]
+    if body is not builder:
+        assert kinds_of(builder.graph_definition) == ["IfNode", "KernelNode", "KernelNode"]
+        assert [type(node) for node in body.graph_definition.nodes()] == [cg.KernelNode]
     builder.complete().launch(stream)
     stream.sync()
     assert [numbers[index] for index in range(3)] == [1, 1, 1]
@@ -262,7 +274,7 @@ def test_drops_of_what_is_used(
 
     builder = stream.create_graph_builder().begin_building(mode)
     _, fork = builder.split(2)
-    body = builder.if_then(builder.create_condition(1)).begin_building(mode)
+    body = begin_body(builder, mode)
     memories, kernels = alive()
     kernels += 3 if "launch" in use else 0
     for on in (builder, fork, body):
@@ -271,7 +283,8 @@ def test_drops_of_what_is_used(
         memory.close()
         del memory
     assert alive() == (memories, kernels)
-    body.end_building()
+    if body is not builder:
+        body.end_building()
     builder.join(builder, fork)
     graph = builder.end_building().complete()
     builder.close()
@@ -314,10 +327,16 @@ FIRST_USES: dict[str, Callable[[Made, ch.DeviceMemoryResource], object]] = {
     "current context": lambda made, pool: made.device.set_current(),
     "sharing": lambda made, pool: (made.sharable.ipc_descriptor, made.shared.allocation_handle),
 }
+# What a driver can be too old for.
+NEWER = {
+    "pool of the host": pytest.mark.needs_driver("12.6", "pools of host memory"),
+    "new pool of the host": pytest.mark.needs_driver("12.6", "pools of host memory"),
+    "pool of managed memory": pytest.mark.needs_driver("13.0", "pools of managed memory"),
+}
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("use", FIRST_USES)
+@pytest.mark.parametrize("use", [pytest.param(use, marks=NEWER[use]) if use in NEWER else use for use in FIRST_USES])
 def test_first_uses(
     device: ch.Device, stream: ch.Stream, numbers: Numbers, use: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,6 +380,7 @@ def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numb
     late.close()
 
 
+@pytest.mark.needs_driver("12.3", "conditional nodes")
 def test_memory_of_a_capture_in_a_body(device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
     """A body would keep the memory of the graph around it, which could not free it, nor run again."""
     add = Made(device, stream, numbers).add

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graph_tools import ONE, Numbers
+from graph_tools import ONE, Numbers, add_function
 
 import cudacore_graph as cg
 import cudacore_handles as ch
@@ -572,7 +572,7 @@ class TestBatch:
             with pytest.raises(ch.ClosedError, match=r"^node 1: "):
                 definition.add_many([("empty", None), item])
         with (
-            cuda_sim.failing("cuGraphAddNode", nth=2, error=2),
+            cuda_sim.failing(add_function("Empty"), nth=2, error=2),
             pytest.raises(ch.CUDAError, match="node 1 of the batch"),
         ):
             definition.add_many([("empty", None)] * 3)
@@ -599,7 +599,7 @@ class TestBatch:
     def test_all_or_none(self, definition: cg.GraphDefinition, numbers: Numbers, cuda_sim: Any) -> None:
         """A batch that the driver refuses half-way would stay half."""
         items: list[tuple[Any, ...]] = [("memset", None, numbers.buffer, 0, 4)] * 5
-        with cuda_sim.failing("cuGraphAddNode", nth=4, error=2), pytest.raises(ch.CUDAError):
+        with cuda_sim.failing(add_function("Memset"), nth=4, error=2), pytest.raises(ch.CUDAError):
             definition.add_many(items)
         assert not definition.nodes()
         assert len(definition.add_many(items)) == 5

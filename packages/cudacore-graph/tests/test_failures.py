@@ -8,6 +8,7 @@ library have the same in C (``test_fail.c``), with more failures of destructors.
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import time
 from collections import Counter
@@ -20,7 +21,7 @@ from graph_tools import ONE, Numbers
 import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._buffer import _is_capturing
-from pytest_cudacore import live_objects
+from pytest_cudacore import driver_version, live_objects
 
 pytestmark = pytest.mark.cuda_sim
 
@@ -38,7 +39,9 @@ ON_THE_WAY = ("cuCtxGetCurrent", "cuCtxSetCurrent", "cuThreadExchangeStreamCaptu
 # How an executable graph learns when what its nodes had been given is no longer used.
 WAITING = (*ON_THE_WAY, "cuEventQuery", "cuEventCreate", "cuEventRecord")
 # What a text can do without.
-NAMES = ("cuKernelGetName", "cuGetProcAddress_v2", "cuKernelGetLibrary")
+NAMES = ("cuKernelGetName", "cuGetProcAddress_v2", "cuKernelGetLibrary", "cuDriverGetVersion")
+# Which of them a driver has.
+CAPTURE_INFO = ("cuStreamGetCaptureInfo_v2", "cuStreamGetCaptureInfo_v3")
 
 
 def host_function(*args: object) -> None:
@@ -70,17 +73,20 @@ class World:
         self.inner = self.definition.embed(self.child)
         self.record = self.definition.record(self.event)
         self.wait = self.record.wait(self.event)
-        # In a graph of its own, which is neither cloned nor instantiated twice.
-        self.conditional = cg.GraphDefinition()
-        self.branch = self.conditional.if_then(self.conditional.create_condition(1))
-        self.body = self.branch.then
-        self.body.launch(ONE, add, numbers.at(3), 1)
         self.graph = self.definition.instantiate()
         self.view = view(self, "kernel")
         self.view.update(config=ONE, kernel=add, args=(numbers.buffer, 1))
         with self.stream.create_graph_builder() as self.built:
             ch.launch(self.built, ONE, add, numbers.buffer, 1)
         self.memory = cg.GraphMemoryResource(device)
+
+    @functools.cached_property
+    def branch(self) -> cg.IfNode:
+        # In a graph of its own, which is neither cloned nor instantiated twice; drivers before CUDA 12.3 have none.
+        conditional = cg.GraphDefinition()
+        branch = conditional.if_then(conditional.create_condition(1))
+        branch.then.launch(ONE, self.add, self.numbers.at(3), 1)
+        return branch
 
     def state(self) -> tuple[object, ...]:
         """Return all that an operation must leave as it was."""
@@ -99,7 +105,7 @@ class World:
             results,
             self.definition.nodes(),
             self.definition.edges(),
-            self.body.nodes(),
+            self.branch.then.nodes() if driver_version() >= (12, 3) else (),
             (config.grid, config.cluster or (1, 1, 1), self.kernel.kernel),
             (self.fill.dptr, self.fill.value, self.fill.width, self.copy.dst, self.copy.src, self.copy.size),
             (self.call.function, self.record.event, self.wait.event),
@@ -182,13 +188,18 @@ operation(
     ),
     undo=lambda w, nodes: [node.destroy() for node in nodes],
 )
-for name in ("kernel", "copy", "inner", "branch"):
+for name in ("kernel", "copy", "inner"):
     # On a copy, where nothing is missed.
     operation(
         f"destroy {name}",
         lambda w, made: made[1].destroy(),
         begin=lambda w, name=name: (own := sample(w), own[name]),  # type: ignore[misc]
     )
+operation(
+    "destroy branch",
+    lambda w, made: made[1].destroy(),
+    begin=lambda w: (own := cg.GraphDefinition(), own.if_then(own.create_condition())),
+)
 
 
 def sample(w: World) -> dict[str, Any]:
@@ -198,7 +209,6 @@ def sample(w: World) -> dict[str, Any]:
         "kernel": own.launch(ONE, w.add, w.numbers.buffer, 1).join(),
         "copy": own.memcpy(w.numbers.buffer, w.numbers.at(1), 4),
         "inner": own.embed(w.child),
-        "branch": own.if_then(own.create_condition()),
     }
 
 
@@ -411,7 +421,7 @@ for mode in ("relaxed", "thread_local", "global"):
         f"close while building, {mode}",
         lambda w, builder: builder.close(),
         begin=lambda w, mode=mode: building(w, mode),  # type: ignore[misc]
-        quiet=(*ON_THE_WAY, "cuStreamGetCaptureInfo_v3", "cuStreamEndCapture"),
+        quiet=(*ON_THE_WAY, *CAPTURE_INFO, "cuStreamEndCapture"),
     )
 captures("launch", lambda w, b: ch.launch(b, ONE, w.add, w.numbers.buffer, 1))
 captures("prepared launch", lambda w, b: w.add.prepare(b, ONE, w.numbers.buffer, 1)())
@@ -463,7 +473,7 @@ operation(  # is not launched: where the question fails whether the free is to b
     lambda w, b: w.memory.allocate(64, stream=b).close(b),
     begin=building,
     end=lambda w, b: b.close(),
-    quiet=(*ON_THE_WAY, "cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v3"),
+    quiet=(*ON_THE_WAY, "cuStreamGetCaptureInfo", *CAPTURE_INFO),
 )
 operation(
     "builder: join",
@@ -505,7 +515,7 @@ for name in ("end_building", "close"):
         f"builder: {name}, with a condition",
         lambda w, made, name=name: getattr(made[0], name)(),  # type: ignore[misc]
         begin=lambda w: (builder := building(w), builder.create_condition()),
-        quiet=(*ON_THE_WAY, "cuStreamGetCaptureInfo_v3", "cuStreamEndCapture") if name == "close" else (),
+        quiet=(*ON_THE_WAY, *CAPTURE_INFO, "cuStreamEndCapture") if name == "close" else (),
     )
 operation("builder: complete", lambda w, _: w.built.complete())
 operation("builder: debug_dot_print", lambda w, _: w.built.debug_dot_print("/dev/null"))

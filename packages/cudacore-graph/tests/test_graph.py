@@ -14,6 +14,7 @@ from graph_tools import ONE, Numbers
 import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._errors import call_driver
+from pytest_cudacore import driver_version
 
 
 @pytest.fixture
@@ -228,12 +229,15 @@ class TestViews:
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, cuda_sim: Any
     ) -> None:
         """An update like the one before would ask the driver again what it has said."""
+        set_function = (
+            "cuGraphExecNodeSetParams" if driver_version() >= (12, 2) else "cuGraphExecKernelNodeSetParams_v2"
+        )
         node = definition.launch(ONE, add, numbers.buffer, 1)
         view: Any = definition.instantiate()[node]
         view.update(config=ONE, kernel=add, args=(numbers.buffer, 2))
         with cuda_sim.logging() as made:
             view.update(config=ONE, kernel=add, args=(numbers.buffer, 3))
-        assert [call.name for call in made if "Graph" in call.name] == ["cuGraphExecNodeSetParams"]
+        assert [call.name for call in made if "Graph" in call.name] == [set_function]
 
     def test_disable(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch) -> None:
         """A disabled node would run, or one that was enabled again would not."""

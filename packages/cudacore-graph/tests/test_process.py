@@ -27,6 +27,7 @@ add = ch.ObjectCode.from_ptx(graph_tools.PTX).get_kernel("add")
 numbers = graph_tools.Numbers(4)
 """
 
+CONDITIONAL = pytest.mark.needs_driver("12.3", "conditional nodes")
 # A capture with all that can be in it.
 BUILDING = """
 builder = stream.create_graph_builder().begin_building('global')
@@ -91,8 +92,11 @@ def test_no_circle_of_imports() -> None:
         "definition.callback(lambda: time.sleep(0.3)); definition.instantiate().launch(stream)",
         "atexit.register(lambda: (graph.launch(stream), stream.sync()))",
         "builder = stream.create_graph_builder().begin_building('global')",
-        BUILDING,
-        BUILDING + "cycle = [builder, fork, body, memory]; cycle.append(cycle); del builder, fork, body, memory",
+        pytest.param(BUILDING, marks=CONDITIONAL),
+        pytest.param(
+            BUILDING + "cycle = [builder, fork, body, memory]; cycle.append(cycle); del builder, fork, body, memory",
+            marks=CONDITIONAL,
+        ),
         "builder = ch.PER_THREAD_DEFAULT_STREAM.create_graph_builder().begin_building()",
         ON_A_THREAD,
         "class Late:\n    def __del__(self): graph.launch(stream)\nlate = Late()",
@@ -156,6 +160,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@CONDITIONAL
 def test_fork_in_a_capture(run_python: Run) -> None:
     """A child would hang in a capture that it inherited, or end it for its parent."""
     result = run_python(

@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import graph_tools
 import hypothesis.strategies as st
 import pytest
 from graph_tools import ONE, Numbers
@@ -31,6 +32,7 @@ from hypothesis.stateful import (
 
 import cudacore_graph as cg
 import cudacore_handles as ch
+from pytest_cudacore import driver_version
 
 EXAMPLES = int(os.environ.get("CUDACORE_EXAMPLES", "0"))
 SETTINGS = settings(
@@ -45,6 +47,9 @@ SETTINGS = settings(
 CELLS = 400
 MOST_NODES, MOST_ROOTS, MOST_EXECS = 14, 4, 4
 MASK = 2**32 - 1
+
+# Conditional nodes, and the driver that first had each.
+CONDITIONALS = {"if_then": (12, 3), "if_else": (12, 8), "while_loop": (12, 3), "switch": (12, 8)}
 
 small = st.integers(0, 9)
 
@@ -235,10 +240,13 @@ class Exec:
 
 
 class Machine(RuleBasedStateMachine):
-    def __init__(self, device: ch.Device, code: ch.ObjectCode, conditional: ch.ObjectCode) -> None:
+    def __init__(self, device: ch.Device, code: ch.ObjectCode) -> None:
         super().__init__()
         self.stream, self.event = device.create_stream(), device.create_event()
-        self.mix, self.turn = code.get_kernel("mix"), conditional.get_kernel("turn")
+        self.mix = code.get_kernel("mix")
+        self.conditionals = [name for name, since in CONDITIONALS.items() if driver_version() >= since]
+        if self.conditionals:
+            self.turn = ch.ObjectCode.from_ptx(graph_tools.CONDITIONAL).get_kernel("turn")
         self.numbers = Numbers(CELLS)
         self.cells: dict[int, int | None] = dict.fromkeys(range(CELLS), 0)
         self.free_cell = 1  # cell 0 stays 0
@@ -395,7 +403,7 @@ class Machine(RuleBasedStateMachine):
         face.pred |= {node.face for node in before}
         self.enter(level, face, Op("embed"), (), before).part = child.steps()
 
-    @precondition(lambda self: self.nodes("embed") and len(self.roots) > 1)
+    @precondition(lambda self: self.nodes("embed") and len(self.roots) > 1 and driver_version() >= (12, 2))
     @rule(data=st.data())
     def update_child(self, data: st.DataObject) -> None:
         node = self.pick(data, self.nodes("embed"))
@@ -415,13 +423,13 @@ class Machine(RuleBasedStateMachine):
         node.part = child.steps()
         node.level.root.version += 1
 
-    @precondition(lambda self: self.room() and self.free_cell < CELLS - 20)
+    @precondition(lambda self: self.conditionals and self.room() and self.free_cell < CELLS - 20)
     @rule(data=st.data(), value=st.integers(0, 3))
     def add_conditional(self, data: st.DataObject, value: int) -> None:
         level = self.pick(data, self.room())
         if level.owner is not None and level.owner.level.owner is not None:
             return  # deep enough
-        kind = self.pick(data, ["if_then", "if_else", "while_loop", "switch"])
+        kind = self.pick(data, self.conditionals)
         before = self.some(data, level.nodes)
         condition = level.root.face.create_condition(value)
         face = getattr(before[0].face if before else level.face, kind)(condition, *((2,) if kind == "switch" else ()))
@@ -772,7 +780,7 @@ class Machine(RuleBasedStateMachine):
             assert face.branches == tuple(body.face for body in node.bodies)
 
 
-def test_against_a_model(device: ch.Device, code: ch.ObjectCode, conditional: ch.ObjectCode) -> None:
+def test_against_a_model(device: ch.Device, code: ch.ObjectCode) -> None:
     """A graph that is built, edited and run in some order would be, or do, something else than is said here."""
-    machine: Any = lambda: Machine(device, code, conditional)  # noqa: E731
+    machine: Any = lambda: Machine(device, code)  # noqa: E731
     run_state_machine_as_test(machine, settings=SETTINGS)

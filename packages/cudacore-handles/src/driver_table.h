@@ -236,6 +236,9 @@ void *cch__driver_entry(const char *name, int version);
 /* Puts what older functions can do in the places that this driver leaves empty: older_driver.c. */
 void cch__stand_in(void);
 
+/* The function that failed: the operation, or the older one that stands in for it. To be asked once, at once. */
+const char *cch__really_called(const char *operation);
+
 /* Whether the table is filled: for those who may look before, or without, cch_driver_init(). */
 bool cch__driver_loaded(void);
 

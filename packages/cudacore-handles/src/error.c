@@ -108,6 +108,7 @@ int cch__fail_driver(int result, const char *operation) {
     return result;
   if (result == CCH_ENOSYMBOL) /* of what stands in for the driver's function: older_driver.c */
     return cch__fail_missing(operation);
+  operation = cch__really_called(operation);
   cch_error_record *error = fill(CCH_DOMAIN_DRIVER, result, operation);
   snprintf(error->message, sizeof error->message, "%s", cch_error_string(result));
   return result;

@@ -48,7 +48,22 @@ static struct {
 /* The driver's function itself is needed: cch__fail_driver() says so. */
 #define TOO_OLD ((CUresult)CCH_ENOSYMBOL)
 
-#define OLDER(name, arguments) (older.name != NULL ? older.name arguments : TOO_OLD)
+#define OLDER(name, arguments) (older.name != NULL ? checked(older.name arguments, #name) : TOO_OLD)
+
+/* The function that failed on this thread just now, in place of the newer one that the caller knows of. */
+static _Thread_local const char *failed;
+
+static CUresult checked(CUresult result, const char *name) {
+  if (result != CUDA_SUCCESS)
+    failed = name;
+  return result;
+}
+
+const char *cch__really_called(const char *operation) {
+  const char *name = failed != NULL ? failed : operation;
+  failed = NULL;
+  return name;
+}
 
 /* ---- nodes of graphs ---- */
 

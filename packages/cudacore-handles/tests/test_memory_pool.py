@@ -248,6 +248,7 @@ def test_what_a_driver_lacks(run_on_sim: Callable[..., str]) -> None:
 
 
 @pytest.mark.cuda_sim
+@pytest.mark.needs_driver("12.6", "pools of host memory")
 @pytest.mark.parametrize(
     "call", ["cuMemPoolCreate", "cuMemPoolSetAccess", "cuMemPoolGetAccess", "cuMemPoolSetAttribute"]
 )

@@ -126,7 +126,10 @@ class Kernel(_native.KernelHandle):
             if mod is not None and status == lib.CCH_EMISMATCH:
                 raise ValueError(f"handle is {address:#x}, and mod is {mod!r}: {last_error(status).meaning}")
             raise_status(status)
-        return Kernel._init(out[0])
+        kernel = Kernel._init(out[0])
+        if mod is not None:
+            mod._state_parameters(kernel)
+        return kernel
 
     def prepare(self, stream: Stream | IsStreamType, config: LaunchConfig, *kernel_args: object) -> PreparedLaunch:
         """Prepare launches of this kernel with one stream, one configuration and arguments of the same types.

@@ -283,7 +283,7 @@ class ObjectCode:
             self._signatures = signatures
         return self._signatures.get(symbol)
 
-    def _state_parameters(self, kernel: Kernel, symbol: str) -> None:
+    def _state_parameters(self, kernel: Kernel, symbol: str | None = None) -> None:
         """Have the library know a kernel's parameters, from the code, where the driver cannot be asked."""
         if lib.cch_driver_symbol(ffi.new("void **"), b"cuKernelGetParamInfo", 12040) == 0:
             return
@@ -292,9 +292,17 @@ class ObjectCode:
 
         if self._places is None:
             self._places = places_in(self._read(), self._code_type, int(Device().arch))
-        places = self._places.get(symbol)
+        places = self._places.get(self._symbol_of(kernel) if symbol is None else symbol)
         if places is not None:
             state(hold(kernel), places)
+
+    def _symbol_of(self, kernel: Kernel) -> str:
+        """Return the name of a loaded kernel, which older drivers do not tell: whichever gives the same handle."""
+        out = ffi.new("cch_kernel **")
+        for symbol in self._places or ():
+            if lib.cch_kernel_get(out, self._box, symbol.encode()) == 0 and Kernel._init(out[0]) == kernel:
+                return symbol
+        return ""
 
     def _raw(self) -> int:
         return int(ffi.cast("uintptr_t", lib.cch_library_raw(self._box)))
