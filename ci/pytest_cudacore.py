@@ -124,7 +124,16 @@ def first_device() -> cudacore_handles.Device:
     device.set_current()
     # Made at first use and kept for good: have them now, lest they look like leaks of the first test that needs them.
     _ = device.memory_resource, device.default_stream, device.context
+    load_copy_kernels()
     return device
+
+
+def load_copy_kernels() -> None:
+    """Load the kernels of copies between views, which are kept for good, too."""
+    from cudacore_handles import _copy_kernel
+
+    for unit in (1, 2, 4, 8, 16):
+        _copy_kernel._kernel(unit, False, 4)
 
 
 @pytest.fixture

@@ -12,7 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cudacore_handles import Buffer, ClosedError, CUDAError, Device, Stream, StridedMemoryView
+from cudacore_handles import (
+    Buffer,
+    ClosedError,
+    CUDAError,
+    Device,
+    DeviceMemoryResource,
+    MemoryResource,
+    Stream,
+    StridedMemoryView,
+    _copy_kernel,
+)
+from cudacore_handles._copy_plan import Axis, Plan, plan
 
 View = StridedMemoryView
 SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
@@ -217,28 +228,249 @@ def test_copies_of_a_graph(memory: tuple[Buffer, Buffer], device: Device, stream
     assert np.array_equal(out, expected)
 
 
+# ---- how many calls it takes
+
+COPIES = ("cuMemcpyAsync", "cuMemcpy3DAsync", "cuLaunchKernelEx", "cuMemAllocFromPoolAsync", "cuMemFreeAsync")
+
+# Views of 256 x 256 elements of 4 bytes, of an array of 512 x 512: (layout of the destination, of the source).
+LAYOUTS: dict[str, tuple[Any, Any]] = {
+    "every second column": (np.s_[:256, :256], np.s_[:256, ::2]),
+    "to every second column": (np.s_[:256, ::2], np.s_[:256, :256]),
+    "every second row and column": (np.s_[::2, ::2], np.s_[1::2, 1::2]),
+    "backwards": (np.s_[:256, :256], np.s_[255::-1, 255::-1]),
+    "a window": (np.s_[:256, :256], np.s_[100:356, 100:356]),
+}
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("layouts", [*LAYOUTS, "transposed", "broadcast"])
+@pytest.mark.parametrize("places", ["dd", "hd", "dh", "hh", "pd", "dp", "pp", "hp", "ph"])
+def test_a_few_calls(
+    device: Device, stream: Stream, pinned: Callable[[int], Buffer], places: str, layouts: str
+) -> None:
+    """A copy would take a call of the driver for each element, or wait although no memory is ordinary host memory."""
+    sim = pytest.importorskip("cudacore_sim", reason="needs cudacore-sim")
+    size = 512 * 512 * 4
+    arrays = [np.arange(512 * 512, dtype="i4").reshape(512, 512), np.zeros((512, 512), "i4")]
+    views: list[View] = []
+    for place, array in zip(places, arrays, strict=True):
+        if place == "h":
+            views.append(View.from_any_interface(array.copy()))
+            continue
+        views.append((device.allocate(size, stream=stream) if place == "d" else pinned(size)).view("i4", (512, 512)))
+        views[-1].copy_from(View.from_any_interface(array), stream)
+    layout, target_layout = views[0]._layout, views[1]._layout
+    if layouts == "transposed":
+        source, target = layout[:256, :256].permuted((1, 0)), target_layout[:256, :256]
+        arrays[1][:256, :256] = arrays[0][:256, :256].T
+    elif layouts == "broadcast":
+        source, target = layout[3:4, :256].broadcast_to((256, 256)), target_layout[:256, :256]
+        arrays[1][:256, :256] = arrays[0][3:4, :256]
+    else:
+        target, source = target_layout[LAYOUTS[layouts][0]], layout[LAYOUTS[layouts][1]]
+        arrays[1][LAYOUTS[layouts][0]] = arrays[0][LAYOUTS[layouts][1]]
+    destination, origin = views[1].view(target), views[0].view(source)
+    with sim.logging() as made:
+        destination.copy_from(origin, stream)
+    names = [call.name.partition("_")[0] for call in made]
+    assert sum(names.count(name) for name in COPIES) <= 4, names
+    assert names.count("cuStreamSynchronize") == ("h" in places), names
+    out = np.empty((512, 512), "i4")
+    views[1].copy_to(View.from_any_interface(out), stream)
+    assert np.array_equal(out, arrays[1])
+    for view in views:
+        if isinstance(view.exporting_obj, Buffer):
+            view.exporting_obj.close()
+
+
 @pytest.mark.cuda_sim
 def test_rows_are_copied_at_once(memory: tuple[Buffer, Buffer], stream: Stream) -> None:
-    """Half of a matrix would be copied row by row."""
+    """Half of a matrix would be copied row by row, or by a kernel that has to be loaded first."""
     sim = pytest.importorskip("cudacore_sim", reason="needs cudacore-sim")
-    source, target = (buffer.view("int32", (32, 32)) for buffer in memory)
-    source, target = source.view(source._layout[:, :16]), target.view(target._layout[::2, 16:])
-    source = source.view(source._layout[:16])
-    copies = [sim.calls(name) for name in ("cuMemcpyAsync", "cuMemcpy3DAsync")]
-    target.copy_from(source, stream)
-    assert [sim.calls(name) for name in ("cuMemcpyAsync", "cuMemcpy3DAsync")] == [copies[0], copies[1] + 1]
+    source, target = (buffer.view("int32", (8, 128)) for buffer in memory)
+    source, target = source.view(source._layout[:4, :64]), target.view(target._layout[::2, 64:])
+    with sim.logging() as made:
+        target.copy_from(source, stream)
+    assert [call.name for call in made if call.name.startswith(("cuMemcpy", "cuLaunch"))] == ["cuMemcpy3DAsync_v2"]
 
 
 @pytest.mark.cuda_sim
+def test_memory_of_an_allocator(
+    device: Device, stream: Stream, memory: tuple[Buffer, Buffer], host_memory: Any
+) -> None:
+    """Memory that elements pass through would come from elsewhere than was asked for."""
+    resource = DeviceMemoryResource(device, {})
+    given: list[int] = []
+
+    class Counting(MemoryResource):
+        is_device_accessible, is_host_accessible, device_id = True, False, 0
+
+        def allocate(self, size: int, *, stream: Any) -> Buffer:
+            given.append(size)
+            return resource.allocate(size, stream=stream)
+
+        def deallocate(self, ptr: int, size: int, *, stream: Any) -> None:
+            raise AssertionError
+
+    square = memory[0].view("int32", (32, 32))
+    out = View.from_any_interface(np.zeros((16, 16), np.int32))
+    square.view(square._layout[::2, ::2]).copy_to(out, stream, allocator=Counting())
+    square.view(square._layout[::2, ::2]).copy_from(out, stream, allocator=Counting())
+    assert given == [1024, 1024]
+
+
+# ---- of every size, and failures
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 3, 4, 6, 8, 12, 16, 24, 40])
+@pytest.mark.parametrize("places", ["dd", "hd", "dh"])
+def test_elements_of_every_size(device: Device, stream: Stream, itemsize: int, places: str) -> None:
+    """Elements would be cut off, or run into their neighbours; also at addresses that nothing is aligned to."""
+    shape, rng = (5, 4, 7), np.random.default_rng(itemsize)
+    arrays = [rng.integers(0, 256, 1 + 5 * 4 * 7 * itemsize, "u1") for _ in places]
+    buffers = [device.allocate(array.nbytes, stream=stream) for array in arrays]
+    views = []
+    for place, array, buffer in zip(places, arrays, buffers, strict=True):
+        buffer.copy_from(array, stream=stream)
+        whole = buffer.view("u1") if place == "d" else View.from_any_interface(array.copy())
+        part = whole.view(whole._layout[1:])
+        layout = part._layout.reshaped((*shape, itemsize)).repacked(itemsize, keep_dim=False)
+        views.append(part.view(layout, f"V{itemsize}"))
+    to, origin = np.s_[::2, 1:3, ::-1], np.s_[1:4, ::2, :]
+    expected, given = (array[1:].view(f"V{itemsize}").reshape(shape) for array in arrays)
+    given[to] = expected[origin]
+    views[1].view(views[1]._layout[to]).copy_from(views[0].view(views[0]._layout[origin]), stream)
+    stream.sync()
+    if places[1] == "h":
+        assert np.asarray(views[1]).tobytes() == arrays[1][1:].tobytes()
+    else:
+        out = np.empty_like(arrays[1])
+        buffers[1].copy_to(out, stream=stream)
+        assert np.array_equal(out, arrays[1])
+    for buffer in buffers:
+        buffer.close()
+
+
+@pytest.mark.cuda_leaks_ok("kernels are kept for good")
+@pytest.mark.parametrize(("wide", "room"), [(True, 4), (False, 64)])
+def test_kernels_for_large_copies(
+    device: Device, stream: Stream, monkeypatch: pytest.MonkeyPatch, wide: bool, room: int
+) -> None:
+    """More elements than 32 bits can count, or more axes than usual, would be copied to elsewhere."""
+    if wide:
+        monkeypatch.setattr(_copy_kernel, "_NARROW", 0)
+    shape = (2,) * 10 if room > 4 else (3, 5, 7)
+    count = math.prod(shape)
+    source, target = (device.allocate(4 * count, stream=stream) for _ in range(2))
+    array = np.arange(count, dtype="i4").reshape(shape)
+    source.copy_from(array, stream=stream)
+    view = source.view("i4", shape)
+    view = view.view(view._layout.permuted(tuple(reversed(range(len(shape))))))
+    target.view("i4", shape[::-1]).copy_from(view, stream)
+    out = np.empty(shape[::-1], "i4")
+    target.copy_to(out, stream=stream)
+    assert np.array_equal(out, array.T)
+    for buffer in (source, target):
+        buffer.close()
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("name", COPIES[:-1])
 @pytest.mark.parametrize("to_host", [False, True])
-def test_a_piece_that_fails(device: Device, stream: Stream, cuda_sim: Any, to_host: bool) -> None:
-    """What passes the elements on would be freed under the pieces that are copied already."""
-    buffer = device.allocate(64, stream=stream)
+def test_a_call_that_fails(device: Device, stream: Stream, cuda_sim: Any, to_host: bool, name: str) -> None:
+    """What passes the elements on would be freed under what is copied already; or a failure be lost."""
+    buffer = device.allocate(2048, stream=stream)
     buffer.fill(0, stream=stream)
-    rows = buffer.view("int8", (4, 4), (8, 1))
-    host = View.from_any_interface(np.zeros((4, 8), "i1")[:, ::2], -1)
+    width = 64 if name == "cuMemcpy3DAsync" else 4
+    part = buffer.view("int8", (4, 4, width), (512, 128, 1))
+    host = View.from_any_interface(np.zeros((4, 4, width), "i1"), -1)
     waited = cuda_sim.calls("cuStreamSynchronize")
-    cuda_sim.fail("cuMemcpyAsync", 3)
-    with pytest.raises(CUDAError, match="cuMemcpyAsync"):
-        host.copy_from(rows, stream) if to_host else rows.copy_from(host, stream)
+    cuda_sim.fail(name)
+    with pytest.raises(CUDAError, match=name):
+        host.copy_from(part, stream) if to_host else part.copy_from(host, stream)
     assert cuda_sim.calls("cuStreamSynchronize") == waited + 1
+    buffer.close()
+
+
+# ---- the plan
+
+
+def strided(shape: tuple[int, ...], steps: list[int], address: int) -> list[int]:
+    """Return the address of each element, in C order."""
+    return [address + sum(i * step for i, step in zip(index, steps, strict=True)) for index in np.ndindex(*shape)]
+
+
+def moved(what: Plan) -> set[tuple[int, int]]:
+    """Return which byte goes where."""
+    axes = [(axis.extent, axis.to, axis.origin) for axis in what.axes]
+    pairs = set()
+    for index in np.ndindex(*(extent for extent, _, _ in axes)):
+        to = what.to + sum(i * axis[1] for i, axis in zip(index, axes, strict=True))
+        origin = what.origin + sum(i * axis[2] for i, axis in zip(index, axes, strict=True))
+        pairs |= {(to + i, origin + i) for i in range(what.width)}
+    return pairs
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_plans(data: st.DataObject) -> None:
+    """A plan, its units, its rows, or its way over memory without gaps would be of other bytes than the elements'."""
+    shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 8, 16]), max_size=3).map(tuple))
+    itemsize = data.draw(st.sampled_from([1, 2, 3, 4, 8, 12]))
+    order = data.draw(st.permutations(range(len(shape))))
+    to_steps, reach = [0] * len(shape), itemsize
+    for axis in order:  # the destination's elements have places of their own
+        to_steps[axis] = reach * data.draw(st.sampled_from([1, 1, 2, -1]))
+        reach = abs(to_steps[axis]) * shape[axis]
+    steps = [itemsize * data.draw(st.sampled_from([0, 1, 1, 2, 3, -1, -8, 16])) for _ in shape]
+    what = plan(4096, 65536, shape, to_steps, steps, itemsize)
+    elements = zip(strided(shape, to_steps, 4096), strided(shape, steps, 65536), strict=True)
+    expected = {(to + i, origin + i) for to, origin in elements for i in range(itemsize)}
+    assert moved(what) == expected
+    assert what.nbytes == len(expected)
+    assert all(axis.to > 0 for axis in what.axes)
+    assert what.is_dense == (max(to for to, _ in expected) - min(to for to, _ in expected) + 1 == len(expected))
+    low, high = what.origin_span()
+    assert (low, high) == (min(origin for _, origin in expected), max(origin for _, origin in expected) + 1)
+    unit, axes = what.units()
+    assert moved(Plan(what.to, what.origin, unit, axes)) == expected
+    assert all(number % unit == 0 for axis in axes for number in (axis.to, axis.origin, what.to, what.origin))
+    there, back = dict(moved(what.to_dense(0))), dict(moved(what.from_dense(0)))
+    assert sorted(there) == list(range(len(expected)))
+    assert {(to, there[at]) for to, at in back.items()} == expected
+    distinct = what.unrepeated()
+    there, back = dict(moved(distinct.to_dense(0))), dict(moved(what.repeated_from(0)))
+    assert sorted(there) == list(range(distinct.nbytes))
+    assert {(to, there[at]) for to, at in back.items()} == expected
+    rows = what.rows()
+    if rows is not None:
+        slices = Axis(rows.depth, rows.to_height * rows.to_pitch, rows.origin_height * rows.origin_pitch)
+        lines = Axis(rows.height, rows.to_pitch, rows.origin_pitch)
+        assert moved(what._replace(axes=(slices, lines))) == expected
+        assert rows.to_height >= rows.height
+        assert rows.to_pitch >= what.width <= rows.origin_pitch
+
+
+@pytest.mark.parametrize(
+    ("shape", "to", "origin", "width", "axes"),
+    [
+        ((256, 256), (1024, 4), (1024, 4), 256 * 1024, ()),
+        ((256, 256), (1024, 4), (2048, 4), 1024, (Axis(256, 1024, 2048),)),
+        ((256, 256), (1024, 4), (2048, 8), 4, (Axis(65536, 4, 8),)),
+        ((256, 256), (-1024, -4), (-1024, -4), 256 * 1024, ()),
+        ((256, 256), (4, 1024), (4, 1024), 256 * 1024, ()),
+        ((256, 256), (1024, 4), (4, 1024), 4, (Axis(256, 1024, 4), Axis(256, 4, 1024))),
+        ((7, 1, 3), (12, 99, 4), (0, 5, 0), 4, (Axis(21, 4, 0),)),
+        ((), (), (), 4, ()),
+    ],
+)
+def test_plans_are_simple(shape: Any, to: Any, origin: Any, width: int, axes: Any) -> None:
+    """A copy would take more calls, or longer, than it needs."""
+    what = plan(0, 0, shape, to, origin, 4)
+    assert (what.width, what.axes) == (width, axes)
+
+
+def test_tiles() -> None:
+    """A kernel that transposes would read from as many places as it has threads."""
+    _, axes = plan(0, 0, (64, 96), (384, 4), (4, 256), 4).units()
+    assert axes == (Axis(2, 32 * 384, 128), Axis(3, 128, 32 * 256), Axis(32, 384, 4), Axis(32, 4, 256))

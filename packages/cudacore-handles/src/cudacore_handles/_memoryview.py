@@ -293,8 +293,9 @@ class StridedMemoryView(_native.ViewHandle):
     ) -> None:
         """Copy the elements of another view into this one, whatever their layouts.
 
-        The copy is ordered on the stream. Between dense layouts it is one call of the driver; where one of the two is
-        in device memory and not contiguous, it is one for each contiguous piece, or for many that lie like rows.
+        The copy is ordered on the stream, and takes a few calls of the driver: one copy between dense layouts, and of
+        long rows; a kernel for all else. Ordinary host memory passes through memory of the device, or is rearranged by
+        the host, where its layout has gaps.
 
         Parameters
         ----------
@@ -302,15 +303,16 @@ class StridedMemoryView(_native.ViewHandle):
             What to copy: of the same shape and type.
         stream : Stream
             The stream that the copy is ordered on.
-        allocator : object, optional
-            Not used: nothing is allocated on the device.
+        allocator : MemoryResource, optional
+            Where memory of the device comes from that the elements of ordinary host memory pass through. Default: the
+            device's memory resource.
         blocking : bool, optional
-            Whether to wait until the copy is done. Default: yes where ordinary host memory takes part, else no. Such
-            memory, and layouts that must be rearranged on the host, are always waited for.
+            Whether to wait until the copy is done. Default: yes where ordinary host memory takes part, which is always
+            waited for, else no.
         """
         from cudacore_handles._view_copy import copy_view
 
-        copy_view(self, other, stream, blocking)
+        copy_view(self, other, stream, allocator, blocking)
 
     def copy_to(
         self,
@@ -322,7 +324,7 @@ class StridedMemoryView(_native.ViewHandle):
         """Copy the elements of this view into another one; see :meth:`copy_from`."""
         from cudacore_handles._view_copy import copy_view
 
-        copy_view(other, self, stream, blocking)
+        copy_view(other, self, stream, allocator, blocking)
 
 
 class HostElements:

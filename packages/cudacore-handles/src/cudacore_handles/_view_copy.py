@@ -1,31 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies between views, whatever their layouts.
+"""Copies between views, whatever their layouts, in a few calls of the driver.
 
-Axes are brought into the order of the destination's memory and merged where both layouts allow it; what is contiguous
-in both is then copied piece by piece. Host memory is rearranged by the host first, so that one piece is the rule.
+What a copy comes to is a :class:`Plan`. One run of bytes is one copy, and so are rows that are long enough to be copied
+fast. A kernel moves all else. It cannot reach ordinary host memory, which passes through memory of the device, or is
+rearranged by the host.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from cudacore_handles import _native
-from cudacore_handles._buffer import _MOST_PITCH, Buffer, _is_capturing
+from cudacore_handles._buffer import Buffer, _is_capturing
+from cudacore_handles._cffi import lib
+from cudacore_handles._copy_kernel import copy_units
+from cudacore_handles._copy_plan import MAX_PITCH, Plan, plan
 from cudacore_handles._dtypes import NO_CODE
 from cudacore_handles._errors import CUDAError
-from cudacore_handles._layout import _StridedLayout
 from cudacore_handles._memoryview import HostElements, StridedMemoryView
 from cudacore_handles._stream import Stream_accept
 
 _MAX_WORK = 100_000  # candidates that np.shares_memory looks at, in a few milliseconds
 
+_PAGEABLE = _native.DL_CPU
 _ON_HOST = (_native.DL_CPU, _native.DL_CUDA_HOST)
 
+# From so many bytes a row on, a copy of rows is about as fast as a dense one. Below, a kernel or the host is faster: on
+# an H200, shorter rows take 3 to 30 times as long as a dense copy.
+_ROW_OF_DEVICE = 256
+_ROW_OF_HOST = 64
+_ROW_TO_PAGEABLE = 4096
 
-def copy_view(dst: Any, src: Any, stream: Any, blocking: bool | None) -> None:
+# Of ordinary host memory with gaps, the whole span is copied to the device when it is not more than so many times its
+# elements, and these are more than so many bytes: the host would take longer to rearrange them.
+_MAX_SPAN = 4
+_MIN_SPAN = 1 << 20
+
+
+def copy_view(dst: Any, src: Any, stream: Any, allocator: Any, blocking: bool | None) -> None:
     """Copy the elements of a view to another one of the same shape and type, in the order of a stream."""
     for view in (dst, src):
         if not isinstance(view, StridedMemoryView):
@@ -37,23 +52,23 @@ def copy_view(dst: Any, src: Any, stream: Any, blocking: bool | None) -> None:
     _check(dst, src)
     if not dst.size:
         return
-    pageable = _native.DL_CPU in (dst._device[0], src._device[0])
+    pageable = _PAGEABLE in (dst._device[0], src._device[0])
     if pageable and _is_capturing(accepted):
         raise ValueError(
             "a view is of ordinary host memory, whose copy is waited for, and the stream is being captured: use memory "
             "of LegacyPinnedMemoryResource, which the graph can keep"
         )
+    copy = _Copy(dst, src, accepted, allocator)
     try:
-        wait = _copy(dst, src, accepted)
+        copy.queue()
     except CUDAError:
-        if pageable:  # pieces that are under way use memory that ends with this call
+        if pageable:  # what is under way uses memory that ends with this call
             with suppress(CUDAError):
                 accepted.sync()
         raise
-    if wait or pageable or blocking:
+    if pageable or blocking:
         accepted.sync()
-    if wait:
-        wait()
+    copy.finish()
 
 
 def _check(dst: Any, src: Any) -> None:
@@ -116,98 +131,172 @@ def _overlap(dst: Any, src: Any) -> bool:
         return True
 
 
-def _copy(dst: Any, src: Any, stream: Any) -> Any:
-    """Queue the copy; return what is left to do for the host once it is done, or None."""
-    order = dst._layout.stride_order
-    to, origin = dst._layout.permuted(order).squeezed(), src._layout.permuted(order).squeezed()
-    mask = to.flattened_axis_mask() & origin.flattened_axis_mask()
-    to, origin = to.flattened(mask=mask), origin.flattened(mask=mask)
-    if to.ndim == 1 and _adjacent(to) and _adjacent(origin):
-        _copy_pieces(dst, to, src, origin, stream)
-        return None
-    if src._device[0] in _ON_HOST and not _is_capturing(stream):
-        if src._device[0] != _native.DL_CPU:
-            stream.sync()  # which may still write to it
-        staged = _host_array(src, origin).tobytes()
-        _copy_pieces(dst, to, _Staged(staged), to.to_dense("C"), stream)
-        return lambda: staged  # kept until then
-    if dst._device[0] in _ON_HOST and not _is_capturing(stream):
-        area = bytearray(to.volume * to.itemsize)
-        _copy_pieces(_Staged(area), to.to_dense("C"), src, origin, stream)
-        target = _host_array(dst, to)
+class _Copy:
+    """A copy between two views, on a stream; `finish` is what the host has to do once the stream has done its part."""
 
-        def spread() -> None:
-            import numpy as np
+    def __init__(self, dst: Any, src: Any, stream: Any, allocator: Any) -> None:
+        self.dst, self.src, self.stream, self.allocator = dst, src, stream, allocator
+        self.finish: Callable[[], None] = lambda: None
+        self.staged: Any = None
+        to, origin = ([step * dst._itemsize for step in view._layout._steps()] for view in (dst, src))
+        self.plan = plan(dst.ptr, src.ptr, dst.shape, to, origin, dst._itemsize)
+        self.kinds = dst._device[0], src._device[0]
 
-            target[...] = np.frombuffer(area, target.dtype).reshape(target.shape)
+    def queue(self) -> None:
+        """Queue what the stream has to do."""
+        to, origin = self.kinds
+        if not self.plan.axes or self._has_long_rows():
+            self._copy(self.plan)
+        elif to in _ON_HOST and origin in _ON_HOST and _PAGEABLE in self.kinds:
+            self.finish = lambda: _move(self.plan)
+        elif origin == _PAGEABLE:
+            self._copy_from_pageable()
+        elif to == _PAGEABLE:
+            self._copy_to_pageable()
+        else:
+            self._move(self.plan, self.dst, self.src)
 
-        return spread
-    _copy_pieces(dst, to, src, origin, stream)
-    return None
+    def _has_long_rows(self) -> bool:
+        """Whether it is a copy of rows, and these are long enough, or nothing is faster."""
+        rows = self.plan.rows()
+        if rows is None:
+            return False
+        to, origin = self.kinds
+        if to == _native.DL_CUDA_HOST and not self.plan.is_dense:
+            return True  # a kernel would write each unit by a transaction of its own
+        if to == _PAGEABLE and not self.plan.is_dense:
+            return self.plan.width >= _ROW_TO_PAGEABLE
+        return self.plan.width >= (_ROW_OF_HOST if to in _ON_HOST or origin in _ON_HOST else _ROW_OF_DEVICE)
+
+    def _copy_from_pageable(self) -> None:
+        distinct = self.plan.unrepeated()
+        low, high = distinct.origin_span()
+        if distinct.nbytes >= _MIN_SPAN and high - low <= _MAX_SPAN * distinct.nbytes:
+            staging = self._allocate(high - low)
+            _native.copy(staging, _memory(low, high - low, self.src), self.stream)
+            moved = self.plan._replace(origin=self.plan.origin - low + staging.handle)
+            self._move(moved, self.dst, staging)
+            staging.close(self.stream)
+            return
+        array = _empty(distinct.nbytes)
+        address = array.ctypes.data
+        _move(distinct.to_dense(address))
+        self.staged = array  # until the stream is done
+        rest = self.plan.repeated_from(address)
+        if not rest.axes:
+            self._copy(rest, src=array)
+            return
+        staging = self._allocate(array.nbytes)
+        _native.copy(staging, _memory(address, array.nbytes, array), self.stream)
+        self._move(rest._replace(origin=rest.origin - address + staging.handle), self.dst, staging)
+        staging.close(self.stream)
+
+    def _copy_to_pageable(self) -> None:
+        dense = self.plan
+        if not self.plan.is_dense:
+            array = _empty(self.plan.nbytes)
+            dense = self.plan.to_dense(array.ctypes.data)
+            self.finish = lambda: _move(self.plan.from_dense(array.ctypes.data))
+        target = _memory(dense.to, dense.nbytes, self.dst)
+        if not dense.axes:
+            _native.copy(target, _memory(dense.origin, dense.nbytes, self.src), self.stream)
+            return
+        staging = self._allocate(dense.nbytes)
+        self._move(dense._replace(to=staging.handle), staging, self.src)
+        _native.copy(target, staging, self.stream)
+        staging.close(self.stream)
+
+    def _allocate(self, nbytes: int) -> Buffer:
+        """Return memory of the stream's device, freed in the stream's order when it is closed."""
+        if self.allocator is not None:
+            made: Buffer = self.allocator.allocate(nbytes, stream=self.stream)
+            return made
+        return self.stream.device.allocate(nbytes, stream=self.stream)
+
+    def _move(self, what: Plan, dst: Any, src: Any) -> None:
+        """Have a kernel move units of memory that the stream's device reaches, or copy rows where it does not."""
+        if not what.axes:
+            self._copy(what, dst, src)
+            return
+        unit, axes = what.units()
+        target = _memory(what.to, what.width, dst)
+        source = _memory(what.origin, what.width, src)
+        try:
+            copy_units(target, source, unit, axes, self.stream)
+        except CUDAError as error:
+            if error.code != lib.CCH_EMISMATCH:
+                raise
+            self._copy_pieces(what, dst, src)
+
+    def _copy_pieces(self, what: Plan, dst: Any, src: Any) -> None:
+        """Copy rows, or run by run, between devices that do not reach each other's memory."""
+        inner = 1
+        while inner < len(what.axes) and what._replace(axes=what.axes[-inner - 1 :]).rows() is not None:
+            inner += 1
+        if what._replace(axes=what.axes[-inner:]).rows() is None:
+            inner = 0
+        outer = what.axes[: len(what.axes) - inner]
+        for index in itertools.product(*(range(axis.extent) for axis in outer)):
+            to = what.to + sum(i * axis.to for i, axis in zip(index, outer, strict=True))
+            origin = what.origin + sum(i * axis.origin for i, axis in zip(index, outer, strict=True))
+            self._copy(Plan(to, origin, what.width, what.axes[len(outer) :]), dst, src)
+
+    def _copy(self, what: Plan, dst: Any = None, src: Any = None) -> None:
+        """Copy one run, or rows."""
+        dst = self.dst if dst is None else dst
+        src = self.src if src is None else src
+        if not what.axes:
+            target, source = _memory(what.to, what.width, dst), _memory(what.origin, what.width, src)
+            _native.copy(target, source, self.stream)
+            return
+        rows = what.rows()
+        assert rows is not None
+        last = rows.depth - 1
+        to_size = (last * rows.to_height + rows.height - 1) * rows.to_pitch + what.width
+        origin_size = (last * rows.origin_height + rows.height - 1) * rows.origin_pitch + what.width
+        _memory(what.to, to_size, dst).copy_part_from(
+            _memory(what.origin, origin_size, src), what.width, height=rows.height, depth=rows.depth,
+            dst_pitch=rows.to_pitch, src_pitch=rows.origin_pitch, dst_height=rows.to_height,
+            src_height=rows.origin_height, stream=self.stream,
+        )  # fmt: skip
 
 
-class _Staged:
-    """Host memory that the elements pass through."""
-
-    def __init__(self, area: bytes | bytearray) -> None:
-        from cudacore_handles._cffi import ffi
-
-        self.area = ffi.from_buffer(area)
-        self.ptr = int(ffi.cast("uintptr_t", self.area))
+def _memory(address: int, nbytes: int, owner: Any) -> Buffer:
+    """Return a buffer of memory that a view, or another owner, keeps."""
+    return Buffer.from_handle(address, nbytes, owner=owner)
 
 
-def _host_array(view: Any, layout: _StridedLayout) -> Any:
-    """Return a NumPy array of raw elements, of the host memory of a view."""
+def _empty(nbytes: int) -> Any:
+    """Return host memory that the elements pass through."""
     import numpy as np
 
-    from cudacore_handles._cffi import ffi
-
-    low, high = layout.offset_bounds
-    size = layout.itemsize
-    memory = ffi.buffer(ffi.cast("char *", view.ptr + low * size), (high - low + 1) * size)
-    strides = layout.strides_in_bytes
-    return np.ndarray(layout.shape, f"V{size}", memory, -low * size, strides)
+    return np.empty(nbytes, np.uint8)
 
 
-def _adjacent(layout: _StridedLayout) -> bool:
-    """Whether the elements of the last axis lie one behind the other."""
-    assert layout.strides is not None
-    return layout.shape[-1] == 1 or layout.strides[-1] == 1
+class _Runs:
+    """Runs of bytes in host memory, as NumPy takes them."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, address: int, width: int, axes: list[tuple[int, int]]) -> None:
+        extents, steps = [extent for extent, _ in axes], [step for _, step in axes]
+        # Numbers, which NumPy moves faster than raw bytes; or bytes, of runs longer than a type can be.
+        typestr = f"<u{width}" if width in (1, 2, 4, 8) else f"|V{width}"
+        if width > MAX_PITCH:
+            extents, steps, typestr = [*extents, width], [*steps, 1], "|u1"
+        self.__array_interface__ = {
+            "shape": tuple(extents),
+            "strides": tuple(steps),
+            "typestr": typestr,
+            "data": (address, False),
+            "version": 3,
+        }
 
 
-def _copy_pieces(dst: Any, to: _StridedLayout, src: Any, origin: _StridedLayout, stream: Any) -> None:
-    """Copy what is contiguous in both, one piece after the other; or many at once, where they are rows."""
-    both = to.flattened_axis_mask() & origin.flattened_axis_mask()
-    to, origin = to.flattened(mask=both), origin.flattened(mask=both)
-    outer, width, size = to.ndim, to.itemsize, to.itemsize
-    if _adjacent(to) and _adjacent(origin):
-        outer -= 1
-        width *= to.shape[-1]
-    rows, to_pitch, from_pitch = 1, width, width
-    if outer and _reaches_by_rows(dst) and _reaches_by_rows(src):
-        assert to.strides is not None
-        assert origin.strides is not None
-        pitches = to.strides[outer - 1] * size, origin.strides[outer - 1] * size
-        if all(width <= pitch <= _MOST_PITCH for pitch in pitches):
-            outer -= 1
-            rows, (to_pitch, from_pitch) = to.shape[outer], pitches
-    for to_offset, from_offset in zip(_offsets(to, outer), _offsets(origin, outer), strict=True):
-        target = Buffer.from_handle(dst.ptr + to_offset * size, (rows - 1) * to_pitch + width, owner=dst)
-        source = Buffer.from_handle(src.ptr + from_offset * size, (rows - 1) * from_pitch + width, owner=src)
-        if rows == 1:
-            _native.copy(target, source, stream)
-        else:
-            target.copy_part_from(source, width, height=rows, dst_pitch=to_pitch, src_pitch=from_pitch, stream=stream)
+def _move(what: Plan) -> None:
+    """Move runs within the host's memory."""
+    import numpy as np
 
-
-def _reaches_by_rows(view: Any) -> bool:
-    """Whether the driver copies rows of this memory: not of the host's that CUDA does not know."""
-    return not isinstance(view, _Staged) and view._device[0] != _native.DL_CPU
-
-
-def _offsets(layout: _StridedLayout, outer: int) -> Iterator[int]:
-    """Return where each piece begins."""
-    assert layout.strides is not None
-    steps = layout.strides[:outer]
-    for index in itertools.product(*map(range, layout.shape[:outer])):
-        yield sum(map(int.__mul__, index, steps))
+    to = _Runs(what.to, what.width, [(axis.extent, axis.to) for axis in what.axes])
+    origin = _Runs(what.origin, what.width, [(axis.extent, axis.origin) for axis in what.axes])
+    np.copyto(np.asarray(to), np.asarray(origin))
