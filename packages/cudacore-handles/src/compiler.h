@@ -20,7 +20,7 @@ typedef struct cch__compiler_kind {
   const char *const *sonames; /* newest first; NULL at the end */
   const cch__entry *entries;
   size_t count, size;
-  /* Fills what the library lacks under its plain names. May be NULL. */
+  /* Does what else the library needs, once its plain names are looked up. May be NULL. */
   void (*complete)(void *table);
   /* The version, as its own functions say it. */
   int (*version)(int *major, int *minor, const void *table);

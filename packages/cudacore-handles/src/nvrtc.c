@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVRTC, by the functions of its library. */
+#define _GNU_SOURCE
 #include "compiler.h"
 
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Types as CUDA's headers have them: nvrtcResult is an int, and so declared here. */
 #define NVRTC_FUNCTIONS(X)                                                                                             \
@@ -49,6 +55,37 @@ static const cch__entry entries[] = {
 #undef ENTRY
 };
 static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
+
+/* Opens the builtins in the folder of a library: libnvrtc-builtins.so.13.0 for libnvrtc.so.13. */
+static bool open_builtins(const char *library, int major, int minor) {
+  static const char prefix[] = "libnvrtc";
+  const char *slash = strrchr(library, '/'), *name = slash != NULL ? slash + 1 : library;
+  const char *suffix = strstr(name, ".so");
+  char path[PATH_MAX];
+  if (slash == NULL || suffix == NULL || strncmp(name, prefix, sizeof prefix - 1) != 0)
+    return false;
+  name += sizeof prefix - 1; /* what is left may have a variant: libnvrtc.alt.so.13 */
+  int length = snprintf(path, sizeof path, "%.*s/%s-builtins%.*s.so.%d.%d", (int)(slash - library), library, prefix,
+                        (int)(suffix - name), name, major, minor);
+  return length > 0 && (size_t)length < sizeof path && dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL;
+}
+
+/*
+ * NVRTC opens its builtins by their bare name when it first compiles. Not every NVRTC says to the dynamic linker that
+ * they are in its own folder: 13.0 does not. What is loaded already is found by its name, so they are opened here, and
+ * stay open as NVRTC does. If they are not beside it, NVRTC looks for them itself.
+ */
+static void complete(void *table) {
+  const cch_nvrtc *nvrtc = table;
+  struct link_map *library = NULL;
+  char real[PATH_MAX];
+  int major, minor;
+  if (version_of(&major, &minor, nvrtc) != 0 || dlinfo(nvrtc->base.handle, RTLD_DI_LINKMAP, &library) != 0)
+    return;
+  if (!open_builtins(library->l_name, major, minor) && realpath(library->l_name, real) != NULL)
+    open_builtins(real, major, minor);
+}
+
 static const cch__compiler_kind kind = {
     .title = "NVRTC",
     .domain = CCH_DOMAIN_NVRTC,
@@ -56,6 +93,7 @@ static const cch__compiler_kind kind = {
     .entries = entries,
     .count = sizeof entries / sizeof *entries,
     .size = sizeof(cch_nvrtc),
+    .complete = complete,
     .version = version_of,
 };
 

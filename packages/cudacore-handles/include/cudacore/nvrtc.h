@@ -20,7 +20,8 @@ typedef struct cch_nvrtc cch_nvrtc;
 
 /**
  * Loads the library `path`, which is a path or a soname; NULL is the newest that the dynamic linker finds under the
- * sonames that NVRTC has had since CUDA 12. CCH_ENOCOMPILER where there is none. @since 0.1
+ * sonames that NVRTC has had since CUDA 12. CCH_ENOCOMPILER where there is none. The library that NVRTC opens when it
+ * compiles (libnvrtc-builtins) is found in the same folder. @since 0.1
  */
 CCH_EXPORT int cch_nvrtc_load(cch_nvrtc **out, const char *CCH_NULLABLE path);
 

@@ -71,6 +71,17 @@ static void other_libraries_are_refused(void) {
   CHECK(no_nvrtc == NULL && no_nvvm == NULL && no_nvjitlink == NULL);
 }
 
+/* NVRTC could not compile, because it does not find the library beside it that it opens by its bare name. */
+static void builtins_are_found(void) {
+  const char *name = "libnvrtc-builtins.so.12.1";
+  cch_nvrtc *found = NULL;
+  CHECK(dlopen(name, RTLD_NOW | RTLD_NOLOAD) == NULL);
+  OK(cch_nvrtc_load(&found, getenv("FAKE_NVRTC")));
+  void *builtins = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+  CHECK(builtins != NULL);
+  dlclose(builtins);
+}
+
 /* A version is not told. */
 static void versions(void) {
   int major, minor, debug_major, debug_minor, llvm;
@@ -415,6 +426,7 @@ int main(void) {
   RUN(libraries_are_found_once);
   RUN(no_driver_is_needed);
   RUN(other_libraries_are_refused);
+  RUN(builtins_are_found);
   RUN(versions);
   RUN(architectures);
   RUN(nvrtc_compiles);
