@@ -529,8 +529,22 @@ def test_default_pools(cuda: Any, cu: Any) -> None:
     assert cu.cuMemGetMemPool(ctypes.byref(pool), (ctypes.c_int * 2)(4, 0), 1) == 801
     assert cu.cuMemGetMemPool(ctypes.byref(pool), (ctypes.c_int * 2)(0, 0), 1) == INVALID_VALUE
     base, size = U64(), Size()
-    host = U64(cuda.out("cuMemAllocFromPoolAsync", Size(64), new_pool(cu, 0, HOST)[1], None, kind=U64))
+    pool = new_pool(cu, 0, HOST)[1]
+    host = U64(cuda.out("cuMemAllocFromPoolAsync", Size(64), pool, None, kind=U64))
     assert cu.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), host) == NOT_FOUND
+    cuda.cuMemPoolSetAccess(pool, (ctypes.c_int * 3)(DEVICE, 0, 3), Size(1))
+    assert cu.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), host) == 0
+    assert (base.value, size.value) == (host.value, 64)
+
+
+def test_access_of_the_host(cuda: Any, cu: Any) -> None:
+    """The host would have access to a device's pool, or be unknown to it, unlike on an H200."""
+    access = ctypes.c_int(7)
+    for place, expected in ((DEVICE, 0), (HOST, 3), (HOST_NUMA, 3)):
+        pool = new_pool(cu, 0, place)[1]
+        for asked in (HOST, HOST_NUMA):
+            cuda.cuMemPoolGetAccess(ctypes.byref(access), pool, (ctypes.c_int * 2)(asked, 0))
+            assert access.value == expected
 
 
 def test_kernels_need_access_to_host_pools(cuda: Any, cu: Any) -> None:

@@ -207,9 +207,13 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
   if (CUresult result = current_error())
     return result;
   AllocationPtr allocation = state().memory.find(dptr);
-  bool is_in_host_pool = allocation != nullptr && allocation->pool != nullptr && allocation->device == nullptr &&
-                         !allocation->pool->is_managed();
-  if (allocation == nullptr || allocation->freed || is_in_host_pool)
+  if (allocation == nullptr || allocation->freed)
+    return CUDA_ERROR_NOT_FOUND;
+  /* Memory of a pool of the host is found where a device has access to it. */
+  bool is_in_host_pool =
+      allocation->pool != nullptr && allocation->device == nullptr && !allocation->pool->is_managed();
+  ContextPtr current = home_of(current_context());
+  if (is_in_host_pool && (current == nullptr || !may_access(*current, *allocation, false)))
     return CUDA_ERROR_NOT_FOUND;
   if (pbase != nullptr)
     *pbase = allocation->base;

@@ -20,8 +20,10 @@ std::pair<uint64_t, uint64_t> mapping_of(const Allocation &allocation) {
   return {base, (allocation.end() - base + unit - 1) / unit * unit};
 }
 
-/* What memory can be handed to other processes with. */
+/* What memory can be handed to other processes with: that of another process with nothing. */
 uint64_t handle_types(const Allocation &allocation) {
+  if (allocation.import != nullptr)
+    return 0;
   if (allocation.physical != nullptr)
     return allocation.physical->properties.requestedHandleTypes;
   return allocation.pool != nullptr ? allocation.pool->properties.handleTypes : 0;

@@ -410,9 +410,11 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUme
     return result;
   if (flags == nullptr || location == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (find_accessor(*found, *location, device) != CUDA_SUCCESS)
+  CUresult accessor = find_accessor(*found, *location, device);
+  bool is_host = location->type == CU_MEM_LOCATION_TYPE_HOST || location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  if (accessor != CUDA_SUCCESS && !is_host)
     return CUDA_ERROR_INVALID_VALUE;
-  bool has_it = device == found->device && !found->is_managed();
+  bool has_it = accessor == CUDA_SUCCESS && device == found->device && !found->is_managed();
   bool is_granted = device != nullptr && found->access.count(device->ordinal) != 0;
   *flags = has_it || is_granted ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;

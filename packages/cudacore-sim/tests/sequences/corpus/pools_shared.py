@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who has access to the memory of pools, and what the driver says of its ranges; pools that were imported."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int, c_size_t, c_uint, c_uint64, c_void_p
+
+from recorder import Recorder, sequence
+from structs import DEVICE, HOST, HOST_NUMA, Access, Location, device_pool
+
+FILE_DESCRIPTOR = 1
+MEMORY_TYPE, RANGE_SIZE, ALLOWED_HANDLE_TYPES = 2, 12, 14
+PLACES = ((DEVICE, 0), (HOST, 0), (HOST_NUMA, 0))
+
+
+def create(cu: Recorder, place: tuple[int, int], shared: bool) -> int:
+    """Create a pool of a place."""
+    kinds = FILE_DESCRIPTOR if shared else 0
+    return int(cu.prepare("cuMemPoolCreate", c_void_p, device_pool(location=Location(*place), handleTypes=kinds)))
+
+
+def give_access(cu: Recorder, pool: int) -> None:
+    """Give device 0 access."""
+    cu.call("cuMemPoolSetAccess", pool, Access(Location(DEVICE, 0), 3), 1)
+
+
+def see_access(cu: Recorder, pool: int) -> None:
+    """See who has access."""
+    for place in PLACES:
+        cu.see("place", place)
+        cu.read("cuMemPoolGetAccess", c_int, pool, Location(*place))
+
+
+def see_range(cu: Recorder, address: int) -> None:
+    """See what the driver says of an allocation."""
+    base, size = cu.new("cuMemGetAddressRange_v2", c_uint64, c_size_t, address)
+    cu.see("range", (base - address if base else None, size))
+    cu.read("cuPointerGetAttribute", c_uint, MEMORY_TYPE, address)
+    cu.read("cuPointerGetAttribute", c_size_t, RANGE_SIZE, address)
+    cu.read("cuPointerGetAttribute", c_uint64, ALLOWED_HANDLE_TYPES, address)
+
+
+@sequence
+def places(cu: Recorder) -> None:
+    """Pools of a device and of the host: who has access, before and after a device is given it."""
+    for place in PLACES:
+        for shared in (False, True):
+            if shared and place[0] == HOST:
+                continue
+            cu.see("pool", (place, shared))
+            pool = create(cu, place, shared)
+            see_access(cu, pool)
+            if place[0] != DEVICE:
+                give_access(cu, pool)
+                see_access(cu, pool)
+            cu.call("cuMemPoolDestroy", pool)
+
+
+@sequence
+def ranges(cu: Recorder) -> None:
+    """What the driver says of memory of pools, with access and without, and without a context."""
+    context = cu.prepare("cuCtxGetCurrent", c_void_p)
+    for place in PLACES:
+        for shared in (False, True):
+            if shared and place[0] == HOST:
+                continue
+            cu.see("pool", (place, shared))
+            pool = create(cu, place, shared)
+            address = cu.new("cuMemAllocFromPoolAsync", c_uint64, 1000, pool, None)
+            cu.call("cuCtxSynchronize")
+            see_range(cu, address)
+            if place[0] != DEVICE:
+                give_access(cu, pool)
+                see_range(cu, address)
+            cu.prepare("cuCtxSetCurrent", None)
+            cu.call("cuMemGetAddressRange_v2", c_uint64, c_size_t, address)
+            cu.prepare("cuCtxSetCurrent", context)
+            cu.call("cuMemFreeAsync", address, None)
+            cu.call("cuCtxSynchronize")
+            cu.call("cuMemPoolDestroy", pool)
+
+
+@sequence
+def imported(cu: Recorder) -> None:
+    """A process imports a pool of its own, and memory of it, by what it has exported."""
+    for place in ((DEVICE, 0), (HOST_NUMA, 0)):
+        cu.see("pool", place)
+        pool = create(cu, place, True)
+        address = cu.new("cuMemAllocFromPoolAsync", c_uint64, 1000, pool, None)
+        cu.call("cuCtxSynchronize")
+        descriptor = cu.new("cuMemPoolExportToShareableHandle", c_int, pool, FILE_DESCRIPTOR, 0)
+        name = ctypes.create_string_buffer(64)
+        cu.call("cuMemPoolExportPointer", name, address)
+        cu.call("cuMemPoolExportPointer", ctypes.create_string_buffer(64), address + 16)
+        import_ = cu.new("cuMemPoolImportFromShareableHandle", c_void_p, descriptor, FILE_DESCRIPTOR, 0)
+        cu.see("is the same", import_ == pool)
+        see_access(cu, import_)
+        cu.call("cuMemPoolExportToShareableHandle", c_int, import_, FILE_DESCRIPTOR, 0)
+        cu.call("cuMemAllocFromPoolAsync", c_uint64, 64, import_, None)
+        if place[0] != DEVICE:
+            give_access(cu, import_)
+            see_access(cu, import_)
+        memory = cu.new("cuMemPoolImportPointer", c_uint64, import_, name)
+        if memory and memory != address:
+            see_range(cu, memory)
+            cu.call("cuMemPoolExportPointer", ctypes.create_string_buffer(64), memory)
+            cu.call("cuMemFreeAsync", memory, None)
+        cu.call("cuCtxSynchronize")
+        cu.call("cuMemPoolDestroy", import_)
+        cu.call("cuMemFreeAsync", address, None)
+        cu.call("cuCtxSynchronize")
+        cu.call("cuMemPoolDestroy", pool)
