@@ -23,6 +23,7 @@ def main() -> None:
     shutil.rmtree(target, ignore_errors=True)
     for tests in sorted(packages.glob("cudacore*/tests")):
         shutil.copytree(tests, target / "packages" / tests.relative_to(packages), ignore=IGNORE)
+        shutil.copy(tests.with_name("README.md"), target / "packages" / tests.parent.name)  # whose examples are run
     shutil.copytree(ROOT / "ci", target / "ci", ignore=IGNORE)
     for name in ("docs", "examples"):  # whose programs are run
         shutil.copytree(ROOT / name, target / name, ignore=IGNORE)

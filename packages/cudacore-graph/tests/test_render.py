@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 import re
 import shutil
-import sys
-import types
+import subprocess
 import xml.etree.ElementTree
 from typing import Any
 
@@ -16,7 +16,7 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_graph import _render
+from cudacore_graph import _draw, _render
 from cudacore_handles import _native
 
 
@@ -196,40 +196,148 @@ def test_looked_at_while_it_grows(definition: cg.GraphDefinition, monkeypatch: p
     assert str(definition).splitlines()[0].endswith("2 nodes, 1 edge")
 
 
-class _Source:
-    def __init__(self, source: str) -> None:
-        self.source = source
-
-    def pipe(self, **how: str) -> str:
-        return f"<{how} of {len(self.source)}>"
+def texts(svg: str) -> list[str]:
+    """Return what is written in a picture; it is well-formed."""
+    root = xml.etree.ElementTree.fromstring(svg)
+    return [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_svg(picture: cg.GraphDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The picture would not be drawn by Graphviz, or a missing Graphviz not be said."""
-    module: Any = types.ModuleType("graphviz")
-    module.Source, module.ExecutableNotFound = _Source, OSError
-    monkeypatch.setitem(sys.modules, "graphviz", module)
-    assert picture.to_svg() == f"<{{'format': 'svg', 'encoding': 'utf-8'}} of {len(picture.to_dot())}>"
-    assert "image/svg+xml" in picture._repr_mimebundle_()
+def rectangles(svg: str) -> list[tuple[float, float, float, float]]:
+    """Return the frames of the boxes of a picture."""
+    found = re.findall(r'<rect x="([-.0-9]+)" y="([-.0-9]+)" width="([.0-9]+)" height="([.0-9]+)" rx="5"', svg)
+    return [(float(x), float(y), float(x) + float(w), float(y) + float(h)) for x, y, w, h in found]
 
-    def missing(self: _Source, **how: str) -> str:
-        raise OSError("no dot")
 
-    monkeypatch.setattr(_Source, "pipe", missing)
-    with pytest.raises(RuntimeError, match="needs Graphviz's program dot"):
-        picture.to_svg()
-    assert "image/svg+xml" not in picture._repr_mimebundle_()
-    monkeypatch.setitem(sys.modules, "graphviz", None)
-    with pytest.raises(ImportError, match="pip install graphviz"):
-        picture.to_svg()
+def test_svg(picture: cg.GraphDefinition) -> None:
+    """The picture would need a program, lack nodes or what they do, or reach out of its frame."""
+    svg = picture.to_svg()
+    shown = texts(svg)
+    for line in ("add", "grid 2x3x1", "shared 2 KiB", "memcpy 16 B", "callback", "some_function", "empty", "graph",
+                 "memset 64 B", "while", "body", "switch", "case 0", "case 1", "nothing"):  # fmt: skip
+        assert line in shown
+    assert shown.count("add") == 2
+    assert "<title>CUDA graph: 7 nodes, 7 edges</title>" in svg
+    root = xml.etree.ElementTree.fromstring(svg)
+    left, top, width, height = map(float, root.attrib["viewBox"].split())
+    for x, y, right, bottom in rectangles(svg):
+        assert left <= x < right <= left + width
+        assert top <= y < bottom <= top + height
+
+
+def test_nothing_of_a_page_is_used(picture: cg.GraphDefinition) -> None:
+    """Two pictures in one notebook would use each other's styles or shapes, or one would load something."""
+    svg = picture.to_svg()
+    assert not re.search(r"<style|<script|<image|<use| id=|url\(|href", svg)
+    assert svg.count("http") == 1  # the name space
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_boxes_do_not_overlap(definition: cg.GraphDefinition, seed: int) -> None:
+    """Boxes would cover each other, or an arrow would not point downwards."""
+    random_graph(definition, 60, seed)
+    svg = definition.to_svg(max_nodes=None)
+    boxes = rectangles(svg)
+    assert len(boxes) == 60
+    for i, (x, y, right, bottom) in enumerate(boxes):
+        for other_x, other_y, other_right, other_bottom in boxes[:i]:
+            assert right <= other_x or other_right <= x or bottom <= other_y or other_bottom <= y
+    arrows = re.findall(r'<path d="M[-.0-9]+ ([-.0-9]+) [^"]* ([-.0-9]+)" fill="none"', svg)
+    assert len(arrows) == len(definition.edges())
+    assert all(float(top) < float(bottom) for top, bottom in arrows)
+
+
+def random_graph(definition: cg.GraphDefinition, count: int, seed: int = 0) -> None:
+    """Add empty nodes, each behind some of those before it."""
+    chance = random.Random(seed)
+    items: list[tuple[Any, ...]] = [
+        ("empty", tuple({chance.randrange(i) for _ in range(chance.randrange(4))} if i else ())) for i in range(count)
+    ]
+    definition.add_many(items)
+
+
+def test_order_without_crossings() -> None:
+    """Arrows would cross although they need not."""
+    boxes = [_draw.Box([str(i)], "white") for i in range(10)]
+    # Two trees, the leaves of which are numbered in turn.
+    picture = _draw.arrange(boxes, {(0, 2), (1, 3), (0, 4), (1, 5), (0, 6), (1, 7), (0, 8), (1, 9)})
+    (x0, _), (x1, _) = picture.places[:2]
+    left, right = (0, 1) if x0 < x1 else (1, 0)
+    assert max(picture.places[i + 2][0] for i in range(left, 8, 2)) < min(
+        picture.places[i + 2][0] for i in range(right, 8, 2)
+    )
+
+
+def test_cycle_is_drawn(definition: cg.GraphDefinition) -> None:
+    """A picture of a graph with a cycle, which is where one looks for it, would not come to an end or not show it."""
+    a = definition.empty()
+    b = a.join()
+    a.pred.add(b)
+    assert "#d04040" in definition.to_svg()
+    assert "n1 --> n0" in definition.to_mermaid()
+    assert len(texts(definition.to_svg(max_nodes=1))) <= 3
+
+
+MANY: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {
+    "chain": ([("empty", i - 1 if i else None) for i in range(1000)], ["empty x 1,000", "in sequence"]),
+    "fan": ([("empty", None)] * 1000, ["empty x 1,000", "in parallel"]),
+    "just too wide": ([("empty", None)] * 13, ["empty x 13", "in parallel"]),
+    "fork": ([("empty", None), *[("callback", 0, print)] * 40], ["empty", "callback x 40", "in parallel"]),
+    "chains": (
+        [("empty", None) if i % 2 == 0 else ("callback", i - 1, print) for i in range(400)],
+        ["400 nodes", "in 200 groups in parallel", "empty x 200", "callback x 200"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_many_are_one(definition: cg.GraphDefinition, name: str) -> None:
+    """A picture of a large graph would be too large to see anything, or not say how many nodes there are."""
+    items, expected = MANY[name]
+    definition.add_many(items)
+    assert texts(definition.to_svg()) == expected
+    assert "<br/>".join(expected[-2:]) in definition.to_mermaid()
+
+
+@pytest.mark.parametrize("count", [1, 10, 100, 1000, 5000])
+def test_size_is_bounded(definition: cg.GraphDefinition, count: int) -> None:
+    """A notebook would get a picture that it cannot show: Mermaid's limits are 50,000 characters and 500 edges."""
+    random_graph(definition, count)
+    mermaid = definition.to_mermaid()
+    assert len(mermaid) < 50_000
+    assert mermaid.count("-->") < 500
+    assert len(definition.to_svg()) < 200_000
+    shown = [re.match(r"([0-9,]+) nodes|empty x ([0-9,]+)|empty", line) for line in texts(definition.to_svg())]
+    total = sum(int((match[1] or match[2] or "1").replace(",", "")) for match in shown if match)
+    assert total == count
+
+
+def test_size_of_nested_graphs_is_bounded(definition: cg.GraphDefinition) -> None:
+    """A picture would have all bodies of all nodes."""
+    for _ in range(12):
+        node = definition.switch(definition.create_condition(0), 20)
+        for branch in node.branches:
+            random_graph(branch, 20)
+    svg = definition.to_svg()
+    assert len(rectangles(svg)) < 250
+    assert any("graphs not shown" in line for line in texts(svg))
+    assert definition.to_mermaid().count("-->") < 500
+
+
+def test_bad_limits(definition: cg.GraphDefinition) -> None:
+    """A limit that cannot be would give an empty picture."""
+    wrong: Any
+    for wrong, error in ((0, ValueError), (-1, ValueError), (True, TypeError), ("1", TypeError), (1.5, TypeError)):
+        for draw in (definition.to_svg, definition.to_mermaid):
+            with pytest.raises(error, match="max_nodes"):
+                draw(max_nodes=wrong)
 
 
 def test_drawn_by_graphviz(picture: cg.GraphDefinition) -> None:
     """What Graphviz itself gets would not be DOT."""
-    pytest.importorskip("graphviz", reason="needs the package graphviz")
-    if shutil.which("dot") is None:
+    dot = shutil.which("dot")
+    if dot is None:
         pytest.skip("needs Graphviz's program dot")
-    svg = picture.to_svg()
+    svg = subprocess.run([dot, "-Tsvg"], input=picture.to_dot(), text=True, capture_output=True, check=True).stdout
     assert svg.count('class="node"') == 11
     assert svg.count('class="cluster"') == 7
 
@@ -237,10 +345,9 @@ def test_drawn_by_graphviz(picture: cg.GraphDefinition) -> None:
 def test_notebook(picture: cg.GraphDefinition) -> None:
     """A notebook would show nothing, or more than it asked for."""
     bundle = picture._repr_mimebundle_()
-    assert bundle["text/plain"] == str(picture)
-    assert bundle["text/vnd.mermaid"] == picture.to_mermaid()
+    assert bundle == {"text/plain": str(picture), "image/svg+xml": picture.to_svg()}
     assert set(picture._repr_mimebundle_(include=["text/plain"])) == {"text/plain"}
-    assert "text/vnd.mermaid" not in picture._repr_mimebundle_(exclude=["text/vnd.mermaid"])
+    assert "image/svg+xml" not in picture._repr_mimebundle_(exclude=["image/svg+xml"])
 
 
 def test_notebook_shows_what_is_gone(definition: cg.GraphDefinition) -> None:

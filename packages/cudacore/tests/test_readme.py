@@ -1,26 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example of the README."""
+"""The examples of all READMEs."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import cudacore as core
 
-README = Path(__file__).resolve().parents[3] / "README.md"
+PACKAGES = Path(__file__).resolve().parents[2]
+README = PACKAGES.parent / "README.md"
 
 
-def example() -> str:
-    (code,) = re.findall(r"^```python\n(.*?)^```$", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return code
+def examples(readme: Path) -> list[str]:
+    """Return the Python code of a README."""
+    return re.findall(r"^```python\n(.*?)^```$", readme.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def run(readme: Path, names: dict[str, Any], change: Callable[[str], str] = str) -> dict[str, Any]:
+    """Run the examples of a README, one after the other, with names that its text speaks of."""
+    found = examples(readme)
+    assert found
+    for example in found:
+        exec(compile(change(example), str(readme), "exec"), names)
+    return names
+
+
+def test_all_are_here() -> None:
+    """The examples of a README would not be tried."""
+    tried = {"cudacore", "cudacore-compile", "cudacore-graph", "cudacore-sim"}
+    assert {readme.parent.name for readme in PACKAGES.glob("*/README.md") if examples(readme)} == tried
+    for readme in (README, *PACKAGES.glob("*/README.md")):
+        text = readme.read_text(encoding="utf-8")
+        assert len(examples(readme)) == text.count("```") / 2, f"{readme}: code that is not Python"
 
 
 def test_example_compiles() -> None:
     """The README's example would not be Python, or its kernel would not be CUDA C++."""
-    code = example()
+    (code,) = examples(README)
     compile(code, README.name, "exec")
     (source,) = re.findall(r'source = """(.*?)"""', code, re.DOTALL)
     module = core.Program(source, "c++", core.ProgramOptions(std="c++17", arch="sm_90")).compile(
@@ -31,5 +52,55 @@ def test_example_compiles() -> None:
 
 def test_example_runs(device: core.Device, target: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A newcomer's first program, pasted from the README, would fail."""
-    exec(compile(example().replace('"cubin"', repr(target)), README.name, "exec"), {})
+    run(README, {}, lambda code: code.replace('"cubin"', repr(target)))
     assert capsys.readouterr().out == "[3. 3. 3. 3.]\n"
+
+
+def test_umbrella(device: core.Device) -> None:
+    """The example of the package that has all others would not run."""
+    assert run(PACKAGES / "cudacore" / "README.md", {})["device"] == device
+
+
+def test_compile(capsys: pytest.CaptureFixture[str]) -> None:
+    """The examples of the compilers would not compile, or not link."""
+    try:
+        names = run(PACKAGES / "cudacore-compile" / "README.md", {})
+    except ImportError as error:
+        pytest.skip(str(error).splitlines()[0])  # a compiler is not installed
+    assert len(names["cubin"].code) > 0
+    assert "scale<float>" in capsys.readouterr().out
+
+
+def test_graph(device: core.Device, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The example of graphs would call what is not there."""
+    stream, n = device.create_stream(), 16
+    source = """
+    extern "C" __global__ void increase(int *x, size_t n) {
+        size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+        if (i < n) x[i] += 1;
+    }"""
+    program = core.Program(source, "c++", core.ProgramOptions(arch=f"sm_{device.arch}"))
+    buffer, result = (device.allocate(4 * n, stream=stream) for _ in range(2))
+    names = {
+        "stream": stream,
+        "config": core.LaunchConfig(grid=1, block=n),
+        "kernel": program.compile(target).get_kernel("increase"),
+        "buffer": buffer,
+        "result": result,
+        "n": n,
+    }
+    run(PACKAGES / "cudacore-graph" / "README.md", names)
+    values = bytearray(4 * n)
+    result.copy_to(values, stream=stream)
+    assert list(memoryview(values).cast("i")) == [1] * n
+    assert "3 nodes, 2 edges" in capsys.readouterr().out
+    assert names["picture"].startswith("<svg")
+    names.clear()
+
+
+def test_simulator(device: core.Device, cuda_sim: Any) -> None:
+    """The tests that the simulator's README shows would not pass."""
+    names = {"pytest": pytest, "CUDAError": core.CUDAError, "device": device, "stream": device.create_stream()}
+    run(PACKAGES / "cudacore-sim" / "README.md", names)
+    names["test_speed"]()
+    names["test_no_memory"](cuda_sim)

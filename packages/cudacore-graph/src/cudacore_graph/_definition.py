@@ -169,17 +169,35 @@ class GraphDefinition(_native.GraphHandle):
 
         return to_dot(self)
 
-    def to_svg(self) -> str:
-        """Return a picture of the graph as SVG. Needs the package ``graphviz`` and its program ``dot``."""
+    def to_svg(self, *, max_nodes: int | None = 100) -> str:
+        """Return a picture of the graph as SVG.
+
+        Child graphs and bodies are within their nodes. A red arrow is one of those that close a cycle.
+
+        Parameters
+        ----------
+        max_nodes : int or None, optional
+            How many boxes the picture can have. In larger graphs, a box can stand for several nodes: for a chain, for
+            nodes of one kind with the same neighbours, or for layers of the graph. Default 100. None: one box for each
+            node, which takes long for thousands of nodes.
+        """
         from cudacore_graph._render import to_svg
 
-        return to_svg(self)
+        return to_svg(self, max_nodes)
 
-    def to_mermaid(self) -> str:
-        """Return a picture of the graph in Mermaid's language, which many sites and editors draw."""
+    def to_mermaid(self, *, max_nodes: int | None = 100) -> str:
+        """Return a picture of the graph in Mermaid's language, which many sites and editors draw.
+
+        Mermaid refuses text of more than 50,000 characters, and more than 500 edges, unless it is configured otherwise.
+
+        Parameters
+        ----------
+        max_nodes : int or None, optional
+            How many boxes the picture can have; see :meth:`to_svg`.
+        """
         from cudacore_graph._render import to_mermaid
 
-        return to_mermaid(self)
+        return to_mermaid(self, max_nodes)
 
     @property
     def handle(self) -> driver.CUgraph:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cudacore_graph import _draw
 from cudacore_graph._node_types import (
     AllocNode,
     ChildGraphNode,
@@ -21,7 +22,8 @@ from cudacore_graph._node_types import (
     WhileNode,
     _EventNode,
 )
-from cudacore_handles import CUDAError, _native
+from cudacore_graph._summary import summarise
+from cudacore_handles import Kernel, _native
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._names import shorten
 
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition
     from cudacore_graph._node import GraphNode
 
-_MOST_LINES = 1000  # nodes of one graph in a tree; a picture has them all
+_MOST_LINES = 1000  # nodes of one graph in a tree
+MAX_NODES = 100  # boxes of a picture; DOT has all nodes
+_MAX_GRAPHS = 8  # in one node of a picture
 _NAME_VERSION = 12030  # of cuKernelGetName
 
 
@@ -110,7 +114,10 @@ def _printable(name: str) -> str:
 
 def _kernel_name(node: KernelNode) -> str:
     """Return the kernel's name (cuKernelGetName), or its handle where the driver has no name for it."""
-    kernel = node.kernel  # held, while it is asked
+    return _name_of(node.kernel)
+
+
+def _name_of(kernel: Kernel) -> str:
     raw = kernel._raw
     symbol, name = ffi.new("void **"), ffi.new("const char **")
     if lib.cch_driver_symbol(symbol, b"cuKernelGetName", _NAME_VERSION) == 0:
@@ -294,49 +301,139 @@ def _dot_text(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def to_svg(graph: GraphDefinition) -> str:
-    """Return the graph as SVG, drawn by Graphviz."""
-    try:
-        import graphviz
-    except ModuleNotFoundError:
-        raise ImportError(
-            "drawing SVG needs the package graphviz: pip install graphviz; to_dot() and to_mermaid() need nothing"
-        ) from None
-    try:
-        svg: str = graphviz.Source(to_dot(graph)).pipe(format="svg", encoding="utf-8")
-    except graphviz.ExecutableNotFound as error:
-        raise RuntimeError(
-            "drawing SVG needs Graphviz's program dot: install Graphviz; to_dot() and to_mermaid() need nothing"
-        ) from error
-    return svg
+# ---- pictures of what a graph is like: SVG, Mermaid
 
 
-# ---- Mermaid
+class _Shown(NamedTuple):
+    """A box of a picture: its text, the class of its nodes, the graphs in it with their names, the number of nodes."""
+
+    lines: tuple[str, ...]
+    kind: str
+    graphs: tuple[tuple[str, _Pictured], ...]
+    size: int
 
 
-def to_mermaid(graph: GraphDefinition) -> str:
+class _Pictured(NamedTuple):
+    """A graph as a picture shows it."""
+
+    boxes: list[_Shown]
+    edges: list[tuple[int, int]]
+    total: str  # what there is of nodes and edges
+
+
+class _Room:
+    """How many boxes a picture can have still: those of graphs in nodes count, too."""
+
+    def __init__(self, left: int | None) -> None:
+        self.left = left
+
+    def take(self, wanted: int) -> None:
+        if self.left is not None:
+            self.left = max(self.left - wanted, 0)
+
+
+def _pictured(graph: GraphDefinition, room: _Room) -> _Pictured:
+    layout = _layout(graph)
+    names: dict[int, str] = {}
+    summary = summarise(layout.before, lambda i: _kind(layout.nodes[i], names), room.left)
+    room.take(len(summary.groups))
+    boxes = []
+    for group in summary.groups:
+        node = layout.nodes[group.nodes[0]]
+        kinds = {type(layout.nodes[i]).__name__ for i in group.nodes}
+        kind = kinds.pop() if len(kinds) == 1 else ""
+        if len(group.nodes) > 1:
+            boxes.append(_Shown(group.lines(), kind, (), len(group.nodes)))
+            continue
+        part = _part(node)
+        lines, graphs = [part.title, *part.details], []
+        for number, (name, inner) in enumerate(part.graphs):
+            if room.left == 0 or number == _MAX_GRAPHS:
+                lines.append(f"{len(part.graphs) - number} graphs not shown" if number else _count(_layout(inner)))
+                break
+            graphs.append((name, _pictured(inner, room)))
+        boxes.append(_Shown(tuple(lines), kind, tuple(graphs), 1))
+    return _Pictured(boxes, sorted(summary.edges), _count(layout))
+
+
+def _kind(node: GraphNode, names: dict[int, str]) -> str:
+    """Return what a node does, without details; `names` are those of kernels, which many nodes have in common."""
+    if isinstance(node, KernelNode):
+        kernel = node.kernel
+        if kernel._raw not in names:
+            names[kernel._raw] = _name_of(kernel)
+        return names[kernel._raw]
+    name = type(node).__name__.removesuffix("Node")
+    return _KINDS.get(name, name.lower() or "node")
+
+
+_KINDS = {
+    "Alloc": "allocate",
+    "HostCallback": "callback",
+    "ChildGraph": "graph",
+    "EventRecord": "record",
+    "EventWait": "wait",
+    "IfElse": "if else",
+}
+
+
+def to_svg(graph: GraphDefinition, max_nodes: int | None) -> str:
+    """Return the graph as SVG."""
+    pictured = _pictured(graph, _room(max_nodes))
+    return _draw.to_svg(_drawn(pictured), f"CUDA graph: {pictured.total}")
+
+
+def _room(max_nodes: object) -> _Room:
+    if max_nodes is None:
+        return _Room(None)
+    if isinstance(max_nodes, bool) or not hasattr(max_nodes, "__index__"):
+        raise TypeError(f"max_nodes must be an int or None, not {type(max_nodes).__name__}")
+    most: int = max_nodes.__index__()
+    if most < 1:
+        raise ValueError(f"max_nodes is {most}; it must be at least 1, or None for no limit")
+    return _Room(most)
+
+
+def _drawn(graph: _Pictured) -> _draw.Picture:
+    if not graph.boxes:
+        return _draw.arrange([_draw.Box(["nothing"], "#f4f4f4")], ())
+    boxes = [
+        _draw.Box(
+            shown.lines,
+            _COLORS.get(shown.kind, "#eeeeee"),
+            stacked=shown.size > 1,
+            inner=[(name, _drawn(inner)) for name, inner in shown.graphs],
+        )
+        for shown in graph.boxes
+    ]
+    return _draw.arrange(boxes, graph.edges)
+
+
+def to_mermaid(graph: GraphDefinition, max_nodes: int | None) -> str:
     """Return the graph in Mermaid's language; child graphs and bodies are subgraphs."""
-    return "\n".join(("flowchart TD", *_mermaid_lines(_layout(graph), "n", 1), ""))
+    return "\n".join(("flowchart TD", *_mermaid_lines(_pictured(graph, _room(max_nodes)), "n", 1), ""))
 
 
-def _mermaid_lines(layout: _Layout, prefix: str, depth: int) -> Iterator[str]:
+def _mermaid_lines(graph: _Pictured, prefix: str, depth: int) -> Iterator[str]:
     space = "    " * depth
-    for index, node in enumerate(layout.nodes):
-        part, name = _part(node), f"{prefix}{index}"
-        label = "<br/>".join(map(_mermaid_text, (part.title, *part.details)))
-        left, right = ("{{", "}}") if isinstance(node, ConditionalNode) else ("[", "]")
+    for index, shown in enumerate(graph.boxes):
+        name = f"{prefix}{index}"
+        label = "<br/>".join(map(_mermaid_text, shown.lines))
+        left, right = ("{{", "}}") if shown.kind in _CONDITIONALS else ("[[", "]]") if shown.size > 1 else ("[", "]")
         yield f'{space}{name}{left}"{label}"{right}'
-        for number, (what, inner) in enumerate(part.graphs):
-            inside, inner_prefix = _layout(inner), f"{name}_{number}_"
+        for number, (what, inner) in enumerate(shown.graphs):
+            inner_prefix = f"{name}_{number}_"
             yield f'{space}subgraph {inner_prefix}["{_mermaid_text(what) or "graph"}"]'
-            if not inside.nodes:
+            if not inner.boxes:
                 yield f'{space}    {inner_prefix}0["nothing"]'
-            yield from _mermaid_lines(inside, inner_prefix, depth + 1)
+            yield from _mermaid_lines(inner, inner_prefix, depth + 1)
             yield f"{space}end"
             yield f"{space}{name} -.-> {inner_prefix}"
-    for index, those in enumerate(layout.before):
-        for before in those:
-            yield f"{space}{prefix}{before} --> {prefix}{index}"
+    for first, second in graph.edges:
+        yield f"{space}{prefix}{first} --> {prefix}{second}"
+
+
+_CONDITIONALS = {"ConditionalNode", "IfNode", "IfElseNode", "WhileNode", "SwitchNode"}
 
 
 def _mermaid_text(text: str) -> str:
@@ -350,17 +447,12 @@ def _mermaid_text(text: str) -> str:
 
 
 def mimebundle(graph: GraphDefinition, include: Iterable[str] | None, exclude: Iterable[str] | None) -> dict[str, Any]:
-    """Return what a notebook shows: text, Mermaid, and SVG where it can be drawn."""
+    """Return what a notebook shows: text, and SVG."""
     if not graph.is_valid:
         return {"text/plain": repr(graph)}
-    makers = {"text/plain": to_tree, "text/vnd.mermaid": to_mermaid, "image/svg+xml": to_svg}
+    makers: dict[str, Callable[[], str]] = {
+        "text/plain": lambda: to_tree(graph),
+        "image/svg+xml": lambda: to_svg(graph, MAX_NODES),
+    }
     wanted = set(makers if include is None else include) - set(exclude or ())
-    bundle: dict[str, Any] = {}
-    for kind, make in makers.items():
-        if kind in wanted:
-            try:
-                bundle[kind] = make(graph)
-            except (ImportError, RuntimeError) as error:
-                if kind != "image/svg+xml" or isinstance(error, CUDAError):
-                    raise
-    return bundle
+    return {kind: make() for kind, make in makers.items() if kind in wanted}

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a picture shows of a graph: its nodes, or groups of them where there are too many to see."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+_MAX_ALIKE = 12  # nodes of one kind side by side, with the same neighbours; more are one group
+_MAX_KINDS = 3  # that a group names
+_MAX_WIDE = 16  # nodes side by side; if there are more, chains that are alike are one group, too
+_WORTH = 0.8  # what is left of the groups when it is worth it to look for chains and repetitions once more
+_MAX_LAYERS = 24  # groups of a graph that neither chains nor repetitions make small
+_MAX_EDGES = 3  # a node, on average; more cannot be followed
+
+
+class Group(NamedTuple):
+    """Nodes that are shown as one."""
+
+    nodes: tuple[int, ...]  # by their places in the graph
+    form: str  # how they lie to each other; empty for a single node
+    kinds: Counter[str]
+
+    def lines(self) -> tuple[str, ...]:
+        """Return what is written in the box of a group of several nodes."""
+        if len(self.kinds) == 1:
+            return (f"{next(iter(self.kinds))} x {len(self.nodes):,}", self.form)
+        common = self.kinds.most_common(_MAX_KINDS)
+        named = [f"{kind} x {count:,}" if count > 1 else kind for kind, count in common]
+        more = ("...",) if len(self.kinds) > _MAX_KINDS else ()
+        return (f"{len(self.nodes):,} nodes", self.form, *named, *more)
+
+
+class Summary(NamedTuple):
+    """The groups of a graph, and the edges between them."""
+
+    groups: list[Group]
+    edges: set[tuple[int, int]]
+
+
+def summarise(before: Sequence[Iterable[int]], kind: Callable[[int], str], limit: int | None) -> Summary:
+    """Group the nodes of a graph until they are few enough.
+
+    Parameters
+    ----------
+    before : sequence of list of int
+        The predecessors of each node, which are numbered in an order in which they could run.
+    kind : callable
+        Returns the kind of a node by its number. It is asked only where nodes are to be grouped.
+    limit : int or None
+        How many groups there can be. None: each node is one.
+    """
+    edges = {(first, second) for second, those in enumerate(before) for first in those}
+    if limit is None:
+        return Summary([Group((i,), "", Counter()) for i in range(len(before))], edges)
+    groups = [Group((i,), "", Counter((kind(i),))) for i in range(len(before))]
+    if len(groups) <= limit:
+        found = _merge_alike(groups, edges, _MAX_ALIKE)
+        if max(Counter(_levels(*found)).values(), default=0) > _MAX_WIDE:
+            # Chains are put together only where there are many that are alike.
+            alike = _merge_alike(*_merge_chains(groups, edges), _MAX_ALIKE)
+            parts = [
+                [list(group.nodes)] if group.form.endswith("in parallel") else [[i] for i in group.nodes]
+                for group in alike.groups
+            ]
+            forms = [group.form for group in alike.groups]
+            found = _merge(
+                groups, edges, [(part, form) for those, form in zip(parts, forms, strict=True) for part in those]
+            )
+    else:
+        found = Summary(groups, edges)
+        size = 2 * len(groups)
+        while limit < len(found.groups) < _WORTH * size:
+            size = len(found.groups)
+            found = _merge_chains(*found)
+            if len(found.groups) > limit:
+                found = _merge_alike(*found, 1)
+    if len(found.groups) > limit or len(found.edges) > _MAX_EDGES * max(limit, 8):
+        found = _merge_layers(groups, edges)
+    return found
+
+
+def _neighbours(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[int]], list[list[int]]]:
+    """Return predecessors and successors of each group."""
+    before: list[list[int]] = [[] for _ in range(count)]
+    behind: list[list[int]] = [[] for _ in range(count)]
+    for first, second in edges:
+        before[second].append(first)
+        behind[first].append(second)
+    return before, behind
+
+
+def _merge(groups: Sequence[Group], edges: Iterable[tuple[int, int]], parts: list[tuple[list[int], str]]) -> Summary:
+    """Make one group of each part, in the order of their first nodes."""
+    made: list[Group] = []
+    place = [0] * len(groups)
+    for members, form in sorted(parts, key=lambda part: groups[part[0][0]].nodes[0]):
+        for member in members:
+            place[member] = len(made)
+        if len(members) == 1:
+            made.append(groups[members[0]])
+            continue
+        kinds: Counter[str] = Counter()
+        nodes: list[int] = []
+        for member in members:
+            kinds.update(groups[member].kinds)
+            nodes += groups[member].nodes
+        made.append(Group(tuple(nodes), form, kinds))
+    return Summary(made, {(place[a], place[b]) for a, b in edges if place[a] != place[b]})
+
+
+def _merge_chains(groups: list[Group], edges: set[tuple[int, int]]) -> Summary:
+    """Make one group of what runs one after the other, with nothing beside it."""
+    before, behind = _neighbours(len(groups), edges)
+    follows = [len(those) == 1 and len(behind[those[0]]) == 1 for those in before]
+    parts: list[tuple[list[int], str]] = []
+    seen = [False] * len(groups)
+    # Of a cycle no node is the first: those that are left begin where they are come by.
+    for start in [i for i, after in enumerate(follows) if not after] + list(range(len(groups))):
+        if seen[start]:
+            continue
+        chain, at = [], start
+        while not seen[at]:
+            seen[at] = True
+            chain.append(at)
+            if len(behind[at]) == 1 and follows[behind[at][0]]:
+                at = behind[at][0]
+        parts.append((chain, "in sequence"))
+    return _merge(groups, edges, parts)
+
+
+def _merge_alike(groups: list[Group], edges: set[tuple[int, int]], most: int) -> Summary:
+    """Make one group of more than so many groups of the same kinds that have the same neighbours."""
+    before, behind = _neighbours(len(groups), edges)
+    alike: dict[Hashable, list[int]] = {}
+    for i, group in enumerate(groups):
+        neighbours = frozenset(before[i]), frozenset(behind[i])
+        alike.setdefault((group.form, frozenset(group.kinds.items()), *neighbours), []).append(i)
+    parts: list[tuple[list[int], str]] = []
+    for members in alike.values():
+        if len(members) > most:
+            single = len(groups[members[0]].nodes) == 1
+            parts.append((members, "in parallel" if single else f"in {len(members):,} groups in parallel"))
+        else:
+            parts += [([member], "") for member in members]
+    return _merge(groups, edges, parts)
+
+
+def _levels(groups: list[Group], edges: set[tuple[int, int]]) -> list[int]:
+    """Return how many groups are before each one, on the longest way to it."""
+    before, _ = _neighbours(len(groups), edges)
+    level: list[int] = []
+    for i, those in enumerate(before):  # an edge from a later node is one of a cycle
+        level.append(max((level[first] + 1 for first in those if first < i), default=0))
+    return level
+
+
+def _merge_layers(groups: list[Group], edges: set[tuple[int, int]]) -> Summary:
+    """Make groups of nodes by how many nodes are before them."""
+    level = _levels(groups, edges)
+    count = max(level, default=0) + 1
+    shown = min(count, _MAX_LAYERS)
+    layers: list[list[int]] = [[] for _ in range(shown)]
+    spans: list[set[int]] = [set() for _ in range(shown)]
+    for i, at in enumerate(level):
+        layers[at * shown // count].append(i)
+        spans[at * shown // count].add(at)
+    parts = [
+        (members, "in one layer" if len(span) == 1 else f"in {len(span):,} layers")
+        for members, span in zip(layers, spans, strict=True)
+    ]
+    made = _merge(groups, (), parts)
+    ordered = sorted(range(len(made.groups)), key=lambda i: level[made.groups[i].nodes[0]])
+    return Summary([made.groups[i] for i in ordered], {(i, i + 1) for i in range(len(ordered) - 1)})
