@@ -319,6 +319,49 @@ def test_memory_of_an_allocator(
     assert given == [1024, 1024]
 
 
+@pytest.mark.cuda_sim
+def test_the_kernel_is_no_leak(run_python: Callable[..., Any]) -> None:
+    """The first test of a program that copies with the kernel would fail, because the kernel is kept for good."""
+    test = """
+import cudacore_handles as ch
+
+def test_it():
+    device = ch.Device(0)
+    device.set_current()
+    stream = device.create_stream()
+    views = [device.allocate(4096, stream=stream).view("i4", (32, 32)) for _ in range(2)]
+    views[0].copy_from(views[1].view(views[1]._layout.permuted((1, 0))), stream)
+    stream.sync()
+"""
+    child = run_python(
+        f"""
+        import pathlib, pytest
+        pathlib.Path("test_it.py").write_text({test!r})
+        raise SystemExit(pytest.main(["-q", "-p", "no:cacheprovider", "--cuda-driver=sim", "test_it.py"]))
+        """
+    )
+    assert child.returncode == 0, child.stdout
+
+
+def test_host_memory_and_another_device(device: Device, other_device: Device) -> None:
+    """Elements of a NumPy array could not be copied to, or from, a device that the stream's does not reach."""
+    stream, other_stream = device.create_stream(), other_device.create_stream()
+    buffer = DeviceMemoryResource(other_device, {}).allocate(4096, stream=other_stream)
+    buffer.fill(0, stream=other_stream)
+    other_stream.sync()
+    view = buffer.view("i4", (32, 32))
+    array, expected = np.arange(1024, dtype="i4").reshape(32, 32), np.zeros((32, 32), "i4")
+    out = np.zeros((32, 32), "i4")
+    for part in (np.s_[::2, ::2], np.s_[:, ::-1], np.s_[3:7]):
+        view.view(view._layout[part]).copy_from(View.from_any_interface(array[part]), stream)
+        expected[part] = array[part]
+        out[:] = 0
+        view.view(view._layout[part]).copy_to(View.from_any_interface(out[part]), stream)
+        assert np.array_equal(out[part], array[part])
+    view.copy_to(View.from_any_interface(out), stream)
+    assert np.array_equal(out, expected)
+
+
 # ---- of every size, and failures
 
 

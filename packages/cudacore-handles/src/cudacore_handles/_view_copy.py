@@ -145,10 +145,10 @@ class _Copy:
     def queue(self) -> None:
         """Queue what the stream has to do."""
         to, origin = self.kinds
-        if not self.plan.axes or self._has_long_rows():
-            self._copy(self.plan)
-        elif to in _ON_HOST and origin in _ON_HOST and _PAGEABLE in self.kinds:
+        if to in _ON_HOST and origin in _ON_HOST and _PAGEABLE in self.kinds:
             self.finish = lambda: _move(self.plan)
+        elif not self.plan.axes or self._has_long_rows():
+            self._copy(self.plan)
         elif origin == _PAGEABLE:
             self._copy_from_pageable()
         elif to == _PAGEABLE:
