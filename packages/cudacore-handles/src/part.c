@@ -6,6 +6,7 @@
  */
 #include "part.h"
 
+#include "capture.h"
 #include "current.h"
 #include "reclaim.h"
 
@@ -173,9 +174,14 @@ void cch__uses_drop(cch_deviceptr *ptr) {
 
 /* ---- the end of the whole ---- */
 
+/* Whether two boxes are of one stream: each borrower of a stream has a box of its own. */
+static bool is_same(const cch_stream *a, const cch_stream *b) {
+  return a == b || (a->raw == b->raw && a->context == b->context && !cch__is_gone(a) && !cch__is_gone(b));
+}
+
 /* Has `join` wait for the work of a stream; false where that cannot be now. */
 static bool join_stream(cch_stream *join, cch_stream *stream) {
-  if (stream == join || cch__is_gone(stream))
+  if (is_same(stream, join) || cch__is_gone(stream))
     return true;
   int status = cch_stream_wait_stream(join, stream);
   if (cch__not_now(status))
@@ -215,12 +221,23 @@ static bool end_behind_all(cch_deviceptr *whole, cch_stream *own) {
   return ended;
 }
 
+/* Of streams that were joined in the capture that allocated the memory, the one that they were joined into. */
+static void follow_joins(cch_deviceptr *whole) {
+  for (cch__use *use = whole->uses; use != NULL; use = use->next) {
+    cch_stream *joined = cch__capture_stream(whole->graph, use->stream, whole->capture);
+    cch_stream_unref(use->stream);
+    use->stream = joined;
+  }
+}
+
 bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own) {
+  if (whole->graph != NULL)
+    follow_joins(whole);
   /* Most often one stream did all. */
   bool one = true;
   cch_stream *first = own != NULL ? own : stream_of(whole->uses);
   for (const cch__use *use = whole->uses; use != NULL && one; use = use->next)
-    one = stream_of(use) == first;
+    one = is_same(stream_of(use), first);
   if (one)
     return cch__deviceptr_end_on(whole, first);
   cch__current current;

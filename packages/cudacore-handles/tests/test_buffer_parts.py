@@ -248,6 +248,37 @@ def test_parts_in_graphs(device: ch.Device, stream: ch.Stream) -> None:
     assert all(content(other, stream) == b"\11" * SIZE for other in others)
 
 
+@pytest.mark.parametrize("where", ["builder", "fork", "fork, joined", "no stream"])
+def test_parts_of_memory_of_graphs(device: ch.Device, stream: ch.Stream, where: str) -> None:
+    """Memory of a graph would stay when a launch has ended, so that the graph could be launched once."""
+    pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
+    out = device.allocate(SIZE, stream=stream)
+    out.fill(0, stream=stream)
+    builder = stream.create_graph_builder().begin_building("relaxed")
+    buffer = device.allocate(SIZE, stream=builder)
+    part = buffer[8:16]
+    if where.startswith("fork"):
+        builder, fork = builder.split(2)
+        part.fill(4, stream=fork)
+        out[8:16].copy_from(part, stream=fork)
+        if where == "fork":
+            part.close(fork)
+        else:
+            part.set_deallocation_stream(fork)
+        builder = type(builder).join(builder, fork)
+        part.close()
+        buffer.close(builder)
+    else:
+        part.fill(4, stream=builder)
+        out[8:16].copy_from(part, stream=builder)
+        part.close(builder if where == "builder" else None)
+        buffer.close(builder)
+    graph = builder.end_building().complete()
+    for _ in range(3):
+        graph.launch(stream)
+    assert content(out, stream) == b"\0" * 8 + b"\4" * 8 + b"\0" * 48
+
+
 def test_memory_of_an_allocator_of_ones_own(device: ch.Device, stream: ch.Stream) -> None:
     """A memory resource would be told to free a part, or the memory once for each part."""
 
