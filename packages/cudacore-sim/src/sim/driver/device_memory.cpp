@@ -204,7 +204,8 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
-  if (CUresult result = current_error())
+  ContextPtr context;
+  if (CUresult result = need_context(context))
     return result;
   AllocationPtr allocation = state().memory.find(dptr);
   if (allocation == nullptr || allocation->freed)
@@ -212,8 +213,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
   /* Memory of a pool of the host is found where a device has access to it. */
   bool is_in_host_pool =
       allocation->pool != nullptr && allocation->device == nullptr && !allocation->pool->is_managed();
-  ContextPtr current = home_of(current_context());
-  if (is_in_host_pool && (current == nullptr || !may_access(*current, *allocation, false)))
+  if (is_in_host_pool && !may_access(*home_of(context), *allocation, false))
     return CUDA_ERROR_NOT_FOUND;
   if (pbase != nullptr)
     *pbase = allocation->base;
