@@ -256,6 +256,83 @@ def test_fill_that_does_not_fit(device: ch.Device, stream: ch.Stream) -> None:
     assert content(buffer, stream) == b"ababab"
 
 
+@pytest.mark.parametrize("make", [lambda one: np.array([one]), lambda one: np.array(one), lambda one: one])
+def test_fill_with_formats_of_other_packages(buffer: ch.Buffer, stream: ch.Stream, make: Callable[[Any], Any]) -> None:
+    """NumPy's error about its own buffers would leak: "cannot include dtype 'E' in a buffer"."""
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
+    buffer.fill(make(ml_dtypes.bfloat16(1.5)), stream=stream)
+    assert content(buffer, stream) == b"\xc0\x3f" * 32
+    with pytest.raises(ValueError, match="value must be 1, 2, or 4 bytes, got 8"):
+        buffer.fill(np.array([5], "M8[s]"), stream=stream)
+
+
+def test_view_that_leaves_bytes_out(device: ch.Device, stream: ch.Stream) -> None:
+    """The last bytes of a buffer would not be in its view, and nobody would be told."""
+    buffer = device.allocate(10, stream=stream)
+    with pytest.raises(ValueError, match=r"the buffer's 10 bytes are not a multiple of the 4 of an element; give the"):
+        buffer.view("float32")
+    assert buffer.view("float32", 2).shape == (2,)
+    assert buffer.view("float16").shape == (5,)
+
+
+# ---- closed meanwhile
+
+
+class ClosesBuffer:
+    """An array in host memory that closes a buffer when it is looked at, as another thread may at that moment."""
+
+    def __init__(self, buffer: ch.Buffer) -> None:
+        self.buffer = buffer
+        self.array = np.zeros(64, np.uint8)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        self.buffer.close()
+        return self.array.__array_interface__
+
+
+@pytest.mark.parametrize("copy", [ch.Buffer.copy_to, ch.Buffer.copy_from])
+def test_copy_of_a_buffer_that_is_closed_meanwhile(
+    device: ch.Device, stream: ch.Stream, copy: Callable[..., Any]
+) -> None:
+    """An error would speak of a buffer of 0 bytes."""
+    buffer = device.allocate(64, stream=stream)
+    with pytest.raises(ch.ClosedError, match="Buffer has been closed"):
+        copy(buffer, ClosesBuffer(buffer), stream=stream)
+
+
+# ---- what is no array
+
+
+class BrokenArray:
+    """An array whose interface fails, by a mistake in it."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"data": (self.pointer, False)}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("copy", [ch.Buffer.copy_to, ch.Buffer.copy_from])
+def test_copies_of_what_is_no_array(buffer: ch.Buffer, stream: ch.Stream, copy: Callable[..., Any]) -> None:
+    """A class would be an error about a property, and an error inside of an interface be hidden."""
+    for cls in (np.ndarray, ch.StridedMemoryView, BrokenArray):
+        with pytest.raises(TypeError, match=rf"it is the class {cls.__name__} itself; give an instance"):
+            copy(buffer, cls, stream=stream)
+    with pytest.raises(TypeError, match=r"its __cuda_array_interface__ failed: .*no attribute 'pointer'") as caught:
+        copy(buffer, BrokenArray(), stream=stream)
+    assert isinstance(caught.value.__cause__, AttributeError)
+
+
+def test_copy_of_a_scalar_of_another_format(device: ch.Device, stream: ch.Stream) -> None:
+    """The memory that a NumPy scalar's interface names is freed already: anything would be copied."""
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
+    buffer = device.allocate(2, stream=stream)
+    buffer.copy_from(ml_dtypes.bfloat16(1.5), stream=stream)
+    assert content(buffer, stream) == b"\xc0\x3f"
+    with pytest.raises(ValueError, match="dst is read-only"):
+        buffer.copy_to(ml_dtypes.bfloat16(1.5), stream=stream)
+
+
 # ---- when the memory is freed
 
 

@@ -274,6 +274,30 @@ def test_the_base_class_says_what_is_missing() -> None:
     assert Mine().is_managed is False
 
 
+@pytest.mark.parametrize("made", [None, 5, "buffer"])
+def test_an_allocator_that_returns_no_buffer(device: ch.Device, stream: ch.Stream, made: object) -> None:
+    """`allocate` would return None, and the program fail far away from the allocator that forgot its return."""
+
+    class Mine(ch.LegacyPinnedMemoryResource):
+        def allocate(self, size: int, *, stream: Any = None) -> Any:
+            return made
+
+    resource, before = Mine(), device.memory_resource
+    says = rf"Mine.allocate\(\) returned {type(made).__name__}, and must return a Buffer: end it with return "
+    device.memory_resource = resource
+    try:
+        with pytest.raises(TypeError, match=says):
+            device.allocate(8, stream=stream)
+    finally:
+        device.memory_resource = before
+    block = np.zeros(8, np.uint8)
+    buffer = ch.Buffer.from_handle(block.ctypes.data, 8, mr=resource)
+    with pytest.raises(TypeError, match=says):
+        buffer.copy_to(stream=stream)
+    resource.deallocate = lambda *args, **options: None  # type: ignore[method-assign]
+    buffer.close()
+
+
 @pytest.mark.parametrize("allocated_on", [None, "a"])
 @pytest.mark.parametrize("closed_on", [None, "b", "not closed"])
 def test_deallocate_is_called_once(

@@ -677,6 +677,109 @@ def test_memory_that_cuda_does_not_know() -> None:
     del memory
 
 
+class Fallback:
+    """An array whose DLPack export fails, and that has another interface."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        self.array = np.arange(3, dtype=np.float32)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise self.error
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self.array.__array_interface__
+
+
+@pytest.mark.parametrize("error", [BufferError("read-only"), TypeError("no"), NotImplementedError(), RuntimeError("x")])
+def test_the_next_interface_where_the_first_fails(error: Exception) -> None:
+    """An array could not be used, because the first of its interfaces refuses it."""
+    array = Fallback(error)
+    assert np.array_equal(np.asarray(View.from_any_interface(array, -1)), array.array)
+    with pytest.raises(type(error)):
+        View.from_dlpack(array, -1)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError(), ch.CUDAError("cuCall", 1, "X", "meaning")])
+def test_no_next_interface_for_other_errors(error: BaseException) -> None:
+    """An interrupt, or an error of the driver, would be swallowed."""
+    with pytest.raises(type(error)):
+        View.from_any_interface(Fallback(error), -1)
+
+
+def test_the_first_error_where_all_interfaces_fail() -> None:
+    """The reason why an array is refused would be replaced by that of an interface that nobody thinks of."""
+
+    class Refuses(Fallback):
+        @property
+        def __array_interface__(self) -> dict[str, Any]:
+            raise ValueError("the second")
+
+    with pytest.raises(BufferError, match="the first"):
+        View.from_any_interface(Refuses(BufferError("the first")), -1)
+
+
+def test_dates_by_any_interface() -> None:
+    """DLPack has no dates: NumPy refuses to export them, and its other interface was not tried."""
+    dates = np.array(["2026-01-01", "2026-01-02"], "M8[D]")
+    assert np.array_equal(np.asarray(View.from_any_interface(dates, -1)), dates)
+
+
+@pytest.mark.parametrize("cls", [np.ndarray, StridedMemoryView, Buffer, Fallback, int])
+def test_a_class_is_no_array(cls: type) -> None:
+    """A class would be asked for what it defines for its instances: "'property' object is not subscriptable"."""
+    itself = rf"it is the class {cls.__name__} itself; give an instance"
+    with pytest.raises(BufferError, match=itself):
+        View.from_any_interface(cls, -1)
+    with pytest.raises(AttributeError, match=itself):
+        View.from_cuda_array_interface(cls)
+    with pytest.raises(AttributeError, match=itself):
+        View.from_array_interface(cls)
+    with pytest.raises(BufferError, match=itself):
+        ch.args_viewable_as_strided_memory((0,))(lambda array: None)(cls)
+
+
+def test_an_attribute_error_inside_of_an_interface() -> None:
+    """A mistake in a producer's interface would be hidden: it would look as if there were none."""
+
+    class Broken:
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            return {"data": (self.pointer, False)}  # type: ignore[attr-defined]
+
+    failed = r"its __cuda_array_interface__ failed: .*no attribute 'pointer'"
+    with pytest.raises(BufferError, match=failed) as caught:
+        View.from_any_interface(Broken(), -1)
+    assert isinstance(caught.value.__cause__, AttributeError)
+    with pytest.raises(AttributeError, match=failed):
+        View.from_cuda_array_interface(Broken(), -1)
+
+
+def test_scalars_of_numpy_have_no_memory() -> None:
+    """The interface of a NumPy scalar names memory that is freed already."""
+    for value in (np.float32(1), np.datetime64(1, "s")):
+        with pytest.raises(TypeError, match=r"is freed already; give np\.asarray\(obj\)"):
+            View.from_any_interface(value, -1)
+        with pytest.raises(TypeError, match=r"is freed already; give np\.asarray\(obj\)"):
+            View.from_array_interface(value)
+
+
+def test_integers_of_numpy_in_an_interface(buffer: Buffer) -> None:
+    """An interface whose address or stream is an integer of NumPy would be refused."""
+    given = buffer.__cuda_array_interface__
+    interface = given | {"data": (np.uint64(given["data"][0]), False), "version": np.int64(3), "stream": np.int64(1)}
+    array = type("Array", (), {"__cuda_array_interface__": interface})()
+    assert View.from_any_interface(array, 1).ptr == given["data"][0]
+    for fields in ({"data": (True, False)}, {"stream": np.bool_(True)}, {"data": ("x", False)}):
+        array = type("Array", (), {"__cuda_array_interface__": interface | fields})()
+        with pytest.raises(BufferError, match=r"the (data|stream) of the __cuda_array_interface__ is"):
+            View.from_cuda_array_interface(array, 1)
+
+
 def test_array_interface() -> None:
     """An array in host memory without DLPack would be refused or misread."""
     array = np.arange(6).astype("M8[s]")[::-2]

@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from cudacore_handles import CUDAError, Device
+from cudacore_handles._address import as_integer
 from cudacore_handles._options import as_flag
 
 TRACE_SUFFIX = ".json"
@@ -169,9 +169,9 @@ def trace_stem(field: str, value: object) -> str:
 
 
 def integer(field: str, value: object, least: int, most: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = as_integer(value)
+    if number is None:
         wrong_type(field, "an int", value)
-    number = operator.index(value)
     if not least <= number <= most:
         raise ValueError(f"{field}={decimal(field, number)} is out of range: from {least} to {most}")
     return number

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any
 
 from cudacore_graph.typing import GraphMemoryType
 from cudacore_handles import Device, Kernel, _native
-from cudacore_handles._address import as_address
+from cudacore_handles._address import as_address, as_integer
+from cudacore_handles._arrays import has_protocol, why_no_array
 from cudacore_handles._buffer import _fill_pattern
 from cudacore_handles._cffi import lib
 from cudacore_handles._launch import check_kernel
@@ -43,15 +43,19 @@ def _node_memory(value: Any, name: str) -> int:
     """Return the address of what is neither a Buffer nor an int: an array, or an object of ``cuda.bindings``."""
     if value is None or isinstance(value, (bool, float, str, bytes, bytearray, memoryview)):
         raise TypeError(f"{name} must be a Buffer, a device array or an int, not {type(value).__name__}")
-    if isinstance(value, Integral):  # NumPy's are like arrays
-        return as_address(int(value), f"{name} must be a Buffer, a device array or an int")
-    if hasattr(value, "__array_interface__"):
+    number = as_integer(value)
+    if number is not None:  # first, because NumPy's integers are like arrays
+        return as_address(number, f"{name} must be a Buffer, a device array or an int")
+    if has_protocol(value, "__array_interface__"):
         if name == "dptr":
             raise TypeError("dptr is an array in the host's memory; it must be what an allocation node gave")
         raise TypeError(
             f"{name} is an array in the host's memory: give its address, array.ctypes.data, and {name}_owner=array"
         )
-    if not hasattr(value, "__cuda_array_interface__") and not hasattr(value, "__dlpack__"):
+    if not has_protocol(value, "__cuda_array_interface__") and not has_protocol(value, "__dlpack__"):
+        text, cause = why_no_array(value)
+        if text:
+            raise TypeError(f"{name} must be a Buffer, a device array or an int{text}") from cause
         return as_address(value, f"{name} must be a Buffer, a device array or an int")
     try:
         return int.from_bytes(_native.pack(_ONE_POINTER, (value,)), "little")

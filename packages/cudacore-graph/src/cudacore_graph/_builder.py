@@ -15,6 +15,7 @@ from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_handles import PER_THREAD_DEFAULT_STREAM, Stream, _native
+from cudacore_handles._address import as_integer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import CUDAError, check, closed, last_error
 from cudacore_handles._handle import Face, adopt, hold
@@ -310,13 +311,14 @@ class GraphBuilder(_native.Builder):
         tuple of GraphBuilder
             This one, and the new ones, each with a stream of its own. All must be joined again.
         """
-        if isinstance(count, bool) or not hasattr(count, "__index__"):
+        number = as_integer(count)
+        if number is None:
             raise TypeError(f"count must be an int, not {type(count).__name__}")
-        if count.__index__() < 2:
+        if number < 2:
             raise ValueError(f"count is {count}; a builder is split into at least 2, itself included")
         capture = self._capturing("split")
         own = self._own_stream()
-        streams = [Stream._create(own.context, None) for _ in range(count.__index__() - 1)]
+        streams = [Stream._create(own.context, None) for _ in range(number - 1)]
         forks: list[GraphBuilder] = []
         try:
             for stream in streams:

@@ -1,11 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses and handles that callers give as numbers."""
+"""Integers, addresses and handles that callers give."""
 
 from __future__ import annotations
 
+import operator
+from typing import Any
 
-def as_address(value: object, what: str) -> int:
-    """Return what an int, or an object of ``cuda.bindings``, has for an address.
+from cudacore_handles import _native
+
+
+def is_bool(value: Any) -> bool:
+    """Return whether a value is a bool of any library, or an array of bools.
+
+    Some versions of NumPy, and PyTorch, make ints of their bools.
+    """
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")).rpartition(".")[2] in ("bool", "bool_")
+
+
+def as_integer(value: Any) -> int | None:
+    """Return the int that a value is, of Python or of another library; None where it is not one, as a bool."""
+    if type(value) is int:
+        return value
+    try:
+        return None if is_bool(value) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def as_address(value: Any, what: str) -> int:
+    """Return the address that an int, or an object of ``cuda.bindings``, is.
 
     Parameters
     ----------
@@ -14,14 +37,15 @@ def as_address(value: object, what: str) -> int:
     what : str
         The argument and what it should be, for the error: ``"handle must be an int, the kernel's address"``.
     """
-    # Text, and floats and bools of any library, can be made ints too, and are never addresses.
-    is_float = hasattr(value, "__float__") and not hasattr(value, "__index__")
-    if isinstance(value, (bool, str, bytes, bytearray)) or is_float or not hasattr(value, "__int__"):
-        raise TypeError(f"{what}, not {type(value).__name__}")
-    try:
+    address = as_integer(value)
+    if address is None:
+        # Handles of cuda.bindings and pointers of CuPy have __int__ alone. So do floats, bools and text, in a way.
+        if is_bool(value) or isinstance(value, str) or hasattr(value, "__float__") or not hasattr(value, "__int__"):
+            raise TypeError(f"{what}, not {type(value).__name__}")
         address = int(value)
-    except (TypeError, ValueError):  # an array of several
-        raise TypeError(f"{what}, not {type(value).__name__}") from None
     if not 0 <= address < 2**64:
         raise ValueError(f"{what}; {address} is none")
     return address
+
+
+_native.set_face("as_integer", as_integer)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -27,20 +28,26 @@ def has_protocol(obj: Any, name: str) -> bool:
     return not isinstance(obj, type) and hasattr(obj, name)
 
 
-def why_no_array(obj: Any) -> tuple[str, AttributeError | None]:
+def why_no_array(obj: Any, *names: str) -> tuple[str, AttributeError | None]:
     """Return what to add to the message that an object is not an array, and the cause.
 
     That is the error that a protocol of its class raised: a property that fails looks as if it were not there.
     """
     if isinstance(obj, type):
         return f": it is the class {obj.__name__} itself; give an instance", None
-    for name in ("__cuda_array_interface__", "__array_interface__", "__dlpack__"):
+    for name in names or ("__cuda_array_interface__", "__array_interface__", "__dlpack__"):
         if hasattr(type(obj), name):
             try:
                 getattr(obj, name)
             except AttributeError as error:
                 return f": its {name} failed: {error}", error
     return "", None
+
+
+def is_numpy_scalar(obj: Any) -> bool:
+    """Return whether an object is a scalar of NumPy. Its ``__array_interface__`` names memory that is freed already."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(obj, numpy.generic)
 
 
 @contextmanager
@@ -73,7 +80,7 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
     on_device = has_protocol(array, "__cuda_array_interface__")
     if not on_device:
         try:
-            data = memoryview(array)
+            data = memoryview(array.tobytes() if is_numpy_scalar(array) else array)
         except (TypeError, ValueError, BufferError):
             pass  # no buffer, or elements of a type that buffers do not have, such as dates
         else:

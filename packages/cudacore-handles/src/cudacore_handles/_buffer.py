@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _native
-from cudacore_handles._address import as_address
+from cudacore_handles._address import as_address, as_integer
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check, closed, raise_status
+from cudacore_handles._errors import check, closed, no_buffer, raise_status
 from cudacore_handles._handle import address, adopt, hold
 from cudacore_handles._ipc import (
     IPCBufferDescriptor,
@@ -340,6 +340,8 @@ class Buffer(_native.BufferHandle):
             if mr is None:
                 raise ValueError("dst is missing, and this buffer has no memory_resource to make one from")
             dst = mr.allocate(size_of(self), stream=stream)
+            if not isinstance(dst, Buffer):
+                raise no_buffer(mr, dst)
         if isinstance(dst, Buffer):
             _copy(dst, self, attributes, stream)
         else:
@@ -420,8 +422,8 @@ class Buffer(_native.BufferHandle):
         Parameters
         ----------
         value : int, scalar, bytes-like or array
-            A byte, 0 to 255; or what has 1, 2 or 4 bytes in host memory, such as ``np.float32(1.5)``; the buffer's size
-            is a multiple of that.
+            A byte, 0 to 255; or a value of 1, 2 or 4 bytes in host memory, such as ``np.float32(1.5)`` or
+            ``ml_dtypes.bfloat16(1.5)``. The buffer's size must be a multiple of it.
         stream : Stream
             The stream that the fill is ordered on.
         """
@@ -441,7 +443,7 @@ class Buffer(_native.BufferHandle):
         dtype : numpy.dtype
             Type of the elements: a dtype, what ``np.dtype()`` takes, or a name such as "float32" or "bfloat16".
         shape : tuple of int, optional
-            Extents. Default: one, of as many elements as there are.
+            Extents. Default: one, of as many elements as there are; the buffer's size must be a multiple of an element.
         strides : tuple of int, optional
             Strides in elements. Default: those of C order.
 
@@ -454,7 +456,13 @@ class Buffer(_native.BufferHandle):
         from cudacore_handles._memoryview import StridedMemoryView
 
         if shape is None:
-            shape = (self.size // type_given(dtype).itemsize,)
+            size, itemsize = size_of(self), type_given(dtype).itemsize
+            if size % itemsize:
+                raise ValueError(
+                    f"the buffer's {size} bytes are not a multiple of the {itemsize} of an element; give the shape, to "
+                    "leave out the rest"
+                )
+            shape = (size // itemsize,)
         return StridedMemoryView.from_buffer(self, shape, strides, dtype=dtype)
 
     def _driver_attributes(self) -> _Attributes:
@@ -526,10 +534,7 @@ def empty_buffer(cls: type[Buffer], mr: MemoryResource | None, owner: object = N
 
 def check_size(size: Any, name: str = "size") -> int:
     """Return a number of bytes as an int, or say what is wrong with it."""
-    try:
-        value = None if isinstance(size, bool) else operator.index(size)
-    except TypeError:
-        value = None
+    value = as_integer(size)
     if value is None:
         raise TypeError(f"{name} must be an int, the number of bytes, not {type(size).__name__}")
     if not 0 <= value < 2**63:
@@ -631,13 +636,18 @@ def _is_capturing(stream: Stream) -> bool:
 
 def _fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tuple[int, int]:
     """Return the pattern of a fill as an integer, and its bytes."""
+    from cudacore_handles._arrays import has_protocol, is_numpy_scalar
+
     try:
         # First, because NumPy's integers are numbers too, of a definite size.
         pattern = bytes(memoryview(value))  # type: ignore[arg-type]
-    except TypeError:
-        if not hasattr(value, "__dlpack__"):
+    except (TypeError, ValueError, BufferError):  # no buffer, or elements that buffers do not have, such as bfloat16
+        if is_numpy_scalar(value):
+            pattern = value.tobytes()  # type: ignore[attr-defined]
+        elif has_protocol(value, "__dlpack__"):
+            pattern = _host_bytes(value, stream)
+        else:
             return _fill_byte(value), 1
-        pattern = _host_bytes(value, stream)
     if len(pattern) not in (1, 2, 4):
         raise ValueError(f"value must be 1, 2, or 4 bytes, got {len(pattern)}")
     if size % len(pattern):
@@ -656,9 +666,9 @@ def _host_bytes(value: object, stream: Stream | IsStreamType) -> bytes:
 
 
 def _fill_byte(value: object) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = as_integer(value)
+    if number is None:
         raise TypeError(f"value must be an int from 0 to 255 or 1, 2 or 4 bytes, not {type(value).__name__}")
-    number: int = value.__index__()
     if not 0 <= number < 256:
         raise OverflowError(f"value is {number}; an int fills bytes, 0 to 255. Give wider values as 2 or 4 bytes")
     return number

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from cudacore_handles import _native
-from cudacore_handles._address import as_address
+from cudacore_handles._address import as_address, as_integer
 
 _PYTHON_API = 4  # a flag of ctypes: the function wants Python's lock, which the driver's thread does not have
 
@@ -31,8 +31,9 @@ def _host_function(function: Any, data: Any) -> tuple[int, int, tuple[object, ..
         raise ValueError("fn is a NULL pointer of ctypes")
     if data is None:
         return address, 0, (function,)
-    if hasattr(data, "__index__") and not isinstance(data, bool):  # NumPy's integers are bytes-like, too
-        return address, as_address(data.__index__(), "user_data must be an address or bytes-like"), (function,)
+    number = as_integer(data)  # first, because NumPy's integers are bytes-like, too
+    if number is not None:
+        return address, as_address(number, "user_data must be an address or bytes-like"), (function,)
     try:
         copy = bytearray(memoryview(data))
     except TypeError:

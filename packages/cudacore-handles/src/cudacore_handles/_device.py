@@ -9,10 +9,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _native
+from cudacore_handles._address import as_integer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import Context, ContextOptions, current_context
 from cudacore_handles._device_resources import DeviceResources
-from cudacore_handles._errors import check
+from cudacore_handles._errors import check, no_buffer
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._not_yet import NotYet, dir_of_what_is_there
@@ -198,7 +199,11 @@ class Device:
         stream : Stream
             The stream that the allocation, and later the free, is ordered on.
         """
-        return (self._memory_resource or self.memory_resource).allocate(size, stream=stream)
+        resource = self._memory_resource or self.memory_resource
+        buffer = resource.allocate(size, stream=stream)
+        if not isinstance(buffer, _native.BufferHandle):
+            raise no_buffer(resource, buffer)
+        return buffer
 
     def sync(self) -> None:
         """Wait until all work on the device's context is done (cuCtxSynchronize)."""
@@ -354,9 +359,9 @@ def _find(device_id: object) -> Device:
     """Check an ordinal and return its one Device."""
     if isinstance(device_id, Device):
         return device_id
-    if isinstance(device_id, bool) or not hasattr(device_id, "__index__"):
+    ordinal = as_integer(device_id)
+    if ordinal is None:
         raise TypeError(f"device_id must be an int or a Device, not {type(device_id).__name__}")
-    ordinal = device_id.__index__()
     count = _count()
     if not 0 <= ordinal < count:
         bounds = ">= 0" if ordinal < 0 else f"within [0, {count})"

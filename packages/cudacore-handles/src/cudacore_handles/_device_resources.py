@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from cudacore_handles._address import as_integer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver_version import driver_version, need_driver
 from cudacore_handles._errors import check
@@ -490,9 +491,10 @@ def _for_each(options: SMResourceOptions, name: str, counts: list[Any], several:
 
 
 def _as_int(value: object, name: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = as_integer(value)
+    if number is None:
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
-    return int(value.__index__())
+    return number
 
 
 def _as_count(value: object, name: str) -> int:

@@ -234,6 +234,14 @@ def _missing(function: str) -> CUDAError:
     return CUDAError(function, lib.CCH_ENOSYMBOL, "CCH_ENOSYMBOL", meaning, hint="Update the driver")
 
 
+def no_buffer(resource: object, made: object) -> TypeError:
+    """Make the exception for a user's memory resource that allocated something else than a buffer."""
+    return TypeError(
+        f"{type(resource).__name__}.allocate() returned {type(made).__name__}, and must return a Buffer: end it with "
+        "return Buffer.from_handle(ptr, size, mr=self, stream=stream)"
+    )
+
+
 def closed(obj: object) -> ClosedError:
     """Make the exception for the use of a closed object."""
     return ClosedError(f"{type(obj).__name__} has been closed; make a new one")
@@ -245,4 +253,5 @@ def _text(chars: Any) -> str:
 
 _native.set_face("closed", closed)
 _native.set_face("closed_error", ClosedError)
+_native.set_face("cuda_error", CUDAError)
 _native.set_face("raise_status", raise_status)

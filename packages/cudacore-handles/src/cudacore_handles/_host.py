@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from cudacore_handles._address import as_integer
 from cudacore_handles._cffi import lib
 from cudacore_handles._device import Device
 from cudacore_handles._options import as_flag
@@ -35,13 +36,14 @@ class Host:
     def __new__(cls, numa_id: int | None = None, *, is_numa_current: bool = False) -> Host:
         current = as_flag("is_numa_current", is_numa_current)
         if numa_id is not None:
-            if isinstance(numa_id, bool) or not hasattr(numa_id, "__index__") or not 0 <= numa_id.__index__() < 2**31:
+            number = as_integer(numa_id)
+            if number is None or not 0 <= number < 2**31:
                 raise ValueError(f"numa_id must be a non-negative int, got {numa_id!r}: NUMA nodes are numbered")
             if current:
                 raise ValueError(
                     "numa_id and is_numa_current are mutually exclusive: name a node, or the calling thread's"
                 )
-            numa_id = numa_id.__index__()
+            numa_id = number
         self = object.__new__(cls)
         self._numa_id, self._is_numa_current = numa_id, current
         # One for all, without a lock: a garbage collection that came while it is held could ask for the host, too.

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cudacore_handles import _native
+from cudacore_handles._address import as_integer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import ClosedError, CUDAError, check, closed, last_error
 from cudacore_handles._handle import address, adopt, hold
@@ -444,13 +445,14 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
             if known.is_closed:
                 raise closed(known)  # the driver would make it another process's
             return known
-    elif isinstance(alloc_handle, bool) or not hasattr(alloc_handle, "__index__"):
-        raise TypeError(
-            "alloc_handle must be an IPCAllocationHandle or an int, a file descriptor, not "
-            f"{type(alloc_handle).__name__}"
-        )
     else:
-        descriptor = alloc_handle.__index__()
+        number = as_integer(alloc_handle)
+        if number is None:
+            raise TypeError(
+                "alloc_handle must be an IPCAllocationHandle or an int, a file descriptor, not "
+                f"{type(alloc_handle).__name__}"
+            )
+        descriptor = number
         if not -(2**31) <= descriptor < 2**31:
             raise ValueError(f"alloc_handle is {descriptor}, which is no file descriptor")
     handle = IPCAllocationHandle._init(os.dup(descriptor), uuid, location)

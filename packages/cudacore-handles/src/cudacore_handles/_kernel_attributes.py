@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cudacore_handles._address import as_integer
 from cudacore_handles._attribute import Attribute
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._errors import check
@@ -384,9 +385,9 @@ def _current_device() -> int:
 
 def _whole(name: str, value: object, least: int, most: int) -> int:
     """Check an argument that is an integer."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = as_integer(value)
+    if number is None:
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
-    number: int = value.__index__()
     if not least <= number <= most:
         raise ValueError(f"{name} is {number}; it must be from {least} to {most}")
     return number

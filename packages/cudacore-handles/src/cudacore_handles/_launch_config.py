@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from cudacore_handles import _native
+from cudacore_handles._address import as_integer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._options import as_flag
 
@@ -182,11 +182,8 @@ def _dimensions(name: str, value: object, limits: tuple[int, int, int]) -> tuple
         raise ValueError(f"{expected} (got {len(given)} dimensions)")
     whole = []
     for axis, n, limit in zip("xyz", given, limits, strict=False):
-        try:
-            number = operator.index(n)
-        except TypeError:
-            number = None
-        if number is None or isinstance(n, bool):
+        number = as_integer(n)
+        if number is None:
             raise TypeError(f"{expected} (its {axis} is {n!r}, a {type(n).__name__})")
         if not 1 <= number <= limit:
             raise ValueError(f"LaunchConfig.{name} value must be >= 1 and <= {limit} in {axis} (got {number})")
@@ -198,19 +195,20 @@ def _dimensions(name: str, value: object, limits: tuple[int, int, int]) -> tuple
 def _check_priority(value: object) -> int | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int):
+    number = as_integer(value)
+    if number is None:
         raise TypeError(f"LaunchConfig.priority must be an int, not {type(value).__name__}")
-    if not -(2**31) <= value < 2**31:
-        raise ValueError(f"LaunchConfig.priority is {value}; CUDA's priorities are from about -5 to 0")
-    return value
+    if not -(2**31) <= number < 2**31:
+        raise ValueError(f"LaunchConfig.priority is {number}; CUDA's priorities are from about -5 to 0")
+    return number
 
 
 def _shared(name: str, value: object) -> int:
     if value is None:
         return 0
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = as_integer(value)
+    if number is None:
         raise TypeError(f"LaunchConfig.{name} must be an int, a number of bytes, not {type(value).__name__}")
-    number: int = value.__index__()
     if not 0 <= number < 2**31:
         raise ValueError(f"LaunchConfig.{name} is {number}; it must be from 0 to 2**31 - 1 bytes")
     return number

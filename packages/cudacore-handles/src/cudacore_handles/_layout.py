@@ -8,6 +8,8 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from cudacore_handles._address import as_integer
+
 MAX_NDIM = 64
 _MOST = 2**63 - 1
 
@@ -576,9 +578,9 @@ def _ints(name: str, values: Any) -> tuple[int, ...]:
 
 
 def _check_itemsize(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    size = as_integer(value)
+    if size is None:
         raise TypeError(f"{name} must be an int, the bytes of an element, not {type(value).__name__}")
-    size = operator.index(value)
     if size <= 0:
         raise ValueError(f"{name} must be positive, and is {size}")
     if size >= 2**31:

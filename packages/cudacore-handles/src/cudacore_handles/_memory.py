@@ -39,6 +39,7 @@ class MemoryResource:
 
     What a memory resource promises:
 
+    - :meth:`allocate` returns a :class:`Buffer`.
     - The memory is usable on the stream that :meth:`allocate` was given, and stays where it is.
     - The properties are the same for all of its buffers.
     """

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
-from cudacore_handles._address import as_address
+from cudacore_handles._address import as_address, as_integer
 from cudacore_handles._buffer import Buffer, check_size, empty_buffer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._device import Device
@@ -550,10 +549,7 @@ class ManagedMemoryResource(_MemPool):
 
 
 def _check_int(name: str, value: Any, what: str) -> int:
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = None
+    number = as_integer(value)
     if number is None:
         raise TypeError(f"{name} must be {what}, not {type(value).__name__}")
     return number

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
+from cudacore_handles._address import as_integer
+from cudacore_handles._arrays import has_protocol, is_numpy_scalar, why_no_array
 from cudacore_handles._buffer import Buffer, check_dlpack_arguments
 from cudacore_handles._dtypes import (
     ELEMENT_TYPES,
@@ -216,10 +218,11 @@ class StridedMemoryView(_native.ViewHandle):
                 "stream=None is ambiguous with view(): give stream_ptr, the stream that will use the array, so that "
                 "it waits for the producer's; or -1 for no order"
             )
-        version = interface.get("version", 0)
-        if not hasattr(version, "__index__") or operator.index(version) < 2:
+        version = as_integer(interface.get("version", 0))
+        if version is None or version < 2:
             raise BufferError(
-                f"only versions 2 and 3 of the CUDA Array Interface are supported, and the array's is {version!r}"
+                "only versions 2 and 3 of the CUDA Array Interface are supported, and the array's is "
+                f"{interface.get('version', 0)!r}"
             )
         if interface.get("mask") is not None:
             raise BufferError("mask is not supported: fill in the masked elements, and export the array without")
@@ -227,14 +230,16 @@ class StridedMemoryView(_native.ViewHandle):
         device = _device_of(address)
         view = _view_of_interface(cls, obj, interface, address, device)
         consumer = _consumer(stream_ptr)
-        if operator.index(version) == 2:  # which names no stream
+        if version == 2:  # which names no stream
             producer = _native.work_stream(obj, *device) if consumer != -1 else None
             producer = LEGACY if producer == 0 else producer
         else:
-            producer = interface.get("stream")
+            producer = None if interface.get("stream") is None else as_integer(interface["stream"]) or -1
         if producer is not None:
-            if isinstance(producer, bool) or not isinstance(producer, int) or producer <= 0:
-                raise BufferError(f"the stream of the __cuda_array_interface__ is {producer!r}; it must be an address")
+            if producer <= 0:
+                raise BufferError(
+                    f"the stream of the __cuda_array_interface__ is {interface.get('stream')!r}; it must be an address"
+                )
             if consumer != -1 and consumer != producer:
                 _native.order_streams(consumer, producer, device[1] if device[0] == _native.DL_CUDA else -1)
         return view
@@ -351,9 +356,10 @@ class _StridedMemoryViewProxy:
 
     def __init__(self, obj: object) -> None:
         self.obj = obj
-        self.has_dlpack = hasattr(obj, "__dlpack__")
-        if not (self.has_dlpack or hasattr(obj, "__cuda_array_interface__") or hasattr(obj, "__array_interface__")):
-            raise BufferError(_NO_PROTOCOL.format(type(obj).__name__))
+        self.has_dlpack = has_protocol(obj, "__dlpack__")
+        interfaces = ("__cuda_array_interface__", "__array_interface__")
+        if not self.has_dlpack and not any(has_protocol(obj, name) for name in interfaces):
+            raise _no_protocol(obj)
 
     def view(self, stream_ptr: Any = None) -> StridedMemoryView:
         """Make the view; see :meth:`StridedMemoryView.from_any_interface`."""
@@ -449,19 +455,33 @@ def _check_within(layout: _StridedLayout, old: _StridedLayout, exporting: object
 def _interface_of(cls: type[StridedMemoryView], obj: object, stream: int, name: str) -> StridedMemoryView:
     """Make a view of what has no ``__dlpack__``; `stream` is -2 where it was not given."""
     if name == "from_any_interface":
-        if hasattr(obj, "__cuda_array_interface__"):
+        if has_protocol(obj, "__cuda_array_interface__"):
             return cls.from_cuda_array_interface(obj, None if stream == -2 else stream)
-        if hasattr(obj, "__array_interface__"):
+        if has_protocol(obj, "__array_interface__"):
             return cls.from_array_interface(obj)
-        raise BufferError(_NO_PROTOCOL.format(type(obj).__name__))
+        raise _no_protocol(obj)
     raise AttributeError(f"obj is of type {type(obj).__name__}, which has no __dlpack__", name="__dlpack__", obj=obj)
 
 
+def _no_protocol(obj: object) -> BufferError:
+    text, cause = why_no_array(obj)
+    error = BufferError(_NO_PROTOCOL.format(type(obj).__name__) + text)
+    error.__cause__ = cause
+    return error
+
+
 def _interface(obj: Any, name: str) -> dict[str, Any]:
-    try:
-        interface = getattr(obj, name)
-    except AttributeError:
-        raise AttributeError(f"obj is of type {type(obj).__name__}, which has no {name}", name=name, obj=obj) from None
+    if not has_protocol(obj, name):
+        text, cause = why_no_array(obj, name)
+        raise AttributeError(
+            f"obj is of type {type(obj).__name__}, which has no {name}{text}", name=name, obj=obj
+        ) from cause
+    if is_numpy_scalar(obj):
+        raise TypeError(
+            f"obj is a scalar of NumPy, {type(obj).__name__}, whose {name} names memory that is freed already; give "
+            "np.asarray(obj)"
+        )
+    interface = getattr(obj, name)
     if not isinstance(interface, dict):
         raise TypeError(f"Expected dict, got {type(interface).__name__}: the {name} of {type(obj).__name__}")
     return interface
@@ -470,10 +490,10 @@ def _interface(obj: Any, name: str) -> dict[str, Any]:
 def _address(interface: dict[str, Any], name: str) -> int:
     try:
         given, _ = interface["data"]
-        address = operator.index(given or 0)
     except (KeyError, TypeError, ValueError):
-        address = -1
-    if not 0 <= address < 2**64:
+        given = ()
+    address = 0 if given is None else as_integer(given)
+    if address is None or not 0 <= address < 2**64:
         raise BufferError(f"the data of the {name} is {interface.get('data')!r}; it must be (address, read-only)")
     return address
 
@@ -514,10 +534,11 @@ def _device_of(address: int) -> tuple[int, int]:
 
 
 def _consumer(stream_ptr: Any) -> int:
-    if isinstance(stream_ptr, int) and not isinstance(stream_ptr, bool):
-        if stream_ptr < -1:
-            raise ValueError(f"stream_ptr is {stream_ptr}; it must be a stream's address, or -1 for no order")
-        return stream_ptr or 1
+    number = as_integer(stream_ptr)
+    if number is not None:
+        if number < -1:
+            raise ValueError(f"stream_ptr is {number}; it must be a stream's address, or -1 for no order")
+        return number or 1
     from cudacore_handles._stream import Stream_accept
 
     return Stream_accept(stream_ptr, allow_stream_protocol=True).__cuda_stream__()[1] or 1

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
+from cudacore_handles._address import is_bool
 from cudacore_handles._names import shorten
 
 T = TypeVar("T")
-
-_NUMPY_BOOLS = frozenset({"numpy.bool", "numpy.bool_"})
 
 
 def as_flag(name: str, value: object) -> bool:
@@ -26,10 +25,9 @@ def as_flag(name: str, value: object) -> bool:
     """
     if value is True or value is False or value is None:
         return bool(value)
-    cls = type(value)
-    if f"{cls.__module__}.{cls.__name__}" in _NUMPY_BOOLS or (isinstance(value, int) and value in (0, 1)):
+    if (is_bool(value) and getattr(value, "ndim", 0) == 0) or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
-    raise TypeError(f"{name} must be True or False, not {shorten(repr(value))}, of type {cls.__name__}")
+    raise TypeError(f"{name} must be True or False, not {shorten(repr(value))}, of type {type(value).__name__}")
 
 
 def check_flags(options: object) -> None:

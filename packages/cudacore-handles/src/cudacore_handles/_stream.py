@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from cudacore_handles import _native
-from cudacore_handles._address import as_address
+from cudacore_handles._address import as_address, as_integer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import Context, context_of, current_context
 from cudacore_handles._errors import CUDAError, check, closed, raise_status
@@ -240,7 +240,7 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
         if isinstance(arg._stream, Stream):
             return arg._stream
         raise arg._refuse_work()
-    if allow_stream_protocol and hasattr(arg, "__cuda_stream__"):
+    if allow_stream_protocol and hasattr(arg, "__cuda_stream__") and not isinstance(arg, type):
         return Stream._from_protocol(arg)
     needed = "a Stream is needed, or an object with __cuda_stream__"
     if arg is None:
@@ -251,13 +251,14 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
 
 
 def _check_priority(priority: object, context: Context) -> int:
-    if isinstance(priority, bool) or not isinstance(priority, int):
+    wanted = as_integer(priority)
+    if wanted is None:
         raise TypeError(f"StreamOptions.priority must be an int, not {type(priority).__name__}")
     lowest, highest = ffi.new("int *"), ffi.new("int *")
     check(lib.cch_context_priorities(lowest, highest, hold(context)))
-    if not highest[0] <= priority <= lowest[0]:
+    if not highest[0] <= wanted <= lowest[0]:
         raise ValueError(f"StreamOptions.priority={priority} is out of range [{highest[0]}, {lowest[0]}]")
-    return priority
+    return wanted
 
 
 def _accept(arg: object) -> Stream:

@@ -96,21 +96,18 @@ static int store_checked(const destination *to, PyObject *value, uint64_t addres
 }
 
 /* Reads an int that is an address; -1 with an exception. */
-static int read_address(PyObject *number, PyObject *value, uint64_t *out) {
+static int read_address(const state *st, PyObject *number, PyObject *value, uint64_t *out) {
   if (number == Py_None) {
     *out = 0;
     return 0;
   }
   PyObject *integer = NULL; /* of what is like an int: NumPy's */
   if (!PyLong_CheckExact(number)) {
-    integer = PyBool_Check(number) ? NULL : PyNumber_Index(number);
-    if (!integer) {
-      if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)) {
-        PyErr_Clear();
-        raise_about(PyExc_TypeError, "the address that %U has for its memory is not an int", value, 0, 0);
-      }
-      return -1;
-    }
+    integer = integer_of(st, number);
+    if (!integer)
+      return PyErr_Occurred()
+                 ? -1
+                 : raise_about(PyExc_TypeError, "the address that %U has for its memory is not an int", value, 0, 0);
     number = integer;
   }
   unsigned long long address = PyLong_AsUnsignedLongLong(number);
@@ -141,7 +138,7 @@ static int pack_foreign_buffer(const destination *to, PyObject *value) {
     return -1;
   uint64_t number = 0;
   int status = address == Py_None ? raise_about(PyExc_ValueError, "%U is closed", value, 0, 0)
-                                  : read_address(address, value, &number);
+                                  : read_address(to->st, address, value, &number);
   Py_DECREF(address);
   if (status < 0 || keep(to, value, NULL) < 0)
     return -1;
@@ -272,7 +269,7 @@ static int pack_by_paths(const destination *to, PyObject *value, const type_entr
   uint64_t address = 0;
   int device = DEVICE_UNKNOWN;
   PyObject *number = address_by_path(to->st, value, how);
-  int status = number ? read_address(number, value, &address) : -1;
+  int status = number ? read_address(to->st, number, value, &address) : -1;
   Py_XDECREF(number);
   if (status == 0 && to->device >= 0)
     status = device_by_path(value, PyTuple_GetItem(how->given, 1), &device);
@@ -286,7 +283,7 @@ static int pack_interface(const destination *to, PyObject *value, PyObject *inte
   uint64_t address = 0;
   PyObject *data = PyObject_GetItem(interface, to->st->data_name);
   PyObject *number = data ? PySequence_GetItem(data, 0) : NULL;
-  int status = number ? read_address(number, value, &address) : -1;
+  int status = number ? read_address(to->st, number, value, &address) : -1;
   Py_XDECREF(number);
   Py_XDECREF(data);
   if (status < 0 || keep(to, value, NULL) < 0)

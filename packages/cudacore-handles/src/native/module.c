@@ -37,6 +37,14 @@ PyObject *set_face(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
   return PyErr_Format(PyExc_ValueError, "%R is no face that this module knows", arguments[0]);
 }
 
+PyObject *integer_of(const state *st, PyObject *value) {
+  PyObject *number = PyObject_CallFunctionObjArgs(st->faces.as_integer, value, NULL);
+  if (number != Py_None)
+    return number;
+  Py_DECREF(number);
+  return NULL;
+}
+
 PyObject *raise_status(const state *st, int status) {
   PyObject *result = PyObject_CallFunction(st->faces.raise_status, "N", failure_status(status));
   Py_XDECREF(result); /* it raises */

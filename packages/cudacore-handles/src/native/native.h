@@ -108,6 +108,7 @@ typedef struct type_entry {
 #define FACES(X)                                                                                                       \
   X(closed)            /* (face) -> the exception for the use of a closed object */                                    \
   X(closed_error)      /* its class */                                                                                 \
+  X(cuda_error)        /* the class CUDAError */                                                                       \
   X(raise_status)      /* (status): raises for a failed call of the library */                                         \
   X(raise_not_elapsed) /* (end, start, status): the same for a time that cannot be had */                              \
   X(stream)            /* the class Stream */                                                                          \
@@ -121,6 +122,7 @@ typedef struct type_entry {
   X(launch_checked)    /* launches what the fast path cannot, or says what is wrong with it */                         \
   X(explain)           /* (status, config, kernel): raises for a launch that was refused */                            \
   X(read_array)        /* (array, size) -> what arrays.c cannot read itself, see there */                              \
+  X(as_integer)        /* (object) -> the int that it is, or None: a bool of any library is not one */                 \
   X(check_device)      /* (value, address, device): raises for memory that the device cannot reach */                  \
   X(graph)             /* the class GraphDefinition */                                                                 \
   X(adjacency)         /* the class AdjacencySetProxy */                                                               \
@@ -187,6 +189,9 @@ extern const char set_face_doc[];
 
 /* Raises for a failed call of the library on this thread just now; returns NULL. */
 PyObject *raise_status(const state *st, int status);
+
+/* The int that an object is, as faces.as_integer says: a new reference. NULL: it is not one, or with an exception. */
+PyObject *integer_of(const state *st, PyObject *value);
 
 /* Makes a type of a specification and adds it to the module; NULL with an exception. The reference is the caller's. */
 PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base);

@@ -21,7 +21,7 @@ struct node_kind {
 /* ---- numbers ---- */
 
 /* Reads a number from `least` on; one that is not given stays as it is. -1 with an exception. */
-static int read_size(PyObject *value, const char *name, size_t least, size_t *out) {
+static int read_size(const state *st, PyObject *value, const char *name, size_t least, size_t *out) {
   if (value == NULL)
     return 0;
   if (PyLong_CheckExact(value)) {
@@ -32,10 +32,8 @@ static int read_size(PyObject *value, const char *name, size_t least, size_t *ou
       return 0;
     }
   }
-  if (PyIndex_Check(value) && !PyBool_Check(value)) {
-    PyObject *number = PyNumber_Index(value);
-    if (number == NULL)
-      return -1;
+  PyObject *number = integer_of(st, value);
+  if (number != NULL) {
     size_t size = PyLong_AsSize_t(number);
     Py_DECREF(number);
     if (!(size == (size_t)-1 && PyErr_Occurred()) && size >= least && size <= PTRDIFF_MAX) {
@@ -46,6 +44,8 @@ static int read_size(PyObject *value, const char *name, size_t least, size_t *ou
     PyErr_Format(PyExc_ValueError, "%s is %R; it must be at least %zu, and less than 2**63", name, value, least);
     return -1;
   }
+  if (PyErr_Occurred())
+    return -1;
   char format[96];
   PyOS_snprintf(format, sizeof format, "%s must be an int, not '%%U'", name);
   return raise_about(PyExc_TypeError, format, value, 0, 0);
@@ -174,11 +174,12 @@ static int read_copy(state *st, PyObject *const *given, owners *keep, cch_memcpy
     return -1;
   copy->dst = dst.address;
   copy->src = src.address;
-  if (read_size(given[2], "size", 1, &copy->width) < 0 || read_size(given[3], "height", 1, &copy->height) < 0 ||
-      read_size(given[4], "depth", 1, &copy->depth) < 0 || read_size(given[5], "dst_pitch", 0, &copy->dst_pitch) < 0 ||
-      read_size(given[6], "src_pitch", 0, &copy->src_pitch) < 0 ||
-      read_size(given[7], "dst_height", 0, &copy->dst_height) < 0 ||
-      read_size(given[8], "src_height", 0, &copy->src_height) < 0)
+  if (read_size(st, given[2], "size", 1, &copy->width) < 0 || read_size(st, given[3], "height", 1, &copy->height) < 0 ||
+      read_size(st, given[4], "depth", 1, &copy->depth) < 0 ||
+      read_size(st, given[5], "dst_pitch", 0, &copy->dst_pitch) < 0 ||
+      read_size(st, given[6], "src_pitch", 0, &copy->src_pitch) < 0 ||
+      read_size(st, given[7], "dst_height", 0, &copy->dst_height) < 0 ||
+      read_size(st, given[8], "src_height", 0, &copy->src_height) < 0)
     return -1;
   const struct {
     const operand *memory;
@@ -241,8 +242,8 @@ static int read_set(state *st, PyObject *const *given, owners *keep, cch_memset_
   operand dst;
   fill->height = 1;
   if (read_memory(st, given[0], given[5], "dst", keep, &dst) < 0 || read_fill(st, given[1], fill) < 0 ||
-      read_size(given[2], "width", 1, &fill->width) < 0 || read_size(given[3], "height", 1, &fill->height) < 0 ||
-      read_size(given[4], "pitch", 0, &fill->pitch) < 0)
+      read_size(st, given[2], "width", 1, &fill->width) < 0 ||
+      read_size(st, given[3], "height", 1, &fill->height) < 0 || read_size(st, given[4], "pitch", 0, &fill->pitch) < 0)
     return -1;
   fill->dst = dst.address;
   size_t row = fill->width <= PTRDIFF_MAX / fill->element_size ? fill->width * fill->element_size : PTRDIFF_MAX;
@@ -393,7 +394,7 @@ static int read_alloc(state *st, const node_kind *kind, PyObject *const *given, 
   (void)kind;
   cch_alloc_node *alloc = &out->of.alloc;
   alloc->size = sizeof *alloc;
-  if (read_size(given[0], "size", 1, &alloc->bytes) < 0)
+  if (read_size(st, given[0], "size", 1, &alloc->bytes) < 0)
     return -1;
   bool plain = true;
   for (int i = 1; i <= 3; i++)
@@ -445,7 +446,7 @@ static int read_condition(state *st, const node_kind *kind, PyObject *const *giv
   if (!PyType_IsSubtype(Py_TYPE(given[0]), st->condition_type))
     return raise_about(PyExc_TypeError, "condition must be a GraphCondition, not '%U'; create_condition() makes one",
                        given[0], 0, 0);
-  if (kind->class == CLASS_SWITCH && read_size(given[1], "count", 1, &count) < 0)
+  if (kind->class == CLASS_SWITCH && read_size(st, given[1], "count", 1, &count) < 0)
     return -1;
   if (count > INT32_MAX) {
     PyErr_Format(PyExc_ValueError, "count is %zu; a switch has at most 2**31 - 1 branches", count);

@@ -438,6 +438,32 @@ static int read_arguments(const state *st, const char *function, PyObject *const
   return read_stream(st, out[2], stream, kept) ? 0 : -1;
 }
 
+/* What has no DLPack. The stream is that of read_stream(). */
+static PyObject *from_interface(const state *st, PyObject *cls, PyObject *object, long long stream, const char *name) {
+  return PyObject_CallFunction(st->faces.interface_of, "OOLs", cls, object, stream, name);
+}
+
+/* The same when a way that comes before it has failed: that failure is raised where this fails, too. Errors of CUDA,
+ * and what is no failure of the array's, end the search. */
+static PyObject *from_interface_instead(const state *st, PyObject *cls, PyObject *object, long long stream,
+                                        const char *name) {
+  if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError) ||
+      PyErr_ExceptionMatches(st->faces.cuda_error))
+    return NULL;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject *result = from_interface(st, cls, object, stream, name);
+  if (result == NULL) {
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    return NULL;
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return result;
+}
+
 static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *keywords, bool any) {
   const state *st = PyModule_GetState(module);
   PyObject *arguments[3] = {NULL}, *kept = NULL, *result = NULL;
@@ -447,6 +473,10 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
     return NULL;
   PyTypeObject *type = (PyTypeObject *)arguments[0];
   PyObject *object = arguments[1];
+  if (PyType_Check(object)) { /* what a class defines is for its instances */
+    result = from_interface(st, arguments[0], object, stream, name);
+    goto end;
+  }
   const type_entry *how = entry_of(st, object);
   if (how == NULL)
     goto end;
@@ -454,12 +484,12 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
   if (how->type != NULL && how->kind == KIND_EXCHANGE && how->exchange->managed_tensor_from_object != NULL &&
       !PyType_IsSubtype(Py_TYPE(object), st->view_type)) {
     result = from_exchange(st, type, object, stream, how->exchange);
-    goto end;
+    goto tried;
   }
   bool has_paths = how->type != NULL && how->kind == KIND_PATHS && PyTuple_GetItem(how->given, 1) != Py_None;
   if (has_paths && stream == NO_ORDER) {
     result = from_attributes(st, type, object);
-    goto end;
+    goto tried;
   }
   PyObject *method = PyObject_GetAttr(object, st->names.dlpack);
   if (method != NULL) {
@@ -467,8 +497,12 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
     Py_DECREF(method);
   } else if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
     PyErr_Clear();
-    result = PyObject_CallFunction(st->faces.interface_of, "OOLs", arguments[0], object, stream, name);
+    result = from_interface(st, arguments[0], object, stream, name);
+    goto end;
   }
+tried:
+  if (result == NULL && any)
+    result = from_interface_instead(st, arguments[0], object, stream, name);
 end:
   Py_XDECREF(kept);
   return result;
@@ -493,8 +527,8 @@ PyObject *view_from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssiz
 
 const char view_from_any_doc[] =
     "from_any_interface(cls, obj, stream_ptr=None)\n--\n\n"
-    "Make a view of an array by the best way that it has: DLPack, ``__cuda_array_interface__``, "
-    "``__array_interface__``.\n"
+    "Make a view of an array by the first of its interfaces that does not refuse it: DLPack,\n"
+    "``__cuda_array_interface__``, ``__array_interface__``.\n"
     "\n"
     "Parameters\n"
     "----------\n"
