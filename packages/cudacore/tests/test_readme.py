@@ -65,7 +65,9 @@ def test_compile(capsys: pytest.CaptureFixture[str]) -> None:
     """The examples of the compilers would not compile, or not link."""
     try:
         names = run(PACKAGES / "cudacore-compile" / "README.md", {})
-    except ImportError as error:
+    except core.CUDAError as error:
+        if "pip install" not in str(error):
+            raise
         pytest.skip(str(error).splitlines()[0])  # a compiler is not installed
     assert len(names["cubin"].code) > 0
     assert "scale<float>" in capsys.readouterr().out

@@ -493,13 +493,15 @@ def unknown_types(cu: Recorder) -> None:
 @sequence
 def dot_files(cu: Recorder) -> None:
     """A DOT file is written, where it can be."""
+    import tempfile
+
     graph = tools.graph(cu)
     tools.empty(cu, graph)
-    cu.call("cuGraphDebugDotPrint", graph, b"/dev/null", 0)
-    cu.call("cuGraphDebugDotPrint", graph, b"/dev/null", 1)
-    cu.call("cuGraphDebugDotPrint", graph, b"/dev/null", (1 << 16) - 1)
-    cu.call("cuGraphDebugDotPrint", graph, b"/dev/null", 1 << 20)
-    cu.call("cuGraphDebugDotPrint", graph, b"/nonexistent/file", 0)
+    # In a folder of its own: no other process, whatever it does, has to do with these paths.
+    with tempfile.TemporaryDirectory() as folder:
+        for flags in (0, 1, (1 << 16) - 1, 1 << 20):
+            cu.call("cuGraphDebugDotPrint", graph, f"{folder}/graph.dot".encode(), flags)
+        cu.call("cuGraphDebugDotPrint", graph, f"{folder}/missing/graph.dot".encode(), 0)
     cu.call("cuGraphDebugDotPrint", graph, b"", 0)
 
 
