@@ -95,7 +95,7 @@ class GraphDefinition(_native.GraphHandle):
         batch with such nodes, the batch is first tried out in another graph, which takes about as long as adding it.
         Two failures that this does not foresee leave the nodes before the failed one in the graph, and the error says
         so: the driver has no resources left, or it refuses to free an address that was allocated and not yet freed, for
-        instance because there is an executable graph of this graph.
+        instance because the graph has been instantiated.
         """
         return _native.add_nodes(self, nodes)
 

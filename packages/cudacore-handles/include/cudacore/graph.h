@@ -209,7 +209,7 @@ CCH_EXPORT int cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph *graph
  * The driver takes no node out of a graph that has nodes that allocate or free memory. There, the batch is first tried
  * out in another graph. Two failures that this does not foresee leave the nodes before the failed one in the graph, and
  * the message says so: the driver has no resources left, or it refuses to free an address that was allocated and not
- * yet freed, for instance because there is an executable graph of this graph. @since 0.1
+ * yet freed, for instance because the graph has been instantiated. @since 0.1
  */
 CCH_EXPORT int cch_graph_add_batch(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *specs,
                                    size_t count, size_t *CCH_NULLABLE failed);
