@@ -46,6 +46,9 @@ os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
 # Those that ``tests`` runs with: the newest and the oldest.
 TESTED = ["13.x", "12.9"]
+# Drivers to simulate, each with the compilers of its major version: their cubins run on every driver of that, their PTX
+# only on one that is not older.
+DRIVERS = {"12.0": "12.9", "12.2": "12.9", "12.4": "12.9", "12.6": "12.9", "12.9": "12.9", "13.0": "13.0"}
 # What others make, with programs in ci/clients that run on the simulator, or are told why they do not.
 CLIENTS = {
     "cuda-bindings": (["cuda-bindings==13.*", "nvidia-cuda-nvrtc==13.*"], ["with_cuda_bindings.py"]),
@@ -85,17 +88,23 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
 PYTEST = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "-p", "no:cacheprovider")
 
 
-def run_tests(session: nox.Session, cuda: str) -> None:
-    """Run the tests on the simulated driver, or as ``-- ...`` says: ``-- --cuda-driver=gpu`` is the machine's own."""
+def run_tests(session: nox.Session, cuda: str, driver: str | None = None) -> None:
+    """Run the tests on the simulated driver, or as ``-- ...`` says: ``-- --cuda-driver=gpu`` is the machine's own.
+
+    With a version of CUDA as `driver` the simulated driver is one of that version.
+    """
     install(session, "test", cuda=cuda)
+    settings = {"CUDACORE_SIM_DRIVER_VERSION": driver} if driver is not None else {}
     if session.posargs:
-        session.run("python", "-m", "pytest", *session.posargs)
+        session.run("python", "-m", "pytest", *session.posargs, env=settings)
         return
     with tempfile.TemporaryDirectory() as away:  # from all sources: what is tested is what the wheels have
         session.run("python", "ci/copy_tests.py", away)
         with session.chdir(away):
             # Tests that want two devices are skipped where there is one.
-            session.run(*PYTEST, env={"CUDACORE_SIM_DEVICES": "2"})
+            session.run(*PYTEST, env={"CUDACORE_SIM_DEVICES": "2"} | settings)
+    if driver is not None:
+        return  # the simulator is compared with one driver, whatever version it is told to be
     # The simulator's own tests destroy all that its process has made: they have processes of their own. They look at
     # its sources.
     session.run(*PYTEST, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
@@ -154,6 +163,13 @@ def tests(session: nox.Session, cuda: str) -> None:
 def tests_all(session: nox.Session, cuda: str) -> None:
     """Run the tests on every Python that is found, with every CUDA."""
     run_tests(session, cuda)
+
+
+@nox.session(requires=["build"], default=False)
+@nox.parametrize("driver", list(DRIVERS))
+def tests_drivers(session: nox.Session, driver: str) -> None:
+    """Run the tests on simulated drivers of several versions, with compilers that are as new or newer."""
+    run_tests(session, DRIVERS[driver], driver)
 
 
 @nox.session(venv_backend="none", default=False)

@@ -296,7 +296,7 @@ HOST_ARRAYS = [
 ]
 
 
-@pytest.mark.parametrize("value", HOST_ARRAYS, ids=repr)
+@pytest.mark.parametrize("value", HOST_ARRAYS, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("kind", [POINTER, ADDRESS_OR_INT, UNKNOWN])
 def test_host_arrays_are_no_addresses(value: Any, kind: int) -> None:
     """np.array(5.0) given to a `float*` would be an address, of which the kernel reads: the bits of 5.0."""

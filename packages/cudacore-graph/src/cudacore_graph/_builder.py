@@ -381,6 +381,8 @@ class GraphBuilder(_native.Builder):
     def if_then(self, condition: GraphCondition) -> GraphBuilder:
         """Add a conditional node that runs a body when the condition is not 0.
 
+        Needs a driver for CUDA 12.3.
+
         Parameters
         ----------
         condition : GraphCondition
@@ -397,6 +399,8 @@ class GraphBuilder(_native.Builder):
     def if_else(self, condition: GraphCondition) -> tuple[GraphBuilder, GraphBuilder]:
         """Add a conditional node with two bodies.
 
+        Needs a driver for CUDA 12.8.
+
         Returns
         -------
         tuple of GraphBuilder
@@ -408,6 +412,8 @@ class GraphBuilder(_native.Builder):
     def while_loop(self, condition: GraphCondition) -> GraphBuilder:
         """Add a conditional node that runs a body again and again, while the condition is not 0.
 
+        Needs a driver for CUDA 12.3.
+
         Returns
         -------
         GraphBuilder
@@ -418,6 +424,8 @@ class GraphBuilder(_native.Builder):
 
     def switch(self, condition: GraphCondition, count: int) -> tuple[GraphBuilder, ...]:
         """Add a conditional node that runs the body whose number the condition has; none where it is too large.
+
+        Needs a driver for CUDA 12.8.
 
         Parameters
         ----------

@@ -102,6 +102,8 @@ class GraphDefinition(_native.GraphHandle):
     def create_condition(self, default_value: int | None = None) -> GraphCondition:
         """Create a condition, for one conditional node of this graph or of graphs in it.
 
+        Needs a driver for CUDA 12.3 (cuGraphConditionalHandleCreate).
+
         Parameters
         ----------
         default_value : int, optional

@@ -296,7 +296,9 @@ class ChildGraphNode(GraphNode):
     __slots__ = ()
 
     def update(self, child: GraphDefinition) -> None:
-        """Run a copy of another graph from the next instantiation on (cuGraphChildGraphNodeSetParams).
+        """Run a copy of another graph from the next instantiation on (cuGraphNodeSetParams).
+
+        Needs a driver for CUDA 12.2.
 
         Definitions of the graph that was there, and nodes of it, are no longer valid.
 

@@ -102,7 +102,8 @@ class Kernel(_native.KernelHandle):
             Address of a ``CUkernel``.
         mod : ObjectCode, optional
             The code that it is of, kept loaded. Default: the code that the driver says it is of, if it was loaded
-            here; otherwise the caller sees to it that the kernel outlives the object.
+            here; otherwise the caller sees to it that the kernel outlives the object. A driver before CUDA 12.5 does
+            not say it. Before 12.4, the parameters of a kernel are only known if `mod` is given.
 
         Raises
         ------

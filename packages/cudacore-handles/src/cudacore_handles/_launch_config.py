@@ -32,7 +32,8 @@ class LaunchConfig(_native.Config):
     is_cooperative : bool, optional
         Whether all blocks are resident at once, so that the grid can synchronize. Default False.
     programmatic_stream_serialization : bool, optional
-        Whether the kernel may begin before the one ahead of it on the stream has ended. Default False.
+        Whether the kernel may begin before the one ahead of it on the stream has ended. Default False. In a node of a
+        graph it needs a driver for CUDA 12.3.
     priority : int, optional
         Its priority, whatever the stream's is; lower numbers run first. Default None: the stream's.
 

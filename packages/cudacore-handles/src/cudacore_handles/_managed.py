@@ -122,7 +122,10 @@ class ManagedBuffer(Buffer):
 
     @property
     def preferred_location(self) -> Device | Host | None:
-        """Device, Host or None: Where the memory had better be, None for no place; can be set (cuMemAdvise)."""
+        """Device, Host or None: Where the memory had better be, None for no place; can be set (cuMemAdvise).
+
+        A NUMA node of the host needs a driver for CUDA 12.2.
+        """
         return _place(self, _HAS_PREFERRED)
 
     @preferred_location.setter
@@ -154,7 +157,7 @@ class ManagedBuffer(Buffer):
         Parameters
         ----------
         location : Device or Host
-            Where to.
+            Where to. A NUMA node of the host needs a driver for CUDA 12.2.
         stream : Stream
             The stream that it is ordered on.
         """

@@ -353,6 +353,8 @@ ADDER("switch", add_switch)
             "if_then($self, /, condition)\n--\n\n"                                                                     \
             "Add a conditional node that runs its body when the condition is not 0: on a node, behind it.\n"           \
             "\n"                                                                                                       \
+            "Needs a driver for CUDA 12.3.\n"                                                                          \
+            "\n"                                                                                                       \
             "Parameters\n"                                                                                             \
             "----------\n"                                                                                             \
             "condition : GraphCondition\n"                                                                             \
@@ -377,6 +379,8 @@ ADDER("switch", add_switch)
             "while_loop($self, /, condition)\n--\n\n"                                                                  \
             "Add a conditional node that runs its body again and again, while the condition is not 0: on a node, "     \
             "behind it.\n"                                                                                             \
+            "\n"                                                                                                       \
+            "Needs a driver for CUDA 12.3.\n"                                                                          \
             "\n"                                                                                                       \
             "Returns\n"                                                                                                \
             "-------\n"                                                                                                \
