@@ -308,7 +308,7 @@ def test_host_arrays_are_no_addresses(value: Any, kind: int) -> None:
 @pytest.mark.parametrize(
     "value",
     [np.ones(1, "f4"), array.array("f", [1.0]), (ctypes.c_float * 1)(1.0), memoryview(np.ones(1, "f4"))],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_host_arrays_are_no_numbers(value: Any) -> None:
     """array.array("f", [1.0]) given to an `int` would arrive as 1065353216."""
