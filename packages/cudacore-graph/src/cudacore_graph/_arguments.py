@@ -36,7 +36,7 @@ def _check_node_kernel(config: object, kernel: object, kernel_args: tuple[object
     device = Device()
     if settings.shmem_size:
         code._allow_shared(settings.shmem_size, device)
-    return code._ready(device.context, kernel_args, stacklevel=3)
+    return code._ready(device.context, kernel_args, stacklevel=2)
 
 
 def _node_memory(value: Any, name: str) -> int:
