@@ -36,6 +36,30 @@ def wait_for(calls: Any, stream: int, other: int) -> None:
     calls.prepare("cuEventDestroy_v2", event)
 
 
+@pytest.mark.parametrize("ends", ["destroyed", "lost"])
+def test_user_objects_of_a_captured_graph(calls: Any, ends: str) -> None:
+    """An event that was recorded in a capture would keep what the graph of it kept (recorded on an H200)."""
+    stream, other, event = calls.stream(NON_BLOCKING), calls.stream(NON_BLOCKING), calls.event(DISABLE_TIMING)
+    gone = threading.Event()
+    function = tools.keep(HOST_FUNCTION(lambda _: gone.set()))
+    made = calls.prepare("cuUserObjectCreate", c_void_p, None, function, 1, 1)
+    tools.begin(calls, stream)
+    status, number, graph, nodes, count = c_int(), c_uint64(), c_void_p(), c_void_p(), c_uint64()
+    calls.prepare("cuStreamGetCaptureInfo_v2", stream, status, number, graph, nodes, count)
+    calls.prepare("cuGraphRetainUserObject", graph.value, made, 1, 1)
+    calls.prepare("cuEventRecord", event, stream)
+    if ends == "lost":
+        calls.prepare("cuStreamWaitEvent", other, event, 0)
+        calls.prepare("cuLaunchHostFunc", other, tools.keep(HOST_FUNCTION(lambda _: None)), None)
+        assert end(calls, stream) == (UNJOINED, 0)
+    else:
+        _, captured = end(calls, stream)
+        assert not gone.is_set()
+        calls.prepare("cuGraphDestroy", captured)
+    assert gone.wait(10)
+    assert cudacore_sim.live()["user_object"] == 0
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_forks_and_joins(calls: Any, seed: int) -> None:
     """A captured node would lack a dependency, or have one that its stream does not."""

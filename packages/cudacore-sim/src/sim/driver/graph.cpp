@@ -82,6 +82,7 @@ void destroy_graph(const GraphPtr &graph) {
   for (const std::shared_ptr<Capture> &capture : state().captures)
     if (capture->graph == graph)
       invalidate(*capture);
+  graph->references.clear(); /* events that were recorded in its capture have the graph still */
   state().graphs.remove(graph->handle);
 }
 

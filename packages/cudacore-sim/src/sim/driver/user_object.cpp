@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <thread>
+#include <utility>
 
 namespace sim {
 namespace {
@@ -124,8 +125,10 @@ void wait_for_destructors(std::unique_lock<std::mutex> &lock) {
 
 References::References(const References &other) { add(other); }
 
-References::~References() {
-  for (const auto &[object, count] : counts)
+References::~References() { clear(); }
+
+void References::clear() {
+  for (const auto &[object, count] : std::exchange(counts, {}))
     release(object, count, launched);
 }
 

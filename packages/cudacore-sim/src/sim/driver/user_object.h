@@ -38,6 +38,7 @@ public:
   void add(const UserObjectPtr &object, uint64_t count); /* takes them over */
   void add(const References &other);
   bool remove(const UserObjectPtr &object, uint64_t count); /* and releases them; false: there are not so many */
+  void clear();                                             /* likewise all */
 
 private:
   std::map<UserObjectPtr, uint64_t> counts;
