@@ -21,6 +21,7 @@ from graph_tools import ONE, Numbers
 import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._buffer import _is_capturing
+from cudacore_handles._errors import call_driver
 from pytest_cudacore import driver_version, live_objects
 
 pytestmark = pytest.mark.cuda_sim
@@ -129,6 +130,7 @@ class Operation(NamedTuple):
 
 
 OPERATIONS: dict[str, Operation] = {}
+OTHERS = "a capture of others"
 
 
 def nothing(*args: object) -> None:
@@ -432,6 +434,33 @@ captures(
     lambda w, b: w.numbers.buffer.copy_from(Exported(w.numbers.buffer), stream=b),
     kept=("deviceptr",),
 )
+
+
+def begin_foreign(w: World) -> str:
+    from cuda.bindings import driver
+
+    call_driver("cuStreamBeginCapture", w.stream.handle, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
+    return OTHERS
+
+
+def end_foreign(w: World, _: object) -> None:
+    call_driver("cuGraphDestroy", call_driver("cuStreamEndCapture", w.stream.handle))
+
+
+# Captures that another library began keep by a user object.
+for name, use in {
+    "launch": lambda w: ch.launch(w.stream, ONE, w.add, w.numbers.buffer, 1),
+    "prepared launch": lambda w: w.add.prepare(w.stream, ONE, w.numbers.buffer, 1)(),
+    "fill": lambda w: w.numbers.buffer.fill(1, stream=w.stream),
+    "callback": lambda w: w.stream.callback(host_function),
+}.items():
+    operation(
+        f"capture of others: {name}",
+        lambda w, _, use=use: use(w),  # type: ignore[misc]
+        begin=begin_foreign,
+        end=end_foreign,
+        kept=("bundle", "user_object"),
+    )
 # On a stream that came into the capture by an event the driver is asked which one that is.
 for name, do in {
     "copy": lambda b, stream: b.copy_from(b, stream=stream),
@@ -557,6 +586,8 @@ class Outcome(NamedTuple):
 
 def captured(world: World, begun: Any) -> tuple[bool, int]:
     """Return whether the stream is in a capture that nobody can end, and how many nodes a builder has."""
+    if begun == OTHERS:  # who go on with it
+        return not _is_capturing(world.stream), 0
     builder = begun[0] if isinstance(begun, tuple) else begun
     if not isinstance(builder, cg.GraphBuilder) or builder._capture is None or not builder.is_building:
         return _is_capturing(world.stream), 0

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import graph_tools
@@ -321,6 +323,56 @@ def test_a_capture_that_begins_while_arguments_are_read(
     captures.clear()
     del capture
     assert wait_until(device, lambda: alive() is None)
+
+
+def test_threads_that_launch_into_one_capture_of_others(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
+    """What one thread has the graph keep would be lost when another one does the same."""
+    stream = device.create_stream()
+    forks = [device.create_stream() for _ in range(4)]
+    made = [[device.allocate(64, stream=stream) for _ in range(30)] for _ in forks]
+    stream.sync()
+    before = buffers()
+    capture = Foreign(stream, "RELAXED")
+    for fork in forks:
+        fork.wait(stream)
+    together = threading.Barrier(len(forks))
+
+    def work(fork: ch.Stream, memory: list[ch.Buffer]) -> None:
+        device.set_current()
+        together.wait()
+        for buffer in memory:
+            ch.launch(fork, ONE, add, buffer, 1)
+            buffer.close()
+
+    with ThreadPoolExecutor(len(forks)) as pool:
+        for done in [pool.submit(work, *pair) for pair in zip(forks, made, strict=True)]:
+            done.result()
+    for fork in forks:
+        stream.wait(fork)
+    capture.end()
+    gc.collect()
+    assert buffers() == before
+    capture.run()
+    capture.close()
+    assert wait_until(device, lambda: buffers() == before - sum(map(len, made)))
+
+
+def test_a_device_that_changes_while_arguments_are_read(
+    device: ch.Device, other_device: ch.Device, add: ch.Kernel, numbers: Numbers
+) -> None:
+    """A default stream would be that of another device than the one that the arguments were checked against."""
+
+    class Number:
+        def __index__(self) -> int:
+            other_device.set_current()
+            return 2
+
+    memory = device.allocate(64, stream=device.create_stream())
+    try:
+        with pytest.raises(RuntimeError, match="while the arguments were read, the current device changed from 0 to 1"):
+            ch.launch(ch.LEGACY_DEFAULT_STREAM, ONE, add, memory, Number())
+    finally:
+        device.set_current()
 
 
 @pytest.fixture

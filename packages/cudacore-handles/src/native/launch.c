@@ -31,6 +31,24 @@ int launch_work(void *arguments) {
   return cch_launch(given->stream, given->config, given->kernel, given->block, given->size);
 }
 
+/* Whether the device is still that of a default stream, against which the arguments were checked: their Python code can
+ * have made another one current. -1 with an exception. */
+static int check_device_stays(const state *st, const cch_stream *stream, int device) {
+  if (device < 0 || cch_stream_context(stream) != NULL)
+    return 0;
+  int now = -1;
+  if (device_to_check(st, &now) < 0)
+    return -1;
+  if (now == device)
+    return 0;
+  PyErr_Format(
+      PyExc_RuntimeError,
+      "cannot launch on a default stream: while the arguments were read, the current device changed from %d to "
+      "%d",
+      device, now);
+  return -1;
+}
+
 /* Packs and launches with boxes that the caller holds; `face` has its layout. */
 static PyObject *launch_held(const state *st, cch_stream *stream, int device, PyObject *settings, cch_kernel *box,
                              PyObject *face, values given) {
@@ -46,7 +64,8 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
     block = PyMem_Malloc((size_t)params.total);
   if (block == NULL) {
     PyErr_NoMemory();
-  } else if (device_to_check(st, &device) == 0 && pack_values(st, &params, given, block, &keep, device) == 0) {
+  } else if (device_to_check(st, &device) == 0 && pack_values(st, &params, given, block, &keep, device) == 0 &&
+             check_device_stays(st, stream, device) == 0) {
     launch_arguments ready = {stream, &configuration, box, block, (size_t)params.total};
     int status;
     if (give_work(st, stream, &keep, box, launch_work, &ready, &status) == 0) {
