@@ -34,6 +34,7 @@ POSIX_FILE_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 _HANDLE_SIZE = 64
 _READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 _NOT_ENABLED = "Memory resource is not IPC-enabled"
+_NOT_SO_LARGE = "ipc_descriptor says other bytes than those of a buffer: it is not as the other process made it"
 
 # An RLock, because a garbage collection can come while it is held, and run what asks again.
 _lock = threading.RLock()
@@ -553,6 +554,8 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
                 error.hint = (
                     "ipc_descriptor must be of a buffer of this pool that the process which made it has not freed"
                 )
+            elif error.code_name == "CCH_EMISMATCH":
+                error.hint = _NOT_SO_LARGE
             raise
     else:
         accepted = Stream_accept(stream, allow_stream_protocol=True)
@@ -560,7 +563,7 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
         if box is None:
             raise ValueError("ipc_descriptor is of this process, which has closed that buffer")
         out = ffi.new("cch_deviceptr **")
-        check(lib.cch_deviceptr_part(out, lib.cch_deviceptr_whole(box), offset, size))
+        check(lib.cch_deviceptr_part(out, lib.cch_deviceptr_whole(box), offset, size), hint=_NOT_SO_LARGE)
         buffer = cls._adopt_memory(address(out[0]), resource, None)
         buffer.set_deallocation_stream(accepted)
         _own_buffers.add((own, name), buffer)

@@ -111,3 +111,23 @@ def imported(cu: Recorder) -> None:
         cu.call("cuMemFreeAsync", address, None)
         cu.call("cuCtxSynchronize")
         cu.call("cuMemPoolDestroy", pool)
+
+
+@sequence
+def captured(cu: Recorder) -> None:
+    """Memory of pools that is allocated in a capture, and its name for other processes."""
+    for place in PLACES:
+        for shared in (False, True):
+            if shared and place[0] == HOST:
+                continue
+            cu.see("pool", (place, shared))
+            pool, stream = create(cu, place, shared), cu.stream(1)
+            cu.call("cuStreamBeginCapture_v2", stream, 2)
+            address = cu.new("cuMemAllocFromPoolAsync", c_uint64, 1000, pool, stream)
+            if address:
+                cu.call("cuMemPoolExportPointer", ctypes.create_string_buffer(64), address)
+                cu.call("cuMemFreeAsync", address, stream)
+            graph = cu.new("cuStreamEndCapture", stream, c_void_p)
+            if graph:
+                cu.call("cuGraphDestroy", graph)
+            cu.call("cuMemPoolDestroy", pool)
