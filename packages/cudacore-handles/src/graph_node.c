@@ -128,8 +128,13 @@ int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const c
       return status;
     *spec = room;
   }
-  return (*spec)->reserved == 0 ? 0
-                                : cch__fail(CCH_EINVAL, operation, "the reserved field of the cch_node_spec is not 0");
+  if ((*spec)->reserved != 0)
+    return cch__fail(CCH_EINVAL, operation, "the reserved field of the cch_node_spec is not 0");
+  if ((*spec)->dependency_count > 0 && (*spec)->dependencies == NULL)
+    return cch__fail_argument(NULL, -1, "the array of dependencies of the cch_node_spec", operation);
+  if ((*spec)->earlier_count > 0 && (*spec)->earlier == NULL)
+    return cch__fail_argument(NULL, -1, "the array of earlier nodes of the cch_node_spec", operation);
+  return 0;
 }
 
 int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation) {

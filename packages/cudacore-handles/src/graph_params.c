@@ -194,6 +194,9 @@ static int fill_alloc(cch__node_params *out, const void *given, cch_bundle *bund
       node.location_type != 0 ? (CUmemLocationType)node.location_type : CU_MEM_LOCATION_TYPE_DEVICE;
   native->poolProps.location.id = node.location_id;
   if (node.peer_count > 0) {
+    status = CCH__USABLE(node.peers, "the array of peers of the node's parameters", operation);
+    if (status != 0)
+      return status;
     out->peers = calloc(node.peer_count, sizeof *out->peers);
     if (out->peers == NULL)
       return cch__fail_nomem(operation);

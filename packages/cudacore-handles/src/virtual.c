@@ -18,6 +18,8 @@ static int read_config(cch_virtual_config *out, const cch_virtual_config *given,
   status = cch__read_sized(out, sizeof *out, given, given->size, CONFIG_0_1, "cch_virtual_config", operation);
   if (status == 0 && (out->reserved != 0 || (out->flags & ~(CCH_VIRTUAL_RDMA | CCH_VIRTUAL_MINIMUM)) != 0))
     status = cch__fail(CCH_EINVAL, operation, "the cch_virtual_config has flags that are not known, or is not zeroed");
+  if (status == 0 && out->access_count > 0)
+    status = CCH__USABLE(out->accesses, "the array of accesses of the cch_virtual_config", operation);
   return status;
 }
 

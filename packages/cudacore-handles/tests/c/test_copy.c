@@ -92,6 +92,12 @@ static void bad_batch_is_refused(void) {
   FAILS(CCH_EINVAL, cch_copy_batch(bad, src, COUNT, NULL, stream));
   CHECK_HAS(check_error()->message, "copy 2 is of 64 bytes to 32 bytes");
   FAILS(CCH_EINVAL, cch_copy_batch(none, src, COUNT, NULL, stream));
+  cch_deviceptr *other_kind[COUNT];
+  memcpy(other_kind, src, sizeof other_kind);
+  other_kind[1] = (cch_deviceptr *)(void *)stream;
+  FAILS(CCH_EINVAL, cch_copy_batch(dst, other_kind, COUNT, NULL, stream));
+  CHECK_HAS(check_error()->message, "the argument src[i] is a box of kind \"stream\"");
+  CHECK_HAS(check_error()->message, "i is 1");
   FAILS(CCH_EINVAL, cch_copy_batch(dst, src, COUNT, NULL, NULL));
   const cch_copy_attributes order = {.size = sizeof order, .order = 4}, flags = {.size = sizeof flags, .flags = 2};
   FAILS(CCH_EINVAL, cch_copy_batch(dst, src, 1, (const cch_copy_attributes *[]){&order}, stream));

@@ -181,6 +181,48 @@ static void edges_come_and_go(void) {
   graphs_close();
 }
 
+/* A box of another kind, in a structure or an array, is taken for one of the right kind. */
+static void boxes_in_structures_are_checked(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_graph_node *none = NULL, *node = add_empty(g, NULL), *not_node = (cch_graph_node *)(void *)g;
+  void *wrong = world.stream;
+  cch_kernel_node kernel = kernel_params();
+  cch_event_node event = {.size = sizeof event, .event = wrong};
+  cch_child_node child = {.size = sizeof child, .graph = wrong};
+  cch_alloc_node alloc = {.size = sizeof alloc, .bytes = 64, .peer_count = 1};
+  const struct {
+    cch_node_spec spec;
+    const char *what;
+  } cases[] = {{{.type = CCH_NODE_EVENT_RECORD, .params = &event},
+                "the event is a box of kind \"stream\", not of kind \"event\""},
+               {{.type = CCH_NODE_GRAPH, .params = &child}, "the child graph is a box of kind \"stream\""},
+               {{.type = CCH_NODE_KERNEL, .params = &kernel}, "the kernel of the node's parameters is a box"},
+               {{.type = CCH_NODE_ALLOC, .params = &alloc}, "the array of peers of the node's parameters is NULL"},
+               {{.type = CCH_NODE_EMPTY, .context = wrong}, "the context of the cch_node_spec is a box"},
+               {{.type = CCH_NODE_EMPTY, .bundle = wrong}, "the bundle of the cch_node_spec is a box"},
+               {{.type = CCH_NODE_EMPTY, .dependencies = &not_node, .dependency_count = 1},
+                "a node is a box of kind \"graph\""}};
+  kernel.kernel = wrong;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    cch_node_spec spec = cases[i].spec;
+    spec.size = sizeof spec;
+    FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+    CHECK_HAS(check_error()->message, cases[i].what);
+    FAILS(CCH_EINVAL, cch_graph_add_batch(&none, g, &spec, 1, NULL));
+    CHECK_HAS(check_error()->message, cases[i].what);
+  }
+  FAILS(CCH_EINVAL, cch_graph_connect(&node, &not_node, 1));
+  FAILS(CCH_EINVAL, cch_graph_disconnect(&not_node, &node, 1));
+  cch_graph_exec *exec = NULL;
+  cch_instantiate_params upload = {.size = sizeof upload, .upload = (cch_stream *)(void *)g};
+  FAILS(CCH_EINVAL, cch_graph_instantiate(&exec, g, &upload));
+  CHECK(none == NULL && exec == NULL);
+  cch_graph_node_unref(node);
+  cch_graph_unref(g);
+  graphs_close();
+}
+
 /* Bad input comes as far as the driver, or changes the graph. */
 static void bad_specs_change_nothing(void) {
   graphs_open();
@@ -193,7 +235,14 @@ static void bad_specs_change_nothing(void) {
   FAILS(CCH_EGONE, cch_graph_add(&none, g, &spec));
   spec.dependencies = &none;
   FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  spec.dependencies = NULL;
+  FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  CHECK_HAS(check_error()->message, "the array of dependencies");
   spec.dependency_count = 0;
+  spec.earlier_count = 1;
+  FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
+  CHECK_HAS(check_error()->message, "the array of earlier nodes");
+  spec.earlier_count = 0;
   spec.reserved = 1;
   FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
   spec.reserved = 0;
@@ -610,6 +659,7 @@ int main(void) {
   check_open();
   RUN(every_type_is_told_as_it_was_made);
   RUN(edges_come_and_go);
+  RUN(boxes_in_structures_are_checked);
   RUN(bad_specs_change_nothing);
   RUN(structures_grow);
   RUN(batch_is_all_or_nothing);

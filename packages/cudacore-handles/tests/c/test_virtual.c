@@ -100,6 +100,11 @@ static void bad_input_is_refused(void) {
   FAILS(CCH_EINVAL, cch_virtual_alloc(&other, &bad, 1));
   CHECK_EQ(fake_calls("cuMemGetAllocationGranularity"), 0);
   FAILS(CCH_EINVAL, cch_virtual_alloc(&other, &c, SIZE_MAX));
+  bad = c;
+  bad.accesses = NULL;
+  bad.access_count = 1;
+  FAILS(CCH_EINVAL, cch_virtual_alloc(&other, &bad, 1));
+  CHECK_HAS(check_error()->message, "the array of accesses");
   FAILS(CCH_EINVAL, cch_virtual_grow(&other, &moved, ptr, &c, UNIT));
   FAILS(CCH_EINVAL, cch_virtual_grow(&other, &moved, NULL, &c, UNIT));
   CHECK_EQ(fake_calls("cuMemAddressReserve"), 0);
