@@ -57,7 +57,7 @@ static inline bool cch__fits(const void *argument, int kind) {
 }
 
 /* Records that an argument is NULL, or a box of another kind. `what` says which. */
-int cch__fail_argument(const void *argument, int kind, const char *what, const char *operation);
+CCH__COLD int cch__fail_argument(const void *argument, int kind, const char *what, const char *operation);
 /* Says at which place of an array a check failed. */
 int cch__fail_at_place(int status, size_t place);
 

@@ -58,13 +58,13 @@ static inline bool cch__is_gone(const void *box) {
   return atomic_load_explicit(&((const cch__box *)box)->gone, memory_order_acquire);
 }
 
-int cch__fail_gone(const void *box, const char *operation);
+CCH__COLD int cch__fail_gone(const void *box, const char *operation);
 
 /* Whether the calling thread is in a function that CUDA calls. */
 bool cch__in_callback(void);
 
 /* Graphs are refused there: the driver may hold what is waited for until the function returns. */
-int cch__fail_forbidden(const char *operation);
+CCH__COLD int cch__fail_forbidden(const char *operation);
 
 void cch__release_owner(void *owner, cch_release_fn release);
 /* The runtime behind foreign owners has gone or is going: they are leaked. */

@@ -8,11 +8,19 @@
 
 #include <stdbool.h>
 
+/* What only runs after something failed: the compiler keeps it out of the way of the rest. */
+#if defined(__GNUC__)
+#define CCH__COLD __attribute__((cold))
+#else
+#define CCH__COLD
+#endif
+
 /* Record a failure of ours for the calling thread and return its code. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
-int cch__fail(int code, const char *operation, const char *format, ...);
+CCH__COLD int
+cch__fail(int code, const char *operation, const char *format, ...);
 int cch__fail_nomem(const char *operation);
 
 /* Record a CUresult and return it. CUDA_ERROR_NOT_READY is an answer: it is returned and not recorded. */

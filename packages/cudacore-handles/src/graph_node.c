@@ -128,11 +128,12 @@ int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const c
       return status;
     *spec = room;
   }
-  if ((*spec)->reserved != 0)
+  const cch_node_spec *given = *spec;
+  if (given->reserved != 0)
     return cch__fail(CCH_EINVAL, operation, "the reserved field of the cch_node_spec is not 0");
-  if ((*spec)->dependency_count > 0 && (*spec)->dependencies == NULL)
+  if (given->dependency_count > 0 && given->dependencies == NULL)
     return cch__fail_argument(NULL, -1, "the array of dependencies of the cch_node_spec", operation);
-  if ((*spec)->earlier_count > 0 && (*spec)->earlier == NULL)
+  if (given->earlier_count > 0 && given->earlier == NULL)
     return cch__fail_argument(NULL, -1, "the array of earlier nodes of the cch_node_spec", operation);
   return 0;
 }

@@ -184,10 +184,10 @@ static int launch(cch_stream *stream, const cch_launch_config *config, cch_kerne
 
 /*
  * Launches with the address of each argument in the block. The driver then copies as many bytes as it knows each
- * parameter to have, whatever was stated.
+ * parameter to have, whatever was stated. Not inlined: the array would be on the stack of every launch.
  */
-static int launch_stated(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
-                         const cch__params *params) {
+__attribute__((noinline)) static int launch_stated(cch_stream *stream, const cch_launch_config *config,
+                                                   cch_kernel *kernel, const void *args, const cch__params *params) {
   enum { FEW = 32 };
   void *few[FEW], **pointers = few;
   if (params->count > FEW && (pointers = malloc(params->count * sizeof *pointers)) == NULL)
@@ -201,8 +201,8 @@ static int launch_stated(cch_stream *stream, const cch_launch_config *config, cc
 }
 
 /* Launches what is packed in one block; the right context is current. */
-static int launch_block(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
-                        size_t args_size) {
+static inline __attribute__((always_inline)) int launch_block(cch_stream *stream, const cch_launch_config *config,
+                                                              cch_kernel *kernel, const void *args, size_t args_size) {
   const cch__params *params;
   int status = cch__kernel_params(&params, kernel);
   if (status != 0)

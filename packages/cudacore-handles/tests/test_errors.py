@@ -384,7 +384,7 @@ def fails_in_native(device: ch.Device) -> None:
 @pytest.mark.parametrize(
     ("fails", "expected"),
     [
-        (fails_in_cffi, ("cch_stream_create", -2, "CCH_EINVAL", "the context is NULL")),
+        (fails_in_cffi, ("cch_stream_create", -2, "CCH_EINVAL", "the argument context is NULL")),
         (fails_in_native, ("cuMemAllocFromPoolAsync", 2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory")),
     ],
 )

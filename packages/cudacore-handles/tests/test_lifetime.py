@@ -263,7 +263,7 @@ buffer.close()  # between a failure and the look at it, as the collector may
 error = ffi.new("cch_error *")
 lib.cch_error_last(error)
 assert (error.code, ffi.string(error.operation)) == (status, b"cch_stream_create"), ffi.string(error.operation)
-assert seen == ["cch_kernel_wrap: CCH_EINVAL (-2): the kernel is NULL"], seen
+assert seen == ["cch_kernel_wrap: CCH_EINVAL (-2): the argument raw is NULL"], seen
 """)
 
 
