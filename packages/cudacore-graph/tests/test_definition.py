@@ -238,7 +238,10 @@ def test_cycle(definition: cg.GraphDefinition) -> None:
     assert repr(first) not in named
     assert repr(last) not in named
     a.pred.remove(c)
-    definition.instantiate()
+    graph = definition.instantiate()
+    a.pred.add(c)
+    with pytest.raises(ch.CUDAError, match="the first for the last"):
+        graph.update(definition)
 
 
 def test_cycle_in_a_body(definition: cg.GraphDefinition) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import random
 import time
 from typing import Any
 
@@ -53,6 +54,18 @@ def test_edges_of_a_long_chain(definition: cg.GraphDefinition) -> None:
     fan = [(node, hub) for node in nodes]
     add(fan[:-1000])
     assert min(add(fan[i : i + 100]) for i in range(len(fan) - 1000, len(fan), 100)) < 10 * early
+
+
+def test_picture_of_a_large_graph(definition: cg.GraphDefinition) -> None:
+    """A notebook would stand still while it draws a large graph."""
+    chance = random.Random(1)
+    items: list[tuple[Any, ...]] = [("empty", None)]
+    items += [("empty", tuple({chance.randrange(max(0, i - 50), i) for _ in range(2)})) for i in range(1, 30_000)]
+    definition.add_many(items)
+    begin = time.monotonic()
+    assert len(definition.to_svg()) < 100_000
+    assert len(definition.to_mermaid()) < 50_000
+    assert time.monotonic() - begin < 60
 
 
 def test_last_of_very_many_dies_while_one_is_made(definition: cg.GraphDefinition) -> None:

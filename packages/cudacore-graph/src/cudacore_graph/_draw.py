@@ -39,7 +39,8 @@ class Box:
     def measure(self) -> None:
         """Find out how large it is."""
         self.head = len(self.lines) * _LINE + 2 * _PAD - 4
-        self.width, self.height = max(map(text_width, self.lines), default=0) + 2 * _PAD, self.head
+        widths = [text_width(line, bold=i == 0) for i, line in enumerate(self.lines)]
+        self.width, self.height = max(widths, default=0) + 2 * _PAD, self.head
         if self.inner:
             wide = sum(picture.width for _, picture in self.inner) + _PAD * (len(self.inner) + 1)
             self.width = max(self.width, wide)
@@ -57,9 +58,12 @@ class Picture:
     height: float
 
 
-def text_width(text: str) -> float:
-    """Return how wide a text is at most, in pixels."""
-    return sum(4.2 if c in _NARROW else 11 if c in _WIDE or c > "\u2e80" else 7.4 for c in text) * _SIZE / 12
+def text_width(text: str, *, bold: bool = False) -> float:
+    """Return how wide a text is at most, in pixels, in the wider ones of the fonts that browsers choose."""
+    width = 0.0
+    for c in text:
+        width += 4.4 if c in _NARROW else 12 if c in _WIDE or c > "\u2e80" else 8.6 if c.isupper() else 7.4
+    return width * (1.13 if bold else 1)
 
 
 def _caption_height(inner: Iterable[tuple[str, Picture]]) -> float:

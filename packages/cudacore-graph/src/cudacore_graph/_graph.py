@@ -386,7 +386,7 @@ def _not_updated(
 ) -> CUDAError:
     error = last_error(status)
     if status == _UPDATE_FAILURE or result > 1:
-        error.hint = _why_not(graph, definition, result, node, before)
+        error.hint = _name_cycle(definition) or _why_not(graph, definition, result, node, before)
     return error
 
 
@@ -396,7 +396,12 @@ def _describe_cycle(definition: GraphDefinition, handle: int) -> str:
     found = ffi.cast("CUgraphNode", handle)
     if _native.locked_call(definition, None, lib.cch_graph_node_of, out, hold_there(definition), found):
         return ""
-    nodes = _find_cycle(_native.adopt_node(int(ffi.cast("uintptr_t", out[0]))).graph)
+    return _name_cycle(_native.adopt_node(int(ffi.cast("uintptr_t", out[0]))).graph)
+
+
+def _name_cycle(graph: GraphDefinition) -> str:
+    """Name the nodes of a cycle in a graph; return nothing where there is none."""
+    nodes = _find_cycle(graph)
     if not nodes:
         return ""
     names = [repr(node) for node in nodes[:_MAX_NAMED]]
