@@ -177,7 +177,7 @@ PyObject *types_is_exchange_api(PyObject *module, PyObject *object) {
 
 const char register_doc[] =
     "register(cls, code, /)\n--\n\n"
-    "Tell how values of exactly this type are packed: a code, a converter(value, size), a capsule with DLPack's "
+    "Tell how values of exactly this type are packed: a code, a converter(value, size, kind), a capsule with DLPack's "
     "exchange\n"
     "API, or a pair of names of attributes that lead to the address, and to the device (None: not known).";
 
