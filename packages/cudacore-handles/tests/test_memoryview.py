@@ -677,6 +677,13 @@ def test_memory_that_cuda_does_not_know() -> None:
     del memory
 
 
+@PRODUCERS
+def test_an_empty_tensor_with_an_offset(producer: type[Array]) -> None:
+    """A slice of an empty tensor would be a view of the address 8."""
+    array = producer(0, (0,), offset=8)
+    assert View.from_any_interface(array, -1).ptr == 0
+
+
 class Fallback:
     """An array whose DLPack export fails, and that has another interface."""
 
