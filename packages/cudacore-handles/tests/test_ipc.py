@@ -181,9 +181,13 @@ def test_another_device(
         ch.DeviceMemoryResource.from_allocation_handle(device, mr.allocation_handle)
     of_first, buffers, _, _ = exporter()
     handle = os.dup(int(of_first.allocation_handle))
+    message = f"alloc_handle is not of a pool of the memory of device {number}"
+    of_first.peer_accessible_by.add(other_device)
+    with pytest.raises(ValueError, match=message):
+        ch.DeviceMemoryResource.from_allocation_handle(other_device, handle)
     buffers.clear()
     of_first.close()
-    with pytest.raises(ValueError, match=f"device_id is {number}, and the pool of alloc_handle is of another device"):
+    with pytest.raises(ValueError, match=message):
         ch.DeviceMemoryResource.from_allocation_handle(other_device, handle)
     os.close(handle)
 
