@@ -352,14 +352,19 @@ def test_failures(device: ch.Device, stream: ch.Stream) -> None:
     import cudacore_sim as sim
 
     second = device.create_stream()
-    for name in ("cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"):
-        buffer = device.allocate(SIZE, stream=stream)
-        part = buffer[:8]
-        part.fill(1, stream=second)
-        part.close(second)
-        with sim.failing(name):
-            buffer.close()
-        device.sync()
+    device.allocate(SIZE, stream=stream).close()
+    stream.sync()
+    live = sim.live()
+    for mr in (device.memory_resource, ch.LegacyPinnedMemoryResource()):
+        for name in ("cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"):
+            buffer = mr.allocate(SIZE, stream=stream)
+            part = buffer[:8]
+            part.fill(1, stream=second)
+            part.close(second)
+            with sim.failing(name):
+                buffer.close()
+            device.sync()
+            assert sim.live() == live, name
 
 
 def test_threads(device: ch.Device, stream: ch.Stream) -> None:
