@@ -136,6 +136,17 @@ def viewing(name: str, arguments: str, *, needs: str, ratio: float) -> Row:
     return Row(f"view of a {name}", statement, 2_000, 7, drain=True, needs=needs, ratio=ratio)
 
 
+def copying(name: str, source: str, *, over_row: tuple[str, float] | None = None) -> Row:
+    """Copy to a dense view, the device's time included."""
+    setup = (
+        "whole, made = (device.allocate(1 << 23, stream=stream).view('float32', (1024, 2048)) for _ in range(2)); "
+        "target = made.view(made._layout[:512].reshaped((1024, 1024))); "
+        "dense = whole.view(whole._layout[:512].reshaped((1024, 1024))); strided = whole.view(whole._layout[:, ::2])"
+    )
+    statement = f"target.copy_from({source}, stream); stream.sync()"
+    return Row(f"copy of a view, 4 MiB, {name}", statement, 50, 15, setup=setup, ours=True, over_row=over_row)
+
+
 def adding(name: str, statement: str, *, floor: str | None = None) -> Row:
     """Build a graph of many nodes, and drop it."""
     return Row(f"add {name}", statement, 3, 5, ratio=0.45, floor=floor, graphs=True, per=NODES)
@@ -215,6 +226,8 @@ ROWS = (
     Row("view of a Buffer", "from_buffer(buffer, (16, 16), dtype=np_f32)", 2_000),
     Row("view of a NumPy array", "from_any_interface(array, -1)", 2_000),
     Row("view.shape", "view.shape", 20_000),
+    copying("dense", "dense"),
+    copying("every second column", "strided", over_row=("copy of a view, 4 MiB, dense", 2.0)),
     adding("kernel node, pointer", "add_kernels()"),
     adding("kernel node, Buffer", "add_kernels(buffer)", floor="add kernel node, pointer"),
     Row(
