@@ -421,6 +421,24 @@ def test_a_view_keeps_a_buffers_memory(device: Device, stream: Stream, drop: str
     assert live_counts()["deviceptr"] == live
 
 
+@pytest.mark.parametrize("of", ["cuda_array_interface", "dlpack", "any_interface"])
+def test_a_view_of_a_buffer_by_an_interface_keeps_its_memory(device: Device, stream: Stream, of: str) -> None:
+    """A view would keep the buffer's object, and lose the memory when that is closed."""
+    buffer = device.allocate(64, stream=stream)
+    live = live_counts()["deviceptr"]
+    for source in (buffer, buffer.view("float32")):
+        view = getattr(StridedMemoryView, f"from_{of}")(source, -1)
+        again = StridedMemoryView.from_cuda_array_interface(view, -1)
+        if source is not buffer:
+            del source
+            buffer.close()
+        assert live_counts()["deviceptr"] == live
+        del view
+        assert live_counts()["deviceptr"] == live
+        del again
+    assert live_counts()["deviceptr"] == live - 1
+
+
 def test_interpreter_exit_with_views(run_on_driver: Callable[..., str]) -> None:
     """Views in globals, in cycles, and lent ones would crash, or complain, while the interpreter goes away."""
     run_on_driver("""

@@ -511,7 +511,7 @@ def _view_of_interface(
     layout = _StridedLayout(shape, interface.get("strides"), kind.itemsize, divide_strides=True)
     if not address and layout.volume:
         raise BufferError(f"the array interface of {type(obj).__name__} has no address, and {layout.volume} elements")
-    return _make(cls, address, layout, kind, device, bool(interface["data"][1]), obj, None)
+    return _make(cls, address, layout, kind, device, bool(interface["data"][1]), obj, obj)
 
 
 def _device_of(address: int) -> tuple[int, int]:
