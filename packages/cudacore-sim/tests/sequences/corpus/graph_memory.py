@@ -131,6 +131,19 @@ def edges_are_not_removed(cu: Recorder) -> None:
 
 
 @sequence
+def frees_after_instantiation(cu: Recorder) -> None:
+    """A free node is added to a graph that was instantiated: beside the executable graph, and when that is gone."""
+    for tries_early in (False, True):
+        graph = tools.graph(cu)
+        node, address = tools.alloc(cu, graph, 64)
+        executable = cu.new("cuGraphInstantiateWithFlags", c_void_p, graph, 0)
+        if tries_early:
+            cu.call("cuGraphAddMemFreeNode", c_void_p, graph, array(node), 1, address)
+        cu.call("cuGraphExecDestroy", executable)
+        cu.call("cuGraphAddMemFreeNode", c_void_p, graph, array(node), 1, address)
+
+
+@sequence
 def freed_in_the_graph(cu: Recorder) -> None:
     """Memory that a graph allocates and frees can be had again at each launch."""
     graph, stream, out = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(16, 0)
