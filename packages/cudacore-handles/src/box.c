@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reference counts and validity: the one rule about what is alive. */
 #include "arguments.h"
+#include "kinds.h"
 
 #include "reclaim.h"
 #include "registry.h"
@@ -77,9 +78,15 @@ static const char *name_of_kind(unsigned kind) {
   return kind < CCH_KIND_COUNT ? names[kind] : "freed or unknown object";
 }
 
-int cch__fail_gone(const void *box, const char *operation) {
-  return cch__fail(CCH_EGONE, operation, "the %s was destroyed by its owner",
-                   name_of_kind(((const cch__box *)box)->kind));
+int cch__fail_gone(const void *opaque, const char *operation) {
+  const cch__box *box = opaque;
+  if (box->context != NULL && atomic_load_explicit(&box->context->gone, memory_order_acquire))
+    return cch__fail(CCH_EGONE, operation,
+                     "the %s is lost: another library reset the primary context of device %d (cudaDeviceReset, "
+                     "cuDevicePrimaryCtxReset). Retain the context again, by Device.set_current() or "
+                     "cch_context_primary(), and make a new one",
+                     name_of_kind(box->kind), ((const cch_context *)box->context)->device);
+  return cch__fail(CCH_EGONE, operation, "the %s was destroyed by its owner", name_of_kind(box->kind));
 }
 
 int cch__fail_argument(const void *argument, int kind, const char *what, const char *operation) {

@@ -28,6 +28,9 @@ typedef struct cch__box {
   struct cch__box *next; /* next in the reclaim queue, or of those that die now */
   void *owner;
   cch_release_fn release;
+
+  /* The box of the context that the resource is lost with, which the resource's own box keeps; NULL: none. */
+  struct cch__box *context;
 } cch__box;
 
 /* A zeroed box of a kind with one reference, counted as live; NULL when memory ran out (recorded). */
@@ -54,8 +57,11 @@ bool cch__box_needs_driver(const cch__box *box);
 /* The resource was destroyed by its owner: the box lives on as a tombstone. */
 void cch__invalidate(void *box);
 
-static inline bool cch__is_gone(const void *box) {
-  return atomic_load_explicit(&((const cch__box *)box)->gone, memory_order_acquire);
+/* Whether the resource was destroyed by its owner, or was seen to be lost with its context. */
+static inline bool cch__is_gone(const void *opaque) {
+  const cch__box *box = opaque;
+  return atomic_load_explicit(&box->gone, memory_order_acquire) ||
+         (box->context != NULL && atomic_load_explicit(&box->context->gone, memory_order_acquire));
 }
 
 CCH__COLD int cch__fail_gone(const void *box, const char *operation);

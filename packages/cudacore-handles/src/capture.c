@@ -161,6 +161,7 @@ int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
     cch__graph_discard(graph);
     return status;
   }
+  cch__graph_is_of(graph, cch_context_ref(capture->context));
   CUgraph raw = NULL;
   cch__current current;
   status = cch__current_enter(&current, stream->context);
@@ -405,6 +406,10 @@ static int abandon(cch_graph *graph, const cch__capture *capture) {
 
 bool cch__capture_abandon(cch_graph *graph) {
   cch__capture *capture = graph->capture;
+  if (cch__context_is_lost(capture->context)) { /* the stream is lost, and the capture with it */
+    over(graph);
+    return true;
+  }
   if (!is_reached_from_here(capture))
     return false; /* that thread ends it, when it polls next */
   cch__current current;
@@ -480,6 +485,7 @@ static CUresult ask_active(int *out, const char **name, cch_stream *stream) {
 
 int cch_capture_is_active(int *out, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, stream);
+  CCH__REQUIRE_CONTEXT(stream->context);
   if (cch__driver.cuStreamIsCapturing == NULL) { /* the driver cannot say: perhaps */
     *out = cch_capture_count() != 0;
     return 0;

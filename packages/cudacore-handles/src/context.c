@@ -7,6 +7,57 @@
 
 CCH__DEFINE_VERBS(cch_context, CUcontext, raw)
 
+/* Notes which primary context the handle means now. */
+static int identify(cch_context *context) {
+  unsigned long long id = 0;
+  if (cch__driver.cuCtxGetId == NULL)
+    return 0;
+  int status = CCH__CALL(cuCtxGetId, (context->raw, &id));
+  if (status != 0)
+    return status;
+  context->id = id;
+  context->box.context = &context->box;
+  return 0;
+}
+
+/* Whether a foreign context is the primary one of its device. */
+static int is_primary(bool *out, const cch_context *context) {
+  unsigned flags;
+  int active = 0;
+  CUcontext primary = NULL;
+  *out = false;
+  int status = CCH__CALL(cuDevicePrimaryCtxGetState, (context->device, &flags, &active));
+  if (status != 0 || !active)
+    return status;
+  status = CCH__CALL(cuDevicePrimaryCtxRetain, (&primary, context->device));
+  if (status != 0)
+    return status;
+  *out = primary == context->raw;
+  return CCH__CALL(cuDevicePrimaryCtxRelease, (context->device));
+}
+
+int cch__context_check(const cch_context *context, const char *operation) {
+  if (context == NULL || context->id == 0 || cch__driver.cuCtxGetId == NULL)
+    return 0;
+  if (cch__is_gone(context))
+    return cch__fail_gone(context, operation);
+  unsigned long long id = 0;
+  CUresult result = cch__driver.cuCtxGetId(context->raw, &id);
+  if (result == CUDA_SUCCESS && id == context->id)
+    return 0;
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return cch__fail_driver((int)result, "cuCtxGetId");
+  cch__invalidate((void *)(uintptr_t)context);
+  return cch__fail_gone(context, operation);
+}
+
+bool cch__context_is_lost(const cch_context *context) {
+  cch__destructor_enter();
+  int status = cch__context_check(context, "cuCtxGetId");
+  cch__destructor_leave();
+  return status == CCH_EGONE;
+}
+
 int cch_context_primary(cch_context **out, int device) {
   CCH__REQUIRE(out);
   int status = cch__ready();
@@ -27,7 +78,17 @@ int cch_context_primary(cch_context **out, int device) {
   }
   context->device = device;
   context->box.owned = true;
-  cch_context *known = cch__registry_insert_unless_known(context, context->raw);
+  status = identify(context);
+  if (status != 0) {
+    cch_context_unref(context);
+    return status;
+  }
+  cch_context *known;
+  while ((known = cch__registry_insert_unless_known(context, context->raw)) != NULL && context->id != 0 &&
+         known->id != context->id) {
+    cch__invalidate(known); /* of the context before a reset */
+    cch_context_unref(known);
+  }
   if (known != NULL) {
     /* It has a retain of its own: ours goes back. */
     cch_context_unref(context);
@@ -94,6 +155,11 @@ int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_
       context->device = device;
       cch__current_leave(&current);
     }
+    bool primary = false;
+    if (status == 0 && cch__driver.cuDevicePrimaryCtxGetState != NULL)
+      status = is_primary(&primary, context);
+    if (status == 0 && primary)
+      status = identify(context);
     if (status != 0) {
       cch__box_discard(context);
       return status;
@@ -122,6 +188,7 @@ int cch_context_current(cch_context **out) {
 
 int cch_context_set_current(cch_context *context) {
   CCH__REQUIRE_USABLE_OR_NULL(context);
+  CCH__REQUIRE_CONTEXT(context); /* the driver makes one current that was reset */
   return CCH__CALL(cuCtxSetCurrent, (context != NULL ? context->raw : NULL));
 }
 

@@ -48,6 +48,10 @@ static int add(batch *all, const cch_deviceptr *dst, const cch_deviceptr *src, s
   int status = cch__fail_at_place(CCH__USABLE(dst, "the argument dst[i]", operation), place);
   if (status == 0)
     status = cch__fail_at_place(CCH__USABLE(src, "the argument src[i]", operation), place);
+  if (status == 0)
+    status = cch__fail_at_place(cch__memory_check(dst, operation), place);
+  if (status == 0)
+    status = cch__fail_at_place(cch__memory_check(src, operation), place);
   if (status != 0)
     return status;
   if (dst->size != src->size)
@@ -168,6 +172,8 @@ static bool fits(size_t room, size_t offset, size_t width, size_t height, size_t
 
 int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream) {
   CCH__REQUIRE_USABLE(dst, src, shape, stream);
+  CCH__REQUIRE_MEMORY(dst);
+  CCH__REQUIRE_MEMORY(src);
   cch_copy_shape s;
   int status = cch__read_sized(&s, sizeof s, shape, shape->size, SHAPE_0_1, "cch_copy_shape", __func__);
   if (status != 0)

@@ -5,7 +5,20 @@ int cch__current_enter(cch__current *current, const cch_context *context) {
   current->switched = false;
   if (context == NULL)
     return 0;
-  int status = CCH__CALL(cuCtxGetCurrent, (&current->saved));
+  int status;
+  if (context->id != 0 && cch__driver.cuCtxGetId != NULL) {
+    /* One question says both that it is current, and that it was not reset. */
+    unsigned long long id = 0;
+    CUresult result = cch__driver.cuCtxGetId(NULL, &id);
+    if (result == CUDA_SUCCESS && id == context->id)
+      return 0;
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_CONTEXT && result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+      return cch__fail_driver((int)result, "cuCtxGetId");
+    status = cch__context_check(context, "cuCtxSetCurrent");
+    if (status != 0)
+      return status;
+  }
+  status = CCH__CALL(cuCtxGetCurrent, (&current->saved));
   if (status != 0 || current->saved == context->raw)
     return status;
   status = CCH__CALL(cuCtxSetCurrent, (context->raw));

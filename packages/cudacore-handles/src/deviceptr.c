@@ -146,6 +146,7 @@ int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size) 
     return status;
   }
   ptr->context = cch_context_ref(context);
+  ptr->box.context = context->box.context;
   *out = ptr;
   return 0;
 }
@@ -171,6 +172,7 @@ int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t s
     return status;
   }
   ptr->context = cch_context_ref(context);
+  ptr->box.context = context->box.context;
   *out = ptr;
   return 0;
 }
@@ -221,6 +223,8 @@ cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr) {
 
 int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream) {
   CCH__REQUIRE_USABLE(dst, src, stream);
+  CCH__REQUIRE_MEMORY(dst);
+  CCH__REQUIRE_MEMORY(src);
   if (size > dst->size || size > src->size)
     return cch__fail(CCH_EINVAL, __func__, "cannot copy %zu bytes from an allocation of %zu bytes to one of %zu bytes",
                      size, src->size, dst->size);
@@ -242,6 +246,7 @@ int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_
 
 int cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream) {
   CCH__REQUIRE_USABLE(dst, stream);
+  CCH__REQUIRE_MEMORY(dst);
   if ((width != 1 && width != 2 && width != 4) || dst->size % width != 0)
     return cch__fail(CCH_EINVAL, __func__, "cannot fill %zu bytes with values of %u bytes", dst->size, width);
   if (dst->size == 0)
@@ -306,6 +311,20 @@ cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread) {
 
 static cch_stream *stream_of_free(const cch_deviceptr *ptr) {
   return cch__stream_for_thread(cch_deviceptr_stream(ptr), ptr->thread);
+}
+
+/*
+ * Memory of a pool, and virtual memory, outlive the context that they were made in. They are freed in the one that has
+ * taken its place after a reset: a new reference, or NULL where there is none.
+ */
+static cch_context *context_after(const cch_context *lost) {
+  cch_context *context = NULL;
+  unsigned flags;
+  int active = 0, status = CCH__CALL(cuDevicePrimaryCtxGetState, (lost->device, &flags, &active));
+  if (status == 0 && active)
+    status = cch_context_primary(&context, lost->device);
+  cch__report(status);
+  return context;
 }
 
 static void free_foreign(cch_deviceptr *ptr, cch_stream *stream) {
@@ -395,22 +414,32 @@ bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream) {
     return true;
   }
   cch__current current;
-  int entered =
-      cch__current_enter(&current, stream != NULL && stream->context != NULL ? stream->context : ptr->context);
-  if (cch__not_now(entered))
-    return false;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
+  const cch_context *context = stream != NULL && stream->context != NULL ? stream->context : ptr->context;
+  cch_context *after = NULL;
   bool from_pool = ptr->origin == CCH__FROM_POOL || ptr->origin == CCH__MAPPED;
-  int status = from_pool ? free_async(ptr, stream->raw) : free_at_once(ptr, stream);
-  cch__relaxed_leave(mode);
-  if (entered == 0)
-    cch__current_leave(&current);
-  if (cch__not_now(status))
-    return false;
-  cch__report(status);
-  if (entered != 0)
-    cch__report(entered);
-  return true;
+  int entered = cch__current_enter(&current, context);
+  if (entered == CCH_EGONE) { /* and what was given to the stream is over */
+    stream = NULL;
+    after = context_after(context);
+    entered = after != NULL ? cch__current_enter(&current, after) : entered;
+  }
+  bool ended = !cch__not_now(entered);
+  if (ended && !(entered == CCH_EGONE && from_pool)) {
+    CUstreamCaptureMode mode = cch__relaxed_enter();
+    int status =
+        from_pool ? free_async(ptr, stream != NULL ? stream->raw : CU_STREAM_LEGACY) : free_at_once(ptr, stream);
+    cch__relaxed_leave(mode);
+    if (entered == 0)
+      cch__current_leave(&current);
+    ended = !cch__not_now(status);
+    if (ended) {
+      cch__report(status);
+      if (entered != 0)
+        cch__report(entered);
+    }
+  }
+  cch_context_unref(after);
+  return ended;
 }
 
 static bool end_of_whole(cch_deviceptr *ptr, cch_stream *stream) {

@@ -30,9 +30,11 @@
   X(cuDevSmResourceSplitByCount, 12040)                                                                                \
   X(cuDevSmResourceSplit, 13010)                                                                                       \
   X(cuDevResourceGenerateDesc, 12040)                                                                                  \
+  X(cuDevicePrimaryCtxGetState, 7000)                                                                                  \
   X(cuDevicePrimaryCtxRetain, 7000)                                                                                    \
   X(cuDevicePrimaryCtxRelease, 11000)                                                                                  \
   X(cuCtxGetCurrent, 4000)                                                                                             \
+  X(cuCtxGetId, 12000)                                                                                                 \
   X(cuCtxSetCurrent, 4000)                                                                                             \
   X(cuCtxGetDevice, 2000)                                                                                              \
   X(cuCtxGetStreamPriorityRange, 5050)                                                                                 \

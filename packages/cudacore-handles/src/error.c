@@ -187,14 +187,16 @@ static _Atomic(cch_report_fn) report = report_to_stderr;
 void cch_error_set_report(cch_report_fn function) { atomic_store(&report, function ? function : report_to_stderr); }
 
 void cch__report(int status) {
-  /* The driver goes before us at the end of a process; what it held is gone with it. */
-  if (status == 0 || status == CUDA_ERROR_DEINITIALIZED || status == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+  /* The driver goes before us at the end of a process; what it held is gone with it, as with a context that was reset.
+   */
+  if (status == 0 || status == CUDA_ERROR_DEINITIALIZED || status == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+      status == CCH_EGONE)
     return;
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static struct {
     int code;
     char operation[sizeof last_error.operation];
-  } seen[128];
+  } seen[256];
   static size_t count;
   cch_error error = short_form(record());
   bool known = false;

@@ -28,6 +28,7 @@ int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
   event->box.owned = true;
   event->flags = flags;
   event->context = cch_context_ref(context);
+  event->box.context = context->box.context;
   cch__registry_insert(event, event->raw);
   *out = event;
   return 0;
@@ -43,7 +44,10 @@ int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *
       return CCH_ENOMEM;
     event->raw = raw;
     event->flags = CCH_EVENT_UNKNOWN;
-    event->context = context != NULL ? cch_context_ref(context) : NULL;
+    if (context != NULL) {
+      event->context = cch_context_ref(context);
+      event->box.context = context->box.context;
+    }
     event->box.owner = owner;
     event->box.release = release;
   }
@@ -122,6 +126,7 @@ int cch_event_query(cch_event *event) {
 
 int cch_event_synchronize(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
+  CCH__REQUIRE_CONTEXT(event->context);
   cch__poll_patiently();
   return CCH__CALL(cuEventSynchronize, (event->raw));
 }

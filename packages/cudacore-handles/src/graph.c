@@ -33,6 +33,16 @@ int cch__graph_new(cch_graph **out, const char *operation) {
   return 0;
 }
 
+void cch__graph_is_of(cch_graph *graph, cch_context *context) {
+  graph->hierarchy->context = context;
+  if (context != NULL)
+    graph->box.context = context->box.context;
+}
+
+int cch__graph_check(const cch_graph *graph, const char *operation) {
+  return cch__context_check(graph->hierarchy->context, operation);
+}
+
 void cch__graph_made(cch_graph *graph, CUgraph raw, bool owned) {
   graph->raw = graph->level->raw = raw;
   graph->box.owned = owned;
@@ -41,6 +51,7 @@ void cch__graph_made(cch_graph *graph, CUgraph raw, bool owned) {
 
 static void free_hierarchy(cch__hierarchy *hierarchy) {
   cch__level_end(&hierarchy->root);
+  cch_context_unref(hierarchy->context);
   pthread_mutex_destroy(&hierarchy->lock);
   free(hierarchy);
 }
@@ -61,7 +72,11 @@ int cch_graph_create(cch_graph **out) {
   if (status != 0)
     return status;
   CUgraph raw;
-  status = CCH__CALL(cuGraphCreate, (&raw, 0));
+  cch_context *context = NULL;
+  status = cch_context_current(&context);
+  cch__graph_is_of(graph, context);
+  if (status == 0)
+    status = CCH__CALL(cuGraphCreate, (&raw, 0));
   if (status != 0) {
     cch__graph_discard(graph);
     return status;
@@ -93,11 +108,13 @@ int cch_graph_adopt(cch_graph **out, CUgraph raw) {
 
 int cch_graph_clone(cch_graph **out, cch_graph *graph) {
   CCH__REQUIRE_USABLE(out, graph);
+  CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
   cch__poll();
   cch_graph *clone;
   int status = cch__graph_new(&clone, __func__);
   if (status != 0)
     return status;
+  cch__graph_is_of(clone, cch_context_ref(graph->hierarchy->context));
   CUgraph raw;
   cch_bundle *uses;
   status = cch__graph_uses(&uses, graph, __func__);
@@ -198,6 +215,7 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
   graph->raw = raw;
   graph->node = node;
   graph->hierarchy = parent->hierarchy;
+  graph->box.context = parent->box.context;
   cch__graph_lock(parent);
   int status = 0;
   cch__level *level = parent->level != NULL ? level_of(parent->level, node, raw) : NULL;

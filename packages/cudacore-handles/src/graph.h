@@ -40,8 +40,9 @@ struct cch__level {
 /* A root graph and all in it. The lock guards levels and records; it is never held in the driver. */
 typedef struct cch__hierarchy {
   pthread_mutex_t lock;
-  uint64_t serial; /* no other hierarchy has it */
-  bool shared;     /* a handle was given to others: what nodes are given from then on the driver keeps, too */
+  uint64_t serial;      /* no other hierarchy has it */
+  bool shared;          /* a handle was given to others: what nodes are given from then on the driver keeps, too */
+  cch_context *context; /* that was current when it began, if any: its nodes are lost with it */
   cch__level root;
 } cch__hierarchy;
 
@@ -110,6 +111,13 @@ static inline void cch__graph_unlock(const cch_graph *graph) { pthread_mutex_unl
 
 /* A box for a root graph whose handle is not known yet; nothing is owned. */
 int cch__graph_new(cch_graph **out, const char *operation);
+/* Says which context was current when a graph began, a reference that is taken over; NULL: none. */
+void cch__graph_is_of(cch_graph *graph, cch_context *context);
+/*
+ * Whether that context is still there: 0, or a recorded failure. After a reset the driver crashes (13.0, H200) when it
+ * copies or instantiates the graph, or reads a kernel node of it. It only destroys it.
+ */
+int cch__graph_check(const cch_graph *graph, const char *operation);
 /* The graph exists: its box has the handle, and is known by it. */
 void cch__graph_made(cch_graph *graph, CUgraph raw, bool owned);
 /* Undoes cch__graph_new. */

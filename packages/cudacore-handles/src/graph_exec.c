@@ -32,6 +32,7 @@ struct cch_graph_exec {
   CUgraph source;
   cch_stream *stream;   /* of the last launch that may use what was given */
   cch_context *context; /* which was the current one, if that is a default stream */
+  cch_context *made_in; /* the executable graph is lost with it */
   cch_event *behind;    /* that launch, where the stream may be gone when somebody asks */
   uint64_t launches;    /* such launches */
   given whole;          /* from the graph that it was made from, or updated from last */
@@ -95,6 +96,8 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
     status =
         cch__read_sized(&known, sizeof known, params, params->size, PARAMS_0_1, "cch_instantiate_params", __func__);
   if (status == 0)
+    status = cch__graph_check(graph, __func__);
+  if (status == 0)
     status = CCH__USABLE_OR_NULL(known.upload, "the stream to upload on", __func__);
   if (status == 0)
     status = CCH__USABLE_OR_NULL(known.context, "the context of the parameters", __func__);
@@ -114,15 +117,20 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
   if (status == 0) {
     CUDA_GRAPH_INSTANTIATE_PARAMS native = {.flags = known.flags,
                                             .hUploadStream = known.upload != NULL ? known.upload->raw : NULL};
-    status = instantiate(&exec->raw, graph, &native);
+    status = cch_context_current(&exec->made_in);
+    if (status == 0)
+      status = instantiate(&exec->raw, graph, &native);
     cch__current_leave(&current);
   }
   if (status != 0) {
+    cch_context_unref(exec->made_in);
     cch_bundle_unref(exec->whole.bundle);
     cch__box_discard(exec);
     return status;
   }
   exec->box.owned = true;
+  if (exec->made_in != NULL)
+    exec->box.context = exec->made_in->box.context;
   exec->last = &exec->first;
   exec->serial = graph->hierarchy->serial;
   exec->source = graph->raw;
@@ -132,6 +140,7 @@ int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_inst
 
 int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec) {
   CCH__REQUIRE_USABLE(out, exec);
+  CCH__REQUIRE_CONTEXT(exec->made_in);
   cuuint64_t flags;
   int status = CCH__CALL(cuGraphExecGetFlags, (exec->raw, &flags));
   if (status == 0)
@@ -211,6 +220,8 @@ static int mark(cch_event **out, const cch_graph_exec *exec) {
 
 /* Whether no launch uses it any more. A failure that is none of here and now is one that stays: nothing runs then. */
 static bool is_done(const cch_graph_exec *exec, replaced *one) {
+  if (cch__context_is_lost(exec->made_in))
+    return true;
   if (one->event == NULL) {
     int status = mark(&one->event, exec);
     if (status != 0)
@@ -281,6 +292,8 @@ static void retire_all(cch_graph_exec *exec) {
 
 int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *result) {
   CCH__REQUIRE_USABLE(exec, graph);
+  CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
+  CCH__REQUIRE_CONTEXT(exec->made_in);
   enum { RESULT_0_1 = offsetof(cch_update_result, from) + sizeof(CUgraphNode) };
   if (result != NULL && result->size < RESULT_0_1)
     return cch__fail(CCH_EINVAL, __func__, "the size of the cch_update_result is %zu, and none has less than %d bytes",
@@ -325,6 +338,7 @@ int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node) {
 }
 
 static int check_has(const cch_graph_exec *exec, const cch_graph_node *node, const char *operation) {
+  CCH__RETURN_FAILURE(cch__context_check(exec->made_in, operation));
   if (!cch_graph_exec_has(exec, node))
     return cch__fail(CCH_EMISMATCH, operation, "the node %p is not of the graph that this one was instantiated from",
                      (void *)node->raw);
@@ -431,6 +445,7 @@ int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *no
 
 int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream) {
   CCH__REQUIRE_USABLE(exec, stream);
+  CCH__REQUIRE_CONTEXT(exec->made_in);
   cch__poll();
   cch__current current;
   int status = cch__current_enter(&current, stream->context);
@@ -496,6 +511,9 @@ static void note_launch(cch_graph_exec *exec, cch_stream *stream, cch_context *c
 
 int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
   CCH__REQUIRE_USABLE(exec, stream);
+  CCH__REQUIRE_CONTEXT(exec->made_in);
+  if (stream->context != exec->made_in)
+    CCH__REQUIRE_CONTEXT(stream->context);
   int status = 0;
   cch__poll();
   if (exec->whole.bundle == NULL && exec->count == 0 && exec->first == NULL)
@@ -526,9 +544,12 @@ bool cch__graph_exec_end(cch_graph_exec *exec) {
     replaced *room = malloc(sizeof *room);
     if (room == NULL)
       return false;
-    CUstreamCaptureMode mode = cch__relaxed_enter();
-    int status = CCH__CALL(cuGraphExecDestroy, (exec->raw));
-    cch__relaxed_leave(mode);
+    int status = 0;
+    if (!cch__context_is_lost(exec->made_in)) {
+      CUstreamCaptureMode mode = cch__relaxed_enter();
+      status = CCH__CALL(cuGraphExecDestroy, (exec->raw));
+      cch__relaxed_leave(mode);
+    }
     if (cch__not_now(status)) {
       free(room);
       return false;
@@ -552,5 +573,6 @@ void cch__graph_exec_drop(cch_graph_exec *exec) {
   cch_bundle_unref(exec->whole.bundle);
   cch_stream_unref(exec->stream);
   cch_context_unref(exec->context);
+  cch_context_unref(exec->made_in);
   cch_event_unref(exec->behind);
 }

@@ -313,6 +313,8 @@ static int get(void *params, cch_graph_node *node, cch_bundle *bundle, const cha
 
 int cch_graph_node_get(void *params, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(params, node);
+  if (node->type == CCH_NODE_KERNEL)
+    CCH__RETURN_FAILURE(cch__graph_check(node->graph, __func__));
   cch_bundle *bundle = bundle_of(node);
   int status = get(params, node, bundle, __func__);
   cch_bundle_unref(bundle); /* the graph keeps it, as long as these are the parameters */

@@ -26,6 +26,7 @@ static cch_graph_node *new_box(cch_graph *graph, CUgraphNode raw, int type, cons
   if (node != NULL) {
     node->raw = raw;
     node->graph = cch_graph_ref(graph);
+    node->box.context = graph->box.context;
     node->type = type;
   }
   return node;
@@ -595,6 +596,7 @@ int cch_graph_node_is_current(int *out, cch_graph_node *node) {
 int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bundle, cch_context *context) {
   CCH__REQUIRE_USABLE(node);
   CCH__REQUIRE_USABLE_OR_NULL(bundle, context);
+  CCH__RETURN_FAILURE(cch__graph_check(node->graph, __func__));
   switch (node->type) {
   case CCH_NODE_ALLOC:
   case CCH_NODE_FREE:

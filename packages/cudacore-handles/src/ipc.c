@@ -199,6 +199,7 @@ static mapping *new_mapping(cch_context *context, const char *operation) {
   if (m != NULL) {
     m->ptr.origin = CCH__MAPPED;
     m->ptr.context = cch_context_ref(context);
+    m->ptr.box.context = context->box.context;
   }
   return m;
 }
@@ -308,6 +309,7 @@ int cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle
   event->box.owned = true;
   event->flags = CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING | (flags & CCH_EVENT_BLOCKING_SYNC);
   event->context = cch_context_ref(context);
+  event->box.context = context->box.context;
   cch__registry_insert(event, event->raw);
   *out = event;
   return 0;

@@ -13,7 +13,17 @@ struct cch_context {
   CUcontext raw;
   int device;
   CUgreenCtx green; /* that this library made; NULL for any other context */
+  uint64_t id;      /* of a primary context: after a reset the same handle has another one; 0: not known */
 };
+
+/*
+ * Whether a primary context is still the one that the box was made for: 0, or a recorded failure. Anybody in the
+ * process can reset it. Its handle stays, and is the next primary context's. The driver crashes when it is given a
+ * stream, an event or an executable graph of the old one (13.0, H200), so it is asked before.
+ */
+int cch__context_check(const cch_context *context, const char *operation);
+/* The same as an answer, without a record. NULL is no context. */
+bool cch__context_is_lost(const cch_context *context);
 
 struct cch_stream {
   cch__box box;
@@ -170,6 +180,15 @@ void cch__graph_node_drop(cch_graph_node *node);
 /* Gives a reference back without the driver: NULL, or the node's graph with a reference that is left to give back. */
 cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
 void cch__graph_exec_drop(cch_graph_exec *exec);
+
+/* Whether memory is still there: a copy from pinned memory that went with its context is a SIGSEGV in the driver. */
+static inline int cch__memory_check(const cch_deviceptr *ptr, const char *operation) {
+  return ptr->box.context == NULL ? 0 : cch__context_check((const cch_context *)ptr->box.context, operation);
+}
+
+/* What public functions do with a context, or memory, that was checked by CCH__REQUIRE_USABLE() but may be lost. */
+#define CCH__REQUIRE_CONTEXT(context) CCH__RETURN_FAILURE(cch__context_check(context, __func__))
+#define CCH__REQUIRE_MEMORY(ptr) CCH__RETURN_FAILURE(cch__memory_check(ptr, __func__))
 
 /* Ends memory on a stream, or behind it; false where the driver refuses that now. */
 bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream);

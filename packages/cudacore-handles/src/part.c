@@ -67,6 +67,7 @@ int cch__part_begin(cch__part *part, cch_deviceptr *whole, size_t offset, size_t
   part->ptr.ptr = whole->ptr + offset;
   part->ptr.size = size;
   part->ptr.backing = &whole->box;
+  part->ptr.box.context = whole->box.context;
   return 0;
 }
 
@@ -94,7 +95,14 @@ int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, s
 
 /* ---- the end of parts ---- */
 
-static cch_stream *stream_of(const cch__use *use) { return cch__stream_for_thread(use->stream, use->thread); }
+/* The stream of a use. One that was lost with its context has done its work: any other will do. */
+static cch_stream *stream_of(const cch__use *use) {
+  if (!cch__context_is_lost(use->stream->context))
+    return cch__stream_for_thread(use->stream, use->thread);
+  cch_stream *legacy = cch_stream_legacy();
+  cch_stream_unref(legacy); /* it never dies */
+  return legacy;
+}
 
 static void forget(cch__use *use) {
   cch_stream_unref(use->stream);

@@ -223,7 +223,12 @@ void cch__registry_let_go(cch_kind kind) {
 }
 
 void *cch__wrap_known(cch_kind kind, const void *handle, void *owner, cch_release_fn release) {
-  void *box = cch__registry_find(kind, handle);
+  cch__box *box = cch__registry_find(kind, handle);
+  if (box != NULL && cch__context_is_lost((const cch_context *)box->context)) {
+    cch__invalidate(box); /* the handle is another object's now */
+    cch__box_unref(box);
+    return NULL;
+  }
   if (box != NULL)
     cch__release_owner(owner, release);
   return box;

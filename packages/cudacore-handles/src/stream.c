@@ -46,6 +46,7 @@ int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, in
   }
   stream->box.owned = true;
   stream->context = cch_context_ref(context);
+  stream->box.context = context->box.context;
   cch__registry_insert(stream, stream->raw);
   *out = stream;
   return 0;
@@ -76,6 +77,7 @@ int cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_release_fn 
       return status;
     }
     stream->raw = raw;
+    stream->box.context = stream->context->box.context;
     stream->box.owner = owner;
     stream->box.release = release;
   }
@@ -85,11 +87,13 @@ int cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_release_fn 
 
 int cch_stream_flags(unsigned *out, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, stream);
+  CCH__REQUIRE_CONTEXT(stream->context);
   return CCH__CALL(cuStreamGetFlags, (stream->raw, out));
 }
 
 int cch_stream_priority(int *out, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, stream);
+  CCH__REQUIRE_CONTEXT(stream->context);
   return CCH__CALL(cuStreamGetPriority, (stream->raw, out));
 }
 
@@ -109,11 +113,13 @@ int cch_stream_is_capturing(int *out, cch_stream *stream) {
 
 int cch_stream_query(cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_CONTEXT(stream->context);
   return CCH__CALL(cuStreamQuery, (stream->raw));
 }
 
 int cch_stream_synchronize(cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_CONTEXT(stream->context);
   cch__poll_patiently();
   return CCH__CALL(cuStreamSynchronize, (stream->raw));
 }

@@ -30,7 +30,13 @@ DESTROYS = {
     "cuMemPoolDestroy", "cuEventDestroy_v2", "cuStreamDestroy_v2", "cuDevicePrimaryCtxRelease_v2",
 }  # fmt: skip
 # What destructors ask before and put back behind that; likewise, or it can be done without.
-ON_THE_WAY = {"cuCtxGetCurrent", "cuCtxSetCurrent", "cuThreadExchangeStreamCaptureMode", "cuStreamIsCapturing"}
+ON_THE_WAY = {
+    "cuCtxGetCurrent",
+    "cuCtxGetId",
+    "cuCtxSetCurrent",
+    "cuThreadExchangeStreamCaptureMode",
+    "cuStreamIsCapturing",
+}
 
 
 class World:

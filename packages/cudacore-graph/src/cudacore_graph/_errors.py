@@ -51,9 +51,13 @@ def gone(face: _native.NodeHandle | _native.GraphHandle) -> ClosedError:
     """Make the exception for the use of what CUDA has destroyed."""
     name = type(face).__name__
     if isinstance(face, _native.NodeHandle):
-        return ClosedError(f"{name} was destroyed: it is in no graph any more; add a new node")
+        return ClosedError(
+            f"{name} was destroyed, or lost with a primary context that was reset: it is in no graph any more; add "
+            "a new node"
+        )
     return ClosedError(
-        f"{name} is not there any more: CUDA destroyed it with the node that it was in, or with a capture that failed"
+        f"{name} is not there any more: CUDA destroyed it with the node that it was in, with a capture that failed, or "
+        "with a primary context that was reset"
     )
 
 

@@ -13,7 +13,7 @@ from cudacore_handles._address import as_integer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._context import Context, ContextOptions, current_context
 from cudacore_handles._device_resources import DeviceResources
-from cudacore_handles._errors import check, no_buffer
+from cudacore_handles._errors import check, closed, no_buffer
 from cudacore_handles._event import Event, EventOptions
 from cudacore_handles._handle import adopt, hold
 from cudacore_handles._not_yet import NotYet, dir_of_what_is_there
@@ -117,6 +117,9 @@ class Device:
     def set_current(self, ctx: Context | None = None) -> Context | None:
         """Make this device's context current on the calling thread (cuCtxSetCurrent).
 
+        Where another library has reset the primary context, it is retained again. Streams, events, graphs and pinned
+        memory that were made in it before are lost, and say so when they are used.
+
         Parameters
         ----------
         ctx : Context, optional
@@ -130,7 +133,8 @@ class Device:
         """
         if ctx is not None:
             return self._set_context(ctx)
-        _native.set_current(self._primary or self._retain())
+        if self._primary is None or not _native.set_current(self._primary):  # another library has reset it
+            _native.set_current(self._retain())
         if _thread_contexts_used:
             _thread.contexts.pop(self._id, None)  # it may end here, and must not be current then
         return None
@@ -246,7 +250,8 @@ class Device:
         if lib.cch_context_device(box) != self._id:
             raise ValueError(f"ctx is a context of device {lib.cch_context_device(box)}, not of device {self._id}")
         previous = current_context()
-        _native.set_current(own)
+        if not _native.set_current(own):
+            raise closed(ctx)
         _thread.contexts.pop(self._id, None)
         if not lib.cch_context_is_primary(box):
             _thread_contexts_used = True

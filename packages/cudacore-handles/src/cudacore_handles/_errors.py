@@ -90,6 +90,10 @@ _HINTS = {
     "CCH_EFORKED": "Start worker processes with multiprocessing's 'spawn' method, or fork before the first CUDA call",
     "CUDA_ERROR_NO_DEVICE": "No GPU is visible: look at nvidia-smi, and at the variable CUDA_VISIBLE_DEVICES",
     "CUDA_ERROR_INVALID_CONTEXT": "No context is current on this thread: call Device().set_current() first",
+    "CUDA_ERROR_CONTEXT_IS_DESTROYED": (
+        "Another library reset the primary context of the device (cudaDeviceReset, cuDevicePrimaryCtxReset): what was "
+        "made in it is lost. Device.set_current() retains the primary context again"
+    ),
     "CUDA_ERROR_ILLEGAL_ADDRESS": (
         "A kernel that ran earlier read or wrote memory that is not its own; the context cannot be used any more. "
         "compute-sanitizer finds the kernel and the line; the simulated driver has named them on stderr"

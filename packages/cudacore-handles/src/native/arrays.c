@@ -153,6 +153,13 @@ int pack_buffer(const destination *to, PyObject *value) {
   if (owners_add_memory(to->keep, to->index, value, &address) < 0)
     return -1;
   /* Its box is held from here on. */
+  if (!cch_is_valid(((handle *)value)->box)) {
+    PyErr_SetString(
+        to->st->faces.closed_error,
+        "the memory of a Buffer is lost: another library reset the primary context of its device. Allocate it "
+        "again");
+    return -1;
+  }
   return store_checked(to, value, address, to->device < 0 ? DEVICE_ANY : device_of_memory(((handle *)value)->box));
 }
 

@@ -36,7 +36,8 @@ PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t
   return handle_make(st, (PyTypeObject *)arguments[0], stream);
 }
 
-const char set_current_doc[] = "set_current(context, /)\n--\n\nMake a context current (cuCtxSetCurrent).";
+const char set_current_doc[] = "set_current(context, /)\n--\n\n"
+                               "Make a context current (cuCtxSetCurrent). Return False where it was lost in a reset.";
 
 PyObject *set_current(PyObject *module, PyObject *face) {
   cch_context *context = handle_use(face);
@@ -44,9 +45,11 @@ PyObject *set_current(PyObject *module, PyObject *face) {
     return NULL;
   int status = cch_context_set_current(context); /* of this thread alone: it waits for nothing */
   handle_done(face);
+  if (status == CCH_EGONE)
+    Py_RETURN_FALSE;
   if (status != 0)
     return raise_status(PyModule_GetState(module), status);
-  Py_RETURN_NONE;
+  Py_RETURN_TRUE;
 }
 
 const char current_device_doc[] = "current_device()\n--\n\n"

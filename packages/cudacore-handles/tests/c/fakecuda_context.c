@@ -69,7 +69,9 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *out, CUdevice_attribute attribute, CU
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
   ENTER(cuDevicePrimaryCtxRetain);
   TRY(check_device(device));
-  state.contexts[device].u.ctx.retains++;
+  static uint64_t contexts;
+  if (state.contexts[device].u.ctx.retains++ == 0)
+    state.contexts[device].u.ctx.id = ++contexts;
   *out = (CUcontext)&state.contexts[device];
   return leave(CUDA_SUCCESS);
 }
@@ -85,6 +87,28 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
   context->u.ctx.retains--;
   if (!context->u.ctx.retains && context->u.ctx.residents)
     violate("the primary context of device %d goes with %zu objects alive in it", device, context->u.ctx.residents);
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
+  ENTER(cuDevicePrimaryCtxGetState);
+  TRY(check_device(device));
+  *flags = 0;
+  *active = state.contexts[device].u.ctx.retains != 0;
+  return leave(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *out) {
+  ENTER(cuCtxGetId);
+  object *context = depth ? stack[depth - 1] : NULL;
+  if (handle)
+    TRY(find_object(&context, FAKE_CONTEXT, handle));
+  if (!context)
+    return leave(CUDA_ERROR_INVALID_CONTEXT);
+  bool is_green = context >= state.contexts + DEVICES || context < state.contexts;
+  if (!is_green && !context->u.ctx.retains)
+    return leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  *out = is_green ? (unsigned long long)(uintptr_t)context : context->u.ctx.id;
   return leave(CUDA_SUCCESS);
 }
 

@@ -60,9 +60,11 @@
   X(cuGreenCtxGetDevResource, 12040, cuGreenCtxGetDevResource, 0)                                                      \
   X(cuGreenCtxStreamCreate, 12050, cuGreenCtxStreamCreate, 0)                                                          \
   X(cuStreamGetGreenCtx, 12040, cuStreamGetGreenCtx, 0)                                                                \
+  X(cuDevicePrimaryCtxGetState, 7000, cuDevicePrimaryCtxGetState, 0)                                                   \
   X(cuDevicePrimaryCtxRetain, 7000, cuDevicePrimaryCtxRetain, 0)                                                       \
   X(cuDevicePrimaryCtxRelease, 11000, cuDevicePrimaryCtxRelease_v2, 0)                                                 \
   X(cuCtxGetCurrent, 4000, cuCtxGetCurrent, 0)                                                                         \
+  X(cuCtxGetId, 12000, cuCtxGetId, 0)                                                                                  \
   X(cuCtxSetCurrent, 4000, cuCtxSetCurrent, 0)                                                                         \
   X(cuCtxPushCurrent, 4000, cuCtxPushCurrent_v2, 0)                                                                    \
   X(cuCtxPopCurrent, 4000, cuCtxPopCurrent_v2, 0)                                                                      \
@@ -257,6 +259,7 @@ struct object {
       int device;
       size_t retains, residents;
       uint32_t multiprocessors; /* of a green one */
+      uint64_t id;              /* another one each time that a primary one comes to be */
     } ctx;
     struct {
       unsigned flags;

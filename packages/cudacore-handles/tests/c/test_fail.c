@@ -14,8 +14,8 @@ static bool destroys(const char *name) {
 
 /* Questions whose answer may be missing. */
 static bool is_optional(const char *name) {
-  static const char *const names[] = {"cuKernelGetLibrary", "cuStreamIsCapturing", "cuStreamGetCaptureInfo",
-                                      "cuThreadExchangeStreamCaptureMode"};
+  static const char *const names[] = {"cuCtxGetId", "cuKernelGetLibrary", "cuStreamIsCapturing",
+                                      "cuStreamGetCaptureInfo", "cuThreadExchangeStreamCaptureMode"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(name, names[i]) == 0)
       return true;

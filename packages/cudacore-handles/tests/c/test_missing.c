@@ -44,7 +44,8 @@ static bool is_optional(const char *name, const operation *operation) {
   if (strcmp(name, "cuStreamIsCapturing") == 0)
     return strcmp(operation->name, "stream_is_capturing") != 0;
   return strcmp(name, "cuThreadExchangeStreamCaptureMode") == 0 || strcmp(name, "cuStreamGetCaptureInfo") == 0 ||
-         strcmp(name, "cuKernelGetLibrary") == 0 || strcmp(name, "cuStreamGetGreenCtx") == 0;
+         strcmp(name, "cuKernelGetLibrary") == 0 || strcmp(name, "cuStreamGetGreenCtx") == 0 ||
+         strcmp(name, "cuCtxGetId") == 0 || strcmp(name, "cuDevicePrimaryCtxGetState") == 0;
 }
 
 static void open_world(world *w) {

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The primary context is reset by another library: cudaDeviceReset(), numba.cuda.close(), cuDevicePrimaryCtxReset()."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+from kernel_sources import PTX
+
+RESET = """
+import ctypes, gc, sys, threading
+import cudacore_handles as ch
+import cudacore_graph as cg
+
+device = ch.Device(0)
+device.set_current()
+driver = ctypes.CDLL("libcuda.so.1")
+retained = ctypes.c_void_p()
+
+def reset():
+    assert driver.cuDevicePrimaryCtxReset_v2(0) == 0
+
+def retain():  # as another library does at its next call
+    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(retained), 0) == 0
+    assert driver.cuCtxSetCurrent(retained) == 0
+
+def foreign():
+    stream = ctypes.c_void_p()
+    assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
+    return stream.value
+
+def raises(function):
+    try:
+        function()
+    except (ch.ClosedError, ch.CUDAError) as error:
+        assert "reset" in str(error) and "primary context" in str(error), error
+    else:
+        raise AssertionError("it went through")
+
+def check_new():
+    stream = device.create_stream()
+    event = stream.record()
+    buffer = device.allocate(64, stream=stream)
+    back = bytearray(64)
+    buffer.copy_from(bytes(range(64)), stream=stream)
+    buffer.copy_to(back, stream=stream)
+    stream.sync()
+    assert back == bytes(range(64)) and event.is_done
+"""
+END = """
+check_new()
+gc.collect()
+check_new()
+if "cudacore_sim" in sys.modules:
+    sim = sys.modules["cudacore_sim"]
+    # that the reset destroys what is alive in the context is what this is about
+    assert not [r for r in sim.reports() if not r.startswith("cuDevicePrimaryCtxReset")], sim.reports()
+"""
+MAKE = {
+    "stream": "device.create_stream()",
+    "event": "device.create_event()",
+    "recorded event": "device.create_stream().record()",
+    "event of a foreign stream": "ch.Stream.from_handle(foreign()).record()",
+    "pinned memory": "ch.LegacyPinnedMemoryResource().allocate(64)",
+    "pool memory": "device.allocate(64, stream=device.create_stream())",
+    "memory of an own pool": "ch.DeviceMemoryResource(device, {}).allocate(64, stream=device.create_stream())",
+    "virtual memory": "ch.VirtualMemoryResource(device).allocate(64)",
+    "memory on the default stream": "device.allocate(64, stream=device.default_stream)",
+    "code": f"ch.ObjectCode.from_ptx({PTX!r})",
+    "kernel": f"ch.ObjectCode.from_ptx({PTX!r}).get_kernel('add')",
+    "graph definition": "definition()",
+    "graph": "definition().instantiate()",
+    "launched graph": "launched()",
+    "capture": "capturing()",
+    "context": "device.context",
+}
+GRAPHS = """
+def definition():
+    made = cg.GraphDefinition()
+    made.callback(lambda: None)
+    buffer = device.allocate(64, stream=device.default_stream)
+    made.memset(buffer, 0, 64)
+    return made
+
+def launched():
+    graph = definition().instantiate()
+    stream = device.create_stream()
+    graph.launch(stream)
+    stream.sync()
+    return graph
+
+def capturing():
+    builder = device.create_graph_builder()
+    builder.begin_building()
+    return builder
+"""
+
+
+@pytest.fixture
+def run_reset(on_sim: bool, run_python: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[[str], None]:
+    """Run code in a process of its own: a driver crashes where it is given what was lost."""
+
+    def run(code: str) -> None:
+        begin = "import cudacore_sim as sim\nsim.load()\n" if on_sim else ""
+        env = {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_DEVICES": "2"} if on_sim else {}
+        child = run_python(begin + RESET + GRAPHS + code + END, **env)
+        assert child.returncode == 0, child.stderr
+        told = [line for line in child.stderr.splitlines() if "cuDevicePrimaryCtxReset" not in line]
+        assert not told, child.stderr
+
+    return run
+
+
+@pytest.mark.parametrize("active", [False, True], ids=["not active", "active again"])
+@pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
+def test_what_was_lost_is_dropped(run_reset: Callable[[str], None], make: str, active: bool) -> None:
+    """Dropping an object after a reset would end the process: SIGSEGV in the driver (trap 39)."""
+    run_reset(f"""
+thing = {make}
+reset()
+if {active}:
+    retain()
+del thing
+gc.collect()
+device.set_current()
+""")
+
+
+USES = {
+    "sync": "stream.sync()",
+    "copy": "buffer.copy_from(bytes(64), stream=stream)",
+    "fill": "buffer.fill(0, stream=stream)",
+    "allocate": "device.allocate(64, stream=stream)",
+    "record": "stream.record()",
+    "callback": "stream.callback(print)",
+    "launch": "ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, pinned, 4)",
+    "prepared": "prepared()",
+    "event sync": "event.sync()",
+    "wait for a stream": "ch.LEGACY_DEFAULT_STREAM.wait(stream)",
+    "graph launch": "graph.launch(stream)",
+    "graph launch elsewhere": "graph.launch(ch.LEGACY_DEFAULT_STREAM)",
+    "instantiate": "nodes.instantiate()",
+    "clone": "nodes.clone()",
+    "capture": "cg.GraphBuilder._init(stream=stream).begin_building()",
+    "a new stream": "ch.launch(device.create_stream(), ch.LaunchConfig(grid=1, block=1), kernel, pinned, 4)",
+    "pinned": "pinned.copy_from(bytes(64), stream=ch.LEGACY_DEFAULT_STREAM)",
+}
+
+
+@pytest.mark.parametrize("active", [False, True], ids=["not active", "active again"])
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_what_was_lost_says_so(run_reset: Callable[[str], None], use: str, active: bool) -> None:
+    """Using an object after a reset would end the process, or fail with a code that says nothing."""
+    run_reset(f"""
+stream, event, nodes = device.create_stream(), device.create_event(), definition()
+buffer, pinned = device.allocate(64, stream=stream), ch.LegacyPinnedMemoryResource().allocate(64)
+kernel = ch.ObjectCode.from_ptx({PTX!r}).get_kernel("add")
+prepared = kernel.prepare(stream, ch.LaunchConfig(grid=1, block=1), pinned, 4)
+graph = nodes.instantiate()
+reset()
+if {active}:
+    retain()
+raises(lambda: {use})
+device.set_current()
+raises(lambda: {use})
+# Once it has been noticed, what takes no time says so, too.
+raises(lambda: event.is_done)
+raises(lambda: stream.record(event))
+raises(lambda: ch.LEGACY_DEFAULT_STREAM.wait(event))
+""")
+
+
+def test_memory_of_a_pool_outlives_a_reset(run_reset: Callable[[str], None]) -> None:
+    """Memory that the driver keeps would be lost, or its values."""
+    run_reset("""
+pool = ch.DeviceMemoryResource(device, {})
+kept = pool.allocate(64, stream=device.create_stream())
+dropped = pool.allocate(1 << 20, stream=device.create_stream())
+kept.copy_from(bytes(range(64)), stream=ch.LEGACY_DEFAULT_STREAM)
+device.sync()
+reset()
+device.set_current()
+used = pool.attributes.used_mem_current
+del dropped
+assert pool.attributes.used_mem_current < used
+back = bytearray(64)
+kept.copy_to(back, stream=device.create_stream())
+assert back == bytes(range(64))
+""")
+
+
+def test_code_outlives_a_reset(run_reset: Callable[[str], None]) -> None:
+    """A program would have to load and compile everything again."""
+    run_reset(f"""
+kernel = ch.ObjectCode.from_ptx({PTX!r}).get_kernel("add")
+reset()
+device.set_current()
+stream = device.create_stream()
+memory = ch.LegacyPinnedMemoryResource().allocate(4)
+memory.copy_from(bytes(4), stream=stream)
+ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, memory, 4)
+back = bytearray(4)
+memory.copy_to(back, stream=stream)
+assert back[0] == 4
+""")
+
+
+def test_every_thread_recovers(run_reset: Callable[[str], None]) -> None:
+    """set_current() would succeed and every creation fail, in every thread, for good."""
+    run_reset("""
+barrier = threading.Barrier(3)
+failed = []
+
+def work():
+    device.set_current()
+    barrier.wait()
+    barrier.wait()
+    try:
+        device.set_current()
+        for _ in range(20):
+            check_new()
+    except BaseException as error:
+        failed.append(error)
+
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads:
+    thread.start()
+barrier.wait()
+for _ in range(3):
+    reset()
+barrier.wait()
+for thread in threads:
+    thread.join()
+assert not failed, failed
+for _ in range(3):  # and again
+    reset()
+    device.set_current()
+    check_new()
+""")
+
+
+def test_another_device_is_current(run_reset: Callable[[str], None]) -> None:
+    """What was lost would be given to the driver where it does not say that its context is gone."""
+    run_reset("""
+if len(ch.Device.get_all_devices()) > 1:
+    stream, event = device.create_stream(), device.create_event()
+    pinned = ch.LegacyPinnedMemoryResource().allocate(64)
+    graph = definition().instantiate()
+    ch.Device(1).set_current()
+    reset()
+    raises(stream.sync)
+    del stream, event, pinned, graph
+    gc.collect()
+    assert ch.Device() is ch.Device(1)
+device.set_current()
+""")
