@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +24,7 @@ from cudacore_handles import (
     Stream,
     StridedMemoryView,
     _copy_kernel,
+    _view_copy,
 )
 from cudacore_handles._copy_plan import Axis, Plan, plan
 
@@ -417,6 +420,24 @@ def test_kernels_for_large_copies(
         buffer.close()
 
 
+@pytest.mark.parametrize("threads", [True, False])
+def test_many_elements_of_the_host(
+    device: Device, stream: Stream, monkeypatch: pytest.MonkeyPatch, threads: bool
+) -> None:
+    """Threads that share the work would leave elements out; or the work not be done where no thread can be started."""
+    monkeypatch.setattr(_view_copy, "_MIN_BYTES_OF_THREAD", 1000)
+    monkeypatch.setattr(os, "cpu_count", lambda: 5)
+    if not threads:
+        monkeypatch.setattr(threading.Thread, "start", lambda self: (_ for _ in ()).throw(RuntimeError("no thread")))
+    array, out = np.arange(64 * 66, dtype="i4").reshape(64, 66), np.zeros((64, 66), "i4")
+    buffer = device.allocate(array.nbytes, stream=stream)
+    view = buffer.view("i4", array.shape)
+    view.view(view._layout.permuted((1, 0))).copy_from(View.from_any_interface(array.reshape(66, 64)), stream)
+    view.copy_to(View.from_any_interface(out[:, ::-1]), stream)
+    assert np.array_equal(out[:, ::-1], array.reshape(66, 64).T)
+    buffer.close()
+
+
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("name", COPIES[:-1])
 @pytest.mark.parametrize("to_host", [False, True])
@@ -485,6 +506,10 @@ def test_plans(data: st.DataObject) -> None:
     there, back = dict(moved(distinct.to_dense(0))), dict(moved(what.repeated_from(0)))
     assert sorted(there) == list(range(distinct.nbytes))
     assert {(to, there[at]) for to, at in back.items()} == expected
+    for count in (1, 3, 8):
+        parts = [moved(part) for part in what.divided(count)]
+        assert set().union(*parts) == expected
+        assert sum(map(len, parts)) == len(expected)
     rows = what.rows()
     if rows is not None:
         slices = Axis(rows.depth, rows.to_height * rows.to_pitch, rows.origin_height * rows.origin_pitch)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -106,6 +107,22 @@ class Plan(NamedTuple):
                 return None
             heights.append(step // pitch)
         return Rows(inner.extent, outer.extent, inner.to, inner.origin, *heights)
+
+    def divided(self, count: int) -> list[Plan]:
+        """Return it as copies of parts along the first axis, as many as are asked for if that is long enough."""
+        if not self.axes:
+            return [self]
+        first, *rest = self.axes
+        bounds = [first.extent * i // count for i in range(count + 1)]
+        return [
+            self._replace(
+                to=self.to + begin * first.to,
+                origin=self.origin + begin * first.origin,
+                axes=(first._replace(extent=end - begin), *rest),
+            )
+            for begin, end in itertools.pairwise(bounds)
+            if begin != end
+        ]
 
     def units(self) -> tuple[int, tuple[Axis, ...]]:
         """Return the bytes that a thread can copy at once, and the axes along which these units repeat."""

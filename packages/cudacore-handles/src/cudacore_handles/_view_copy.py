@@ -9,6 +9,8 @@ rearranged by the host.
 from __future__ import annotations
 
 import itertools
+import os
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -38,6 +40,10 @@ _ROW_TO_PAGEABLE = 4096
 # elements, and these are more than so many bytes: the host would take longer to rearrange them.
 _MAX_SPAN = 4
 _MIN_SPAN = 1 << 20
+
+# Threads of the host that rearrange elements, and bytes that are worth one.
+_MAX_THREADS = 8
+_MIN_BYTES_OF_THREAD = 1 << 20
 
 
 def copy_view(dst: Any, src: Any, stream: Any, allocator: Any, blocking: bool | None) -> None:
@@ -294,9 +300,20 @@ class _Runs:
 
 
 def _move(what: Plan) -> None:
-    """Move runs within the host's memory."""
+    """Move runs within the host's memory, by several threads where there are many: one is slower than the bus."""
     import numpy as np
 
-    to = _Runs(what.to, what.width, [(axis.extent, axis.to) for axis in what.axes])
-    origin = _Runs(what.origin, what.width, [(axis.extent, axis.origin) for axis in what.axes])
-    np.copyto(np.asarray(to), np.asarray(origin))
+    parts = max(1, min(_MAX_THREADS, os.cpu_count() or 1, what.nbytes // _MIN_BYTES_OF_THREAD))
+    threads = []
+    for part in what.divided(parts):
+        to = np.asarray(_Runs(part.to, part.width, [(axis.extent, axis.to) for axis in part.axes]))
+        origin = np.asarray(_Runs(part.origin, part.width, [(axis.extent, axis.origin) for axis in part.axes]))
+        if parts > 1:
+            thread = threading.Thread(target=np.copyto, args=(to, origin))  # which releases the GIL
+            with suppress(RuntimeError):  # no more threads, as at the end of the interpreter
+                thread.start()
+                threads.append(thread)
+                continue
+        np.copyto(to, origin)
+    for thread in threads:
+        thread.join()
