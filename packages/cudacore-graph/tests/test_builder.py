@@ -802,6 +802,60 @@ class TestStates:
         ch._cffi.lib.cch_reclaim_drain()
         assert not _is_capturing(stream)
 
+    def test_work_on_another_thread_than_that_of_a_default_stream(
+        self, device: ch.Device, add: ch.Kernel, numbers: Numbers
+    ) -> None:
+        """Another thread's work would run at once, and its own default stream come into the capture."""
+        builder = ch.PER_THREAD_DEFAULT_STREAM.create_graph_builder().begin_building()
+        _, fork = builder.split(2)
+        memory = device.allocate(64, stream=fork)
+        memory.fill(0, stream=fork)
+
+        def elsewhere() -> None:
+            device.set_current()
+            for work in (
+                lambda: ch.launch(builder, ONE, add, numbers.buffer, 1),
+                lambda: numbers.buffer.fill(1, stream=builder),
+                lambda: builder.callback(print),
+                lambda: builder.split(2),
+                lambda: builder.join(builder, fork),
+            ):
+                with pytest.raises(RuntimeError, match="captures the per-thread default stream of another thread"):
+                    work()
+            assert not _is_capturing(ch.PER_THREAD_DEFAULT_STREAM)
+
+        on_another_thread(elsewhere)
+        builder.join(builder, fork)
+        ch.launch(builder, ONE, add, memory, 1)
+        ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
+        on_another_thread(memory.close)  # on another thread: it waits for this one
+        device.create_event().close()
+        lib = ch._cffi.lib
+        lib.cch_reclaim_drain()
+        graph = builder.end_building().complete()
+        assert sum(isinstance(node, cg.FreeNode) for node in builder.graph_definition.nodes()) == 1
+        for _ in range(2):
+            graph.launch(ch.PER_THREAD_DEFAULT_STREAM)
+            ch.PER_THREAD_DEFAULT_STREAM.sync()
+        assert numbers[0] == 1
+
+    def test_default_stream_whose_builder_is_dropped_with_a_fork(self, device: ch.Device) -> None:
+        """The default stream of the thread that drops it would come into the capture, and stay in it."""
+        builder = ch.PER_THREAD_DEFAULT_STREAM.create_graph_builder().begin_building()
+        _, fork = builder.split(2)
+        held = [builder, fork]
+        del builder, fork, _
+
+        def elsewhere() -> None:
+            device.set_current()
+            held.clear()
+            gc.collect()
+            assert not _is_capturing(ch.PER_THREAD_DEFAULT_STREAM)
+
+        on_another_thread(elsewhere)
+        ch._cffi.lib.cch_reclaim_drain()
+        assert not _is_capturing(ch.PER_THREAD_DEFAULT_STREAM)
+
     @pytest.mark.parametrize("drop", ["end", "close", "collect"])
     def test_another_device_is_current(self, device: ch.Device, other_device: ch.Device, drop: str) -> None:
         """The default stream of another device would be looked at, and this one stay in capture."""

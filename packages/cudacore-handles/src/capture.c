@@ -247,19 +247,22 @@ static void free_joined(cch__joined *first) {
   }
 }
 
-/* The last stream that one of a capture's was joined into, itself if it was not. The lock is held. */
+/* The last stream that one of a capture's was joined into, itself if it was not. On another thread than that of a
+ * per-thread default stream it is the legacy one, which comes after it. The lock is held. */
 static cch_stream *last_joined(const cch_graph *graph, cch_stream *stream, uint64_t capture) {
   /* What was joined last stands first: into what a stream was joined can itself have been joined only later. */
   const cch__joined *end = NULL, *one = graph->joined;
+  uint64_t thread = cch__thread();
   while (one != end)
     if (one->stream != stream || one->capture != capture) {
       one = one->next;
     } else {
       stream = one->into;
+      thread = one->thread;
       end = one;
       one = graph->joined;
     }
-  return stream;
+  return cch__stream_for_thread(stream, thread);
 }
 
 /*
@@ -523,6 +526,9 @@ int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
     return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
   if (stream == into) /* a stream is in order with itself */
     return 0;
+  const uint64_t thread = graph->capture->thread;
+  if ((stream->raw == CU_STREAM_PER_THREAD || into->raw == CU_STREAM_PER_THREAD) && thread != cch__thread())
+    return cch__fail(CCH_EMISMATCH, __func__, "the default stream of another thread cannot be joined here");
   cch__joined *joined = malloc(sizeof *joined);
   if (joined == NULL)
     return cch__fail_nomem(__func__);
@@ -532,7 +538,7 @@ int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
     return status;
   }
   cch__graph_lock(graph);
-  *joined = (cch__joined){graph->joined, cch_stream_ref(stream), cch_stream_ref(into), graph->capture->id};
+  *joined = (cch__joined){graph->joined, cch_stream_ref(stream), cch_stream_ref(into), graph->capture->id, thread};
   graph->joined = joined;
   cch__graph_unlock(graph);
   return 0;

@@ -51,6 +51,7 @@ typedef struct cch__joined {
   struct cch__joined *next;
   cch_stream *stream, *into;
   uint64_t capture;
+  uint64_t thread; /* whose the per-thread default stream is, if it is one of the two */
 } cch__joined;
 
 /* A capture into a graph, which ends with the graph's box, if nobody ends it before. */

@@ -481,7 +481,8 @@ class GraphBuilder(_native.Builder):
         )
 
     def _take_work(self) -> None:
-        self._stream = self._own
+        # Where the stream is another one on each thread, _accept_work() looks which one it is.
+        self._stream = None if self._own == PER_THREAD_DEFAULT_STREAM else self._own
         self._gate[0] = 1
         self._state = _State.CAPTURING
 
@@ -489,11 +490,26 @@ class GraphBuilder(_native.Builder):
         self._stream = None
         self._gate[0] = 0
 
-    def _refuse_work(self) -> RuntimeError:
-        """Make the exception for work that is given to a builder that does not build: it would run at once."""
+    def _accept_work(self) -> Stream:
+        """Return the stream that work is captured from; an error where it would run at once."""
         if self._state is _State.CLOSED:
-            return closed(self)
-        return RuntimeError(f"{self._illegal('take work')}; GraphBuilder.stream takes work that is to run at once")
+            raise closed(self)
+        if self._state is not _State.CAPTURING:
+            raise RuntimeError(f"{self._illegal('take work')}; GraphBuilder.stream takes work that is to run at once")
+        self._check_thread("take work")
+        return self._own_stream()
+
+    def _check_thread(self, what: str) -> None:
+        """Raise for the capture of a stream that is another one on this thread."""
+        if (
+            self._own == PER_THREAD_DEFAULT_STREAM
+            and self._capture is not None
+            and self._capture.thread != threading.get_ident()
+        ):
+            raise RuntimeError(
+                f"cannot {what}: this builder captures the per-thread default stream of another thread; "
+                "a stream of Device.create_stream() is the same one on all threads"
+            )
 
     def _is_lost(self) -> bool:
         """Return whether the graph has gone in mid-capture: the capture of another builder of it has failed."""
@@ -507,6 +523,8 @@ class GraphBuilder(_native.Builder):
             raise self._illegal(what)
         if not lost and self._is_lost():
             raise self._lost(what)
+        if not lost:  # what ends the capture says it by itself
+            self._check_thread(what)
         return self._capture
 
     def _finished(self, what: str) -> GraphDefinition:

@@ -67,8 +67,8 @@ CCH_EXPORT int cch_stream_wait_stream(cch_stream *stream, cch_stream *other);
 /**
  * Has a function of the host called behind the stream's present work, and ahead of its later work (cuLaunchHostFunc).
  * No CUDA call is allowed in it; what it lets go of is destroyed later. `bundle` (may be NULL) is kept until it was
- * called; where the stream is captured, a host node is added, and keeps it. Of a context in which work has failed no
- * function is called any more. CCH_EINVAL where the stream is captured into a graph that has no box. @since 0.1
+ * called. Where the stream is captured, each launch of the graph calls the function, and the graph keeps `bundle`,
+ * whoever began the capture. Of a context in which work has failed no function is called any more. @since 0.1
  */
 CCH_EXPORT int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *CCH_NULLABLE data,
                                    cch_bundle *CCH_NULLABLE bundle);

@@ -239,7 +239,7 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
     if isinstance(arg, _native.Builder):
         if isinstance(arg._stream, Stream):
             return arg._stream
-        raise arg._refuse_work()
+        return arg._accept_work()
     if allow_stream_protocol and hasattr(arg, "__cuda_stream__") and not isinstance(arg, type):
         return Stream._from_protocol(arg)
     needed = "a Stream is needed, or an object with __cuda_stream__"
