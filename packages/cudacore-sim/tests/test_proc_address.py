@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -73,3 +76,20 @@ def test_what_is_not_simulated(cuda: Any) -> None:
     with cudacore_sim.logging() as calls:
         assert cuda.code("cuMulticastCreate", None, None) == 801
     assert [(call.name, call.result) for call in calls] == [("cuMulticastCreate", 801)]
+
+
+@pytest.mark.parametrize(("kind", "place", "first"), [(1, 1, "12.0"), (1, 3, "12.2"), (1, 2, "12.6"), (2, 1, "13.0")])
+def test_pools_of_older_drivers(kind: int, place: int, first: str) -> None:
+    """A pool of the host's or of managed memory would be made on a driver that has none."""
+    code = f"""
+import ctypes, cudacore_sim
+cuda = cudacore_sim.load()
+properties, pool = (ctypes.c_uint8 * 88)(), ctypes.c_void_p()
+ctypes.memmove(properties, (ctypes.c_int * 4)({kind}, 0, {place}, 0), 16)
+assert cuda.cuInit(0) == 0
+print(cuda.cuMemPoolCreate(ctypes.byref(pool), properties))
+"""
+    for driver in ("12.0", "12.2", "12.6", "13.0"):
+        env = os.environ | {"CUDACORE_SIM_DRIVER_VERSION": driver}
+        result = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        assert result.stdout == ("0\n" if float(driver) >= float(first) else "1\n"), driver

@@ -26,6 +26,20 @@ CUresult find_accessor(const Pool &pool, const CUmemLocation &location, Device *
   }
 }
 
+/* The driver that first had pools of such memory. */
+int first_with(const CUmemPoolProps &properties) {
+  if (properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
+    return 13000;
+  switch (static_cast<int>(properties.location.type)) {
+  case CU_MEM_LOCATION_TYPE_HOST:
+    return 12060;
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    return 12020;
+  default:
+    return 11020;
+  }
+}
+
 void copy_out(void *value, uint64_t number) { std::memcpy(value, &number, sizeof number); }
 
 CUresult capture_allocation(CUdeviceptr *out, size_t size, const Pool &pool, const StreamPtr &stream) {
@@ -190,7 +204,7 @@ void shrink_pools(const Device &device) {
 namespace api {
 
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
-  if (pool == nullptr || poolProps == nullptr)
+  if (pool == nullptr || poolProps == nullptr || config().driver_version < first_with(*poolProps))
     return CUDA_ERROR_INVALID_VALUE;
   auto created = std::make_shared<Pool>();
   if (CUresult result = check_pool_location(poolProps->location, poolProps->allocType, created->device))
