@@ -81,6 +81,10 @@ def short(outcome: Any) -> str:
     return outcome[1][0] if outcome[0] == "raises" else outcome[1]
 
 
+# The table has calls of all that a driver for CUDA 13.0 has.
+pytestmark = pytest.mark.needs_driver("13.0", "all that cuda.core is compared in")
+
+
 @pytest.mark.parametrize("call", ALIKE)
 def test_alike(call: str) -> None:
     """A program of cuda.core would get another result, or an exception that it does not catch."""
