@@ -466,6 +466,7 @@ bool cch__deviceptr_end(cch_deviceptr *ptr) {
 
 void cch__deviceptr_drop(cch_deviceptr *ptr) {
   cch__uses_drop(ptr);
+  free(atomic_load_explicit(&ptr->exported, memory_order_acquire));
   free(ptr->ranges);
   cch_graph_unref(ptr->graph);
   cch_stream_unref(atomic_load_explicit(&ptr->stream, memory_order_acquire));

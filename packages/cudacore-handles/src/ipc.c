@@ -118,20 +118,39 @@ int cch_pool_is_imported(const cch_pool *pool) {
 
 /* ---- memory ---- */
 
-int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
-  CCH__REQUIRE_USABLE(out, ptr);
-  const cch_deviceptr *whole = cch_deviceptr_whole(ptr);
-  if (whole->origin == CCH__MAPPED) { /* the driver does not name what is another process's, which has named it */
-    memcpy(out, ((const mapping *)whole)->value + sizeof(CUmemoryPool), sizeof *out);
-    return 0;
-  }
+/*
+ * Asks the driver what names an allocation in other processes. It gives another name each time, and memory that is
+ * imported by two names is mapped twice, so that the end of the one ends the other: what was said first stays.
+ */
+static int name_memory(cch_deviceptr *whole, const char *operation) {
+  cch_ipc_handle *made = malloc(sizeof *made), *known = NULL;
+  if (made == NULL)
+    return cch__fail_nomem(operation);
   CUmemPoolPtrExportData data;
   CUstreamCaptureMode mode = cch__relaxed_enter();
   int status = CCH__CALL(cuMemPoolExportPointer, (&data, whole->ptr));
   cch__relaxed_leave(mode);
   if (status == 0)
-    memcpy(out, &data, sizeof *out);
+    memcpy(made, &data, sizeof *made);
+  if (status != 0 || !atomic_compare_exchange_strong(&whole->exported, &known, made))
+    free(made);
   return status;
+}
+
+int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
+  CCH__REQUIRE_USABLE(out, ptr);
+  cch_deviceptr *whole = cch_deviceptr_whole(ptr);
+  if (whole->origin == CCH__MAPPED) { /* the driver does not name what is another process's, which has named it */
+    memcpy(out, ((const mapping *)whole)->value + sizeof(CUmemoryPool), sizeof *out);
+    return 0;
+  }
+  if (atomic_load(&whole->exported) == NULL) {
+    int status = name_memory(whole, __func__);
+    if (status != 0)
+      return status;
+  }
+  *out = *atomic_load(&whole->exported);
+  return 0;
 }
 
 /* The context that an import is freed in: of its stream, the current one, or else the primary one of its device. */

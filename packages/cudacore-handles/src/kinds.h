@@ -82,6 +82,7 @@ struct cch_deviceptr {
   cch__box *backing; /* what the memory is a part of: a pool, or another allocation */
   cch__use *uses;    /* where parts of it ended; guarded by a lock of part.c */
   size_t use_count;
+  _Atomic(cch_ipc_handle *) exported; /* what names it in other processes, once it was asked for */
   _Atomic(cch_stream *) stream;
   uint64_t thread;  /* whose the per-thread default stream is that the free is ordered on */
   uint64_t capture; /* the capture that it was allocated in, 0 for none */

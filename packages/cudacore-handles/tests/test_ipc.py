@@ -420,15 +420,13 @@ def test_an_event_that_comes_twice(device: ch.Device, exporter: Callable[..., An
     assert ch.Event.from_ipc_descriptor(again.ipc_descriptor) == again
 
 
-def test_memory_of_a_graph(device: ch.Device, stream: ch.Stream, on_sim: bool) -> None:
-    """An error would not say why memory of a pool that is shared cannot be."""
+def test_no_memory_for_a_graph(device: ch.Device, stream: ch.Stream) -> None:
+    """An error would not say why a pool that is shared gives no memory to a capture."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     mr = new_pool()
     builder = stream.create_graph_builder().begin_building("relaxed")
-    with pytest.raises(ch.CUDAError) as caught:  # a driver may refuse the allocation
-        mr.allocate(SIZE, stream=builder).ipc_descriptor  # noqa: B018
-    if on_sim:
-        assert "memory that is allocated while a stream is captured is the graph's" in str(caught.value)
+    with pytest.raises(ch.CUDAError, match="a pool that processes share has no memory for a graph"):
+        mr.allocate(SIZE, stream=builder)
     builder.close()
 
 
@@ -441,9 +439,11 @@ def test_a_child_of_fork(run_on_driver: Callable[..., str]) -> None:
         import os
         import pickle
         import threading
+        import warnings
         import cudacore_handles as ch
         from cudacore_handles import _ipc
 
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, which this is about
         device = ch.Device(0)
         device.set_current()
         stream = device.create_stream()

@@ -294,9 +294,9 @@ def test_empty_buffers(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.S
     assert mr is not None
     empty = mr.allocate(0, stream=stream)
     assert isinstance(empty, ch.ManagedBuffer)
+    ch.prefetch_batch(stream, [empty, buffer, buffer[5:5]], device)
     for batch in BATCHES.values():
-        batch(stream, [empty, buffer, buffer[5:5]])
-        batch(stream, [empty])
+        batch(stream, [empty, buffer[5:5]])
         with pytest.raises(ValueError, match="requires a managed-memory allocation"):
             batch(stream, [ch.LegacyPinnedMemoryResource().allocate(0)])
     empty.prefetch(device, stream=stream)

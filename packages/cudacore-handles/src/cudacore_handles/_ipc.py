@@ -522,8 +522,7 @@ def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
     if not size:
         return IPCBufferDescriptor._init(bytes(_HANDLE_SIZE), 0, data.uuid)
     out = ffi.new("cch_ipc_handle *")
-    hint = "memory that is allocated while a stream is captured is the graph's, and cannot be shared"
-    check(lib.cch_deviceptr_export(out, box), hint=hint)
+    check(lib.cch_deviceptr_export(out, box))
     descriptor = IPCBufferDescriptor._init(bytes(out.bytes), size, data.uuid, lib.cch_deviceptr_offset(box))
     if not data.is_mapped:
         _own_buffers.add((data.uuid, descriptor._data), buffer)

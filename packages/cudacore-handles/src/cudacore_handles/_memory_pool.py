@@ -106,6 +106,8 @@ class _MemPool(MemoryResource):
                     "Cannot allocate from a mapped IPC-enabled memory resource: the process that made it allocates, "
                     "and sends its buffers"
                 ) from error
+            if error.code_name == "CUDA_ERROR_NOT_SUPPORTED" and self.is_ipc_enabled:
+                error.hint = "a pool that processes share has no memory for a graph: allocate before the capture"
             error.hint = error.hint or f"{size:,} bytes were asked of {self._where}"
             raise
 

@@ -13,6 +13,7 @@ typedef struct name {
   char magic[8];
   object *object;
   CUdeviceptr base;
+  size_t count; /* the driver can name memory otherwise each time */
 } name;
 _Static_assert(sizeof(name) <= sizeof(CUmemPoolPtrExportData), "a handle has room for a name");
 
@@ -80,7 +81,9 @@ CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr
   if (!pool || memory->u.memory.base != ptr || pool->u.pool.source ||
       pool->u.pool.props.handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
     return leave(CUDA_ERROR_INVALID_VALUE);
+  static size_t exports;
   name n = name_of(memory);
+  n.count = exports++;
   memset(out, 0, sizeof *out);
   memcpy(out, &n, sizeof n);
   return leave(CUDA_SUCCESS);

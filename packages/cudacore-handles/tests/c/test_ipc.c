@@ -71,6 +71,25 @@ static void pool_is_one_box(void) {
   close_shared(&s);
 }
 
+/* Memory has two names, by which another process maps it twice, and the end of one mapping is that of both. */
+static void memory_has_one_name(void) {
+  shared s;
+  cch_ipc_handle again;
+  cch_deviceptr *part, *first, *second;
+  open_shared(&s);
+  OK(cch_deviceptr_part(&part, s.blocks[0], 8, 8));
+  OK(cch_deviceptr_export(&again, part));
+  CHECK(memcmp(&again, &s.handles[0], sizeof again) == 0);
+  OK(cch_deviceptr_import(&first, s.imported, &s.handles[0], SIZE, s.streams[0]));
+  OK(cch_deviceptr_import_part(&second, s.imported, &again, 8, 8, s.streams[0]));
+  CHECK_EQ(cch_deviceptr_raw(second), cch_deviceptr_raw(first) + 8);
+  CHECK_EQ(fake_calls("cuMemPoolImportPointer"), 1);
+  cch_deviceptr_unref(first);
+  cch_deviceptr_unref(second);
+  cch_deviceptr_unref(part);
+  close_shared(&s);
+}
+
 /* Two imports are two mappings, or the end of one is that of the other. */
 static void memory_is_mapped_once(void) {
   shared s;
@@ -331,6 +350,7 @@ static void events_are_shared(void) {
 int main(void) {
   check_open();
   RUN(pool_is_one_box);
+  RUN(memory_has_one_name);
   RUN(memory_is_mapped_once);
   RUN(bad_imports_are_refused);
   RUN(end_comes_behind_all_streams);

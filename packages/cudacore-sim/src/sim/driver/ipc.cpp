@@ -66,8 +66,9 @@ bool Export::withdraw() {
   return arena.file().is_held_by_others(arena.offset(address));
 }
 
-Reference Export::reference() const {
+Reference Export::reference(uint32_t count) const {
   Reference reference{};
+  reference.count = count;
   reference.name = entry->name;
   reference.offset = arena.offset(address);
   reference.kind = entry->kind;

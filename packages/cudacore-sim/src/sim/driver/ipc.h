@@ -35,7 +35,8 @@ struct Reference {
   uint64_t name, offset; /* of the record */
   Shared kind;
   int32_t process, descriptor; /* where the file is; a pool's is known */
-  uint32_t reserved[7];
+  uint32_t count;              /* memory of pools can have another handle each time, as on an H200 */
+  uint32_t reserved[6];
 };
 static_assert(sizeof(Reference) == CU_IPC_HANDLE_SIZE && sizeof(Reference) == sizeof(CUmemPoolPtrExportData));
 
@@ -49,7 +50,7 @@ public:
 
   /* Nobody can open it from now on. Whether another process has it open. */
   bool withdraw();
-  Reference reference() const;
+  Reference reference(uint32_t count = 0) const;
   Record &record() const { return *entry; }
 
 private:

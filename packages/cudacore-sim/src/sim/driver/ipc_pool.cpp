@@ -77,7 +77,8 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdevicep
     allocation->exported->record().offset = arena.offset(allocation->host);
     allocation->exported->record().size = allocation->size;
   }
-  Reference reference = allocation->exported->reference();
+  static uint32_t exports = 0;
+  Reference reference = allocation->exported->reference(++exports);
   std::memcpy(shareData_out, &reference, sizeof reference);
   return CUDA_SUCCESS;
 }

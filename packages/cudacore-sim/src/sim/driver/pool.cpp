@@ -72,8 +72,9 @@ CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &po
     *out = 0;
     return CUDA_SUCCESS;
   }
-  if (is_captured)
-    return capture_allocation(out, size, *pool, stream);
+  if (is_captured) /* a graph has no memory that processes share */
+    return pool->properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE ? CUDA_ERROR_NOT_SUPPORTED
+                                                                   : capture_allocation(out, size, *pool, stream);
   if (pool->properties.maxSize != 0 && size > pool->properties.maxSize - pool->used)
     return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t before = pool->reserved;
