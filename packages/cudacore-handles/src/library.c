@@ -63,6 +63,14 @@ int cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_
   return 0;
 }
 
+int cch_library_disown(cch_library *library) {
+  CCH__REQUIRE_USABLE(library);
+  /* Once somebody else unloads it, the handle can be another library's, and that is not to find this box. */
+  cch__registry_remove(library);
+  library->box.owned = false;
+  return 0;
+}
+
 bool cch__library_end(cch_library *library) {
   if (!library->box.owned)
     return true;

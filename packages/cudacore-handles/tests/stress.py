@@ -521,7 +521,7 @@ def code_get_kernel(world: World, rng: random.Random) -> object:
 def code_properties(world: World, rng: random.Random) -> None:
     code = rng.choice(world.codes)
     repr(code), hash(code)
-    world.exports.append(code.handle)
+    world.exports.append(code._library())
 
 
 @operation()

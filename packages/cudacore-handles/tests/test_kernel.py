@@ -168,7 +168,7 @@ def test_from_handle_with_other_code(device: ch.Device) -> None:
     """A kernel would keep other code loaded than its own, and dangle when its own goes."""
     code, other = ch.ObjectCode.from_ptx(PTX), ch.ObjectCode.from_ptx(PTX, name="other")
     handle = int(code.get_kernel("nothing").handle)
-    theirs, ours = int(code.handle), int(other.handle)
+    theirs, ours = int(code._library()), int(other._library())
     before = ch.live_counts()
     message = (
         f"handle is {handle:#x}, and mod is .*'other'.*: the kernel is of the library {theirs:#x}, not of {ours:#x}"

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 from pathlib import Path
 from typing import Any
@@ -191,7 +192,7 @@ def test_pickle_of_loaded_code(device: ch.Device, stream: ch.Stream) -> None:
     kernel = code.get_kernel("plus")
     twin = pickle.loads(pickle.dumps(code))
     assert twin.get_kernel("plus") != kernel
-    assert twin.handle != code.handle
+    assert twin._raw() != code._raw()
     ch.launch(stream, ONE_BLOCK, twin.get_kernel("nothing"))
     stream.sync()
 
@@ -212,6 +213,36 @@ def test_handle_and_module(device: ch.Device) -> None:
     assert isinstance(code.handle, driver.CUlibrary)
     status, _ = driver.cuLibraryGetKernel(code.handle, b"add")
     assert int(status) == 0
+    assert int(driver.cuLibraryUnload(code.handle)[0]) == 0
+
+
+def test_a_library_that_its_receiver_unloads(device: ch.Device) -> None:
+    """A library that numba-cuda has unloaded would be unloaded again (trap 40): a SIGSEGV, or another library's end."""
+    from cuda.bindings import driver
+
+    code = make("ptx", PTX)
+    kernel = code.get_kernel("add")
+    handle = code.handle
+    assert int(driver.cuLibraryUnload(handle)[0]) == 0
+    others = [make("ptx", PTX) for _ in range(3)]
+    kernels = [other.get_kernel("add") for other in others]  # perhaps at the handles of the ones that went
+    del code, kernel
+    gc.collect()
+    for other, own in zip(others, kernels, strict=True):
+        assert int(driver.cuLibraryGetKernel(other._library(), b"add")[0]) == 0
+        assert own.attributes.num_regs >= 0
+
+
+def test_a_library_that_nobody_unloads(device: ch.Device) -> None:
+    """Code would be unloaded under those who were given its handle."""
+    from cuda.bindings import driver
+
+    code = make("ptx", PTX)
+    handle = code.handle
+    del code
+    gc.collect()
+    assert int(driver.cuLibraryGetKernel(handle, b"add")[0]) == 0
+    assert int(driver.cuLibraryUnload(handle)[0]) == 0
 
 
 def test_module(device: ch.Device) -> None:

@@ -109,7 +109,7 @@ def work(i):
     ready.wait()
     kernel = code.get_kernel("nothing")
     ch.launch(device.default_stream, one_block, kernel)
-    libraries.add(int(code.handle))
+    libraries.add(int(code._library()))
     assert len(libraries) == 1
 """,
     ),

@@ -332,6 +332,7 @@ typedef struct cch_api {
                                size_t size, cch_stream *stream);
   int (*kernel_set_params)(cch_kernel *kernel, const cch_param *params, size_t count);
   int (*graph_condition_is_used)(int *out, cch_graph *graph, CUgraphConditionalHandle condition);
+  int (*library_disown)(cch_library *library);
 } cch_api;
 
 /**

@@ -230,7 +230,7 @@ class ObjectCode:
 
     def get_module(self) -> driver.CUmodule:
         """Return the code as a module of the current context, for ``cuda.bindings`` (cuLibraryGetModule)."""
-        return call_driver("cuLibraryGetModule", self.handle)
+        return call_driver("cuLibraryGetModule", self._library())
 
     def _contents(self) -> CodeContents:
         from cudacore_handles._code_contents import read_contents
@@ -336,7 +336,7 @@ class ObjectCode:
             symbols = [kernel.symbol for kernel in self._contents().kernels]
         except (UnsupportedCodeError, ValueError):
             try:
-                symbols = _kernel_names(self.handle)
+                symbols = _kernel_names(self._library())
             except CUDAError:  # a driver before 12.4 cannot list them
                 return f"The code has no kernel {name!r}"
         return f"The code has no kernel {name!r}; {self._listing(name, symbols, 'kernels')}"
@@ -407,7 +407,17 @@ class ObjectCode:
 
     @property
     def handle(self) -> driver.CUlibrary:
-        """cuda.bindings.driver.CUlibrary: The loaded library for ``cuda.bindings``."""
+        """cuda.bindings.driver.CUlibrary: The loaded library for ``cuda.bindings``.
+
+        Whoever has the handle may unload the library (cuLibraryUnload), as numba-cuda does. So from the first use of
+        this attribute on, the library is not unloaded with its last kernel and object. It stays loaded until somebody
+        unloads it, or the process ends. Its kernels must not be used once it was unloaded.
+        """
+        library = self._library()
+        check(lib.cch_library_disown(self._box))
+        return library
+
+    def _library(self) -> driver.CUlibrary:
         from cuda.bindings import driver
 
         if self._box is None:
