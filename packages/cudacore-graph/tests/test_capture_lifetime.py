@@ -510,6 +510,19 @@ def test_memory_that_a_graph_never_allocated(device: ch.Device, stream: ch.Strea
     assert ch.live_counts()["deviceptr"] == before
 
 
+def test_a_builder_that_is_dropped_in_a_host_function(device: ch.Device, stream: ch.Stream) -> None:
+    """What becomes of its capture would be asked of the driver, which must not be called there."""
+    builder = stream.create_graph_builder().begin_building()
+    _, fork = builder.split(2)
+    held = [device.allocate(64, stream=fork), fork, builder]
+    del builder, fork, _
+    other = device.create_stream()
+    other.callback(held.clear)  # the simulated driver reports calls in there
+    other.sync()
+    assert not held
+    stream.create_graph_builder().begin_building().close()
+
+
 @pytest.mark.parametrize("where", ["a host function", "another thread"])
 def test_an_invalidated_capture_with_memory_ends(device: ch.Device, where: str) -> None:
     """The memory would wait for the capture, and the capture for the memory: the stream would be captured for ever."""

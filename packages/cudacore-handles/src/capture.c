@@ -350,6 +350,8 @@ static int end(bool *ended, const cch__capture *capture, const char *operation) 
 
 int cch_capture_end(cch_graph *graph, cch_stream *stream) {
   CCH__REQUIRE(graph);
+  if (cch__in_callback())
+    return cch__fail_forbidden(__func__);
   CCH__REQUIRE_USABLE(stream);
   cch__capture *capture = graph->capture;
   if (capture == NULL) /* a graph that is gone may be captured into still: see fail_graph() */

@@ -41,6 +41,8 @@ int cch__context_check(const cch_context *context, const char *operation) {
     return 0;
   if (cch__is_gone(context))
     return cch__fail_gone(context, operation);
+  if (cch__in_callback()) /* where the driver must not be asked */
+    return 0;
   unsigned long long id = 0;
   CUresult result = cch__driver.cuCtxGetId(context->raw, &id);
   if (result == CUDA_SUCCESS && id == context->id)

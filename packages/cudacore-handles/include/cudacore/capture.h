@@ -48,7 +48,8 @@ CCH_EXPORT int cch_capture_end(cch_graph *graph, cch_stream *stream);
 /** Joins a stream that forked from another in the capture into `graph`: `into` waits for it, as with
  * cch_stream_wait_stream(), and it is not to be used in this capture any more. Memory that the capture allocated on it,
  * and that is given up later, is freed on `into`, in the capture and after it: `stream` is not in order with what uses
- * it. CCH_EINVAL where no stream is being captured into the graph. @since 0.1 */
+ * it. CCH_EINVAL where no stream is being captured into the graph. CCH_EMISMATCH for the per-thread default stream on
+ * another thread than the one that began the capture. @since 0.1 */
 CCH_EXPORT int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into);
 
 /** State of a stream's capture, cch_capture_status (cuStreamGetCaptureInfo); and, where `graph` is not NULL, the
