@@ -58,13 +58,17 @@ def driver_env(on_sim: bool) -> dict[str, str]:
     return env | simulated if on_sim else env
 
 
-@pytest.mark.parametrize("source", ["consumer.c", "consumer.cpp", "graph.c"])
+PARAMETERS = pytest.mark.needs_driver("12.4", "parameters of kernels, which a program in C has to state before")
+
+
+@pytest.mark.parametrize("source", ["consumer.c", "consumer.cpp", pytest.param("graph.c", marks=PARAMETERS)])
 def test_programs_run(source: str, build: Build, driver_env: dict[str, str]) -> None:
     """A program built against the installed package would not compile, not link, or not find the library."""
     result = subprocess.run([build(source)], env=driver_env, capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (0, "right\n", "")
 
 
+@pytest.mark.needs_driver("12.9", "PTX of the compilers")
 def test_program_compiles_links_and_launches(build: Build, driver_env: dict[str, str]) -> None:
     """A C program could not compile, link, load and launch by the library alone."""
     paths = [load_nvidia_dynamic_lib(name).abs_path for name in ("nvrtc", "nvJitLink")]

@@ -459,6 +459,7 @@ def test_between_devices_with_access(device: ch.Device, other_device: ch.Device)
 
 
 @pytest.mark.cuda_sim
+@pytest.mark.needs_driver("12.8", "copies in batches")
 def test_between_memory_that_any_device_copies(device: ch.Device, other_device: ch.Device, pinned: Pinned) -> None:
     """A copy within one device would take the longer way through two contexts."""
     sim = pytest.importorskip("cudacore_sim", reason="needs cudacore-sim")

@@ -136,7 +136,9 @@ def test_cubins(run_on_sim: Callable[..., str], compile_cuda: Callable[[str, str
     run_on_sim(
         f"""
 import cudacore_handles as ch
+from cudacore_handles import _object_code
 sim.hide("cuKernelGetParamInfo")
+_object_code.driver_version = lambda: 12030  # the cubin can be one that only newer drivers read
 device = ch.Device(0)
 device.set_current()
 stream, one = device.create_stream(), ch.LaunchConfig(grid=1, block=1)

@@ -285,7 +285,7 @@ class ObjectCode:
 
     def _state_parameters(self, kernel: Kernel, symbol: str | None = None) -> None:
         """Have the library know a kernel's parameters, from the code, where the driver cannot be asked."""
-        if lib.cch_driver_symbol(ffi.new("void **"), b"cuKernelGetParamInfo", 12040) == 0:
+        if driver_version() >= 12040:  # which has cuKernelGetParamInfo
             return
         from cudacore_handles._code_parameters import places_in, state
         from cudacore_handles._device import Device

@@ -288,15 +288,17 @@ CUresult Image::read_cubin(const char *data, size_t size) {
     messages = "a broken ELF file, or one without device code";
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  if (!config().any_ptx && config().driver_version < 13000 && static_cast<unsigned char>(data[EI_ABIVERSION]) >= 8) {
-    messages = "a cubin of a compiler of CUDA 13 or later, in a form that drivers of CUDA 12 cannot read";
-    return CUDA_ERROR_INVALID_IMAGE;
-  }
   ptx = binary;
   if (binary / 10 != device_capability() / 10 || binary > device_capability()) {
     messages =
         "a cubin for sm_" + std::to_string(binary) + " does not run on sm_" + std::to_string(device_capability());
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  }
+  /* Compilers of CUDA 12 write the newer form, too, but only for the devices that came with it. */
+  bool is_new_form = static_cast<unsigned char>(data[EI_ABIVERSION]) >= 8 && binary < 100;
+  if (!config().any_ptx && config().driver_version < 13000 && is_new_form) {
+    messages = "a cubin of a compiler of CUDA 13 or later, in a form that drivers of CUDA 12 cannot read";
+    return CUDA_ERROR_INVALID_IMAGE;
   }
   origin = PtxOrigin::cubin;
   int target = binary;
