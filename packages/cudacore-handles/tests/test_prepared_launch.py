@@ -196,6 +196,17 @@ def test_a_bad_replacement(
     assert total() == 1
 
 
+def test_weak_references(prepared: ch.PreparedLaunch, code: ch.ObjectCode, stream: ch.Stream) -> None:
+    """A cache of prepared launches could not let go of those that nobody uses, as it can of buffers and kernels."""
+    other = code.get_kernel("nothing").prepare(stream, ch.LaunchConfig(grid=1, block=1))
+    ended: list[str] = []
+    reference, watched = weakref.ref(other, lambda _: ended.append("it")), weakref.ref(prepared)
+    assert (reference(), watched()) == (other, prepared)
+    del other
+    gc.collect()
+    assert (reference(), watched(), ended) == (None, prepared, ["it"])
+
+
 def test_no_keywords(prepared: ch.PreparedLaunch) -> None:
     """A keyword would be ignored."""
     with pytest.raises(TypeError, match="keyword"):

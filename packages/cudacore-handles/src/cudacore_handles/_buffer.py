@@ -245,7 +245,8 @@ class Buffer(_native.BufferHandle):
             Who frees it: ``mr.deallocate(ptr, size, stream=...)`` is called when the buffer is closed.
         owner : object, optional
             Who keeps it alive, instead of `mr`: the object is held as long as the memory is in use. Of a buffer, or of
-            another object of CUDA, the resource is held, too: it can be closed.
+            another object of CUDA, the resource is held, too: it can be closed. An `owner` or `mr` that refers to the
+            buffer is never collected as garbage: close the buffer, or have it refer by a weak reference.
         stream : Stream, optional
             The stream that `mr` is given. Default: the one given to :meth:`close`, or the default stream.
         """

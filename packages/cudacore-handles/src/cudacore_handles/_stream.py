@@ -110,7 +110,8 @@ class Stream(_native.StreamHandle):
         Parameters
         ----------
         handle : int
-            Address of a ``CUstream``. 0 and 1 mean the legacy default stream, 2 the per-thread default stream.
+            Address of a ``CUstream``. 0 and 1 mean the legacy default stream, whose :attr:`handle` is 1; 2 means the
+            per-thread default stream.
         """
         out = ffi.new("cch_stream **")
         raw = ffi.cast("CUstream", as_address(handle, "handle must be an int, the stream's address"))

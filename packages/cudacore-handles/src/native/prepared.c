@@ -22,6 +22,7 @@ typedef struct prepared {
   PyObject *gate;  /* of a graph builder: a bytearray, whose byte is 0 when that takes no work; NULL for a stream */
   kept *kept;
   bool cleared; /* it was garbage: what its values point into is gone */
+  PyObject *weak;
 } prepared;
 
 static kept *kept_new(void) {
@@ -288,6 +289,8 @@ static void prepared_dealloc(PyObject *object) {
   prepared *self = (prepared *)object;
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
+  if (self->weak != NULL)
+    PyObject_ClearWeakRefs(object);
   /* A destructor runs anywhere, also where an exception is set. */
   PyObject *kind, *value, *traceback;
   PyErr_Fetch(&kind, &value, &traceback);
@@ -324,6 +327,11 @@ PyDoc_STRVAR(prepared_block_doc,
              "\n"
              "Objects whose addresses are written here must be kept alive by the caller.");
 
+static PyMemberDef prepared_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(prepared, weak), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
 static PyGetSetDef prepared_properties[] = {{"block", prepared_block, NULL, prepared_block_doc, NULL},
                                             {NULL, NULL, NULL, NULL, NULL}};
 
@@ -335,6 +343,7 @@ static PyType_Slot prepared_slots[] = {
     {Py_tp_traverse, (void *)prepared_traverse},
     {Py_tp_clear, (void *)prepared_clear},
     {Py_tp_dealloc, (void *)prepared_dealloc},
+    {Py_tp_members, prepared_members},
     {Py_tp_getset, prepared_properties},
     {Py_mp_length, (void *)prepared_length},
     {Py_mp_ass_subscript, (void *)prepared_set_item},
