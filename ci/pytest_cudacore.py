@@ -50,6 +50,7 @@ FEATURES = {
     "cuMemPoolCreate": "pools of host memory and of managed memory",
 }
 _TOO_OLD = re.compile(r"(cu\w+): CCH_ENOSYMBOL \(-4\): needs a driver for CUDA ([\d.]+) or newer")
+_CHOICE = re.compile(r"cuGraphAddNode.*(?:A second body|A switch) needs a driver for CUDA 12\.8", re.DOTALL)
 _PTX_TOO_NEW = re.compile(r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION \(222\).*The PTX is of version ([\d.]+), which is newer")
 
 
@@ -111,6 +112,8 @@ def _why_too_old(error: BaseException) -> str | None:
     missing = _TOO_OLD.search(text)
     if missing is not None and missing[1] in FEATURES:
         return f"needs a driver for CUDA {missing[2]}: {FEATURES[missing[1]]}"
+    if _CHOICE.search(text) and driver_version() < (12, 8):
+        return "needs a driver for CUDA 12.8: conditional nodes with a choice of bodies"
     newer = _PTX_TOO_NEW.search(text)
     return f"needs a driver that compiles PTX {newer[1]}" if newer is not None else None
 
