@@ -255,6 +255,23 @@ def test_cycle_in_a_body(definition: cg.GraphDefinition) -> None:
         definition.instantiate()
 
 
+def test_cycle_that_the_driver_does_not_locate(definition: cg.GraphDefinition, cuda_sim: Any) -> None:
+    """The nodes of a cycle would not be named where the driver names no node, as one does for some graphs."""
+    child = cg.GraphDefinition()
+    a = child.empty()
+    b = a.join()
+    inner = definition.embed(child).child_graph
+    first, second = inner.nodes()
+    first.pred.add(second)
+    with (
+        cuda_sim.failing("cuGraphInstantiateWithParams", error=1),
+        pytest.raises(ch.CUDAError, match="the first for the last") as caught,
+    ):
+        definition.instantiate()
+    assert repr(first) in caught.value.hint
+    assert repr(b) not in caught.value.hint
+
+
 def test_destroy(definition: cg.GraphDefinition, numbers: Numbers, add: ch.Kernel) -> None:
     """A node that is destroyed would still be in the graph, or crash who has it."""
     first = definition.empty()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from cudacore_graph._arguments import check_args
@@ -13,6 +13,7 @@ from cudacore_graph._errors import gone, hold_there
 from cudacore_graph._node import GraphNode
 from cudacore_graph._node_types import (
     ChildGraphNode,
+    ConditionalNode,
     EventRecordNode,
     EventWaitNode,
     HostCallbackNode,
@@ -44,6 +45,7 @@ _REASONS = {
     7: "a kernel's function changed in a way that cannot be updated",
     8: "a kernel node's attributes changed in a way that cannot be updated",
 }
+_INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
 _NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
 _MAX_NAMED = 8  # nodes of a cycle that an error names
 _UPDATE_FAILURE = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
@@ -350,8 +352,10 @@ def instantiate(
 def _not_instantiated(status: int, definition: GraphDefinition) -> CUDAError:
     error = last_error(status)
     node = getattr(status, "node", 0)
+    if status == _INVALID_VALUE:
+        error.hint = _name_cycle(definition)
     if node:
-        error.hint = _describe_cycle(definition, node) or f"The node is {_describe(definition, node)}"
+        error.hint = error.hint or f"The node is {_describe(definition, node)}"
     elif status == _NOT_SUPPORTED:
         error.hint = (
             "Bodies and child graphs run in their graph alone; of a graph with memory or conditional nodes there "
@@ -390,18 +394,10 @@ def _not_updated(
     return error
 
 
-def _describe_cycle(definition: GraphDefinition, handle: int) -> str:
-    """Name the nodes of a cycle in the graph of a node, which can be a graph within the definition."""
-    out = ffi.new("cch_graph_node **")
-    found = ffi.cast("CUgraphNode", handle)
-    if _native.locked_call(definition, None, lib.cch_graph_node_of, out, hold_there(definition), found):
-        return ""
-    return _name_cycle(_native.adopt_node(int(ffi.cast("uintptr_t", out[0]))).graph)
-
-
-def _name_cycle(graph: GraphDefinition) -> str:
-    """Name the nodes of a cycle in a graph; return nothing where there is none."""
-    nodes = _find_cycle(graph)
+def _name_cycle(definition: GraphDefinition) -> str:
+    """Name the nodes of a cycle in a graph or in one within it; return nothing where there is none."""
+    # The driver does not always name a node of the cycle, so that all graphs are searched.
+    nodes = next(filter(None, map(_find_cycle, _graphs_of(definition))), [])
     if not nodes:
         return ""
     names = [repr(node) for node in nodes[:_MAX_NAMED]]
@@ -411,6 +407,17 @@ def _name_cycle(graph: GraphDefinition) -> str:
         f"Each of these nodes waits for the one before it, and the first for the last: {', '.join(names)}. "
         "Remove one of these edges, for instance by node.pred.discard(other)"
     )
+
+
+def _graphs_of(graph: GraphDefinition) -> Iterator[GraphDefinition]:
+    """Yield a graph, and the child graphs and bodies within it."""
+    yield graph
+    for node in _native.graph_nodes(graph, []):
+        if isinstance(node, ChildGraphNode):
+            yield from _graphs_of(node.child_graph)
+        elif isinstance(node, ConditionalNode):
+            for body in node.branches:
+                yield from _graphs_of(body)
 
 
 def _find_cycle(graph: GraphDefinition) -> list[GraphNode]:
