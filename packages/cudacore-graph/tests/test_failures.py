@@ -46,6 +46,8 @@ ON_THE_WAY = (
 )
 # How an executable graph learns when what its nodes had been given is no longer used.
 WAITING = (*ON_THE_WAY, "cuEventQuery", "cuEventCreate", "cuEventRecord")
+# How a copy finds the device that reaches its memory, where there are several. Otherwise it is the current one.
+PLACES = ("cuCtxGetDevice", "cuPointerGetAttribute", "cuPointerGetAttributes")
 # What a text can do without.
 NAMES = ("cuKernelGetName", "cuGetProcAddress_v2", "cuKernelGetLibrary", "cuDriverGetVersion")
 # Which of them a driver has.
@@ -157,8 +159,8 @@ def operation(
     OPERATIONS[name] = Operation(name, do, undo, begin, end, quiet, kept)
 
 
-def adds(name: str, do: Callable[[World, Any], cg.GraphNode]) -> None:
-    operation(name, do, undo=lambda w, node: node.destroy())
+def adds(name: str, do: Callable[[World, Any], cg.GraphNode], quiet: tuple[str, ...] = ()) -> None:
+    operation(name, do, undo=lambda w, node: node.destroy(), quiet=quiet)
 
 
 # ---- nodes ----
@@ -166,7 +168,7 @@ def adds(name: str, do: Callable[[World, Any], cg.GraphNode]) -> None:
 adds("launch", lambda w, _: w.kernel.launch(ONE, w.add, w.numbers.buffer, 1))
 adds("launch with attributes", lambda w, _: w.kernel.launch(CLUSTER, w.add, w.numbers.buffer, 1))
 adds("memset", lambda w, _: w.kernel.memset(w.numbers.buffer, 0, 4))
-adds("memcpy", lambda w, _: w.kernel.memcpy(w.numbers.buffer, w.numbers.at(4), 4))
+adds("memcpy", lambda w, _: w.kernel.memcpy(w.numbers.buffer, w.numbers.at(4), 4), quiet=PLACES)
 adds("callback", lambda w, _: w.kernel.callback(host_function))
 adds("embed", lambda w, _: w.kernel.embed(w.child))
 adds("record", lambda w, _: w.kernel.record(w.event))
@@ -290,6 +292,7 @@ operation(
     "update of a copy",
     lambda w, _: w.copy.update(src=w.numbers.at(8)),
     undo=lambda w, _: w.copy.update(src=w.numbers.at(1), src_owner=w.numbers.buffer),
+    quiet=PLACES,
 )
 operation(
     "update of a function",
@@ -376,7 +379,7 @@ for name, change, back in (
         f"view of {name}",
         lambda w, _, name=name, change=change: view(w, name).update(**change(w)),  # type: ignore[misc]
         undo=lambda w, _, name=name, back=back: view(w, name).update(**back(w)),  # type: ignore[misc]
-        quiet=WAITING,
+        quiet=(*WAITING, *PLACES) if name == "copy" else WAITING,
     )
 
 

@@ -84,6 +84,9 @@ static int shares_device(bool *out, const cch_context *context) {
 
 int cch_event_record(cch_event *event, cch_stream *stream) {
   CCH__REQUIRE_USABLE(event, stream);
+  CCH__REQUIRE_CONTEXT(event->context);
+  if (stream->context != event->context)
+    CCH__REQUIRE_CONTEXT(stream->context);
   cch__poll();
   /* Within a device the driver says what goes: green contexts and the primary one have their events in common. */
   if (stream->context != NULL && event->context != NULL && stream->context->device != event->context->device)
@@ -121,6 +124,7 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
 
 int cch_event_query(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
+  CCH__REQUIRE_CONTEXT(event->context);
   return CCH__CALL(cuEventQuery, (event->raw));
 }
 
@@ -133,6 +137,9 @@ int cch_event_synchronize(cch_event *event) {
 
 int cch_event_elapsed(float *out, cch_event *start, cch_event *end) {
   CCH__REQUIRE_USABLE(out, start, end);
+  CCH__REQUIRE_CONTEXT(start->context);
+  if (end->context != start->context)
+    CCH__REQUIRE_CONTEXT(end->context);
   return CCH__CALL(cuEventElapsedTime, (out, start->raw, end->raw));
 }
 

@@ -126,6 +126,9 @@ int cch_stream_synchronize(cch_stream *stream) {
 
 int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
   CCH__REQUIRE_USABLE(stream, event);
+  CCH__REQUIRE_CONTEXT(event->context);
+  if (stream->context != event->context)
+    CCH__REQUIRE_CONTEXT(stream->context);
   int status;
   cch__poll();
   /* A stream of its own says what context is meant, whichever is current, if only there is one. */

@@ -134,6 +134,10 @@ USES = {
     "fill": "buffer.fill(0, stream=stream)",
     "allocate": "device.allocate(64, stream=stream)",
     "record": "stream.record()",
+    "record again": "stream.record(event)",
+    "wait for an event": "ch.LEGACY_DEFAULT_STREAM.wait(event)",
+    "query an event": "event.is_done",
+    "elapsed time": "late - early",
     "callback": "stream.callback(print)",
     "launch": "ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, pinned, 4)",
     "prepared": "prepared()",
@@ -159,16 +163,14 @@ buffer, pinned = device.allocate(64, stream=stream), ch.LegacyPinnedMemoryResour
 kernel = ch.ObjectCode.from_ptx({PTX!r}).get_kernel("add")
 prepared = kernel.prepare(stream, ch.LaunchConfig(grid=1, block=1), pinned, 4)
 graph = nodes.instantiate()
+early, late = (stream.record(options=ch.EventOptions(timing_enabled=True)) for _ in range(2))
+stream.sync()
 reset()
 if {active}:
     retain()
 raises(lambda: {use})
 device.set_current()
 raises(lambda: {use})
-# Once it has been noticed, what takes no time says so, too.
-raises(lambda: event.is_done)
-raises(lambda: stream.record(event))
-raises(lambda: ch.LEGACY_DEFAULT_STREAM.wait(event))
 """)
 
 

@@ -101,8 +101,8 @@ CUresult Call::refused() {
   if (forked.load(std::memory_order_relaxed))
     return CUDA_ERROR_NOT_INITIALIZED;
   if (callback != nullptr && !is_allowed_in_callback(entry)) {
-    /* Whether calls are permitted can only be asked by making one; this one harms nothing where they are. */
-    if (entry != Entry::cuCtxGetCurrent)
+    /* A library can only find out whether calls are permitted by making one. These two change nothing. */
+    if (entry != Entry::cuCtxGetCurrent && entry != Entry::cuCtxGetId)
       report(std::string(symbol_of(entry)) + " was called from " + callback + ", where CUDA calls are forbidden");
     return CUDA_ERROR_NOT_PERMITTED;
   }
