@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from ctypes import c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 from recorder import Recorder, sequence
@@ -18,6 +19,16 @@ def create(cu: Recorder, place: tuple[int, int], shared: bool) -> int:
     """Create a pool of a place."""
     kinds = FILE_DESCRIPTOR if shared else 0
     return int(cu.prepare("cuMemPoolCreate", c_void_p, device_pool(location=Location(*place), handleTypes=kinds)))
+
+
+def pools(cu: Recorder) -> Iterator[tuple[tuple[int, int], bool]]:
+    """Yield the places of pools, and whether pools there are shared: those of the host at large cannot be."""
+    for place in PLACES:
+        for shared in (False, True):
+            if shared and place[0] == HOST:
+                continue
+            cu.see("pool", (place, shared))
+            yield place, shared
 
 
 def give_access(cu: Recorder, pool: int) -> None:
@@ -44,41 +55,33 @@ def see_range(cu: Recorder, address: int) -> None:
 @sequence
 def places(cu: Recorder) -> None:
     """Pools of a device and of the host: who has access, before and after a device is given it."""
-    for place in PLACES:
-        for shared in (False, True):
-            if shared and place[0] == HOST:
-                continue
-            cu.see("pool", (place, shared))
-            pool = create(cu, place, shared)
+    for place, shared in pools(cu):
+        pool = create(cu, place, shared)
+        see_access(cu, pool)
+        if place[0] != DEVICE:
+            give_access(cu, pool)
             see_access(cu, pool)
-            if place[0] != DEVICE:
-                give_access(cu, pool)
-                see_access(cu, pool)
-            cu.call("cuMemPoolDestroy", pool)
+        cu.call("cuMemPoolDestroy", pool)
 
 
 @sequence
 def ranges(cu: Recorder) -> None:
     """What the driver says of memory of pools, with access and without, and without a context."""
     context = cu.prepare("cuCtxGetCurrent", c_void_p)
-    for place in PLACES:
-        for shared in (False, True):
-            if shared and place[0] == HOST:
-                continue
-            cu.see("pool", (place, shared))
-            pool = create(cu, place, shared)
-            address = cu.new("cuMemAllocFromPoolAsync", c_uint64, 1000, pool, None)
-            cu.call("cuCtxSynchronize")
+    for place, shared in pools(cu):
+        pool = create(cu, place, shared)
+        address = cu.new("cuMemAllocFromPoolAsync", c_uint64, 1000, pool, None)
+        cu.call("cuCtxSynchronize")
+        see_range(cu, address)
+        if place[0] != DEVICE:
+            give_access(cu, pool)
             see_range(cu, address)
-            if place[0] != DEVICE:
-                give_access(cu, pool)
-                see_range(cu, address)
-            cu.prepare("cuCtxSetCurrent", None)
-            cu.call("cuMemGetAddressRange_v2", c_uint64, c_size_t, address)
-            cu.prepare("cuCtxSetCurrent", context)
-            cu.call("cuMemFreeAsync", address, None)
-            cu.call("cuCtxSynchronize")
-            cu.call("cuMemPoolDestroy", pool)
+        cu.prepare("cuCtxSetCurrent", None)
+        cu.call("cuMemGetAddressRange_v2", c_uint64, c_size_t, address)
+        cu.prepare("cuCtxSetCurrent", context)
+        cu.call("cuMemFreeAsync", address, None)
+        cu.call("cuCtxSynchronize")
+        cu.call("cuMemPoolDestroy", pool)
 
 
 @sequence
@@ -116,18 +119,14 @@ def imported(cu: Recorder) -> None:
 @sequence
 def captured(cu: Recorder) -> None:
     """Memory of pools that is allocated in a capture, and its name for other processes."""
-    for place in PLACES:
-        for shared in (False, True):
-            if shared and place[0] == HOST:
-                continue
-            cu.see("pool", (place, shared))
-            pool, stream = create(cu, place, shared), cu.stream(1)
-            cu.call("cuStreamBeginCapture_v2", stream, 2)
-            address = cu.new("cuMemAllocFromPoolAsync", c_uint64, 1000, pool, stream)
-            if address:
-                cu.call("cuMemPoolExportPointer", ctypes.create_string_buffer(64), address)
-                cu.call("cuMemFreeAsync", address, stream)
-            graph = cu.new("cuStreamEndCapture", stream, c_void_p)
-            if graph:
-                cu.call("cuGraphDestroy", graph)
-            cu.call("cuMemPoolDestroy", pool)
+    for place, shared in pools(cu):
+        pool, stream = create(cu, place, shared), cu.stream(1)
+        cu.call("cuStreamBeginCapture_v2", stream, 2)
+        address = cu.new("cuMemAllocFromPoolAsync", c_uint64, 1000, pool, stream)
+        if address:
+            cu.call("cuMemPoolExportPointer", ctypes.create_string_buffer(64), address)
+            cu.call("cuMemFreeAsync", address, stream)
+        graph = cu.new("cuStreamEndCapture", stream, c_void_p)
+        if graph:
+            cu.call("cuGraphDestroy", graph)
+        cu.call("cuMemPoolDestroy", pool)
