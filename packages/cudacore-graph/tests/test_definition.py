@@ -261,7 +261,7 @@ def test_cycle_that_the_driver_does_not_locate(definition: cg.GraphDefinition, c
     a = child.empty()
     b = a.join()
     inner = definition.embed(child).child_graph
-    first, second = inner.nodes()
+    ((first, second),) = inner.edges()
     first.pred.add(second)
     with (
         cuda_sim.failing("cuGraphInstantiateWithParams", error=1),
