@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cudacore_compile import Program, ProgramOptions, _process_state
-from cudacore_compile._nvrtc import load
+from cudacore_compile import Program, ProgramOptions
+from cudacore_compile._compilers import process_state as _process_state
+from cudacore_compile._compilers.nvrtc import load
 from cudacore_handles import live_counts
 from pytest_cudacore import CALL_FAILED
 

@@ -86,7 +86,8 @@ count({kind!r}, [data[: rng.randrange(1, len(data) * 9 // 10)] for _ in range(30
 # nvJitLink's own functions alone. What that reads beyond the code's end is there or not, so it gets several processes.
 FUZZ = """
 import ctypes, os, random, resource, signal, subprocess, sys, time
-from cudacore_compile import Linker, NVJitLinkError, _nvjitlink
+from cudacore_compile import Linker, NVJitLinkError
+from cudacore_compile._compilers import nvjitlink as _nvjitlink
 from cudacore_handles import CUDAError, ObjectCode
 
 kind, path, *only = sys.argv[1:]

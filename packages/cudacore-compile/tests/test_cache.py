@@ -399,7 +399,7 @@ def test_locked_by_a_stopped_process(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     """A process that was stopped while it wrote would stop all others."""
     import fcntl
 
-    from cudacore_compile import _cache_files
+    from cudacore_compile._cache import files as _cache_files
 
     monkeypatch.setattr(_cache_files, "_LOCK_SECONDS", 0.05)
     cache = FileStreamProgramCache(tmp_path)

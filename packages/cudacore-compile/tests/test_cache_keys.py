@@ -14,16 +14,10 @@ from typing import Any
 
 import pytest
 
-from cudacore_compile import (
-    InMemoryProgramCache,
-    Program,
-    ProgramOptions,
-    UncacheableError,
-    _cache_digest,
-    _cache_includes,
-    _cache_scan,
-    make_program_cache_key,
-)
+from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, UncacheableError, make_program_cache_key
+from cudacore_compile._cache import digest as _cache_digest
+from cudacore_compile._cache import includes as _cache_includes
+from cudacore_compile._cache import scan as _cache_scan
 from cudacore_handles import ObjectCode
 
 KERNEL = '\nextern "C" __global__ void k(int *p) { *p = VALUE; }'

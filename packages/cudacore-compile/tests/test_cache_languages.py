@@ -14,9 +14,9 @@ from cudacore_compile import (
     Program,
     ProgramOptions,
     UncacheableError,
-    _nvjitlink,
     make_program_cache_key,
 )
+from cudacore_compile._compilers import nvjitlink as _nvjitlink
 
 
 def key(code: Any, code_type: str, target: str, **options: Any) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cudacore_compile._choose_linker import Version, choose_linker, ptx_of
+from cudacore_compile._compilers.choose_linker import Version, choose_linker, ptx_of
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from cudacore_compile import FileStreamProgramCache, NVFatbinError, Program, _command, _process_state
+from cudacore_compile import FileStreamProgramCache, NVFatbinError, Program, _command
 from cudacore_compile._command import main
-from cudacore_compile._diagnostics import Diagnostic, parse_log, render
+from cudacore_compile._compilers import process_state as _process_state
+from cudacore_compile._compilers.diagnostics import Diagnostic, parse_log, render
 from cudacore_handles import ObjectCode
 
 SOURCE = """#include "size.h"

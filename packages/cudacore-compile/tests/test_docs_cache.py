@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from cudacore_compile import NVFatbinError, _process_state
+from cudacore_compile import NVFatbinError
 from cudacore_compile._command import main
+from cudacore_compile._compilers import process_state as _process_state
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "compile-cache.rst"
 EXAMPLE = re.compile(

@@ -8,19 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cudacore_compile import (
-    NVRTCError,
-    Program,
-    ProgramOptions,
-    _fatbin,
-    _libraries,
-    _nvjitlink,
-    _nvrtc,
-    _nvvm,
-    cuda_include_path,
-)
-from cudacore_compile._cuda_headers import _COUNTERPARTS
-from cudacore_compile._hints import explain
+from cudacore_compile import NVRTCError, Program, ProgramOptions, _fatbin, cuda_include_path
+from cudacore_compile._compilers import libraries as _libraries
+from cudacore_compile._compilers import nvjitlink as _nvjitlink
+from cudacore_compile._compilers import nvrtc as _nvrtc
+from cudacore_compile._compilers import nvvm as _nvvm
+from cudacore_compile._compilers.cuda_headers import _COUNTERPARTS
+from cudacore_compile._compilers.hints import explain
 from cudacore_handles import CUDAError
 
 

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, KERNEL_IR, SINE_IR, WHOLE, run_map
 
-from cudacore_compile import Linker, LinkerOptions, NVJitLinkError, Program, ProgramOptions, _linker, _nvjitlink
-from cudacore_compile._linker_options import newer_fields
+from cudacore_compile import Linker, LinkerOptions, NVJitLinkError, Program, ProgramOptions, _linker
+from cudacore_compile._compilers import nvjitlink as _nvjitlink
+from cudacore_compile._compilers.linker_options import newer_fields
 from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import (
     CUDAError,

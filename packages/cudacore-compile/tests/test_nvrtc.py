@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from cudacore_compile import NVRTCError, _nvrtc
+from cudacore_compile import NVRTCError
+from cudacore_compile._compilers import nvrtc as _nvrtc
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

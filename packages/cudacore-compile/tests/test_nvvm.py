@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from compile_sources import FUNCTION_IR, HEAD, KERNEL_IR, LAYOUT, SINE_IR, VERSION
 
-from cudacore_compile import CompilerError, NVVMError, Program, ProgramOptions, _nvvm
+from cudacore_compile import CompilerError, NVVMError, Program, ProgramOptions
+from cudacore_compile._compilers import nvvm as _nvvm
 from cudacore_handles import CUDAError, _compilers, live_counts
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

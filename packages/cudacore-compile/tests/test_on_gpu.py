@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, KERNEL_IR, SINE_IR, WHOLE, run_map
 
-from cudacore_compile import Linker, Program, _nvjitlink, compile_many, make_fatbin
-from cudacore_compile._choose_linker import ptx_of
+from cudacore_compile import Linker, Program, compile_many, make_fatbin
 from cudacore_compile._command import main
+from cudacore_compile._compilers import nvjitlink as _nvjitlink
+from cudacore_compile._compilers.choose_linker import ptx_of
 from cudacore_handles import CUDAError, Device, ObjectCode
 from cudacore_handles._driver_linker import driver_cuda_version
 

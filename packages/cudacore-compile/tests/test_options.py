@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from cudacore_compile import NVRTCError, Program, ProgramOptions, cuda_include_path
-from cudacore_compile._options import _SINCE, field_of
+from cudacore_compile._compilers.options import _SINCE, field_of
 from cudacore_compile.typing import CompilerBackendType
 
 Build = Callable[..., Any]

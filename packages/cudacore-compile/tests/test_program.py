@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cudacore_compile import NVRTCError, Program, ProgramOptions, _nvrtc
+from cudacore_compile import NVRTCError, Program, ProgramOptions
+from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
 from cudacore_handles import (
     CUDAError,

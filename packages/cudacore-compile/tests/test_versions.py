@@ -7,7 +7,11 @@ import pytest
 from compile_sources import FUNCTION_IR
 
 import cudacore_compile
-from cudacore_compile import Program, ProgramOptions, _nvjitlink, _nvrtc, _nvvm, _versions, versions
+from cudacore_compile import Program, ProgramOptions, versions
+from cudacore_compile._compilers import nvjitlink as _nvjitlink
+from cudacore_compile._compilers import nvrtc as _nvrtc
+from cudacore_compile._compilers import nvvm as _nvvm
+from cudacore_compile._compilers import versions as _versions
 from cudacore_handles import CUDAError
 
 

@@ -13,24 +13,24 @@ from cudacore_compile._version import __version__ as __version__  # before all e
 
 # isort: split
 from cudacore_compile import typing
-from cudacore_compile._errors import CompilerError, NVJitLinkError, NVRTCError, NVVMError
-from cudacore_compile._options import ProgramOptions
+from cudacore_compile._compilers.errors import CompilerError, NVJitLinkError, NVRTCError, NVVMError
+from cudacore_compile._compilers.options import ProgramOptions
+from cudacore_compile._compilers.targets import SUPPORTED_TARGETS
 from cudacore_compile._program import Program
-from cudacore_compile._targets import SUPPORTED_TARGETS
 
 if TYPE_CHECKING:
     from cudacore_compile._batch import CompileJob, compile_many
     from cudacore_compile._batch_error import BatchError
-    from cudacore_compile._cache_files import FileStreamProgramCache
-    from cudacore_compile._cache_keys import make_program_cache_key
-    from cudacore_compile._cache_memory import InMemoryProgramCache
-    from cudacore_compile._cache_resource import CacheStatistics, ProgramCacheResource
-    from cudacore_compile._cache_scan import UncacheableError
-    from cudacore_compile._cuda_headers import cuda_include_path
+    from cudacore_compile._cache.files import FileStreamProgramCache
+    from cudacore_compile._cache.keys import make_program_cache_key
+    from cudacore_compile._cache.memory import InMemoryProgramCache
+    from cudacore_compile._cache.resource import CacheStatistics, ProgramCacheResource
+    from cudacore_compile._cache.scan import UncacheableError
+    from cudacore_compile._compilers.cuda_headers import cuda_include_path
+    from cudacore_compile._compilers.linker_options import LinkerOptions
+    from cudacore_compile._compilers.versions import CompilerVersion, versions
     from cudacore_compile._fatbin import NVFatbinError, make_fatbin
     from cudacore_compile._linker import Linker
-    from cudacore_compile._linker_options import LinkerOptions
-    from cudacore_compile._versions import CompilerVersion, versions
 
 __all__ = [
     "SUPPORTED_TARGETS",
@@ -62,21 +62,21 @@ __all__ = [
 # What is imported when it is asked for: a program that compiles one kernel starts sooner.
 _LATER = {
     "BatchError": "_batch_error",
-    "CacheStatistics": "_cache_resource",
+    "CacheStatistics": "_cache.resource",
     "CompileJob": "_batch",
-    "CompilerVersion": "_versions",
-    "FileStreamProgramCache": "_cache_files",
-    "InMemoryProgramCache": "_cache_memory",
+    "CompilerVersion": "_compilers.versions",
+    "FileStreamProgramCache": "_cache.files",
+    "InMemoryProgramCache": "_cache.memory",
     "Linker": "_linker",
-    "LinkerOptions": "_linker_options",
+    "LinkerOptions": "_compilers.linker_options",
     "NVFatbinError": "_fatbin",
-    "ProgramCacheResource": "_cache_resource",
-    "UncacheableError": "_cache_scan",
+    "ProgramCacheResource": "_cache.resource",
+    "UncacheableError": "_cache.scan",
     "compile_many": "_batch",
-    "cuda_include_path": "_cuda_headers",
+    "cuda_include_path": "_compilers.cuda_headers",
     "make_fatbin": "_fatbin",
-    "make_program_cache_key": "_cache_keys",
-    "versions": "_versions",
+    "make_program_cache_key": "_cache.keys",
+    "versions": "_compilers.versions",
 }
 
 

@@ -13,13 +13,13 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_complete
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from cudacore_compile import _process_state
 from cudacore_compile._batch_error import make_batch_error
-from cudacore_compile._cache_compile import CachedCompilation, check_cache
-from cudacore_compile._cache_resource import ProgramCacheResource
-from cudacore_compile._compilation import files_written
-from cudacore_compile._option_values import current_arch
-from cudacore_compile._options import ProgramOptions
+from cudacore_compile._cache.compile import CachedCompilation, check_cache
+from cudacore_compile._cache.resource import ProgramCacheResource
+from cudacore_compile._compilers import process_state as _process_state
+from cudacore_compile._compilers.compilation import files_written
+from cudacore_compile._compilers.option_values import current_arch
+from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._program import Program
 from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import ObjectCode

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from cudacore_compile._libraries import Library, open_library
+from cudacore_compile._compilers.libraries import Library, open_library
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
 
 _TARGET = re.compile(rb"^\s*\.target\s+(?:sm|compute)_(\w+)", re.MULTILINE)

@@ -4,20 +4,19 @@
 from __future__ import annotations
 
 import copy
-import re
 import threading
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from cudacore_compile import _nvjitlink
-from cudacore_compile._choose_linker import Choice, Version, choose_linker
-from cudacore_compile._errors import CompilerError, NVJitLinkError, log_text, without_frames
-from cudacore_compile._libraries import pip_command
-from cudacore_compile._linker_options import LinkerOptions
-from cudacore_compile._nvjitlink import Input, Linked
-from cudacore_compile._option_values import architecture
-from cudacore_compile._targets import LINKED_INPUTS, check_linked_target
+from cudacore_compile._compilers import nvjitlink as _nvjitlink
+from cudacore_compile._compilers.choose_linker import Choice, Version, choose_linker, ptx_version
+from cudacore_compile._compilers.errors import CompilerError, NVJitLinkError, log_text, without_frames
+from cudacore_compile._compilers.libraries import pip_command
+from cudacore_compile._compilers.linker_options import LinkerOptions
+from cudacore_compile._compilers.nvjitlink import Input, Linked
+from cudacore_compile._compilers.option_values import architecture
+from cudacore_compile._compilers.targets import LINKED_INPUTS, check_linked_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
 from cudacore_handles._driver_linker import driver_cuda_version, link_with_driver
@@ -25,7 +24,6 @@ from cudacore_handles._errors import closed
 from cudacore_handles._names import shorten
 from cudacore_handles._options import as_options
 
-_PTX_VERSION = re.compile(rb"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
 _making_handles = threading.Lock()
 _VARIANTS = {"": 0, "a": 0x10000, "f": 0x20000}  # CU_COMPUTE_ACCELERATED_TARGET_BASE, and that of families
 
@@ -295,12 +293,6 @@ def _check_elf(code: bytes, name: str) -> None:
         end = max(end, offset + size * count)
     if len(code) < end:
         raise ValueError(f"{name!r} is a truncated cubin: it has {len(code)} bytes, and must have {end} or more")
-
-
-def ptx_version(ptx: bytes) -> Version | None:
-    """Return the version that PTX is of, None if it does not say that."""
-    match = _PTX_VERSION.search(ptx)
-    return (int(match[1]), int(match[2])) if match else None
 
 
 def _nvjitlink_version() -> Version | None:

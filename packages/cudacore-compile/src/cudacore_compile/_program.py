@@ -8,13 +8,15 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cudacore_compile import _nvrtc, _process_state
-from cudacore_compile._compilation import Compilation
-from cudacore_compile._errors import CompilerError, NVRTCError, without_frames
-from cudacore_compile._hints import explain
-from cudacore_compile._option_values import encode
-from cudacore_compile._options import ProgramOptions
-from cudacore_compile._targets import check_code_type, check_target
+from cudacore_compile._compilers import nvrtc as _nvrtc
+from cudacore_compile._compilers import process_state as _process_state
+from cudacore_compile._compilers.compilation import Compilation
+from cudacore_compile._compilers.errors import CompilerError, NVRTCError, without_frames
+from cudacore_compile._compilers.hints import explain
+from cudacore_compile._compilers.option_values import encode
+from cudacore_compile._compilers.options import ProgramOptions
+from cudacore_compile._compilers.sources import check_headers, check_names, check_source
+from cudacore_compile._compilers.targets import check_code_type, check_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
 from cudacore_handles import CUDAError, ObjectCode
 from cudacore_handles._errors import closed
@@ -24,7 +26,7 @@ from cudacore_handles._options import as_options
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
 
-    from cudacore_compile._cache_resource import ProgramCacheResource
+    from cudacore_compile._cache.resource import ProgramCacheResource
 
 
 class Program:
@@ -81,10 +83,10 @@ class Program:
         self._code_type = check_code_type(code_type)
         options = as_options(ProgramOptions, options)
         options._check_language(self._code_type)
-        self._code = _source("code", code, binary=self._code_type is SourceCodeType.NVVM)
+        self._code = check_source("code", code, binary=self._code_type is SourceCodeType.NVVM)
         if not self._code:
             raise ValueError("code must not be empty")
-        self._headers = _header_files(headers)
+        self._headers = check_headers(headers)
         if self._headers and self._code_type is not SourceCodeType.CXX:
             raise ValueError(f"headers are for C++ programs, which include them, and not for {self._code_type}")
         self._options = copy.deepcopy(options)
@@ -152,7 +154,7 @@ class Program:
         if logs is not None and not callable(getattr(logs, "write", None)):
             raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
         if cache is not None:
-            from cudacore_compile._cache_compile import check_cache, compile_cached
+            from cudacore_compile._cache.compile import check_cache, compile_cached
 
             check_cache(cache)
         if self._closed:
@@ -186,7 +188,7 @@ class Program:
     ) -> Compilation:
         """Return what :meth:`compile` compiles."""
         target = check_target(self._code_type, target_type)
-        names = _names(name_expressions)
+        names = check_names(name_expressions)
         if names and self._code_type is not SourceCodeType.CXX:
             raise ValueError(f"name_expressions are for C++ programs, and this is {self._code_type}")
         return Compilation(self._code, self._code_type, self._options, target, names, self._headers)
@@ -221,7 +223,7 @@ class Program:
         return result
 
     def _compile_nvvm(self, target: ObjectCodeFormatType, names: list[str]) -> _nvrtc.Compilation:
-        from cudacore_compile import _nvvm
+        from cudacore_compile._compilers import nvvm as _nvvm
 
         flags = self._options.as_bytes(CompilerBackendType.NVVM, target)
         compiler = _nvvm.load()
@@ -239,11 +241,11 @@ class Program:
         if self._code_type is SourceCodeType.CXX:
             return _nvrtc.load().create(self._code, encode(self._name), self._headers)
         if self._code_type is SourceCodeType.NVVM:
-            from cudacore_compile import _nvvm
+            from cudacore_compile._compilers import nvvm as _nvvm
 
             modules = [(encode(self._name), self._code)]
             for name, source in self._options.extra_sources or ():
-                modules.append((encode(name), _source(f"extra_sources[{name!r}]", source, binary=True)))
+                modules.append((encode(name), check_source(f"extra_sources[{name!r}]", source, binary=True)))
             return _nvvm.load().create(modules, use_libdevice=bool(self._options.use_libdevice))
         from cudacore_compile._linker import Linker
 
@@ -326,7 +328,7 @@ class Program:
         if self._code_type is SourceCodeType.CXX:
             return _nvrtc.load().handle(box)
         if self._code_type is SourceCodeType.NVVM:
-            from cudacore_compile import _nvvm
+            from cudacore_compile._compilers import nvvm as _nvvm
 
             return _nvvm.load().handle(box)
         return box.handle
@@ -337,57 +339,3 @@ _COMPILE = {
     SourceCodeType.NVVM: Program._compile_nvvm,
     SourceCodeType.PTX: Program._compile_ptx,
 }
-
-
-def _source(argument: str, source: object, *, binary: bool = False) -> bytes:
-    if isinstance(source, str):
-        try:
-            source = source.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(f"{argument} is not Unicode text: {error}") from None
-    elif isinstance(source, bytearray):
-        source = bytes(source)
-    elif not isinstance(source, bytes):
-        raise TypeError(f"{argument} must be a str, bytes or bytearray, not {type(source).__name__}")
-    if b"\0" in source and not binary:
-        raise ValueError(f"{argument} has a NUL character at byte {source.index(0)}: the compiler would stop there")
-    return source
-
-
-def _header_files(headers: Mapping[str, str | bytes] | None) -> dict[bytes, bytes]:
-    if headers is None:
-        return {}
-    if not isinstance(headers, Mapping):
-        raise TypeError(f"headers must be a mapping of names to contents, not {type(headers).__name__}")
-    files: dict[bytes, bytes] = {}
-    for name, content in headers.items():
-        if not isinstance(name, str):
-            raise TypeError(f"names in headers must be str, not {type(name).__name__}")
-        if not name:
-            raise ValueError("a name in headers is empty")
-        files[_source("a name in headers", name)] = _source(f"headers[{name!r}]", content)
-    return files
-
-
-def _names(expressions: object) -> list[str]:
-    """Return name expressions as str, each once."""
-    if expressions is None:
-        return []
-    if isinstance(expressions, (str, bytes, bytearray)):
-        raise TypeError(
-            f"name_expressions must be a list or tuple, not {type(expressions).__name__}; write [{expressions!r}]"
-        )
-    if not isinstance(expressions, Iterable):
-        raise TypeError(f"name_expressions must be a list or tuple, not {type(expressions).__name__}")
-    names: dict[str, None] = {}
-    for expression in expressions:
-        if not isinstance(expression, (str, bytes, bytearray)):
-            raise TypeError(f"items of name_expressions must be str or bytes, not {type(expression).__name__}")
-        try:
-            text = _source("a name expression", expression).decode()
-        except UnicodeDecodeError as error:
-            raise ValueError(f"a name expression is not UTF-8: {error}") from None
-        if not text or text.isspace():
-            raise ValueError("a name expression is empty")
-        names[text] = None
-    return list(names)

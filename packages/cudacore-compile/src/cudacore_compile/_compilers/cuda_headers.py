@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 import re
 
-from cudacore_compile._libraries import pip_command
-from cudacore_compile._nvrtc import load
+from cudacore_compile._compilers.libraries import pip_command
+from cudacore_compile._compilers.nvrtc import load
 
 _VERSION = re.compile(r"#define\s+CUDART_VERSION\s+(\d\d)0(\d)0\b")
 # As pathfinder calls them: the runtime's with CCCL's, which are asked for; cuRAND's, and what mma.h includes.

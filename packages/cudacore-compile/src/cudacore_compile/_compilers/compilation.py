@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from cudacore_compile._options import ProgramOptions
+from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 
 BACKENDS = {

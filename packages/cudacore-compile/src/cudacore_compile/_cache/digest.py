@@ -10,12 +10,12 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from cudacore_compile import _nvrtc
-from cudacore_compile._cache_includes import digest_of_file, inputs_of
-from cudacore_compile._cache_scan import UncacheableError
-from cudacore_compile._compilation import BACKENDS, files_written
-from cudacore_compile._errors import NVJitLinkError
-from cudacore_compile._options import ProgramOptions
+from cudacore_compile._cache.includes import digest_of_file, inputs_of
+from cudacore_compile._cache.scan import UncacheableError
+from cudacore_compile._compilers import nvrtc as _nvrtc
+from cudacore_compile._compilers.compilation import BACKENDS, files_written
+from cudacore_compile._compilers.errors import NVJitLinkError
+from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 from cudacore_handles._simulated import carries_ptx
 
@@ -137,7 +137,7 @@ def _values(flags: Sequence[bytes], flag: bytes) -> list[str]:
 
 def _add_modules(digest: _Digest, options: ProgramOptions) -> None:
     """Add what an NVVM program is linked with."""
-    from cudacore_compile import _nvvm
+    from cudacore_compile._compilers import nvvm as _nvvm
 
     for name, module in options.extra_sources or ():
         digest.add(
@@ -149,7 +149,7 @@ def _add_modules(digest: _Digest, options: ProgramOptions) -> None:
 
 def _identity(backend: CompilerBackendType, code: bytes) -> bytes:
     """Return what tells this build of libNVVM or nvJitLink from all others."""
-    from cudacore_compile import _nvvm
+    from cudacore_compile._compilers import nvvm as _nvvm
 
     path = _nvvm.load().path if backend is CompilerBackendType.NVVM else _linker_of(code)
     return backend.encode() + b"\0" + build_identity(Path(path).resolve())
@@ -157,9 +157,8 @@ def _identity(backend: CompilerBackendType, code: bytes) -> bytes:
 
 def _linker_of(ptx: bytes) -> str:
     """Return the path of nvJitLink, or raise where the driver links, of which there is no telling what is behind it."""
-    from cudacore_compile import _nvjitlink
-    from cudacore_compile._choose_linker import choose_linker
-    from cudacore_compile._linker import ptx_version
+    from cudacore_compile._compilers import nvjitlink as _nvjitlink
+    from cudacore_compile._compilers.choose_linker import choose_linker, ptx_version
 
     try:
         linker = _nvjitlink.load()

@@ -7,8 +7,8 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from cudacore_compile._cache_entry import Entry
-from cudacore_compile._cache_resource import ProgramCacheResource, check_limit, key_bytes
+from cudacore_compile._cache.entry import Entry
+from cudacore_compile._cache.resource import ProgramCacheResource, check_limit, key_bytes
 
 if TYPE_CHECKING:
     from cudacore_handles import ObjectCode

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cudacore_compile._cache_entry import Entry
-from cudacore_compile._cache_resource import ProgramCacheResource, check_limit, key_bytes
+from cudacore_compile._cache.entry import Entry
+from cudacore_compile._cache.resource import ProgramCacheResource, check_limit, key_bytes
 
 if TYPE_CHECKING:
     from cudacore_handles import ObjectCode

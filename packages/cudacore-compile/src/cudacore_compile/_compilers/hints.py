@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from cudacore_compile._cuda_headers import instead_of
-from cudacore_compile._errors import too_new
-from cudacore_compile._options import field_of, since
+from cudacore_compile._compilers.cuda_headers import instead_of
+from cudacore_compile._compilers.errors import too_new
+from cudacore_compile._compilers.options import field_of, since
 
 _FLAG = re.compile(r"--[\w-]+")
 _MISSING_FILE = re.compile(r'(?:could not|cannot) open source file "([^"]+)"')

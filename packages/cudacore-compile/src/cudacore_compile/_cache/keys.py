@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cudacore_compile._cache_digest import program_key
-from cudacore_compile._options import ProgramOptions
-from cudacore_compile._program import _header_files, _names, _source
-from cudacore_compile._targets import check_code_type, check_target
+from cudacore_compile._cache.digest import program_key
+from cudacore_compile._compilers.options import ProgramOptions
+from cudacore_compile._compilers.sources import check_headers, check_names, check_source
+from cudacore_compile._compilers.targets import check_code_type, check_target
 from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
 from cudacore_handles._options import as_options
 
@@ -63,12 +63,12 @@ def make_program_cache_key(
         raise TypeError(f"extra_digest must be bytes, not {type(extra_digest).__name__}")
     language = check_code_type(code_type)
     key, _ = program_key(
-        _source("code", code, binary=language is SourceCodeType.NVVM),
+        check_source("code", code, binary=language is SourceCodeType.NVVM),
         language,
         as_options(ProgramOptions, options),
         check_target(language, target_type),
-        _names(name_expressions),
-        headers=_header_files(headers),
+        check_names(name_expressions),
+        headers=check_headers(headers),
         extra_digest=extra_digest,
     )
     return key

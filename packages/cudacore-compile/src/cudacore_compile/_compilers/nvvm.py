@@ -8,8 +8,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from cudacore_compile._errors import NVVMError, as_compiler_error, log_text, too_new
-from cudacore_compile._libraries import Library, open_library, pip_command
+from cudacore_compile._compilers.errors import NVVMError, as_compiler_error, log_text, too_new
+from cudacore_compile._compilers.libraries import Library, open_library, pip_command
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError, _compilers
 

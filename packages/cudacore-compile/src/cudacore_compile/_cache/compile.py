@@ -8,12 +8,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from cudacore_compile import _process_state
-from cudacore_compile._cache_digest import program_key
-from cudacore_compile._cache_entry import Entry
-from cudacore_compile._cache_resource import ProgramCacheResource
-from cudacore_compile._cache_scan import UncacheableError
-from cudacore_compile._compilation import Compilation
+from cudacore_compile._cache.digest import program_key
+from cudacore_compile._cache.entry import Entry
+from cudacore_compile._cache.resource import ProgramCacheResource
+from cudacore_compile._cache.scan import UncacheableError
+from cudacore_compile._compilers import process_state as _process_state
+from cudacore_compile._compilers.compilation import Compilation
 from cudacore_handles import ObjectCode
 
 

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cudacore_compile._errors import NVJitLinkError, as_compiler_error, log_text, too_new
-from cudacore_compile._libraries import Library, open_library
-from cudacore_compile._linker_options import newer_fields
+from cudacore_compile._compilers.errors import NVJitLinkError, as_compiler_error, log_text, too_new
+from cudacore_compile._compilers.libraries import Library, open_library
+from cudacore_compile._compilers.linker_options import newer_fields
 from cudacore_handles import CUDAError, _compilers
 
 LIBRARY = Library("nvJitLink", "nvJitLink", NVJitLinkError, "link")

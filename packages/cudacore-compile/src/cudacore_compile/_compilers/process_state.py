@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cudacore_compile._options import ProgramOptions
+from cudacore_compile._compilers.options import ProgramOptions
 
 # See ProgramOptions. What is compiled later without the option is not what another process would make.
 _STAYS = ("optimization_info", "restrict", "use_fast_math")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from cudacore_compile._cache_entry import Entry
+from cudacore_compile._cache.entry import Entry
 
 if TYPE_CHECKING:
     from cudacore_handles import ObjectCode

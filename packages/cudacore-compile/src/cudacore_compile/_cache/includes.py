@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from cudacore_compile._cache_scan import (
+from cudacore_compile._cache.scan import (
     IDENTIFIER,
     LEADS_OUT,
     MOST_FILES,

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cudacore_compile import _nvjitlink, _nvrtc, _nvvm
-from cudacore_compile._errors import CompilerError
+from cudacore_compile._compilers import nvjitlink as _nvjitlink
+from cudacore_compile._compilers import nvrtc as _nvrtc
+from cudacore_compile._compilers import nvvm as _nvvm
+from cudacore_compile._compilers.errors import CompilerError
 from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import CUDAError
 from cudacore_handles._driver_linker import driver_cuda_version

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from cudacore_compile import _option_values as values
-from cudacore_compile._nvrtc import load
-from cudacore_compile._option_values import encode
-from cudacore_compile._targets import check_target
+from cudacore_compile._compilers import option_values as values
+from cudacore_compile._compilers.nvrtc import load
+from cudacore_compile._compilers.option_values import encode
+from cudacore_compile._compilers.targets import check_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 
 if TYPE_CHECKING:
-    from cudacore_compile._linker_options import LinkerOptions
+    from cudacore_compile._compilers.linker_options import LinkerOptions
 
 
 @dataclass(repr=False)
@@ -315,7 +315,7 @@ class ProgramOptions:
 
     def _for_linker(self) -> LinkerOptions:
         """Return what the linker that assembles PTX is told."""
-        from cudacore_compile._linker_options import LinkerOptions
+        from cudacore_compile._compilers.linker_options import LinkerOptions
 
         self._flags()
         self._check_language(SourceCodeType.PTX)

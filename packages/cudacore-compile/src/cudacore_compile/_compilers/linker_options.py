@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from cudacore_compile import _option_values as values
-from cudacore_compile._option_values import encode
+from cudacore_compile._compilers import option_values as values
+from cudacore_compile._compilers.option_values import encode
 from cudacore_compile.typing import CompilerBackendType
 
 

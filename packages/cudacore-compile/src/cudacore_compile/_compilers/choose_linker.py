@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ Version = tuple[int, int]
 
 # Versions of PTX that do not follow from those of CUDA.
 _PTX_OF_CUDA = {(12, 6): (8, 5), (12, 7): (8, 6), (12, 8): (8, 7), (12, 9): (8, 8)}
+_PTX_VERSION = re.compile(rb"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
 _LTOIR_FROM = (13, 2)  # the first nvJitLink that links to LTO-IR
 
 
@@ -93,3 +95,9 @@ def _against_driver(
 
 def _text(version: Version) -> str:
     return f"{version[0]}.{version[1]}"
+
+
+def ptx_version(ptx: bytes) -> Version | None:
+    """Return the version that PTX is of, None if it does not say that."""
+    match = _PTX_VERSION.search(ptx)
+    return (int(match[1]), int(match[2])) if match else None

@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cudacore_compile._errors import NVRTCError, as_compiler_error, log_text
-from cudacore_compile._libraries import Library, note_nvrtc, open_library
+from cudacore_compile._compilers.errors import NVRTCError, as_compiler_error, log_text
+from cudacore_compile._compilers.libraries import Library, note_nvrtc, open_library
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles import CUDAError, _compilers
 from cudacore_handles._ptx_signatures import ptx_signatures

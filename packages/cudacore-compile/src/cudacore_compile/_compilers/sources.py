@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what a program is made of: source code, header files and name expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+
+def check_source(argument: str, source: object, *, binary: bool = False) -> bytes:
+    """Return source code as bytes."""
+    if isinstance(source, str):
+        try:
+            source = source.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{argument} is not Unicode text: {error}") from None
+    elif isinstance(source, bytearray):
+        source = bytes(source)
+    elif not isinstance(source, bytes):
+        raise TypeError(f"{argument} must be a str, bytes or bytearray, not {type(source).__name__}")
+    if b"\0" in source and not binary:
+        raise ValueError(f"{argument} has a NUL character at byte {source.index(0)}: the compiler would stop there")
+    return source
+
+
+def check_headers(headers: Mapping[str, str | bytes] | None) -> dict[bytes, bytes]:
+    """Return header files by their names, as bytes."""
+    if headers is None:
+        return {}
+    if not isinstance(headers, Mapping):
+        raise TypeError(f"headers must be a mapping of names to contents, not {type(headers).__name__}")
+    files: dict[bytes, bytes] = {}
+    for name, content in headers.items():
+        if not isinstance(name, str):
+            raise TypeError(f"names in headers must be str, not {type(name).__name__}")
+        if not name:
+            raise ValueError("a name in headers is empty")
+        files[check_source("a name in headers", name)] = check_source(f"headers[{name!r}]", content)
+    return files
+
+
+def check_names(expressions: object) -> list[str]:
+    """Return name expressions as str, each once."""
+    if expressions is None:
+        return []
+    if isinstance(expressions, (str, bytes, bytearray)):
+        raise TypeError(
+            f"name_expressions must be a list or tuple, not {type(expressions).__name__}; write [{expressions!r}]"
+        )
+    if not isinstance(expressions, Iterable):
+        raise TypeError(f"name_expressions must be a list or tuple, not {type(expressions).__name__}")
+    names: dict[str, None] = {}
+    for expression in expressions:
+        if not isinstance(expression, (str, bytes, bytearray)):
+            raise TypeError(f"items of name_expressions must be str or bytes, not {type(expression).__name__}")
+        try:
+            text = check_source("a name expression", expression).decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"a name expression is not UTF-8: {error}") from None
+        if not text or text.isspace():
+            raise ValueError("a name expression is empty")
+        names[text] = None
+    return list(names)
