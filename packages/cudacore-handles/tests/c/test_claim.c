@@ -3,9 +3,9 @@
  * What the library does with values as keys, also where what is imported takes its time, and with resources that end
  * before their boxes. Linked with the library's objects.
  */
-#include "../../src/kinds.h"
-#include "../../src/reclaim.h"
-#include "../../src/registry.h"
+#include "base/kinds.h"
+#include "base/reclaim.h"
+#include "base/registry.h"
 
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading the driver, and entry points that it lacks. */
-#include "../../src/driver_table.h"
+#include "driver/driver_table.h"
 /* driver_table.h is read for the list of entry points alone; the library keeps its symbols to itself. */
 #include "check.h"
 

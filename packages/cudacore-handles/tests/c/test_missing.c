@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drivers that lack an entry point: each in turn, under each function. Linked with the library's objects. */
-#include "../../src/driver_table.h"
+#include "driver/driver_table.h"
 
 #include "operations.h"
 

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_ARGUMENTS_H
+#define CUDACORE_ARGUMENTS_H
+
+/*
+ * What a public function does first: it checks the pointers that it was given. The type of a parameter says which kind
+ * of box it takes, so a function only lists its parameters:
+ *
+ *   CCH__REQUIRE(out, bundle);               each is given, and a box is of its kind
+ *   CCH__REQUIRE_USABLE(out, event, stream); also: the boxes can be used, and the driver is ready
+ *   CCH__REQUIRE_USABLE_OR_NULL(context);    likewise, or NULL
+ *   CCH__REQUIRE_ELSE(0, event);             for functions that return no status: what to return instead
+ *   CCH__REQUIRE_ARRAY(ptrs, count);         the array is given, or empty
+ *   CCH__REQUIRE_ALL(names, count);          likewise, and so is each pointer in it
+ *
+ * All of them record a failure that names the argument, and return from the function.
+ */
+
+#include "base/box.h"
+
+/* The kind that a pointer's type stands for; -1 for pointers to anything but a box. */
+#define CCH__KIND(pointer)                                                                                             \
+  _Generic((pointer),                                                                                                  \
+      cch_context *: CCH_KIND_CONTEXT,                                                                                 \
+      const cch_context *: CCH_KIND_CONTEXT,                                                                           \
+      cch_stream *: CCH_KIND_STREAM,                                                                                   \
+      const cch_stream *: CCH_KIND_STREAM,                                                                             \
+      cch_event *: CCH_KIND_EVENT,                                                                                     \
+      const cch_event *: CCH_KIND_EVENT,                                                                               \
+      cch_pool *: CCH_KIND_POOL,                                                                                       \
+      const cch_pool *: CCH_KIND_POOL,                                                                                 \
+      cch_deviceptr *: CCH_KIND_DEVICEPTR,                                                                             \
+      const cch_deviceptr *: CCH_KIND_DEVICEPTR,                                                                       \
+      cch_library *: CCH_KIND_LIBRARY,                                                                                 \
+      const cch_library *: CCH_KIND_LIBRARY,                                                                           \
+      cch_kernel *: CCH_KIND_KERNEL,                                                                                   \
+      const cch_kernel *: CCH_KIND_KERNEL,                                                                             \
+      cch_nvrtc_program *: CCH_KIND_NVRTC_PROGRAM,                                                                     \
+      const cch_nvrtc_program *: CCH_KIND_NVRTC_PROGRAM,                                                               \
+      cch_nvvm_program *: CCH_KIND_NVVM_PROGRAM,                                                                       \
+      const cch_nvvm_program *: CCH_KIND_NVVM_PROGRAM,                                                                 \
+      cch_nvjitlink_linker *: CCH_KIND_NVJITLINK_LINKER,                                                               \
+      const cch_nvjitlink_linker *: CCH_KIND_NVJITLINK_LINKER,                                                         \
+      cch_bundle *: CCH_KIND_BUNDLE,                                                                                   \
+      const cch_bundle *: CCH_KIND_BUNDLE,                                                                             \
+      cch_graph *: CCH_KIND_GRAPH,                                                                                     \
+      const cch_graph *: CCH_KIND_GRAPH,                                                                               \
+      cch_graph_node *: CCH_KIND_GRAPH_NODE,                                                                           \
+      const cch_graph_node *: CCH_KIND_GRAPH_NODE,                                                                     \
+      cch_graph_exec *: CCH_KIND_GRAPH_EXEC,                                                                           \
+      const cch_graph_exec *: CCH_KIND_GRAPH_EXEC,                                                                     \
+      default: -1)
+
+/* `kind` is a constant wherever these are used, and so is what is decided by it alone. */
+static inline bool cch__fits(const void *argument, int kind) {
+  return argument != NULL && (kind < 0 || ((const cch__box *)argument)->kind == kind);
+}
+
+/* Records that an argument is NULL, or a box of another kind. `what` says which. */
+CCH__COLD int cch__fail_argument(const void *argument, int kind, const char *what, const char *operation);
+/* Says at which place of an array a check failed. */
+int cch__fail_at_place(int status, size_t place);
+
+static inline int cch__check(const void *argument, int kind, const char *what, const char *operation) {
+  return __builtin_expect(cch__fits(argument, kind), 1) ? 0 : cch__fail_argument(argument, kind, what, operation);
+}
+
+/* Also whether the resource exists, and can be used here: the driver may wait for a function that CUDA calls. */
+static inline int cch__check_usable(const void *argument, int kind, const char *what, const char *operation) {
+  int status = cch__check(argument, kind, what, operation);
+  if (status != 0 || kind < 0)
+    return status;
+  bool is_graph = kind == CCH_KIND_GRAPH || kind == CCH_KIND_GRAPH_NODE || kind == CCH_KIND_GRAPH_EXEC;
+  if (is_graph && cch__in_callback())
+    return cch__fail_forbidden(operation);
+  return cch__is_gone(argument) ? cch__fail_gone(argument, operation) : 0;
+}
+
+/* For what a structure or an array contains: 0, or a recorded failure. */
+#define CCH__USABLE(box, what, operation) cch__check_usable(box, CCH__KIND(box), what, operation)
+#define CCH__USABLE_OR_NULL(box, what, operation) ((box) == NULL ? 0 : CCH__USABLE(box, what, operation))
+
+#define CCH__RETURN_FAILURE(...)                                                                                       \
+  do {                                                                                                                 \
+    int status_of_check = __VA_ARGS__;                                                                                 \
+    if (status_of_check != 0)                                                                                          \
+      return status_of_check;                                                                                          \
+  } while (0)
+
+#define CCH__REQUIRE_1(argument)                                                                                       \
+  CCH__RETURN_FAILURE(cch__check(argument, CCH__KIND(argument), "the argument " #argument, __func__));
+#define CCH__REQUIRE_USABLE_1(argument) CCH__RETURN_FAILURE(CCH__USABLE(argument, "the argument " #argument, __func__));
+#define CCH__REQUIRE_USABLE_OR_NULL_1(argument)                                                                        \
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(argument, "the argument " #argument, __func__));
+
+/* A macro for each of up to five arguments. */
+#define CCH__EACH_1(macro, a) macro(a)
+#define CCH__EACH_2(macro, a, ...) macro(a) CCH__EACH_1(macro, __VA_ARGS__)
+#define CCH__EACH_3(macro, a, ...) macro(a) CCH__EACH_2(macro, __VA_ARGS__)
+#define CCH__EACH_4(macro, a, ...) macro(a) CCH__EACH_3(macro, __VA_ARGS__)
+#define CCH__EACH_5(macro, a, ...) macro(a) CCH__EACH_4(macro, __VA_ARGS__)
+#define CCH__NAME_EACH(a, b, c, d, e, name, ...) name
+#define CCH__EACH(macro, ...)                                                                                          \
+  CCH__NAME_EACH(__VA_ARGS__, CCH__EACH_5, CCH__EACH_4, CCH__EACH_3, CCH__EACH_2, CCH__EACH_1, )(macro, __VA_ARGS__)
+
+#define CCH__REQUIRE(...)                                                                                              \
+  do {                                                                                                                 \
+    CCH__EACH(CCH__REQUIRE_1, __VA_ARGS__)                                                                             \
+  } while (0)
+
+#define CCH__REQUIRE_USABLE(...)                                                                                       \
+  do {                                                                                                                 \
+    CCH__EACH(CCH__REQUIRE_USABLE_1, __VA_ARGS__)                                                                      \
+    CCH__RETURN_FAILURE(cch__ready());                                                                                 \
+  } while (0)
+
+#define CCH__REQUIRE_USABLE_OR_NULL(...)                                                                               \
+  do {                                                                                                                 \
+    CCH__EACH(CCH__REQUIRE_USABLE_OR_NULL_1, __VA_ARGS__)                                                              \
+    CCH__RETURN_FAILURE(cch__ready());                                                                                 \
+  } while (0)
+
+#define CCH__REQUIRE_ELSE(otherwise, argument)                                                                         \
+  do {                                                                                                                 \
+    if (cch__check(argument, CCH__KIND(argument), "the argument " #argument, __func__) != 0)                           \
+      return otherwise;                                                                                                \
+  } while (0)
+
+#define CCH__REQUIRE_ALL(array, count)                                                                                 \
+  do {                                                                                                                 \
+    CCH__REQUIRE_ARRAY(array, count);                                                                                  \
+    for (size_t i_of_check = 0; i_of_check < (count); i_of_check++)                                                    \
+      CCH__RETURN_FAILURE(cch__fail_at_place(                                                                          \
+          cch__check((array)[i_of_check], -1, "the argument " #array "[i]", __func__), i_of_check));                   \
+  } while (0)
+
+#define CCH__REQUIRE_ARRAY(array, count)                                                                               \
+  do {                                                                                                                 \
+    if ((count) > 0)                                                                                                   \
+      CCH__REQUIRE_1(array)                                                                                            \
+  } while (0)
+
+/* The three verbs that every kind has. References are counted alike for all kinds, so the first two take any box. */
+#define CCH__DEFINE_VERBS(type, Raw, field)                                                                            \
+  type *type##_ref(type *box) { return cch__box_ref(box); }                                                            \
+  void type##_unref(type *box) { cch__box_unref(box); }                                                                \
+  Raw type##_raw(const type *box) {                                                                                    \
+    if (box == NULL)                                                                                                   \
+      return (Raw)0;                                                                                                   \
+    CCH__REQUIRE_ELSE((Raw)0, box);                                                                                    \
+    return !cch__is_gone(box) ? box->field : (Raw)0;                                                                   \
+  }
+
+#endif

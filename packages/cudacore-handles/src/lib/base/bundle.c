@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/kinds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+cch_bundle *cch_bundle_ref(cch_bundle *bundle) { return cch__box_ref(bundle); }
+void cch_bundle_unref(cch_bundle *bundle) { cch__box_unref(bundle); }
+
+int cch_bundle_create(cch_bundle **out, size_t capacity) {
+  CCH__REQUIRE(out);
+  if (capacity > (SIZE_MAX - sizeof(cch_bundle)) / sizeof(cch__owner))
+    return cch__fail_nomem(__func__);
+  cch_bundle *bundle = cch__box_new(CCH_KIND_BUNDLE, sizeof *bundle + capacity * sizeof *bundle->first, __func__);
+  if (bundle == NULL)
+    return CCH_ENOMEM;
+  bundle->owners = bundle->first;
+  bundle->capacity = capacity;
+  *out = bundle;
+  return 0;
+}
+
+static int add(cch_bundle *bundle, void *object, cch_release_fn release, const char *operation) {
+  if (bundle->count == bundle->capacity) {
+    size_t capacity = bundle->capacity < 4 ? 8 : bundle->capacity * 2;
+    cch__owner *owners = calloc(capacity, sizeof *owners);
+    if (owners == NULL)
+      return cch__fail_nomem(operation);
+    if (bundle->count > 0)
+      memcpy(owners, bundle->owners, bundle->count * sizeof *owners);
+    if (bundle->owners != bundle->first)
+      free(bundle->owners);
+    bundle->owners = owners;
+    bundle->capacity = capacity;
+  }
+  bundle->owners[bundle->count++] = (cch__owner){object, release};
+  return 0;
+}
+
+int cch_bundle_add(cch_bundle *bundle, void *box) {
+  CCH__REQUIRE(bundle, box);
+  if (box == bundle)
+    return cch__fail(CCH_EINVAL, __func__, "a bundle cannot own itself");
+  int status = add(bundle, box, NULL, __func__);
+  if (status == 0)
+    cch__box_ref(box);
+  return status;
+}
+
+int cch_bundle_add_object(cch_bundle *bundle, void *object, cch_release_fn release) {
+  CCH__REQUIRE(bundle, release);
+  int status = add(bundle, object, release, __func__);
+  if (status == 0)
+    bundle->foreign = true;
+  return status;
+}
+
+int cch__bundle_wrap(cch_bundle **out, void *box, cch_bundle *bundle, size_t payload_size, const char *operation) {
+  enum { OWNERS = 2 };
+  cch_bundle *made =
+      cch__box_new(CCH_KIND_BUNDLE, sizeof *made + OWNERS * sizeof *made->first + payload_size, operation);
+  if (made == NULL)
+    return CCH_ENOMEM;
+  made->owners = made->first;
+  made->capacity = OWNERS;
+  made->wraps = true;
+  made->payload = made->first + OWNERS;
+  made->payload_size = payload_size;
+  if (box != NULL)
+    made->owners[made->count++] = (cch__owner){cch__box_ref(box), NULL};
+  if (bundle != NULL)
+    made->owners[made->count++] = (cch__owner){cch__box_ref(bundle), NULL};
+  made->given = bundle;
+  *out = made;
+  return 0;
+}
+
+cch_bundle *cch__bundle_given(cch_bundle *bundle) { return bundle != NULL && bundle->wraps ? bundle->given : bundle; }
+
+size_t cch_bundle_count(const cch_bundle *bundle) {
+  CCH__REQUIRE_ELSE(0, bundle);
+  return bundle->count;
+}
+
+int cch_bundle_get(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index) {
+  CCH__REQUIRE(out, release, bundle);
+  if (index >= bundle->count)
+    return cch__fail(CCH_EINVAL, __func__, "the bundle has no owner number %zu, but %zu of them", index, bundle->count);
+  *out = bundle->owners[index].object;
+  *release = bundle->owners[index].release;
+  return 0;
+}
+
+void cch__bundle_drop(cch_bundle *bundle) {
+  for (size_t i = 0; i < bundle->count; i++) {
+    if (bundle->owners[i].release == NULL)
+      cch__box_unref(bundle->owners[i].object);
+    else
+      cch__release_owner(bundle->owners[i].object, bundle->owners[i].release);
+  }
+  if (bundle->owners != bundle->first)
+    free(bundle->owners);
+}

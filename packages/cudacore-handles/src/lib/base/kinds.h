@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_KINDS_H
+#define CUDACORE_KINDS_H
+
+/* The boxes of each kind. */
+
+#include "base/arguments.h"
+
+#include <cudacore/cudacore.h>
+
+struct cch_context {
+  cch__box box;
+  CUcontext raw;
+  int device;
+  CUgreenCtx green; /* that this library made; NULL for any other context */
+  uint64_t id;      /* of a primary context: after a reset the same handle has another one; 0: not known */
+};
+
+/*
+ * Whether a primary context is still the one that the box was made for: 0, or a recorded failure. Anybody in the
+ * process can reset it. Its handle stays, and is the next primary context's. The driver crashes when it is given a
+ * stream, an event or an executable graph of the old one (13.0, H200), so it is asked before.
+ */
+int cch__context_check(const cch_context *context, const char *operation);
+/* The same as an answer, without a record. NULL is no context. */
+bool cch__context_is_lost(const cch_context *context);
+
+struct cch_stream {
+  cch__box box;
+  CUstream raw;
+  cch_context *context;
+  _Atomic(cch_graph *) capture; /* weak: into which the stream is captured; changed under a lock of capture.c */
+  _Atomic(uint64_t) capture_id; /* of that capture */
+};
+
+struct cch_event {
+  cch__box box;
+  CUevent raw;
+  cch_context *context;
+  cch_ipc_handle *imported_by; /* of another process's: what names it there */
+  unsigned flags;
+};
+
+struct cch_pool {
+  cch__box box;
+  CUmemoryPool raw;
+  int location_type, location_id; /* type 0 where it is not known */
+  int alloc_type;                 /* likewise */
+  bool imported;                  /* another process's */
+};
+
+typedef enum cch__origin {
+  CCH__FROM_POOL,
+  CCH__FROM_DEVICE,
+  CCH__FROM_HOST,
+  CCH__FROM_RANGES,
+  CCH__FOREIGN,
+  CCH__MAPPED, /* another process's: ipc.c */
+  CCH__PART    /* of another allocation, or an import, which is one of a mapping: part.c */
+} cch__origin;
+
+/* What is left of a part that ended on a stream: part.c. */
+typedef struct cch__use cch__use;
+
+/*
+ * A range of reserved addresses with physical memory, each part made at once: what is mapped needs no other handle. The
+ * allocations that have it count.
+ */
+typedef struct cch__range {
+  atomic_size_t references;
+  CUdeviceptr address;
+  size_t size;
+  size_t count;
+  size_t parts[]; /* their sizes */
+} cch__range;
+
+struct cch_deviceptr {
+  cch__box box;
+  CUdeviceptr ptr;
+  size_t size;
+  cch_context *context;
+  cch__box *backing; /* what the memory is a part of: a pool, or another allocation */
+  cch__use *uses;    /* where parts of it ended; guarded by a lock of part.c */
+  size_t use_count;
+  _Atomic(cch_ipc_handle *) exported; /* what names it in other processes, once it was asked for */
+  _Atomic(cch_stream *) stream;
+  uint64_t thread;  /* whose the per-thread default stream is that the free is ordered on */
+  uint64_t capture; /* the capture that it was allocated in, 0 for none */
+  cch_graph *graph; /* of that capture, if it has a box: as long as it exists, the address is nobody else's */
+  cch__origin origin;
+  cch_free_fn free;
+  cch__range **ranges; /* one behind the other; those behind `range_count` have been given up */
+  size_t range_count;
+};
+
+struct cch_library {
+  cch__box box;
+  CUlibrary raw;
+};
+
+typedef struct cch__params {
+  size_t count;
+  size_t block_size;
+  bool stated; /* by cch_kernel_set_params(), not by the driver */
+  cch_param param[];
+} cch__params;
+
+struct cch_kernel {
+  cch__box box;
+  CUkernel raw;
+  cch_library *library;
+  _Atomic(cch__params *) params;
+};
+
+/* A compiler's program, or linker: compiler.h. */
+typedef struct cch__program {
+  cch__box box;
+  void *raw;
+  const void *compiler;      /* the table of its library, which is never freed */
+  int (*destroy)(void *raw); /* takes the handle's address, as all compilers' functions do */
+  const char *destroyer;
+} cch__program;
+
+/* A box where `release` is NULL, a foreign object where it is not. */
+typedef struct cch__owner {
+  void *object;
+  cch_release_fn release;
+} cch__owner;
+
+struct cch_bundle {
+  cch__box box;
+  bool foreign;      /* one of them is a foreign object */
+  bool wraps;        /* the library's own, around one that a caller gave */
+  bool is_condition; /* the payload is a cch__condition */
+  cch_bundle *given; /* that one; among the owners, NULL for none */
+  void *payload;     /* bytes of the library's behind the owners */
+  size_t payload_size;
+  size_t count, capacity;
+  cch__owner *owners; /* `first`, until more are added than there was room for */
+  cch__owner first[];
+};
+
+/* The parameters of a kernel: the driver is asked at the first call, when the right context is current. */
+int cch__kernel_params(const cch__params **out, cch_kernel *kernel);
+
+/* Whether the parameters were stated, or the driver can be asked for them. */
+bool cch__kernel_has_params(cch_kernel *kernel);
+
+/*
+ * A bundle of the library's own around what a caller gave: a box and a bundle, of which it takes references, and which
+ * may be NULL, and zeroed bytes.
+ */
+int cch__bundle_wrap(cch_bundle **out, void *box, cch_bundle *bundle, size_t payload_size, const char *operation);
+/* What a caller gave, borrowed; NULL for nothing. */
+cch_bundle *cch__bundle_given(cch_bundle *bundle);
+
+/*
+ * The two halves of a destruction. The first destroys the resource, and is false where the driver refuses that now,
+ * when everything must be as it was. The second gives up what the box holds, and cannot fail.
+ */
+bool cch__context_end(cch_context *context);
+bool cch__stream_end(cch_stream *stream);
+bool cch__event_end(cch_event *event);
+bool cch__pool_end(cch_pool *pool);
+bool cch__deviceptr_end(cch_deviceptr *ptr);
+bool cch__library_end(cch_library *library);
+bool cch__program_end(cch__program *program);
+bool cch__graph_end(cch_graph *graph);
+bool cch__graph_exec_end(cch_graph_exec *exec);
+
+/* Gives up the ranges of an allocation, from the last: the driver's answer. Those that it refused for now are kept. */
+int cch__ranges_end(cch_deviceptr *ptr);
+
+void cch__stream_drop(cch_stream *stream);
+void cch__event_drop(cch_event *event);
+void cch__deviceptr_drop(cch_deviceptr *ptr);
+void cch__kernel_drop(cch_kernel *kernel);
+void cch__bundle_drop(cch_bundle *bundle);
+void cch__graph_drop(cch_graph *graph);
+void cch__graph_node_drop(cch_graph_node *node);
+/* Gives a reference back without the driver: NULL, or the node's graph with a reference that is left to give back. */
+cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
+void cch__graph_exec_drop(cch_graph_exec *exec);
+
+/* Whether memory is still there: a copy from pinned memory that went with its context is a SIGSEGV in the driver. */
+static inline int cch__memory_check(const cch_deviceptr *ptr, const char *operation) {
+  return ptr->box.context == NULL ? 0 : cch__context_check((const cch_context *)ptr->box.context, operation);
+}
+
+/* What public functions do with a context, or memory, that was checked by CCH__REQUIRE_USABLE() but may be lost. */
+#define CCH__REQUIRE_CONTEXT(context) CCH__RETURN_FAILURE(cch__context_check(context, __func__))
+#define CCH__REQUIRE_MEMORY(ptr) CCH__RETURN_FAILURE(cch__memory_check(ptr, __func__))
+
+/* Ends memory on a stream, or behind it; false where the driver refuses that now. */
+bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream);
+
+/* Whether work on a stream would go into a capture, or break one. The right context is current. */
+bool cch__is_capturing(CUstream stream);
+
+/* The stream that is meant by one of another thread: its per-thread default stream is not this one's. */
+cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread);
+
+/* Whether the end of a graph that is not owned enters the driver: it ends a capture. */
+bool cch__graph_is_captured(const cch_graph *graph);
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One registry and one lock a kind.
+ *
+ * Chains run through the boxes themselves, so entering a box cannot fail; only the bucket array grows, and when it
+ * cannot the chains get longer. A registered box is never freed, so what stands in it can be read under the lock.
+ */
+#include "base/registry.h"
+
+#include "driver/current.h"
+#include "base/reclaim.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_BUCKETS = 64 };
+
+typedef struct registry {
+  pthread_mutex_t lock;
+  pthread_cond_t changed; /* a value was made or given up, or its box is gone or queued */
+  cch__box **buckets;
+  size_t mask; /* number of buckets - 1, a power of two - 1 */
+  size_t count;
+  cch__box *first[FIRST_BUCKETS];
+} registry;
+
+static registry registries[CCH_KIND_COUNT] = {
+#define CCH__REGISTRY(kind)                                                                                            \
+  [kind] = {.lock = PTHREAD_MUTEX_INITIALIZER,                                                                         \
+            .changed = PTHREAD_COND_INITIALIZER,                                                                       \
+            .buckets = registries[kind].first,                                                                         \
+            .mask = FIRST_BUCKETS - 1}
+    CCH__REGISTRY(CCH_KIND_CONTEXT),   CCH__REGISTRY(CCH_KIND_STREAM),  CCH__REGISTRY(CCH_KIND_EVENT),
+    CCH__REGISTRY(CCH_KIND_POOL),      CCH__REGISTRY(CCH_KIND_LIBRARY), CCH__REGISTRY(CCH_KIND_KERNEL),
+    CCH__REGISTRY(CCH_KIND_DEVICEPTR), CCH__REGISTRY(CCH_KIND_GRAPH),   CCH__REGISTRY(CCH_KIND_BUNDLE),
+#undef CCH__REGISTRY
+};
+
+/* A handle, or the hash of a value and the value. */
+typedef struct key {
+  uintptr_t number;
+  const void *value;
+  size_t size;
+} key;
+
+static key handle_key(const void *handle) { return (key){.number = (uintptr_t)handle}; }
+
+static key value_key(const void *value, size_t size) {
+  const unsigned char *bytes = value;
+  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+  for (size_t i = 0; i < size; i++)
+    hash = (hash ^ bytes[i]) * 0x100000001b3u;
+  return (key){(uintptr_t)hash, value, size};
+}
+
+static bool has_key(const cch__box *box, key k) {
+  return box->key == k.number && box->value_size == k.size && (k.size == 0 || memcmp(box->value, k.value, k.size) == 0);
+}
+
+static cch__box **bucket(const registry *r, uintptr_t number) {
+  /* Handles are aligned addresses: mix the middle bits into the low ones. */
+  uintptr_t h = number;
+  h ^= h >> 17;
+  h *= (uintptr_t)0x9E3779B97F4A7C15u;
+  return &r->buckets[(h >> 32) & r->mask];
+}
+
+static void grow(registry *r) {
+  size_t n = (r->mask + 1) * 2;
+  cch__box **buckets = calloc(n, sizeof *buckets);
+  if (buckets == NULL)
+    return;
+  cch__box **old = r->buckets;
+  size_t old_n = r->mask + 1;
+  r->buckets = buckets;
+  r->mask = n - 1;
+  for (size_t i = 0; i < old_n; i++)
+    for (cch__box *box = old[i], *next; box != NULL; box = next) {
+      next = box->link;
+      cch__box **head = bucket(r, box->key);
+      box->link = *head;
+      *head = box;
+    }
+  if (old != r->first)
+    free(old);
+}
+
+static void unlink_at(registry *r, cch__box **at) {
+  cch__box *box = *at;
+  *at = box->link;
+  box->link = NULL;
+  r->count--;
+  atomic_store_explicit(&box->registered, false, memory_order_release); /* its thread may free it now */
+}
+
+/* The entry of a key, or the NULL at its chain's end. At most one box a key is ever registered. */
+static cch__box **entry_of(registry *r, key k) {
+  cch__box **at = bucket(r, k.number);
+  while (*at != NULL && !has_key(*at, k))
+    at = &(*at)->link;
+  return at;
+}
+
+static void insert_locked(registry *r, cch__box *box, key k) {
+  cch__box **at = entry_of(r, k);
+  if (*at != NULL)
+    unlink_at(r, at);
+  if (r->count > r->mask)
+    grow(r);
+  cch__box **head = bucket(r, k.number);
+  box->key = k.number;
+  box->value = k.value;
+  box->value_size = (uint8_t)k.size;
+  box->link = *head;
+  atomic_store_explicit(&box->registered, true, memory_order_relaxed);
+  *head = box;
+  r->count++;
+}
+
+void *cch__registry_find(cch_kind kind, const void *handle) {
+  registry *r = &registries[kind];
+  pthread_mutex_lock(&r->lock);
+  cch__box *box = *entry_of(r, handle_key(handle));
+  if (box != NULL && !cch__box_try_ref(box))
+    box = NULL;
+  pthread_mutex_unlock(&r->lock);
+  return box;
+}
+
+void cch__registry_insert(void *opaque, const void *handle) {
+  cch__box *box = opaque;
+  registry *r = &registries[box->kind];
+  pthread_mutex_lock(&r->lock);
+  insert_locked(r, box, handle_key(handle));
+  pthread_mutex_unlock(&r->lock);
+}
+
+void *cch__registry_insert_unless_known(void *opaque, const void *handle) {
+  cch__box *box = opaque;
+  registry *r = &registries[box->kind];
+  pthread_mutex_lock(&r->lock);
+  cch__box *found = *entry_of(r, handle_key(handle));
+  if (found == NULL || !cch__box_try_ref(found)) {
+    insert_locked(r, box, handle_key(handle));
+    found = NULL;
+  }
+  pthread_mutex_unlock(&r->lock);
+  return found;
+}
+
+void cch__registry_remove(void *opaque) {
+  cch__box *box = opaque;
+  registry *r = &registries[box->kind];
+  if (!atomic_load_explicit(&box->registered, memory_order_acquire))
+    return; /* as most are that have no handle of their own; nobody registers a dead box */
+  pthread_mutex_lock(&r->lock);
+  if (atomic_load_explicit(&box->registered, memory_order_relaxed)) {
+    cch__box **at = bucket(r, box->key);
+    while (*at != box)
+      at = &(*at)->link;
+    box->claimed = false;
+    bool is_value = box->value_size > 0;
+    unlink_at(r, at);
+    if (is_value)
+      pthread_cond_broadcast(&r->changed);
+  }
+  pthread_mutex_unlock(&r->lock);
+}
+
+int cch__registry_claim(void **out, void *opaque, const void *value, size_t size, const char *operation) {
+  cch__box *box = opaque, *found;
+  registry *r = &registries[box->kind];
+  key k = value_key(value, size);
+  int status = 0;
+  bool settled = false;
+  pthread_mutex_lock(&r->lock);
+  while ((found = *entry_of(r, k)) != NULL && (found->claimed || !cch__box_try_ref(found))) {
+    bool queued = atomic_load_explicit(&found->queued, memory_order_relaxed);
+    if (found->claimed || (settled && !queued)) {
+      pthread_cond_wait(&r->changed, &r->lock); /* another thread makes or destroys it */
+      continue;
+    }
+    /* It is dead, and perhaps nobody's but ours to destroy: queued, or what this very thread is about to. */
+    found->refused_by = 0;
+    pthread_mutex_unlock(&r->lock);
+    bool can = cch__reclaim_settle();
+    settled = true;
+    pthread_mutex_lock(&r->lock);
+    found = *entry_of(r, k);
+    if (found != NULL && atomic_load_explicit(&found->queued, memory_order_relaxed) &&
+        (!can || found->refused_by == cch__thread())) {
+      status = cch__fail_driver(CUDA_ERROR_NOT_PERMITTED, operation);
+      cch__fail_explain("it was given up before, and that ends only when a capture, or the host function that this is "
+                        "called in, has ended");
+      break;
+    }
+  }
+  if (status == 0 && found == NULL) {
+    insert_locked(r, box, k);
+    box->claimed = true;
+  }
+  pthread_mutex_unlock(&r->lock);
+  if (status == 0)
+    *out = found;
+  return status;
+}
+
+void cch__registry_made(void *opaque) {
+  cch__box *box = opaque;
+  registry *r = &registries[box->kind];
+  pthread_mutex_lock(&r->lock);
+  box->claimed = false;
+  pthread_cond_broadcast(&r->changed);
+  pthread_mutex_unlock(&r->lock);
+}
+
+void cch__registry_hold(cch_kind kind) { pthread_mutex_lock(&registries[kind].lock); }
+
+void cch__registry_let_go(cch_kind kind) {
+  pthread_cond_broadcast(&registries[kind].changed);
+  pthread_mutex_unlock(&registries[kind].lock);
+}
+
+void *cch__wrap_known(cch_kind kind, const void *handle, void *owner, cch_release_fn release) {
+  cch__box *box = cch__registry_find(kind, handle);
+  if (box != NULL && cch__context_is_lost((const cch_context *)box->context)) {
+    cch__invalidate(box); /* the handle is another object's now */
+    cch__box_unref(box);
+    return NULL;
+  }
+  if (box != NULL)
+    cch__release_owner(owner, release);
+  return box;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "code/launch_config.h"
+#include "base/reclaim.h"
+#include "base/registry.h"
+
+#include <stdlib.h>
+
+CCH__DEFINE_VERBS(cch_kernel, CUkernel, raw)
+
+cch_library *cch_kernel_library(const cch_kernel *kernel) {
+  CCH__REQUIRE_ELSE(NULL, kernel);
+  return kernel->library;
+}
+
+/*
+ * The box of a kernel and its library. A kernel lives as long as its library is loaded: where that is ours, it has one
+ * box, which keeps it. Where it is not, the handle can be another kernel's tomorrow, and each asker gets a box of
+ * its own; as does whoever states an owner, which is to live as long as that box.
+ */
+static int box_of(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release,
+                  const char *operation) {
+  cch_kernel *kernel = cch__box_new(CCH_KIND_KERNEL, sizeof *kernel, operation);
+  if (kernel == NULL)
+    return CCH_ENOMEM;
+  kernel->raw = raw;
+  kernel->library = cch_library_ref(library);
+  kernel->box.owner = owner;
+  kernel->box.release = release;
+  bool shared = library != NULL && library->box.owned && owner == NULL;
+  cch_kernel *known = shared ? cch__registry_insert_unless_known(kernel, raw) : NULL;
+  if (known != NULL && known->library == library) {
+    cch_kernel_unref(kernel);
+    kernel = known;
+  } else if (known != NULL) {
+    cch_kernel_unref(known);
+    cch__registry_insert(kernel, raw);
+  }
+  *out = kernel;
+  return 0;
+}
+
+int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name) {
+  CCH__REQUIRE_USABLE(out, library, name);
+  CUkernel raw;
+  int status = CCH__CALL(cuLibraryGetKernel, (&raw, library->raw, name));
+  return status != 0 ? status : box_of(out, raw, library, NULL, NULL, __func__);
+}
+
+int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release) {
+  CCH__REQUIRE(out, raw);
+  CCH__REQUIRE_USABLE_OR_NULL(library);
+  CUlibrary real = NULL; /* stays so where the driver cannot say */
+  CUresult result = CUDA_SUCCESS;
+  if (cch__driver.cuKernelGetLibrary != NULL) {
+    result = cch__driver.cuKernelGetLibrary(&real, raw);
+  } else { /* a kernel of a library of ours is found nevertheless, if it has a box */
+    cch_kernel *known = cch__registry_find(CCH_KIND_KERNEL, raw);
+    if (known != NULL)
+      real = known->library->raw;
+    cch_kernel_unref(known);
+  }
+  if (result != CUDA_SUCCESS && library != NULL)
+    return cch__fail_driver((int)result, "cuKernelGetLibrary");
+  if (result != CUDA_SUCCESS)
+    real = NULL;
+  if (library != NULL && real != NULL && library->raw != real)
+    return cch__fail(CCH_EMISMATCH, __func__, "the kernel is of the library %p, not of %p, which is to keep it",
+                     (void *)real, (void *)library->raw);
+  library = library != NULL ? cch_library_ref(library)
+            : real != NULL  ? cch__registry_find(CCH_KIND_LIBRARY, real)
+                            : NULL;
+  int status = box_of(out, raw, library, owner, release, __func__);
+  cch_library_unref(library);
+  return status;
+}
+
+static cch__params *new_params(size_t count, const char *operation) {
+  cch__params *params = malloc(sizeof *params + count * sizeof *params->param);
+  if (params == NULL)
+    cch__fail_nomem(operation);
+  else
+    *params = (cch__params){.count = count};
+  return params;
+}
+
+static void set_param(cch__params *params, size_t index, cch_param param) {
+  params->param[index] = param;
+  if ((size_t)param.offset + param.size > params->block_size)
+    params->block_size = (size_t)param.offset + param.size;
+}
+
+/* Gives a kernel its parameters, unless another thread was first; returns those that it has then. */
+static cch__params *keep_params(cch_kernel *kernel, cch__params *params) {
+  cch__params *first = NULL;
+  if (atomic_compare_exchange_strong(&kernel->params, &first, params))
+    return params;
+  free(params);
+  return first;
+}
+
+static int query_params(cch_kernel *kernel, cch__params **out) {
+  size_t offset, size, count = 0;
+  if (cch__driver.cuKernelGetParamInfo == NULL)
+    return cch__fail_missing("cuKernelGetParamInfo");
+  CUresult result;
+  while ((result = cch__driver.cuKernelGetParamInfo(kernel->raw, count, &offset, &size)) == CUDA_SUCCESS)
+    count++;
+  if (result != CUDA_ERROR_INVALID_VALUE) /* what it says to an index beyond the last */
+    return cch__fail_driver((int)result, "cuKernelGetParamInfo");
+  cch__params *params = new_params(count, "cch_kernel_params");
+  if (params == NULL)
+    return CCH_ENOMEM;
+  for (size_t i = 0; i < count; i++) {
+    int status = CCH__CALL(cuKernelGetParamInfo, (kernel->raw, i, &offset, &size));
+    if (status != 0) {
+      free(params);
+      return status;
+    }
+    set_param(params, i, (cch_param){.offset = (uint32_t)offset, .size = (uint32_t)size});
+  }
+  *out = params;
+  return 0;
+}
+
+bool cch__kernel_has_params(cch_kernel *kernel) {
+  return cch__driver.cuKernelGetParamInfo != NULL ||
+         atomic_load_explicit(&kernel->params, memory_order_acquire) != NULL;
+}
+
+int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count) {
+  CCH__REQUIRE_USABLE(kernel);
+  CCH__REQUIRE_ARRAY(params, count);
+  if (cch__kernel_has_params(kernel))
+    return 0;
+  cch__params *stated = new_params(count, __func__);
+  if (stated == NULL)
+    return CCH_ENOMEM;
+  stated->stated = true;
+  for (size_t i = 0; i < count; i++)
+    set_param(stated, i, params[i]);
+  keep_params(kernel, stated);
+  return 0;
+}
+
+/* Asks the driver at the first call; the right context is current. */
+int cch__kernel_params(const cch__params **out, cch_kernel *kernel) {
+  cch__params *params = atomic_load_explicit(&kernel->params, memory_order_acquire);
+  if (params == NULL) {
+    int status = query_params(kernel, &params);
+    if (status != 0)
+      return status;
+    params = keep_params(kernel, params);
+  }
+  *out = params;
+  return 0;
+}
+
+int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, cch_context *context) {
+  CCH__REQUIRE_USABLE(out, count, kernel);
+  CCH__REQUIRE_USABLE_OR_NULL(context);
+  cch__current current;
+  int status = cch__current_enter(&current, context);
+  if (status != 0)
+    return status;
+  const cch__params *params;
+  status = cch__kernel_params(&params, kernel);
+  cch__current_leave(&current);
+  if (status != 0)
+    return status;
+  *out = params->param;
+  *count = params->count;
+  return 0;
+}
+
+static int launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params,
+                  void **extra) {
+  cch__native_launch native;
+  int status = cch__native_launch_fill(&native, config, stream->raw, "cch_launch");
+  if (status != 0)
+    return status;
+  /* The driver takes a CUkernel for a CUfunction and loads it in the current context when it is first needed. */
+  return CCH__CALL(cuLaunchKernelEx, (&native.config, (CUfunction)kernel->raw, params, extra));
+}
+
+/*
+ * Launches with the address of each argument in the block. The driver then copies as many bytes as it knows each
+ * parameter to have, whatever was stated. Not inlined: the array would be on the stack of every launch.
+ */
+__attribute__((noinline)) static int launch_stated(cch_stream *stream, const cch_launch_config *config,
+                                                   cch_kernel *kernel, const void *args, const cch__params *params) {
+  enum { FEW = 32 };
+  void *few[FEW], **pointers = few;
+  if (params->count > FEW && (pointers = malloc(params->count * sizeof *pointers)) == NULL)
+    return cch__fail_nomem("cch_launch");
+  for (size_t i = 0; i < params->count; i++)
+    pointers[i] = (char *)(uintptr_t)args + params->param[i].offset;
+  int status = launch(stream, config, kernel, pointers, NULL);
+  if (pointers != few)
+    free(pointers);
+  return status;
+}
+
+/* Launches what is packed in one block; the right context is current. */
+static inline __attribute__((always_inline)) int launch_block(cch_stream *stream, const cch_launch_config *config,
+                                                              cch_kernel *kernel, const void *args, size_t args_size) {
+  const cch__params *params;
+  int status = cch__kernel_params(&params, kernel);
+  if (status != 0)
+    return status;
+  if (args_size != params->block_size)
+    return cch__fail(CCH_EMISMATCH, "cch_launch", "the kernel takes %zu bytes of arguments, not %zu",
+                     params->block_size, args_size);
+  if (args_size == 0)
+    return launch(stream, config, kernel, NULL, NULL);
+  if (params->stated)
+    return launch_stated(stream, config, kernel, args, params);
+  void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_size,
+                   CU_LAUNCH_PARAM_END};
+  return launch(stream, config, kernel, NULL, extra);
+}
+
+int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
+               size_t args_size) {
+  CCH__REQUIRE_USABLE(stream, config, kernel);
+  CCH__REQUIRE_ARRAY(args, args_size);
+  cch__poll();
+  cch__current current;
+  int status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = launch_block(stream, config, kernel, args, args_size);
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params) {
+  CCH__REQUIRE_USABLE(stream, config, kernel);
+  cch__poll();
+  cch__current current;
+  int status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = launch(stream, config, kernel, params, NULL);
+  cch__current_leave(&current);
+  return status;
+}
+
+void cch__kernel_drop(cch_kernel *kernel) {
+  free(atomic_load_explicit(&kernel->params, memory_order_acquire));
+  cch_library_unref(kernel->library);
+}

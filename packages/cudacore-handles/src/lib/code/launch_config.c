@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "code/launch_config.h"
+
+#include <string.h>
+
+/* The config of version 0.1, from which on it can grow. */
+enum { CONFIG_0_1 = offsetof(cch_launch_config, shared_bytes) + sizeof(uint32_t) };
+
+static const uint32_t KNOWN_FLAGS =
+    CCH_LAUNCH_COOPERATIVE | CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION | CCH_LAUNCH_PRIORITY;
+
+static CUlaunchAttributeValue *add(CUlaunchConfig *launch, CUlaunchAttributeID id) {
+  CUlaunchAttribute *attribute = &launch->attrs[launch->numAttrs++];
+  memset(attribute, 0, sizeof *attribute);
+  attribute->id = id;
+  return &attribute->value;
+}
+
+int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *config, CUstream stream,
+                            const char *operation) {
+  cch_launch_config known;
+  if (config->size != sizeof *config) {
+    int status =
+        cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_launch_config", operation);
+    if (status != 0)
+      return status;
+    config = &known;
+  }
+  if (config->flags & ~KNOWN_FLAGS)
+    return cch__fail(CCH_EINVAL, operation, "the cch_launch_config has flags that this version does not know: 0x%x",
+                     config->flags & ~KNOWN_FLAGS);
+  CUlaunchConfig *launch = &out->config;
+  memset(launch, 0, sizeof *launch);
+  launch->gridDimX = config->grid[0];
+  launch->gridDimY = config->grid[1];
+  launch->gridDimZ = config->grid[2];
+  launch->blockDimX = config->block[0];
+  launch->blockDimY = config->block[1];
+  launch->blockDimZ = config->block[2];
+  launch->sharedMemBytes = config->shared_bytes;
+  launch->hStream = stream;
+  launch->attrs = out->attributes;
+  if ((config->cluster[0] | config->cluster[1] | config->cluster[2]) != 0) {
+    CUlaunchAttributeValue *value = add(launch, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+    value->clusterDim.x = config->cluster[0];
+    value->clusterDim.y = config->cluster[1];
+    value->clusterDim.z = config->cluster[2];
+  }
+  if (config->flags & CCH_LAUNCH_COOPERATIVE)
+    add(launch, CU_LAUNCH_ATTRIBUTE_COOPERATIVE)->cooperative = 1;
+  if (config->flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
+    add(launch, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)->programmaticStreamSerializationAllowed = 1;
+  if (config->flags & CCH_LAUNCH_PRIORITY)
+    add(launch, CU_LAUNCH_ATTRIBUTE_PRIORITY)->priority = config->priority;
+  return 0;
+}

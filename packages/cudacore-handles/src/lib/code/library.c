@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/current.h"
+#include "code/image.h"
+#include "base/reclaim.h"
+#include "base/registry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+CCH__DEFINE_VERBS(cch_library, CUlibrary, raw)
+
+int cch_library_load(cch_library **out, const void *image, size_t size) {
+  CCH__REQUIRE(out, image);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch__poll();
+  cch__format format;
+  status = cch__image_check(&format, image, size);
+  if (status != 0)
+    return status;
+  char *terminated = NULL;
+  if (format == CCH__PTX && ((const char *)image)[size - 1] != '\0') {
+    terminated = malloc(size + 1);
+    if (terminated == NULL)
+      return cch__fail_nomem(__func__);
+    memcpy(terminated, image, size);
+    terminated[size] = '\0';
+    image = terminated;
+  }
+  cch_library *library = cch__box_new(CCH_KIND_LIBRARY, sizeof *library, __func__);
+  if (library == NULL)
+    status = CCH_ENOMEM;
+  else
+    status = CCH__CALL(cuLibraryLoadData, (&library->raw, image, NULL, NULL, 0, NULL, NULL, 0));
+  free(terminated);
+  if (status != 0) {
+    if (library != NULL)
+      cch__box_discard(library);
+    return status;
+  }
+  library->box.owned = true;
+  cch__registry_insert(library, library->raw);
+  *out = library;
+  return 0;
+}
+
+int cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release) {
+  CCH__REQUIRE(out, raw);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch_library *library = cch__wrap_known(CCH_KIND_LIBRARY, raw, owner, release);
+  if (library == NULL) {
+    library = cch__box_new(CCH_KIND_LIBRARY, sizeof *library, __func__);
+    if (library == NULL)
+      return CCH_ENOMEM;
+    library->raw = raw;
+    library->box.owner = owner;
+    library->box.release = release;
+  }
+  *out = library;
+  return 0;
+}
+
+int cch_library_disown(cch_library *library) {
+  CCH__REQUIRE_USABLE(library);
+  /* Once somebody else unloads it, the handle can be another library's, and that is not to find this box. */
+  cch__registry_remove(library);
+  library->box.owned = false;
+  return 0;
+}
+
+bool cch__library_end(cch_library *library) {
+  if (!library->box.owned)
+    return true;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = CCH__CALL(cuLibraryUnload, (library->raw));
+  cch__relaxed_leave(mode);
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
+}

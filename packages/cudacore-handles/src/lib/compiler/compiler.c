@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loading compiler libraries, telling of their failures, and the end of their programs. */
+#define _GNU_SOURCE
+#include "compiler/compiler.h"
+#include "driver/driver_table.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Loaded libraries, which are few. Only ever prepended to; looked through under the lock when one is asked for. */
+static struct cch__compiler *loaded;
+static pthread_mutex_t loaded_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock(void) { pthread_mutex_lock(&loaded_lock); }
+static void unlock(void) { pthread_mutex_unlock(&loaded_lock); }
+
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock, unlock, unlock); }
+
+static struct cch__compiler *known(const cch__compiler_kind *kind, void *handle) {
+  for (struct cch__compiler *compiler = loaded; compiler != NULL; compiler = compiler->next)
+    if (compiler->kind == kind && compiler->handle == handle)
+      return compiler;
+  return NULL;
+}
+
+/*
+ * The simulated driver runs no machine code, but PTX. Its own kind of dlsym gives functions whose cubins have in them
+ * the PTX that they were made of; another driver has none.
+ */
+static void find_symbol_of_simulator(struct cch__compiler *compiler) {
+  void *driver = cch__driver_chosen();
+  void *entry = driver != NULL ? dlsym(driver, "cudasim_symbol") : NULL;
+  memcpy(&compiler->symbol, &entry, sizeof compiler->symbol);
+}
+
+void *cch__compiler_symbol(const struct cch__compiler *compiler, const char *name) {
+  return compiler->symbol != NULL ? compiler->symbol(compiler->handle, name, NULL) : dlsym(compiler->handle, name);
+}
+
+static void fill(struct cch__compiler *compiler) {
+  const cch__compiler_kind *kind = compiler->kind;
+  for (size_t i = 0; i < kind->count; i++) {
+    void *function = cch__compiler_symbol(compiler, kind->entries[i].name);
+    memcpy((char *)compiler + kind->entries[i].offset, &function, sizeof function);
+  }
+  if (kind->complete != NULL)
+    kind->complete(compiler);
+}
+
+static bool has(const struct cch__compiler *compiler, size_t index) {
+  void *function;
+  memcpy(&function, (const char *)compiler + compiler->kind->entries[index].offset, sizeof function);
+  return function != NULL;
+}
+
+int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, const char *operation) {
+  struct cch__compiler *made = calloc(1, kind->size);
+  if (made == NULL)
+    return cch__fail_nomem(operation);
+  made->kind = kind;
+  made->handle = handle;
+  find_symbol_of_simulator(made);
+  fill(made);
+  /* The first two functions make a program and destroy it: what has them is one of its kind. */
+  for (size_t i = 0; i < 2; i++)
+    if (!has(made, i)) {
+      free(made);
+      return cch__fail(CCH_ENOCOMPILER, operation, "the library is no %s: it has no %s", kind->title,
+                       kind->entries[i].name);
+    }
+  lock();
+  struct cch__compiler *compiler = known(kind, handle);
+  if (compiler == NULL) {
+    compiler = made;
+    compiler->next = loaded;
+    loaded = compiler;
+    made = NULL;
+  }
+  unlock();
+  free(made);
+  memcpy(out, &compiler, sizeof compiler);
+  return 0;
+}
+
+int cch__compiler_load(void *out, const cch__compiler_kind *kind, const char *path, const char *operation) {
+  void *handle = NULL;
+  if (path != NULL)
+    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  else
+    for (const char *const *soname = kind->sonames; handle == NULL && *soname != NULL; soname++)
+      handle = dlopen(*soname, RTLD_NOW | RTLD_LOCAL);
+  if (handle == NULL)
+    return cch__fail(CCH_ENOCOMPILER, operation, "%s cannot be loaded: %s", kind->title, dlerror());
+  int status = cch__compiler_wrap(out, kind, handle, operation);
+  if (status != 0)
+    dlclose(handle);
+  return status;
+}
+
+int cch__fail_compiler_argument(const void *argument, const cch__compiler_kind *wanted, const char *name,
+                                const char *operation) {
+  return cch__fail(CCH_EINVAL, operation, argument == NULL ? "the argument %s is NULL" : "the argument %s is no %s",
+                   name, wanted->title);
+}
+
+int cch__fail_compiler(const void *compiler, int result, const char *operation) {
+  return cch__fail_in(((const struct cch__compiler *)compiler)->kind->domain, result, operation);
+}
+
+int cch__fail_compiler_missing(const void *opaque, const char *operation) {
+  const struct cch__compiler *compiler = opaque;
+  const cch__compiler_kind *kind = compiler->kind;
+  int needed = 0, major = 0, minor = 0;
+  for (size_t i = 0; i < kind->count; i++)
+    if (strcmp(kind->entries[i].name, operation) == 0)
+      needed = kind->entries[i].version;
+  if (kind->version(&major, &minor, compiler) != 0)
+    return cch__fail(CCH_ENOSYMBOL, operation, "needs %s of CUDA %d.%d or newer", kind->title, needed / 1000,
+                     needed % 1000 / 10);
+  return cch__fail(CCH_ENOSYMBOL, operation, "needs %s of CUDA %d.%d or newer; the loaded one has version %d.%d",
+                   kind->title, needed / 1000, needed % 1000 / 10, major, minor);
+}
+
+void cch__fail_explain_log(char *log) {
+  char *line = log, *first = NULL, *found = NULL;
+  while (found == NULL && line != NULL && *line != '\0') {
+    char *end = strchr(line, '\n');
+    if (end != NULL)
+      *end = '\0';
+    if (first == NULL && *line != '\0')
+      first = line;
+    if (strcasestr(line, "error") != NULL)
+      found = line;
+    line = end != NULL ? end + 1 : NULL;
+  }
+  if (found == NULL)
+    found = first; /* not all compilers use the word */
+  if (found != NULL)
+    cch__fail_explain(found);
+}
+
+cch__program *cch__program_new(cch_kind kind, const void *compiler, int (*destroy)(void *raw), const char *destroyer,
+                               const char *operation) {
+  cch__program *program = cch__box_new(kind, sizeof *program, operation);
+  if (program != NULL) {
+    program->compiler = compiler;
+    program->destroy = destroy;
+    program->destroyer = destroyer;
+  }
+  return program;
+}
+
+int cch__program_get(void *out, size_t *size, const cch__program *program, cch__size_fn size_of, cch__bytes_fn bytes_of,
+                     const char *size_name, const char *bytes_name, const char *operation) {
+  if (size_of == NULL || bytes_of == NULL)
+    return cch__fail_compiler_missing(program->compiler, bytes_name);
+  size_t there = 0;
+  int status = cch__compiled(program->compiler, size_of(program->raw, &there), size_name);
+  if (status != 0)
+    return status;
+  if (out != NULL && *size < there)
+    return cch__fail(CCH_EINVAL, operation, "there is room for %zu bytes, and there are %zu", *size, there);
+  /* An empty output is not asked for: libraries refuse that, or write a NUL. */
+  if (out != NULL && there > 0)
+    status = cch__compiled(program->compiler, bytes_of(program->raw, out), bytes_name);
+  if (status == 0)
+    *size = there;
+  return status;
+}
+
+char *cch__program_log(const cch__program *program, cch__size_fn size_of, cch__bytes_fn bytes_of) {
+  size_t size = 0;
+  if (size_of == NULL || bytes_of == NULL || size_of(program->raw, &size) != 0 || size == 0)
+    return NULL;
+  char *log = malloc(size + 1);
+  if (log != NULL && bytes_of(program->raw, log) != 0) {
+    free(log);
+    log = NULL;
+  }
+  if (log == NULL)
+    return NULL;
+  log[size] = '\0';
+  /* Phases can each end in a NUL, and what was in the source can be in the log. */
+  for (size_t i = 0; i + 1 < size; i++)
+    if (iscntrl((unsigned char)log[i]))
+      log[i] = '\n';
+  return log;
+}
+
+/* Compilers own host memory only: these need no driver, and no context. */
+bool cch__program_end(cch__program *program) {
+  if (program->raw == NULL)
+    return true;
+  cch__report(cch__compiled(program->compiler, program->destroy(&program->raw), program->destroyer));
+  return true;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nvJitLink, by the functions of its library. */
+#include "compiler/compiler.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NVJITLINK_FUNCTIONS(X)                                                                                         \
+  X(nvJitLinkCreate, 12000, (void **linker, uint32_t count, const char *const *options))                               \
+  X(nvJitLinkDestroy, 12000, (void *linker))                                                                           \
+  X(nvJitLinkAddData, 12000, (void *linker, int input, const void *code, size_t size, const char *name))               \
+  X(nvJitLinkComplete, 12000, (void *linker))                                                                          \
+  X(nvJitLinkGetErrorLogSize, 12000, (void *linker, size_t *size))                                                     \
+  X(nvJitLinkGetErrorLog, 12000, (void *linker, char *bytes))                                                          \
+  X(nvJitLinkGetInfoLogSize, 12000, (void *linker, size_t *size))                                                      \
+  X(nvJitLinkGetInfoLog, 12000, (void *linker, char *bytes))                                                           \
+  X(nvJitLinkGetLinkedCubinSize, 12000, (void *linker, size_t *size))                                                  \
+  X(nvJitLinkGetLinkedCubin, 12000, (void *linker, char *bytes))                                                       \
+  X(nvJitLinkGetLinkedPtxSize, 12000, (void *linker, size_t *size))                                                    \
+  X(nvJitLinkGetLinkedPtx, 12000, (void *linker, char *bytes))                                                         \
+  X(nvJitLinkGetLinkedLTOIRSize, 13020, (void *linker, size_t *size))                                                  \
+  X(nvJitLinkGetLinkedLTOIR, 13020, (void *linker, char *bytes))                                                       \
+  X(nvJitLinkVersion, 12030, (unsigned *major, unsigned *minor))
+
+struct cch_nvjitlink {
+  struct cch__compiler base;
+  int minor; /* of a 12.x whose functions have names with its version only; 0 beside nvJitLinkVersion */
+#define FIELD(name, version, parameters) int(*name) parameters;
+  NVJITLINK_FUNCTIONS(FIELD)
+#undef FIELD
+};
+
+static int version_of(int *major, int *minor, const void *table) {
+  const cch_nvjitlink *nvjitlink = table;
+  if (nvjitlink->nvJitLinkVersion == NULL) {
+    *major = 12;
+    *minor = nvjitlink->minor;
+    return 0;
+  }
+  unsigned version[2];
+  int result = nvjitlink->nvJitLinkVersion(&version[0], &version[1]);
+  if (result == 0) {
+    *major = (int)version[0];
+    *minor = (int)version[1];
+  }
+  return result;
+}
+
+static const cch__entry entries[] = {
+#define ENTRY(name, version, parameters) {#name, offsetof(cch_nvjitlink, name), version},
+    NVJITLINK_FUNCTIONS(ENTRY)
+#undef ENTRY
+};
+
+/* 12.0 to 12.2 have __nvJitLinkCreate_12_0 and so on, up to their own version, and no plain names. */
+static void complete(void *table) {
+  cch_nvjitlink *nvjitlink = table;
+  for (int minor = 2; minor >= 0 && nvjitlink->nvJitLinkVersion == NULL; minor--)
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+      char name[64];
+      snprintf(name, sizeof name, "__%s_12_%d", entries[i].name, minor);
+      void *found = cch__compiler_symbol(&nvjitlink->base, name), *have;
+      char *field = (char *)nvjitlink + entries[i].offset;
+      memcpy(&have, field, sizeof have);
+      if (found == NULL || have != NULL)
+        continue;
+      memcpy(field, &found, sizeof found);
+      if (minor > nvjitlink->minor)
+        nvjitlink->minor = minor;
+    }
+}
+
+static const char *const sonames[] = {"libnvJitLink.so.13", "libnvJitLink.so.12", NULL};
+static const cch__compiler_kind kind = {
+    .title = "nvJitLink",
+    .domain = CCH_DOMAIN_NVJITLINK,
+    .sonames = sonames,
+    .entries = entries,
+    .count = sizeof entries / sizeof *entries,
+    .size = sizeof(cch_nvjitlink),
+    .complete = complete,
+    .version = version_of,
+};
+
+struct cch_nvjitlink_linker {
+  cch__program program;
+};
+
+CCH__DEFINE_PROGRAM(cch_nvjitlink_linker, nvJitLinkHandle)
+
+static const cch_nvjitlink *library_of(const cch_nvjitlink_linker *linker) { return linker->program.compiler; }
+
+static void *raw(const cch_nvjitlink_linker *linker) { return linker->program.raw; }
+
+int cch_nvjitlink_load(cch_nvjitlink **out, const char *path) {
+  CCH__REQUIRE(out);
+  return cch__compiler_load(out, &kind, path, __func__);
+}
+
+int cch_nvjitlink_wrap(cch_nvjitlink **out, void *handle) {
+  CCH__REQUIRE(out, handle);
+  return cch__compiler_wrap(out, &kind, handle, __func__);
+}
+
+int cch_nvjitlink_version(int *major, int *minor, cch_nvjitlink *nvjitlink) {
+  CCH__REQUIRE(major, minor);
+  CCH__REQUIRE_COMPILER(nvjitlink);
+  return cch__compiled(nvjitlink, version_of(major, minor, nvjitlink), "nvJitLinkVersion");
+}
+
+/* Says of a failure just now what the log does, and returns it. */
+static int explained(int status, const cch__program *program) {
+  const cch_nvjitlink *nvjitlink = program->compiler;
+  if (status == CCH_ECOMPILER && program->raw != NULL) {
+    char *log = cch__program_log(program, nvjitlink->nvJitLinkGetErrorLogSize, nvjitlink->nvJitLinkGetErrorLog);
+    if (log != NULL)
+      cch__fail_explain_log(log);
+    free(log);
+  }
+  return status;
+}
+
+int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,
+                                const char *const *options) {
+  CCH__REQUIRE(out);
+  CCH__REQUIRE_COMPILER(nvjitlink);
+  CCH__REQUIRE_ALL(options, count);
+  cch__program *linker =
+      cch__program_new(CCH_KIND_NVJITLINK_LINKER, nvjitlink, nvjitlink->nvJitLinkDestroy, "nvJitLinkDestroy", __func__);
+  if (linker == NULL)
+    return CCH_ENOMEM;
+  int status = CCH__COMPILER_CALL(nvjitlink, nvJitLinkCreate, (&linker->raw, (uint32_t)count, options));
+  if (status != 0) {
+    explained(status, linker);
+    cch__box_unref(linker);
+    return status;
+  }
+  *out = (cch_nvjitlink_linker *)linker;
+  return 0;
+}
+
+int cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size, const char *name) {
+  CCH__REQUIRE(linker, code);
+  return explained(CCH__COMPILER_CALL(library_of(linker), nvJitLinkAddData, (raw(linker), input, code, size, name)),
+                   &linker->program);
+}
+
+int cch_nvjitlink_linker_link(cch_nvjitlink_linker *linker) {
+  CCH__REQUIRE(linker);
+  return explained(CCH__COMPILER_CALL(library_of(linker), nvJitLinkComplete, (raw(linker))), &linker->program);
+}
+
+int cch_nvjitlink_linker_get(void *out, size_t *size, cch_nvjitlink_linker *linker, int output) {
+  CCH__REQUIRE(size, linker);
+  const cch_nvjitlink *nvjitlink = library_of(linker);
+#define OUTPUT(function)                                                                                               \
+  cch__program_get(out, size, &linker->program, nvjitlink->function##Size, nvjitlink->function, #function "Size",      \
+                   #function, __func__)
+  switch (output) {
+  case CCH_NVJITLINK_ERROR_LOG:
+    return OUTPUT(nvJitLinkGetErrorLog);
+  case CCH_NVJITLINK_INFO_LOG:
+    return OUTPUT(nvJitLinkGetInfoLog);
+  case CCH_NVJITLINK_LINKED_CUBIN:
+    return OUTPUT(nvJitLinkGetLinkedCubin);
+  case CCH_NVJITLINK_LINKED_PTX:
+    return OUTPUT(nvJitLinkGetLinkedPtx);
+  case CCH_NVJITLINK_LINKED_LTOIR:
+    return OUTPUT(nvJitLinkGetLinkedLTOIR);
+  default:
+    return cch__fail(CCH_EINVAL, __func__, "%d is no output of nvJitLink", output);
+  }
+#undef OUTPUT
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NVRTC, by the functions of its library. */
+#define _GNU_SOURCE
+#include "compiler/compiler.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Types as CUDA's headers have them: nvrtcResult is an int, and so declared here. */
+#define NVRTC_FUNCTIONS(X)                                                                                             \
+  X(nvrtcCreateProgram, 12000,                                                                                         \
+    (void **program, const char *source, const char *name, int count, const char *const *headers,                      \
+     const char *const *names))                                                                                        \
+  X(nvrtcDestroyProgram, 12000, (void *program))                                                                       \
+  X(nvrtcVersion, 12000, (int *major, int *minor))                                                                     \
+  X(nvrtcGetNumSupportedArchs, 12000, (int *count))                                                                    \
+  X(nvrtcGetSupportedArchs, 12000, (int *architectures))                                                               \
+  X(nvrtcAddNameExpression, 12000, (void *program, const char *expression))                                            \
+  X(nvrtcCompileProgram, 12000, (void *program, int count, const char *const *options))                                \
+  X(nvrtcGetLoweredName, 12000, (void *program, const char *expression, const char **name))                            \
+  X(nvrtcGetProgramLogSize, 12000, (void *program, size_t *size))                                                      \
+  X(nvrtcGetProgramLog, 12000, (void *program, char *bytes))                                                           \
+  X(nvrtcGetPTXSize, 12000, (void *program, size_t *size))                                                             \
+  X(nvrtcGetPTX, 12000, (void *program, char *bytes))                                                                  \
+  X(nvrtcGetCUBINSize, 12000, (void *program, size_t *size))                                                           \
+  X(nvrtcGetCUBIN, 12000, (void *program, char *bytes))                                                                \
+  X(nvrtcGetLTOIRSize, 12000, (void *program, size_t *size))                                                           \
+  X(nvrtcGetLTOIR, 12000, (void *program, char *bytes))                                                                \
+  X(nvrtcGetOptiXIRSize, 12000, (void *program, size_t *size))                                                         \
+  X(nvrtcGetOptiXIR, 12000, (void *program, char *bytes))                                                              \
+  X(nvrtcGetPCHHeapSize, 12080, (size_t *size))                                                                        \
+  X(nvrtcSetPCHHeapSize, 12080, (size_t size))                                                                         \
+  X(nvrtcGetPCHCreateStatus, 12080, (void *program))                                                                   \
+  X(nvrtcGetPCHHeapSizeRequired, 12080, (void *program, size_t *size))
+
+struct cch_nvrtc {
+  struct cch__compiler base;
+#define FIELD(name, version, parameters) int(*name) parameters;
+  NVRTC_FUNCTIONS(FIELD)
+#undef FIELD
+};
+
+static int version_of(int *major, int *minor, const void *table) {
+  const cch_nvrtc *nvrtc = table;
+  return nvrtc->nvrtcVersion != NULL ? nvrtc->nvrtcVersion(major, minor) : -1;
+}
+
+static const cch__entry entries[] = {
+#define ENTRY(name, version, parameters) {#name, offsetof(cch_nvrtc, name), version},
+    NVRTC_FUNCTIONS(ENTRY)
+#undef ENTRY
+};
+static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
+
+/* Opens the builtins in the folder of a library: libnvrtc-builtins.so.13.0 for libnvrtc.so.13. */
+static bool open_builtins(const char *library, int major, int minor) {
+  static const char prefix[] = "libnvrtc";
+  const char *slash = strrchr(library, '/'), *name = slash != NULL ? slash + 1 : library;
+  const char *suffix = strstr(name, ".so");
+  char path[PATH_MAX];
+  if (slash == NULL || suffix == NULL || strncmp(name, prefix, sizeof prefix - 1) != 0)
+    return false;
+  name += sizeof prefix - 1; /* what is left may have a variant: libnvrtc.alt.so.13 */
+  int length = snprintf(path, sizeof path, "%.*s/%s-builtins%.*s.so.%d.%d", (int)(slash - library), library, prefix,
+                        (int)(suffix - name), name, major, minor);
+  return length > 0 && (size_t)length < sizeof path && dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL;
+}
+
+/*
+ * NVRTC opens its builtins by their bare name when it first compiles. Not every NVRTC says to the dynamic linker that
+ * they are in its own folder: 13.0 does not. What is loaded already is found by its name, so they are opened here, and
+ * stay open as NVRTC does. If they are not beside it, NVRTC looks for them itself.
+ */
+static void complete(void *table) {
+  const cch_nvrtc *nvrtc = table;
+  struct link_map *library = NULL;
+  char real[PATH_MAX];
+  int major, minor;
+  if (version_of(&major, &minor, nvrtc) != 0 || dlinfo(nvrtc->base.handle, RTLD_DI_LINKMAP, &library) != 0)
+    return;
+  if (!open_builtins(library->l_name, major, minor) && realpath(library->l_name, real) != NULL)
+    open_builtins(real, major, minor);
+}
+
+static const cch__compiler_kind kind = {
+    .title = "NVRTC",
+    .domain = CCH_DOMAIN_NVRTC,
+    .sonames = sonames,
+    .entries = entries,
+    .count = sizeof entries / sizeof *entries,
+    .size = sizeof(cch_nvrtc),
+    .complete = complete,
+    .version = version_of,
+};
+
+struct cch_nvrtc_program {
+  cch__program program;
+};
+
+CCH__DEFINE_PROGRAM(cch_nvrtc_program, nvrtcProgram)
+
+static const cch_nvrtc *compiler_of(const cch_nvrtc_program *program) { return program->program.compiler; }
+
+static void *raw(const cch_nvrtc_program *program) { return program->program.raw; }
+
+int cch_nvrtc_load(cch_nvrtc **out, const char *path) {
+  CCH__REQUIRE(out);
+  return cch__compiler_load(out, &kind, path, __func__);
+}
+
+int cch_nvrtc_wrap(cch_nvrtc **out, void *handle) {
+  CCH__REQUIRE(out, handle);
+  return cch__compiler_wrap(out, &kind, handle, __func__);
+}
+
+int cch_nvrtc_version(int *major, int *minor, cch_nvrtc *nvrtc) {
+  CCH__REQUIRE(major, minor);
+  CCH__REQUIRE_COMPILER(nvrtc);
+  return CCH__COMPILER_CALL(nvrtc, nvrtcVersion, (major, minor));
+}
+
+int cch_nvrtc_architectures(int *out, size_t *count, cch_nvrtc *nvrtc) {
+  CCH__REQUIRE(count);
+  CCH__REQUIRE_COMPILER(nvrtc);
+  int there = 0;
+  int status = CCH__COMPILER_CALL(nvrtc, nvrtcGetNumSupportedArchs, (&there));
+  if (status != 0)
+    return status;
+  if (out != NULL && *count < (size_t)there)
+    return cch__fail(CCH_EINVAL, __func__, "there is room for %zu architectures, and there are %d", *count, there);
+  if (out != NULL)
+    status = CCH__COMPILER_CALL(nvrtc, nvrtcGetSupportedArchs, (out));
+  if (status == 0)
+    *count = (size_t)there;
+  return status;
+}
+
+int cch_nvrtc_pch_heap(size_t *out, cch_nvrtc *nvrtc) {
+  CCH__REQUIRE(out);
+  CCH__REQUIRE_COMPILER(nvrtc);
+  return CCH__COMPILER_CALL(nvrtc, nvrtcGetPCHHeapSize, (out));
+}
+
+int cch_nvrtc_set_pch_heap(cch_nvrtc *nvrtc, size_t size) {
+  CCH__REQUIRE_COMPILER(nvrtc);
+  return CCH__COMPILER_CALL(nvrtc, nvrtcSetPCHHeapSize, (size));
+}
+
+int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const char *source, const char *name,
+                             size_t count, const char *const *headers, const char *const *header_names) {
+  CCH__REQUIRE(out, source);
+  CCH__REQUIRE_COMPILER(nvrtc);
+  CCH__REQUIRE_ARRAY(header_names, count);
+  CCH__REQUIRE_ALL(headers, count);
+  CCH__REQUIRE_ALL(header_names, count);
+  cch__program *program =
+      cch__program_new(CCH_KIND_NVRTC_PROGRAM, nvrtc, nvrtc->nvrtcDestroyProgram, "nvrtcDestroyProgram", __func__);
+  if (program == NULL)
+    return CCH_ENOMEM;
+  int status =
+      CCH__COMPILER_CALL(nvrtc, nvrtcCreateProgram, (&program->raw, source, name, (int)count, headers, header_names));
+  if (status != 0) {
+    cch__box_discard(program);
+    return status;
+  }
+  *out = (cch_nvrtc_program *)program;
+  return 0;
+}
+
+int cch_nvrtc_program_add_name(cch_nvrtc_program *program, const char *expression) {
+  CCH__REQUIRE(program, expression);
+  return CCH__COMPILER_CALL(compiler_of(program), nvrtcAddNameExpression, (raw(program), expression));
+}
+
+int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const char *const *options) {
+  CCH__REQUIRE(program);
+  CCH__REQUIRE_ALL(options, count);
+  const cch_nvrtc *nvrtc = compiler_of(program);
+  int status = CCH__COMPILER_CALL(nvrtc, nvrtcCompileProgram, (raw(program), (int)count, options));
+  if (status == CCH_ECOMPILER) {
+    char *log = cch__program_log(&program->program, nvrtc->nvrtcGetProgramLogSize, nvrtc->nvrtcGetProgramLog);
+    if (log != NULL)
+      cch__fail_explain_log(log);
+    free(log);
+  }
+  return status;
+}
+
+int cch_nvrtc_program_get(void *out, size_t *size, cch_nvrtc_program *program, int output) {
+  CCH__REQUIRE(size, program);
+  const cch_nvrtc *nvrtc = compiler_of(program);
+#define OUTPUT(function)                                                                                               \
+  cch__program_get(out, size, &program->program, nvrtc->function##Size, nvrtc->function, #function "Size", #function,  \
+                   __func__)
+  switch (output) {
+  case CCH_NVRTC_LOG:
+    return OUTPUT(nvrtcGetProgramLog);
+  case CCH_NVRTC_PTX:
+    return OUTPUT(nvrtcGetPTX);
+  case CCH_NVRTC_CUBIN:
+    return OUTPUT(nvrtcGetCUBIN);
+  case CCH_NVRTC_LTOIR:
+    return OUTPUT(nvrtcGetLTOIR);
+  case CCH_NVRTC_OPTIXIR:
+    return OUTPUT(nvrtcGetOptiXIR);
+  default:
+    return cch__fail(CCH_EINVAL, __func__, "%d is no output of NVRTC", output);
+  }
+#undef OUTPUT
+}
+
+int cch_nvrtc_program_lowered_name(const char **out, cch_nvrtc_program *program, const char *expression) {
+  CCH__REQUIRE(out, program, expression);
+  return CCH__COMPILER_CALL(compiler_of(program), nvrtcGetLoweredName, (raw(program), expression, out));
+}
+
+int cch_nvrtc_program_pch_status(int *out, cch_nvrtc_program *program) {
+  CCH__REQUIRE(out, program);
+  const cch_nvrtc *nvrtc = compiler_of(program);
+  if (nvrtc->nvrtcGetPCHCreateStatus == NULL)
+    return cch__fail_compiler_missing(nvrtc, "nvrtcGetPCHCreateStatus");
+  *out = nvrtc->nvrtcGetPCHCreateStatus(raw(program));
+  return 0;
+}
+
+int cch_nvrtc_program_pch_heap(size_t *out, cch_nvrtc_program *program) {
+  CCH__REQUIRE(out, program);
+  return CCH__COMPILER_CALL(compiler_of(program), nvrtcGetPCHHeapSizeRequired, (raw(program), out));
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/current.h"
+#include "base/reclaim.h"
+#include "base/registry.h"
+
+#include <limits.h>
+
+CCH__DEFINE_VERBS(cch_context, CUcontext, raw)
+
+/* Notes which primary context the handle means now. */
+static int identify(cch_context *context) {
+  unsigned long long id = 0;
+  if (cch__driver.cuCtxGetId == NULL)
+    return 0;
+  int status = CCH__CALL(cuCtxGetId, (context->raw, &id));
+  if (status != 0)
+    return status;
+  context->id = id;
+  context->box.context = &context->box;
+  return 0;
+}
+
+/* Whether a foreign context is the primary one of its device. */
+static int is_primary(bool *out, const cch_context *context) {
+  unsigned flags;
+  int active = 0;
+  CUcontext primary = NULL;
+  *out = false;
+  int status = CCH__CALL(cuDevicePrimaryCtxGetState, (context->device, &flags, &active));
+  if (status != 0 || !active)
+    return status;
+  status = CCH__CALL(cuDevicePrimaryCtxRetain, (&primary, context->device));
+  if (status != 0)
+    return status;
+  *out = primary == context->raw;
+  return CCH__CALL(cuDevicePrimaryCtxRelease, (context->device));
+}
+
+int cch__context_check(const cch_context *context, const char *operation) {
+  if (context == NULL || context->id == 0 || cch__driver.cuCtxGetId == NULL)
+    return 0;
+  if (cch__is_gone(context))
+    return cch__fail_gone(context, operation);
+  if (cch__in_callback()) /* where the driver must not be asked */
+    return 0;
+  unsigned long long id = 0;
+  CUresult result = cch__driver.cuCtxGetId(context->raw, &id);
+  if (result == CUDA_SUCCESS && id == context->id)
+    return 0;
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return 0; /* the driver cannot say: the operation itself fails, if anything is wrong */
+  cch__invalidate((void *)(uintptr_t)context);
+  return cch__fail_gone(context, operation);
+}
+
+bool cch__context_is_lost(const cch_context *context) {
+  cch__destructor_enter();
+  int status = cch__context_check(context, "cuCtxGetId");
+  cch__destructor_leave();
+  return status == CCH_EGONE;
+}
+
+int cch_context_primary(cch_context **out, int device) {
+  CCH__REQUIRE(out);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch__poll();
+  CUdevice raw_device;
+  status = CCH__CALL(cuDeviceGet, (&raw_device, device));
+  if (status != 0)
+    return status;
+  cch_context *context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
+  if (context == NULL)
+    return CCH_ENOMEM;
+  status = CCH__CALL(cuDevicePrimaryCtxRetain, (&context->raw, raw_device));
+  if (status != 0) {
+    cch__box_discard(context);
+    return status;
+  }
+  context->device = device;
+  context->box.owned = true;
+  status = identify(context);
+  if (status != 0) {
+    cch_context_unref(context);
+    return status;
+  }
+  cch_context *known;
+  while ((known = cch__registry_insert_unless_known(context, context->raw)) != NULL && context->id != 0 &&
+         known->id != context->id) {
+    cch__invalidate(known); /* of the context before a reset */
+    cch_context_unref(known);
+  }
+  if (known != NULL) {
+    /* It has a retain of its own: ours goes back. */
+    cch_context_unref(context);
+    context = known;
+  }
+  *out = context;
+  return 0;
+}
+
+int cch_context_create(cch_context **out, int device, const cch_resource *resources, size_t count) {
+  CCH__REQUIRE(out);
+  CCH__REQUIRE_ARRAY(resources, count);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (count == 0 || count > UINT_MAX)
+    return cch__fail(CCH_EINVAL, __func__, "there are %zu resources", count);
+  cch__poll();
+  CUdevice raw_device;
+  CUdevResourceDesc description; /* is there as long as the process */
+  status = CCH__CALL(cuDeviceGet, (&raw_device, device));
+  if (status != 0)
+    return status;
+  cch_context *context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
+  if (context == NULL)
+    return CCH_ENOMEM;
+  CUdevResource *given = (CUdevResource *)(uintptr_t)resources; /* which the driver only reads */
+  status = CCH__CALL(cuDevResourceGenerateDesc, (&description, given, (unsigned)count));
+  /* Before CUDA 13.1 the default stream had to be asked for. */
+  if (status == 0)
+    status = CCH__CALL(cuGreenCtxCreate, (&context->green, description, raw_device, CU_GREEN_CTX_DEFAULT_STREAM));
+  if (status == 0) {
+    status = CCH__CALL(cuCtxFromGreenCtx, (&context->raw, context->green));
+    if (status != 0)
+      cch__driver.cuGreenCtxDestroy(context->green);
+  }
+  if (status != 0) {
+    cch__box_discard(context);
+    return status;
+  }
+  context->device = device;
+  context->box.owned = true;
+  cch__registry_insert(context, context->raw);
+  *out = context;
+  return 0;
+}
+
+int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_fn release) {
+  CCH__REQUIRE(out, raw);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch_context *context = cch__wrap_known(CCH_KIND_CONTEXT, raw, owner, release);
+  if (context == NULL) {
+    context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
+    if (context == NULL)
+      return CCH_ENOMEM;
+    context->raw = raw;
+    cch__current current;
+    status = cch__current_enter(&current, context);
+    if (status == 0) {
+      CUdevice device = 0;
+      status = CCH__CALL(cuCtxGetDevice, (&device));
+      context->device = device;
+      cch__current_leave(&current);
+    }
+    bool primary = false;
+    if (status == 0 && cch__driver.cuDevicePrimaryCtxGetState != NULL)
+      status = is_primary(&primary, context);
+    if (status == 0 && primary)
+      status = identify(context);
+    if (status != 0) {
+      cch__box_discard(context);
+      return status;
+    }
+    context->box.owner = owner;
+    context->box.release = release;
+  }
+  *out = context;
+  return 0;
+}
+
+int cch_context_current(cch_context **out) {
+  CCH__REQUIRE(out);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  CUcontext raw = NULL;
+  status = CCH__CALL(cuCtxGetCurrent, (&raw));
+  if (status != 0)
+    return status;
+  if (raw != NULL)
+    return cch_context_wrap(out, raw, NULL, NULL);
+  *out = NULL;
+  return 0;
+}
+
+int cch_context_set_current(cch_context *context) {
+  CCH__REQUIRE_USABLE_OR_NULL(context);
+  CCH__REQUIRE_CONTEXT(context); /* the driver makes one current that was reset */
+  return CCH__CALL(cuCtxSetCurrent, (context != NULL ? context->raw : NULL));
+}
+
+int cch_context_synchronize(cch_context *context) {
+  CCH__REQUIRE_USABLE(context);
+  cch__poll_patiently();
+  cch__current current;
+  int status = cch__current_enter(&current, context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuCtxSynchronize, ());
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_context_priorities(int *lowest, int *highest, cch_context *context) {
+  CCH__REQUIRE_USABLE(lowest, highest, context);
+  cch__current current;
+  int status = cch__current_enter(&current, context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuCtxGetStreamPriorityRange, (lowest, highest));
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_current_device(int *out) {
+  CCH__REQUIRE(out);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  CUdevice device;
+  status = CCH__CALL(cuCtxGetDevice, (&device));
+  if (status == 0)
+    *out = device; /* CUdevice is the ordinal */
+  return status;
+}
+
+int cch_context_device(const cch_context *context) {
+  CCH__REQUIRE(context);
+  return context->device;
+}
+
+int cch_context_is_primary(const cch_context *context) {
+  CCH__REQUIRE_ELSE(0, context);
+  return context->box.owned && context->green == NULL;
+}
+
+int cch_context_is_green(int *out, cch_context *context) {
+  CCH__REQUIRE_USABLE(out, context);
+  int status = 0;
+  CUgreenCtx green = context->green;
+  if (!context->box.owned && cch__driver.cuStreamGetGreenCtx != NULL) { /* without it there are none */
+    cch__current current;
+    status = cch__current_enter(&current, context);
+    if (status != 0)
+      return status;
+    status = CCH__CALL(cuStreamGetGreenCtx, (CU_STREAM_LEGACY, &green));
+    cch__current_leave(&current);
+  }
+  if (status == 0)
+    *out = green != NULL;
+  return status;
+}
+
+bool cch__context_end(cch_context *context) {
+  if (!context->box.owned)
+    return true;
+  int status = context->green != NULL ? CCH__CALL(cuGreenCtxDestroy, (context->green))
+                                      : CCH__CALL(cuDevicePrimaryCtxRelease, (context->device));
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/current.h"
+
+int cch__current_enter(cch__current *current, const cch_context *context) {
+  current->switched = false;
+  if (context == NULL)
+    return 0;
+  int status;
+  if (context->id != 0 && cch__driver.cuCtxGetId != NULL) {
+    /* One question says both that it is current, and that it was not reset. */
+    unsigned long long id = 0;
+    CUresult result = cch__driver.cuCtxGetId(NULL, &id);
+    if (result == CUDA_SUCCESS && id == context->id)
+      return 0;
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_CONTEXT && result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+      return cch__fail_driver((int)result, "cuCtxGetId");
+    status = cch__context_check(context, "cuCtxSetCurrent");
+    if (status != 0)
+      return status;
+  }
+  status = CCH__CALL(cuCtxGetCurrent, (&current->saved));
+  if (status != 0 || current->saved == context->raw)
+    return status;
+  status = CCH__CALL(cuCtxSetCurrent, (context->raw));
+  current->switched = status == 0;
+  return status;
+}
+
+/*
+ * The way back can fail, as all does after an error that stays, and then has nobody to return it to. What failed before
+ * it is still to be looked at.
+ */
+static void report_way_back(CUresult result, const char *name) {
+  if (result == CUDA_SUCCESS)
+    return;
+  cch__errors saved;
+  cch__owner_enter(&saved);
+  cch__report(cch__fail_driver((int)result, name));
+  cch__owner_leave(&saved);
+}
+
+void cch__current_leave(const cch__current *current) {
+  if (current->switched)
+    report_way_back(cch__driver.cuCtxSetCurrent(current->saved), "cuCtxSetCurrent");
+}
+
+CUstreamCaptureMode cch__relaxed_enter(void) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (cch__driver.cuThreadExchangeStreamCaptureMode == NULL ||
+      cch__driver.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+    return CU_STREAM_CAPTURE_MODE_RELAXED; /* nothing was changed, and nothing is to be */
+  return mode;
+}
+
+void cch__relaxed_leave(CUstreamCaptureMode saved) {
+  if (saved != CU_STREAM_CAPTURE_MODE_RELAXED)
+    report_way_back(cch__driver.cuThreadExchangeStreamCaptureMode(&saved), "cuThreadExchangeStreamCaptureMode");
+}
+
+uint64_t cch__thread(void) {
+  static atomic_uint_fast64_t threads;
+  static _Thread_local uint64_t mine;
+  if (mine == 0)
+    mine = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+  return mine;
+}

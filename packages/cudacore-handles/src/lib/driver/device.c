@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arguments.h"
+
+#include <cudacore/device.h>
+
+#include <limits.h>
+
+/* Boxes are not concerned, but the driver must be ready. */
+static int find_device(CUdevice *out, int device) {
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuDeviceGet, (out, device));
+}
+
+/* The driver counts bytes with an int. */
+static int room(size_t size) { return size < INT_MAX ? (int)size : INT_MAX; }
+
+int cch_device_count(int *out) {
+  CCH__REQUIRE(out);
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuDeviceGetCount, (out));
+}
+
+int cch_device_attribute(int *out, int attribute, int device) {
+  CCH__REQUIRE(out);
+  CUdevice raw;
+  int status = find_device(&raw, device);
+  return status != 0 ? status : CCH__CALL(cuDeviceGetAttribute, (out, (CUdevice_attribute)attribute, raw));
+}
+
+int cch_device_name(char *out, size_t size, int device) {
+  CCH__REQUIRE(out);
+  CUdevice raw;
+  int status = find_device(&raw, device);
+  if (status == 0)
+    status = CCH__CALL(cuDeviceGetName, (out, room(size), raw));
+  if (status == 0 && size > 0)
+    out[size - 1] = '\0'; /* of a name that is longer, the driver may write the beginning alone */
+  return status;
+}
+
+int cch_device_uuid(unsigned char *out, int device) {
+  CCH__REQUIRE(out);
+  CUdevice raw;
+  CUuuid uuid;
+  int status = find_device(&raw, device);
+  if (status == 0)
+    status = CCH__CALL(cuDeviceGetUuid, (&uuid, raw));
+  if (status == 0)
+    for (size_t i = 0; i < sizeof uuid.bytes; i++)
+      out[i] = (unsigned char)uuid.bytes[i];
+  return status;
+}
+
+int cch_device_pci_bus_id(char *out, size_t size, int device) {
+  CCH__REQUIRE(out);
+  CUdevice raw;
+  int status = find_device(&raw, device);
+  return status != 0 ? status : CCH__CALL(cuDeviceGetPCIBusId, (out, room(size), raw));
+}
+
+int cch_device_can_access_peer(int *out, int device, int peer) {
+  CCH__REQUIRE(out);
+  CUdevice raw, raw_peer;
+  int status = find_device(&raw, device);
+  if (status == 0)
+    status = find_device(&raw_peer, peer);
+  return status != 0 ? status : CCH__CALL(cuDeviceCanAccessPeer, (out, raw, raw_peer));
+}

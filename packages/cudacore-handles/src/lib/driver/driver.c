@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding and loading the driver, once, and telling a forked child apart. */
+#define _GNU_SOURCE
+#include "base/arguments.h"
+
+#include <cudacore/process.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+cch__driver_table cch__driver;
+atomic_int cch__state;
+
+/*
+ * One thread at a time initialises; the others wait for it. No lock of ours is held meanwhile, since the driver has
+ * locks and fork handlers of its own: a fork takes its lock and then this one.
+ */
+static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t init_ended = PTHREAD_COND_INITIALIZER;
+static bool initialising;
+
+static PFN_cuGetProcAddress_v12000 get_proc_address; /* written by the thread that initialises, before cch__state */
+static atomic_bool loaded;
+
+/* Whether a thread initialises must not change while a process forks: its child would get half of a driver. */
+static void before_fork(void) { pthread_mutex_lock(&init_lock); }
+
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&init_lock); }
+
+static void after_fork_in_child(void) {
+  if (initialising || atomic_load(&cch__state) == CCH__READY)
+    atomic_store(&cch__state, CCH__FORKED);
+  init_ended = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* those who waited are not here */
+  pthread_mutex_unlock(&init_lock);
+}
+
+__attribute__((constructor)) static void watch_fork(void) {
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+int cch_process_forked(void) { return cch__forked(); }
+
+void *cch__driver_entry(const char *name, int version) {
+  void *entry = NULL;
+  CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  if (get_proc_address(name, &entry, version, CU_GET_PROC_ADDRESS_DEFAULT, &found) != CUDA_SUCCESS)
+    return NULL;
+  return found == CU_GET_PROC_ADDRESS_SUCCESS ? entry : NULL;
+}
+
+bool cch__driver_loaded(void) { return atomic_load_explicit(&loaded, memory_order_acquire); }
+
+static const char *variable(const char *name) {
+  const char *value = getenv(name);
+  return value != NULL && *value != '\0' ? value : NULL;
+}
+
+/* The library that $CUDACORE_DRIVER names; NULL: the simulator, which is not found. */
+static const char *driver_name(void) {
+  const char *name = variable("CUDACORE_DRIVER");
+  if (name == NULL)
+    return "libcuda.so.1";
+  return strcasecmp(name, "sim") == 0 ? variable("CUDACORE_SIM_LIBRARY") : name;
+}
+
+void *cch__driver_chosen(void) {
+  const char *chosen = variable("CUDACORE_DRIVER"), *name = driver_name();
+  bool is_simulated = chosen != NULL && strcasecmp(chosen, "sim") == 0;
+  return name != NULL ? dlopen(name, RTLD_NOW | RTLD_LOCAL | (is_simulated ? 0 : RTLD_NOLOAD)) : NULL;
+}
+
+static int load(void) {
+  const char *name = driver_name();
+  if (name == NULL)
+    return cch__fail(CCH_ENODRIVER, "dlopen",
+                     "CUDACORE_DRIVER is sim, and the simulated driver is not found: install cudacore-sim, or have "
+                     "CUDACORE_SIM_LIBRARY name its libcuda.so.1");
+  void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (handle == NULL)
+    return cch__fail(CCH_ENODRIVER, "dlopen", "%s", dlerror());
+  void *entry = dlsym(handle, "cuGetProcAddress_v2");
+  if (entry == NULL) {
+    dlclose(handle);
+    return cch__fail(CCH_ENODRIVER, "dlopen", "%s is not a CUDA driver of version 12.0 or newer", name);
+  }
+  /* The handle stays open for the life of the process: boxes hold what the driver gave. */
+  memcpy(&get_proc_address, &entry, sizeof entry);
+#define CCH__RESOLVE(name, version)                                                                                    \
+  entry = cch__driver_entry(#name, version);                                                                           \
+  memcpy(&cch__driver.name, &entry, sizeof entry);
+  CCH__DRIVER_FUNCTIONS(CCH__RESOLVE)
+#undef CCH__RESOLVE
+#define CCH__RESOLVE(name, version)                                                                                    \
+  entry = cch__driver_entry(#name, version);                                                                           \
+  memcpy(&cch__driver.name##_v##version, &entry, sizeof entry);
+  CCH__NEWER_FUNCTIONS(CCH__RESOLVE)
+#undef CCH__RESOLVE
+  /* The function of 12.8 takes the same arguments, and answers without asking the device about each event. */
+  if (cch__driver.cuEventElapsedTime == NULL) {
+    entry = cch__driver_entry("cuEventElapsedTime", 2000);
+    memcpy(&cch__driver.cuEventElapsedTime, &entry, sizeof entry);
+  }
+  cch__stand_in();
+  atomic_store_explicit(&loaded, true, memory_order_release);
+  return 0;
+}
+
+static int init(void) {
+  if (get_proc_address == NULL) {
+    int status = load();
+    if (status != 0)
+      return status;
+  }
+  return CCH__CALL(cuInit, (0));
+}
+
+int cch_driver_init(void) {
+  int state = atomic_load_explicit(&cch__state, memory_order_acquire);
+  if (state == CCH__READY)
+    return 0;
+  if (state == CCH__FORKED)
+    return cch__fail(CCH_EFORKED, "fork",
+                     "CUDA was initialised before this process was forked, and cannot be used in the child");
+  pthread_mutex_lock(&init_lock);
+  while (initialising)
+    pthread_cond_wait(&init_ended, &init_lock);
+  int status = 0;
+  if (atomic_load(&cch__state) != CCH__READY) {
+    initialising = true;
+    pthread_mutex_unlock(&init_lock);
+    status = init();
+    pthread_mutex_lock(&init_lock);
+    initialising = false;
+    if (status == 0)
+      atomic_store_explicit(&cch__state, CCH__READY, memory_order_release);
+    pthread_cond_broadcast(&init_ended);
+  }
+  pthread_mutex_unlock(&init_lock);
+  return status;
+}
+
+static int needed_by(const char *operation) {
+  static const struct {
+    const char *name;
+    int version;
+  } known[] = {
+#define CCH__ROW(name, version) {#name, version},
+      CCH__DRIVER_FUNCTIONS(CCH__ROW)
+#undef CCH__ROW
+  };
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(known[i].name, operation) == 0)
+      return known[i].version;
+  return 0;
+}
+
+int cch__fail_missing_version(const char *operation, int needed) {
+  int have = 0;
+  if (cch__driver.cuDriverGetVersion)
+    cch__driver.cuDriverGetVersion(&have);
+  return cch__fail(CCH_ENOSYMBOL, operation,
+                   "needs a driver for CUDA %d.%d or newer; the loaded driver is for CUDA %d.%d", needed / 1000,
+                   needed % 1000 / 10, have / 1000, have % 1000 / 10);
+}
+
+int cch__fail_missing(const char *operation) { return cch__fail_missing_version(operation, needed_by(operation)); }
+
+int cch_driver_version(int *out) {
+  CCH__REQUIRE(out);
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuDriverGetVersion, (out));
+}
+
+int cch_driver_symbol(void **out, const char *name, int version) {
+  CCH__REQUIRE(out, name);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  void *entry = cch__driver_entry(name, version);
+  if (entry == NULL) {
+    int have = 0;
+    CCH__CALL(cuDriverGetVersion, (&have));
+    return cch__fail(CCH_ENOSYMBOL, name, "the loaded driver, for CUDA %d.%d, has no %s of version %d.%d", have / 1000,
+                     have % 1000 / 10, name, version / 1000, version % 1000 / 10);
+  }
+  *out = entry;
+  return 0;
+}

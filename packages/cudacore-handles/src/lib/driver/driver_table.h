@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_DRIVER_TABLE_H
+#define CUDACORE_DRIVER_TABLE_H
+
+/* The driver's entry points, where the process stands with CUDA, and how a call is made. */
+
+#include "base/errors.h"
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include <cudacore/driver.h>
+
+#include <stdatomic.h>
+
+/* Every entry point that the library uses, with the CUDA version of the ABI that it was written for. */
+#define CCH__DRIVER_FUNCTIONS(X)                                                                                       \
+  X(cuInit, 2000)                                                                                                      \
+  X(cuGetErrorName, 6000)                                                                                              \
+  X(cuGetErrorString, 6000)                                                                                            \
+  X(cuDriverGetVersion, 2020)                                                                                          \
+  X(cuDeviceGetCount, 2000)                                                                                            \
+  X(cuDeviceGet, 2000)                                                                                                 \
+  X(cuDeviceGetAttribute, 2000)                                                                                        \
+  X(cuDeviceGetName, 2000)                                                                                             \
+  X(cuDeviceGetUuid, 11040)                                                                                            \
+  X(cuDeviceGetPCIBusId, 4010)                                                                                         \
+  X(cuDeviceCanAccessPeer, 4000)                                                                                       \
+  X(cuDeviceGetDevResource, 12040)                                                                                     \
+  X(cuDevSmResourceSplitByCount, 12040)                                                                                \
+  X(cuDevSmResourceSplit, 13010)                                                                                       \
+  X(cuDevResourceGenerateDesc, 12040)                                                                                  \
+  X(cuDevicePrimaryCtxGetState, 7000)                                                                                  \
+  X(cuDevicePrimaryCtxRetain, 7000)                                                                                    \
+  X(cuDevicePrimaryCtxRelease, 11000)                                                                                  \
+  X(cuCtxGetCurrent, 4000)                                                                                             \
+  X(cuCtxGetId, 12000)                                                                                                 \
+  X(cuCtxSetCurrent, 4000)                                                                                             \
+  X(cuCtxGetDevice, 2000)                                                                                              \
+  X(cuCtxGetStreamPriorityRange, 5050)                                                                                 \
+  X(cuCtxSynchronize, 2000)                                                                                            \
+  X(cuCtxGetDevResource, 12040)                                                                                        \
+  X(cuCtxFromGreenCtx, 12040)                                                                                          \
+  X(cuGreenCtxCreate, 12040)                                                                                           \
+  X(cuGreenCtxDestroy, 12040)                                                                                          \
+  X(cuGreenCtxGetDevResource, 12040)                                                                                   \
+  X(cuGreenCtxStreamCreate, 12050)                                                                                     \
+  X(cuStreamCreateWithPriority, 5050)                                                                                  \
+  X(cuStreamDestroy, 4000)                                                                                             \
+  X(cuStreamGetCtx, 9020)                                                                                              \
+  X(cuStreamGetGreenCtx, 12040)                                                                                        \
+  X(cuStreamGetFlags, 5050)                                                                                            \
+  X(cuStreamGetPriority, 5050)                                                                                         \
+  X(cuStreamQuery, 2000)                                                                                               \
+  X(cuStreamSynchronize, 2000)                                                                                         \
+  X(cuStreamIsCapturing, 10000)                                                                                        \
+  X(cuStreamGetCaptureInfo, 10010)                                                                                     \
+  X(cuThreadExchangeStreamCaptureMode, 10010)                                                                          \
+  X(cuStreamWaitEvent, 3020)                                                                                           \
+  X(cuEventCreate, 2000)                                                                                               \
+  X(cuEventDestroy, 4000)                                                                                              \
+  X(cuEventRecord, 2000)                                                                                               \
+  X(cuEventQuery, 2000)                                                                                                \
+  X(cuEventSynchronize, 2000)                                                                                          \
+  X(cuEventElapsedTime, 12080)                                                                                         \
+  X(cuMemPoolCreate, 11020)                                                                                            \
+  X(cuMemPoolDestroy, 11020)                                                                                           \
+  X(cuDeviceGetMemPool, 11020)                                                                                         \
+  X(cuMemPoolGetAttribute, 11020)                                                                                      \
+  X(cuMemPoolSetAttribute, 11020)                                                                                      \
+  X(cuMemPoolGetAccess, 11020)                                                                                         \
+  X(cuMemPoolSetAccess, 11020)                                                                                         \
+  X(cuMemPoolExportToShareableHandle, 11020)                                                                           \
+  X(cuMemPoolImportFromShareableHandle, 11020)                                                                         \
+  X(cuMemPoolExportPointer, 11020)                                                                                     \
+  X(cuMemPoolImportPointer, 11020)                                                                                     \
+  X(cuIpcGetEventHandle, 4010)                                                                                         \
+  X(cuIpcOpenEventHandle, 4010)                                                                                        \
+  X(cuMemAllocFromPoolAsync, 11020)                                                                                    \
+  X(cuMemFreeAsync, 11020)                                                                                             \
+  X(cuMemAlloc, 3020)                                                                                                  \
+  X(cuMemFree, 3020)                                                                                                   \
+  X(cuMemHostAlloc, 2020)                                                                                              \
+  X(cuMemFreeHost, 2000)                                                                                               \
+  X(cuMemGetMemPool, 13000)                                                                                            \
+  X(cuMemPoolTrimTo, 11020)                                                                                            \
+  X(cuMemAddressReserve, 10020)                                                                                        \
+  X(cuMemAddressFree, 10020)                                                                                           \
+  X(cuMemCreate, 10020)                                                                                                \
+  X(cuMemRelease, 10020)                                                                                               \
+  X(cuMemMap, 10020)                                                                                                   \
+  X(cuMemUnmap, 10020)                                                                                                 \
+  X(cuMemSetAccess, 10020)                                                                                             \
+  X(cuMemRetainAllocationHandle, 11000)                                                                                \
+  X(cuMemGetAllocationGranularity, 10020)                                                                              \
+  X(cuMemAdvise, 12020)                                                                                                \
+  X(cuMemRangeGetAttribute, 8000)                                                                                      \
+  X(cuMemPrefetchAsync, 12020)                                                                                         \
+  X(cuMemPrefetchBatchAsync, 13000)                                                                                    \
+  X(cuMemDiscardBatchAsync, 13000)                                                                                     \
+  X(cuMemDiscardAndPrefetchBatchAsync, 13000)                                                                          \
+  X(cuMemcpyBatchAsync, 12080)                                                                                         \
+  X(cuMemcpy3DAsync, 3020)                                                                                             \
+  X(cuMemcpyAsync, 4000)                                                                                               \
+  X(cuMemcpyPeerAsync, 4000)                                                                                           \
+  X(cuMemcpy3DPeerAsync, 4000)                                                                                         \
+  X(cuMemsetD8Async, 3020)                                                                                             \
+  X(cuMemsetD16Async, 3020)                                                                                            \
+  X(cuMemsetD32Async, 3020)                                                                                            \
+  X(cuPointerGetAttribute, 4000)                                                                                       \
+  X(cuPointerGetAttributes, 7000)                                                                                      \
+  X(cuLaunchHostFunc, 10000)                                                                                           \
+  X(cuLibraryLoadData, 12000)                                                                                          \
+  X(cuLibraryUnload, 12000)                                                                                            \
+  X(cuLibraryGetKernel, 12000)                                                                                         \
+  X(cuKernelGetLibrary, 12050)                                                                                         \
+  X(cuKernelGetParamInfo, 12040)                                                                                       \
+  X(cuKernelGetAttribute, 12000)                                                                                       \
+  X(cuKernelSetAttribute, 12000)                                                                                       \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050)                                                                 \
+  X(cuOccupancyMaxPotentialBlockSize, 6050)                                                                            \
+  X(cuOccupancyAvailableDynamicSMemPerBlock, 10020)                                                                    \
+  X(cuOccupancyMaxPotentialClusterSize, 11070)                                                                         \
+  X(cuOccupancyMaxActiveClusters, 11070)                                                                               \
+  X(cuLaunchKernelEx, 11060)                                                                                           \
+  X(cuUserObjectCreate, 11030)                                                                                         \
+  X(cuUserObjectRelease, 11030)                                                                                        \
+  X(cuGraphRetainUserObject, 11030)                                                                                    \
+  X(cuGraphReleaseUserObject, 11030)                                                                                   \
+  X(cuGraphCreate, 10000)                                                                                              \
+  X(cuGraphDestroy, 10000)                                                                                             \
+  X(cuGraphClone, 10000)                                                                                               \
+  X(cuGraphDebugDotPrint, 11030)                                                                                       \
+  X(cuGraphConditionalHandleCreate, 12030)                                                                             \
+  X(cuGraphAddNode, 12020)                                                                                             \
+  X(cuGraphDestroyNode, 10000)                                                                                         \
+  X(cuGraphNodeSetParams, 12020)                                                                                       \
+  X(cuGraphNodeGetParams, 13020)                                                                                       \
+  X(cuGraphNodeGetType, 10000)                                                                                         \
+  X(cuGraphNodeFindInClone, 10000)                                                                                     \
+  X(cuGraphKernelNodeGetParams, 12000)                                                                                 \
+  X(cuGraphKernelNodeGetAttribute, 11000)                                                                              \
+  X(cuGraphKernelNodeSetAttribute, 11000)                                                                              \
+  X(cuGraphMemcpyNodeGetParams, 10000)                                                                                 \
+  X(cuGraphMemsetNodeGetParams, 10000)                                                                                 \
+  X(cuGraphHostNodeGetParams, 10000)                                                                                   \
+  X(cuGraphChildGraphNodeGetGraph, 10000)                                                                              \
+  X(cuGraphEventRecordNodeGetEvent, 11010)                                                                             \
+  X(cuGraphEventWaitNodeGetEvent, 11010)                                                                               \
+  X(cuGraphMemAllocNodeGetParams, 11040)                                                                               \
+  X(cuGraphMemFreeNodeGetParams, 11040)                                                                                \
+  X(cuGraphGetNodes, 10000)                                                                                            \
+  X(cuGraphGetEdges, 10000)                                                                                            \
+  X(cuGraphNodeGetDependencies, 10000)                                                                                 \
+  X(cuGraphNodeGetDependentNodes, 10000)                                                                               \
+  X(cuGraphAddDependencies, 10000)                                                                                     \
+  X(cuGraphRemoveDependencies, 10000)                                                                                  \
+  X(cuGraphInstantiateWithParams, 12000)                                                                               \
+  X(cuGraphExecDestroy, 10000)                                                                                         \
+  X(cuGraphExecUpdate, 12000)                                                                                          \
+  X(cuGraphExecGetFlags, 12000)                                                                                        \
+  X(cuGraphExecNodeSetParams, 12020)                                                                                   \
+  X(cuGraphNodeSetEnabled, 11060)                                                                                      \
+  X(cuGraphNodeGetEnabled, 11060)                                                                                      \
+  X(cuGraphUpload, 11010)                                                                                              \
+  X(cuGraphLaunch, 10000)                                                                                              \
+  X(cuStreamBeginCapture, 10010)                                                                                       \
+  X(cuStreamBeginCaptureToGraph, 12030)                                                                                \
+  X(cuStreamEndCapture, 10000)                                                                                         \
+  X(cuStreamUpdateCaptureDependencies, 11030)
+
+/* Newer versions of some of them, which take or tell more: used where there are any. Fields have the version's number.
+ */
+#define CCH__NEWER_FUNCTIONS(X)                                                                                        \
+  X(cuGraphAddNode, 12030)                                                                                             \
+  X(cuGraphGetEdges, 12030)                                                                                            \
+  X(cuGraphNodeGetDependencies, 12030)                                                                                 \
+  X(cuGraphNodeGetDependentNodes, 12030)                                                                               \
+  X(cuGraphAddDependencies, 12030)                                                                                     \
+  X(cuGraphRemoveDependencies, 12030)                                                                                  \
+  X(cuMemcpyBatchAsync, 13000)                                                                                         \
+  X(cuStreamGetCaptureInfo, 11030)                                                                                     \
+  X(cuStreamGetCaptureInfo, 12030)
+
+/* cuda.h renames some functions to versioned ones by macros; the table is keyed by the plain names. */
+#undef cuDeviceGetUuid
+#undef cuDevicePrimaryCtxRelease
+#undef cuStreamDestroy
+#undef cuEventDestroy
+#undef cuEventElapsedTime
+#undef cuMemAlloc
+#undef cuMemFree
+#undef cuMemAdvise
+#undef cuMemPrefetchAsync
+#undef cuMemcpyBatchAsync
+#undef cuMemcpy3DAsync
+#undef cuStreamGetCtx
+#undef cuStreamGetCaptureInfo
+#undef cuCtxSynchronize
+#undef cuCtxGetDevice
+#undef cuStreamBeginCapture
+#undef cuStreamUpdateCaptureDependencies
+#undef cuGraphAddNode
+#undef cuGraphKernelNodeGetParams
+#undef cuGraphGetEdges
+#undef cuGraphNodeGetDependencies
+#undef cuGraphNodeGetDependentNodes
+#undef cuGraphAddDependencies
+#undef cuGraphRemoveDependencies
+#undef cuGraphExecUpdate
+
+/* Of headers that are newer than the oldest that the library can be built with. */
+#if CUDA_VERSION < 13010
+typedef struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st {
+  unsigned smCount, coscheduledSmCount, preferredCoscheduledSmCount, flags, reserved[12];
+} CU_DEV_SM_RESOURCE_GROUP_PARAMS;
+typedef CUresult(CUDAAPI *PFN_cuDevSmResourceSplit_v13010)(CUdevResource *result, unsigned int nbGroups,
+                                                           const CUdevResource *input, CUdevResource *remainder,
+                                                           unsigned int flags,
+                                                           CU_DEV_SM_RESOURCE_GROUP_PARAMS *groupParams);
+#endif
+typedef CUresult(CUDAAPI *PFN_cuGraphNodeGetParams_v13020)(CUgraphNode hNode, CUgraphNodeParams *nodeParams);
+
+typedef struct cch__driver_table {
+#define CCH__FIELD(name, version) PFN_##name##_v##version name;
+  CCH__DRIVER_FUNCTIONS(CCH__FIELD)
+#undef CCH__FIELD
+#define CCH__FIELD(name, version) PFN_##name##_v##version name##_v##version;
+  CCH__NEWER_FUNCTIONS(CCH__FIELD)
+#undef CCH__FIELD
+} cch__driver_table;
+
+extern cch__driver_table cch__driver;
+
+/* An entry point with the ABI of a version of CUDA, NULL where the driver has none; it is loaded. */
+void *cch__driver_entry(const char *name, int version);
+
+/* Puts what older functions can do in the places that this driver leaves empty: older_driver.c. */
+void cch__stand_in(void);
+
+/* The function that failed: the operation, or the older one that stands in for it. To be asked once, at once. */
+const char *cch__really_called(const char *operation);
+
+/* Whether the table is filled: for those who may look before, or without, cch_driver_init(). */
+bool cch__driver_loaded(void);
+
+/* The simulated driver where $CUDACORE_DRIVER asks for it, or else a driver that is loaded already, for nothing that
+ * needs no driver loads one; it stays open. NULL: none. */
+void *cch__driver_chosen(void);
+
+/* Where the process stands with CUDA. Everything that may enter the driver asks cch__ready() first. */
+enum { CCH__UNINITIALISED = 0, CCH__READY = 1, CCH__FORKED = 2 };
+extern atomic_int cch__state;
+
+static inline int cch__ready(void) {
+  return atomic_load_explicit(&cch__state, memory_order_acquire) == CCH__READY ? 0 : cch_driver_init();
+}
+
+static inline bool cch__forked(void) { return atomic_load_explicit(&cch__state, memory_order_relaxed) == CCH__FORKED; }
+
+static inline int cch__checked(int result, const char *operation) {
+  return result == 0 ? 0 : cch__fail_driver(result, operation);
+}
+
+/* Call the driver: CCH__CALL(cuEventCreate, (&raw, flags)) is 0 or a recorded failure. */
+#define CCH__CALL(name, arguments)                                                                                     \
+  (cch__driver.name ? cch__checked((int)cch__driver.name arguments, #name) : cch__fail_missing(#name))
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Resources of devices: values that the driver has filled in, and the few fields of them that may be read. */
+#include "base/kinds.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* CUdevResource as of CUDA 13.1: what older headers lack of it, older drivers leave zero. */
+typedef struct driver_resource {
+  int32_t kind;
+  unsigned char internal[92];
+  union {
+    struct {
+      uint32_t count, least, together, flags;
+    } sm;
+    struct {
+      int32_t device;
+      uint32_t limit;
+      int32_t scope;
+    } workqueue;
+    unsigned char bytes[48];
+  } of;
+} driver_resource;
+
+_Static_assert(sizeof(driver_resource) == sizeof(CUdevResource), "resources have another size");
+_Static_assert(sizeof(cch_resource) == sizeof(CUdevResource), "resources have another size");
+_Static_assert(sizeof(CU_DEV_SM_RESOURCE_GROUP_PARAMS) == 64, "groups have another size");
+
+enum { BACKFILL = 1 };
+
+static CUdevResource *driver_form(const cch_resource *resource) { return (CUdevResource *)(uintptr_t)resource; }
+
+static driver_resource read(const cch_resource *resource) {
+  driver_resource value;
+  memcpy(&value, resource, sizeof value);
+  return value;
+}
+
+static int check(const cch_resource *resource, int kind, const char *operation) {
+  int found = cch_resource_kind(resource);
+  if (found == kind)
+    return 0;
+  return cch__fail(CCH_EINVAL, operation, "the resource is of kind %d, not %d", found, kind);
+}
+
+int cch_resource_kind(const cch_resource *resource) {
+  CCH__REQUIRE(resource);
+  return read(resource).kind;
+}
+
+int cch_resource_of_device(cch_resource *out, int device, int kind) {
+  CCH__REQUIRE(out);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  CUdevice raw;
+  cch_resource found = {{0}};
+  status = CCH__CALL(cuDeviceGet, (&raw, device));
+  if (status == 0)
+    status = CCH__CALL(cuDeviceGetDevResource, (raw, driver_form(&found), (CUdevResourceType)kind));
+  if (status == 0)
+    *out = found;
+  return status;
+}
+
+int cch_resource_of_context(cch_resource *out, cch_context *context, int kind) {
+  CCH__REQUIRE_USABLE(out, context);
+  cch_resource found = {{0}};
+  CUdevResource *into = driver_form(&found);
+  int status = context->green != NULL
+                   ? CCH__CALL(cuGreenCtxGetDevResource, (context->green, into, (CUdevResourceType)kind))
+                   : CCH__CALL(cuCtxGetDevResource, (context->raw, into, (CUdevResourceType)kind));
+  if (status == 0)
+    *out = found;
+  return status;
+}
+
+int cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32_t *flags,
+                    const cch_resource *resource) {
+  CCH__REQUIRE(count, least, together, flags, resource);
+  int status = check(resource, CCH_RESOURCE_SM, __func__);
+  if (status != 0)
+    return status;
+  driver_resource value = read(resource);
+  *count = value.of.sm.count;
+  *least = value.of.sm.least;
+  *together = value.of.sm.together;
+  *flags = value.of.sm.flags;
+  return 0;
+}
+
+int cch_resource_workqueue(uint32_t *limit, int *scope, const cch_resource *resource) {
+  CCH__REQUIRE(limit, scope, resource);
+  int status = check(resource, CCH_RESOURCE_WORKQUEUE, __func__);
+  if (status != 0)
+    return status;
+  driver_resource value = read(resource);
+  *limit = value.of.workqueue.limit;
+  *scope = value.of.workqueue.scope;
+  return 0;
+}
+
+int cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, int scope) {
+  CCH__REQUIRE(resource);
+  int status = check(resource, CCH_RESOURCE_WORKQUEUE, __func__);
+  if (status != 0)
+    return status;
+  driver_resource value = read(resource);
+  value.of.workqueue.limit = limit;
+  value.of.workqueue.scope = scope;
+  memcpy(resource, &value, sizeof value);
+  return 0;
+}
+
+int cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *rest, const cch_resource *resource,
+                              unsigned flags, uint32_t least) {
+  CCH__REQUIRE(out, count, resource);
+  int status = cch__ready();
+  if (status == 0)
+    status = check(resource, CCH_RESOURCE_SM, __func__);
+  if (status != 0)
+    return status;
+  if (*count == 0 || *count > UINT_MAX)
+    return cch__fail(CCH_EINVAL, __func__, "there is room for %zu groups", *count);
+  cch_resource *groups = calloc(*count, sizeof *groups);
+  if (groups == NULL)
+    return cch__fail_nomem(__func__);
+  cch_resource left = {{0}};
+  unsigned made = (unsigned)*count;
+  status = CCH__CALL(cuDevSmResourceSplitByCount,
+                     (driver_form(groups), &made, driver_form(resource), driver_form(&left), flags, least));
+  if (status == 0) {
+    memcpy(out, groups, made * sizeof *groups);
+    *count = made;
+    if (rest != NULL)
+      *rest = left;
+  }
+  free(groups);
+  return status;
+}
+
+int cch_resource_split(cch_resource *out, cch_resource *rest, const cch_resource *resource, cch_sm_group *groups,
+                       size_t count) {
+  CCH__REQUIRE(resource);
+  CCH__REQUIRE_ARRAY(groups, count);
+  int status = cch__ready();
+  if (status == 0)
+    status = check(resource, CCH_RESOURCE_SM, __func__);
+  if (status != 0)
+    return status;
+  if (count == 0 || count > UINT_MAX)
+    return cch__fail(CCH_EINVAL, __func__, "there are %zu groups", count);
+  CUdevResource *made = calloc(count, sizeof *made + sizeof(CU_DEV_SM_RESOURCE_GROUP_PARAMS)); /* and the groups */
+  if (made == NULL)
+    return cch__fail_nomem(__func__);
+  CU_DEV_SM_RESOURCE_GROUP_PARAMS *params = (CU_DEV_SM_RESOURCE_GROUP_PARAMS *)(made + count);
+  for (size_t i = 0; i < count; i++) {
+    params[i].smCount = groups[i].count;
+    params[i].coscheduledSmCount = groups[i].together;
+    params[i].preferredCoscheduledSmCount = groups[i].preferred;
+    params[i].flags = groups[i].backfill != 0 ? BACKFILL : 0;
+  }
+  cch_resource left = {{0}};
+  status = CCH__CALL(cuDevSmResourceSplit, (out != NULL ? made : NULL, (unsigned)count, driver_form(resource),
+                                            out != NULL ? driver_form(&left) : NULL, 0, params));
+  if (status == 0) {
+    for (size_t i = 0; i < count; i++)
+      groups[i].count = params[i].smCount;
+    if (out != NULL)
+      memcpy(out, made, count * sizeof *out);
+    if (rest != NULL)
+      *rest = left;
+  }
+  free(made);
+  return status;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many nodes in one call, all or none. Usually the nodes that were added before a failure are destroyed again. The
+ * driver takes no node out of a graph that has nodes that allocate or free memory. There, the whole batch is first
+ * added to another graph, which is then thrown away, so that what the driver refuses is refused before the graph is
+ * changed.
+ */
+#include "graph/graph.h"
+#include "base/reclaim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int cch__graph_keeps_nodes(bool *out, const cch_graph *graph) {
+  /* The driver says so when it is to remove edges, even if there are none to remove. */
+  CUresult result = CUDA_SUCCESS;
+  if (cch__driver.cuGraphRemoveDependencies_v12030 != NULL)
+    result = cch__driver.cuGraphRemoveDependencies_v12030(graph->raw, NULL, NULL, NULL, 0);
+  else if (cch__driver.cuGraphRemoveDependencies != NULL)
+    result = cch__driver.cuGraphRemoveDependencies(graph->raw, NULL, NULL, 0);
+  *out = result == CUDA_ERROR_NOT_SUPPORTED;
+  return *out ? 0 : cch__checked((int)result, "cuGraphRemoveDependencies");
+}
+
+/* ---- trying out ---- */
+
+static void drop_trial(CUgraph trial) {
+  cch__destructor_enter();
+  cch__report(CCH__CALL(cuGraphDestroy, (trial)));
+  cch__destructor_leave();
+}
+
+/* Adds a node to the graph of a trial, with nothing to wait for. */
+static int add_to_trial(CUgraph trial, cch__node_params *params) {
+  CUgraphNode raw;
+  CUgraphNodeParams native = params->native;
+  int status = 0;
+  if (native.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) /* the condition is one of the graph's own */
+    status =
+        CCH__CALL(cuGraphConditionalHandleCreate, (&native.conditional.handle, trial, native.conditional.ctx, 0, 0));
+  if (status == 0)
+    status = CCH__CALL(cuGraphAddNode, (&raw, trial, NULL, 0, &native));
+  return status != 0 ? status : cch__node_set_attributes(raw, params->attributes, params->attribute_count);
+}
+
+int cch__node_try(cch__node_params *params) {
+  CUgraph trial;
+  int status = CCH__CALL(cuGraphCreate, (&trial, 0));
+  if (status != 0)
+    return status;
+  status = add_to_trial(trial, params);
+  drop_trial(trial);
+  return status;
+}
+
+/* ---- frees, which cannot be tried out: another graph's free node takes the memory away ---- */
+
+/* Memory of memory nodes. */
+typedef struct piece {
+  CUdeviceptr address;
+  size_t bytes; /* of what is freed: 1 */
+} piece;
+
+typedef struct pieces {
+  piece *items;
+  size_t count, capacity;
+} pieces;
+
+/* The piece that an address is in; NULL for none. */
+static const piece *find_piece(const pieces *self, CUdeviceptr address) {
+  for (size_t i = 0; i < self->count; i++)
+    if (address - self->items[i].address < self->items[i].bytes)
+      return &self->items[i];
+  return NULL;
+}
+
+static int add_piece(pieces *self, CUdeviceptr address, size_t bytes, const char *operation) {
+  if (self->count == self->capacity) {
+    size_t capacity = self->capacity == 0 ? 16 : 2 * self->capacity;
+    piece *items = realloc(self->items, capacity * sizeof *items);
+    if (items == NULL)
+      return cch__fail_nomem(operation);
+    self->items = items;
+    self->capacity = capacity;
+  }
+  self->items[self->count++] = (piece){address, bytes};
+  return 0;
+}
+
+/* A batch that is tried out. */
+typedef struct rehearsal {
+  cch_graph *graph;
+  CUgraph trial;
+  bool looked;             /* at the graph's memory nodes, of which these are */
+  pieces allocated, freed; /* what the batch frees is added to the second */
+  const char *operation;
+} rehearsal;
+
+static int look_at_node(rehearsal *self, CUgraphNode raw) {
+  CUgraphNodeType type;
+  CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+  CUdeviceptr address;
+  int status = CCH__CALL(cuGraphNodeGetType, (raw, &type));
+  if (status == 0 && type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+    status = CCH__CALL(cuGraphMemAllocNodeGetParams, (raw, &alloc));
+    return status != 0 ? status : add_piece(&self->allocated, alloc.dptr, alloc.bytesize, self->operation);
+  }
+  if (status == 0 && type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+    status = CCH__CALL(cuGraphMemFreeNodeGetParams, (raw, &address));
+    return status != 0 ? status : add_piece(&self->freed, address, 1, self->operation);
+  }
+  return status;
+}
+
+/* Lists what the graph allocates and frees. */
+static int look(rehearsal *self) {
+  size_t count = 0;
+  CUgraphNode *nodes = NULL;
+  int status = CCH__CALL(cuGraphGetNodes, (self->graph->raw, NULL, &count));
+  if (status == 0 && count > 0) {
+    nodes = malloc(count * sizeof *nodes);
+    status = nodes == NULL ? cch__fail_nomem(self->operation)
+                           : CCH__CALL(cuGraphGetNodes, (self->graph->raw, nodes, &count));
+  }
+  for (size_t i = 0; status == 0 && i < count; i++)
+    status = look_at_node(self, nodes[i]);
+  free(nodes);
+  self->looked = status == 0;
+  return status;
+}
+
+/* Of memory that another graph allocates it is only known whether there is any. */
+static int check_free(rehearsal *self, CUdeviceptr address) {
+  int status = self->looked ? 0 : look(self);
+  if (status != 0)
+    return status;
+  const piece *known = find_piece(&self->allocated, address);
+  if (find_piece(&self->freed, address) != NULL || (known != NULL && known->address != address))
+    return cch__fail(CUDA_ERROR_INVALID_VALUE, self->operation, "the address %#llx %s", (unsigned long long)address,
+                     known != NULL && known->address != address ? "is inside an allocation" : "is freed already");
+  if (known == NULL) {
+    CUgraphNode raw;
+    CUgraphNodeParams fill = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
+    fill.memset = (CUDA_MEMSET_NODE_PARAMS_v2){.dst = address, .elementSize = 1, .width = 1, .height = 1};
+    status = CCH__CALL(cuCtxGetCurrent, (&fill.memset.ctx));
+    if (status == 0)
+      status = CCH__CALL(cuGraphAddNode, (&raw, self->trial, NULL, 0, &fill));
+  }
+  return status != 0 ? status : add_piece(&self->freed, address, 1, self->operation);
+}
+
+/* What the node of a specification waits for: nodes of the graph, and earlier ones of the batch. */
+static int check_dependencies(const rehearsal *self, const cch_node_spec *spec, size_t place) {
+  int status = 0;
+  for (size_t i = 0; i < spec->dependency_count && status == 0; i++)
+    status = cch__node_is_of(spec->dependencies[i], self->graph, self->operation);
+  for (size_t i = 0; i < spec->earlier_count && status == 0; i++)
+    status = cch__check_earlier(spec, i, place, self->operation);
+  return status;
+}
+
+static int rehearse_node(rehearsal *self, const cch_node_spec *spec, size_t place) {
+  cch_node_spec known;
+  int status = cch__node_spec_read(&spec, &known, self->operation);
+  if (status == 0)
+    status = check_dependencies(self, spec, place);
+  if (status == 0)
+    status = CCH__USABLE_OR_NULL(spec->context, "the context of the cch_node_spec", self->operation);
+  if (status == 0)
+    status = CCH__USABLE_OR_NULL(spec->bundle, "the bundle of the cch_node_spec", self->operation);
+  cch__current current;
+  if (status == 0)
+    status = cch__current_enter(&current, spec->context);
+  if (status != 0)
+    return status;
+  cch__node_params params;
+  status = cch__node_params_fill(&params, spec->type, spec->params, spec->bundle, spec->context, self->operation);
+  if (status == 0 && spec->type == CCH_NODE_FREE)
+    status = check_free(self, params.native.free.dptr);
+  else if (status == 0)
+    status = add_to_trial(self->trial, &params);
+  cch__node_params_drop(&params);
+  cch__current_leave(&current);
+  return status;
+}
+
+static const cch_node_spec *spec_at(const cch_node_spec *specs, size_t i) {
+  return (const cch_node_spec *)((const char *)specs + i * specs->size);
+}
+
+static int rehearse(cch_graph *graph, const cch_node_spec *specs, size_t count, size_t *failed, const char *operation) {
+  rehearsal self = {.graph = graph, .operation = operation};
+  int status = CCH__CALL(cuGraphCreate, (&self.trial, 0));
+  if (status != 0)
+    return status;
+  for (*failed = 0; status == 0 && *failed < count; *failed += status == 0)
+    status = rehearse_node(&self, spec_at(specs, *failed), *failed);
+  free(self.allocated.items);
+  free(self.freed.items);
+  drop_trial(self.trial);
+  return status;
+}
+
+/* ---- batches ---- */
+
+static bool has_memory_nodes(const cch_node_spec *specs, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    int type = spec_at(specs, i)->type;
+    if (type == CCH_NODE_ALLOC || type == CCH_NODE_FREE)
+      return true;
+  }
+  return false;
+}
+
+/* Takes the nodes out that were added before a failure; or says that they stay. */
+static void undo(cch_graph *graph, const CUgraphNode *added, size_t count) {
+  bool keeps = false;
+  cch__destructor_enter();
+  if (count > 0)
+    cch__report(cch__graph_keeps_nodes(&keeps, graph));
+  cch__destructor_leave();
+  if (keeps) {
+    cch__fail_explain("the nodes of the batch that come before it stay in the graph, because the driver takes no node "
+                      "out of a graph that allocates or frees memory");
+    return;
+  }
+  while (count-- > 0)
+    cch__node_undo(graph, added[count]);
+}
+
+int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_spec *specs, size_t count,
+                        size_t *failed) {
+  CCH__REQUIRE_USABLE(graph);
+  CCH__REQUIRE_ARRAY(specs, count);
+  if (count == 0)
+    return 0;
+  int status = 0;
+  cch__poll();
+  CUgraphNode *added = malloc(count * sizeof *added);
+  cch_graph_node **boxes = out != NULL ? malloc(count * sizeof *boxes) : NULL;
+  size_t done = 0, at = 0;
+  if (added == NULL || (out != NULL && boxes == NULL))
+    status = cch__fail_nomem(__func__);
+  for (at = 0; status == 0 && at < count; at += status == 0)
+    if (spec_at(specs, at)->size != specs->size)
+      status = cch__fail(CCH_EINVAL, __func__, "the nodes of a batch are of different sizes");
+  bool keeps = count > 1 && has_memory_nodes(specs, count);
+  if (status == 0 && count > 1 && !keeps)
+    status = cch__graph_keeps_nodes(&keeps, graph);
+  if (status == 0 && keeps)
+    status = rehearse(graph, specs, count, &at, __func__);
+  if (status == 0) {
+    for (; status == 0 && done < count; done += status == 0)
+      status = cch__node_add_spec(&added[done], boxes != NULL ? &boxes[done] : NULL, graph, spec_at(specs, done), added,
+                                  done, __func__);
+    at = done;
+  }
+  if (status == 0 && boxes != NULL)
+    memcpy(out, boxes, count * sizeof *boxes);
+  if (status != 0 && failed != NULL)
+    *failed = at;
+  if (status != 0) {
+    undo(graph, added, done);
+    for (size_t i = done; boxes != NULL && i-- > 0;)
+      cch_graph_node_unref(boxes[i]);
+  }
+  free(boxes);
+  free(added);
+  return status;
+}

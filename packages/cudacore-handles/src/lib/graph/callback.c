@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions of the host that CUDA calls, for graphs and for streams. */
+#include "graph/capture.h"
+#include "driver/current.h"
+#include "graph/graph.h"
+#include "base/reclaim.h"
+
+void CUDA_CB cch__host_trampoline(void *data) {
+  const cch__host_call *call = data;
+  cch_callback_enter();
+  call->function(call->data);
+  cch_callback_leave();
+}
+
+/* The one call of a stream, which ends what is kept for it: that is destroyed later, as CUDA is forbidden here. */
+static void CUDA_CB call_once(void *data) {
+  cch_bundle *kept = data;
+  cch__host_trampoline(kept->payload);
+  cch_callback_enter();
+  cch_bundle_unref(kept);
+  cch_callback_leave();
+}
+
+/* Has a function called once, or, where others capture the stream, by each launch of their graph, which keeps it. */
+static int call_in_stream(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle, int captured,
+                          const char *operation) {
+  cch_bundle *kept;
+  int status = cch__bundle_wrap(&kept, NULL, bundle, sizeof(cch__host_call), operation);
+  if (status != 0)
+    return status;
+  cch__host_call *call = kept->payload;
+  *call = (cch__host_call){function, data};
+  if (captured)
+    status = cch_capture_keep_all(stream, (void *[]){kept}, 1);
+  cch__current current;
+  if (status == 0)
+    status = cch__current_enter(&current, stream->context);
+  if (status == 0) {
+    status = captured ? CCH__CALL(cuLaunchHostFunc, (stream->raw, cch__host_trampoline, call))
+                      : CCH__CALL(cuLaunchHostFunc, (stream->raw, call_once, kept));
+    cch__current_leave(&current);
+  }
+  if (status != 0 || captured)
+    cch_bundle_unref(kept);
+  return status;
+}
+
+int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle) {
+  CCH__REQUIRE_USABLE(stream, function);
+  CCH__REQUIRE_USABLE_OR_NULL(bundle);
+  cch__poll();
+  cch_graph *graph = NULL;
+  int captured = 0, status = 0;
+  if (cch__driver.cuStreamIsCapturing != NULL)
+    status = cch_stream_is_capturing(&captured, stream);
+  /* What the driver cannot say, the library knows of its own captures. */
+  if (status == 0 && (captured || cch__driver.cuStreamIsCapturing == NULL))
+    status = cch_capture_graph(&graph, stream);
+  if (status != 0)
+    return status;
+  cch_graph_unref(graph);
+  if (graph == NULL)
+    return call_in_stream(stream, function, data, bundle, captured, __func__);
+  cch_host_node node = {.size = sizeof node, .function = function, .data = data};
+  cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_HOST, .params = &node, .bundle = bundle};
+  return cch_capture_add(NULL, stream, &spec);
+}

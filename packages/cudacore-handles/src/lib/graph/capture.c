@@ -1,0 +1,711 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Graphs that are recorded from streams. */
+#include "graph/capture.h"
+#include "base/reclaim.h"
+#include "base/registry.h"
+
+#include <stdlib.h>
+
+static atomic_size_t captures;
+
+/* Of what streams know of their captures: a box that dies is not found any more once this was taken. */
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+
+size_t cch_capture_count(void) { return atomic_load_explicit(&captures, memory_order_relaxed); }
+
+bool cch__graph_is_captured(const cch_graph *graph) { return graph->capture != NULL; }
+
+/* ---- what the driver says ---- */
+
+static int ask(cch__capture_info *out, CUstream stream) {
+  if (cch__driver.cuStreamGetCaptureInfo_v12030 != NULL)
+    return (int)cch__driver.cuStreamGetCaptureInfo_v12030(stream, &out->status, &out->id, &out->graph,
+                                                          &out->dependencies, &out->edges, &out->count);
+  return (int)cch__driver.cuStreamGetCaptureInfo_v11030(stream, &out->status, &out->id, &out->graph, &out->dependencies,
+                                                        &out->count);
+}
+
+int cch__capture_info_of(cch__capture_info *out, CUstream stream) {
+  static const char name[] = "cuStreamGetCaptureInfo";
+  *out = (cch__capture_info){.status = CU_STREAM_CAPTURE_STATUS_NONE};
+  if (cch__driver.cuStreamGetCaptureInfo_v12030 == NULL && cch__driver.cuStreamGetCaptureInfo_v11030 == NULL)
+    return cch__fail_missing(name);
+  int status = cch__checked(ask(out, stream), name);
+  if (status != 0 || out->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    *out = (cch__capture_info){.status = out->status}; /* the driver need not have written the rest */
+  return status;
+}
+
+int cch__capture_info_in_context(cch__capture_info *out, const cch_stream *stream) {
+  *out = (cch__capture_info){.status = CU_STREAM_CAPTURE_STATUS_NONE};
+  cch__current current;
+  int status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = cch__capture_info_of(out, stream->raw);
+  cch__current_leave(&current);
+  return status;
+}
+
+/* ---- begin ---- */
+
+/* A capture that has not begun; its bundle is empty. */
+static int new_capture(cch__capture **out, cch_stream *stream, bool makes_graph, const char *operation) {
+  cch__capture *capture = calloc(1, sizeof *capture);
+  if (capture == NULL)
+    return cch__fail_nomem(operation);
+  int status;
+  if (stream->context != NULL) {
+    capture->context = cch_context_ref(stream->context);
+    status = 0;
+  } else {
+    status = cch_context_current(&capture->context);
+  }
+  if (status == 0)
+    status = cch_bundle_create(&capture->kept, 0);
+  if (status != 0) {
+    cch_context_unref(capture->context);
+    free(capture);
+    return status;
+  }
+  capture->stream = cch_stream_ref(stream);
+  capture->thread = cch__thread();
+  capture->makes_graph = makes_graph;
+  *out = capture;
+  return 0;
+}
+
+static void free_capture(cch__capture *capture) {
+  cch_bundle_unref(capture->kept);
+  cch_stream_unref(capture->stream);
+  cch_context_unref(capture->context);
+  free(capture);
+}
+
+/* Has a stream know, or forget, its capture. The handle of the per-thread default stream means as many streams as there
+ * are threads: about that one the driver is asked. */
+static void know(cch_stream *stream, cch_graph *old, cch_graph *graph, uint64_t id) {
+  pthread_mutex_lock(&known_lock);
+  if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == old && stream->raw != CU_STREAM_PER_THREAD) {
+    atomic_store_explicit(&stream->capture_id, id, memory_order_relaxed);
+    atomic_store_explicit(&stream->capture, graph, memory_order_release);
+  }
+  pthread_mutex_unlock(&known_lock);
+}
+
+static void begun(cch_graph *graph, cch__capture *capture) {
+  cch__graph_lock(graph);
+  graph->capture = capture;
+  cch__graph_unlock(graph);
+  know(capture->stream, NULL, graph, capture->id);
+  atomic_fetch_add_explicit(&captures, 1, memory_order_relaxed);
+}
+
+/* Ends a capture that could not begin as it should: the stream must not stay in it. */
+static void take_back(CUstream stream, bool makes_graph) {
+  CUgraph raw = NULL;
+  cch__destructor_enter();
+  int status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
+  if (!cch__not_now(status)) /* another thread's illegal call can have broken it already: it has ended then, too */
+    cch__report(status);
+  if (status == 0 && makes_graph && raw != NULL)
+    cch__report(CCH__CALL(cuGraphDestroy, (raw)));
+  cch__destructor_leave();
+}
+
+/* Learns what graph a capture that has just begun makes, and has it keep the capture's bundle. */
+static int set_up(CUgraph *out, cch_graph *graph, cch__capture *capture) {
+  cch__capture_info info;
+  int status = cch__capture_info_of(&info, capture->stream->raw);
+  if (status == 0 && info.graph == NULL)
+    status = cch__fail_driver(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "cuStreamGetCaptureInfo");
+  if (status == 0)
+    status = cch__graph_keep(graph, capture->kept, "cuStreamBeginCapture");
+  if (status != 0)
+    return status;
+  capture->id = info.id;
+  *out = info.graph;
+  return 0;
+}
+
+static int begin(CUgraph *out, cch_graph *graph, cch__capture *capture, int mode) {
+  CUstream stream = capture->stream->raw;
+  int status = CCH__CALL(cuStreamBeginCapture, (stream, (CUstreamCaptureMode)mode));
+  if (status != 0)
+    return status;
+  status = set_up(out, graph, capture);
+  if (status != 0)
+    take_back(stream, true);
+  return status;
+}
+
+static int check_mode(int mode, const char *operation) {
+  if (mode < CCH_CAPTURE_GLOBAL || mode > CCH_CAPTURE_RELAXED)
+    return cch__fail(CCH_EINVAL, operation, "there is no capture mode %d", mode);
+  return 0;
+}
+
+int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
+  CCH__REQUIRE_USABLE(out, stream);
+  int status = check_mode(mode, __func__);
+  if (status != 0)
+    return status;
+  cch__poll_patiently(); /* the stream may still be in a capture that was dropped */
+  cch_graph *graph;
+  cch__capture *capture;
+  status = cch__graph_new(&graph, __func__);
+  if (status != 0)
+    return status;
+  status = new_capture(&capture, stream, true, __func__);
+  if (status != 0) {
+    cch__graph_discard(graph);
+    return status;
+  }
+  cch__graph_is_of(graph, cch_context_ref(capture->context));
+  CUgraph raw = NULL;
+  cch__current current;
+  status = cch__current_enter(&current, stream->context);
+  if (status == 0) {
+    status = begin(&raw, graph, capture, mode);
+    cch__current_leave(&current);
+  }
+  if (status != 0) {
+    free_capture(capture);
+    cch__graph_discard(graph);
+    return status;
+  }
+  cch__graph_made(graph, raw, false);
+  begun(graph, capture);
+  *out = graph;
+  return 0;
+}
+
+static int begin_to(cch_graph *graph, cch__capture *capture, const CUgraphNode *before, size_t count, int mode) {
+  CUstream stream = capture->stream->raw;
+  CUgraph raw;
+  int status =
+      CCH__CALL(cuStreamBeginCaptureToGraph, (stream, graph->raw, before, NULL, count, (CUstreamCaptureMode)mode));
+  if (status != 0)
+    return status;
+  status = set_up(&raw, graph, capture);
+  if (status != 0)
+    take_back(stream, false);
+  return status;
+}
+
+int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies, size_t count,
+                         int mode) {
+  CCH__REQUIRE_USABLE(graph, stream);
+  CCH__REQUIRE_ARRAY(dependencies, count);
+  int status = check_mode(mode, __func__);
+  if (status == 0 && graph->capture != NULL)
+    status = cch__fail(CCH_EINVAL, __func__, "a stream is being captured into the graph already");
+  if (status != 0)
+    return status;
+  cch__poll_patiently();
+  CUgraphNode *before = count > 0 ? malloc(count * sizeof *before) : NULL;
+  if (count > 0 && before == NULL)
+    return cch__fail_nomem(__func__);
+  for (size_t i = 0; i < count && status == 0; i++) {
+    status = cch__node_is_of(dependencies[i], graph, __func__);
+    if (status == 0)
+      before[i] = dependencies[i]->raw;
+  }
+  cch__capture *capture = NULL;
+  if (status == 0)
+    status = new_capture(&capture, stream, false, __func__);
+  if (status == 0) {
+    cch__current current;
+    status = cch__current_enter(&current, stream->context);
+    if (status == 0) {
+      status = begin_to(graph, capture, before, count, mode);
+      cch__current_leave(&current);
+    }
+    if (status == 0)
+      begun(graph, capture);
+    else
+      free_capture(capture);
+  }
+  free(before);
+  return status;
+}
+
+/* ---- end ---- */
+
+/* Whether the handle of the capture's stream means that stream here: that of the per-thread default stream only does on
+ * its own thread. */
+static bool is_reached_from_here(const cch__capture *capture) {
+  return capture->stream->raw != CU_STREAM_PER_THREAD || capture->thread == cch__thread();
+}
+
+static void free_joined(cch__joined *first) {
+  for (cch__joined *one = first, *next; one != NULL; one = next) {
+    next = one->next;
+    cch_stream_unref(one->stream);
+    cch_stream_unref(one->into);
+    free(one);
+  }
+}
+
+/* The last stream that one of a capture's was joined into, itself if it was not. On another thread than that of a
+ * per-thread default stream it is the legacy one, which comes after it. The lock is held. */
+static cch_stream *last_joined(const cch_graph *graph, cch_stream *stream, uint64_t capture) {
+  /* What was joined last stands first: into what a stream was joined can itself have been joined only later. */
+  const cch__joined *end = NULL, *one = graph->joined;
+  uint64_t thread = cch__thread();
+  while (one != end)
+    if (one->stream != stream || one->capture != capture) {
+      one = one->next;
+    } else {
+      stream = one->into;
+      thread = one->thread;
+      end = one;
+      one = graph->joined;
+    }
+  return cch__stream_for_thread(stream, thread);
+}
+
+/*
+ * Forgets the forks of a capture that is over, but for those on which there is memory that it allocated: that is freed
+ * on the stream that they were joined into. A fork that others were joined into is forgotten after them.
+ */
+static void forget_joined(cch_graph *graph, uint64_t capture) {
+  cch__joined *gone;
+  do {
+    gone = NULL;
+    cch__graph_lock(graph);
+    for (cch__joined **at = &graph->joined, *one; (one = *at) != NULL;)
+      if (one->capture == capture && cch__box_is_last(&one->stream->box)) {
+        *at = one->next;
+        one->next = gone;
+        gone = one;
+      } else {
+        at = &one->next;
+      }
+    cch__graph_unlock(graph);
+    free_joined(gone);
+  } while (gone != NULL);
+}
+
+/* The capture is over. What it kept is kept by the graph alone from now on. */
+static void over(cch_graph *graph) {
+  cch__graph_lock(graph);
+  cch__capture *capture = graph->capture;
+  graph->capture = NULL;
+  cch__graph_unlock(graph);
+  forget_joined(graph, capture->id);
+  atomic_fetch_sub_explicit(&captures, 1, memory_order_relaxed);
+  know(capture->stream, graph, NULL, 0);
+  free_capture(capture);
+}
+
+/*
+ * The graph of a capture came to nothing: the driver has destroyed it. It does so with a graph that was there before,
+ * too, and with the body of a conditional node; and crashes (13.0, H200) as soon as it comes to that body again, to
+ * destroy the graph around it, too. So all of the hierarchy is given up, and what is left of it in the driver is
+ * leaked.
+ */
+static void fail_graph(cch_graph *graph) {
+  cch_graph *root = graph;
+  while (root->parent != NULL)
+    root = root->parent;
+  cch__graph_lock(root);
+  cch__level_end(&root->hierarchy->root);
+  cch__invalidate(root);
+  cch__graph_unlock(root);
+}
+
+/* Whether a stream that says this of itself is in the capture, or was until something invalidated it. */
+static bool is_in(const cch__capture_info *info, const cch__capture *capture) {
+  return info->status == CU_STREAM_CAPTURE_STATUS_INVALIDATED ||
+         (info->status == CU_STREAM_CAPTURE_STATUS_ACTIVE && info->id == capture->id);
+}
+
+/* Whether the stream is still in the capture. The right context is current. */
+static bool goes_on(const cch__capture *capture) {
+  cch__capture_info info;
+  cch__destructor_enter();
+  int status = cch__capture_info_of(&info, capture->stream->raw);
+  cch__destructor_leave();
+  return status != 0 || is_in(&info, capture);
+}
+
+/* Ends the capture, if nobody else has: the stream may be in another one by now, and the graph is not ours then. The
+ * right context is current. */
+static int end(bool *ended, const cch__capture *capture, const char *operation) {
+  cch__capture_info info;
+  *ended = false;
+  int status = cch__capture_info_of(&info, capture->stream->raw);
+  if (status != 0)
+    return status;
+  if (!is_in(&info, capture)) {
+    *ended = true;
+    return cch__fail(CCH_EGONE, operation, "somebody else has ended the capture, by the stream's handle");
+  }
+  CUgraph raw = NULL;
+  status = CCH__CALL(cuStreamEndCapture, (capture->stream->raw, &raw));
+  *ended = status == 0 || !goes_on(capture);
+  return status;
+}
+
+int cch_capture_end(cch_graph *graph, cch_stream *stream) {
+  CCH__REQUIRE(graph);
+  if (cch__in_callback())
+    return cch__fail_forbidden(__func__);
+  CCH__REQUIRE_USABLE(stream);
+  cch__capture *capture = graph->capture;
+  if (capture == NULL) /* a graph that is gone may be captured into still: see fail_graph() */
+    CCH__REQUIRE_USABLE(graph);
+  if (capture == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
+  if (capture->stream->raw != stream->raw)
+    return cch__fail(CCH_EMISMATCH, __func__, "the capture into the graph began on the stream %p, not on %p",
+                     (void *)capture->stream->raw, (void *)stream->raw);
+  if (!is_reached_from_here(capture))
+    return cch__fail(CCH_EMISMATCH, __func__,
+                     "the capture into the graph began on the default stream of another thread");
+  cch__current current;
+  int status = cch__current_enter(&current, capture->context);
+  if (status != 0)
+    return status;
+  bool ended;
+  status = end(&ended, capture, __func__);
+  cch__current_leave(&current);
+  if (!ended)
+    return status;
+  bool makes_graph = capture->makes_graph;
+  over(graph);
+  if (cch__is_gone(graph))
+    status = status != 0 ? status : cch__fail_gone(graph, __func__);
+  else if (status == 0)
+    graph->box.owned = graph->box.owned || makes_graph;
+  else
+    fail_graph(graph);
+  cch__poll_patiently(); /* what could not be destroyed for the capture's sake */
+  return status;
+}
+
+/* Ends a capture for nothing, if it goes on at all; the driver's answer where that cannot be now, or 0. */
+static int abandon(cch_graph *graph, const cch__capture *capture) {
+  cch__capture_info info;
+  CUstream stream = capture->stream->raw;
+  int status = cch__capture_info_of(&info, stream);
+  if (status != 0)
+    return status;
+  if (!is_in(&info, capture))
+    return 0; /* somebody else has ended it */
+  CUgraph raw = NULL;
+  status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
+  if (status == CUDA_ERROR_NOT_PERMITTED)
+    return status;
+  /* It ended without a graph, which nobody wants anyway: invalidated, with forks not joined, or on another thread. */
+  bool in_vain = status >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && status <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  if (status != 0 && !in_vain)
+    cch__report(status);
+  if (status == 0 && capture->makes_graph && raw != NULL && !cch__is_gone(graph))
+    cch__report(CCH__CALL(cuGraphDestroy, (raw)));
+  if (in_vain && !cch__is_gone(graph))
+    fail_graph(graph);
+  return 0;
+}
+
+bool cch__capture_abandon(cch_graph *graph) {
+  cch__capture *capture = graph->capture;
+  if (cch__context_is_lost(capture->context)) { /* the stream is lost, and the capture with it */
+    over(graph);
+    return true;
+  }
+  if (!is_reached_from_here(capture))
+    return false; /* that thread ends it, when it polls next */
+  cch__current current;
+  int entered = cch__current_enter(&current, capture->context);
+  if (cch__not_now(entered))
+    return false;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = abandon(graph, capture);
+  cch__relaxed_leave(mode);
+  if (entered == 0)
+    cch__current_leave(&current);
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  over(graph);
+  return true;
+}
+
+void cch__capture_drop(cch_graph *graph) {
+  if (graph->capture != NULL && !(cch__is_gone(graph) && cch__capture_abandon(graph)))
+    over(graph);
+  free_joined(graph->joined);
+}
+
+/* ---- during a capture ---- */
+
+int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(status, stream);
+  cch__capture_info info;
+  int asked = cch__capture_info_in_context(&info, stream);
+  if (asked != 0)
+    return asked;
+  *status = (int)info.status;
+  if (graph != NULL)
+    *graph = info.graph != NULL ? cch__registry_find(CCH_KIND_GRAPH, info.graph) : NULL;
+  return 0;
+}
+
+/* The graph of a capture that began on this stream, a new reference; NULL for none. */
+static cch_graph *known_graph(cch_stream *stream) {
+  if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
+    return NULL;
+  pthread_mutex_lock(&known_lock);
+  cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_relaxed);
+  if (known != NULL && !cch__box_try_ref(&known->box))
+    known = NULL;
+  pthread_mutex_unlock(&known_lock);
+  return known;
+}
+
+/* Asks the driver in one call, which every launch makes. A capture that began here can have been ended by others, by
+ * the stream's handle, and another one have begun: that is forgotten then. */
+static CUresult ask_active(int *out, const char **name, cch_stream *stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t id = 0;
+  CUresult result;
+  cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_acquire);
+  if (known == NULL || cch__driver.cuStreamGetCaptureInfo == NULL) {
+    *name = "cuStreamIsCapturing";
+    result = cch__driver.cuStreamIsCapturing(stream->raw, &status);
+  } else {
+    uint64_t known_id = atomic_load_explicit(&stream->capture_id, memory_order_relaxed);
+    *name = "cuStreamGetCaptureInfo";
+    result = cch__driver.cuStreamGetCaptureInfo(stream->raw, &status, &id);
+    if (result == CUDA_SUCCESS &&
+        (status == CU_STREAM_CAPTURE_STATUS_NONE || (status == CU_STREAM_CAPTURE_STATUS_ACTIVE && id != known_id)))
+      know(stream, known, NULL, 0);
+  }
+  if (result == CUDA_SUCCESS)
+    *out = status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  return result;
+}
+
+int cch_capture_is_active(int *out, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(out, stream);
+  CCH__REQUIRE_CONTEXT(stream->context);
+  if (cch__driver.cuStreamIsCapturing == NULL) { /* the driver cannot say: perhaps */
+    *out = cch_capture_count() != 0;
+    return 0;
+  }
+  const char *name;
+  CUresult result = ask_active(out, &name, stream);
+  /* A stream of its own says what context is meant, whichever is current, if only there is one. */
+  if (result == CUDA_ERROR_INVALID_CONTEXT && stream->context != NULL) {
+    cch__current current;
+    int status = cch__current_enter(&current, stream->context);
+    if (status != 0)
+      return status;
+    result = ask_active(out, &name, stream);
+    cch__current_leave(&current);
+  }
+  if (!cch__not_now(result))
+    return cch__checked((int)result, name);
+  *out = 0; /* the legacy stream, while a blocking one captures: the work is refused for that */
+  return 0;
+}
+
+int cch_capture_graph(cch_graph **out, cch_stream *stream) {
+  CCH__REQUIRE(out, stream);
+  cch_graph *known = known_graph(stream);
+  int capturing;
+  if (known == NULL) /* it may have come into one by an event */
+    return cch_capture_status_of(&capturing, out, stream);
+  *out = known;
+  return 0;
+}
+
+int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
+  CCH__REQUIRE_USABLE(graph, stream, into);
+  if (graph->capture == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
+  if (stream == into) /* a stream is in order with itself */
+    return 0;
+  const uint64_t thread = graph->capture->thread;
+  if ((stream->raw == CU_STREAM_PER_THREAD || into->raw == CU_STREAM_PER_THREAD) && thread != cch__thread())
+    return cch__fail(CCH_EMISMATCH, __func__, "the default stream of another thread cannot be joined here");
+  cch__joined *joined = malloc(sizeof *joined);
+  if (joined == NULL)
+    return cch__fail_nomem(__func__);
+  int status = cch_stream_wait_stream(into, stream);
+  if (status != 0) {
+    free(joined);
+    return status;
+  }
+  cch__graph_lock(graph);
+  *joined = (cch__joined){graph->joined, cch_stream_ref(stream), cch_stream_ref(into), graph->capture->id, thread};
+  graph->joined = joined;
+  cch__graph_unlock(graph);
+  return 0;
+}
+
+cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture) {
+  cch__graph_lock(graph);
+  cch_stream *last = cch_stream_ref(last_joined(graph, stream, capture));
+  cch__graph_unlock(graph);
+  return last;
+}
+
+/* ---- what captured work uses ---- */
+
+/* Whether a box is memory that the capture allocates, or one into the same hierarchy: a body uses that of the graph
+ * around it. Its free is to be captured, too, and waits for nobody. The graph may be NULL. */
+static bool is_own_memory(const void *box, uint64_t capture, const cch_graph *graph) {
+  if (box == NULL || cch_kind_of(box) != CCH_KIND_DEVICEPTR)
+    return false;
+  const cch_deviceptr *memory = cch_deviceptr_whole(box);
+  return (memory->capture != 0 && memory->capture == capture) ||
+         (memory->graph != NULL && graph != NULL && memory->graph->hierarchy == graph->hierarchy);
+}
+
+/* Whether a box is among those that were kept last: the same few work in turns. */
+static bool is_kept(const cch_bundle *kept, const void *box) {
+  enum { LAST = 4 };
+  for (size_t i = kept->count; i > 0 && i + LAST > kept->count; i--)
+    if (kept->owners[i - 1].object == box)
+      return true;
+  return false;
+}
+
+static int keep_boxes(cch_bundle *kept, void *const *boxes, size_t count, uint64_t capture, const cch_graph *graph) {
+  int status = 0;
+  for (size_t i = 0; i < count && status == 0; i++)
+    if (!is_own_memory(boxes[i], capture, graph) && !is_kept(kept, boxes[i]))
+      status = cch_bundle_add(kept, boxes[i]);
+  return status;
+}
+
+/* Keeps boxes with a capture that was begun here. False where none goes into the graph. */
+static bool keep_here(int *status, cch_graph *graph, void *const *boxes, size_t count) {
+  cch__graph_lock(graph);
+  const cch__capture *capture = graph->capture;
+  if (capture != NULL)
+    *status = keep_boxes(capture->kept, boxes, count, capture->id, graph);
+  cch__graph_unlock(graph);
+  return capture != NULL;
+}
+
+/* Guards what the bundles of others' captures keep. */
+static pthread_mutex_t others_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * The bundle of a capture that others began, a new reference. The driver keeps it, by one user object, as long as the
+ * graph and whatever is made from it; so does nobody here. It is found by the capture's number, which is no other's.
+ */
+static int bundle_of_others(cch_bundle **out, const cch__capture_info *info) {
+  const void *key = (const void *)(uintptr_t)info->id;
+  cch_bundle *kept = cch__registry_find(CCH_KIND_BUNDLE, key);
+  if (kept == NULL) {
+    CUuserObject object;
+    int status = cch_bundle_create(&kept, 0);
+    if (status == 0)
+      status = cch__driver_keep(&object, info->graph, kept);
+    if (status != 0) {
+      cch_bundle_unref(kept);
+      return status;
+    }
+    cch_bundle *known = cch__registry_insert_unless_known(kept, key);
+    if (known != NULL) { /* another thread was first; the graph keeps an empty bundle beside it */
+      cch_bundle_unref(kept);
+      kept = known;
+    }
+  }
+  *out = kept;
+  return 0;
+}
+
+static int keep_with_others(const cch__capture_info *info, void *const *boxes, size_t count) {
+  cch_bundle *kept;
+  int status = bundle_of_others(&kept, info);
+  if (status != 0)
+    return status;
+  pthread_mutex_lock(&others_lock);
+  status = keep_boxes(kept, boxes, count, info->id, NULL);
+  pthread_mutex_unlock(&others_lock);
+  cch_bundle_unref(kept);
+  return status;
+}
+
+int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count) {
+  CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_ALL(boxes, count);
+  int status = 0;
+  cch_graph *graph = known_graph(stream);
+  bool kept = graph != NULL && keep_here(&status, graph, boxes, count);
+  cch_graph_unref(graph);
+  if (kept)
+    return status;
+  cch__capture_info info;
+  status = cch__capture_info_in_context(&info, stream);
+  if (status != 0 || info.graph == NULL)
+    return status;
+  graph = cch__registry_find(CCH_KIND_GRAPH, info.graph);
+  kept = graph != NULL && keep_here(&status, graph, boxes, count);
+  cch_graph_unref(graph);
+  return kept ? status : keep_with_others(&info, boxes, count);
+}
+
+int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
+  CCH__REQUIRE_USABLE(graph, object);
+  int status = 0;
+  cch__graph_lock(graph);
+  cch__capture *capture = graph->capture;
+  if (capture == NULL)
+    status = cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
+  else if (release == NULL)
+    status = keep_boxes(capture->kept, &object, 1, capture->id, graph);
+  else
+    status = cch_bundle_add_object(capture->kept, object, release);
+  cch__graph_unlock(graph);
+  return status;
+}
+
+/* ---- nodes ---- */
+
+static int add_in_context(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec, const char *operation) {
+  cch__capture_info info;
+  int status = cch__capture_info_of(&info, stream->raw);
+  if (status != 0)
+    return status;
+  cch_graph *graph = info.graph != NULL ? cch__registry_find(CCH_KIND_GRAPH, info.graph) : NULL;
+  if (graph == NULL)
+    return cch__fail(CCH_EINVAL, operation, "the stream is not being captured into a graph that has a box");
+  cch_graph_node *node = NULL;
+  CUgraphNode raw;
+  status = cch__node_add(&raw, out != NULL ? &node : NULL, graph, spec, info.dependencies, info.edges, info.count,
+                         operation);
+  if (status == 0) {
+    status = CCH__CALL(cuStreamUpdateCaptureDependencies, (stream->raw, &raw, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+    if (status != 0)
+      cch__node_undo(graph, raw);
+  }
+  if (status == 0 && out != NULL)
+    *out = node;
+  else
+    cch_graph_node_unref(node);
+  cch_graph_unref(graph);
+  return status;
+}
+
+int cch_capture_add(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec) {
+  CCH__REQUIRE_USABLE(stream, spec);
+  cch_node_spec known;
+  int status = cch__node_spec_read(&spec, &known, __func__);
+  if (status != 0)
+    return status;
+  cch__poll();
+  cch__current current;
+  status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = add_in_context(out, stream, spec, __func__);
+  cch__current_leave(&current);
+  return status;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of nodes and edges, and edges that come and go. */
+#include "graph/graph.h"
+#include "base/reclaim.h"
+
+#include <stdlib.h>
+
+/* ---- what the driver lists ---- */
+
+typedef struct raw_list {
+  size_t count;
+  CUgraphNode *nodes, *others; /* the second for edges */
+  CUgraphEdgeData *edges;      /* asked for because it is an error not to, where there are other than plain ones */
+} raw_list;
+
+static void free_raw(raw_list *list) {
+  free(list->nodes);
+  free(list->others);
+  free(list->edges);
+}
+
+static int make_room(raw_list *list, bool others, bool edges, const char *operation) {
+  list->nodes = malloc(list->count * sizeof *list->nodes);
+  if (others)
+    list->others = malloc(list->count * sizeof *list->others);
+  if (edges)
+    list->edges = calloc(list->count, sizeof *list->edges); /* an older driver has only plain ones, and tells nothing */
+  bool failed = list->nodes == NULL || (others && list->others == NULL) || (edges && list->edges == NULL);
+  return failed ? cch__fail_nomem(operation) : 0;
+}
+
+static int ask_nodes(raw_list *list, const void *graph) {
+  return CCH__CALL(cuGraphGetNodes, ((CUgraph)(uintptr_t)graph, list->nodes, &list->count));
+}
+
+static int ask_edges(raw_list *list, const void *opaque) {
+  CUgraph graph = (CUgraph)(uintptr_t)opaque;
+  if (cch__driver.cuGraphGetEdges_v12030 == NULL)
+    return CCH__CALL(cuGraphGetEdges, (graph, list->nodes, list->others, &list->count));
+  return cch__checked(
+      (int)cch__driver.cuGraphGetEdges_v12030(graph, list->nodes, list->others, list->edges, &list->count),
+      "cuGraphGetEdges");
+}
+
+static int ask_dependencies(raw_list *list, const void *opaque) {
+  CUgraphNode node = (CUgraphNode)(uintptr_t)opaque;
+  if (cch__driver.cuGraphNodeGetDependencies_v12030 == NULL)
+    return CCH__CALL(cuGraphNodeGetDependencies, (node, list->nodes, &list->count));
+  return cch__checked((int)cch__driver.cuGraphNodeGetDependencies_v12030(node, list->nodes, list->edges, &list->count),
+                      "cuGraphNodeGetDependencies");
+}
+
+static int ask_dependents(raw_list *list, const void *opaque) {
+  CUgraphNode node = (CUgraphNode)(uintptr_t)opaque;
+  if (cch__driver.cuGraphNodeGetDependentNodes_v12030 == NULL)
+    return CCH__CALL(cuGraphNodeGetDependentNodes, (node, list->nodes, &list->count));
+  return cch__checked(
+      (int)cch__driver.cuGraphNodeGetDependentNodes_v12030(node, list->nodes, list->edges, &list->count),
+      "cuGraphNodeGetDependentNodes");
+}
+
+/* Asks for a number, and then for as many. */
+static int ask(raw_list *list, int (*question)(raw_list *list, const void *of), const void *of, bool others, bool edges,
+               const char *operation) {
+  *list = (raw_list){0};
+  int status = question(list, of);
+  if (status != 0 || list->count == 0)
+    return status;
+  status = make_room(list, others, edges, operation);
+  return status != 0 ? status : question(list, of);
+}
+
+int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation) {
+  *out = false;
+  if (cch__driver.cuGraphNodeGetDependencies_v12030 == NULL)
+    return 0;
+  raw_list before;
+  int status = ask(&before, ask_dependencies, raw, false, true, operation);
+  for (size_t i = 0; status == 0 && i < before.count; i++)
+    *out |= before.edges[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  free_raw(&before);
+  return status;
+}
+
+/* ---- lists ---- */
+
+void cch_node_list_free(cch_node_list *list) {
+  if (list == NULL)
+    return;
+  for (size_t i = 0; i < list->count; i++)
+    cch_graph_node_unref(list->nodes[i]);
+  free(list->nodes);
+  *list = (cch_node_list){0};
+}
+
+void cch_edge_list_free(cch_edge_list *list) {
+  if (list == NULL)
+    return;
+  for (size_t i = 0; i < list->count; i++) {
+    cch_graph_node_unref(list->edges[i].from);
+    cch_graph_node_unref(list->edges[i].to);
+  }
+  free(list->edges);
+  *list = (cch_edge_list){0};
+}
+
+static int give_nodes(cch_node_list *out, cch_graph *graph, const raw_list *raw, const char *operation) {
+  cch_node_list list = {0};
+  int status = 0;
+  if (raw->count > 0 && (list.nodes = malloc(raw->count * sizeof *list.nodes)) == NULL)
+    status = cch__fail_nomem(operation);
+  for (; status == 0 && list.count < raw->count; list.count += status == 0)
+    status = cch__node_box(&list.nodes[list.count], graph, raw->nodes[list.count], -1, operation);
+  if (status == 0)
+    *out = list;
+  else
+    cch_node_list_free(&list);
+  return status;
+}
+
+static int list_nodes(cch_node_list *out, cch_graph *graph, int (*question)(raw_list *list, const void *of),
+                      const void *of, bool edges, const char *operation) {
+  raw_list raw;
+  int status = ask(&raw, question, of, false, edges, operation);
+  if (status == 0)
+    status = give_nodes(out, graph, &raw, operation);
+  free_raw(&raw);
+  return status;
+}
+
+int cch_graph_nodes(cch_node_list *out, cch_graph *graph) {
+  CCH__REQUIRE_USABLE(out, graph);
+  return list_nodes(out, graph, ask_nodes, graph->raw, false, __func__);
+}
+
+int cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(out, node);
+  return list_nodes(out, node->graph, ask_dependencies, node->raw, true, __func__);
+}
+
+int cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(out, node);
+  return list_nodes(out, node->graph, ask_dependents, node->raw, true, __func__);
+}
+
+static int give_edges(cch_edge_list *out, cch_graph *graph, const raw_list *raw, const char *operation) {
+  cch_edge_list list = {0};
+  int status = 0;
+  if (raw->count > 0 && (list.edges = malloc(raw->count * sizeof *list.edges)) == NULL)
+    status = cch__fail_nomem(operation);
+  for (; status == 0 && list.count < raw->count; list.count += status == 0) {
+    cch_edge *edge = &list.edges[list.count];
+    status = cch__node_box(&edge->from, graph, raw->nodes[list.count], -1, operation);
+    if (status != 0)
+      break;
+    status = cch__node_box(&edge->to, graph, raw->others[list.count], -1, operation);
+    if (status != 0)
+      cch_graph_node_unref(edge->from);
+  }
+  if (status == 0)
+    *out = list;
+  else
+    cch_edge_list_free(&list);
+  return status;
+}
+
+int cch_graph_edges(cch_edge_list *out, cch_graph *graph) {
+  CCH__REQUIRE_USABLE(out, graph);
+  raw_list raw;
+  int status = ask(&raw, ask_edges, graph->raw, true, true, __func__);
+  if (status == 0)
+    status = give_edges(out, graph, &raw, __func__);
+  free_raw(&raw);
+  return status;
+}
+
+/* ---- edges ---- */
+
+/* The handles of both ends, which are nodes of one graph. */
+static int read_edges(raw_list *out, cch_graph_node *const *from, cch_graph_node *const *to, size_t count,
+                      const char *operation) {
+  *out = (raw_list){.count = count};
+  int status = make_room(out, true, false, operation);
+  if (status == 0)
+    status = CCH__USABLE(from[0], "a node", operation);
+  for (size_t i = 0; i < count && status == 0; i++) {
+    status = cch__node_is_of(from[i], from[0]->graph, operation);
+    if (status == 0)
+      status = cch__node_is_of(to[i], from[0]->graph, operation);
+    if (status != 0)
+      break;
+    out->nodes[i] = from[i]->raw;
+    out->others[i] = to[i]->raw;
+    if (from[i] == to[i])
+      status = cch__fail(CCH_EINVAL, operation, "the node %p cannot wait for itself", (void *)from[i]->raw);
+  }
+  return status;
+}
+
+/* One edge at a time: of several, the driver leaves those that come before one that it refuses. */
+static int add_edge(CUgraph graph, const raw_list *edges, size_t i) {
+  const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
+  if (edges->edges == NULL || cch__driver.cuGraphAddDependencies_v12030 == NULL)
+    return CCH__CALL(cuGraphAddDependencies, (graph, from, to, 1));
+  return cch__checked((int)cch__driver.cuGraphAddDependencies_v12030(graph, from, to, &edges->edges[i], 1),
+                      "cuGraphAddDependencies");
+}
+
+/* Edges other than plain ones are only found by all that they are. */
+static int remove_edge(CUgraph graph, const raw_list *edges, size_t i) {
+  const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
+  if (edges->edges == NULL || cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
+    return CCH__CALL(cuGraphRemoveDependencies, (graph, from, to, 1));
+  return cch__checked((int)cch__driver.cuGraphRemoveDependencies_v12030(graph, from, to, &edges->edges[i], 1),
+                      "cuGraphRemoveDependencies");
+}
+
+/* Looks up what edges are, if they can be other than plain ones. */
+static int look_up(raw_list *edges, const char *operation) {
+  if (cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
+    return 0;
+  edges->edges = calloc(edges->count, sizeof *edges->edges);
+  if (edges->edges == NULL)
+    return cch__fail_nomem(operation);
+  for (size_t i = 0; i < edges->count; i++) {
+    raw_list before;
+    int status = ask(&before, ask_dependencies, edges->others[i], false, true, operation);
+    for (size_t k = 0; status == 0 && k < before.count; k++)
+      if (before.nodes[k] == edges->nodes[i])
+        edges->edges[i] = before.edges[k];
+    free_raw(&before);
+    if (status != 0)
+      return status;
+  }
+  return 0;
+}
+
+/* Does one thing with each edge, or the other with those that it had been done with. */
+static int change_each(CUgraph graph, const raw_list *edges, int (*change)(CUgraph, const raw_list *, size_t),
+                       int (*back)(CUgraph, const raw_list *, size_t)) {
+  int status = 0;
+  size_t done = 0;
+  for (; done < edges->count && status == 0; done += status == 0)
+    status = change(graph, edges, done);
+  cch__destructor_enter();
+  while (status != 0 && done-- > 0)
+    cch__report(back(graph, edges, done));
+  cch__destructor_leave();
+  return status;
+}
+
+static int rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
+                  cch_graph_node *const *from, cch_graph_node *const *to, size_t count, const char *operation) {
+  int status = cch__ready();
+  if (status != 0 || (lost_count == 0 && count == 0))
+    return status;
+  raw_list lost = {0}, gained = {0};
+  if (lost_count > 0)
+    status = read_edges(&lost, lost_from, lost_to, lost_count, operation);
+  if (status == 0 && count > 0)
+    status = read_edges(&gained, from, to, count, operation);
+  if (status == 0 && lost_count > 0 && count > 0)
+    status = cch__node_is_of(from[0], lost_from[0]->graph, operation);
+  if (status == 0 && lost_count > 0)
+    status = look_up(&lost, operation);
+  if (status == 0) {
+    CUgraph graph = (count > 0 ? from : lost_from)[0]->graph->raw;
+    status = change_each(graph, &lost, remove_edge, add_edge);
+    if (status == 0) {
+      status = change_each(graph, &gained, add_edge, remove_edge);
+      cch__destructor_enter();
+      for (size_t i = 0; status != 0 && i < lost.count; i++)
+        cch__report(add_edge(graph, &lost, i));
+      cch__destructor_leave();
+    }
+  }
+  free_raw(&lost);
+  free_raw(&gained);
+  return status;
+}
+
+int cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
+                     cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+  CCH__REQUIRE_ARRAY(lost_from, lost_count);
+  CCH__REQUIRE_ARRAY(lost_to, lost_count);
+  CCH__REQUIRE_ARRAY(from, count);
+  CCH__REQUIRE_ARRAY(to, count);
+  return rewire(lost_from, lost_to, lost_count, from, to, count, __func__);
+}
+
+int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+  CCH__REQUIRE_ARRAY(from, count);
+  CCH__REQUIRE_ARRAY(to, count);
+  return rewire(NULL, NULL, 0, from, to, count, __func__);
+}
+
+int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count) {
+  CCH__REQUIRE_ARRAY(from, count);
+  CCH__REQUIRE_ARRAY(to, count);
+  return rewire(from, to, count, NULL, NULL, 0, __func__);
+}

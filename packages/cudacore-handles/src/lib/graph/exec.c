@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executable graphs. They keep what the graph's nodes used when they were instantiated or updated, and what single
+ * nodes were given since then, as long as launches in flight may use it: an event behind the last launch says when.
+ */
+#include "graph/capture.h"
+#include "base/reclaim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What the graph, or a node of it, was given. */
+typedef struct given {
+  CUgraphNode node;
+  cch_bundle *bundle; /* NULL for nothing */
+  uint64_t launches;  /* that there had been by then */
+  bool plain;         /* a kernel without attributes, which cannot be given any */
+  struct given *next;
+} given;
+
+/* What it had been given, until the event has happened. */
+typedef struct replaced {
+  cch_bundle *bundle;
+  cch_event *event; /* NULL where none could be recorded yet */
+  struct replaced *next;
+} replaced;
+
+struct cch_graph_exec {
+  cch__box box;
+  CUgraphExec raw;
+  uint64_t serial; /* of the hierarchy that it was made from */
+  CUgraph source;
+  cch_stream *stream;   /* of the last launch that may use what was given */
+  cch_context *context; /* which was the current one, if that is a default stream */
+  cch_context *made_in; /* the executable graph is lost with it */
+  cch_event *behind;    /* that launch, where the stream may be gone when somebody asks */
+  uint64_t launches;    /* such launches */
+  given whole;          /* from the graph that it was made from, or updated from last */
+  given **given;        /* to single nodes: a hash table */
+  size_t count, buckets;
+  replaced *first, **last; /* in the order of the launches */
+  bool destroyed;          /* and waits for its launches */
+};
+
+CCH__DEFINE_VERBS(cch_graph_exec, CUgraphExec, raw)
+
+/* ---- instantiation ---- */
+
+static const char *why(CUgraphInstantiateResult result) {
+  switch (result) {
+  case CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE:
+    return "the graph's structure is not valid: a cycle, or nodes that do not go together";
+  case CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED:
+    return "a node does what neither a graph that is launched from a device nor the body of a conditional node can do";
+  case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED:
+    return "nodes of different contexts are in a graph that is launched from a device";
+  case CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED:
+    return "a condition of the graph is of no conditional node";
+  default:
+    return "the driver does not say why";
+  }
+}
+
+static int instantiate(CUgraphExec *out, cch_graph *graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params) {
+  static const char name[] = "cuGraphInstantiateWithParams";
+  if (cch__driver.cuGraphInstantiateWithParams == NULL)
+    return cch__fail_missing(name);
+  CUgraphExec raw = NULL;
+  int status = (int)cch__driver.cuGraphInstantiateWithParams(&raw, graph->raw, params);
+  /* The call can succeed, and say in its result that it did not. */
+  if (status == 0 && params->result_out != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
+    if (raw != NULL) {
+      cch__destructor_enter();
+      cch__report(CCH__CALL(cuGraphExecDestroy, (raw)));
+      cch__destructor_leave();
+    }
+    status = CUDA_ERROR_INVALID_VALUE;
+  }
+  if (status == 0) {
+    *out = raw;
+    return 0;
+  }
+  cch__fail_driver(status, name);
+  if (params->result_out > CUDA_GRAPH_INSTANTIATE_ERROR)
+    cch__fail_explain(why(params->result_out));
+  cch__fail_at_node(params->hErrNode_out);
+  return status;
+}
+
+int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const cch_instantiate_params *params) {
+  CCH__REQUIRE_USABLE(out, graph);
+  enum { PARAMS_0_1 = offsetof(cch_instantiate_params, upload) + sizeof(cch_stream *) };
+  cch_instantiate_params known = {0};
+  int status = 0;
+  if (params != NULL)
+    status =
+        cch__read_sized(&known, sizeof known, params, params->size, PARAMS_0_1, "cch_instantiate_params", __func__);
+  if (status == 0)
+    status = cch__graph_check(graph, __func__);
+  if (status == 0)
+    status = CCH__USABLE_OR_NULL(known.upload, "the stream to upload on", __func__);
+  if (status == 0)
+    status = CCH__USABLE_OR_NULL(known.context, "the context of the parameters", __func__);
+  if (status != 0)
+    return status;
+  cch__poll();
+  cch_graph_exec *exec = cch__box_new(CCH_KIND_GRAPH_EXEC, sizeof *exec, __func__);
+  if (exec == NULL)
+    return CCH_ENOMEM;
+  const cch_context *context = known.context;
+  if (context == NULL && known.upload != NULL)
+    context = known.upload->context;
+  cch__current current;
+  status = cch__graph_uses(&exec->whole.bundle, graph, __func__);
+  if (status == 0)
+    status = cch__current_enter(&current, context);
+  if (status == 0) {
+    CUDA_GRAPH_INSTANTIATE_PARAMS native = {.flags = known.flags,
+                                            .hUploadStream = known.upload != NULL ? known.upload->raw : NULL};
+    status = cch_context_current(&exec->made_in);
+    if (status == 0)
+      status = instantiate(&exec->raw, graph, &native);
+    cch__current_leave(&current);
+  }
+  if (status != 0) {
+    cch_context_unref(exec->made_in);
+    cch_bundle_unref(exec->whole.bundle);
+    cch__box_discard(exec);
+    return status;
+  }
+  exec->box.owned = true;
+  if (exec->made_in != NULL)
+    exec->box.context = exec->made_in->box.context;
+  exec->last = &exec->first;
+  exec->serial = graph->hierarchy->serial;
+  exec->source = graph->raw;
+  *out = exec;
+  return 0;
+}
+
+int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec) {
+  CCH__REQUIRE_USABLE(out, exec);
+  CCH__REQUIRE_CONTEXT(exec->made_in);
+  cuuint64_t flags;
+  int status = CCH__CALL(cuGraphExecGetFlags, (exec->raw, &flags));
+  if (status == 0)
+    *out = flags;
+  return status;
+}
+
+/* ---- what nodes were given ---- */
+
+static given **bucket_of(const cch_graph_exec *exec, CUgraphNode node) {
+  uintptr_t h = (uintptr_t)node;
+  h ^= h >> 17;
+  h *= (uintptr_t)0x9E3779B97F4A7C15u;
+  return &exec->given[h >> 32 & (exec->buckets - 1)];
+}
+
+/* As many buckets as nodes; without memory for more the chains get longer. */
+static int make_buckets(cch_graph_exec *exec, const char *operation) {
+  enum { FIRST_BUCKETS = 16 };
+  if (exec->count < exec->buckets)
+    return 0;
+  cch_graph_exec grown = {.buckets = exec->buckets == 0 ? FIRST_BUCKETS : 2 * exec->buckets};
+  grown.given = calloc(grown.buckets, sizeof *grown.given);
+  if (grown.given == NULL)
+    return exec->given != NULL ? 0 : cch__fail_nomem(operation);
+  for (size_t i = 0; i < exec->buckets; i++)
+    for (given *one = exec->given[i], *next; one != NULL; one = next) {
+      next = one->next;
+      given **head = bucket_of(&grown, one->node);
+      one->next = *head;
+      *head = one;
+    }
+  free(exec->given);
+  exec->given = grown.given;
+  exec->buckets = grown.buckets;
+  return 0;
+}
+
+static int record_in(cch_event **out, cch_context *context, const cch_stream *stream) {
+  cch__current current;
+  int status = cch__current_enter(&current, context);
+  if (status != 0)
+    return status;
+  cch_event *event = NULL;
+  status = cch__is_capturing(stream->raw) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                                          : cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING);
+  if (status == 0)
+    status = CCH__CALL(cuEventRecord, (event->raw, stream->raw));
+  cch__current_leave(&current);
+  if (status == 0)
+    *out = event;
+  else
+    cch_event_unref(event);
+  return status;
+}
+
+/*
+ * Records an event behind the last launch; the driver's answer. The per-thread default stream is another one on this
+ * thread, perhaps: the legacy stream comes after each of them.
+ */
+static int mark(cch_event **out, const cch_graph_exec *exec) {
+  if (exec->behind != NULL) {
+    *out = cch_event_ref(exec->behind);
+    return 0;
+  }
+  cch_stream *on = exec->stream->raw == CU_STREAM_PER_THREAD ? cch_stream_legacy() : cch_stream_ref(exec->stream);
+  cch__destructor_enter();
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = record_in(out, exec->context != NULL ? exec->context : exec->stream->context, on);
+  cch__relaxed_leave(mode);
+  if (!cch__not_now(status))
+    cch__report(status);
+  cch__destructor_leave();
+  cch_stream_unref(on);
+  return status;
+}
+
+/* Whether no launch uses it any more. A failure that is none of here and now is one that stays: nothing runs then. */
+static bool is_done(const cch_graph_exec *exec, replaced *one) {
+  if (cch__context_is_lost(exec->made_in))
+    return true;
+  if (one->event == NULL) {
+    int status = mark(&one->event, exec);
+    if (status != 0)
+      return !cch__not_now(status);
+  }
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  cch__destructor_enter();
+  int status = CCH__CALL(cuEventQuery, (one->event->raw));
+  bool done = status != CUDA_ERROR_NOT_READY && !cch__not_now(status);
+  if (done)
+    cch__report(status);
+  cch__destructor_leave();
+  cch__relaxed_leave(mode);
+  return done;
+}
+
+/* Lets go of what launches no longer use, the oldest first; false while there is any that they may use. */
+static bool settle(cch_graph_exec *exec) {
+  for (replaced *one; (one = exec->first) != NULL;) {
+    if (!is_done(exec, one))
+      return false;
+    exec->first = one->next;
+    if (exec->first == NULL)
+      exec->last = &exec->first;
+    cch_bundle_unref(one->bundle);
+    cch_event_unref(one->event);
+    free(one);
+  }
+  return true;
+}
+
+/* Keeps what was given until its launches are done. `room` is for that, and is used or freed. */
+static void retire(cch_graph_exec *exec, const given *one, replaced *room) {
+  if (one->bundle == NULL || one->launches == exec->launches) {
+    cch_bundle_unref(one->bundle);
+    free(room);
+    return;
+  }
+  *room = (replaced){.bundle = one->bundle};
+  mark(&room->event, exec);
+  *exec->last = room;
+  exec->last = &room->next;
+}
+
+/* What the graph was given as a whole becomes what it had been given. */
+static void retire_whole(cch_graph_exec *exec, replaced *room) {
+  retire(exec, &exec->whole, room);
+  exec->whole = (given){.launches = exec->launches};
+}
+
+/* All that nodes were given becomes what had been given. Without memory for that it stays, and is only kept longer. */
+static void retire_all(cch_graph_exec *exec) {
+  for (size_t i = 0; i < exec->buckets; i++)
+    for (given **at = &exec->given[i], *one; (one = *at) != NULL;) {
+      replaced *room = malloc(sizeof *room);
+      if (room == NULL) {
+        at = &one->next;
+        continue;
+      }
+      *at = one->next;
+      retire(exec, one, room);
+      exec->count--;
+      free(one);
+    }
+}
+
+/* ---- update ---- */
+
+int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *result) {
+  CCH__REQUIRE_USABLE(exec, graph);
+  CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
+  CCH__REQUIRE_CONTEXT(exec->made_in);
+  enum { RESULT_0_1 = offsetof(cch_update_result, from) + sizeof(CUgraphNode) };
+  if (result != NULL && result->size < RESULT_0_1)
+    return cch__fail(CCH_EINVAL, __func__, "the size of the cch_update_result is %zu, and none has less than %d bytes",
+                     result->size, (int)RESULT_0_1);
+  cch__poll();
+  CUgraphExecUpdateResultInfo native = {.result = CU_GRAPH_EXEC_UPDATE_SUCCESS};
+  cch_bundle *uses = NULL;
+  replaced *room = malloc(sizeof *room);
+  int status = room != NULL ? cch__graph_uses(&uses, graph, __func__) : cch__fail_nomem(__func__);
+  if (status == 0) {
+    status = CCH__CALL(cuGraphExecUpdate, (exec->raw, graph->raw, &native));
+    if (status != 0)
+      cch__fail_at_node(native.errorNode);
+  }
+  if (status == 0) {
+    retire_whole(exec, room);
+    exec->whole.bundle = uses;
+    retire_all(exec);
+  } else {
+    cch_bundle_unref(uses);
+    free(room);
+  }
+  settle(exec);
+  if (result != NULL) {
+    size_t size = result->size;
+    memset(result, 0, size);
+    *result = (cch_update_result){
+        .size = size, .result = (int32_t)native.result, .node = native.errorNode, .from = native.errorFromNode};
+  }
+  return status;
+}
+
+int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node) {
+  CCH__REQUIRE_ELSE(0, exec);
+  CCH__REQUIRE_ELSE(0, node);
+  if (node->graph->hierarchy->serial != exec->serial)
+    return 0;
+  for (const cch_graph *graph = node->graph; graph != NULL; graph = graph->parent)
+    if (graph->raw == exec->source)
+      return 1;
+  return 0;
+}
+
+static int check_has(const cch_graph_exec *exec, const cch_graph_node *node, const char *operation) {
+  CCH__RETURN_FAILURE(cch__context_check(exec->made_in, operation));
+  if (!cch_graph_exec_has(exec, node))
+    return cch__fail(CCH_EMISMATCH, operation, "the node %p is not of the graph that this one was instantiated from",
+                     (void *)node->raw);
+  return 0;
+}
+
+/* Finds or makes the entry of a node. */
+static int make_given(given **out, cch_graph_exec *exec, CUgraphNode node, const char *operation) {
+  int status = make_buckets(exec, operation);
+  if (status != 0)
+    return status;
+  given **head = bucket_of(exec, node), *one = *head;
+  while (one != NULL && one->node != node)
+    one = one->next;
+  if (one == NULL) {
+    one = calloc(1, sizeof *one);
+    if (one == NULL)
+      return cch__fail_nomem(operation);
+    *one = (given){.node = node, .next = *head};
+    *head = one;
+    exec->count++;
+  }
+  *out = one;
+  return 0;
+}
+
+static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
+                          const cch_context *context, const char *operation) {
+  cch__node_params filled;
+  given *one = NULL;
+  replaced *room = malloc(sizeof *room);
+  int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
+  if (status == 0 && room == NULL)
+    status = cch__fail_nomem(operation);
+  if (status == 0)
+    status = make_given(&one, exec, node->raw, operation);
+  bool changes = false, plain = filled.attribute_count == 0;
+  if (status == 0 && !(plain && one->plain))
+    status = cch__node_attributes_change(&changes, node->raw, &filled);
+  if (status == 0 && changes)
+    status = cch__fail(CCH_EINVAL, operation,
+                       "the attributes of a kernel (cluster, cooperative, priority) cannot be changed in an executable "
+                       "graph: change the node, and instantiate its graph again");
+  if (status == 0)
+    status = CCH__CALL(cuGraphExecNodeSetParams, (exec->raw, node->raw, &filled.native));
+  if (status == 0) {
+    retire(exec, one, room);
+    one->bundle = cch_bundle_ref(filled.kept);
+    one->launches = exec->launches;
+    one->plain = plain;
+  } else {
+    free(room);
+  }
+  cch__node_params_drop(&filled);
+  return status;
+}
+
+int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
+                       cch_context *context) {
+  CCH__REQUIRE_USABLE(exec, node);
+  CCH__REQUIRE_USABLE_OR_NULL(bundle, context);
+  int status = check_has(exec, node, __func__);
+  if (status != 0)
+    return status;
+  switch (node->type) {
+  case CCH_NODE_ALLOC:
+  case CCH_NODE_FREE:
+  case CCH_NODE_CONDITIONAL:
+  case CCH_NODE_EMPTY:
+    return cch__fail(CCH_EINVAL, __func__, "the parameters of a node of type %d cannot be changed", node->type);
+  }
+  cch__poll();
+  cch__current current;
+  status = cch__current_enter(&current, context);
+  if (status != 0)
+    return status;
+  settle(exec);
+  status = set_in_context(exec, node, params, bundle, context, __func__);
+  if (status != 0)
+    cch__fail_at_node(node->raw);
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled) {
+  CCH__REQUIRE_USABLE(exec, node);
+  int status = check_has(exec, node, __func__);
+  return status != 0 ? status : CCH__CALL(cuGraphNodeSetEnabled, (exec->raw, node->raw, enabled != 0));
+}
+
+int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(out, exec, node);
+  int status = check_has(exec, node, __func__);
+  if (status != 0)
+    return status;
+  unsigned enabled;
+  status = CCH__CALL(cuGraphNodeGetEnabled, (exec->raw, node->raw, &enabled));
+  if (status == 0)
+    *out = enabled != 0;
+  return status;
+}
+
+/* ---- launch ---- */
+
+int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(exec, stream);
+  CCH__REQUIRE_CONTEXT(exec->made_in);
+  cch__poll();
+  cch__current current;
+  int status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuGraphUpload, (exec->raw, stream->raw));
+  cch__current_leave(&current);
+  return status;
+}
+
+static int launch(CUgraphExec raw, const cch_stream *stream) {
+  /* A stream of its own says what context is meant, whichever is current, if only there is one. */
+  int status;
+  if (stream->context != NULL && cch__driver.cuGraphLaunch != NULL) {
+    status = (int)cch__driver.cuGraphLaunch(raw, stream->raw);
+    if (status != CUDA_ERROR_INVALID_CONTEXT)
+      return cch__checked(status, "cuGraphLaunch");
+  }
+  cch__current current;
+  status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuGraphLaunch, (raw, stream->raw));
+  cch__current_leave(&current);
+  return status;
+}
+
+/* Has the graph that a stream is being captured into, whosever it is, keep what was given. */
+static int keep_in_capture(const cch_graph_exec *exec, cch_stream *stream) {
+  int status = 0;
+  if (exec->whole.bundle != NULL)
+    status = cch_capture_keep_all(stream, (void *[]){exec->whole.bundle}, 1);
+  for (size_t i = 0; status == 0 && i < exec->buckets; i++)
+    for (const given *one = exec->given[i]; status == 0 && one != NULL; one = one->next)
+      if (one->bundle != NULL)
+        status = cch_capture_keep_all(stream, (void *[]){one->bundle}, 1);
+  return status;
+}
+
+/* Whether a stream can be asked about a launch later: others could destroy one that nobody here holds. */
+static bool stays(const cch_stream *stream) {
+  return stream->box.owned || stream->box.release != NULL || stream->raw == NULL || stream->raw == CU_STREAM_LEGACY ||
+         stream->raw == CU_STREAM_PER_THREAD;
+}
+
+/* Remembers where the last launch is. The context is that of a default stream. */
+static void note_launch(cch_graph_exec *exec, cch_stream *stream, cch_context *context) {
+  exec->launches++;
+  cch_event *behind = exec->behind;
+  exec->behind = NULL;
+  if (exec->stream != stream || exec->context != context) {
+    cch_stream *last = exec->stream;
+    cch_context *last_context = exec->context;
+    exec->stream = cch_stream_ref(stream);
+    exec->context = cch_context_ref(context);
+    cch_stream_unref(last);
+    cch_context_unref(last_context);
+  }
+  if (!stays(stream))
+    mark(&exec->behind, exec);
+  cch_event_unref(behind);
+}
+
+int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(exec, stream);
+  CCH__REQUIRE_CONTEXT(exec->made_in);
+  if (stream->context != exec->made_in)
+    CCH__REQUIRE_CONTEXT(stream->context);
+  int status = 0;
+  cch__poll();
+  if (exec->whole.bundle == NULL && exec->count == 0 && exec->first == NULL)
+    return launch(exec->raw, stream);
+  cch_context *context = NULL;
+  if (exec->first != NULL)
+    settle(exec);
+  if (stream->context == NULL)
+    status = cch_context_current(&context);
+  /* Drivers refuse a launch into a capture so far (13.0): it is looked for only where that costs little. */
+  int captured = 0;
+  if (status == 0 && (cch_capture_count() != 0 || exec->count != 0))
+    status = cch_capture_is_active(&captured, stream);
+  if (status == 0 && captured)
+    status = keep_in_capture(exec, stream);
+  if (status == 0)
+    status = launch(exec->raw, stream);
+  if (status == 0 && !captured)
+    note_launch(exec, stream, context);
+  cch_context_unref(context);
+  return status;
+}
+
+/* ---- the end ---- */
+
+bool cch__graph_exec_end(cch_graph_exec *exec) {
+  if (!exec->destroyed) {
+    replaced *room = malloc(sizeof *room);
+    if (room == NULL)
+      return false;
+    int status = 0;
+    if (!cch__context_is_lost(exec->made_in)) {
+      CUstreamCaptureMode mode = cch__relaxed_enter();
+      status = CCH__CALL(cuGraphExecDestroy, (exec->raw));
+      cch__relaxed_leave(mode);
+    }
+    if (cch__not_now(status)) {
+      free(room);
+      return false;
+    }
+    cch__report(status);
+    exec->destroyed = true;
+    retire_whole(exec, room);
+    retire_all(exec);
+  }
+  return settle(exec);
+}
+
+void cch__graph_exec_drop(cch_graph_exec *exec) {
+  for (size_t i = 0; i < exec->buckets; i++)
+    for (given *one = exec->given[i], *next; one != NULL; one = next) {
+      next = one->next;
+      cch_bundle_unref(one->bundle);
+      free(one);
+    }
+  free(exec->given);
+  cch_bundle_unref(exec->whole.bundle);
+  cch_stream_unref(exec->stream);
+  cch_context_unref(exec->context);
+  cch_context_unref(exec->made_in);
+  cch_event_unref(exec->behind);
+}

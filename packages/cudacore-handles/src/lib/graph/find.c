@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes whose handles come from the driver. */
+#include "graph/graph.h"
+
+#include <stdlib.h>
+
+int cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone) {
+  CCH__REQUIRE_USABLE(out, node, clone);
+  CUgraphNode raw;
+  int status = CCH__CALL(cuGraphNodeFindInClone, (&raw, node->raw, clone->raw));
+  return status != 0 ? status : cch__node_box(out, clone, raw, node->type, __func__);
+}
+
+static int look_in(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, const char *operation);
+
+/* Looks in the child graph or the bodies of a node. */
+static int look_below(cch_graph_node **out, cch_graph *graph, CUgraphNode at, CUgraphNode raw, const char *operation) {
+  CUgraphNodeType type;
+  int status = CCH__CALL(cuGraphNodeGetType, (at, &type));
+  if (status != 0 || (type != CU_GRAPH_NODE_TYPE_GRAPH && type != CU_GRAPH_NODE_TYPE_CONDITIONAL))
+    return status;
+  cch_graph_node *node;
+  status = cch__node_box(&node, graph, at, (int)type, operation);
+  if (status != 0)
+    return status;
+  cch_conditional_node conditional = {.size = sizeof conditional, .count = 1};
+  if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+    status = cch_graph_node_get(&conditional, node);
+  for (unsigned i = 0; i < conditional.count && status == 0 && *out == NULL; i++) {
+    cch_graph *child;
+    status = cch_graph_node_child(&child, node, i);
+    if (status == 0) {
+      status = look_in(out, child, raw, operation);
+      cch_graph_unref(child);
+    }
+  }
+  cch_graph_node_unref(node);
+  return status;
+}
+
+/* *out stays NULL where the node is not in the graph or below it. */
+static int look_in(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, const char *operation) {
+  size_t count = 0;
+  CUgraphNode *nodes = NULL;
+  int status = CCH__CALL(cuGraphGetNodes, (graph->raw, NULL, &count));
+  if (status == 0 && count > 0) {
+    nodes = malloc(count * sizeof *nodes);
+    status = nodes == NULL ? cch__fail_nomem(operation) : CCH__CALL(cuGraphGetNodes, (graph->raw, nodes, &count));
+  }
+  for (size_t i = 0; i < count && status == 0 && *out == NULL; i++)
+    if (nodes[i] == raw)
+      status = cch__node_box(out, graph, raw, -1, operation);
+  for (size_t i = 0; i < count && status == 0 && *out == NULL; i++)
+    status = look_below(out, graph, nodes[i], raw, operation);
+  free(nodes);
+  return status;
+}
+
+int cch_graph_node_of(cch_graph_node **out, cch_graph *graph, CUgraphNode raw) {
+  CCH__REQUIRE_USABLE(out, graph, raw);
+  cch_graph_node *found = NULL;
+  int status = look_in(&found, graph, raw, __func__);
+  if (status == 0 && found == NULL)
+    status = cch__fail(CCH_EINVAL, __func__, "%p is no node of the graph %p, nor of one in it", (void *)raw,
+                       (void *)graph->raw);
+  if (status == 0)
+    *out = found;
+  return status;
+}

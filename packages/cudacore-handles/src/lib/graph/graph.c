@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes of graphs: how they begin, and how their hierarchy ends. */
+#include "graph/graph.h"
+#include "graph/capture.h"
+#include "base/reclaim.h"
+#include "base/registry.h"
+
+#include <stdlib.h>
+
+CCH__DEFINE_VERBS(cch_graph, CUgraph, raw)
+
+cch_graph *cch_graph_parent(const cch_graph *graph) {
+  CCH__REQUIRE_ELSE(NULL, graph);
+  return graph->parent;
+}
+
+int cch__graph_new(cch_graph **out, const char *operation) {
+  static atomic_uint_fast64_t serials;
+  cch__hierarchy *hierarchy = calloc(1, sizeof *hierarchy);
+  if (hierarchy == NULL)
+    return cch__fail_nomem(operation);
+  cch_graph *graph = cch__box_new(CCH_KIND_GRAPH, sizeof *graph, operation);
+  if (graph == NULL) {
+    free(hierarchy);
+    return CCH_ENOMEM;
+  }
+  pthread_mutex_init(&hierarchy->lock, NULL);
+  hierarchy->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
+  hierarchy->root.box = graph;
+  graph->hierarchy = hierarchy;
+  graph->level = &hierarchy->root;
+  *out = graph;
+  return 0;
+}
+
+void cch__graph_is_of(cch_graph *graph, cch_context *context) {
+  graph->hierarchy->context = context;
+  if (context != NULL)
+    graph->box.context = context->box.context;
+}
+
+int cch__graph_check(const cch_graph *graph, const char *operation) {
+  return cch__context_check(graph->hierarchy->context, operation);
+}
+
+void cch__graph_made(cch_graph *graph, CUgraph raw, bool owned) {
+  graph->raw = graph->level->raw = raw;
+  graph->box.owned = owned;
+  cch__registry_insert(graph, raw);
+}
+
+static void free_hierarchy(cch__hierarchy *hierarchy) {
+  cch__level_end(&hierarchy->root);
+  cch_context_unref(hierarchy->context);
+  pthread_mutex_destroy(&hierarchy->lock);
+  free(hierarchy);
+}
+
+void cch__graph_discard(cch_graph *graph) {
+  free_hierarchy(graph->hierarchy);
+  cch__box_discard(graph);
+}
+
+int cch_graph_create(cch_graph **out) {
+  CCH__REQUIRE(out);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch__poll();
+  cch_graph *graph;
+  status = cch__graph_new(&graph, __func__);
+  if (status != 0)
+    return status;
+  CUgraph raw;
+  cch_context *context = NULL;
+  status = cch_context_current(&context);
+  cch__graph_is_of(graph, context);
+  if (status == 0)
+    status = CCH__CALL(cuGraphCreate, (&raw, 0));
+  if (status != 0) {
+    cch__graph_discard(graph);
+    return status;
+  }
+  cch__graph_made(graph, raw, true);
+  *out = graph;
+  return 0;
+}
+
+int cch_graph_adopt(cch_graph **out, CUgraph raw) {
+  CCH__REQUIRE(out, raw);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch_graph *known = cch__registry_find(CCH_KIND_GRAPH, raw);
+  if (known != NULL) {
+    cch_graph_unref(known);
+    return cch__fail(CCH_EINVAL, __func__, "the graph %p has an owner already", (void *)raw);
+  }
+  cch_graph *graph;
+  status = cch__graph_new(&graph, __func__);
+  if (status != 0)
+    return status;
+  cch__graph_made(graph, raw, true);
+  graph->hierarchy->shared = graph->level->shared = true; /* whoever made it can have its handle still */
+  *out = graph;
+  return 0;
+}
+
+int cch_graph_clone(cch_graph **out, cch_graph *graph) {
+  CCH__REQUIRE_USABLE(out, graph);
+  CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
+  cch__poll();
+  cch_graph *clone;
+  int status = cch__graph_new(&clone, __func__);
+  if (status != 0)
+    return status;
+  cch__graph_is_of(clone, cch_context_ref(graph->hierarchy->context));
+  CUgraph raw;
+  cch_bundle *uses;
+  status = cch__graph_uses(&uses, graph, __func__);
+  if (status == 0) {
+    status = CCH__CALL(cuGraphClone, (&raw, graph->raw));
+    if (status != 0)
+      cch_bundle_unref(uses);
+  }
+  if (status != 0) {
+    cch__graph_discard(clone);
+    return status;
+  }
+  clone->level->kept = uses;
+  cch__graph_made(clone, raw, true);
+  *out = clone;
+  return 0;
+}
+
+int cch_graph_keep(cch_graph *graph, cch_bundle *bundle) {
+  CCH__REQUIRE_USABLE(graph, bundle);
+  cch__poll();
+  return cch__graph_keep(graph, bundle, __func__);
+}
+
+int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *context, int has_default,
+                        unsigned value) {
+  CCH__REQUIRE_USABLE(out, graph);
+  CCH__REQUIRE_USABLE_OR_NULL(context);
+  cch__poll();
+  CUcontext raw = NULL;
+  int status = 0;
+  if (context != NULL)
+    raw = context->raw;
+  else
+    status = CCH__CALL(cuCtxGetCurrent, (&raw));
+  if (status != 0)
+    return status;
+  CUgraphConditionalHandle condition;
+  status = CCH__CALL(cuGraphConditionalHandleCreate,
+                     (&condition, graph->raw, raw, value, has_default ? CU_GRAPH_COND_ASSIGN_DEFAULT : 0));
+  if (status == 0)
+    *out = condition;
+  return status;
+}
+
+/* Whether a conditional node of a graph, or of a graph in it, has a condition. The lock is held. */
+static bool uses_condition(const cch__level *level, CUgraphConditionalHandle condition) {
+  for (size_t i = 0; i < level->capacity; i++) {
+    const cch__record *record = &level->records[i];
+    const cch_bundle *bundle = record->raw != NULL ? record->bundle : NULL;
+    if (bundle != NULL && bundle->is_condition && ((cch__condition *)bundle->payload)->node.condition == condition)
+      return true;
+    for (const cch__level *child = record->children; child != NULL; child = child->next)
+      if (uses_condition(child, condition))
+        return true;
+  }
+  return false;
+}
+
+int cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition) {
+  CCH__REQUIRE_USABLE(out, graph);
+  cch__graph_lock(graph);
+  *out = uses_condition(&graph->hierarchy->root, condition);
+  cch__graph_unlock(graph);
+  return 0;
+}
+
+int cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags) {
+  CCH__REQUIRE_USABLE(graph, path);
+  return CCH__CALL(cuGraphDebugDotPrint, (graph->raw, path, flags));
+}
+
+/* ---- graphs in nodes ---- */
+
+/* The level of a graph in a node; memory ran out where there is none. The lock is held. */
+static cch__level *level_of(cch__level *parent, CUgraphNode node, CUgraph raw) {
+  cch__record *record = cch__record_find(parent, node);
+  if (record != NULL)
+    for (cch__level *child = record->children; child != NULL; child = child->next)
+      if (child->raw == raw)
+        return child;
+  cch__level *made = calloc(1, sizeof *made);
+  if (made == NULL || (record == NULL && !cch__level_reserve(parent))) {
+    free(made);
+    return NULL;
+  }
+  made->raw = raw;
+  record = cch__record_enter(parent, node);
+  made->next = record->children;
+  record->children = made;
+  return made;
+}
+
+int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUgraph raw, const char *operation) {
+  cch_graph *graph = cch__box_new(CCH_KIND_GRAPH, sizeof *graph, operation), *known = NULL;
+  if (graph == NULL)
+    return CCH_ENOMEM;
+  graph->raw = raw;
+  graph->node = node;
+  graph->hierarchy = parent->hierarchy;
+  graph->box.context = parent->box.context;
+  cch__graph_lock(parent);
+  int status = 0;
+  cch__level *level = parent->level != NULL ? level_of(parent->level, node, raw) : NULL;
+  if (parent->level == NULL) {
+    status = cch__fail_gone(parent, operation);
+  } else if (level == NULL) {
+    status = cch__fail_nomem(operation);
+  } else if (level->box != NULL && cch__box_try_ref(&level->box->box)) {
+    known = level->box;
+  } else {
+    if (level->box != NULL)
+      level->box->level = NULL; /* it is dead, and finds no level to leave: that is the new one's */
+    level->box = graph;
+    graph->level = level;
+    graph->parent = cch_graph_ref(parent);
+    atomic_store_explicit(&parent->has_room, false, memory_order_relaxed); /* the node's record can be new */
+    cch__registry_insert(graph, raw);
+  }
+  cch__graph_unlock(parent);
+  if (graph->level == NULL)
+    cch__box_discard(graph);
+  if (status == 0)
+    *out = known != NULL ? known : graph;
+  return status;
+}
+
+/* ---- the end ---- */
+
+bool cch__graph_end(cch_graph *graph) {
+  if (graph->capture != NULL && !cch__capture_abandon(graph))
+    return false;
+  if (!graph->box.owned)
+    return true;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = CCH__CALL(cuGraphDestroy, (graph->raw));
+  cch__relaxed_leave(mode);
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
+}
+
+/* Forgets the box of a graph in a node; what is known of its nodes stays, for the next box. */
+static void leave_level(cch_graph *graph) {
+  cch__graph_lock(graph);
+  cch__level *level = graph->level;
+  if (level != NULL && level->box == graph) {
+    level->box = NULL;
+    cch__record *record = cch__record_find(graph->parent->level, graph->node);
+    if (record != NULL)
+      cch__children_trim(graph->parent->level, record);
+  }
+  cch__graph_unlock(graph);
+}
+
+void cch__graph_drop(cch_graph *graph) {
+  cch__capture_drop(graph);
+  if (graph->parent != NULL)
+    leave_level(graph);
+  else
+    free_hierarchy(graph->hierarchy);
+  cch_graph_unref(graph->parent);
+}

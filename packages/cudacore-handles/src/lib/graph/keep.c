@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What graphs keep: each node's record has what the node uses, and whatever is made of a graph here takes a reference
+ * to all of that. CUDA's user objects would do the same for what others make of it, but they cost: a call or two for
+ * each node, and as much as a whole launch for each launch. So a graph has them only from when its handle is shared.
+ */
+#include "graph/graph.h"
+#include "base/reclaim.h"
+
+/* ---- by the library ---- */
+
+/* A bundle that grows, under the lock. */
+static int add_kept(cch__level *level, cch_bundle *bundle) {
+  int status = level->kept != NULL ? 0 : cch_bundle_create(&level->kept, 1);
+  return status != 0 ? status : cch_bundle_add(level->kept, bundle);
+}
+
+int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation) {
+  CUuserObject object;
+  int status = cch__driver_keep_shared(&object, graph, bundle);
+  if (status != 0)
+    return status;
+  cch__graph_lock(graph);
+  status = graph->level != NULL ? add_kept(graph->level, bundle) : cch__fail_gone(graph, operation);
+  cch__graph_unlock(graph);
+  if (status != 0)
+    cch__driver_let_go(graph->raw, object);
+  return status;
+}
+
+/* Adds what a level's nodes use. The lock is held. */
+static int add_uses(cch_bundle *uses, const cch__level *level) {
+  int status = level->kept != NULL ? cch_bundle_add(uses, level->kept) : 0;
+  for (size_t i = 0; status == 0 && i < level->capacity; i++) {
+    const cch__record *record = &level->records[i];
+    if (record->bundle != NULL)
+      status = cch_bundle_add(uses, record->bundle);
+    for (const cch__level *child = record->children; status == 0 && child != NULL; child = child->next)
+      status = add_uses(uses, child);
+  }
+  return status;
+}
+
+/* Adds what the node that a graph lies in was given for it, and those around it. The lock is held. */
+static int add_uses_around(cch_bundle *uses, const cch_graph *graph) {
+  int status = 0;
+  for (; status == 0 && graph->parent != NULL; graph = graph->parent) {
+    const cch__record *record = cch__record_find(graph->parent->level, graph->node);
+    if (record != NULL && record->bundle != NULL)
+      status = cch_bundle_add(uses, record->bundle);
+  }
+  return status;
+}
+
+int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operation) {
+  cch_bundle *uses = NULL;
+  int status = 0;
+  cch__graph_lock(graph);
+  const cch__level *level = graph->level;
+  if (level == NULL)
+    status = cch__fail_gone(graph, operation);
+  else
+    status = cch_bundle_create(&uses, level->count + 1);
+  if (status == 0)
+    status = add_uses(uses, level);
+  if (status == 0)
+    status = add_uses_around(uses, graph);
+  cch__graph_unlock(graph);
+  if (status != 0 || cch_bundle_count(uses) == 0) {
+    cch_bundle_unref(uses);
+    uses = NULL;
+  }
+  if (status == 0)
+    *out = uses;
+  return status;
+}
+
+/* ---- by the driver ---- */
+
+/* CUDA says that a user object is no longer needed on a thread where it must not be called. */
+static void CUDA_CB let_go(void *bundle) { cch_unref_deferred(bundle); }
+
+int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle) {
+  CUuserObject object;
+  cch_bundle_ref(bundle);
+  int status = CCH__CALL(cuUserObjectCreate, (&object, bundle, let_go, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  if (status != 0) {
+    cch_bundle_unref(bundle);
+    return status;
+  }
+  status = CCH__CALL(cuGraphRetainUserObject, (graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  if (status != 0) {
+    cch__destructor_enter();
+    cch__report(CCH__CALL(cuUserObjectRelease, (object, 1)));
+    cch__destructor_leave();
+    return status;
+  }
+  *out = object;
+  return 0;
+}
+
+int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundle *bundle) {
+  *out = NULL;
+  return graph->hierarchy->shared && bundle != NULL ? cch__driver_keep(out, graph->raw, bundle) : 0;
+}
+
+void cch__driver_let_go(CUgraph graph, CUuserObject object) {
+  if (object == NULL)
+    return;
+  cch__destructor_enter();
+  cch__report(CCH__CALL(cuGraphReleaseUserObject, (graph, object, 1)));
+  cch__destructor_leave();
+}
+
+int cch_graph_share(cch_graph *graph) {
+  CCH__REQUIRE_USABLE(graph);
+  cch__graph_lock(graph);
+  bool shared = graph->level != NULL && graph->level->shared;
+  cch__graph_unlock(graph);
+  if (shared)
+    return 0;
+  cch__poll();
+  cch_bundle *uses = NULL;
+  CUuserObject object;
+  int status = cch__graph_uses(&uses, graph, __func__);
+  if (status == 0 && uses != NULL)
+    status = cch__driver_keep(&object, graph->raw, uses);
+  if (status == 0) {
+    cch__graph_lock(graph);
+    graph->hierarchy->shared = true;
+    if (graph->level != NULL)
+      graph->level->shared = true;
+    cch__graph_unlock(graph);
+  }
+  cch_bundle_unref(uses);
+  return status;
+}

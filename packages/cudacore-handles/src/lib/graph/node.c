@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes: how they are added, changed and destroyed. */
+#include "graph/graph.h"
+#include "memory/peers.h"
+#include "base/reclaim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+CCH__DEFINE_VERBS(cch_graph_node, CUgraphNode, raw)
+
+cch_graph *cch_graph_node_graph(const cch_graph_node *node) {
+  CCH__REQUIRE_ELSE(NULL, node);
+  return node->graph;
+}
+
+int cch_graph_node_type(const cch_graph_node *node) {
+  CCH__REQUIRE(node);
+  return node->type;
+}
+
+/* ---- boxes ---- */
+
+static cch_graph_node *new_box(cch_graph *graph, CUgraphNode raw, int type, const char *operation) {
+  cch_graph_node *node = cch__box_new(CCH_KIND_GRAPH_NODE, sizeof *node, operation);
+  if (node != NULL) {
+    node->raw = raw;
+    node->graph = cch_graph_ref(graph);
+    node->box.context = graph->box.context;
+    node->type = type;
+  }
+  return node;
+}
+
+static void discard_box(cch_graph_node *node) {
+  if (node == NULL)
+    return;
+  cch_graph_unref(node->graph);
+  cch__box_discard(node);
+}
+
+static cch_graph_node *known_box(cch_graph *graph, CUgraphNode raw) {
+  cch__graph_lock(graph);
+  cch__record *record = cch__record_find(graph->level, raw);
+  cch_graph_node *node = record != NULL ? record->box : NULL;
+  if (node != NULL && !cch__box_try_ref(&node->box))
+    node = NULL;
+  cch__graph_unlock(graph);
+  return node;
+}
+
+int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int type, const char *operation) {
+  cch_graph_node *node = known_box(graph, raw), *known = NULL;
+  if (node != NULL) {
+    *out = node;
+    return 0;
+  }
+  CUgraphNodeType asked = (CUgraphNodeType)type;
+  int status = type >= 0 ? 0 : CCH__CALL(cuGraphNodeGetType, (raw, &asked));
+  if (status != 0)
+    return status;
+  node = new_box(graph, raw, (int)asked, operation);
+  if (node == NULL)
+    return CCH_ENOMEM;
+  cch__graph_lock(graph);
+  if (graph->level == NULL) {
+    status = cch__fail_gone(graph, operation);
+  } else if (!cch__level_reserve(graph->level)) {
+    status = cch__fail_nomem(operation);
+  } else {
+    cch__record *record = cch__record_enter(graph->level, raw);
+    atomic_store_explicit(&graph->has_room, false, memory_order_relaxed); /* it took what there was */
+    if (record->box != NULL && cch__box_try_ref(&record->box->box))
+      known = record->box; /* another thread was faster */
+    else
+      record->box = node;
+  }
+  cch__graph_unlock(graph);
+  if (status != 0 || known != NULL) {
+    discard_box(node);
+    node = known;
+  }
+  if (status == 0)
+    *out = node;
+  return status;
+}
+
+/* The lock is held. */
+static void leave_record(const cch_graph_node *node) {
+  cch__record *record = cch__record_find(node->graph->level, node->raw);
+  if (record != NULL && record->box == node) {
+    record->box = NULL;
+    cch__record_trim(node->graph->level, record);
+  }
+}
+
+void cch__graph_node_drop(cch_graph_node *node) {
+  cch__graph_lock(node->graph);
+  leave_record(node);
+  cch__graph_unlock(node->graph);
+  cch_graph_unref(node->graph);
+  free(node->block);
+}
+
+cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node) {
+  cch_graph *graph = node->graph;
+  cch__graph_lock(graph);
+  /* Whoever has no reference to a node can only get one here, under the lock. */
+  bool last = !cch__box_unref_unless_last(&node->box);
+  if (last)
+    leave_record(node);
+  cch__graph_unlock(graph);
+  if (!last)
+    return NULL;
+  free(node->block);
+  cch__box_discard(node);
+  return cch__box_unref_unless_last(&graph->box) ? NULL : graph;
+}
+
+/* ---- add ---- */
+
+/* The node specification of version 0.1, from which on it can grow. */
+enum { SPEC_0_1 = offsetof(cch_node_spec, earlier_count) + sizeof(size_t) };
+
+int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const char *operation) {
+  if ((*spec)->size != sizeof **spec) {
+    int status = cch__read_sized(room, sizeof *room, *spec, (*spec)->size, SPEC_0_1, "cch_node_spec", operation);
+    if (status != 0)
+      return status;
+    *spec = room;
+  }
+  const cch_node_spec *given = *spec;
+  if (given->reserved != 0)
+    return cch__fail(CCH_EINVAL, operation, "the reserved field of the cch_node_spec is not 0");
+  if (given->dependency_count > 0 && given->dependencies == NULL)
+    return cch__fail_argument(NULL, -1, "the array of dependencies of the cch_node_spec", operation);
+  if (given->earlier_count > 0 && given->earlier == NULL)
+    return cch__fail_argument(NULL, -1, "the array of earlier nodes of the cch_node_spec", operation);
+  return 0;
+}
+
+int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation) {
+  int status = CCH__USABLE(node, "a node", operation);
+  if (status == 0 && node->graph != graph)
+    status = cch__fail(CCH_EMISMATCH, operation, "the node %p is of the graph %p, not of %p", (void *)node->raw,
+                       (void *)node->graph->raw, (void *)graph->raw);
+  return status;
+}
+
+int cch__node_set_attributes(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count) {
+  int status = 0;
+  for (unsigned i = 0; i < count && status == 0; i++)
+    status = CCH__CALL(cuGraphKernelNodeSetAttribute, (raw, attributes[i].id, &attributes[i].value));
+  return status;
+}
+
+/* Edges that let a node begin before the kernels end that it waits for; others are plain ones. */
+static int make_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, size_t count, const char *operation) {
+  CUgraphEdgeData *edges = calloc(count, sizeof *edges);
+  if (edges == NULL)
+    return cch__fail_nomem(operation);
+  int status = 0;
+  for (size_t i = 0; i < count && status == 0; i++) {
+    CUgraphNodeType type;
+    status = CCH__CALL(cuGraphNodeGetType, (before[i], &type));
+    if (status == 0 && type == CU_GRAPH_NODE_TYPE_KERNEL) {
+      edges[i].from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+      edges[i].type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+    }
+  }
+  if (status == 0)
+    *out = edges;
+  else
+    free(edges);
+  return status;
+}
+
+static int call_add(CUgraphNode *raw, cch_graph *graph, const CUgraphNode *before, const CUgraphEdgeData *edges,
+                    size_t count, CUgraphNodeParams *params) {
+  if (edges == NULL)
+    return CCH__CALL(cuGraphAddNode, (raw, graph->raw, before, count, params));
+  if (cch__driver.cuGraphAddNode_v12030 == NULL)
+    return cch__fail_missing_version("cuGraphAddNode", 12030);
+  return cch__checked((int)cch__driver.cuGraphAddNode_v12030(raw, graph->raw, before, edges, count, params),
+                      "cuGraphAddNode");
+}
+
+/* What the driver answers within the parameters. */
+static void take_answers(cch__node_params *params) {
+  if (params->alloc != NULL)
+    params->alloc->address = params->native.alloc.dptr;
+  if (params->native.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+    /* The driver has replaced the array: it is not where one was before the call. */
+    cch__condition *condition = params->kept->payload;
+    memcpy(condition->bodies, params->native.conditional.phGraph_out,
+           condition->node.count * sizeof *condition->bodies);
+  }
+}
+
+/* Forgets a node that the driver has destroyed. */
+static void forget(cch_graph *graph, CUgraphNode raw) {
+  CUuserObject object = NULL;
+  cch__graph_lock(graph);
+  cch__record *record = cch__record_find(graph->level, raw);
+  if (record != NULL) {
+    object = record->object;
+    cch__record_end(graph->level, record);
+  }
+  cch__graph_unlock(graph);
+  cch__driver_let_go(graph->raw, object);
+}
+
+void cch__node_undo(cch_graph *graph, CUgraphNode raw) {
+  cch__destructor_enter();
+  int status = CCH__CALL(cuGraphDestroyNode, (raw));
+  cch__report(status);
+  cch__destructor_leave();
+  if (status == 0)
+    forget(graph, raw); /* or else it stays, with what it uses */
+}
+
+/* Adds what is ready to be added. A graph that is shared keeps its bundle already, by `object`. */
+static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cch__node_params *params,
+                     CUuserObject object, const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count) {
+  CUgraphNode raw = NULL;
+  int status = call_add(&raw, graph, before, edges, count, &params->native);
+  if (status != 0) {
+    cch__driver_let_go(graph->raw, object);
+    return status;
+  }
+  take_answers(params);
+  CUcontext context = cch__node_params_context(params);
+  if (params->kept != NULL || box != NULL || context != NULL) {
+    cch__graph_lock(graph);
+    cch__record *record = cch__record_begin(graph->level, raw);
+    record->object = object;
+    record->bundle = cch_bundle_ref(params->kept);
+    record->box = box;
+    record->context = context;
+    if (box != NULL)
+      box->raw = raw;
+    /* For the next one, so that it need not take the lock before it is in the driver as well. */
+    atomic_store_explicit(&graph->has_room, cch__level_reserve(graph->level), memory_order_relaxed);
+    cch__graph_unlock(graph);
+  }
+  status = cch__node_set_attributes(raw, params->attributes, params->attribute_count);
+  if (status != 0)
+    cch__node_undo(graph, raw);
+  else
+    *out = raw;
+  return status;
+}
+
+static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
+                          const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count,
+                          const char *operation) {
+  cch__node_params params;
+  CUuserObject object = NULL;
+  cch_graph_node *box = NULL;
+  CUgraphEdgeData *programmatic = NULL;
+  int status = cch__node_params_fill(&params, spec->type, spec->params, spec->bundle, spec->context, operation);
+  if (status == 0 && params.programmatic && count > 0) {
+    status = make_programmatic(&programmatic, before, count, operation);
+    edges = programmatic;
+  }
+  if (status == 0 && out != NULL && (box = new_box(graph, NULL, spec->type, operation)) == NULL)
+    status = CCH_ENOMEM;
+  if (status == 0 && !atomic_load_explicit(&graph->has_room, memory_order_relaxed)) {
+    cch__graph_lock(graph);
+    bool room = cch__level_reserve(graph->level);
+    cch__graph_unlock(graph);
+    if (!room)
+      status = cch__fail_nomem(operation);
+  }
+  /* A node with an attribute that is refused is taken out again; what cannot be taken out is tried elsewhere first. */
+  bool keeps = false;
+  if (status == 0 && params.attribute_count > 0)
+    status = cch__graph_keeps_nodes(&keeps, graph);
+  if (status == 0 && keeps)
+    status = cch__node_try(&params);
+  if (status == 0)
+    status = cch__driver_keep_shared(&object, graph, params.kept);
+  if (status == 0)
+    status = add_ready(raw, box, graph, &params, object, before, edges, count);
+  free(programmatic);
+  cch__node_params_drop(&params);
+  if (status == 0 && out != NULL)
+    *out = box;
+  else
+    cch_graph_node_unref(box);
+  return status;
+}
+
+int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
+                  const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count, const char *operation) {
+  int status = CCH__USABLE_OR_NULL(spec->context, "the context of the cch_node_spec", operation);
+  if (status == 0)
+    status = CCH__USABLE_OR_NULL(spec->bundle, "the bundle of the cch_node_spec", operation);
+  if (status != 0)
+    return status;
+  cch__current current;
+  status = cch__current_enter(&current, spec->context);
+  if (status != 0)
+    return status;
+  status = add_in_context(raw, out, graph, spec, before, edges, count, operation);
+  if (status == CUDA_ERROR_INVALID_VALUE && spec->type == CCH_NODE_MEMCPY)
+    cch__explain_graph_copy(((const cch_memcpy_node *)spec->params)->dst, ((const cch_memcpy_node *)spec->params)->src);
+  cch__current_leave(&current);
+  return status;
+}
+
+/* A few handles are on the stack, many on the heap. */
+enum { FEW = 64 };
+
+int cch__check_earlier(const cch_node_spec *spec, size_t i, size_t place, const char *operation) {
+  return spec->earlier[i] < place
+             ? 0
+             : cch__fail(CCH_EINVAL, operation, "node %zu of the batch cannot wait for node %u, which is not earlier",
+                         place, spec->earlier[i]);
+}
+
+int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
+                       const CUgraphNode *added, size_t done, const char *operation) {
+  cch_node_spec known;
+  int status = cch__node_spec_read(&spec, &known, operation);
+  if (status != 0)
+    return status;
+  CUgraphNode few[FEW], *before = few;
+  size_t count = spec->dependency_count + spec->earlier_count;
+  if (count > FEW && (before = malloc(count * sizeof *before)) == NULL)
+    return cch__fail_nomem(operation);
+  for (size_t i = 0; i < spec->dependency_count && status == 0; i++) {
+    status = cch__node_is_of(spec->dependencies[i], graph, operation);
+    if (status == 0)
+      before[i] = spec->dependencies[i]->raw;
+  }
+  for (size_t i = 0; i < spec->earlier_count && status == 0; i++) {
+    status = cch__check_earlier(spec, i, done, operation);
+    if (status == 0)
+      before[spec->dependency_count + i] = added[spec->earlier[i]];
+  }
+  if (status == 0)
+    status = cch__node_add(raw, out, graph, spec, before, NULL, count, operation);
+  if (before != few)
+    free(before);
+  return status;
+}
+
+int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec) {
+  CCH__REQUIRE_USABLE(graph, spec);
+  cch__poll();
+  CUgraphNode raw;
+  return cch__node_add_spec(&raw, out, graph, spec, NULL, 0, __func__);
+}
+
+/* ---- change ---- */
+
+int cch_graph_node_destroy(cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(node);
+  cch__poll();
+  int status = CCH__CALL(cuGraphDestroyNode, (node->raw));
+  if (status != 0)
+    return status;
+  forget(node->graph, node->raw);
+  cch__poll(); /* what is no longer needed */
+  return 0;
+}
+
+/* What a kernel node's attributes are to become, and were. An attribute that is not asked for is as none was set. */
+typedef struct attribute_change {
+  unsigned count;
+  CUlaunchAttribute wanted[4], before[4];
+} attribute_change;
+
+static unsigned or_one(unsigned n) { return n != 0 ? n : 1; }
+
+static bool is_same(CUlaunchAttributeID id, const CUlaunchAttributeValue *a, const CUlaunchAttributeValue *b) {
+  switch (id) {
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    /* No cluster is one of a block to some. */
+    return or_one(a->clusterDim.x) == or_one(b->clusterDim.x) && or_one(a->clusterDim.y) == or_one(b->clusterDim.y) &&
+           or_one(a->clusterDim.z) == or_one(b->clusterDim.z);
+  case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+    return a->cooperative == b->cooperative;
+  default:
+    return a->priority == b->priority;
+  }
+}
+
+int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id) {
+  static const char name[] = "cuGraphKernelNodeGetAttribute";
+  memset(out, 0, sizeof *out);
+  if (cch__driver.cuGraphKernelNodeGetAttribute == NULL)
+    return cch__fail_missing(name);
+  CUresult result = cch__driver.cuGraphKernelNodeGetAttribute(raw, id, out);
+  *known = result == CUDA_SUCCESS;
+  return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED ? 0 : cch__checked((int)result, name);
+}
+
+static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_params *params) {
+  static const CUlaunchAttributeID ids[] = {CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+                                            CU_LAUNCH_ATTRIBUTE_PRIORITY};
+  out->count = 0;
+  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+    CUlaunchAttribute wanted = {.id = ids[i]}, before = {.id = ids[i]};
+    bool asked = false, known;
+    for (unsigned k = 0; k < params->attribute_count; k++)
+      if (params->attributes[k].id == ids[i]) {
+        wanted = params->attributes[k];
+        asked = true;
+      }
+    if (ids[i] == CU_LAUNCH_ATTRIBUTE_PRIORITY && !asked)
+      continue; /* there is no number that means none */
+    int status = cch__node_attribute(&before.value, &known, raw, ids[i]);
+    if (status != 0)
+      return status;
+    if (is_same(ids[i], &wanted.value, &before.value))
+      continue;
+    if (ids[i] == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && !asked)
+      wanted.value.clusterDim.x = wanted.value.clusterDim.y = wanted.value.clusterDim.z = 1;
+    out->wanted[out->count] = wanted;
+    out->before[out->count++] = before;
+  }
+  return 0;
+}
+
+/* Programmatic edges are made with a node, and are no parameter of it. */
+static int check_programmatic(CUgraphNode raw, const cch__node_params *params, const char *operation) {
+  bool programmatic;
+  int status = cch__node_is_programmatic(&programmatic, raw, operation);
+  if (status == 0 && programmatic != params->programmatic)
+    status =
+        cch__fail(CCH_EINVAL, operation,
+                  "whether a kernel node may begin before those end that it waits for is a matter of its edges, and "
+                  "cannot be changed: destroy the node, and add another");
+  return status;
+}
+
+int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params) {
+  attribute_change change = {0};
+  int status = params->native.type == CU_GRAPH_NODE_TYPE_KERNEL ? find_changes(&change, raw, params) : 0;
+  *out = change.count > 0;
+  return status;
+}
+
+/* Attributes one by one; *set says how many there were before a failure. */
+static int set_each(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count, unsigned *set) {
+  int status = 0;
+  for (*set = 0; status == 0 && *set < count; *set += status == 0)
+    status = cch__node_set_attributes(raw, &attributes[*set], 1);
+  return status;
+}
+
+/* Puts a kernel node's parameters back, which is refused for no reason that there was before. */
+static void put_back(CUgraphNode raw, const cch__kernel_read *read) {
+  CUgraphNodeParams native = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+  size_t count = read->params != NULL ? read->params->count : 0;
+  void **pointers = malloc((count + 1) * sizeof *pointers);
+  if (pointers == NULL)
+    return;
+  for (size_t i = 0; i < count; i++)
+    pointers[i] = (char *)read->block + read->params->param[i].offset;
+  memcpy(&native.kernel, &read->native, sizeof read->native); /* the same fields */
+  if (read->native.kern != NULL)
+    native.kernel.func = NULL; /* the driver tells both, and takes one */
+  native.kernel.kernelParams = count > 0 ? pointers : NULL;
+  native.kernel.extra = NULL;
+  cch__report(CCH__CALL(cuGraphNodeSetParams, (raw, &native)));
+  free(pointers);
+}
+
+/*
+ * Parameters and attributes of a kernel, or neither. The driver checks at each step that the grid is one of clusters:
+ * between the old and the new one there are none.
+ */
+static int set_kernel(CUgraphNode raw, cch__node_params *params, const cch__kernel_read *read,
+                      attribute_change *change) {
+  unsigned set = 0;
+  int status = 0;
+  bool clusters = change->count > 0 && change->wanted[0].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  CUlaunchAttribute none = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+  none.value.clusterDim.x = none.value.clusterDim.y = none.value.clusterDim.z = 1;
+  if (clusters && change->before[0].value.clusterDim.x != 0)
+    status = cch__node_set_attributes(raw, &none, 1);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuGraphNodeSetParams, (raw, &params->native));
+  bool changed = status == 0;
+  if (status == 0)
+    status = set_each(raw, change->wanted, change->count, &set);
+  if (status == 0)
+    return 0;
+  cch__destructor_enter();
+  while (set > (clusters ? 1 : 0))
+    cch__report(cch__node_set_attributes(raw, &change->before[--set], 1));
+  if (clusters && set > 0)
+    cch__report(cch__node_set_attributes(raw, &none, 1));
+  if (changed)
+    put_back(raw, read);
+  if (clusters && change->before[0].value.clusterDim.x != 0)
+    cch__report(cch__node_set_attributes(raw, &change->before[0], 1));
+  cch__destructor_leave();
+  return status;
+}
+
+static int set_native(CUgraphNode raw, cch__node_params *params, const char *operation) {
+  attribute_change change = {0};
+  cch__kernel_read read = {0};
+  bool is_kernel = params->native.type == CU_GRAPH_NODE_TYPE_KERNEL;
+  int status = is_kernel && params->programmatic ? check_programmatic(raw, params, operation) : 0;
+  if (status == 0 && is_kernel)
+    status = find_changes(&change, raw, params);
+  if (status == 0 && change.count == 0)
+    return CCH__CALL(cuGraphNodeSetParams, (raw, &params->native));
+  if (status == 0)
+    status = cch__kernel_read_node(&read, raw, NULL, true, operation);
+  if (status == 0)
+    status = set_kernel(raw, params, &read, &change);
+  cch__kernel_read_drop(&read);
+  return status;
+}
+
+static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *bundle, const cch_context *context,
+                          const char *operation) {
+  cch_graph *graph = node->graph;
+  cch__node_params filled;
+  CUuserObject object = NULL, old = NULL;
+  int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
+  if (status == 0)
+    status = cch__driver_keep_shared(&object, graph, filled.kept);
+  if (status == 0) {
+    status = set_native(node->raw, &filled, operation);
+    if (status != 0)
+      cch__driver_let_go(graph->raw, object);
+  }
+  if (status == 0) {
+    cch__graph_lock(graph);
+    cch__record *record = cch__record_find(graph->level, node->raw); /* the box has one */
+    cch__unref_later(record->bundle);
+    old = record->object;
+    record->object = object;
+    record->bundle = cch_bundle_ref(filled.kept);
+    record->context = cch__node_params_context(&filled);
+    if (node->type == CCH_NODE_GRAPH)
+      cch__record_end_children(record);
+    cch__graph_unlock(graph);
+    cch__driver_let_go(graph->raw, old);
+  }
+  cch__node_params_drop(&filled);
+  return status;
+}
+
+/* The context of a node's parameters, NULL where they have none. */
+static int context_of(CUcontext *out, cch_graph_node *node) {
+  cch__graph_lock(node->graph);
+  const cch__record *record = cch__record_find(node->graph->level, node->raw);
+  *out = record != NULL ? record->context : NULL;
+  cch__graph_unlock(node->graph);
+  if (*out != NULL || node->type != CCH_NODE_KERNEL)
+    return 0;
+  CUDA_KERNEL_NODE_PARAMS native;
+  int status = CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, &native));
+  if (status != 0)
+    return status;
+  *out = native.ctx;
+  cch__graph_lock(node->graph);
+  cch__record *found = cch__record_find(node->graph->level, node->raw);
+  if (found != NULL && !node->graph->hierarchy->shared)
+    found->context = native.ctx; /* nobody else can change it */
+  cch__graph_unlock(node->graph);
+  return 0;
+}
+
+int cch_graph_node_context(cch_context **out, cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(out, node);
+  CUcontext raw;
+  int status = context_of(&raw, node);
+  if (status == 0 && raw != NULL)
+    return cch_context_wrap(out, raw, NULL, NULL);
+  if (status == 0)
+    *out = NULL;
+  return status;
+}
+
+int cch_graph_node_is_current(int *out, cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(out, node);
+  CUcontext raw, current;
+  int status = context_of(&raw, node);
+  if (status == 0 && raw != NULL)
+    status = CCH__CALL(cuCtxGetCurrent, (&current));
+  if (status == 0)
+    *out = raw == NULL || raw == current;
+  return status;
+}
+
+int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bundle, cch_context *context) {
+  CCH__REQUIRE_USABLE(node);
+  CCH__REQUIRE_USABLE_OR_NULL(bundle, context);
+  CCH__RETURN_FAILURE(cch__graph_check(node->graph, __func__));
+  switch (node->type) {
+  case CCH_NODE_ALLOC:
+  case CCH_NODE_FREE:
+  case CCH_NODE_CONDITIONAL:
+  case CCH_NODE_EMPTY:
+    return cch__fail(CCH_EINVAL, __func__, "the parameters of a node of type %d cannot be changed", node->type);
+  }
+  cch__poll();
+  cch__current current;
+  int status = cch__current_enter(&current, context);
+  if (status != 0)
+    return status;
+  status = set_in_context(node, params, bundle, context, __func__);
+  if (status != 0)
+    cch__fail_at_node(node->raw);
+  cch__current_leave(&current);
+  cch__poll(); /* what is no longer needed */
+  return status;
+}

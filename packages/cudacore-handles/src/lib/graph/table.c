@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The records of a graph's nodes: an open hash table, in which what is taken out leaves no mark. */
+#include "graph/graph.h"
+#include "base/reclaim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_CAPACITY = 8 };
+
+static size_t home_of(const cch__level *level, CUgraphNode raw) {
+  uintptr_t h = (uintptr_t)raw; /* aligned addresses: the middle bits go into the low ones */
+  h ^= h >> 17;
+  h *= (uintptr_t)0x9E3779B97F4A7C15u;
+  return (size_t)(h >> 32) & (level->capacity - 1);
+}
+
+/* The record of a node, or the free place where it would be. There is a free place. */
+static cch__record *place_of(const cch__level *level, CUgraphNode raw) {
+  size_t i = home_of(level, raw);
+  while (level->records[i].raw != NULL && level->records[i].raw != raw)
+    i = (i + 1) & (level->capacity - 1);
+  return &level->records[i];
+}
+
+cch__record *cch__record_find(const cch__level *level, CUgraphNode raw) {
+  if (level == NULL || level->count == 0)
+    return NULL;
+  cch__record *record = place_of(level, raw);
+  return record->raw != NULL ? record : NULL;
+}
+
+bool cch__level_reserve(cch__level *level) {
+  if (level->count + 1 <= level->capacity / 4 * 3)
+    return true;
+  cch__level grown = *level;
+  grown.capacity = level->capacity == 0 ? FIRST_CAPACITY : level->capacity * 2;
+  grown.records = calloc(grown.capacity, sizeof *grown.records);
+  if (grown.records == NULL)
+    return false;
+  for (size_t i = 0; i < level->capacity; i++)
+    if (level->records[i].raw != NULL)
+      *place_of(&grown, level->records[i].raw) = level->records[i];
+  free(level->records);
+  *level = grown;
+  return true;
+}
+
+cch__record *cch__record_enter(cch__level *level, CUgraphNode raw) {
+  cch__record *record = place_of(level, raw);
+  if (record->raw == NULL) {
+    record->raw = raw;
+    level->count++;
+  }
+  return record;
+}
+
+/* Empties a place, and moves up those behind it that it kept from theirs. */
+static void take_out(cch__level *level, cch__record *record) {
+  size_t mask = level->capacity - 1, hole = (size_t)(record - level->records);
+  for (size_t i = (hole + 1) & mask; level->records[i].raw != NULL; i = (i + 1) & mask) {
+    size_t home = home_of(level, level->records[i].raw);
+    if (((i - home) & mask) >= ((i - hole) & mask)) {
+      level->records[hole] = level->records[i];
+      hole = i;
+    }
+  }
+  memset(&level->records[hole], 0, sizeof *level->records);
+  level->count--;
+}
+
+void cch__record_trim(cch__level *level, cch__record *record) {
+  if (record->box == NULL && record->bundle == NULL && record->children == NULL && record->context == NULL)
+    take_out(level, record);
+}
+
+void cch__children_trim(cch__level *level, cch__record *record) {
+  for (cch__level **at = &record->children, *child; (child = *at) != NULL;)
+    if (child->box == NULL && child->count == 0 && child->kept == NULL) {
+      *at = child->next;
+      free(child->records);
+      free(child);
+    } else {
+      at = &child->next;
+    }
+  cch__record_trim(level, record);
+}
+
+void cch__record_end_children(cch__record *record) {
+  for (cch__level *child = record->children, *next; child != NULL; child = next) {
+    next = child->next;
+    cch__level_end(child);
+    if (child->box != NULL) {
+      child->box->level = NULL;
+      cch__invalidate(child->box);
+    }
+    free(child);
+  }
+  record->children = NULL;
+}
+
+static void end(cch__record *record) {
+  if (record->box != NULL)
+    cch__invalidate(record->box);
+  cch__unref_later(record->bundle);
+  record->bundle = NULL;
+  cch__record_end_children(record);
+}
+
+void cch__record_end(cch__level *level, cch__record *record) {
+  end(record);
+  take_out(level, record);
+}
+
+cch__record *cch__record_begin(cch__level *level, CUgraphNode raw) {
+  cch__record *stale = cch__record_find(level, raw);
+  if (stale != NULL)
+    cch__record_end(level, stale);
+  return cch__record_enter(level, raw);
+}
+
+void cch__level_end(cch__level *level) {
+  for (size_t i = 0; i < level->capacity; i++)
+    if (level->records[i].raw != NULL)
+      end(&level->records[i]);
+  free(level->records);
+  level->records = NULL;
+  level->count = level->capacity = 0;
+  cch__unref_later(level->kept);
+  level->kept = NULL;
+}

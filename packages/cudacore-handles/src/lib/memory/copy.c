@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/current.h"
+#include "memory/peers.h"
+
+#include <stdlib.h>
+
+enum { ATTRIBUTES_0_1 = sizeof(cch_copy_attributes), SHAPE_0_1 = sizeof(cch_copy_shape) };
+
+/* The arrays of one batch, in one block: what the driver takes. */
+typedef struct batch {
+  size_t count;           /* of copies that are not empty */
+  size_t attribute_count; /* of runs of copies with the same attributes */
+  CUmemcpyAttributes *attributes;
+  CUdeviceptr *dst, *src;
+  size_t *sizes, *first; /* first: of each run */
+  cch__peers *peers;     /* of each copy */
+  bool waits;            /* a source is to be read before the call returns */
+  bool between;          /* devices: at least one copy is, which no batch of the driver's takes */
+} batch;
+
+static int read_attributes(CUmemcpyAttributes *out, const cch_copy_attributes *given, const char *operation) {
+  cch_copy_attributes known = {.size = sizeof known};
+  if (given != NULL) {
+    int status =
+        cch__read_sized(&known, sizeof known, given, given->size, ATTRIBUTES_0_1, "cch_copy_attributes", operation);
+    if (status != 0)
+      return status;
+  }
+  if (known.order < 0 || known.order > CCH_COPY_ANY_ORDER || (known.flags & ~CCH_COPY_OVERLAP) != 0)
+    return cch__fail(CCH_EINVAL, operation, "there is no order %d, or no flags 0x%x, of copies", known.order,
+                     known.flags);
+  *out = (CUmemcpyAttributes){
+      .srcAccessOrder = (CUmemcpySrcAccessOrder)(known.order != 0 ? known.order : CCH_COPY_IN_STREAM_ORDER),
+      .srcLocHint = {.type = (CUmemLocationType)known.src_location_type, .id = known.src_location_id},
+      .dstLocHint = {.type = (CUmemLocationType)known.dst_location_type, .id = known.dst_location_id},
+      .flags = known.flags};
+  return 0;
+}
+
+static bool is_same(const CUmemcpyAttributes *a, const CUmemcpyAttributes *b) {
+  return a->srcAccessOrder == b->srcAccessOrder && a->flags == b->flags && a->srcLocHint.type == b->srcLocHint.type &&
+         a->srcLocHint.id == b->srcLocHint.id && a->dstLocHint.type == b->dstLocHint.type &&
+         a->dstLocHint.id == b->dstLocHint.id;
+}
+
+static int add(batch *all, const cch_deviceptr *dst, const cch_deviceptr *src, size_t place,
+               const cch_copy_attributes *attributes, const cch_stream *stream, const char *operation) {
+  int status = cch__fail_at_place(CCH__USABLE(dst, "the argument dst[i]", operation), place);
+  if (status == 0)
+    status = cch__fail_at_place(CCH__USABLE(src, "the argument src[i]", operation), place);
+  if (status == 0)
+    status = cch__fail_at_place(cch__memory_check(dst, operation), place);
+  if (status == 0)
+    status = cch__fail_at_place(cch__memory_check(src, operation), place);
+  if (status != 0)
+    return status;
+  if (dst->size != src->size)
+    return cch__fail(CCH_EINVAL, operation, "copy %zu is of %zu bytes to %zu bytes", place, src->size, dst->size);
+  CUmemcpyAttributes wanted;
+  status = read_attributes(&wanted, attributes, operation);
+  if (status != 0 || src->size == 0)
+    return status;
+  if (all->attribute_count == 0 || !is_same(&wanted, &all->attributes[all->attribute_count - 1])) {
+    all->first[all->attribute_count] = all->count;
+    all->attributes[all->attribute_count++] = wanted;
+  }
+  if (!cch__is_one_device()) {
+    status = cch__peers_find(&all->peers[all->count], dst, src, stream);
+    if (status != 0)
+      return status;
+    all->between |= all->peers[all->count].dst != NULL;
+  }
+  all->waits |= wanted.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+  all->dst[all->count] = dst->ptr;
+  all->src[all->count] = src->ptr;
+  all->sizes[all->count++] = src->size;
+  return 0;
+}
+
+/* Whether the driver takes a batch on the stream: not in a capture, and not on the legacy one. */
+static int takes_batch(bool *out, bool *capturing, const cch_stream *stream) {
+  CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (cch__driver.cuStreamIsCapturing != NULL) {
+    int status = CCH__CALL(cuStreamIsCapturing, (stream->raw, &state));
+    if (status != 0)
+      return status;
+  }
+  *capturing = state != CU_STREAM_CAPTURE_STATUS_NONE;
+  *out = !*capturing && stream->raw != CU_STREAM_LEGACY &&
+         (cch__driver.cuMemcpyBatchAsync_v13000 != NULL || cch__driver.cuMemcpyBatchAsync != NULL);
+  return 0;
+}
+
+static int copy_at_once(const batch *all, CUstream stream) {
+  if (cch__driver.cuMemcpyBatchAsync_v13000 != NULL)
+    return cch__checked((int)cch__driver.cuMemcpyBatchAsync_v13000(all->dst, all->src, all->sizes, all->count,
+                                                                   all->attributes, all->first, all->attribute_count,
+                                                                   stream),
+                        "cuMemcpyBatchAsync");
+  size_t failed;
+  return CCH__CALL(cuMemcpyBatchAsync, (all->dst, all->src, all->sizes, all->count, all->attributes, all->first,
+                                        all->attribute_count, &failed, stream));
+}
+
+static int copy_in_order(const batch *all, CUstream stream) {
+  int status = 0;
+  for (size_t i = 0; i < all->count && status == 0; i++)
+    status = cch__copy_line(&all->peers[i], all->dst[i], all->src[i], all->sizes[i], stream);
+  if (status == 0 && all->waits)
+    status = CCH__CALL(cuStreamSynchronize, (stream));
+  return status;
+}
+
+static int copy_all(const batch *all, const cch_stream *stream, const char *operation) {
+  cch__current current;
+  bool at_once, capturing;
+  int status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = takes_batch(&at_once, &capturing, stream);
+  if (status == 0 && capturing && all->waits)
+    status = cch__fail(CCH_EINVAL, operation,
+                       "a source cannot be read during the call: the stream is captured, and the graph reads it later");
+  if (status == 0)
+    status = at_once && !all->between ? copy_at_once(all, stream->raw) : copy_in_order(all, stream->raw);
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
+                   const cch_copy_attributes *const *attributes, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_ARRAY(dst, count);
+  CCH__REQUIRE_ARRAY(src, count);
+  int status = 0;
+  if (count == 0)
+    return 0;
+  enum { EACH = sizeof(CUmemcpyAttributes) + sizeof(cch__peers) + 2 * sizeof(CUdeviceptr) + 2 * sizeof(size_t) };
+  batch all = {.peers = calloc(count, EACH)};
+  if (all.peers == NULL)
+    return cch__fail_nomem(__func__);
+  all.attributes = (CUmemcpyAttributes *)(all.peers + count);
+  all.dst = (CUdeviceptr *)(all.attributes + count);
+  all.src = all.dst + count;
+  all.sizes = (size_t *)(all.src + count);
+  all.first = all.sizes + count;
+  for (size_t i = 0; i < count && status == 0; i++)
+    status = add(&all, dst[i], src[i], i, attributes != NULL ? attributes[i] : NULL, stream, __func__);
+  if (status == 0 && all.count > 0)
+    status = copy_all(&all, stream, __func__);
+  for (size_t i = 0; i < count; i++)
+    cch__peers_release(&all.peers[i]);
+  free(all.peers);
+  return status;
+}
+
+/* ---- parts ---- */
+
+static bool times(size_t *out, size_t a, size_t b) { return !__builtin_mul_overflow(a, b, out); }
+
+/* Whether rows of a width, in slices, are inside an allocation, one behind the other. */
+static bool fits(size_t room, size_t offset, size_t width, size_t height, size_t depth, size_t pitch, size_t rows) {
+  size_t slice, last_slice, last_row, end;
+  if ((height > 1 || depth > 1) && pitch < width)
+    return false;
+  if (depth > 1 && rows < height)
+    return false;
+  return times(&slice, pitch, rows) && times(&last_slice, slice, depth - 1) && times(&last_row, pitch, height - 1) &&
+         !__builtin_add_overflow(last_slice, last_row, &end) && !__builtin_add_overflow(end, width, &end) &&
+         !__builtin_add_overflow(end, offset, &end) && end <= room;
+}
+
+int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(dst, src, shape, stream);
+  CCH__REQUIRE_MEMORY(dst);
+  CCH__REQUIRE_MEMORY(src);
+  cch_copy_shape s;
+  int status = cch__read_sized(&s, sizeof s, shape, shape->size, SHAPE_0_1, "cch_copy_shape", __func__);
+  if (status != 0)
+    return status;
+  if (s.width == 0)
+    return 0;
+  size_t height = s.height != 0 ? s.height : 1, depth = s.depth != 0 ? s.depth : 1;
+  size_t dst_pitch = s.dst_pitch != 0 ? s.dst_pitch : s.width, src_pitch = s.src_pitch != 0 ? s.src_pitch : s.width;
+  size_t dst_height = s.dst_height != 0 ? s.dst_height : height, src_height = s.src_height != 0 ? s.src_height : height;
+  if (!fits(dst->size, s.dst_offset, s.width, height, depth, dst_pitch, dst_height) ||
+      !fits(src->size, s.src_offset, s.width, height, depth, src_pitch, src_height))
+    return cch__fail(CCH_EINVAL, __func__,
+                     "%zu x %zu rows of %zu bytes reach beyond an allocation (%zu and %zu bytes), or overlap", depth,
+                     height, s.width, dst->size, src->size);
+  CUDA_MEMCPY3D copy = {.srcDevice = src->ptr + s.src_offset,
+                        .srcPitch = src_pitch,
+                        .srcHeight = src_height,
+                        .dstDevice = dst->ptr + s.dst_offset,
+                        .dstPitch = dst_pitch,
+                        .dstHeight = dst_height,
+                        .WidthInBytes = s.width,
+                        .Height = height,
+                        .Depth = depth};
+  cch__current current;
+  status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  cch__peers peers;
+  status = cch__peers_find(&peers, dst, src, stream);
+  if (status == 0)
+    status = cch__copy_box(&peers, &copy, stream->raw);
+  cch__peers_release(&peers);
+  cch__current_leave(&current);
+  return status;
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "graph/capture.h"
+#include "driver/current.h"
+#include "memory/part.h"
+#include "memory/peers.h"
+#include "base/reclaim.h"
+#include "base/registry.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+CCH__DEFINE_VERBS(cch_deviceptr, CUdeviceptr, ptr)
+
+size_t cch_deviceptr_size(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(0, ptr);
+  return ptr->size;
+}
+
+/* A part that was given no stream has that of the whole. */
+cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(NULL, ptr);
+  cch_stream *stream = atomic_load_explicit(&ptr->stream, memory_order_acquire);
+  return stream != NULL || ptr->origin != CCH__PART ? stream : cch_deviceptr_stream(cch_deviceptr_whole(ptr));
+}
+
+const void *cch_deviceptr_backing(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(NULL, ptr);
+  return cch_deviceptr_whole(ptr)->backing;
+}
+
+cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(NULL, ptr);
+  const cch__box *backing = cch_deviceptr_backing(ptr);
+  return backing != NULL && backing->kind == CCH_KIND_POOL ? (cch_pool *)backing : NULL;
+}
+
+cch_context *cch_deviceptr_context(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(NULL, ptr);
+  return ptr->context;
+}
+
+int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(0, ptr);
+  return cch_deviceptr_whole(ptr)->origin == CCH__FOREIGN;
+}
+
+static cch_deviceptr *new_box(cch__origin origin, size_t size, const char *operation) {
+  cch_deviceptr *ptr = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *ptr, operation);
+  if (ptr != NULL) {
+    ptr->origin = origin;
+    ptr->size = size;
+  }
+  return ptr;
+}
+
+/* The capture that a stream is in, 0 for none. The right context is current. What a driver does not have at all is no
+ * reason to allocate nothing: where it cannot say that a stream is captured, none is taken to be. */
+static int capture_of(uint64_t *out, CUstream stream) {
+  CUstreamCaptureStatus capture;
+  cuuint64_t id = 0;
+  *out = 0;
+  if (cch__driver.cuStreamIsCapturing == NULL)
+    return 0;
+  int status = CCH__CALL(cuStreamIsCapturing, (stream, &capture));
+  if (status != 0 || capture != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    return status;
+  status = CCH__CALL(cuStreamGetCaptureInfo, (stream, &capture, &id));
+  *out = id;
+  return status;
+}
+
+/* The box of the graph that a stream is captured into, a new reference; NULL where the capture was not begun here. The
+ * right context is current. */
+static cch_graph *graph_of_capture(CUstream stream) {
+  cch__capture_info info;
+  if (cch_capture_count() == 0 || cch__capture_info_of(&info, stream) != 0 || info.graph == NULL)
+    return NULL;
+  return cch__registry_find(CCH_KIND_GRAPH, info.graph);
+}
+
+/* Whether work on a stream would go into a capture, or break one: a failure is that of the legacy stream, for which the
+ * driver says so of any blocking stream's capture. */
+bool cch__is_capturing(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (cch__driver.cuStreamIsCapturing == NULL)
+    return false;
+  CUresult result = cch__driver.cuStreamIsCapturing(stream, &status);
+  return cch__not_now(result) || (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(out, pool, stream);
+  if (size == 0)
+    return cch__fail(CCH_EINVAL, __func__, "the size is 0");
+  int status = 0;
+  cch__poll();
+  cch_deviceptr *ptr = new_box(CCH__FROM_POOL, size, __func__);
+  if (ptr == NULL)
+    return CCH_ENOMEM;
+  /* On a default stream the free must find the context that is current now. */
+  if (stream->context != NULL)
+    ptr->context = cch_context_ref(stream->context);
+  else
+    status = cch_context_current(&ptr->context);
+  if (status == 0) {
+    cch__current current;
+    status = cch__current_enter(&current, stream->context);
+    if (status == 0) {
+      status = capture_of(&ptr->capture, stream->raw);
+      if (status == 0)
+        status = CCH__CALL(cuMemAllocFromPoolAsync, (&ptr->ptr, size, pool->raw, stream->raw));
+      if (status == 0 && ptr->capture != 0)
+        ptr->graph = graph_of_capture(stream->raw);
+      cch__current_leave(&current);
+    }
+  }
+  if (status != 0) {
+    cch_context_unref(ptr->context);
+    cch__box_discard(ptr);
+    return status;
+  }
+  ptr->backing = cch__box_ref(pool);
+  atomic_init(&ptr->stream, cch_stream_ref(stream));
+  ptr->thread = cch__thread();
+  *out = ptr;
+  return 0;
+}
+
+int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size) {
+  CCH__REQUIRE_USABLE(out, context);
+  if (size == 0)
+    return cch__fail(CCH_EINVAL, __func__, "the size is 0");
+  cch__poll();
+  cch_deviceptr *ptr = new_box(CCH__FROM_DEVICE, size, __func__);
+  if (ptr == NULL)
+    return CCH_ENOMEM;
+  cch__current current;
+  int status = cch__current_enter(&current, context);
+  if (status == 0) {
+    status = CCH__CALL(cuMemAlloc, (&ptr->ptr, size));
+    cch__current_leave(&current);
+  }
+  if (status != 0) {
+    cch__box_discard(ptr);
+    return status;
+  }
+  ptr->context = cch_context_ref(context);
+  ptr->box.context = context->box.context;
+  *out = ptr;
+  return 0;
+}
+
+int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags) {
+  CCH__REQUIRE_USABLE(out, context);
+  if (size == 0)
+    return cch__fail(CCH_EINVAL, __func__, "the size is 0");
+  cch__poll();
+  cch_deviceptr *ptr = new_box(CCH__FROM_HOST, size, __func__);
+  if (ptr == NULL)
+    return CCH_ENOMEM;
+  cch__current current;
+  int status = cch__current_enter(&current, context);
+  if (status == 0) {
+    void *host = NULL;
+    status = CCH__CALL(cuMemHostAlloc, (&host, size, flags));
+    ptr->ptr = (CUdeviceptr)(uintptr_t)host;
+    cch__current_leave(&current);
+  }
+  if (status != 0) {
+    cch__box_discard(ptr);
+    return status;
+  }
+  ptr->context = cch_context_ref(context);
+  ptr->box.context = context->box.context;
+  *out = ptr;
+  return 0;
+}
+
+int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_context *context, void *owner,
+                       cch_free_fn free) {
+  CCH__REQUIRE(out);
+  CCH__REQUIRE_USABLE_OR_NULL(context);
+  cch_deviceptr *ptr = new_box(CCH__FOREIGN, size, __func__);
+  if (ptr == NULL)
+    return CCH_ENOMEM;
+  ptr->ptr = raw;
+  ptr->context = cch_context_ref(context);
+  ptr->box.owner = owner;
+  ptr->free = free;
+  *out = ptr;
+  return 0;
+}
+
+/* Between the load of a box's stream and the reference to it, nobody may give back the box's own. */
+static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
+
+int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(ptr, stream);
+  cch_stream_ref(stream);
+  pthread_mutex_lock(&stream_lock);
+  cch_stream *old = atomic_exchange_explicit(&ptr->stream, stream, memory_order_acq_rel);
+  ptr->thread = cch__thread();
+  pthread_mutex_unlock(&stream_lock);
+  cch_stream_unref(old);
+  return 0;
+}
+
+cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(NULL, ptr);
+  if (cch__forked()) /* the lock may be a thread's that is not here; nothing sets a stream any more */
+    return cch_stream_ref(cch_deviceptr_stream(ptr));
+  pthread_mutex_lock(&stream_lock);
+  cch_stream *stream = cch_stream_ref(cch_deviceptr_stream(ptr));
+  pthread_mutex_unlock(&stream_lock);
+  const cch_deviceptr *whole = cch_deviceptr_whole(ptr);
+  if (whole->graph == NULL)
+    return stream;
+  cch_stream *joined = cch__capture_stream(whole->graph, stream, whole->capture);
+  cch_stream_unref(stream);
+  return joined;
+}
+
+int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(dst, src, stream);
+  CCH__REQUIRE_MEMORY(dst);
+  CCH__REQUIRE_MEMORY(src);
+  if (size > dst->size || size > src->size)
+    return cch__fail(CCH_EINVAL, __func__, "cannot copy %zu bytes from an allocation of %zu bytes to one of %zu bytes",
+                     size, src->size, dst->size);
+  if (size == 0)
+    return 0;
+  cch__current current;
+  int status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  cch__peers peers = {0};
+  if (!cch__is_one_device())
+    status = cch__peers_find(&peers, dst, src, stream);
+  if (status == 0)
+    status = cch__copy_line(&peers, dst->ptr, src->ptr, size, stream->raw);
+  cch__peers_release(&peers);
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(dst, stream);
+  CCH__REQUIRE_MEMORY(dst);
+  if ((width != 1 && width != 2 && width != 4) || dst->size % width != 0)
+    return cch__fail(CCH_EINVAL, __func__, "cannot fill %zu bytes with values of %u bytes", dst->size, width);
+  if (dst->size == 0)
+    return 0;
+  cch__current current;
+  int status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  if (width == 1)
+    status = CCH__CALL(cuMemsetD8Async, (dst->ptr, (unsigned char)value, dst->size, stream->raw));
+  else if (width == 2)
+    status = CCH__CALL(cuMemsetD16Async, (dst->ptr, (unsigned short)value, dst->size / 2, stream->raw));
+  else
+    status = CCH__CALL(cuMemsetD32Async, (dst->ptr, value, dst->size / 4, stream->raw));
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_pointer_check(CUdeviceptr raw) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  CUdevice device;
+  status = CCH__CALL(cuCtxGetDevice, (&device));
+  if (status != 0)
+    return status;
+  int owner = -1;
+  unsigned type = 0;
+  if (cch__driver.cuPointerGetAttribute == NULL)
+    return cch__fail_missing("cuPointerGetAttribute");
+  CUresult result = cch__driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, raw);
+  if (result == CUDA_SUCCESS)
+    result = cch__driver.cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, raw);
+  if (result == CUDA_ERROR_INVALID_VALUE) /* what it says to a pointer that it does not know */
+    return cch__fail(CCH_EMISMATCH, __func__, "0x%llx is not memory that CUDA knows", raw);
+  if (result != CUDA_SUCCESS)
+    return cch__fail_driver((int)result, "cuPointerGetAttribute");
+  /* Pinned and managed memory can be reached from every device. */
+  int managed = 0;
+  if (type == CU_MEMORYTYPE_HOST || owner == device ||
+      (cch__driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, raw) == CUDA_SUCCESS && managed))
+    return 0;
+  /* Memory of another device can be reached where access was given; the driver has an address of it then. */
+  CUdeviceptr address;
+  if (cch__driver.cuPointerGetAttribute(&address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, raw) == CUDA_SUCCESS)
+    return 0;
+  return cch__fail(CCH_EMISMATCH, __func__, "0x%llx is memory of device %d, and the current device is %d", raw, owner,
+                   device);
+}
+
+/*
+ * The stream that the free is ordered on. The per-thread default stream is another one on the thread that frees; the
+ * legacy stream waits for it, as for every stream that is not non-blocking.
+ */
+cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread) {
+  if (stream == NULL || stream->raw != CU_STREAM_PER_THREAD || thread == cch__thread())
+    return stream;
+  cch_stream *legacy = cch_stream_legacy();
+  cch_stream_unref(legacy); /* it never dies */
+  return legacy;
+}
+
+static cch_stream *stream_of_free(const cch_deviceptr *ptr) {
+  return cch__stream_for_thread(cch_deviceptr_stream(ptr), ptr->thread);
+}
+
+/*
+ * Memory of a pool, and virtual memory, outlive the context that they were made in. They are freed in the one that has
+ * taken its place after a reset: a new reference, or NULL where there is none.
+ */
+static cch_context *context_after(const cch_context *lost) {
+  cch_context *context = NULL;
+  unsigned flags;
+  int active = 0, status = CCH__CALL(cuDevicePrimaryCtxGetState, (lost->device, &flags, &active));
+  if (status == 0 && active)
+    status = cch_context_primary(&context, lost->device);
+  cch__report(status);
+  return context;
+}
+
+static void free_foreign(cch_deviceptr *ptr, cch_stream *stream) {
+  cch__errors saved;
+  cch__owner_enter(&saved);
+  ptr->free(ptr->box.owner, ptr->ptr, ptr->size, stream);
+  cch__owner_leave(&saved);
+}
+
+/* Whether the memory of a graph is allocated now: a launch has allocated it, and nothing has freed it since. */
+static bool is_allocated(const cch_deviceptr *ptr) {
+  unsigned type;
+  return cch__driver.cuPointerGetAttribute == NULL ||
+         cch__driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr->ptr) !=
+             CUDA_ERROR_INVALID_VALUE;
+}
+
+/*
+ * Frees memory of a pool; the driver's answer. Memory that was allocated in a capture is freed in that one. Once that
+ * has ended, or cannot end well any more, there is something to free only if the graph was launched. Other memory the
+ * driver does not free into a capture: it says that the address is none of the graph's.
+ */
+static int free_async(const cch_deviceptr *ptr, CUstream stream) {
+  if (stream == CU_STREAM_LEGACY && cch__is_capturing(stream))
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  if (ptr->capture != 0) {
+    uint64_t capture;
+    int status = capture_of(&capture, stream);
+    if (status != 0)
+      return status;
+    if (capture != ptr->capture && !is_allocated(ptr))
+      return 0;
+    if (capture != ptr->capture && cch__is_capturing(stream))
+      return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  }
+  if (cch__driver.cuMemFreeAsync == NULL)
+    return cch__fail_missing("cuMemFreeAsync");
+  int result = 0;
+  for (int i = 0; i < 2; i++) {
+    result = (int)cch__driver.cuMemFreeAsync(ptr->ptr, stream);
+    if (result != CUDA_ERROR_INVALID_VALUE)
+      return cch__checked(result, "cuMemFreeAsync");
+    if (cch__is_capturing(stream))
+      return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    if (ptr->capture != 0)
+      return 0; /* something else has freed it meanwhile */
+    /* Another thread may have ended the capture that was in the way just before the question. */
+  }
+  return cch__checked(result, "cuMemFreeAsync");
+}
+
+/* Waits for a stream; the driver's answer. The legacy stream is not waited for, but what it waits for is. */
+static int wait_for(CUstream stream) {
+  if (cch__is_capturing(stream))
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (stream != CU_STREAM_LEGACY)
+    return CCH__CALL(cuStreamSynchronize, (stream));
+  CUevent event;
+  int status = CCH__CALL(cuEventCreate, (&event, CU_EVENT_DISABLE_TIMING));
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuEventRecord, (event, stream));
+  if (status == 0)
+    status = CCH__CALL(cuEventSynchronize, (event));
+  cch__report(CCH__CALL(cuEventDestroy, (event)));
+  return status;
+}
+
+/* Frees memory whose free knows nothing of streams: waits for the one that still uses it. */
+static int free_at_once(cch_deviceptr *ptr, const cch_stream *stream) {
+  if (stream != NULL) {
+    int status = wait_for(stream->raw);
+    if (cch__not_now(status))
+      return status;
+    cch__report(status);
+  }
+  if (ptr->origin == CCH__FROM_RANGES)
+    return cch__ranges_end(ptr);
+  if (ptr->origin == CCH__FROM_DEVICE)
+    return CCH__CALL(cuMemFree, (ptr->ptr));
+  return CCH__CALL(cuMemFreeHost, ((void *)(uintptr_t)ptr->ptr));
+}
+
+bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream) {
+  if (ptr->origin == CCH__FOREIGN) {
+    free_foreign(ptr, stream);
+    return true;
+  }
+  cch__current current;
+  const cch_context *context = stream != NULL && stream->context != NULL ? stream->context : ptr->context;
+  cch_context *after = NULL;
+  bool from_pool = ptr->origin == CCH__FROM_POOL || ptr->origin == CCH__MAPPED;
+  int entered = cch__current_enter(&current, context);
+  if (entered == CCH_EGONE) { /* and what was given to the stream is over */
+    stream = NULL;
+    after = context_after(context);
+    entered = after != NULL ? cch__current_enter(&current, after) : entered;
+  }
+  bool ended = !cch__not_now(entered);
+  if (ended && !(entered == CCH_EGONE && from_pool)) {
+    CUstreamCaptureMode mode = cch__relaxed_enter();
+    int status =
+        from_pool ? free_async(ptr, stream != NULL ? stream->raw : CU_STREAM_LEGACY) : free_at_once(ptr, stream);
+    cch__relaxed_leave(mode);
+    if (entered == 0)
+      cch__current_leave(&current);
+    ended = !cch__not_now(status);
+    if (ended) {
+      cch__report(status);
+      if (entered != 0)
+        cch__report(entered);
+    }
+  }
+  cch_context_unref(after);
+  return ended;
+}
+
+static bool end_of_whole(cch_deviceptr *ptr, cch_stream *stream) {
+  return ptr->uses == NULL ? cch__deviceptr_end_on(ptr, stream) : cch__end_behind_uses(ptr, stream);
+}
+
+bool cch__deviceptr_end(cch_deviceptr *ptr) {
+  if (ptr->origin == CCH__PART) {
+    cch__part_end(ptr);
+    return true;
+  }
+  if (ptr->origin == CCH__FOREIGN && (ptr->free == NULL || cch__exiting()))
+    return true;
+  cch_stream *stream = stream_of_free(ptr);
+  if (ptr->graph == NULL)
+    return end_of_whole(ptr, stream);
+  if (cch__is_gone(ptr->graph)) /* its capture failed, and never gave the memory */
+    return true;
+  stream = cch__capture_stream(ptr->graph, stream, ptr->capture);
+  bool ended = end_of_whole(ptr, stream);
+  cch_stream_unref(stream);
+  return ended;
+}
+
+void cch__deviceptr_drop(cch_deviceptr *ptr) {
+  cch__uses_drop(ptr);
+  free(atomic_load_explicit(&ptr->exported, memory_order_acquire));
+  free(ptr->ranges);
+  cch_graph_unref(ptr->graph);
+  cch_stream_unref(atomic_load_explicit(&ptr->stream, memory_order_acquire));
+  cch__box_unref(ptr->backing);
+  cch_context_unref(ptr->context);
+}

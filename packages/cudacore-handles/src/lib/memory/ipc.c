@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What processes share. Memory is mapped once, whatever number of imports there are of it: an import is a part of the
+ * mapping, whose box the registry finds by the exporter's handle.
+ */
+#include "driver/current.h"
+#include "memory/part.h"
+#include "base/reclaim.h"
+#include "base/registry.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct mapping {
+  cch_deviceptr ptr;           /* its backing is the pool */
+  char value[CCH__VALUE_SIZE]; /* the pool and the exporter's handle */
+} mapping;
+static_assert(sizeof(CUmemoryPool) + sizeof(cch_ipc_handle) == CCH__VALUE_SIZE, "a mapping's key");
+static_assert(sizeof(cch_ipc_handle) == sizeof(CUmemPoolPtrExportData), "pointers are exported as handles");
+static_assert(sizeof(cch_ipc_handle) == sizeof(CUipcEventHandle), "events are exported as handles");
+
+/* ---- pools ---- */
+
+int cch_pool_export(int *out, cch_pool *pool) {
+  CCH__REQUIRE_USABLE(out, pool);
+  int descriptor = -1;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = CCH__CALL(cuMemPoolExportToShareableHandle,
+                         (&descriptor, pool->raw, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  cch__relaxed_leave(mode);
+  if (status == 0)
+    *out = descriptor;
+  return status;
+}
+
+static bool is_of_device(const cch_pool *pool) { return pool->location_type == CCH_LOCATION_DEVICE; }
+
+/* Whether a place has access to a pool's memory. */
+static int has_access(bool *out, const cch_pool *pool, CUmemLocationType type, int id) {
+  CUmemLocation location = {.type = type, .id = id};
+  CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  if (cch__driver.cuMemPoolGetAccess == NULL)
+    return cch__fail_missing("cuMemPoolGetAccess");
+  int result = (int)cch__driver.cuMemPoolGetAccess(&flags, pool->raw, &location);
+  if (result == CUDA_ERROR_INVALID_VALUE) /* an older driver does not know the host here, nor pools of its memory */
+    result = CUDA_SUCCESS;
+  *out = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return cch__checked(result, "cuMemPoolGetAccess");
+}
+
+/*
+ * Whether a pool that was imported is of the place that the caller said. The driver cannot be asked for the place, but
+ * that has access to its memory from the beginning, and the host to no other.
+ */
+static int check_location(const cch_pool *pool, const char *operation) {
+  bool is_hosts = false, is_devices = false;
+  int status = has_access(&is_hosts, pool, CU_MEM_LOCATION_TYPE_HOST, 0);
+  if (status == 0 && is_of_device(pool) && !is_hosts)
+    status = has_access(&is_devices, pool, CU_MEM_LOCATION_TYPE_DEVICE, pool->location_id);
+  if (status != 0 || (is_of_device(pool) ? is_devices : is_hosts))
+    return status;
+  return cch__fail(CCH_EMISMATCH, operation, "the pool is not of the memory of %s %d",
+                   is_of_device(pool) ? "device" : "the host, node", pool->location_id);
+}
+
+/* The same of a pool that was imported before. */
+static int check_known_location(const cch_pool *known, const cch_pool *pool, const char *operation) {
+  if (is_of_device(known) == is_of_device(pool) && (!is_of_device(pool) || known->location_id == pool->location_id))
+    return 0;
+  return cch__fail(CCH_EMISMATCH, operation, "the pool is of other memory than that of %s %d",
+                   is_of_device(pool) ? "device" : "the host, node", pool->location_id);
+}
+
+int cch_pool_import(cch_pool **out, int descriptor, int location_type, int location_id) {
+  CCH__REQUIRE(out);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch__poll();
+  cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
+  if (pool == NULL)
+    return CCH_ENOMEM;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  status = CCH__CALL(cuMemPoolImportFromShareableHandle,
+                     (&pool->raw, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  cch__relaxed_leave(mode);
+  if (status != 0) {
+    cch__box_discard(pool);
+    return status;
+  }
+  pool->box.owned = true;
+  pool->imported = true;
+  pool->location_type = location_type;
+  pool->location_id = location_id;
+  pool->alloc_type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  status = check_location(pool, __func__);
+  cch_pool *known = status == 0 ? cch__registry_insert_unless_known(pool, pool->raw) : NULL;
+  if (known != NULL) {
+    status = check_known_location(known, pool, __func__);
+    /* The driver counts imports, and each box has one. What it was made from itself would not be counted. */
+    pool->box.owned = known->imported;
+    cch_pool_unref(pool);
+    pool = known;
+  }
+  if (status != 0) {
+    cch_pool_unref(pool);
+    return status;
+  }
+  *out = pool;
+  return 0;
+}
+
+int cch_pool_is_imported(const cch_pool *pool) {
+  CCH__REQUIRE_ELSE(0, pool);
+  return pool->imported;
+}
+
+/* ---- memory ---- */
+
+/*
+ * Asks the driver what names an allocation in other processes. It gives another name each time, and memory that is
+ * imported by two names is mapped twice, so that the end of the one ends the other: what was said first stays.
+ */
+static int name_memory(cch_deviceptr *whole, const char *operation) {
+  cch_ipc_handle *made = malloc(sizeof *made), *known = NULL;
+  if (made == NULL)
+    return cch__fail_nomem(operation);
+  CUmemPoolPtrExportData data;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = CCH__CALL(cuMemPoolExportPointer, (&data, whole->ptr));
+  cch__relaxed_leave(mode);
+  if (status == 0)
+    memcpy(made, &data, sizeof *made);
+  if (status != 0 || !atomic_compare_exchange_strong(&whole->exported, &known, made))
+    free(made);
+  return status;
+}
+
+int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
+  CCH__REQUIRE_USABLE(out, ptr);
+  cch_deviceptr *whole = cch_deviceptr_whole(ptr);
+  if (whole->origin == CCH__MAPPED) { /* the driver does not name what is another process's, which has named it */
+    memcpy(out, ((const mapping *)whole)->value + sizeof(CUmemoryPool), sizeof *out);
+    return 0;
+  }
+  if (atomic_load(&whole->exported) == NULL) {
+    int status = name_memory(whole, __func__);
+    if (status != 0)
+      return status;
+  }
+  *out = *atomic_load(&whole->exported);
+  return 0;
+}
+
+/* The context that an import is freed in: of its stream, the current one, or else the primary one of its device. */
+static int context_of(cch_context **out, const cch_pool *pool, const cch_stream *stream) {
+  if (stream->context != NULL) {
+    *out = cch_context_ref(stream->context);
+    return 0;
+  }
+  int status = cch_context_current(out);
+  if (status == 0 && *out == NULL)
+    status = cch_context_primary(out, pool->location_type == CCH_LOCATION_DEVICE ? pool->location_id : 0);
+  return status;
+}
+
+/* Maps what a mapping's value names, and asks how large it is: the other process may have said anything. */
+static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const cch_stream *stream) {
+  CUmemPoolPtrExportData data;
+  memcpy(&data, handle, sizeof data);
+  cch__current current;
+  int status = cch__current_enter(&current, m->ptr.context);
+  if (status != 0)
+    return status;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  status = CCH__CALL(cuMemPoolImportPointer, (&m->ptr.ptr, pool->raw, &data));
+  if (status == 0) {
+    /* cuMemGetAddressRange does not know memory of the host that no device has access to. */
+    status = CCH__CALL(cuPointerGetAttribute, (&m->ptr.size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, m->ptr.ptr));
+    if (status != 0) {
+      cch__destructor_enter();
+      cch__report(CCH__CALL(cuMemFreeAsync, (m->ptr.ptr, stream->raw)));
+      cch__destructor_leave();
+    }
+  }
+  cch__relaxed_leave(mode);
+  cch__current_leave(&current);
+  return status;
+}
+
+/* The mapping of a handle, a new reference: the one that there is, or `made`, which is given up otherwise. */
+static int mapping_of(mapping **out, mapping *made, cch_pool *pool, const cch_ipc_handle *handle,
+                      const cch_stream *stream, const char *operation) {
+  memcpy(made->value, &pool->raw, sizeof pool->raw);
+  memcpy(made->value + sizeof pool->raw, handle, sizeof *handle);
+  void *known = NULL;
+  int status = cch__registry_claim(&known, made, made->value, sizeof made->value, operation);
+  if (status == 0 && known == NULL) {
+    status = map(made, pool, handle, stream);
+    if (status == 0) {
+      made->ptr.backing = cch__box_ref(pool);
+      cch__registry_made(made);
+      *out = made;
+      return 0;
+    }
+    cch__registry_remove(made);
+  }
+  cch_context_unref(made->ptr.context);
+  cch__box_discard(made);
+  *out = known;
+  return status;
+}
+
+/* A mapping that has not been mapped. */
+static mapping *new_mapping(cch_context *context, const char *operation) {
+  mapping *m = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *m, operation);
+  if (m != NULL) {
+    m->ptr.origin = CCH__MAPPED;
+    m->ptr.context = cch_context_ref(context);
+    m->ptr.box.context = context->box.context;
+  }
+  return m;
+}
+
+/* Makes a part one of a mapping, to which it takes over the reference. */
+static int begin_import(cch__part *part, mapping *m, size_t offset, size_t size, cch_stream *stream,
+                        const char *operation) {
+  int status = cch__part_begin(part, &m->ptr, offset, size, operation);
+  if (status != 0)
+    cch__part_begin(part, &m->ptr, 0, 0, operation); /* it ends the mapping, if nobody else has it */
+  cch_deviceptr *ptr = cch__part_ptr(part);
+  atomic_init(&ptr->stream, cch_stream_ref(stream));
+  ptr->thread = cch__thread();
+  return status;
+}
+
+int cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t offset,
+                              size_t size, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(out, pool, handle, stream);
+  if (!pool->imported)
+    return cch__fail(CCH_EINVAL, __func__, "the pool is this process's own; memory is imported into a pool that was");
+  if (size == 0)
+    return cch__fail(CCH_EINVAL, __func__, "the size is 0");
+  cch__poll();
+  cch_context *context = NULL;
+  int status = context_of(&context, pool, stream);
+  if (status != 0)
+    return status;
+  cch__part *part = cch__part_new(__func__);
+  mapping *m = part != NULL ? new_mapping(context, __func__) : NULL;
+  if (m == NULL) {
+    if (part != NULL)
+      cch__part_discard(part);
+    cch_context_unref(context);
+    return CCH_ENOMEM;
+  }
+  status = mapping_of(&m, m, pool, handle, stream, __func__);
+  if (status != 0) {
+    cch__part_discard(part);
+    cch_context_unref(context);
+    return status;
+  }
+  cch__part_ptr(part)->context = context;
+  status = begin_import(part, m, offset, size, stream, __func__);
+  if (status != 0)
+    cch_deviceptr_unref(cch__part_ptr(part));
+  else
+    *out = cch__part_ptr(part);
+  return status;
+}
+
+int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t size,
+                         cch_stream *stream) {
+  return cch_deviceptr_import_part(out, pool, handle, 0, size, stream);
+}
+
+int cch_deviceptr_is_imported(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(0, ptr);
+  return cch_deviceptr_whole(ptr)->origin == CCH__MAPPED;
+}
+
+/* ---- events ---- */
+
+int cch_event_export(cch_ipc_handle *out, cch_event *event) {
+  CCH__REQUIRE_USABLE(out, event);
+  if (event->imported_by != NULL) { /* the driver does not name what is another process's, which has named it */
+    *out = *event->imported_by;
+    return 0;
+  }
+  cch__current current; /* any would do; a thread that sends what others make may have none */
+  int status = cch__current_enter(&current, event->context);
+  if (status != 0)
+    return status;
+  CUipcEventHandle handle;
+  status = CCH__CALL(cuIpcGetEventHandle, (&handle, event->raw));
+  cch__current_leave(&current);
+  if (status == 0)
+    memcpy(out, &handle, sizeof *out);
+  return status;
+}
+
+int cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle *handle, unsigned flags) {
+  CCH__REQUIRE_USABLE(out, context, handle);
+  cch__poll();
+  cch_event *event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
+  if (event == NULL)
+    return CCH_ENOMEM;
+  event->imported_by = malloc(sizeof *handle);
+  if (event->imported_by == NULL) {
+    cch__box_discard(event);
+    return cch__fail_nomem(__func__);
+  }
+  *event->imported_by = *handle;
+  CUipcEventHandle raw_handle;
+  memcpy(&raw_handle, handle, sizeof raw_handle);
+  cch__current current;
+  int status = cch__current_enter(&current, context);
+  if (status == 0) {
+    status = CCH__CALL(cuIpcOpenEventHandle, (&event->raw, raw_handle));
+    cch__current_leave(&current);
+  }
+  if (status != 0) {
+    free(event->imported_by);
+    cch__box_discard(event);
+    return status;
+  }
+  event->box.owned = true;
+  event->flags = CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING | (flags & CCH_EVENT_BLOCKING_SYNC);
+  event->context = cch_context_ref(context);
+  event->box.context = context->box.context;
+  cch__registry_insert(event, event->raw);
+  *out = event;
+  return 0;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/current.h"
+
+#include <stdlib.h>
+
+int cch_managed_advise(cch_deviceptr *ptr, int advice, int location_type, int location_id) {
+  CCH__REQUIRE_USABLE(ptr);
+  CUmemLocation location = {.type = (CUmemLocationType)location_type, .id = location_id};
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = CCH__CALL(cuMemAdvise, (ptr->ptr, ptr->size, (CUmem_advise)advice, location));
+  cch__relaxed_leave(mode);
+  return status;
+}
+
+int cch_managed_attribute(int *out, size_t count, cch_deviceptr *ptr, int attribute) {
+  CCH__REQUIRE_USABLE(out, ptr);
+  if (count == 0)
+    return cch__fail(CCH_EINVAL, __func__, "there is no room for the attribute: the count is 0");
+  int *found = calloc(count, sizeof *found);
+  if (found == NULL)
+    return cch__fail_nomem(__func__);
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = CCH__CALL(cuMemRangeGetAttribute,
+                         (found, count * sizeof *found, (CUmem_range_attribute)attribute, ptr->ptr, ptr->size));
+  cch__relaxed_leave(mode);
+  for (size_t i = 0; i < count && status == 0; i++)
+    out[i] = found[i];
+  free(found);
+  return status;
+}
+
+/* The arrays of one batch, in one block: what the driver takes. */
+typedef struct batch {
+  size_t count; /* of allocations that are not empty */
+  CUdeviceptr *address;
+  size_t *sizes, *places; /* places: of the locations' allocations, one each */
+  CUmemLocation *locations;
+} batch;
+
+/* Reads what a call was given; batch_close() follows where it succeeds. `locations` may be NULL. */
+static int batch_open(batch *out, cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
+                      const char *operation) {
+  for (size_t i = 0; i < count; i++) {
+    int status = cch__fail_at_place(CCH__USABLE(ptrs[i], "the argument ptrs[i]", operation), i);
+    if (status != 0)
+      return status;
+  }
+  enum { EACH = sizeof(CUdeviceptr) + 2 * sizeof(size_t) + sizeof(CUmemLocation) };
+  *out = (batch){.address = calloc(count + 1, EACH)};
+  if (out->address == NULL)
+    return cch__fail_nomem(operation);
+  out->sizes = (size_t *)(out->address + count);
+  out->places = out->sizes + count;
+  out->locations = (CUmemLocation *)(out->places + count);
+  for (size_t i = 0; i < count; i++) {
+    if (ptrs[i]->size == 0)
+      continue;
+    size_t place = out->count++;
+    out->address[place] = ptrs[i]->ptr;
+    out->sizes[place] = ptrs[i]->size;
+    out->places[place] = place;
+    if (locations != NULL)
+      out->locations[place] = (CUmemLocation){.type = (CUmemLocationType)locations[i].type, .id = locations[i].id};
+  }
+  return 0;
+}
+
+static void batch_close(const batch *all) { free(all->address); }
+
+int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_ARRAY(ptrs, count);
+  CCH__REQUIRE_ARRAY(locations, count);
+  batch all;
+  cch__current current;
+  int status = batch_open(&all, ptrs, locations, count, __func__);
+  if (status != 0)
+    return status;
+  status = cch__current_enter(&current, stream->context);
+  if (status == 0) {
+    if (all.count > 1 && cch__driver.cuMemPrefetchBatchAsync != NULL && stream->raw != CU_STREAM_LEGACY)
+      status = CCH__CALL(cuMemPrefetchBatchAsync,
+                         (all.address, all.sizes, all.count, all.locations, all.places, all.count, 0, stream->raw));
+    else
+      for (size_t i = 0; i < all.count && status == 0; i++)
+        status = CCH__CALL(cuMemPrefetchAsync, (all.address[i], all.sizes[i], all.locations[i], 0, stream->raw));
+    cch__current_leave(&current);
+  }
+  batch_close(&all);
+  return status;
+}
+
+int cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_ARRAY(ptrs, count);
+  batch all;
+  cch__current current;
+  if (stream->raw == CU_STREAM_LEGACY)
+    return cch__fail(CCH_EINVAL, __func__, "the driver does not take the legacy default stream for it");
+  int status = batch_open(&all, ptrs, NULL, count, __func__);
+  if (status != 0)
+    return status;
+  status = cch__current_enter(&current, stream->context);
+  if (status == 0) {
+    if (all.count > 0)
+      status = CCH__CALL(cuMemDiscardBatchAsync, (all.address, all.sizes, all.count, 0, stream->raw));
+    cch__current_leave(&current);
+  }
+  batch_close(&all);
+  return status;
+}
+
+int cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
+                                 cch_stream *stream) {
+  CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_ARRAY(ptrs, count);
+  CCH__REQUIRE_ARRAY(locations, count);
+  batch all;
+  cch__current current;
+  if (stream->raw == CU_STREAM_LEGACY)
+    return cch__fail(CCH_EINVAL, __func__, "the driver does not take the legacy default stream for it");
+  int status = batch_open(&all, ptrs, locations, count, __func__);
+  if (status != 0)
+    return status;
+  status = cch__current_enter(&current, stream->context);
+  if (status == 0) {
+    if (all.count > 0)
+      status = CCH__CALL(cuMemDiscardAndPrefetchBatchAsync,
+                         (all.address, all.sizes, all.count, all.locations, all.places, all.count, 0, stream->raw));
+    cch__current_leave(&current);
+  }
+  batch_close(&all);
+  return status;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that several boxes share: an allocation and its parts, or the mapping of another process's memory and its
+ * imports. Each part is a box of its own, with a reference to the box of the whole. A part that was given a stream
+ * leaves it behind when it ends. The memory ends with the last of its boxes, behind the work of all these streams.
+ */
+#include "memory/part.h"
+
+#include "graph/capture.h"
+#include "driver/current.h"
+#include "base/reclaim.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* The stream that a part ended on. */
+struct cch__use {
+  cch__use *next;
+  cch_stream *stream;
+  uint64_t thread; /* whose the per-thread default stream is */
+};
+
+struct cch__part {
+  cch_deviceptr ptr; /* its backing is the whole */
+  cch__use *use;     /* made beforehand: an end cannot fail */
+};
+
+enum { MANY_USES = 16 };
+
+static pthread_mutex_t uses_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- parts ---- */
+
+cch_deviceptr *cch_deviceptr_whole(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(NULL, ptr);
+  return ptr->origin == CCH__PART ? (cch_deviceptr *)ptr->backing : (cch_deviceptr *)ptr;
+}
+
+size_t cch_deviceptr_offset(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(0, ptr);
+  return (size_t)(ptr->ptr - cch_deviceptr_whole(ptr)->ptr);
+}
+
+cch__part *cch__part_new(const char *operation) {
+  cch__part *part = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *part, operation);
+  if (part == NULL)
+    return NULL;
+  part->ptr.origin = CCH__PART;
+  part->use = calloc(1, sizeof *part->use);
+  if (part->use == NULL) {
+    cch__box_discard(part);
+    cch__fail_nomem(operation);
+    return NULL;
+  }
+  return part;
+}
+
+void cch__part_discard(cch__part *part) {
+  free(part->use);
+  cch__box_discard(part);
+}
+
+int cch__part_begin(cch__part *part, cch_deviceptr *whole, size_t offset, size_t size, const char *operation) {
+  if (offset > whole->size || size > whole->size - offset)
+    return cch__fail(CCH_EMISMATCH, operation, "%zu bytes from byte %zu on are not within the %zu bytes of the memory",
+                     size, offset, whole->size);
+  part->ptr.ptr = whole->ptr + offset;
+  part->ptr.size = size;
+  part->ptr.backing = &whole->box;
+  part->ptr.box.context = whole->box.context;
+  return 0;
+}
+
+cch_deviceptr *cch__part_ptr(cch__part *part) { return &part->ptr; }
+
+int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size) {
+  CCH__REQUIRE_USABLE(out, ptr);
+  if (offset > ptr->size || size > ptr->size - offset)
+    return cch__fail(CCH_EINVAL, __func__, "%zu bytes from byte %zu on are not within the %zu bytes of the allocation",
+                     size, offset, ptr->size);
+  cch__part *part = cch__part_new(__func__);
+  if (part == NULL)
+    return CCH_ENOMEM;
+  cch_deviceptr *whole = cch_deviceptr_whole(ptr);
+  int status = cch__part_begin(part, whole, cch_deviceptr_offset(ptr) + offset, size, __func__);
+  if (status != 0) {
+    cch__part_discard(part);
+    return status;
+  }
+  cch__box_ref(whole);
+  part->ptr.context = ptr->context != NULL ? cch_context_ref(ptr->context) : NULL;
+  *out = &part->ptr;
+  return 0;
+}
+
+/* ---- the end of parts ---- */
+
+/* The stream of a use. One that was lost with its context has done its work: any other will do. */
+static cch_stream *stream_of(const cch__use *use) {
+  if (!cch__context_is_lost(use->stream->context))
+    return cch__stream_for_thread(use->stream, use->thread);
+  cch_stream *legacy = cch_stream_legacy();
+  cch_stream_unref(legacy); /* it never dies */
+  return legacy;
+}
+
+static void forget(cch__use *use) {
+  cch_stream_unref(use->stream);
+  free(use);
+}
+
+/* Leaves a use behind, unless its stream is there already; how many there are. */
+static size_t add_use(cch_deviceptr *whole, cch__use *added) {
+  pthread_mutex_lock(&uses_lock);
+  cch__use *known = whole->uses;
+  while (known != NULL && (known->stream != added->stream || known->thread != added->thread))
+    known = known->next;
+  if (known == NULL) {
+    added->next = whole->uses;
+    whole->uses = added;
+    whole->use_count++;
+    added = NULL;
+  }
+  size_t count = whole->use_count;
+  pthread_mutex_unlock(&uses_lock);
+  if (added != NULL)
+    forget(added);
+  return count;
+}
+
+/* Whether a stream has done all that it was given. */
+static bool is_done(const cch__use *use) {
+  const cch_stream *stream = stream_of(use);
+  return !cch__is_capturing(stream->raw) && cch__driver.cuStreamQuery != NULL &&
+         cch__driver.cuStreamQuery(stream->raw) == CUDA_SUCCESS;
+}
+
+/* Memory that lives long does not keep all the streams that it was ever used on. */
+static void prune(cch_deviceptr *whole) {
+  pthread_mutex_lock(&uses_lock);
+  cch__use *uses = whole->uses, *next;
+  whole->uses = NULL;
+  whole->use_count = 0;
+  pthread_mutex_unlock(&uses_lock);
+  cch__current current;
+  if (cch__current_enter(&current, whole->context) != 0)
+    current.switched = false;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  for (cch__use *use = uses; use != NULL; use = next) {
+    next = use->next;
+    if (next != NULL && is_done(use)) /* one stays: the end of a mapping needs a stream */
+      forget(use);
+    else
+      add_use(whole, use);
+  }
+  cch__relaxed_leave(mode);
+  cch__current_leave(&current);
+}
+
+void cch__part_end(cch_deviceptr *ptr) {
+  cch__part *part = (cch__part *)ptr;
+  cch_stream *stream = atomic_load_explicit(&ptr->stream, memory_order_acquire);
+  if (stream == NULL) /* what it did was done on the stream of the whole */
+    return;
+  cch_deviceptr *whole = (cch_deviceptr *)ptr->backing;
+  cch__use *left = part->use;
+  left->stream = cch_stream_ref(stream);
+  left->thread = ptr->thread;
+  part->use = NULL;
+  if (add_use(whole, left) >= MANY_USES)
+    prune(whole);
+}
+
+void cch__uses_drop(cch_deviceptr *ptr) {
+  if (ptr->origin == CCH__PART)
+    free(((cch__part *)ptr)->use);
+  for (cch__use *use = ptr->uses, *next; use != NULL; use = next) {
+    next = use->next;
+    forget(use);
+  }
+}
+
+/* ---- the end of the whole ---- */
+
+/* Whether two boxes are of one stream: each borrower of a stream has a box of its own. */
+static bool is_same(const cch_stream *a, const cch_stream *b) {
+  return a == b || (a->raw == b->raw && a->context == b->context && !cch__is_gone(a) && !cch__is_gone(b));
+}
+
+/* Has `join` wait for the work of a stream; false where that cannot be now. */
+static bool join_stream(cch_stream *join, cch_stream *stream) {
+  if (is_same(stream, join) || cch__is_gone(stream))
+    return true;
+  int status = cch_stream_wait_stream(join, stream);
+  if (cch__not_now(status))
+    return false;
+  if (status != 0) { /* then the host waits */
+    cch__report(status);
+    cch__report(CCH__CALL(cuStreamSynchronize, (stream->raw)));
+  }
+  return true;
+}
+
+/* A stream of the memory's own, so that none of the program's waits for another; or else one of these. */
+static int stream_to_join(cch_stream **out, const cch_deviceptr *whole, cch_stream *own) {
+  int status = whole->context != NULL ? cch_stream_create(out, whole->context, CU_STREAM_NON_BLOCKING, 0) : 0;
+  if (cch__not_now(status))
+    return status;
+  cch__report(status);
+  if (status != 0 || whole->context == NULL)
+    *out = cch_stream_ref(own != NULL ? own : stream_of(whole->uses));
+  return 0;
+}
+
+static bool end_behind_all(cch_deviceptr *whole, cch_stream *own) {
+  if (own != NULL && cch__is_capturing(own->raw))
+    return false;
+  for (const cch__use *use = whole->uses; use != NULL; use = use->next)
+    if (cch__is_capturing(stream_of(use)->raw))
+      return false;
+  cch_stream *join = NULL;
+  if (stream_to_join(&join, whole, own) != 0)
+    return false;
+  bool ended = own == NULL || join_stream(join, own);
+  for (const cch__use *use = whole->uses; use != NULL && ended; use = use->next)
+    ended = join_stream(join, stream_of(use));
+  ended = ended && cch__deviceptr_end_on(whole, join);
+  cch_stream_unref(join);
+  return ended;
+}
+
+/* Of streams that were joined in the capture that allocated the memory, the one that they were joined into. */
+static void follow_joins(cch_deviceptr *whole) {
+  for (cch__use *use = whole->uses; use != NULL; use = use->next) {
+    cch_stream *joined = cch__capture_stream(whole->graph, use->stream, whole->capture);
+    cch_stream_unref(use->stream);
+    use->stream = joined;
+  }
+}
+
+bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own) {
+  if (whole->graph != NULL)
+    follow_joins(whole);
+  /* Most often one stream did all. */
+  bool one = true;
+  cch_stream *first = own != NULL ? own : stream_of(whole->uses);
+  for (const cch__use *use = whole->uses; use != NULL && one; use = use->next)
+    one = is_same(stream_of(use), first);
+  if (one)
+    return cch__deviceptr_end_on(whole, first);
+  cch__current current;
+  int status = cch__current_enter(&current, whole->context);
+  if (cch__not_now(status))
+    return false;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  bool ended = end_behind_all(whole, own);
+  cch__relaxed_leave(mode);
+  if (status == 0)
+    cch__current_leave(&current);
+  else
+    cch__report(status);
+  return ended;
+}

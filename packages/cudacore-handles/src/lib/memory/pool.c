@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/current.h"
+#include "base/reclaim.h"
+#include "base/registry.h"
+
+#include <string.h>
+
+CCH__DEFINE_VERBS(cch_pool, CUmemoryPool, raw)
+
+/* The config of version 0.1, before it grew. */
+enum { CONFIG_0_1 = offsetof(cch_pool_config, max_size) + sizeof(uint64_t) };
+
+int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
+  CCH__REQUIRE(out, config);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch_pool_config known;
+  status = cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_pool_config", __func__);
+  if (status != 0)
+    return status;
+  config = &known;
+  if (config->reserved != 0 || config->reserved_2 != 0) /* a later version may ask for something with them */
+    return cch__fail(CCH_EINVAL, __func__, "the reserved fields of the cch_pool_config are not zero");
+  cch__poll();
+  cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
+  if (pool == NULL)
+    return CCH_ENOMEM;
+  CUmemPoolProps props;
+  memset(&props, 0, sizeof props);
+  props.allocType = config->alloc_type != 0 ? (CUmemAllocationType)config->alloc_type : CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.handleTypes = (CUmemAllocationHandleType)config->handle_types;
+  props.location.type = (CUmemLocationType)config->location_type;
+  props.location.id = config->location_id;
+  props.maxSize = (size_t)config->max_size;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  status = CCH__CALL(cuMemPoolCreate, (&pool->raw, &props));
+  cch__relaxed_leave(mode);
+  if (status != 0) {
+    cch__box_discard(pool);
+    return status;
+  }
+  pool->box.owned = true;
+  pool->location_type = config->location_type;
+  pool->location_id = config->location_id;
+  pool->alloc_type = props.allocType;
+  cch__registry_insert(pool, pool->raw);
+  *out = pool;
+  return 0;
+}
+
+int cch_pool_current(cch_pool **out, int device) {
+  CCH__REQUIRE(out);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  CUdevice raw_device;
+  status = CCH__CALL(cuDeviceGet, (&raw_device, device));
+  if (status != 0)
+    return status;
+  CUmemoryPool raw;
+  status = CCH__CALL(cuDeviceGetMemPool, (&raw, raw_device));
+  return status != 0 ? status : cch_pool_wrap(out, raw, device, NULL, NULL);
+}
+
+int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch_release_fn release) {
+  CCH__REQUIRE(out, raw);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch_pool *pool = cch__wrap_known(CCH_KIND_POOL, raw, owner, release);
+  if (pool == NULL) {
+    pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
+    if (pool == NULL)
+      return CCH_ENOMEM;
+    pool->raw = raw;
+    if (device >= 0) {
+      pool->location_type = CCH_LOCATION_DEVICE;
+      pool->location_id = device;
+    }
+    pool->box.owner = owner;
+    pool->box.release = release;
+  }
+  *out = pool;
+  return 0;
+}
+
+int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_type) {
+  CCH__REQUIRE(out);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  CUmemLocation location = {.type = (CUmemLocationType)location_type, .id = location_id};
+  CUmemoryPool raw;
+  cch_pool *pool = NULL;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  status = CCH__CALL(cuMemGetMemPool, (&raw, &location, (CUmemAllocationType)alloc_type));
+  cch__relaxed_leave(mode);
+  if (status == 0)
+    status = cch_pool_wrap(&pool, raw, -1, NULL, NULL);
+  if (status != 0)
+    return status;
+  if (pool->alloc_type == 0) { /* a box of our own, which nobody else has yet */
+    pool->location_type = location_type;
+    pool->location_id = location_id;
+    pool->alloc_type = alloc_type;
+  }
+  *out = pool;
+  return 0;
+}
+
+int cch_pool_trim(cch_pool *pool, size_t keep) {
+  CCH__REQUIRE_USABLE(pool);
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = CCH__CALL(cuMemPoolTrimTo, (pool->raw, keep));
+  cch__relaxed_leave(mode);
+  return status;
+}
+
+int cch_pool_device(const cch_pool *pool) {
+  CCH__REQUIRE(pool);
+  return pool->location_type == CCH_LOCATION_DEVICE ? pool->location_id : -1;
+}
+
+void cch_pool_location(int *type, int *id, const cch_pool *pool) {
+  if (type == NULL || id == NULL || cch__check(pool, CCH_KIND_POOL, "the argument pool", __func__) != 0)
+    return;
+  *type = pool->location_type;
+  *id = pool->location_id;
+}
+
+int cch_pool_alloc_type(const cch_pool *pool) {
+  CCH__REQUIRE(pool);
+  return pool->alloc_type;
+}
+
+bool cch__pool_end(cch_pool *pool) {
+  if (!pool->box.owned)
+    return true;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = CCH__CALL(cuMemPoolDestroy, (pool->raw));
+  cch__relaxed_leave(mode);
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of addresses and physical memory. An allocation is made of ranges, one behind the other; one that grew in
+ * place shares those of the one that it was, one that moved maps the same physical memory a second time.
+ */
+#include "driver/current.h"
+#include "base/reclaim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIG_0_1 = sizeof(cch_virtual_config) };
+
+static int read_config(cch_virtual_config *out, const cch_virtual_config *given, const char *operation) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  status = cch__read_sized(out, sizeof *out, given, given->size, CONFIG_0_1, "cch_virtual_config", operation);
+  if (status == 0 && (out->reserved != 0 || (out->flags & ~(CCH_VIRTUAL_RDMA | CCH_VIRTUAL_MINIMUM)) != 0))
+    status = cch__fail(CCH_EINVAL, operation, "the cch_virtual_config has flags that are not known, or is not zeroed");
+  if (status == 0 && out->access_count > 0)
+    status = CCH__USABLE(out->accesses, "the array of accesses of the cch_virtual_config", operation);
+  return status;
+}
+
+static CUmemAllocationProp properties(const cch_virtual_config *config) {
+  CUmemAllocationProp prop;
+  memset(&prop, 0, sizeof prop);
+  prop.type = config->alloc_type != 0 ? (CUmemAllocationType)config->alloc_type : CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.requestedHandleTypes = (CUmemAllocationHandleType)config->handle_types;
+  prop.location.type = (CUmemLocationType)config->location_type;
+  prop.location.id = config->location_id;
+  prop.allocFlags.gpuDirectRDMACapable = (config->flags & CCH_VIRTUAL_RDMA) != 0;
+  return prop;
+}
+
+static int granularity(size_t *out, const cch_virtual_config *config) {
+  CUmemAllocationProp prop = properties(config);
+  size_t found = 0;
+  int status = CCH__CALL(cuMemGetAllocationGranularity,
+                         (&found, &prop,
+                          (config->flags & CCH_VIRTUAL_MINIMUM) != 0 ? CU_MEM_ALLOC_GRANULARITY_MINIMUM
+                                                                     : CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
+  if (status == 0)
+    *out = found;
+  return status;
+}
+
+int cch_virtual_granularity(size_t *out, const cch_virtual_config *config) {
+  CCH__REQUIRE(out, config);
+  cch_virtual_config known;
+  int status = read_config(&known, config, __func__);
+  return status != 0 ? status : granularity(out, &known);
+}
+
+/* The next multiple of the granularity. */
+static int round_up(size_t *out, const cch_virtual_config *config, size_t size, const char *operation) {
+  size_t unit = 0;
+  if (size == 0)
+    return cch__fail(CCH_EINVAL, operation, "the size is 0");
+  int status = granularity(&unit, config);
+  if (status != 0)
+    return status;
+  if (unit == 0 || size > SIZE_MAX - unit)
+    return cch__fail(CCH_EINVAL, operation, "%zu bytes are more than any multiple of the granularity, %zu bytes", size,
+                     unit);
+  *out = (size + unit - 1) / unit * unit;
+  return 0;
+}
+
+/* ---- ranges ---- */
+
+/* A range of addresses without memory yet, with room for so many parts. */
+static int reserve(cch__range **out, size_t size, size_t parts, const cch_virtual_config *config, CUdeviceptr hint,
+                   const char *operation) {
+  cch__range *range = calloc(1, sizeof *range + parts * sizeof *range->parts);
+  if (range == NULL)
+    return cch__fail_nomem(operation);
+  int status = CCH__CALL(cuMemAddressReserve, (&range->address, size, (size_t)config->address_alignment, hint, 0));
+  if (status != 0) {
+    free(range);
+    return status;
+  }
+  atomic_init(&range->references, 1);
+  range->size = size;
+  *out = range;
+  return 0;
+}
+
+static size_t mapped(const cch__range *range) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < range->count; i++)
+    bytes += range->parts[i];
+  return bytes;
+}
+
+/* Maps physical memory behind what a range has. The mapping keeps it: the handle is given up. */
+static int map(cch__range *range, CUmemGenericAllocationHandle handle, size_t size) {
+  int status = CCH__CALL(cuMemMap, (range->address + mapped(range), size, 0, handle, 0));
+  cch__destructor_enter();
+  int released = CCH__CALL(cuMemRelease, (handle));
+  cch__report(released);
+  cch__destructor_leave();
+  if (status == 0)
+    range->parts[range->count++] = size;
+  return status;
+}
+
+static int add_new(cch__range *range, const cch_virtual_config *config, size_t size) {
+  CUmemAllocationProp prop = properties(config);
+  CUmemGenericAllocationHandle handle;
+  int status = CCH__CALL(cuMemCreate, (&handle, size, &prop, 0));
+  return status != 0 ? status : map(range, handle, size);
+}
+
+/* Maps what another range has, too. */
+static int add_shared(cch__range *range, const cch__range *other) {
+  CUdeviceptr address = other->address;
+  int status = 0;
+  for (size_t i = 0; i < other->count && status == 0; i++) {
+    CUmemGenericAllocationHandle handle;
+    status = CCH__CALL(cuMemRetainAllocationHandle, (&handle, (void *)(uintptr_t)address));
+    if (status == 0)
+      status = map(range, handle, other->parts[i]);
+    address += other->parts[i];
+  }
+  return status;
+}
+
+static int allow(CUdeviceptr address, size_t size, const cch_virtual_config *config, const char *operation) {
+  if (config->access_count == 0)
+    return 0;
+  CUmemAccessDesc *accesses = calloc(config->access_count, sizeof *accesses);
+  if (accesses == NULL)
+    return cch__fail_nomem(operation);
+  for (size_t i = 0; i < config->access_count; i++) {
+    accesses[i].location.type = (CUmemLocationType)config->accesses[i].location_type;
+    accesses[i].location.id = config->accesses[i].location_id;
+    accesses[i].flags = (CUmemAccess_flags)config->accesses[i].access;
+  }
+  int status = CCH__CALL(cuMemSetAccess, (address, size, accesses, config->access_count));
+  free(accesses);
+  return status;
+}
+
+/* Gives a range up; the driver's answer. Where the driver refuses it for now, the range is as it was. */
+static int range_unref(cch__range *range) {
+  if (atomic_fetch_sub_explicit(&range->references, 1, memory_order_acq_rel) != 1)
+    return 0;
+  int status = 0;
+  if (range->count > 0) {
+    status = CCH__CALL(cuMemUnmap, (range->address, mapped(range)));
+    if (cch__not_now(status)) {
+      atomic_store(&range->references, 1); /* nobody else has it */
+      return status;
+    }
+  }
+  /* Addresses that are still mapped are not given back: they would be used again. */
+  if (status == 0)
+    status = CCH__CALL(cuMemAddressFree, (range->address, range->size));
+  free(range);
+  return status;
+}
+
+int cch__ranges_end(cch_deviceptr *ptr) {
+  int first = 0;
+  while (ptr->range_count > 0) {
+    int status = range_unref(ptr->ranges[ptr->range_count - 1]);
+    if (cch__not_now(status))
+      return status;
+    ptr->range_count--;
+    if (first == 0)
+      first = status;
+  }
+  return first;
+}
+
+/* ---- allocations ---- */
+
+static cch_deviceptr *new_box(size_t size, size_t ranges, const char *operation) {
+  cch_deviceptr *ptr = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *ptr, operation);
+  if (ptr == NULL)
+    return NULL;
+  ptr->ranges = calloc(ranges, sizeof(*ptr->ranges));
+  if (ptr->ranges == NULL) {
+    cch__box_discard(ptr);
+    cch__fail_nomem(operation);
+    return NULL;
+  }
+  ptr->origin = CCH__FROM_RANGES;
+  ptr->size = size;
+  return ptr;
+}
+
+/* Undoes what has been made of an allocation; what the driver has to say to that is reported. */
+static int undo(cch_deviceptr *ptr, int status) {
+  cch__destructor_enter();
+  int ended = cch__ranges_end(ptr);
+  cch__report(ended);
+  cch__destructor_leave();
+  free(ptr->ranges);
+  cch__box_discard(ptr);
+  return status;
+}
+
+static void append(cch_deviceptr *ptr, cch__range *range) {
+  if (ptr->range_count == 0)
+    ptr->ptr = range->address;
+  ptr->ranges[ptr->range_count++] = range;
+}
+
+static int make(cch_deviceptr **out, const cch_virtual_config *config, size_t size, const char *operation) {
+  cch_deviceptr *ptr = new_box(size, 1, operation);
+  if (ptr == NULL)
+    return CCH_ENOMEM;
+  cch__range *range;
+  int status = reserve(&range, size, 1, config, (CUdeviceptr)config->address_hint, operation);
+  if (status != 0)
+    return undo(ptr, status);
+  append(ptr, range);
+  status = add_new(range, config, size);
+  if (status == 0)
+    status = allow(range->address, size, config, operation);
+  if (status != 0)
+    return undo(ptr, status);
+  *out = ptr;
+  return 0;
+}
+
+int cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size) {
+  CCH__REQUIRE(out, config);
+  cch_virtual_config known;
+  int status = read_config(&known, config, __func__);
+  if (status != 0)
+    return status;
+  cch__poll();
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  status = round_up(&size, &known, size, __func__);
+  if (status == 0)
+    status = make(out, &known, size, __func__);
+  cch__relaxed_leave(mode);
+  return status;
+}
+
+/* Behind what there is: false where other addresses were given. */
+static int grow_in_place(cch_deviceptr *ptr, bool *fits, const cch_deviceptr *old, const cch_virtual_config *config,
+                         const char *operation) {
+  CUdeviceptr end = old->ptr + old->size;
+  size_t size = ptr->size - old->size;
+  cch__range *range;
+  int status = reserve(&range, size, 1, config, end, operation);
+  if (status != 0)
+    return status;
+  *fits = range->address == end;
+  if (!*fits)
+    return range_unref(range);
+  status = add_new(range, config, size);
+  if (status != 0) {
+    cch__destructor_enter();
+    int ended = range_unref(range);
+    cch__report(ended);
+    cch__destructor_leave();
+    return status;
+  }
+  for (size_t i = 0; i < old->range_count; i++) {
+    atomic_fetch_add_explicit(&old->ranges[i]->references, 1, memory_order_relaxed);
+    append(ptr, old->ranges[i]);
+  }
+  append(ptr, range);
+  return 0;
+}
+
+static int grow_elsewhere(cch_deviceptr *ptr, const cch_deviceptr *old, const cch_virtual_config *config,
+                          const char *operation) {
+  size_t parts = 1;
+  for (size_t i = 0; i < old->range_count; i++)
+    parts += old->ranges[i]->count;
+  cch__range *range;
+  int status = reserve(&range, ptr->size, parts, config, 0, operation);
+  if (status != 0)
+    return status;
+  append(ptr, range);
+  for (size_t i = 0; i < old->range_count && status == 0; i++)
+    status = add_shared(range, old->ranges[i]);
+  return status != 0 ? status : add_new(range, config, ptr->size - old->size);
+}
+
+static int grow(cch_deviceptr **out, int *moved, const cch_deviceptr *old, const cch_virtual_config *config,
+                size_t size, const char *operation) {
+  bool in_place = false;
+  cch_deviceptr *ptr = new_box(size, old->range_count + 1, operation);
+  if (ptr == NULL)
+    return CCH_ENOMEM;
+  int status = grow_in_place(ptr, &in_place, old, config, operation);
+  if (status == 0 && !in_place)
+    status = grow_elsewhere(ptr, old, config, operation);
+  if (status == 0)
+    status = allow(ptr->ptr, size, config, operation);
+  if (status != 0)
+    return undo(ptr, status);
+  *moved = !in_place;
+  *out = ptr;
+  return 0;
+}
+
+int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const cch_virtual_config *config,
+                     size_t size) {
+  CCH__REQUIRE_USABLE(out, moved, ptr, config);
+  cch_virtual_config known;
+  int status = read_config(&known, config, __func__);
+  if (status != 0)
+    return status;
+  if (ptr->origin != CCH__FROM_RANGES)
+    return cch__fail(CCH_EINVAL, __func__, "the allocation is not one of cch_virtual_alloc()");
+  cch__poll();
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  status = round_up(&size, &known, size, __func__);
+  if (status == 0 && size <= ptr->size)
+    status = cch__fail(CCH_EINVAL, __func__, "%zu bytes are no more than the %zu that there are", size, ptr->size);
+  if (status == 0)
+    status = grow(out, moved, ptr, &known, size, __func__);
+  cch__relaxed_leave(mode);
+  return status;
+}

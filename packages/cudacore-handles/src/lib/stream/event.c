@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/current.h"
+#include "base/reclaim.h"
+#include "base/registry.h"
+
+#include <stdlib.h>
+
+CCH__DEFINE_VERBS(cch_event, CUevent, raw)
+
+int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
+  CCH__REQUIRE_USABLE(out, context);
+  if ((flags & CCH_EVENT_INTERPROCESS) && !(flags & CCH_EVENT_DISABLE_TIMING))
+    return cch__fail(CCH_EINVAL, __func__, "an interprocess event cannot measure time");
+  cch__poll();
+  cch_event *event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
+  if (event == NULL)
+    return CCH_ENOMEM;
+  cch__current current;
+  int status = cch__current_enter(&current, context);
+  if (status == 0) {
+    status = CCH__CALL(cuEventCreate, (&event->raw, flags));
+    cch__current_leave(&current);
+  }
+  if (status != 0) {
+    cch__box_discard(event);
+    return status;
+  }
+  event->box.owned = true;
+  event->flags = flags;
+  event->context = cch_context_ref(context);
+  event->box.context = context->box.context;
+  cch__registry_insert(event, event->raw);
+  *out = event;
+  return 0;
+}
+
+int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *owner, cch_release_fn release) {
+  CCH__REQUIRE(out, raw);
+  CCH__REQUIRE_USABLE_OR_NULL(context);
+  cch_event *event = cch__wrap_known(CCH_KIND_EVENT, raw, owner, release);
+  if (event == NULL) {
+    event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
+    if (event == NULL)
+      return CCH_ENOMEM;
+    event->raw = raw;
+    event->flags = CCH_EVENT_UNKNOWN;
+    if (context != NULL) {
+      event->context = cch_context_ref(context);
+      event->box.context = context->box.context;
+    }
+    event->box.owner = owner;
+    event->box.release = release;
+  }
+  *out = event;
+  return 0;
+}
+
+/* The driver cannot say what context an event is of. */
+int cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn release) {
+  return cch_event_wrap_in(out, raw, NULL, owner, release);
+}
+
+unsigned cch_event_flags(const cch_event *event) {
+  CCH__REQUIRE_ELSE(0, event);
+  return event->flags;
+}
+
+cch_context *cch_event_context(const cch_event *event) {
+  CCH__REQUIRE_ELSE(NULL, event);
+  return event->context;
+}
+
+/* Whether the current context is another one of a context's device. */
+static int shares_device(bool *out, const cch_context *context) {
+  CUcontext current;
+  CUdevice device = 0;
+  int status = CCH__CALL(cuCtxGetCurrent, (&current));
+  if (status != 0 || current == NULL || current == context->raw)
+    return status;
+  status = CCH__CALL(cuCtxGetDevice, (&device));
+  *out = status == 0 && device == context->device;
+  return status;
+}
+
+int cch_event_record(cch_event *event, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(event, stream);
+  CCH__REQUIRE_CONTEXT(event->context);
+  if (stream->context != event->context)
+    CCH__REQUIRE_CONTEXT(stream->context);
+  cch__poll();
+  /* Within a device the driver says what goes: green contexts and the primary one have their events in common. */
+  if (stream->context != NULL && event->context != NULL && stream->context->device != event->context->device)
+    return cch__fail(CCH_EMISMATCH, __func__, "the event is of device %d and the stream of device %d",
+                     event->context->device, stream->context->device);
+  /* A stream of its own says what context is meant, whichever is current, if only there is one. */
+  int status;
+  if (stream->context != NULL && cch__driver.cuEventRecord != NULL) {
+    status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);
+    if (status != CUDA_ERROR_INVALID_CONTEXT)
+      return cch__checked(status, "cuEventRecord");
+  }
+  bool is_here = false;
+  if (stream->context == NULL && event->context != NULL) {
+    status = shares_device(&is_here, event->context);
+    if (status != 0)
+      return status;
+  }
+  /* A default stream means that of the current context where the event can be recorded there: green contexts and the
+     primary one have their events in common. */
+  if (is_here && cch__driver.cuEventRecord != NULL) {
+    status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);
+    if (status != CUDA_ERROR_INVALID_HANDLE)
+      return cch__checked(status, "cuEventRecord");
+  }
+  /* Else the one of the event's context. */
+  cch__current current;
+  status = cch__current_enter(&current, stream->context ? stream->context : event->context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuEventRecord, (event->raw, stream->raw));
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_event_query(cch_event *event) {
+  CCH__REQUIRE_USABLE(event);
+  CCH__REQUIRE_CONTEXT(event->context);
+  return CCH__CALL(cuEventQuery, (event->raw));
+}
+
+int cch_event_synchronize(cch_event *event) {
+  CCH__REQUIRE_USABLE(event);
+  CCH__REQUIRE_CONTEXT(event->context);
+  cch__poll_patiently();
+  return CCH__CALL(cuEventSynchronize, (event->raw));
+}
+
+int cch_event_elapsed(float *out, cch_event *start, cch_event *end) {
+  CCH__REQUIRE_USABLE(out, start, end);
+  CCH__REQUIRE_CONTEXT(start->context);
+  if (end->context != start->context)
+    CCH__REQUIRE_CONTEXT(end->context);
+  return CCH__CALL(cuEventElapsedTime, (out, start->raw, end->raw));
+}
+
+bool cch__event_end(cch_event *event) {
+  if (!event->box.owned)
+    return true;
+  int status = CCH__CALL(cuEventDestroy, (event->raw));
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
+}
+
+void cch__event_drop(cch_event *event) {
+  free(event->imported_by);
+  cch_context_unref(event->context);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/current.h"
+#include "base/reclaim.h"
+#include "base/registry.h"
+
+CCH__DEFINE_VERBS(cch_stream, CUstream, raw)
+
+/* Owned, so that wrapping one releases a stated owner; never freed, because the library holds a reference. */
+static cch_stream legacy = {.box = {.references = 1, .kind = CCH_KIND_STREAM, .owned = true}, .raw = CU_STREAM_LEGACY};
+static cch_stream per_thread = {.box = {.references = 1, .kind = CCH_KIND_STREAM, .owned = true},
+                                .raw = CU_STREAM_PER_THREAD};
+
+cch_stream *cch_stream_legacy(void) { return cch_stream_ref(&legacy); }
+
+cch_stream *cch_stream_per_thread(void) { return cch_stream_ref(&per_thread); }
+
+cch_context *cch_stream_context(const cch_stream *stream) {
+  CCH__REQUIRE_ELSE(NULL, stream);
+  return stream->context;
+}
+
+static int create_here(CUstream *out, const cch_context *context, unsigned flags, int priority) {
+  cch__current current;
+  int status = cch__current_enter(&current, context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuStreamCreateWithPriority, (out, flags, priority));
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority) {
+  CCH__REQUIRE_USABLE(out, context);
+  int status;
+  cch__poll();
+  cch_stream *stream = cch__box_new(CCH_KIND_STREAM, sizeof *stream, __func__);
+  if (stream == NULL)
+    return CCH_ENOMEM;
+  if (context->green != NULL)
+    status = CCH__CALL(cuGreenCtxStreamCreate, (&stream->raw, context->green, flags, priority));
+  else
+    status = create_here(&stream->raw, context, flags, priority);
+  if (status != 0) {
+    cch__box_discard(stream);
+    return status;
+  }
+  stream->box.owned = true;
+  stream->context = cch_context_ref(context);
+  stream->box.context = context->box.context;
+  cch__registry_insert(stream, stream->raw);
+  *out = stream;
+  return 0;
+}
+
+int cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_release_fn release) {
+  CCH__REQUIRE(out);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (raw == NULL || raw == CU_STREAM_LEGACY || raw == CU_STREAM_PER_THREAD) {
+    cch__release_owner(owner, release);
+    *out = raw == CU_STREAM_PER_THREAD ? cch_stream_per_thread() : cch_stream_legacy();
+    return 0;
+  }
+  cch_stream *stream = cch__wrap_known(CCH_KIND_STREAM, raw, owner, release);
+  if (stream == NULL) {
+    CUcontext raw_context = NULL;
+    status = CCH__CALL(cuStreamGetCtx, (raw, &raw_context));
+    if (status != 0)
+      return status;
+    stream = cch__box_new(CCH_KIND_STREAM, sizeof *stream, __func__);
+    if (stream == NULL)
+      return CCH_ENOMEM;
+    status = cch_context_wrap(&stream->context, raw_context, NULL, NULL);
+    if (status != 0) {
+      cch__box_discard(stream);
+      return status;
+    }
+    stream->raw = raw;
+    stream->box.context = stream->context->box.context;
+    stream->box.owner = owner;
+    stream->box.release = release;
+  }
+  *out = stream;
+  return 0;
+}
+
+int cch_stream_flags(unsigned *out, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(out, stream);
+  CCH__REQUIRE_CONTEXT(stream->context);
+  return CCH__CALL(cuStreamGetFlags, (stream->raw, out));
+}
+
+int cch_stream_priority(int *out, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(out, stream);
+  CCH__REQUIRE_CONTEXT(stream->context);
+  return CCH__CALL(cuStreamGetPriority, (stream->raw, out));
+}
+
+int cch_stream_is_capturing(int *out, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(out, stream);
+  cch__current current;
+  int status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  CUstreamCaptureStatus capture;
+  status = CCH__CALL(cuStreamIsCapturing, (stream->raw, &capture));
+  cch__current_leave(&current);
+  if (status == 0)
+    *out = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+  return status;
+}
+
+int cch_stream_query(cch_stream *stream) {
+  CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_CONTEXT(stream->context);
+  return CCH__CALL(cuStreamQuery, (stream->raw));
+}
+
+int cch_stream_synchronize(cch_stream *stream) {
+  CCH__REQUIRE_USABLE(stream);
+  CCH__REQUIRE_CONTEXT(stream->context);
+  cch__poll_patiently();
+  return CCH__CALL(cuStreamSynchronize, (stream->raw));
+}
+
+int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
+  CCH__REQUIRE_USABLE(stream, event);
+  CCH__REQUIRE_CONTEXT(event->context);
+  if (stream->context != event->context)
+    CCH__REQUIRE_CONTEXT(stream->context);
+  int status;
+  cch__poll();
+  /* A stream of its own says what context is meant, whichever is current, if only there is one. */
+  if (stream->context != NULL && cch__driver.cuStreamWaitEvent != NULL) {
+    status = (int)cch__driver.cuStreamWaitEvent(stream->raw, event->raw, CU_EVENT_WAIT_DEFAULT);
+    if (status != CUDA_ERROR_INVALID_CONTEXT)
+      return cch__checked(status, "cuStreamWaitEvent");
+  }
+  cch__current current;
+  status = cch__current_enter(&current, stream->context);
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuStreamWaitEvent, (stream->raw, event->raw, CU_EVENT_WAIT_DEFAULT));
+  cch__current_leave(&current);
+  return status;
+}
+
+int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
+  CCH__REQUIRE_USABLE(stream, other);
+  if (stream == other)
+    return 0; /* a stream is in order with itself */
+  int status;
+  cch_context *context = other->context ? cch_context_ref(other->context) : NULL;
+  if (context == NULL) {
+    status = cch_context_current(&context);
+    if (status == 0 && context == NULL)
+      status = cch__fail_driver(CUDA_ERROR_INVALID_CONTEXT, __func__);
+    if (status != 0)
+      return status;
+  }
+  cch_event *event = NULL;
+  status = cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING);
+  cch_context_unref(context);
+  if (status != 0)
+    return status;
+  status = cch_event_record(event, other);
+  if (status == 0)
+    status = cch_stream_wait_event(stream, event);
+  cch_event_unref(event); /* the driver keeps it until the wait is over */
+  return status;
+}
+
+bool cch__stream_end(cch_stream *stream) {
+  if (!stream->box.owned)
+    return true;
+  cch__current current;
+  int entered = cch__current_enter(&current, stream->context);
+  if (cch__not_now(entered))
+    return false;
+  cch__report(entered);
+  int status = CCH__CALL(cuStreamDestroy, (stream->raw));
+  if (entered == 0)
+    cch__current_leave(&current);
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
+}
+
+void cch__stream_drop(cch_stream *stream) { cch_context_unref(stream->context); }
