@@ -1,4 +1,4 @@
-# cffi's module: its contents are the public headers', the callbacks and the shims of src/cffi.
+# The module that cffi generates from the public headers.
 from typing import Any
 
 ffi: Any

@@ -7,8 +7,8 @@ from __future__ import annotations
 class Status(int):
     """The result of a failed call of the library, with the record of its failure.
 
-    The C code of both extension modules makes it, in the call that failed (``src/failure.h``): the record of the thread
-    can be another call's as soon as Python code runs, because a garbage collection runs finalizers.
+    The C code of both extension modules makes it in the call that failed (``src/native/base/failure.h``). It cannot be
+    made later: a garbage collection runs finalizers, whose calls can replace the thread's record.
 
     Attributes
     ----------

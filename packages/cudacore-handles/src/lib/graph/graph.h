@@ -84,7 +84,7 @@ struct cch_graph_node {
   void *block; /* arguments that others gave to a kernel node, as they were last read */
 };
 
-/* ---- graph_table.c. Whoever calls these holds the hierarchy's lock ---- */
+/* ---- table.c. Whoever calls these holds the hierarchy's lock ---- */
 
 /* The record of a node, or NULL. Records move when others are entered. */
 cch__record *cch__record_find(const cch__level *level, CUgraphNode raw);
@@ -126,7 +126,7 @@ void cch__graph_discard(cch_graph *graph);
 /* The box of a graph that lies in a node, a new reference. */
 int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUgraph raw, const char *operation);
 
-/* ---- graph_keep.c: what graphs keep ---- */
+/* ---- keep.c: what graphs keep ---- */
 
 /* Has a graph keep a bundle. */
 int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation);
@@ -139,7 +139,7 @@ int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundl
 /* Has it let go of that. */
 void cch__driver_let_go(CUgraph graph, CUuserObject object);
 
-/* ---- graph_get.c ---- */
+/* ---- get.c ---- */
 
 /* A kernel node as the driver has it. */
 typedef struct cch__kernel_read {
@@ -168,7 +168,7 @@ typedef struct cch__host_call {
 /* Takes a cch__host_call. */
 void CUDA_CB cch__host_trampoline(void *data);
 
-/* ---- graph_params.c ---- */
+/* ---- params.c ---- */
 
 /* What is known of a conditional node: the payload of its bundle. */
 typedef struct cch__condition {
@@ -194,7 +194,7 @@ int cch__node_params_fill(cch__node_params *out, int type, const void *params, c
                           const cch_context *context, const char *operation);
 void cch__node_params_drop(cch__node_params *params);
 
-/* ---- graph_node.c ---- */
+/* ---- node.c ---- */
 
 /* The box of a node of this graph, a new reference. `type` is negative where it is not known. */
 int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int type, const char *operation);
@@ -220,14 +220,14 @@ int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation)
 int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);
 /* The context in parameters; NULL: they have none. */
 CUcontext cch__node_params_context(const cch__node_params *params);
-/* ---- graph_batch.c ---- */
+/* ---- batch.c ---- */
 
 /* Whether the driver takes no node out of a graph, because it has nodes that allocate or free memory. */
 int cch__graph_keeps_nodes(bool *out, const cch_graph *graph);
 /* Whether the driver makes a node of parameters: it adds one to a graph of its own. */
 int cch__node_try(cch__node_params *params);
 
-/* ---- graph_node.c ---- */
+/* ---- node.c ---- */
 
 /* Whether an object is a node of a graph. */
 int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation);

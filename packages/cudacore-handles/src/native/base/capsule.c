@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handles for other extension modules. A capsule holds a reference to a box and is named for the box's kind; the
+ * protocol is described in docs/c/python.rst.
+ */
+#include "base/native.h"
+
+#include <string.h>
+
+static const char api_name[] = "cudacore_handles.api";
+
+static const char *const names[CCH_KIND_COUNT] = {
+    [CCH_KIND_CONTEXT] = "cudacore_handles.context",
+    [CCH_KIND_STREAM] = "cudacore_handles.stream",
+    [CCH_KIND_EVENT] = "cudacore_handles.event",
+    [CCH_KIND_POOL] = "cudacore_handles.pool",
+    [CCH_KIND_DEVICEPTR] = "cudacore_handles.deviceptr",
+    [CCH_KIND_LIBRARY] = "cudacore_handles.library",
+    [CCH_KIND_KERNEL] = "cudacore_handles.kernel",
+    [CCH_KIND_NVRTC_PROGRAM] = "cudacore_handles.nvrtc_program",
+    [CCH_KIND_NVVM_PROGRAM] = "cudacore_handles.nvvm_program",
+    [CCH_KIND_BUNDLE] = "cudacore_handles.bundle",
+    [CCH_KIND_GRAPH] = "cudacore_handles.graph",
+    [CCH_KIND_GRAPH_NODE] = "cudacore_handles.graph_node",
+    [CCH_KIND_GRAPH_EXEC] = "cudacore_handles.graph_exec",
+    [CCH_KIND_NVJITLINK_LINKER] = "cudacore_handles.nvjitlink_linker",
+};
+
+static void destroy(PyObject *capsule) {
+  PyObject *kind, *value, *traceback;
+  PyErr_Fetch(&kind, &value, &traceback);
+  void *box = PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule));
+  box_let_go(box);
+  PyErr_Restore(kind, value, traceback);
+}
+
+PyObject *handle_capsule(PyObject *face, PyObject *nothing) {
+  (void)nothing;
+  void *box = handle_hold(face);
+  if (box == NULL)
+    return NULL;
+  PyObject *capsule = PyCapsule_New(box, names[((handle *)face)->kind], destroy);
+  if (capsule == NULL)
+    box_let_go(box);
+  return capsule;
+}
+
+const char open_handle_capsule_doc[] =
+    "open_handle_capsule(capsule, /)\n--\n\n"
+    "Return the kind of box that a capsule holds, and the box's address, which the capsule keeps valid.";
+
+PyObject *open_handle_capsule(PyObject *module, PyObject *capsule) {
+  (void)module;
+  const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : NULL;
+  for (int kind = 0; name != NULL && kind < CCH_KIND_COUNT; kind++) {
+    if (strcmp(name, names[kind]) != 0)
+      continue;
+    void *box = PyCapsule_GetPointer(capsule, name);
+    if (box == NULL)
+      return NULL;
+    if (cch_kind_of(box) != kind)
+      return PyErr_Format(PyExc_ValueError, "the capsule is named \"%s\", and what it holds is no such handle", name);
+    return Py_BuildValue("sN", strrchr(name, '.') + 1, PyLong_FromVoidPtr(box));
+  }
+  PyErr_Clear();
+  return PyErr_Format(PyExc_TypeError,
+                      "capsule must be a capsule of a handle, as __cudacore_handle__() gives it, not %R", capsule);
+}
+
+int add_api_capsule(PyObject *module) {
+  const cch_api *api = cch_get_api(CCH_ABI_VERSION, sizeof(cch_api));
+  if (api == NULL) {
+    PyErr_SetString(PyExc_ImportError,
+                    "libcudacore_handles is older than cudacore_handles: reinstall cudacore-handles");
+    return -1;
+  }
+  PyObject *capsule = PyCapsule_New((void *)(uintptr_t)api, api_name, NULL);
+  int status = capsule != NULL ? PyModule_AddObjectRef(module, "api", capsule) : -1;
+  Py_XDECREF(capsule);
+  return status;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The base class of all faces. A face owns one reference to a box, until it is closed or dies; what it does with the
+ * box beyond that is in the classes built on it.
+ */
+#include "base/native.h"
+
+static uintptr_t raw_of(const void *box, int kind) {
+  switch (kind) {
+  case CCH_KIND_CONTEXT:
+    return (uintptr_t)cch_context_raw(box);
+  case CCH_KIND_STREAM:
+    return (uintptr_t)cch_stream_raw(box);
+  case CCH_KIND_EVENT:
+    return (uintptr_t)cch_event_raw(box);
+  case CCH_KIND_POOL:
+    return (uintptr_t)cch_pool_raw(box);
+  case CCH_KIND_DEVICEPTR:
+    return (uintptr_t)cch_deviceptr_raw(box);
+  case CCH_KIND_LIBRARY:
+    return (uintptr_t)cch_library_raw(box);
+  case CCH_KIND_KERNEL:
+    return (uintptr_t)cch_kernel_raw(box);
+  case CCH_KIND_GRAPH:
+    return (uintptr_t)cch_graph_raw(box);
+  case CCH_KIND_GRAPH_NODE:
+    return (uintptr_t)cch_graph_node_raw(box);
+  case CCH_KIND_GRAPH_EXEC:
+    return (uintptr_t)cch_graph_exec_raw(box);
+  default:
+    return (uintptr_t)box;
+  }
+}
+
+void box_let_go(void *box) {
+  void *left = cch_unref_lightly(box);
+  if (left == NULL)
+    return;
+  Py_BEGIN_ALLOW_THREADS;
+  cch_unref(left);
+  Py_END_ALLOW_THREADS;
+}
+
+PyObject *handle_make(const state *st, PyTypeObject *type, void *box) {
+  allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  handle *self = (handle *)make(type, 0);
+  if (self == NULL) {
+    box_let_go(box);
+    return NULL;
+  }
+  self->st = st;
+  self->box = box;
+  self->kind = cch_kind_of(box);
+  self->raw = raw_of(box, self->kind);
+  return (PyObject *)self;
+}
+
+void *handle_hold(PyObject *face) {
+  const handle *self = (const handle *)face;
+  if (self->box != NULL)
+    return cch_ref(self->box);
+  if (self->st == NULL || self->st->faces.closed == NULL) {
+    PyErr_Format(PyExc_ValueError, "%R was never opened; objects of CUDA are made by methods, not by their classes",
+                 Py_TYPE(face));
+    return NULL;
+  }
+  PyObject *error = PyObject_CallFunctionObjArgs(self->st->faces.closed, face, NULL);
+  if (error != NULL) {
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+  }
+  return NULL;
+}
+
+void handle_close(handle *self) {
+  void *box = self->box;
+  if (box == NULL)
+    return;
+  self->box = NULL;
+  if (self->users != 0) {
+    self->closing = box;
+    return;
+  }
+  box_let_go(box);
+  owners_drain(self->st);
+}
+
+void handle_give_back(handle *self) {
+  void *box = self->closing;
+  self->closing = NULL;
+  PyObject *kind, *value, *traceback;
+  PyErr_Fetch(&kind, &value, &traceback);
+  box_let_go(box);
+  owners_drain(self->st);
+  PyErr_Restore(kind, value, traceback);
+}
+
+void handle_dealloc(PyObject *object) {
+  handle *self = (handle *)object;
+  const state *st = self->st;
+  PyTypeObject *type = Py_TYPE(object);
+  void *box = self->box;
+  /* A context that dies with the interpreter is left to the driver, which ends with the process, and faster. */
+  if (box != NULL && self->kind == CCH_KIND_CONTEXT && is_finalizing())
+    box = NULL;
+  void *left = cch_unref_lightly(box);
+  /* A destructor runs anywhere, also where an exception is set; closing must not be seen there. */
+  if (left != NULL) {
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    box_let_go(left);
+    owners_drain(st);
+    PyErr_Restore(kind, value, traceback);
+  }
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(object);
+  Py_DECREF(type);
+}
+
+bool is_handle(const state *st, PyObject *object) { return PyType_IsSubtype(Py_TYPE(object), st->handle_type) != 0; }
+
+static PyObject *close_method(PyObject *self, PyObject *nothing) {
+  (void)nothing;
+  handle_close((handle *)self);
+  Py_RETURN_NONE;
+}
+
+static PyObject *reference(PyObject *self, PyObject *nothing) {
+  (void)nothing;
+  void *box = handle_hold(self);
+  return box != NULL ? PyLong_FromVoidPtr(box) : NULL;
+}
+
+static PyObject *adopt(PyObject *cls, PyObject *address) {
+  /* The class is one of Python's, whose state cannot be asked for: a base of it is ours, and knows its module. */
+  PyObject *module = NULL;
+  for (PyTypeObject *type = (PyTypeObject *)cls; type != NULL;
+       type = (PyTypeObject *)PyType_GetSlot(type, Py_tp_base)) {
+    module = PyType_GetModule(type);
+    if (module != NULL)
+      break;
+    PyErr_Clear();
+  }
+  void *box = PyLong_AsVoidPtr(address);
+  if (box == NULL) {
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_ValueError, "address is 0; it must be a box's");
+    return NULL;
+  }
+  if (module == NULL)
+    return PyErr_Format(PyExc_TypeError, "%R is no class of handles", cls);
+  return handle_make(PyModule_GetState(module), (PyTypeObject *)cls, box);
+}
+
+static PyObject *is_closed(PyObject *self, void *closure) {
+  (void)closure;
+  return PyBool_FromLong(((handle *)self)->box == NULL);
+}
+
+static PyObject *raw_property(PyObject *self, void *closure) {
+  (void)closure;
+  return PyLong_FromSize_t(((handle *)self)->raw);
+}
+
+static Py_hash_t hash(PyObject *object) {
+  const handle *self = (const handle *)object;
+  /* Handles are aligned addresses: the low bits say nothing. */
+  Py_hash_t value = (Py_hash_t)((self->raw >> 4 | self->raw << (8 * sizeof self->raw - 4)) + (uintptr_t)self->kind);
+  return value == -1 ? -2 : value;
+}
+
+static PyObject *compare(PyObject *a, PyObject *b, int operation) {
+  const handle *self = (const handle *)a, *other = (const handle *)b;
+  if ((operation != Py_EQ && operation != Py_NE) || self->st == NULL || !is_handle(self->st, b) ||
+      self->kind != other->kind)
+    Py_RETURN_NOTIMPLEMENTED;
+  int equal = a == b || (self->raw == other->raw && self->box != NULL && other->box != NULL);
+  return PyBool_FromLong(equal == (operation == Py_EQ));
+}
+
+static PyMethodDef methods[] = {
+    {"close", close_method, METH_NOARGS,
+     "close($self, /)\n--\n\nGive up this object's hold on the resource. Calling it again does nothing."},
+    {"_reference", reference, METH_NOARGS,
+     "_reference($self, /)\n--\n\nReturn the address of the box with a new reference."},
+    {"_adopt", adopt, METH_O | METH_CLASS,
+     "_adopt($type, address, /)\n--\n\nReturn a new object that takes over one reference to the box at the address."},
+    {"__cudacore_handle__", handle_capsule, METH_NOARGS,
+     "__cudacore_handle__($self, /)\n--\n\n"
+     "Return the handle for extension modules: a capsule with a reference of its own, named for its kind."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"is_closed", is_closed, NULL, "bool: Whether :meth:`close` was called.", NULL},
+    {"_raw", raw_property, NULL, "int: The CUDA handle or address, also when closed.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "Hold a reference to a box; the base of the classes of CUDA objects."},
+    {Py_tp_dealloc, (void *)handle_dealloc},
+    {Py_tp_hash, (void *)hash},
+    {Py_tp_richcompare, (void *)compare},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "cudacore_handles._native.Handle",
+    .basicsize = sizeof(handle),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = slots,
+};
+
+int add_handle_type(PyObject *module, state *st) {
+  st->handle_type = add_type(module, &spec, NULL);
+  return st->handle_type != NULL ? 0 : -1;
+}

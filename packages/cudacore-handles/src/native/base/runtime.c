@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Python objects that boxes own. A box can die on any thread: of another interpreter, of the driver, of no interpreter,
+ * while the interpreter ends or after it. So a dying box only queues its owner, without a lock and without allocating;
+ * the interpreter that the owner is of releases it at its next call into this module, or in a pending call.
+ */
+#include "base/native.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { NOT_PERMITTED = 800 }; /* CUDA_ERROR_NOT_PERMITTED */
+
+struct owner {
+  struct owner *next;
+  runtime *runtime; /* a reference */
+  PyObject *object; /* what is kept, or the memory resource that frees the memory below */
+  bool frees;
+  CUdeviceptr ptr;
+  size_t size;
+  cch_stream *stream; /* a reference, or NULL */
+};
+
+struct runtime {
+  atomic_size_t references;
+  _Atomic(owner *) queue;
+  atomic_bool ended; /* the interpreter is gone: nothing of Python is touched any more */
+  atomic_bool woken; /* a pending call is on its way */
+  bool is_main;      /* pending calls are the main interpreter's */
+  PyInterpreterState *interpreter;
+};
+
+static const char runtime_name[] = "cudacore_handles.runtime";
+
+static runtime *runtime_ref(runtime *rt) {
+  atomic_fetch_add_explicit(&rt->references, 1, memory_order_relaxed);
+  return rt;
+}
+
+void runtime_unref(runtime *rt) {
+  if (rt != NULL && atomic_fetch_sub_explicit(&rt->references, 1, memory_order_acq_rel) == 1)
+    free(rt);
+}
+
+/* The interpreter's dictionary is the last that goes, after all that runs Python code. */
+static void interpreter_ended(PyObject *capsule) {
+  runtime *rt = PyCapsule_GetPointer(capsule, runtime_name);
+  atomic_store(&rt->ended, true);
+  runtime_unref(rt);
+}
+
+runtime *runtime_of_interpreter(void) {
+  PyInterpreterState *interpreter = PyInterpreterState_Get();
+  PyObject *dict = PyInterpreterState_GetDict(interpreter); /* borrowed */
+  if (dict == NULL) {
+    PyErr_SetString(PyExc_RuntimeError, "the interpreter has no dictionary for extension modules");
+    return NULL;
+  }
+  PyObject *capsule = PyDict_GetItemString(dict, runtime_name); /* borrowed */
+  if (capsule != NULL) {
+    runtime *known = PyCapsule_GetPointer(capsule, runtime_name);
+    return known != NULL ? runtime_ref(known) : NULL;
+  }
+  runtime *rt = calloc(1, sizeof *rt);
+  if (rt == NULL) {
+    PyErr_NoMemory();
+    return NULL;
+  }
+  atomic_init(&rt->references, 1);
+  rt->is_main = PyInterpreterState_GetID(interpreter) == 0;
+  rt->interpreter = interpreter;
+  capsule = PyCapsule_New(rt, runtime_name, interpreter_ended);
+  if (capsule == NULL) {
+    runtime_unref(rt);
+    return NULL;
+  }
+  runtime_ref(rt);
+  int status = PyDict_SetItemString(dict, runtime_name, capsule);
+  Py_DECREF(capsule);
+  if (status < 0) {
+    runtime_unref(rt);
+    return NULL;
+  }
+  return rt;
+}
+
+owner *owner_make(const state *st, PyObject *object, bool frees) {
+  owner *self = calloc(1, sizeof *self);
+  if (self == NULL) {
+    PyErr_NoMemory();
+    return NULL;
+  }
+  self->runtime = runtime_ref(st->runtime);
+  Py_INCREF(object);
+  self->object = object;
+  self->frees = frees;
+  return self;
+}
+
+static void discard(owner *self) {
+  cch_unref(self->stream);
+  runtime_unref(self->runtime);
+  free(self);
+}
+
+void owner_discard(owner *self) {
+  Py_DECREF(self->object);
+  discard(self);
+}
+
+/* sys itself is emptied towards the end. */
+bool is_finalizing(void) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject *function = PySys_GetObject("is_finalizing"); /* borrowed */
+  PyObject *answer = function != NULL ? PyObject_CallNoArgs(function) : NULL;
+  bool finalizing = answer != Py_False;
+  Py_XDECREF(answer);
+  PyErr_Restore(type, value, traceback);
+  return finalizing;
+}
+
+/*
+ * Whether the driver takes calls from this thread now: memory resources make some when they free. It takes none in a
+ * host function, which a garbage collection can reach, and in a forked child what is queued is the parent's.
+ */
+static bool may_free(void) {
+  cch_context *current = NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_context_current(&current);
+  cch_context_unref(current);
+  Py_END_ALLOW_THREADS;
+  return status != NOT_PERMITTED && status != CCH_EFORKED;
+}
+
+/* Releases all that is queued, oldest first. `free_memory` may be NULL, in the last moments of an interpreter. */
+static void drain(runtime *rt, PyObject *free_memory) {
+  /* This can be a garbage collection between a failing call and the look at its error. */
+  cch_error_record error = {.size = sizeof error};
+  cch_error_get(&error);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback); /* before anything is called, which fails where an exception is set */
+  if (is_finalizing() || !may_free()) {
+    PyErr_Restore(type, value, traceback);
+    cch_error_put(&error);
+    return; /* what is queued stays there */
+  }
+  owner *queued = atomic_exchange_explicit(&rt->queue, NULL, memory_order_acquire), *ordered = NULL;
+  while (queued != NULL) {
+    owner *next = queued->next;
+    queued->next = ordered;
+    ordered = queued;
+    queued = next;
+  }
+  Py_XINCREF(free_memory);
+  while (ordered != NULL) {
+    owner *self = ordered;
+    ordered = self->next;
+    PyObject *object = self->object;
+    if (self->frees && free_memory != NULL) {
+      PyObject *result = PyObject_CallFunction(free_memory, "OKnK", object, (unsigned long long)self->ptr,
+                                               (Py_ssize_t)self->size, (unsigned long long)(uintptr_t)self->stream);
+      if (result == NULL)
+        PyErr_WriteUnraisable(object);
+      Py_XDECREF(result);
+    }
+    Py_DECREF(object);
+    Py_BEGIN_ALLOW_THREADS;
+    discard(self);
+    Py_END_ALLOW_THREADS;
+  }
+  Py_XDECREF(free_memory);
+  PyErr_Restore(type, value, traceback);
+  cch_error_put(&error);
+}
+
+bool owners_waiting(const state *st) {
+  return st != NULL && st->runtime != NULL && atomic_load_explicit(&st->runtime->queue, memory_order_relaxed) != NULL;
+}
+
+void owners_drain_now(const state *st) { drain(st->runtime, st->faces.free_memory); }
+
+static int drain_pending(void *argument) {
+  runtime *rt = argument;
+  atomic_store(&rt->woken, false);
+  if (atomic_load_explicit(&rt->queue, memory_order_relaxed) != NULL && !atomic_load(&rt->ended)) {
+    /* The module's state may be gone: what frees memory is looked up where everybody finds it. */
+    PyObject *module = PyImport_ImportModule("cudacore_handles._buffer");
+    PyObject *free_memory = module != NULL ? PyObject_GetAttrString(module, "_free_memory") : NULL;
+    if (free_memory == NULL)
+      PyErr_Clear();
+    drain(rt, free_memory);
+    Py_XDECREF(free_memory);
+    Py_XDECREF(module);
+  }
+  runtime_unref(rt);
+  return 0;
+}
+
+static void queue(owner *self) {
+  runtime *rt = runtime_ref(self->runtime);
+  owner *head = atomic_load_explicit(&rt->queue, memory_order_relaxed);
+  do
+    self->next = head;
+  while (!atomic_compare_exchange_weak_explicit(&rt->queue, &head, self, memory_order_release, memory_order_relaxed));
+  /* Those who gave the last reference back through this module drain at once; the pending call is for all others. One
+     is enough, however many are queued. */
+  if (rt->is_main && !atomic_load(&rt->ended) && !atomic_exchange(&rt->woken, true)) {
+    if (Py_AddPendingCall(drain_pending, rt) == 0)
+      return; /* it has our reference */
+    atomic_store(&rt->woken, false);
+  }
+  runtime_unref(rt);
+}
+
+void owner_release(void *self) { queue(self); }
+
+PyObject *owner_object(const owner *self) { return self->object; }
+
+bool owner_ended(const owner *self) { return atomic_load(&self->runtime->ended); }
+
+/* PyGILState_Ensure() knows the main interpreter alone; another one's call has a thread state of its own. */
+void *owner_attach(const owner *self) {
+  if (self->runtime->is_main)
+    return (void *)(uintptr_t)PyGILState_Ensure();
+  PyThreadState *thread = PyThreadState_New(self->runtime->interpreter);
+  PyEval_RestoreThread(thread);
+  return thread;
+}
+
+void owner_detach(const owner *self, void *attached) {
+  if (self->runtime->is_main) {
+    PyGILState_Release((PyGILState_STATE)(uintptr_t)attached);
+    return;
+  }
+  PyThreadState *thread = attached;
+  PyThreadState_Clear(thread);
+  PyEval_SaveThread();
+  PyThreadState_Delete(thread);
+}
+
+static void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *stream) {
+  owner *self = opaque;
+  self->ptr = ptr;
+  self->size = size;
+  self->stream = cch_stream_ref(stream);
+  queue(self);
+}
+
+/* ---- what Python code gives to the C library ---- */
+
+const char own_doc[] =
+    "own(object, frees=False, /)\n--\n\n"
+    "Return the address of a new owner, for RELEASE or FREE, or for disown(): it keeps an object, or,\n"
+    "where the object is a memory resource that frees, has it free the memory of the box.";
+
+PyObject *own(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (count != 1 && count != 2)
+    return PyErr_Format(PyExc_TypeError, "own(object, frees=False) takes 1 or 2 arguments, not %zd", count);
+  owner *self = owner_make(PyModule_GetState(module), arguments[0], count == 2 && arguments[1] == Py_True);
+  return self != NULL ? PyLong_FromVoidPtr(self) : NULL;
+}
+
+const char disown_doc[] = "disown(address, /)\n--\n\nEnd an owner that no box has taken over.";
+
+PyObject *disown(PyObject *module, PyObject *address) {
+  (void)module;
+  owner *self = PyLong_AsVoidPtr(address);
+  if (self == NULL)
+    return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "address is 0; it must be an owner's");
+  owner_discard(self);
+  Py_RETURN_NONE;
+}
+
+/* RELEASE and FREE: the addresses of the functions that boxes are given with owners. */
+int add_owner_functions(PyObject *module) {
+  PyObject *release = PyLong_FromSize_t((uintptr_t)owner_release), *frees = PyLong_FromSize_t((uintptr_t)owner_free);
+  int status = release != NULL && frees != NULL && PyModule_AddObjectRef(module, "RELEASE", release) == 0 &&
+                       PyModule_AddObjectRef(module, "FREE", frees) == 0
+                   ? 0
+                   : -1;
+  Py_XDECREF(release);
+  Py_XDECREF(frees);
+  return status;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Python functions that graphs and streams call, on a thread of the driver. A thread that asks for the GIL when the
+ * interpreter has begun to end is stopped for good, in the middle of the driver's work: so nothing is called from then
+ * on, and the interpreter waits for calls under way before it ends.
+ */
+#include "base/native.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum { LONGEST_WAIT = 10 /* seconds for calls under way; one that hangs does not keep the process */ };
+
+static atomic_int under_way;
+
+/* Whether the runtime ends. Python 3.13 has a function for it; before that one that is not documented. */
+static bool is_ending(void) {
+  static _Atomic(void *) known;
+  void *function = atomic_load(&known);
+  if (function == NULL) {
+    function = dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+    if (function == NULL)
+      function = dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
+    atomic_store(&known, function);
+  }
+  if (function == NULL)
+    return !Py_IsInitialized();
+  int (*ask)(void);
+  memcpy(&ask, &function, sizeof ask);
+  return ask() != 0 || !Py_IsInitialized();
+}
+
+void call_python(void *data) {
+  const owner *kept = data;
+  atomic_fetch_add(&under_way, 1);
+  if (!owner_ended(kept) && !is_ending()) {
+    void *attached = owner_attach(kept);
+    PyObject *function = owner_object(kept); /* the work that calls it keeps it */
+    PyObject *result = PyObject_CallNoArgs(function);
+    if (result == NULL)
+      PyErr_WriteUnraisable(function);
+    Py_XDECREF(result);
+    owner_detach(kept, attached);
+  }
+  atomic_fetch_sub(&under_way, 1);
+}
+
+const char end_callbacks_doc[] = "end_callbacks()\n--\n\n"
+                                 "Wait for calls of Python functions under way: the interpreter is about to end.";
+
+PyObject *end_callbacks(PyObject *module, PyObject *nothing) {
+  (void)module, (void)nothing;
+  const struct timespec pause = {0, 1000000};
+  Py_BEGIN_ALLOW_THREADS;
+  for (int i = 0; i < 1000 * LONGEST_WAIT && atomic_load(&under_way) != 0; i++)
+    nanosleep(&pause, NULL);
+  Py_END_ALLOW_THREADS;
+  Py_RETURN_NONE;
+}
+
+const char host_function_of_doc[] =
+    "host_function_of(node, /)\n--\n\n"
+    "Return the Python function that a host node calls, or None where it is a foreign one.";
+
+PyObject *host_function_of(PyObject *module, PyObject *face) {
+  const state *st = PyModule_GetState(module);
+  cch_graph_node *node = node_box(st, face, "node");
+  if (node == NULL)
+    return NULL;
+  cch_host_node params = {.size = sizeof params};
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_graph_node_get(&params, node);
+  Py_END_ALLOW_THREADS;
+  /* As long as nobody gives the node another function, its graph keeps this one. */
+  PyObject *result = status == 0 && params.function == call_python ? owner_object(params.data) : Py_None;
+  Py_INCREF(result);
+  graph_lock_give(lock);
+  if (status == 0)
+    return result;
+  Py_DECREF(result);
+  return raise_status(st, status);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many nodes in one call: with little Python for each of them. */
+#include "base/native.h"
+
+/* What one node of the batch waits for, within the two lists below. */
+typedef struct span {
+  size_t nodes, node_count, indices, index_count;
+} span;
+
+typedef struct batch {
+  state *st;
+  cch_graph *graph;
+  size_t count;
+  node_params *params; /* stay where they are: they point into themselves */
+  const node_kind **kinds;
+  span *spans;
+  cch_graph_node **nodes; /* of all */
+  size_t node_count, node_room;
+  uint32_t *indices; /* of all */
+  size_t index_count, index_room;
+  PyObject *kept; /* a list: the faces of the nodes, which other threads could let go of */
+} batch;
+
+static int grow(void **array, size_t *room, size_t needed, size_t size) {
+  if (needed <= *room)
+    return 0;
+  size_t more = *room == 0 ? 64 : 2 * *room;
+  void *larger = PyMem_Realloc(*array, more * size);
+  if (larger == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  *array = larger;
+  *room = more;
+  return 0;
+}
+
+/* One node to wait for: a node of the graph, or the number of an earlier one of the batch. */
+static int read_dependency(batch *self, size_t place, PyObject *item) {
+  if (PyLong_Check(item) && !PyBool_Check(item)) {
+    size_t index = PyLong_AsSize_t(item);
+    if (index == (size_t)-1 || index >= place) {
+      PyErr_Clear();
+      PyErr_Format(PyExc_ValueError, "%R is not the number of an earlier node of the batch", item);
+      return -1;
+    }
+    if (grow((void **)&self->indices, &self->index_room, self->index_count + 1, sizeof *self->indices) < 0)
+      return -1;
+    self->indices[self->index_count++] = (uint32_t)index;
+    self->spans[place].index_count++;
+    return 0;
+  }
+  cch_graph_node *node = node_box(self->st, item, "after");
+  if (node == NULL)
+    return -1;
+  if (cch_graph_node_graph(node) != self->graph) {
+    PyErr_Format(PyExc_ValueError, "%R is a node of another graph; nodes depend on nodes of their own graph", item);
+    return -1;
+  }
+  if (PyList_Append(self->kept, item) < 0 ||
+      grow((void **)&self->nodes, &self->node_room, self->node_count + 1, sizeof(void *)) < 0)
+    return -1;
+  self->nodes[self->node_count++] = node;
+  self->spans[place].node_count++;
+  return 0;
+}
+
+static int compare_indices(const void *a, const void *b) {
+  const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+  return (left > right) - (left < right);
+}
+
+static int read_dependencies(batch *self, size_t place, PyObject *after) {
+  self->spans[place] = (span){.nodes = self->node_count, .indices = self->index_count};
+  if (after == Py_None)
+    return 0;
+  if (!PyTuple_Check(after) && !PyList_Check(after))
+    return read_dependency(self, place, after);
+  for (Py_ssize_t i = 0; i < PySequence_Size(after); i++) {
+    PyObject *item = PySequence_GetItem(after, i);
+    int status = item != NULL ? read_dependency(self, place, item) : -1;
+    Py_XDECREF(item);
+    if (status < 0)
+      return -1;
+  }
+  span *read = &self->spans[place];
+  if (read->node_count > 1)
+    read->node_count = drop_doubles(self->nodes + read->nodes, read->node_count, sizeof *self->nodes, compare_boxes);
+  if (read->index_count > 1)
+    read->index_count =
+        drop_doubles(self->indices + read->indices, read->index_count, sizeof *self->indices, compare_indices);
+  self->node_count = read->nodes + read->node_count;
+  self->index_count = read->indices + read->index_count;
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+/* (kind, after, *arguments) */
+static int read_item(batch *self, size_t place, PyObject *item) {
+  if (!PyTuple_Check(item) || PyTuple_Size(item) < 2) {
+    PyErr_Format(PyExc_TypeError, "a node of a batch is a tuple (kind, after, *arguments), not %R", item);
+    return -1;
+  }
+  self->kinds[place] = node_kind_find(PyTuple_GetItem(item, 0));
+  if (self->kinds[place] == NULL || read_dependencies(self, place, PyTuple_GetItem(item, 1)) < 0)
+    return -1;
+  node_params *params = &self->params[place];
+  if (node_params_read_tuple(self->st, self->kinds[place], item, 2, NULL, params) < 0 ||
+      node_params_check(self->st, params, self->graph) < 0)
+    return -1;
+  node_params_done(params); /* so that no other node of the batch has its condition */
+  return 0;
+}
+
+/* Says which node of the batch an exception is about, where it has a text of ours, and that alone. */
+static void name_item(size_t place) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyObject *kinds[] = {PyExc_TypeError, PyExc_ValueError, PyExc_OverflowError};
+  bool ours = false;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    ours |= PyErr_GivenExceptionMatches(type, kinds[i]) != 0;
+  PyObject *old = ours ? PyObject_GetAttrString(value, "args") : NULL;
+  if (old != NULL && PyTuple_Size(old) == 1) {
+    PyObject *message = PyUnicode_FromFormat("node %zu: %S", place, value);
+    PyObject *args = message != NULL ? PyTuple_Pack(1, message) : NULL;
+    if (args != NULL)
+      PyObject_SetAttrString(value, "args", args);
+    Py_XDECREF(args);
+    Py_XDECREF(message);
+  }
+  PyErr_Clear();
+  Py_XDECREF(old);
+  PyErr_Restore(type, value, traceback);
+}
+
+/* Adds what was read; the boxes of the new nodes are in `out`. -1 with an exception. */
+static int add(batch *self, cch_graph_node **out) {
+  cch_node_spec *specs = PyMem_Calloc(self->count, sizeof *specs);
+  if (specs == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (size_t i = 0; i < self->count; i++) {
+    const span *s = &self->spans[i];
+    specs[i] = (cch_node_spec){.size = sizeof *specs,
+                               .type = self->params[i].type,
+                               .params = node_params_of(&self->params[i]),
+                               .bundle = self->params[i].bundle,
+                               .dependencies = s->node_count != 0 ? self->nodes + s->nodes : NULL,
+                               .dependency_count = s->node_count,
+                               .earlier = s->index_count != 0 ? self->indices + s->indices : NULL,
+                               .earlier_count = s->index_count};
+  }
+  size_t failed = 0;
+  graph_lock lock = {0};
+  graph_lock_add(&lock, self->graph);
+  for (size_t i = 0; i < self->count; i++)
+    if (node_params_child(&self->params[i]) != NULL)
+      graph_lock_add(&lock, node_params_child(&self->params[i]));
+  graph_lock_take_added(&lock);
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_graph_add_batch(out, self->graph, specs, self->count, &failed);
+  Py_END_ALLOW_THREADS;
+  graph_lock_give(lock);
+  PyMem_Free(specs);
+  if (status == 0)
+    return 0;
+  raise_node_failed(self->st, status, self->kinds[failed < self->count ? failed : 0], (Py_ssize_t)failed);
+  name_item(failed);
+  return -1;
+}
+
+/* A list of the faces of new nodes, whose references it takes over. */
+static PyObject *faces_of(batch *self, cch_graph_node **nodes) {
+  PyObject *result = PyList_New((Py_ssize_t)self->count);
+  for (size_t i = 0; i < self->count; i++) {
+    if (result == NULL) {
+      cch_graph_node_unref(nodes[i]);
+      continue;
+    }
+    PyObject *face = node_face(self->st, nodes[i], self->params[i].class);
+    if (face == NULL)
+      Py_CLEAR(result);
+    else
+      PyList_SetItem(result, (Py_ssize_t)i, face);
+  }
+  return result;
+}
+
+const char add_nodes_doc[] = "add_nodes(graph, items, /)\n--\n\n"
+                             "Add many nodes: each is a tuple (kind, after, *arguments); see GraphDefinition.add_many.";
+
+PyObject *add_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  state *st = PyModule_GetState(module);
+  if (check_argument_count("add_nodes(graph, items)", count, 2) < 0)
+    return NULL;
+  PyObject *items = PySequence_List(arguments[1]); /* nobody else can change it */
+  if (items == NULL)
+    return NULL;
+  batch self = {.st = st, .count = (size_t)PyList_Size(items), .kept = PyList_New(0)};
+  self.graph = handle_use(arguments[0]);
+  PyObject *result = NULL;
+  size_t read = 0;
+  bool added = false;
+  cch_graph_node **nodes = NULL;
+  if (self.graph == NULL || self.kept == NULL)
+    goto done;
+  if (self.count == 0) {
+    result = PyList_New(0);
+    goto done;
+  }
+  self.params = PyMem_Calloc(self.count, sizeof *self.params);
+  self.kinds = PyMem_Calloc(self.count, sizeof *self.kinds);
+  self.spans = PyMem_Calloc(self.count, sizeof *self.spans);
+  nodes = PyMem_Calloc(self.count, sizeof(void *));
+  if (self.params == NULL || self.kinds == NULL || self.spans == NULL || nodes == NULL) {
+    PyErr_NoMemory();
+    goto done;
+  }
+  while (read < self.count) {
+    read++;
+    if (read_item(&self, read - 1, PyList_GetItem(items, (Py_ssize_t)read - 1)) < 0) {
+      name_item(read - 1);
+      goto done;
+    }
+  }
+  added = add(&self, nodes) == 0;
+  if (added)
+    result = faces_of(&self, nodes);
+done:
+  for (size_t i = 0; i < read; i++) {
+    if (!added)
+      node_params_undone(&self.params[i]);
+    node_params_drop(&self.params[i]);
+  }
+  if (self.graph != NULL)
+    handle_done(arguments[0]);
+  PyMem_Free(nodes);
+  PyMem_Free(self.spans);
+  PyMem_Free(self.kinds);
+  PyMem_Free(self.params);
+  PyMem_Free(self.nodes);
+  PyMem_Free(self.indices);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Py_XDECREF(self.kept);
+  Py_DECREF(items);
+  PyErr_Restore(type, value, traceback);
+  owners_drain(st);
+  return result;
+}

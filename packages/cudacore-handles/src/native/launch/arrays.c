@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packing what has its memory elsewhere: buffers and the arrays of other libraries, as addresses.
+ *
+ * The address and what keeps it alive are taken at the same moment. Where there are several devices, the memory's is
+ * compared with that of the launch; only when they differ is the driver asked whether one can reach the other.
+ */
+#include "launch/pack.h"
+
+#include <stdatomic.h>
+
+int device_to_check(const state *st, int *device) {
+  static atomic_int known; /* the number of devices, which stays what it is */
+  int count = atomic_load_explicit(&known, memory_order_relaxed);
+  if (count == 0 && cch_device_count(&count) == 0)
+    atomic_store_explicit(&known, count, memory_order_relaxed);
+  if (count <= 1) {
+    *device = -1;
+    return 0;
+  }
+  int status = *device < 0 ? cch_current_device(device) : 0; /* a default stream is the current context's */
+  if (status == 0)
+    return 0;
+  raise_status(st, status);
+  return -1;
+}
+
+int check_takes_address(const destination *to, PyObject *value) {
+  bool takes_one;
+  switch (to->kind) {
+  case PARAM_FLOAT:
+  case PARAM_BFLOAT:
+  case PARAM_BOOL:
+    takes_one = false;
+    break;
+  default:
+    takes_one = to->size == 8;
+  }
+  if (takes_one)
+    return 0;
+  if (to->kind == PARAM_UNKNOWN)
+    return raise_about(PyExc_TypeError, "%U is passed as a pointer of %zd bytes, but the parameter has %u", value, 8,
+                       to->size);
+  PyObject *format =
+      PyUnicode_FromFormat("%%U is passed as a pointer of %%zd bytes, but the parameter of %%u is %s", takes(to));
+  if (format)
+    raise_about(PyExc_TypeError, PyUnicode_AsUTF8AndSize(format, NULL), value, 8, to->size);
+  Py_XDECREF(format);
+  return -1;
+}
+
+static void store(const destination *to, uint64_t address) { memcpy(to->out, &address, sizeof address); }
+
+int pack_null(const destination *to) {
+  bool takes_null = to->size == 8;
+  switch (to->kind) {
+  case PARAM_UNKNOWN:
+  case PARAM_POINTER:
+  case PARAM_ADDRESS:
+  case PARAM_BYTES:
+    break;
+  default:
+    takes_null = false;
+  }
+  if (!takes_null) {
+    if (to->kind == PARAM_UNKNOWN)
+      PyErr_Format(PyExc_TypeError, "None is a null pointer of 8 bytes, but the parameter has %u", to->size);
+    else
+      PyErr_Format(PyExc_TypeError, "None is a null pointer of 8 bytes, but the parameter of %u is %s", to->size,
+                   takes(to));
+    return -1;
+  }
+  store(to, 0);
+  return 0;
+}
+
+/* Keeps an argument, and what else it gave out (may be NULL; taken over), for as long as the arguments are. */
+static int keep(const destination *to, PyObject *object, PyObject *more) {
+  if (owners_add_argument(to->keep, to->index, object) < 0) {
+    Py_XDECREF(more);
+    return -1;
+  }
+  return more ? owners_add(to->keep, to->index, NULL, more) : 0;
+}
+
+/* Stores the address of memory that is kept already, having compared its device. Runs Python code then. */
+static int store_checked(const destination *to, PyObject *value, uint64_t address, int device) {
+  store(to, address);
+  /* An empty array has no address, and no memory that could be anywhere. */
+  if (device == to->device || device == DEVICE_ANY || to->device < 0 || address == 0)
+    return 0;
+  PyObject *result =
+      PyObject_CallFunction(to->st->faces.check_device, "OKi", value, (unsigned long long)address, to->device);
+  Py_XDECREF(result);
+  return result ? 0 : -1;
+}
+
+/* Reads an int that is an address; -1 with an exception. */
+static int read_address(const state *st, PyObject *number, PyObject *value, uint64_t *out) {
+  if (number == Py_None) {
+    *out = 0;
+    return 0;
+  }
+  PyObject *integer = NULL; /* of what is like an int: NumPy's */
+  if (!PyLong_CheckExact(number)) {
+    integer = integer_of(st, number);
+    if (!integer)
+      return PyErr_Occurred()
+                 ? -1
+                 : raise_about(PyExc_TypeError, "the address that %U has for its memory is not an int", value, 0, 0);
+    number = integer;
+  }
+  unsigned long long address = PyLong_AsUnsignedLongLong(number);
+  Py_XDECREF(integer);
+  if (address == (unsigned long long)-1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return raise_about(PyExc_ValueError, "the address that %U has for its memory is not one of 64 bits", value, 0, 0);
+  }
+  *out = address;
+  return 0;
+}
+
+/* ---- buffers ---- */
+
+/* The device whose memory a box has, as far as the box knows. */
+static int device_of_memory(const cch_deviceptr *box) {
+  const cch_pool *pool = cch_deviceptr_pool(box);
+  if (pool)
+    return cch_pool_device(pool); /* -1 of a pool of host memory: DEVICE_ANY */
+  const cch_context *context = cch_deviceptr_context(box);
+  return context ? cch_context_device(context) : DEVICE_UNKNOWN;
+}
+
+/* An object of another class that was registered for its attribute `_ptr`. */
+static int pack_foreign_buffer(const destination *to, PyObject *value) {
+  PyObject *address = PyObject_GetAttr(value, to->st->ptr_name);
+  if (!address)
+    return -1;
+  uint64_t number = 0;
+  int status = address == Py_None ? raise_about(PyExc_ValueError, "%U is closed", value, 0, 0)
+                                  : read_address(to->st, address, value, &number);
+  Py_DECREF(address);
+  if (status < 0 || keep(to, value, NULL) < 0)
+    return -1;
+  store(to, number);
+  return 0;
+}
+
+int pack_buffer(const destination *to, PyObject *value) {
+  if (!PyType_IsSubtype(Py_TYPE(value), to->st->buffer_type))
+    return pack_foreign_buffer(to, value);
+  uint64_t address;
+  if (owners_add_memory(to->keep, to->index, value, &address) < 0)
+    return -1;
+  /* Its box is held from here on. */
+  if (!cch_is_valid(((handle *)value)->box)) {
+    PyErr_SetString(
+        to->st->faces.closed_error,
+        "the memory of a Buffer is lost: another library reset the primary context of its device. Allocate it "
+        "again");
+    return -1;
+  }
+  return store_checked(to, value, address, to->device < 0 ? DEVICE_ANY : device_of_memory(((handle *)value)->box));
+}
+
+/* ---- arrays ---- */
+
+int pack_with_python(const destination *to, PyObject *value) {
+  return pack_answer(
+      to, value, PyObject_CallFunction(to->st->faces.read_array, "OII", value, (unsigned)to->size, (unsigned)to->kind));
+}
+
+int pack_place(const destination *to, PyObject *value, PyObject *place) {
+  unsigned long long address;
+  int device;
+  PyObject *more;
+  if (!PyArg_ParseTuple(place, "KiO:place", &address, &device, &more) || check_takes_address(to, value) < 0)
+    return -1;
+  if (more == Py_None)
+    more = NULL;
+  Py_XINCREF(more);
+  return keep(to, value, more) == 0 ? store_checked(to, value, address, device) : -1;
+}
+
+int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object read) {
+  dl_tensor tensor;
+  if (PyType_IsSubtype(Py_TYPE(value), to->st->view_type)) {
+    tensor = ((const view *)value)->tensor; /* ours: no need to ask */
+  } else if (read(value, &tensor) != 0) {
+    if (!PyErr_Occurred())
+      raise_about(PyExc_BufferError, "%U cannot be exported by DLPack", value, 0, 0);
+    return -1;
+  }
+  int device;
+  switch (tensor.device.type) {
+  case DL_CUDA:
+    device = tensor.device.id;
+    break;
+  case DL_CUDA_HOST:
+  case DL_CUDA_MANAGED:
+    device = DEVICE_ANY;
+    break;
+  default:
+    return pack_with_python(to, value);
+  }
+  if (check_takes_address(to, value) < 0 || keep(to, value, NULL) < 0)
+    return -1;
+  return store_checked(to, value, dlpack_address(&tensor), device);
+}
+
+/* Remembers in the registry what the attributes of an array are found by. */
+static void learn(const state *st, PyObject *array, int step, PyObject *object) {
+  attribute *known = &types_find(st, Py_TYPE(array))->to_address[step];
+  PyTypeObject *type = Py_TYPE(object);
+  if (!known->name || known->type == type ||
+      (getattrofunc)PyType_GetSlot(type, Py_tp_getattro) != PyObject_GenericGetAttr)
+    return;
+  known->type = type; /* whatever it is: it is not asked about again and again */
+  known->get = NULL;
+  PyObject *old = known->property, *property = PyObject_GetAttr((PyObject *)type, known->name);
+  known = &types_find(st, Py_TYPE(array))->to_address[step]; /* Python code may have run */
+  if (property && known->type == type && known->property == old && Py_IS_TYPE(property, &PyGetSetDescr_Type)) {
+    known->get = (descrgetfunc)PyType_GetSlot(Py_TYPE(property), Py_tp_descr_get);
+    known->property = property;
+    property = old;
+  }
+  PyErr_Clear();
+  Py_XDECREF(property);
+}
+
+static PyObject *get(const state *st, PyObject *array, int step, PyObject *object, const attribute *known) {
+  PyObject *result;
+  if (known->type == Py_TYPE(object) && known->get) {
+    Py_INCREF(known->property); /* the type may be registered anew meanwhile */
+    result = known->get(known->property, object, (PyObject *)Py_TYPE(object));
+    Py_DECREF(known->property);
+  } else {
+    result = PyObject_GetAttr(object, known->name);
+    if (result && known->type != Py_TYPE(object))
+      learn(st, array, step, object);
+  }
+  return result;
+}
+
+static PyObject *address_by_path(const state *st, PyObject *array, const type_entry *how) {
+  PyObject *first = get(st, array, 0, array, &how->to_address[0]);
+  if (!first || !how->to_address[1].name)
+    return first;
+  /* The first may have run Python code that registered the type anew: what is remembered now is what is alive. */
+  const attribute known = {.name = how->to_address[1].name};
+  const type_entry *now = types_find(st, Py_TYPE(array));
+  bool same = now->type != NULL && now->given == how->given;
+  PyObject *second = get(st, array, 1, first, same ? &now->to_address[1] : &known);
+  Py_DECREF(first);
+  return second;
+}
+
+/* The device of an array, by the second path that its type was registered with; -1 with an exception. */
+static int device_by_path(PyObject *value, PyObject *path, int *out) {
+  *out = DEVICE_UNKNOWN;
+  if (path == Py_None)
+    return 0;
+  Py_INCREF(value);
+  PyObject *number = value;
+  for (Py_ssize_t i = 0; number && i < PyTuple_Size(path); i++) {
+    PyObject *next = PyObject_GetAttr(number, PyTuple_GetItem(path, i));
+    Py_DECREF(number);
+    number = next;
+  }
+  *out = number ? (int)PyLong_AsLong(number) : -1;
+  Py_XDECREF(number);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static int pack_by_paths(const destination *to, PyObject *value, const type_entry *how) {
+  uint64_t address = 0;
+  int device = DEVICE_UNKNOWN;
+  PyObject *number = address_by_path(to->st, value, how);
+  int status = number ? read_address(to->st, number, value, &address) : -1;
+  Py_XDECREF(number);
+  if (status == 0 && to->device >= 0)
+    status = device_by_path(value, PyTuple_GetItem(how->given, 1), &device);
+  if (status < 0 || keep(to, value, NULL) < 0)
+    return -1;
+  return store_checked(to, value, address, device);
+}
+
+/* The value of an array's __cuda_array_interface__ is a dict whose "data" begins with the address. */
+static int pack_interface(const destination *to, PyObject *value, PyObject *interface) {
+  uint64_t address = 0;
+  PyObject *data = PyObject_GetItem(interface, to->st->data_name);
+  PyObject *number = data ? PySequence_GetItem(data, 0) : NULL;
+  int status = number ? read_address(to->st, number, value, &address) : -1;
+  Py_XDECREF(number);
+  Py_XDECREF(data);
+  if (status < 0 || keep(to, value, NULL) < 0)
+    return -1;
+  return store_checked(to, value, address, DEVICE_UNKNOWN);
+}
+
+int pack_array(const destination *to, PyObject *value, const type_entry *how) {
+  PyObject *given = how->given;
+  int status;
+  if (how->kind == KIND_EXCHANGE)
+    return pack_exchanged(to, value, how->exchange->tensor_from_object);
+  if (how->kind == KIND_PATHS) {
+    if (check_takes_address(to, value) < 0)
+      return -1;
+    Py_INCREF(given); /* the type may be registered anew meanwhile */
+    status = pack_by_paths(to, value, how);
+    Py_DECREF(given);
+    return status;
+  }
+  PyObject *interface = PyObject_GetAttr(value, to->st->interface_name);
+  if (interface) {
+    status = check_takes_address(to, value) < 0 ? -1 : pack_interface(to, value, interface);
+    Py_DECREF(interface);
+    return status;
+  }
+  if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+    return -1;
+  PyErr_Clear();
+  return pack_with_python(to, value);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * launch(), and the hot halves of Kernel and LaunchConfig.
+ *
+ * A launch holds the stream, the kernel and what its arguments point into from the moment that they are read until the
+ * driver has taken the work. Objects of other classes than the faces themselves go the slow way, through Python.
+ */
+#include "base/failure.h"
+#include "base/native.h"
+
+#include <string.h>
+
+int device_of_stream(cch_stream *stream) {
+  const cch_context *context = cch_stream_context(stream);
+  return context != NULL ? cch_context_device(context) : -1;
+}
+
+void target_drop(target *t) {
+  cch_kernel_unref(t->kernel);
+  cch_stream_unref(t->stream);
+}
+
+PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel) {
+  PyObject *result = PyObject_CallFunction(st->faces.explain, "NOO", failure_status(status), config, kernel);
+  Py_XDECREF(result); /* it raises */
+  return NULL;
+}
+
+int launch_work(void *arguments) {
+  const launch_arguments *given = arguments;
+  return cch_launch(given->stream, given->config, given->kernel, given->block, given->size);
+}
+
+/* Whether the device is still that of a default stream, against which the arguments were checked: their Python code can
+ * have made another one current. -1 with an exception. */
+static int check_device_stays(const state *st, const cch_stream *stream, int device) {
+  if (device < 0 || cch_stream_context(stream) != NULL)
+    return 0;
+  int now = -1;
+  if (device_to_check(st, &now) < 0)
+    return -1;
+  if (now == device)
+    return 0;
+  PyErr_Format(
+      PyExc_RuntimeError,
+      "cannot launch on a default stream: while the arguments were read, the current device changed from %d to "
+      "%d",
+      device, now);
+  return -1;
+}
+
+/* Packs and launches with boxes that the caller holds; `face` has its layout. */
+static PyObject *launch_held(const state *st, cch_stream *stream, int device, PyObject *settings, cch_kernel *box,
+                             PyObject *face, values given) {
+  kernel *self = (kernel *)face;
+  PyObject *result = NULL, *layout_bytes = self->layout_bytes;
+  Py_INCREF(layout_bytes);
+  layout params = self->params;
+  cch_launch_config configuration = ((config *)settings)->config;
+  unsigned char stack[SCRATCH_SIZE], *block = stack;
+  owners keep;
+  owners_init(&keep, true);
+  if (params.total > sizeof stack)
+    block = PyMem_Malloc((size_t)params.total);
+  if (block == NULL) {
+    PyErr_NoMemory();
+  } else if (device_to_check(st, &device) == 0 && pack_values(st, &params, given, block, &keep, device) == 0 &&
+             check_device_stays(st, stream, device) == 0) {
+    launch_arguments ready = {stream, &configuration, box, block, (size_t)params.total};
+    int status;
+    if (give_work(st, stream, &keep, box, launch_work, &ready, &status) == 0) {
+      if (status == 0)
+        result = Py_NewRef(Py_None);
+      else
+        explain_launch(st, status, settings, face); /* before anything else on this thread can fail */
+    }
+  }
+  if (keep.count != 0 && result != NULL) {
+    owners_release(&keep);
+  } else if (keep.count != 0) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    owners_release(&keep);
+    PyErr_Restore(type, value, traceback);
+  }
+  owners_drain(st);
+  if (block != stack)
+    PyMem_Free(block);
+  Py_DECREF(layout_bytes);
+  return result;
+}
+
+/* The same, with the faces: objects that the caller keeps alive, of classes that were checked. */
+static PyObject *launch_faces(const state *st, PyObject *stream, PyObject *settings, PyObject *face, values given) {
+  cch_stream *used_stream = handle_use(stream);
+  if (used_stream == NULL)
+    return NULL;
+  cch_kernel *used_kernel = handle_use(face);
+  PyObject *result = NULL;
+  if (used_kernel != NULL) {
+    result = launch_held(st, used_stream, device_of_stream(used_stream), settings, used_kernel, face, given);
+    handle_done(face);
+  }
+  handle_done(stream);
+  return result;
+}
+
+static PyObject *launch_slowly(const state *st, PyObject *const *arguments, Py_ssize_t count) {
+  PyObject *values = PyTuple_New(count - 3);
+  if (!values)
+    return NULL;
+  for (Py_ssize_t i = 3; i < count; i++) {
+    Py_INCREF(arguments[i]);
+    PyTuple_SetItem(values, i - 3, arguments[i]);
+  }
+  PyObject *result =
+      PyObject_CallFunctionObjArgs(st->faces.launch_checked, arguments[0], arguments[1], arguments[2], values, NULL);
+  Py_DECREF(values);
+  return result;
+}
+
+const char launch_doc[] =
+    "launch(stream, config, kernel, /, *kernel_args)\n--\n\n"
+    "Launch a kernel (cuLaunchKernelEx).\n"
+    "\n"
+    "Arguments are packed by the kernel's own signature, see :ref:`kernel-arguments`: a Python ``int``, ``float``,\n"
+    "``bool`` or ``complex`` takes the size of its parameter; NumPy and ctypes scalars must have it; a "
+    ":class:`Buffer`,\n"
+    "or an array of another library on the stream's device, is passed as its address, and None as a null pointer;\n"
+    "bytes-like objects are structs, passed by value. What the arguments point into is kept until the driver has the\n"
+    "work, whoever closes it meanwhile. Arrays are not synchronized with: what they hold must be ordered before the\n"
+    "launch by the caller.\n"
+    "\n"
+    "Parameters\n"
+    "----------\n"
+    "stream : Stream\n"
+    "    Where to launch: a stream, or an object with ``__cuda_stream__``.\n"
+    "config : LaunchConfig\n"
+    "    With how many threads, and how.\n"
+    "kernel : Kernel\n"
+    "    What to launch.\n"
+    "*kernel_args\n"
+    "    Its arguments.\n"
+    "\n"
+    "Raises\n"
+    "------\n"
+    "TypeError\n"
+    "    When the arguments are too many, too few, or of types or sizes that do not fit the parameters, or when a "
+    "number\n"
+    "    cannot be converted exactly.\n"
+    "OverflowError\n"
+    "    When a number does not fit its parameter.\n"
+    "ClosedError\n"
+    "    When an object is closed.\n"
+    "CUDAError\n"
+    "    When the driver refuses the launch, work that ran earlier has failed, or an argument's memory is that of a\n"
+    "    device that the stream's device has no access to.\n";
+
+/* Whether so much dynamic shared memory was seen to, on the stream's device; not where that cannot be said. */
+static bool shared_allowed(const kernel *self, unsigned bytes, PyObject *stream) {
+  cch_stream *used = ((handle *)stream)->box;
+  if (used == NULL)
+    return true; /* the launch itself will say so */
+  int device = device_of_stream(used);
+  if (device < 0 && cch_current_device(&device) != 0)
+    return false;
+  return self->shared_allowed >= bytes && self->shared_device == device;
+}
+
+PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  static const char *const names[] = {"stream", "config", "kernel"};
+  const state *st = PyModule_GetState(module);
+  PyObject *sorted[3] = {NULL, NULL, NULL};
+  if (keywords != NULL && PyTuple_Size(keywords) != 0) {
+    /* Arguments of the kernel come by position, behind the first three: with keywords there are none. */
+    if (sort_arguments("launch", names, 3, 3, arguments, count, keywords, sorted) < 0)
+      return NULL;
+    arguments = sorted;
+    count = (sorted[0] != NULL) + (sorted[1] != NULL) + (sorted[2] != NULL);
+  }
+  if (count < 3)
+    return PyErr_Format(PyExc_TypeError,
+                        "launch() takes a stream, a config, a kernel and its arguments, but %zd %s given", count,
+                        count == 1 ? "was" : "were");
+  PyObject *stream = stream_or_builder(st, arguments[0]), *settings = arguments[1], *face = arguments[2];
+  if (!PyType_IsSubtype(Py_TYPE(stream), st->stream_type) || (PyObject *)Py_TYPE(settings) != st->faces.config ||
+      (PyObject *)Py_TYPE(face) != st->faces.kernel || ((kernel *)face)->layout_bytes == NULL)
+    return launch_slowly(st, arguments, count);
+  unsigned shared = ((config *)settings)->config.shared_bytes;
+  if (shared != 0 && !shared_allowed((kernel *)face, shared, stream))
+    return launch_slowly(st, arguments, count);
+  Py_INCREF(stream); /* a builder can be closed meanwhile */
+  PyObject *result = launch_faces(st, stream, settings, face, (values){.array = arguments + 3, .count = count - 3});
+  Py_DECREF(stream);
+  return result;
+}
+
+/* Whether these are a stream, a configuration and a kernel that has its layout; -1 with an exception. */
+static int check_launch(const state *st, PyObject *const *given) {
+  static const char *const names[] = {"stream", "config", "kernel"};
+  PyTypeObject *const wanted[] = {st->stream_type, st->config_type, st->kernel_type};
+  for (int i = 0; i < 3; i++)
+    if (!PyType_IsSubtype(Py_TYPE(given[i]), wanted[i])) {
+      PyErr_Format(PyExc_TypeError, "%s must be a %R, not %R", names[i], wanted[i], Py_TYPE(given[i]));
+      return -1;
+    }
+  if (((kernel *)given[2])->layout_bytes == NULL) {
+    PyErr_SetString(PyExc_ValueError, "the kernel's layout is not known yet; ask for its arguments_info first");
+    return -1;
+  }
+  return 0;
+}
+
+const char launch_now_doc[] = "launch_now(stream, config, kernel, args, /)\n--\n\n"
+                              "Launch what was checked: faces or objects of their subclasses, and a kernel that has "
+                              "its layout.";
+
+PyObject *launch_now(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("launch_now(stream, config, kernel, args)", count, 4) < 0)
+    return NULL;
+  if (check_launch(st, arguments) < 0)
+    return NULL;
+  values given = {.tuple = arguments[3], .count = PyTuple_Size(arguments[3])};
+  return launch_faces(st, arguments[0], arguments[1], arguments[2], given);
+}
+
+int target_take(const state *st, PyObject *const *given, target *out) {
+  if (check_launch(st, given) < 0)
+    return -1;
+  out->stream = handle_hold(given[0]);
+  out->kernel = out->stream != NULL ? handle_hold(given[2]) : NULL;
+  if (out->kernel == NULL) {
+    cch_stream_unref(out->stream);
+    return -1;
+  }
+  out->config = ((config *)given[1])->config;
+  return 0;
+}
+
+/* ---- the hot half of Kernel ---- */
+
+static PyObject *get_layout(PyObject *object, void *closure) {
+  (void)closure;
+  PyObject *layout_bytes = ((kernel *)object)->layout_bytes;
+  if (layout_bytes == NULL)
+    Py_RETURN_NONE;
+  Py_INCREF(layout_bytes);
+  return layout_bytes;
+}
+
+static int set_layout(PyObject *object, PyObject *value, void *closure) {
+  (void)closure;
+  kernel *self = (kernel *)object;
+  layout params;
+  if (value == NULL || value == Py_None) {
+    PyErr_SetString(PyExc_TypeError, "a layout is bytes, and stays");
+    return -1;
+  }
+  if (read_layout(value, &params) < 0)
+    return -1;
+  PyObject *old = self->layout_bytes;
+  Py_INCREF(value);
+  self->layout_bytes = value;
+  self->params = params;
+  Py_XDECREF(old);
+  return 0;
+}
+
+static void kernel_dealloc(PyObject *object) {
+  kernel *self = (kernel *)object;
+  Py_CLEAR(self->name);
+  Py_CLEAR(self->layout_bytes);
+  handle_dealloc(object);
+}
+
+static PyMemberDef kernel_members[] = {
+    {"_name", T_OBJECT, offsetof(kernel, name), 0, NULL},
+    {"_shared_allowed", T_UINT, offsetof(kernel, shared_allowed), 0, NULL},
+    {"_shared_device", T_INT, offsetof(kernel, shared_device), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef kernel_properties[] = {
+    {"_layout", get_layout, set_layout, "The argument block, asked of the driver at the first launch.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot kernel_slots[] = {
+    {Py_tp_doc, "The hot half of Kernel."},
+    {Py_tp_dealloc, (void *)kernel_dealloc},
+    {Py_tp_members, kernel_members},
+    {Py_tp_getset, kernel_properties},
+    {0, NULL},
+};
+
+static PyType_Spec kernel_spec = {
+    .name = "cudacore_handles._native.KernelHandle",
+    .basicsize = sizeof(kernel),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = kernel_slots,
+};
+
+/* ---- the hot half of LaunchConfig ---- */
+
+static PyObject *config_store(PyObject *self, PyObject *bytes) {
+  if (!PyBytes_Check(bytes) || PyBytes_Size(bytes) != (Py_ssize_t)sizeof(cch_launch_config))
+    return PyErr_Format(PyExc_TypeError, "a cch_launch_config of %zu bytes is needed", sizeof(cch_launch_config));
+  memcpy(&((config *)self)->config, PyBytes_AsString(bytes), sizeof(cch_launch_config));
+  Py_RETURN_NONE;
+}
+
+static void config_dealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(self);
+  Py_DECREF(type);
+}
+
+static PyMethodDef config_methods[] = {
+    {"_store", config_store, METH_O, "_store($self, config, /)\n--\n\nTake over a cch_launch_config, from its bytes."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef config_members[] = {
+    {"_shared_bytes", T_UINT, offsetof(config, config.shared_bytes), READONLY, NULL},
+    {"_flags", T_UINT, offsetof(config, config.flags), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot config_slots[] = {
+    {Py_tp_doc, "The C half of LaunchConfig."},
+    {Py_tp_dealloc, (void *)config_dealloc},
+    {Py_tp_methods, config_methods},
+    {Py_tp_members, config_members},
+    {0, NULL},
+};
+
+static PyType_Spec config_spec = {
+    .name = "cudacore_handles._native.Config",
+    .basicsize = sizeof(config),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = config_slots,
+};
+
+int add_launch_types(PyObject *module, state *st) {
+  st->kernel_type = add_type(module, &kernel_spec, st->handle_type);
+  st->config_type = st->kernel_type != NULL ? add_type(module, &config_spec, NULL) : NULL;
+  return st->config_type != NULL ? 0 : -1;
+}

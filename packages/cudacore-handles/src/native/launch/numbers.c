@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packing numbers. What is exact in the parameter's own kind is converted, what is not is an error: an int becomes a
+ * float where the float is the same number. Python's own floats are rounded, as C++ would round a literal.
+ */
+#include "launch/pack.h"
+
+#include <limits.h>
+#include <math.h>
+
+enum { PRINTED_BITS = 128 /* integers above are described by their length, not printed */ };
+
+static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
+
+/* ---- messages ---- */
+
+static int raise_unsuitable_size(const char *what, uint32_t size) {
+  PyErr_Format(PyExc_TypeError, "%s cannot fill a parameter of %u byte%s; pass bytes of exactly %u byte%s", what, size,
+               plural(size), size, plural(size));
+  return -1;
+}
+
+static int raise_unsuitable(const destination *to, const char *what, const char *remedy) {
+  PyErr_Format(PyExc_TypeError, "%s cannot fill a parameter of %u byte%s that is %s; %s", what, to->size,
+               plural(to->size), takes(to), remedy);
+  return -1;
+}
+
+static int raise_struct(const destination *to, const char *what) {
+  return raise_unsuitable(to, what, "pass bytes, a ctypes.Structure or a structured NumPy scalar");
+}
+
+static bool may_be_pointer(const destination *to) { return to->kind == PARAM_POINTER || to->kind == PARAM_ADDRESS; }
+
+/* A number in the place of an array is most likely an argument too few or too many; no kernel could use it. */
+static int raise_no_pointer(const destination *to, const char *what) {
+  return raise_unsuitable(to, what,
+                          to->kind == PARAM_POINTER ? "pass an array, a buffer, or an address as an int"
+                                                    : "pass an array, a buffer or an int");
+}
+
+/* What an error says of an int: itself, or how long it is. A new reference. */
+static PyObject *describe_int(PyObject *value) {
+  PyObject *length = PyObject_CallMethod(value, "bit_length", NULL);
+  if (!length)
+    return NULL;
+  int overflow = 0;
+  long bits = PyLong_AsLongAndOverflow(length, &overflow);
+  PyObject *text =
+      overflow || bits > PRINTED_BITS ? PyUnicode_FromFormat("an int of %S bits", length) : PyObject_Repr(value);
+  Py_DECREF(length);
+  return text;
+}
+
+static int raise_int_overflow(const destination *to, PyObject *value, long long low, unsigned long long high) {
+  PyObject *text = describe_int(value);
+  if (text) {
+    PyErr_Format(PyExc_OverflowError, "%U does not fit a parameter of %u byte%s (%lld to %llu)", text, to->size,
+                 plural(to->size), low, high);
+    Py_DECREF(text);
+  }
+  return -1;
+}
+
+static int raise_inexact_int(const destination *to, PyObject *value) {
+  PyObject *text = describe_int(value);
+  if (text) {
+    PyErr_Format(PyExc_TypeError, "%U is not exact as %s of %u bytes; pass it as a Python float if it may be rounded",
+                 text, takes(to), to->size);
+    Py_DECREF(text);
+  }
+  return -1;
+}
+
+static int raise_about_double(PyObject *exception, const char *format, double number, uint32_t size, const char *what) {
+  PyObject *value = PyFloat_FromDouble(number);
+  if (value) {
+    PyErr_Format(exception, format, value, size, what);
+    Py_DECREF(value);
+  }
+  return -1;
+}
+
+/* ---- storing ---- */
+
+static void store_integer(unsigned char *out, uint32_t size, uint64_t bits) {
+  uint16_t two = (uint16_t)bits;
+  uint32_t four = (uint32_t)bits;
+  if (size == 8)
+    memcpy(out, &bits, sizeof bits);
+  else if (size == 4)
+    memcpy(out, &four, sizeof four);
+  else if (size == 2)
+    memcpy(out, &two, sizeof two);
+  else
+    *out = (unsigned char)bits;
+}
+
+/* A binary format of 16 bits, by the bits of its exponent and of its fraction. */
+typedef struct narrow_format {
+  int exponent_bits, fraction_bits;
+  const char *name;
+} narrow_format;
+
+static const narrow_format binary16 = {5, 10, "binary16"}, bfloat16 = {8, 7, "bfloat16"};
+
+/* Rounds to a narrow format, ties to even; false when a finite number is too large. */
+static bool narrow(double number, const narrow_format *format, uint16_t *out) {
+  uint64_t bits;
+  memcpy(&bits, &number, sizeof bits);
+  int bias = (1 << (format->exponent_bits - 1)) - 1, kept = format->fraction_bits;
+  uint16_t sign = (uint16_t)(bits >> 48 & 0x8000);
+  uint16_t infinity = (uint16_t)(((1 << format->exponent_bits) - 1) << kept);
+  int exponent = (int)(bits >> 52 & 0x7FF) - 1023;
+  uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
+  if (exponent == 1024) { /* infinity, or a NaN: quiet, with what fits of its payload */
+    *out = (uint16_t)(sign | infinity | (fraction ? UINT64_C(1) << (kept - 1) | fraction >> (52 - kept) : 0));
+    return true;
+  }
+  if (exponent > bias)
+    return false;
+  /* What remains after the shift: exponent and fraction of a normal number, or a subnormal's fraction alone. Rounding
+     may carry into the exponent, which is right in both cases. */
+  uint64_t value;
+  int shift = 52 - kept;
+  if (exponent >= 1 - bias) {
+    value = (uint64_t)(exponent + bias) << 52 | fraction;
+  } else {
+    value = UINT64_C(1) << 52 | fraction;
+    shift += 1 - bias - exponent;
+  }
+  if (shift > 53) { /* below half of the smallest subnormal */
+    *out = sign;
+    return true;
+  }
+  uint64_t result = value >> shift, rest = value & ((UINT64_C(1) << shift) - 1), tie = UINT64_C(1) << (shift - 1);
+  if (rest > tie || (rest == tie && (result & 1)))
+    ++result;
+  *out = (uint16_t)(sign | result);
+  return result < infinity;
+}
+
+static int store_narrow(unsigned char *out, double number, const narrow_format *format) {
+  uint16_t result;
+  if (!narrow(number, format, &result))
+    return raise_about_double(PyExc_OverflowError, "%R does not fit a parameter of %u bytes (%s)", number, 2,
+                              format->name);
+  memcpy(out, &result, sizeof result);
+  return 0;
+}
+
+static int store_float(unsigned char *out, uint32_t size, uint32_t kind, double number) {
+  switch (size) {
+  case 8:
+    memcpy(out, &number, sizeof number);
+    return 0;
+  case 4: {
+    float single = (float)number;
+    if (isinf(single) && !isinf(number))
+      return raise_about_double(PyExc_OverflowError, "%R does not fit a parameter of %u bytes (%s)", number, size,
+                                "binary32");
+    memcpy(out, &single, sizeof single);
+    return 0;
+  }
+  case 2:
+    return store_narrow(out, number, kind == PARAM_BFLOAT ? &bfloat16 : &binary16);
+  default:
+    return raise_unsuitable_size("a float", size);
+  }
+}
+
+/* ---- integers ---- */
+
+/* Bits of the numbers of a floating-point parameter, the leading one included. */
+static int precision(const destination *to) {
+  switch (to->size) {
+  case 8:
+    return 53;
+  case 4:
+    return 24;
+  default:
+    return to->kind == PARAM_BFLOAT ? bfloat16.fraction_bits + 1 : binary16.fraction_bits + 1;
+  }
+}
+
+static int pack_int_as_float(const destination *to, PyObject *value) {
+  int overflow;
+  long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  double nearest = (double)number;
+  const long long exact = 1ll << 53;
+  if (overflow || number < -exact || number > exact) {
+    nearest = PyLong_AsDouble(value);
+    PyObject *back = nearest == -1.0 && PyErr_Occurred() ? NULL : PyFloat_FromDouble(nearest);
+    int equal = back ? PyObject_RichCompareBool(back, value, Py_EQ) : -1;
+    Py_XDECREF(back);
+    if (equal < 0) {
+      if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+        return -1;
+      PyErr_Clear();
+    }
+    if (equal != 1)
+      return raise_inexact_int(to, value);
+  }
+  uint64_t bits, dropped = (UINT64_C(1) << (53 - precision(to))) - 1;
+  memcpy(&bits, &nearest, sizeof bits);
+  if (bits & dropped)
+    return raise_inexact_int(to, value);
+  return store_float(to->out, to->size, to->kind, nearest);
+}
+
+/* Packs an int that must not be below 0 where it is unsigned, nor above what a signed one of its size can be. */
+static int pack_in_range(const destination *to, PyObject *value, bool is_unsigned, bool is_signed) {
+  uint32_t size = to->size;
+  switch (to->kind) {
+  case PARAM_FLOAT:
+  case PARAM_BFLOAT:
+    return pack_int_as_float(to, value);
+  case PARAM_BYTES:
+    return raise_struct(to, "an int");
+  case PARAM_INT:
+    is_signed = true;
+    break;
+  case PARAM_UINT:
+  case PARAM_BOOL:
+    is_unsigned = true;
+    break;
+  default:
+    break;
+  }
+  if (size != 8 && size != 4 && size != 2 && size != 1)
+    return raise_unsuitable_size("an int", size);
+  unsigned long long half_range = 1ull << (8 * size - 1);
+  long long low = is_unsigned ? 0 : -(long long)(half_range - 1) - 1;
+  unsigned long long high = is_signed ? half_range - 1 : half_range - 1 + half_range;
+  if (to->kind == PARAM_BOOL)
+    high = 1;
+  int overflow;
+  long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  unsigned long long bits = (unsigned long long)number;
+  bool fits = overflow == 0 && (number < 0 ? number >= low : bits <= high);
+  if (overflow > 0 && high > LLONG_MAX) { /* 2**63 and above: only the unsigned conversion can tell */
+    bits = PyLong_AsUnsignedLongLong(value);
+    fits = !(bits == (unsigned long long)-1 && PyErr_Occurred());
+    if (!fits)
+      PyErr_Clear();
+  }
+  if (!fits)
+    return raise_int_overflow(to, value, low, high);
+  store_integer(to->out, size, bits);
+  return 0;
+}
+
+int pack_int(const destination *to, PyObject *value) { return pack_in_range(to, value, false, false); }
+
+int pack_integer_like(const destination *to, PyObject *value, const type_entry *how) {
+  PyObject *number = PyNumber_Index(value);
+  if (!number)
+    return -1;
+  int status;
+  if (to->kind == PARAM_BYTES && how->itemsize) { /* it has the size of the whole struct: its bytes are meant */
+    destination raw = *to;
+    raw.kind = PARAM_UNKNOWN;
+    status = pack_int(&raw, number);
+  } else {
+    bool same_size = how->itemsize == to->size;
+    status = pack_in_range(to, number, same_size && how->kind == KIND_UNSIGNED, same_size && how->kind == KIND_SIGNED);
+  }
+  Py_DECREF(number);
+  return status;
+}
+
+int pack_bool_like(const destination *to, PyObject *value, const type_entry *how) {
+  if (may_be_pointer(to))
+    return raise_no_pointer(to, "a bool");
+  int truth = PyObject_IsTrue(value);
+  if (truth < 0)
+    return -1;
+  destination raw = *to;
+  if (to->kind == PARAM_BYTES && how->itemsize) /* as in pack_integer_like() */
+    raw.kind = PARAM_UNKNOWN;
+  return pack_int(&raw, truth ? Py_True : Py_False);
+}
+
+/* ---- floating point ---- */
+
+static int pack_double_as_integer(const destination *to, double number) {
+  if (!isfinite(number) || floor(number) != number)
+    return raise_about_double(PyExc_TypeError,
+                              "%R is not an integer, and the parameter of %u bytes is %s; round it first", number,
+                              to->size, takes(to));
+  PyObject *integer = PyLong_FromDouble(number);
+  if (!integer)
+    return -1;
+  int status = pack_int(to, integer);
+  Py_DECREF(integer);
+  return status;
+}
+
+int pack_double(const destination *to, double number) {
+  switch (to->kind) {
+  case PARAM_UNKNOWN:
+  case PARAM_FLOAT:
+  case PARAM_BFLOAT:
+    break;
+  case PARAM_POINTER:
+  case PARAM_ADDRESS:
+    return raise_no_pointer(to, "a float");
+  case PARAM_BYTES:
+    if (to->size != 2) /* else most likely a __half */
+      return raise_struct(to, "a float");
+    break;
+  default:
+    return pack_double_as_integer(to, number);
+  }
+  return store_float(to->out, to->size, to->kind, number);
+}
+
+int pack_float_like(const destination *to, PyObject *value, const type_entry *how) {
+  double number = PyFloat_AsDouble(value);
+  if (number == -1.0 && PyErr_Occurred())
+    return -1;
+  if (to->kind == PARAM_BYTES && how->itemsize) /* as in pack_integer_like() */
+    return store_float(to->out, to->size, PARAM_FLOAT, number);
+  return pack_double(to, number);
+}
+
+int pack_complex_like(const destination *to, PyObject *value) {
+  if (to->kind != PARAM_UNKNOWN && to->kind != PARAM_BYTES)
+    return raise_unsuitable(to, "a complex number", "pass its real part");
+  if (to->size != 8 && to->size != 16)
+    return raise_unsuitable_size("a complex number", to->size);
+  PyObject *number = PyObject_CallFunctionObjArgs((PyObject *)&PyComplex_Type, value, NULL);
+  if (!number)
+    return -1;
+  double real = PyComplex_RealAsDouble(number), imaginary = PyComplex_ImagAsDouble(number);
+  Py_DECREF(number);
+  uint32_t half = to->size / 2;
+  if (store_float(to->out, half, PARAM_FLOAT, real) < 0)
+    return -1;
+  return store_float(to->out + half, half, PARAM_FLOAT, imaginary);
+}
+
+bool needs_same_size(const destination *to, const type_entry *how) {
+  switch (to->kind) {
+  case PARAM_UNKNOWN:
+  case PARAM_BYTES:
+    return true;
+  case PARAM_POINTER:
+    return how->kind == KIND_SIGNED || how->kind == KIND_UNSIGNED;
+  default:
+    return false;
+  }
+}

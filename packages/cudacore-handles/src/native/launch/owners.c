@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What packed arguments point into, for as long as somebody may launch with them. */
+#include "base/native.h"
+
+#include <string.h>
+
+static void give_back(owned *items, Py_ssize_t count) {
+  bool left = false;
+  for (Py_ssize_t i = 0; i < count; i++)
+    left |= (items[i].box = cch_unref_lightly(items[i].box)) != NULL;
+  if (left) { /* the last reference to one can enter the driver */
+    Py_BEGIN_ALLOW_THREADS;
+    for (Py_ssize_t i = 0; i < count; i++)
+      cch_unref(items[i].box);
+    Py_END_ALLOW_THREADS;
+  }
+  for (Py_ssize_t i = 0; i < count; i++)
+    if (items[i].how == IN_USE)
+      handle_done(items[i].object);
+    else if (items[i].how == HELD)
+      Py_XDECREF(items[i].object);
+}
+
+static int add(owners *self, owned item) {
+  Py_ssize_t room = self->heap != NULL ? self->room : OWNERS_INLINE;
+  if (self->count == room) {
+    owned *heap = PyMem_Realloc(self->heap, 2 * (size_t)room * sizeof *heap);
+    if (heap == NULL) {
+      PyErr_NoMemory();
+      give_back(&item, 1);
+      return -1;
+    }
+    if (self->heap == NULL)
+      memcpy(heap, self->inside, sizeof self->inside);
+    self->heap = heap;
+    self->room = 2 * room;
+  }
+  owners_items(self)[self->count++] = item;
+  return 0;
+}
+
+int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object) {
+  return add(self, (owned){index, box, object, HELD});
+}
+
+int owners_add_argument(owners *self, Py_ssize_t index, PyObject *object) {
+  if (self->for_call)
+    return add(self, (owned){index, NULL, object, BORROWED});
+  Py_INCREF(object);
+  return add(self, (owned){index, NULL, object, HELD});
+}
+
+int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *address) {
+  void *box = self->for_call ? handle_use(face) : handle_hold(face);
+  if (box == NULL)
+    return -1;
+  *address = ((handle *)face)->raw;
+  if (self->for_call)
+    return add(self, (owned){index, NULL, face, IN_USE});
+  Py_INCREF(face);
+  return add(self, (owned){index, box, face, HELD});
+}
+
+void owners_release(owners *self) {
+  if (self->count == 0)
+    return;
+  owners taken;
+  taken.count = self->count;
+  taken.heap = self->heap;
+  if (taken.heap == NULL)
+    memcpy(taken.inside, self->inside, (size_t)self->count * sizeof *self->inside);
+  owners_init(self, self->for_call);
+  give_back(owners_items(&taken), taken.count);
+  PyMem_Free(taken.heap);
+}
+
+void *owned_box(const owned *item) {
+  if (item->box != NULL || item->how != IN_USE)
+    return item->box;
+  const handle *face = (const handle *)item->object;
+  return face->box != NULL ? face->box : face->closing; /* somebody may have closed it meanwhile */
+}
+
+static int add_to_bundle(const state *st, cch_bundle *bundle, const owned *item) {
+  void *box = owned_box(item);
+  int status;
+  if (box != NULL) {
+    status = cch_bundle_add(bundle, box);
+  } else if (item->object != NULL) {
+    owner *kept = owner_make(st, item->object, false);
+    if (kept == NULL)
+      return -1;
+    status = cch_bundle_add_object(bundle, kept, owner_release);
+    if (status != 0)
+      owner_discard(kept);
+  } else { /* nothing, in its place: see read_memory() */
+    cch_bundle *empty = NULL;
+    status = cch_bundle_create(&empty, 0);
+    if (status == 0)
+      status = cch_bundle_add(bundle, empty);
+    cch_bundle_unref(empty);
+  }
+  if (status != 0)
+    raise_status(st, status);
+  return status == 0 ? 0 : -1;
+}
+
+bool owners_own_nothing(owners *self) {
+  const owned *items = owners_items(self);
+  bool any = false;
+  for (Py_ssize_t i = 0; i < self->count; i++)
+    any |= items[i].box != NULL || items[i].object != NULL;
+  return !any;
+}
+
+int owners_bundle(const state *st, owners *self, cch_bundle **out) {
+  const owned *items = owners_items(self);
+  *out = NULL;
+  if (owners_own_nothing(self))
+    return 0;
+  cch_bundle *bundle = NULL;
+  int status = cch_bundle_create(&bundle, (size_t)self->count);
+  if (status != 0) {
+    raise_status(st, status);
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < self->count && status == 0; i++)
+    status = add_to_bundle(st, bundle, &items[i]);
+  if (status == 0)
+    *out = bundle;
+  else
+    box_let_go(bundle);
+  return status;
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packing Python values into the argument block of a kernel: by the parameters' sizes, and by their kinds where these
+ * are known. numbers.c and arrays.c pack what their names say.
+ *
+ * Of other libraries' types this knows only what it is told: register() says how a type is packed, and an unknown
+ * type is put to the resolver (see _argtypes.py) once.
+ *
+ * Everything here runs under the GIL, but any value can run arbitrary Python code while it is converted (__index__,
+ * __float__, a property, a converter), and that code can call back into this module. So nothing is held across such
+ * a call that the call could free: the arguments belong to their caller, an entry of the registry is copied out (its
+ * converter with a reference of its own), and a block is used only when all values have been converted.
+ */
+#include "launch/pack.h"
+
+#include <stdio.h>
+
+enum { LISTED_SIZES = 16 /* parameter sizes that the message about a wrong count lists */ };
+
+/* ---- messages ---- */
+
+static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
+
+/* "numpy.int32", "cudacore_handles.Buffer", "list": the type's name, and of its module the part that users import. */
+static PyObject *type_name(PyObject *value) {
+  PyObject *type = (PyObject *)Py_TYPE(value), *result = NULL, *dot = NULL, *parts = NULL;
+  PyObject *name = PyObject_GetAttrString(type, "__name__");
+  PyObject *module = PyObject_GetAttrString(type, "__module__");
+  if (!name || !module)
+    goto done;
+  if (!PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "builtins") == 0 ||
+      PyUnicode_CompareWithASCIIString(module, "__main__") == 0) {
+    result = PyObject_Str(name);
+    goto done;
+  }
+  dot = PyUnicode_FromString(".");
+  parts = dot ? PyUnicode_Partition(module, dot) : NULL;
+  if (parts)
+    result = PyUnicode_FromFormat("%S.%S", PyTuple_GetItem(parts, 0), name);
+done:
+  Py_XDECREF(parts);
+  Py_XDECREF(dot);
+  Py_XDECREF(module);
+  Py_XDECREF(name);
+  return result;
+}
+
+int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssize_t given, uint32_t size) {
+  PyObject *name = type_name(value);
+  if (name) {
+    PyErr_Format(exception, format, name, given, size);
+    Py_DECREF(name);
+  }
+  return -1;
+}
+
+int raise_size_mismatch(const destination *to, PyObject *value, Py_ssize_t given) {
+  return raise_about(PyExc_TypeError,
+                     given == 1 ? "%U has %zd byte, but the parameter has %u"
+                                : "%U has %zd bytes, but the parameter has %u",
+                     value, given, to->size);
+}
+
+const char *takes(const destination *to) {
+  switch (to->kind) {
+  case PARAM_INT:
+    return "a signed integer";
+  case PARAM_UINT:
+    return "an unsigned integer";
+  case PARAM_BITS:
+    return "an integer";
+  case PARAM_BOOL:
+    return "a bool";
+  case PARAM_FLOAT:
+    return "a floating-point number";
+  case PARAM_BFLOAT:
+    return "a bfloat16";
+  case PARAM_POINTER:
+    return "a pointer";
+  case PARAM_ADDRESS:
+    return "a pointer or an integer";
+  case PARAM_BYTES:
+    return "a struct";
+  default:
+    return "of unknown kind";
+  }
+}
+
+static void raise_wrong_count(const layout *params, Py_ssize_t given) {
+  char sizes[LISTED_SIZES * sizeof "4294967295, " + sizeof "..."];
+  size_t length = 0;
+  const char *were = given == 1 ? "was" : "were";
+  if (params->count == 0) {
+    PyErr_Format(PyExc_TypeError, "the kernel takes no arguments but %zd %s given", given, were);
+    return;
+  }
+  for (Py_ssize_t i = 0; i < params->count && i < LISTED_SIZES; ++i) {
+    param p = param_at(params, i);
+    length += (size_t)snprintf(sizes + length, sizeof sizes - length, i ? ", %u" : "%u", (unsigned)p.size);
+  }
+  if (params->count > LISTED_SIZES)
+    snprintf(sizes + length, sizeof sizes - length, ", ...");
+  PyErr_Format(PyExc_TypeError, "the kernel takes %zd argument%s (parameter size%s: %s bytes) but %zd %s given",
+               params->count, plural((uint64_t)params->count), plural((uint64_t)params->count), sizes, given, were);
+}
+
+/* Puts the argument's number in front of the message of the exception that its conversion raised. */
+void name_argument(const state *st, Py_ssize_t index) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  /* Other classes have constructors and messages of their own: they pass unchanged. */
+  if (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_OverflowError ||
+      type == st->faces.closed_error) {
+    PyObject *message = PyUnicode_FromFormat("argument %zd: %S", index, value);
+    PyObject *args = message ? PyTuple_Pack(1, message) : NULL;
+    if (!args || PyObject_SetAttrString(value, "args", args) < 0)
+      PyErr_Clear();
+    Py_XDECREF(args);
+    Py_XDECREF(message);
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
+/* ---- packing one value ---- */
+
+static int copy_bytes(const destination *to, PyObject *value, const char *data, Py_ssize_t length) {
+  if ((uint64_t)length != to->size)
+    return raise_size_mismatch(to, value, length);
+  if (to->kind == PARAM_BOOL && length == 1 && (unsigned char)*data > 1)
+    return raise_about(PyExc_ValueError, "%U has the byte %zd, which is neither true nor false; pass True or False",
+                       value, (unsigned char)*data, 0);
+  memcpy(to->out, data, to->size);
+  return 0;
+}
+
+static int pack_converted(const destination *to, PyObject *value, PyObject *converter) {
+  Py_INCREF(converter); /* it may be unregistered while it runs */
+  int status =
+      pack_answer(to, value, PyObject_CallFunction(converter, "OII", value, (unsigned)to->size, (unsigned)to->kind));
+  Py_DECREF(converter);
+  return status;
+}
+
+/* Whether a memoryview has bytes, rather than items that are an array's; -1 with an exception. */
+static int is_view_of_bytes(PyObject *view) {
+  PyObject *format = PyObject_GetAttrString(view, "format");
+  if (!format)
+    return -1;
+  const char *text = PyUnicode_AsUTF8AndSize(format, NULL);
+  int bytes = text ? strlen(text) == 1 && strchr("Bbc", *text) != NULL : -1;
+  Py_DECREF(format);
+  return bytes;
+}
+
+static int pack_memoryview(const destination *to, PyObject *value) {
+  int bytes = is_view_of_bytes(value);
+  if (bytes <= 0)
+    return bytes == 0 ? pack_with_python(to, value) : -1;
+  return pack_answer(to, value, PyBytes_FromObject(value));
+}
+
+/* Copies to *how what the registry has for the value's type, asking the resolver where it has nothing. */
+static int look_up(const state *st, PyObject *value, type_entry *how) {
+  PyObject *type = (PyObject *)Py_TYPE(value);
+  *how = *types_find(st, type);
+  if (!how->type && st->resolver) {
+    PyObject *resolver = st->resolver;
+    Py_INCREF(resolver); /* it may be replaced while it runs */
+    Py_INCREF(type);     /* and the value given another class */
+    PyObject *known = PyObject_CallFunctionObjArgs(resolver, type, value, NULL);
+    Py_DECREF(type);
+    Py_DECREF(resolver);
+    int found = known ? PyObject_IsTrue(known) : -1;
+    Py_XDECREF(known);
+    if (found < 0)
+      return -1;
+    if (found)
+      *how = *types_find(st, Py_TYPE(value));
+  }
+  if (!how->type)
+    return raise_about(PyExc_TypeError,
+                       "cannot pass a '%U' to a kernel; pass an int, float, complex, bool or None, a NumPy or ctypes "
+                       "scalar, a device array or buffer, or bytes for a struct",
+                       value, 0, 0);
+  return 0;
+}
+
+/* Packs the `value` of a value: a scalar of ctypes. */
+static int pack_content(const destination *to, PyObject *value, const type_entry *how) {
+  PyObject *content = PyObject_GetAttr(value, to->st->value_name);
+  if (!content)
+    return -1;
+  int status;
+  switch (how->kind) {
+  case KIND_SIGNED:
+  case KIND_UNSIGNED:
+    status = pack_integer_like(to, content, how);
+    break;
+  case KIND_BOOL:
+    status = pack_bool_like(to, content, how);
+    break;
+  default:
+    status = pack_float_like(to, content, how);
+  }
+  Py_DECREF(content);
+  return status;
+}
+
+static int raise_other_size(const destination *to, PyObject *value, Py_ssize_t given) {
+  switch (to->kind) {
+  case PARAM_POINTER:
+    return raise_about(PyExc_TypeError,
+                       "%U has %zd bytes, but the parameter is a pointer of %u; pass an array, a buffer, or the "
+                       "address as an int",
+                       value, given, to->size);
+  case PARAM_UNKNOWN:
+    return raise_about(PyExc_TypeError,
+                       given == 1 ? "%U has %zd byte, but the parameter has %u; pass a scalar of its size, or a Python "
+                                    "number"
+                                  : "%U has %zd bytes, but the parameter has %u; pass a scalar of its size, or a "
+                                    "Python number",
+                       value, given, to->size);
+  default:
+    return raise_size_mismatch(to, value, given);
+  }
+}
+
+static int pack_number(const destination *to, PyObject *value, const type_entry *how) {
+  if (how->itemsize && how->itemsize != to->size && needs_same_size(to, how))
+    return raise_other_size(to, value, how->itemsize);
+  if (how->has_value)
+    return pack_content(to, value, how);
+  switch (how->kind) {
+  case KIND_FLOAT:
+    return pack_float_like(to, value, how);
+  case KIND_COMPLEX:
+    return pack_complex_like(to, value);
+  case KIND_BOOL:
+    return pack_bool_like(to, value, how);
+  default:
+    return pack_integer_like(to, value, how);
+  }
+}
+
+int pack_answer(const destination *to, PyObject *value, PyObject *answer) {
+  if (!answer)
+    return -1;
+  int status;
+  type_entry how;
+  if (PyBytes_CheckExact(answer)) {
+    status = copy_bytes(to, value, PyBytes_AsString(answer), PyBytes_Size(answer));
+  } else if (PyTuple_Check(answer)) {
+    status = pack_place(to, value, answer);
+  } else if (PyLong_CheckExact(answer)) {
+    status = pack_int(to, answer);
+  } else if (PyFloat_CheckExact(answer)) {
+    status = pack_double(to, PyFloat_AsDouble(answer));
+  } else if (look_up(to->st, answer, &how) < 0) {
+    status = -1;
+  } else if (how.kind <= KIND_BOOL) {
+    status = pack_number(to, answer, &how);
+  } else {
+    status = raise_about(PyExc_TypeError, "the converter of %U must return bytes, a number, or a place in memory",
+                         value, 0, 0);
+  }
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback); /* what the answer keeps can be anybody's */
+  Py_DECREF(answer);
+  PyErr_Restore(type, error, traceback);
+  return status;
+}
+
+static int pack_registered(const destination *to, PyObject *value) {
+  if ((PyObject *)Py_TYPE(value) == to->st->faces.buffer)
+    return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
+  const type_entry *known = types_find(to->st, Py_TYPE(value));
+  if (known->type && known->kind == KIND_EXCHANGE)
+    return pack_exchanged(to, value, known->exchange->tensor_from_object);
+  type_entry how;
+  if (look_up(to->st, value, &how) < 0)
+    return -1;
+  if (how.kind <= KIND_BOOL)
+    return pack_number(to, value, &how);
+  switch (how.kind) {
+  case KIND_POINTER:
+    return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
+  case KIND_ARRAY:
+  case KIND_EXCHANGE:
+  case KIND_PATHS:
+    return pack_array(to, value, &how);
+  case KIND_CONVERTER:
+    return pack_converted(to, value, how.given);
+  case KIND_NONE:
+    return pack_null(to);
+  case KIND_BYTES:
+    return copy_bytes(to, value, PyBytes_AsString(value), PyBytes_Size(value));
+  case KIND_BYTEARRAY:
+    return copy_bytes(to, value, PyByteArray_AsString(value), PyByteArray_Size(value));
+  case KIND_MEMORYVIEW:
+    return pack_memoryview(to, value);
+  default:
+    Py_UNREACHABLE();
+  }
+}
+
+static int pack_value(const destination *to, PyObject *value) {
+  if (PyLong_CheckExact(value))
+    return pack_int(to, value);
+  if (PyFloat_CheckExact(value))
+    return pack_double(to, PyFloat_AsDouble(value));
+  return pack_registered(to, value);
+}
+
+/* ---- packing a block ---- */
+
+static int raise_bad_layout(Py_ssize_t index) {
+  PyErr_Format(PyExc_ValueError, "layout: parameter %zd overlaps the one before it, or ends beyond %d bytes", index,
+               BLOCK_MAX);
+  return -1;
+}
+
+int read_layout(PyObject *object, layout *out) {
+  if (!PyBytes_Check(object))
+    return raise_about(PyExc_TypeError, "layout must be bytes, not '%U'", object, 0, 0);
+  Py_ssize_t length = PyBytes_Size(object);
+  if (length % (Py_ssize_t)sizeof(param)) {
+    PyErr_Format(PyExc_ValueError, "layout must be an array of (offset, size, kind) of 4 bytes each, not %zd bytes",
+                 length);
+    return -1;
+  }
+  layout params = {PyBytes_AsString(object), length / (Py_ssize_t)sizeof(param), 0, true};
+  uint64_t end = 0;
+  for (Py_ssize_t i = 0; i < params.count; i++) {
+    param p = param_at(&params, i);
+    if (p.offset < end || (uint64_t)p.offset + p.size > BLOCK_MAX)
+      return raise_bad_layout(i);
+    if (p.kind >= PARAM_KIND_COUNT) {
+      PyErr_Format(PyExc_ValueError, "layout: parameter %zd is of kind %u, which is none", i, p.kind);
+      return -1;
+    }
+    bool address = p.kind == PARAM_UNKNOWN || p.kind == PARAM_POINTER || p.kind == PARAM_ADDRESS;
+    params.addresses &= address && p.size == 8 && p.offset == end;
+    end = (uint64_t)p.offset + p.size;
+  }
+  params.total = end;
+  *out = params;
+  return 0;
+}
+
+/* Packs ints for as long as there are only such, and they fit; returns how many that were. Runs no Python code. */
+static Py_ssize_t pack_pointers(const values *given, unsigned char *out) {
+  Py_ssize_t i = 0;
+  for (; i < given->count; ++i) {
+    PyObject *value = value_at(given, i);
+    if (!PyLong_CheckExact(value))
+      break;
+    int overflow;
+    long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (overflow)
+      break;
+    memcpy(out + 8 * i, &number, sizeof number);
+  }
+  return i;
+}
+
+int pack_values(const state *st, const layout *params, values given, unsigned char *out, owners *keep, int device) {
+  if (given.count != params->count) {
+    raise_wrong_count(params, given.count);
+    return -1;
+  }
+  /* Pointers as integers, which are most arguments of most launches, need none of what follows. */
+  Py_ssize_t first = params->addresses ? pack_pointers(&given, out) : 0;
+  uint64_t end = 8 * (uint64_t)first;
+  for (Py_ssize_t i = first; i < given.count; ++i) {
+    param p = param_at(params, i);
+    if (p.offset != end)
+      memset(out + end, 0, p.offset - end);
+    end = (uint64_t)p.offset + p.size;
+    const destination to = {st, out + p.offset, p.size, p.kind, i, keep, device};
+    if (pack_value(&to, value_at(&given, i)) < 0) {
+      name_argument(st, i);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyObject *value, unsigned char *out,
+                   owners *keep, int device) {
+  if (index < 0 || index >= params->count) {
+    PyErr_Format(PyExc_IndexError, "argument %zd is out of range: the kernel takes %zd argument%s", index,
+                 params->count, plural((uint64_t)params->count));
+    return -1;
+  }
+  param p = param_at(params, index);
+  const destination to = {st, out + p.offset, p.size, p.kind, index, keep, device};
+  if (pack_value(&to, value) == 0)
+    return 0;
+  name_argument(st, index);
+  return -1;
+}
+
+const char pack_doc[] = "pack(layout, args, device=-1, /)\n--\n\n"
+                        "Return the argument block of a launch: each value of the tuple at its parameter's place, "
+                        "padding zero. Memory is\n"
+                        "checked for the device, -1: not at all.";
+
+PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  layout params;
+  if (count != 3 && check_argument_count("pack(layout, args)", count, 2) < 0)
+    return NULL;
+  long device = count == 3 ? PyLong_AsLong(arguments[2]) : -1;
+  if (PyErr_Occurred() || read_layout(arguments[0], &params) < 0)
+    return NULL;
+  if (!PyTuple_Check(arguments[1])) {
+    raise_about(PyExc_TypeError, "args must be a tuple, not '%U'", arguments[1], 0, 0);
+    return NULL;
+  }
+  /* Nothing else can see the new object, so its bytes may be written. Empty bytes are shared: nothing to write. */
+  PyObject *block = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)params.total);
+  if (!block)
+    return NULL;
+  unsigned char *out = (unsigned char *)PyBytes_AsString(block);
+  owners keep;
+  owners_init(&keep, false);
+  int status =
+      pack_values(PyModule_GetState(module), &params,
+                  (values){.tuple = arguments[1], .count = PyTuple_Size(arguments[1])}, out, &keep, (int)device);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  owners_release(&keep);
+  PyErr_Restore(type, value, traceback);
+  if (status < 0) {
+    Py_DECREF(block);
+    return NULL;
+  }
+  return block;
+}

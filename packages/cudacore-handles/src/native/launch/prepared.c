@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PreparedLaunch: one kernel, launched again and again. */
+#include "base/native.h"
+
+#include <string.h>
+
+/* What the values of a prepared launch point into: shared by the object and the launches that are under way with it. */
+typedef struct kept {
+  size_t references; /* guarded by the GIL */
+  owners owners;
+} kept;
+
+typedef struct prepared {
+  PyObject_HEAD const state *st;
+  target target;
+  int device;
+  layout params;
+  PyObject *layout_bytes; /* what params reads */
+  PyObject *config, *kernel;
+  PyObject *block; /* bytearray */
+  PyObject *lock;  /* a view of it, which nobody else has: a bytearray with a view keeps its size */
+  PyObject *gate;  /* of a graph builder: a bytearray, whose byte is 0 when that takes no work; NULL for a stream */
+  kept *kept;
+  bool cleared; /* it was garbage: what its values point into is gone */
+  PyObject *weak;
+} prepared;
+
+static kept *kept_new(void) {
+  kept *self = PyMem_Malloc(sizeof *self);
+  if (self == NULL) {
+    PyErr_NoMemory();
+    return NULL;
+  }
+  self->references = 1;
+  owners_init(&self->owners, false);
+  return self;
+}
+
+static void kept_unref(kept *self) {
+  if (self == NULL || --self->references != 0)
+    return;
+  owners_release(&self->owners);
+  PyMem_Free(self);
+}
+
+/* Raises for an argument that was closed since it was packed. */
+static int check_open(const state *st, kept *self) {
+  owned *items = owners_items(&self->owners);
+  for (Py_ssize_t i = 0; i < self->owners.count; i++)
+    if (items[i].box != NULL && items[i].object != NULL && ((handle *)items[i].object)->box == NULL) {
+      handle_hold(items[i].object); /* which raises */
+      name_argument(st, items[i].index);
+      return -1;
+    }
+  return 0;
+}
+
+static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  static char *names[] = {"stream", "config", "kernel", "kernel_args", "gate", NULL};
+  PyObject *given[3], *args, *gate = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO!|O:PreparedLaunch", names, &given[0], &given[1],
+                                   &given[2], &PyTuple_Type, &args, &gate))
+    return NULL;
+  if (gate != Py_None && (!PyByteArray_Check(gate) || PyByteArray_Size(gate) != 1))
+    return PyErr_Format(PyExc_TypeError, "gate must be a bytearray of one byte, or None");
+  const state *st = PyType_GetModuleState(type);
+  target t;
+  if (target_take(st, given, &t) < 0)
+    return NULL;
+  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  prepared *self = (prepared *)allocate(type, 0);
+  if (!self) {
+    target_drop(&t);
+    return NULL;
+  }
+  self->st = st;
+  self->target = t;
+  if (gate != Py_None) {
+    Py_INCREF(gate);
+    self->gate = gate;
+  }
+  self->device = device_of_stream(t.stream);
+  self->layout_bytes = ((kernel *)given[2])->layout_bytes;
+  Py_INCREF(self->layout_bytes);
+  self->params = ((kernel *)given[2])->params;
+  Py_INCREF(given[1]);
+  self->config = given[1];
+  Py_INCREF(given[2]);
+  self->kernel = given[2];
+  self->block = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)self->params.total);
+  self->lock = self->block ? PyMemoryView_FromObject(self->block) : NULL;
+  self->kept = self->lock && device_to_check(st, &self->device) == 0 ? kept_new() : NULL;
+  /* Nobody else has the new block: it may be written while Python code runs. */
+  if (self->kept == NULL ||
+      pack_values(st, &self->params, (values){.tuple = args, .count = PyTuple_Size(args)},
+                  (unsigned char *)PyByteArray_AsString(self->block), &self->kept->owners, self->device) < 0) {
+    Py_DECREF(self);
+    return NULL;
+  }
+  return (PyObject *)self;
+}
+
+/* Room for a block: on the caller's stack where it fits. */
+static unsigned char *scratch_for(const layout *params, unsigned char *stack) {
+  if (params->total <= SCRATCH_SIZE)
+    return stack;
+  unsigned char *heap = PyMem_Malloc((size_t)params->total);
+  if (!heap)
+    PyErr_NoMemory();
+  return heap;
+}
+
+/* The new values of a call, packed into `block`, with what they point into; NULL with an exception. */
+static kept *pack_call(prepared *self, PyObject *arguments, Py_ssize_t count, unsigned char *block) {
+  kept *fresh = kept_new();
+  if (fresh != NULL && pack_values(self->st, &self->params, (values){.tuple = arguments, .count = count}, block,
+                                   &fresh->owners, self->device) < 0) {
+    kept_unref(fresh);
+    return NULL;
+  }
+  return fresh;
+}
+
+static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *keywords) {
+  prepared *self = (prepared *)object;
+  const state *st = self->st;
+  if (keywords && PyDict_Size(keywords)) {
+    PyErr_SetString(PyExc_TypeError, "a prepared launch takes no keyword arguments");
+    return NULL;
+  }
+  if (self->cleared) {
+    PyErr_SetString(PyExc_ValueError, "this PreparedLaunch was garbage, and has lost its arguments");
+    return NULL;
+  }
+  if (self->gate != NULL && PyByteArray_AsString(self->gate)[0] == 0) {
+    PyErr_SetString(PyExc_RuntimeError, "cannot launch: the GraphBuilder that this PreparedLaunch was made for is not "
+                                        "building any more; prepare another one, for a Stream or a new builder");
+    return NULL;
+  }
+  /* A copy is launched, so that the block can be written while the GIL is released. */
+  size_t size = (size_t)self->params.total;
+  unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&self->params, stack);
+  if (!block)
+    return NULL;
+  PyObject *result = NULL;
+  kept *held = NULL, *old = NULL;
+  Py_ssize_t count = PyTuple_Size(arguments);
+  if (count == 0) {
+    if (check_open(st, self->kept) < 0)
+      goto done;
+    memcpy(block, PyByteArray_AsString(self->block), size);
+    held = self->kept;
+  } else {
+    held = pack_call(self, arguments, count, block);
+    if (held == NULL)
+      goto done;
+    memcpy(PyByteArray_AsString(self->block), block, size);
+    old = self->kept;
+    self->kept = held;
+  }
+  held->references++; /* another thread can give the object other values while this launch is under way */
+  launch_arguments ready = {self->target.stream, &self->target.config, self->target.kernel, block, size};
+  int status;
+  if (give_work(st, ready.stream, &held->owners, ready.kernel, launch_work, &ready, &status) == 0) {
+    if (status == 0)
+      result = Py_NewRef(Py_None);
+    else
+      explain_launch(st, status, self->config, self->kernel);
+  }
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  kept_unref(held);
+  kept_unref(old);
+  PyErr_Restore(type, value, traceback);
+  owners_drain(st);
+done:
+  if (block != stack)
+    PyMem_Free(block);
+  return result;
+}
+
+/*
+ * Puts what one new argument points into in the place of what the old one did, which is in `added` or `*replaced` then,
+ * for the caller to release when the block does not point there any more. Runs no Python code.
+ */
+static int replace_owners(prepared *self, Py_ssize_t index, owners *added, kept **replaced) {
+  owned *items = owners_items(&self->kept->owners), *known = NULL;
+  Py_ssize_t matches = 0;
+  for (Py_ssize_t i = 0; i < self->kept->owners.count; i++)
+    if (items[i].index == index) {
+      known = &items[i];
+      matches++;
+    }
+  if (self->kept->references == 1 && added->count == 1 && matches == 1) { /* the usual case: one for one */
+    owned *item = owners_items(added), swapped = *known;
+    *known = *item;
+    *item = swapped;
+    return 0;
+  }
+  kept *old = self->kept, *fresh = kept_new();
+  int status = fresh != NULL ? 0 : -1;
+  for (Py_ssize_t i = 0; i < old->owners.count && status == 0; i++)
+    if (items[i].index != index) {
+      Py_XINCREF(items[i].object);
+      status = owners_add(&fresh->owners, items[i].index, cch_ref(items[i].box), items[i].object);
+    }
+  items = owners_items(added);
+  for (Py_ssize_t i = 0; i < added->count && status == 0; i++) {
+    Py_XINCREF(items[i].object);
+    status = owners_add(&fresh->owners, index, cch_ref(items[i].box), items[i].object);
+  }
+  *replaced = status == 0 ? old : fresh;
+  if (status == 0)
+    self->kept = fresh;
+  return status;
+}
+
+static int prepared_set_item(PyObject *object, PyObject *key, PyObject *value) {
+  prepared *self = (prepared *)object;
+  if (!value) {
+    PyErr_SetString(PyExc_TypeError, "an argument can be replaced, but not deleted");
+    return -1;
+  }
+  Py_ssize_t index = PyNumber_AsSsize_t(key, PyExc_IndexError);
+  if (index == -1 && PyErr_Occurred())
+    return -1;
+  unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&self->params, stack);
+  if (!block)
+    return -1;
+  owners added;
+  owners_init(&added, false);
+  kept *replaced = NULL;
+  int status = pack_parameter(self->st, &self->params, index, value, block, &added, self->device);
+  if (status == 0) {
+    param p = param_at(&self->params, index);
+    /* Numbers in the place of numbers change nothing that is kept. */
+    if (added.count != 0 || self->kept->owners.count != 0)
+      status = replace_owners(self, index, &added, &replaced);
+    if (status == 0)
+      memcpy(PyByteArray_AsString(self->block) + p.offset, block + p.offset, p.size);
+  }
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback);
+  owners_release(&added);
+  kept_unref(replaced);
+  PyErr_Restore(type, error, traceback);
+  owners_drain(self->st);
+  if (block != stack)
+    PyMem_Free(block);
+  return status;
+}
+
+static Py_ssize_t prepared_length(PyObject *self) { return ((prepared *)self)->params.count; }
+
+static PyObject *prepared_repr(PyObject *object) {
+  const prepared *self = (prepared *)object;
+  return PyUnicode_FromFormat("<PreparedLaunch of %R with %R>", self->kernel, self->config);
+}
+
+static PyObject *prepared_block(PyObject *self, void *closure) {
+  (void)closure;
+  return PyMemoryView_FromObject(((prepared *)self)->block);
+}
+
+static int prepared_traverse(PyObject *object, visitproc visit, void *arg) {
+  const prepared *self = (prepared *)object;
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->config);
+  Py_VISIT(self->kernel);
+  /* What launches under way share is not to be taken for garbage. */
+  if (self->kept != NULL && self->kept->references == 1) {
+    owned *items = owners_items(&self->kept->owners);
+    for (Py_ssize_t i = 0; i < self->kept->owners.count; i++)
+      Py_VISIT(items[i].object);
+  }
+  return 0;
+}
+
+static int prepared_clear(PyObject *object) {
+  prepared *self = (prepared *)object;
+  /* The fields of the object itself stay whole as long as it can be called; what the values point into goes. */
+  self->cleared = true;
+  if (self->kept != NULL && self->kept->references == 1)
+    owners_release(&self->kept->owners);
+  return 0;
+}
+
+static void prepared_dealloc(PyObject *object) {
+  prepared *self = (prepared *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  if (self->weak != NULL)
+    PyObject_ClearWeakRefs(object);
+  /* A destructor runs anywhere, also where an exception is set. */
+  PyObject *kind, *value, *traceback;
+  PyErr_Fetch(&kind, &value, &traceback);
+  target target = self->target;
+  Py_BEGIN_ALLOW_THREADS;
+  target_drop(&target);
+  Py_END_ALLOW_THREADS;
+  kept_unref(self->kept);
+  owners_drain(self->st);
+  PyErr_Restore(kind, value, traceback);
+  Py_XDECREF(self->gate);
+  Py_XDECREF(self->lock);
+  Py_XDECREF(self->block);
+  Py_XDECREF(self->kernel);
+  Py_XDECREF(self->config);
+  Py_XDECREF(self->layout_bytes);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(object);
+  Py_DECREF(type);
+}
+
+PyDoc_STRVAR(
+    prepared_doc,
+    "PreparedLaunch(stream, config, kernel, kernel_args)\n--\n\n"
+    "Launch one kernel again and again, for hot loops; made by :meth:`Kernel.prepare`.\n"
+    "\n"
+    "``prepared(*kernel_args)`` launches with new values, ``prepared()`` with the values that it has.\n"
+    "``prepared[i] = value`` replaces one argument, and :attr:`block` is the packed argument block itself,\n"
+    "for those who write many at once. ``len(prepared)`` is the number of arguments. What the values point into is\n"
+    "kept until they are replaced; a launch with one that was closed since is a :class:`ClosedError`.");
+
+PyDoc_STRVAR(prepared_block_doc,
+             "memoryview: The packed arguments, writable; :attr:`Kernel.arguments_info` says where each one lies.\n"
+             "\n"
+             "Objects whose addresses are written here must be kept alive by the caller.");
+
+static PyMemberDef prepared_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(prepared, weak), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef prepared_properties[] = {{"block", prepared_block, NULL, prepared_block_doc, NULL},
+                                            {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot prepared_slots[] = {
+    {Py_tp_doc, (void *)prepared_doc},
+    {Py_tp_new, (void *)prepared_new},
+    {Py_tp_call, (void *)prepared_call},
+    {Py_tp_repr, (void *)prepared_repr},
+    {Py_tp_traverse, (void *)prepared_traverse},
+    {Py_tp_clear, (void *)prepared_clear},
+    {Py_tp_dealloc, (void *)prepared_dealloc},
+    {Py_tp_members, prepared_members},
+    {Py_tp_getset, prepared_properties},
+    {Py_mp_length, (void *)prepared_length},
+    {Py_mp_ass_subscript, (void *)prepared_set_item},
+    {0, NULL},
+};
+
+static PyType_Spec prepared_spec = {
+    .name = "cudacore_handles.PreparedLaunch",
+    .basicsize = sizeof(prepared),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = prepared_slots,
+};
+
+int add_prepared_type(PyObject *module, state *st) {
+  (void)st;
+  PyTypeObject *type = add_type(module, &prepared_spec, NULL);
+  Py_XDECREF(type);
+  return type != NULL ? 0 : -1;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the values of each type are packed: a table of the types that the module was told about. */
+#include "base/native.h"
+
+static size_t home_slot(const state *st, const void *type) {
+  /* Fibonacci hashing: the multiplier spreads neighbouring addresses over the high half, which is folded down. */
+  uint64_t hash = (uint64_t)(uintptr_t)type * UINT64_C(0x9E3779B97F4A7C15);
+  return (size_t)(hash >> 32) & st->mask;
+}
+
+type_entry *types_find(const state *st, const void *type) {
+  size_t i = home_slot(st, type);
+  while (st->table[i].type && st->table[i].type != type)
+    i = (i + 1) & st->mask;
+  return &st->table[i];
+}
+
+int types_reserve(state *st, size_t slots) {
+  type_entry *table = PyMem_Calloc(slots, sizeof *table);
+  if (!table) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  type_entry *old = st->table;
+  size_t old_slots = old ? st->mask + 1 : 0;
+  st->table = table;
+  st->mask = slots - 1;
+  for (size_t i = 0; i < old_slots; ++i)
+    if (old[i].type)
+      *types_find(st, old[i].type) = old[i];
+  PyMem_Free(old);
+  return 0;
+}
+
+void types_drop(type_entry *entry) {
+  Py_XDECREF(entry->weak);
+  Py_XDECREF(entry->to_address[0].property);
+  Py_XDECREF(entry->to_address[1].property);
+  Py_XDECREF(entry->given);
+}
+
+int types_store(state *st, type_entry item) {
+  if (2 * (st->used + 1) > st->mask + 1 && types_reserve(st, 2 * (st->mask + 1)) < 0) {
+    types_drop(&item);
+    return -1;
+  }
+  type_entry *slot = types_find(st, item.type);
+  type_entry old = *slot;
+  *slot = item;
+  if (!old.type)
+    ++st->used;
+  types_drop(&old);
+  return 0;
+}
+
+static void remove_slot(state *st, size_t hole) {
+  type_entry old = st->table[hole];
+  /* Close the gap: an entry further on moves into it unless its home lies between the gap and its place. */
+  for (size_t i = (hole + 1) & st->mask; st->table[i].type; i = (i + 1) & st->mask) {
+    size_t from_home = (i - home_slot(st, st->table[i].type)) & st->mask;
+    if (from_home >= ((i - hole) & st->mask)) {
+      st->table[hole] = st->table[i];
+      hole = i;
+    }
+  }
+  st->table[hole] = (type_entry){0};
+  --st->used;
+  types_drop(&old);
+}
+
+/* ---- telling the module about types ---- */
+
+/* Reads a code (kind | itemsize << 8 | flags) into an entry. */
+static int read_code(PyObject *code, type_entry *out) {
+  int overflow;
+  long number = PyLong_AsLongAndOverflow(code, &overflow);
+  unsigned long itemsize = (unsigned long)number >> 8 & 0xFF;
+  bool has_value = (number & CODE_HAS_VALUE) != 0, valid = false;
+  if (!overflow && number >= 0 && number < 2l * CODE_HAS_VALUE) {
+    bool integral = itemsize == 0 || itemsize == 1 || itemsize == 2 || itemsize == 4 || itemsize == 8;
+    switch (number & 0xFF) {
+    case KIND_SIGNED:
+    case KIND_UNSIGNED:
+    case KIND_BOOL:
+      valid = integral;
+      break;
+    case KIND_FLOAT:
+      valid = integral && itemsize != 1;
+      break;
+    case KIND_COMPLEX:
+      valid = (itemsize == 0 || itemsize == 8 || itemsize == 16) && !has_value;
+      break;
+    case KIND_POINTER:
+      valid = (itemsize == 0 || itemsize == 8) && !has_value;
+      break;
+    case KIND_ARRAY:
+      valid = itemsize == 0 && !has_value;
+      break;
+    default:
+      break;
+    }
+  }
+  if (!valid) {
+    PyErr_Format(PyExc_ValueError, "code must be kind | itemsize << 8, with a size that the kind can have, not %R",
+                 code);
+    return -1;
+  }
+  out->kind = (kind)(number & 0xFF);
+  out->itemsize = (uint32_t)itemsize;
+  out->has_value = has_value;
+  return 0;
+}
+
+/* Finds in a chain of exchange APIs the one whose layout is known; false when there is none. */
+static bool read_exchange_api(PyObject *capsule, type_entry *out) {
+  const dl_exchange_api *api = PyCapsule_GetPointer(capsule, DL_EXCHANGE_API);
+  while (api && api->version.major > DL_MAJOR)
+    api = api->previous;
+  if (!api || api->version.major != DL_MAJOR || !api->tensor_from_object)
+    return false;
+  out->kind = KIND_EXCHANGE;
+  out->exchange = api;
+  return true;
+}
+
+static bool is_path(PyObject *names) {
+  const Py_ssize_t most = sizeof((type_entry *)NULL)->to_address / sizeof(attribute);
+  if (!PyTuple_Check(names) || PyTuple_Size(names) == 0 || PyTuple_Size(names) > most)
+    return false;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(names); i++)
+    if (!PyUnicode_Check(PyTuple_GetItem(names, i)))
+      return false;
+  return true;
+}
+
+/* Reads what a type is registered with, other than a code, into an entry; -1 with an exception. */
+static int read_given(PyObject *given, type_entry *out) {
+  if (PyCapsule_IsValid(given, DL_EXCHANGE_API)) {
+    if (read_exchange_api(given, out))
+      return 0;
+    PyErr_SetString(PyExc_ValueError, "the exchange API is of another DLPack, or makes no tensors on the stack");
+    return -1;
+  }
+  if (PyTuple_Check(given)) {
+    out->kind = KIND_PATHS;
+    if (PyTuple_Size(given) == 2 && is_path(PyTuple_GetItem(given, 0)) &&
+        (PyTuple_GetItem(given, 1) == Py_None || is_path(PyTuple_GetItem(given, 1)))) {
+      PyObject *address = PyTuple_GetItem(given, 0);
+      for (Py_ssize_t i = 0; i < PyTuple_Size(address); i++)
+        out->to_address[i].name = PyTuple_GetItem(address, i);
+      return 0;
+    }
+    PyErr_Format(
+        PyExc_ValueError,
+        "code must have the names of the attributes (two at most) that lead to the address, and to the device or None, "
+        "not %R",
+        given);
+    return -1;
+  }
+  if (PyCallable_Check(given)) {
+    out->kind = KIND_CONVERTER;
+    return 0;
+  }
+  return raise_about(PyExc_TypeError, "code must be an int, a callable, paths or an exchange API, not '%U'", given, 0,
+                     0);
+}
+
+const char is_exchange_api_doc[] =
+    "is_exchange_api(capsule, /)\n--\n\n"
+    "Return whether an object is a capsule with an exchange API of DLPack that can be used.";
+
+PyObject *types_is_exchange_api(PyObject *module, PyObject *object) {
+  (void)module;
+  type_entry unused = {0};
+  return PyBool_FromLong(PyCapsule_IsValid(object, DL_EXCHANGE_API) && read_exchange_api(object, &unused));
+}
+
+const char register_doc[] =
+    "register(cls, code, /)\n--\n\n"
+    "Tell how values of exactly this type are packed: a code, a converter(value, size, kind), a capsule with DLPack's "
+    "exchange\n"
+    "API, or a pair of names of attributes that lead to the address, and to the device (None: not known).";
+
+PyObject *types_register(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (check_argument_count("register(cls, code)", count, 2) < 0)
+    return NULL;
+  state *st = PyModule_GetState(module);
+  PyObject *type = arguments[0], *code = arguments[1];
+  if (!PyType_Check(type)) {
+    raise_about(PyExc_TypeError, "cls must be a class, not a '%U'", type, 0, 0);
+    return NULL;
+  }
+  const type_entry *known = types_find(st, type);
+  if (known->type && !known->weak)
+    return PyErr_Format(PyExc_ValueError, "%R is packed by the module itself and cannot be registered", type);
+  type_entry item = {.type = type};
+  if ((PyLong_Check(code) ? read_code(code, &item) : read_given(code, &item)) < 0)
+    return NULL;
+  item.weak = PyWeakref_NewRef(type, st->forget);
+  if (!item.weak)
+    return NULL;
+  if (!PyLong_Check(code)) {
+    Py_INCREF(code);
+    item.given = code;
+  }
+  if (types_store(st, item) < 0)
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+const char registered_doc[] = "registered(cls, /)\n--\n\n"
+                              "Return what register() was given for exactly this type, or None.";
+
+PyObject *types_registered(PyObject *module, PyObject *type) {
+  const type_entry *found = types_find(PyModule_GetState(module), type);
+  if (!found->type || !found->weak)
+    Py_RETURN_NONE;
+  if (!found->given)
+    return PyLong_FromUnsignedLong((unsigned long)found->kind | (unsigned long)found->itemsize << 8 |
+                                   (found->has_value ? CODE_HAS_VALUE : 0));
+  Py_INCREF(found->given);
+  return found->given;
+}
+
+/* The callback of the weak references: their type is about to be freed. */
+PyObject *types_forget(PyObject *module, PyObject *weak) {
+  state *st = PyModule_GetState(module);
+  for (size_t i = 0; i <= st->mask; ++i)
+    if (st->table[i].type && st->table[i].weak == weak) {
+      remove_slot(st, i);
+      break;
+    }
+  Py_RETURN_NONE;
+}
+
+const char set_resolver_doc[] =
+    "set_resolver(resolver, /)\n--\n\n"
+    "Set who is asked, as resolver(type, value), about a type that is not registered: it registers the type\n"
+    "and returns True, or returns False. None: nobody.";
+
+PyObject *types_set_resolver(PyObject *module, PyObject *resolver) {
+  state *st = PyModule_GetState(module);
+  if (resolver != Py_None && !PyCallable_Check(resolver)) {
+    raise_about(PyExc_TypeError, "resolver must be callable or None, not '%U'", resolver, 0, 0);
+    return NULL;
+  }
+  PyObject *old = st->resolver;
+  st->resolver = NULL;
+  if (resolver != Py_None) {
+    Py_INCREF(resolver);
+    st->resolver = resolver;
+  }
+  Py_XDECREF(old);
+  Py_RETURN_NONE;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lends allocations to other libraries as DLPack tensors, and looks into the tensors of others.
+ *
+ * A tensor can outlive the Python object that it was made from, and the interpreter. Its deleter may run on any
+ * thread, with the GIL or without. So a tensor holds a reference to its cch_deviceptr and nothing of Python, and its
+ * deleter is plain C.
+ */
+#include "memory/dlpack.h"
+#include "base/native.h"
+
+#include <cudacore/deviceptr.h>
+#include <cudacore/process.h>
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static const char unversioned_name[] = "dltensor";
+static const char versioned_name[] = "dltensor_versioned";
+
+/* ---- tensors that are lent ---- */
+
+/* A tensor and all that it points to but the memory itself. The consumer sees the union, which is first. */
+typedef struct lent {
+  union {
+    dl_managed_tensor unversioned;
+    dl_managed_tensor_versioned versioned;
+  } managed;
+  cch_deviceptr *box; /* what keeps the memory; or */
+  owner *keeper;
+  int64_t dims[]; /* the shape, and then the strides */
+} lent;
+
+/*
+ * A consumer lets go of a tensor, often while it holds the GIL. Memory that is not from a pool is freed by calls that
+ * wait for the device, and what the device waits for may be a host function in Python, which waits for the GIL. So that
+ * free is left to the next safe point. A pool's memory is freed without waiting, and foreign memory by its owner's own
+ * function.
+ */
+static void let_go(lent *self) {
+  if (self->keeper != NULL)
+    owner_release(self->keeper);
+  if (self->box != NULL) {
+    if (cch_deviceptr_pool(self->box) == NULL && !cch_deviceptr_is_wrapped(self->box))
+      cch_unref_deferred(self->box);
+    else
+      cch_deviceptr_unref(self->box);
+  }
+  free(self);
+}
+
+static void delete_unversioned(dl_managed_tensor *self) { let_go(self->manager_ctx); }
+static void delete_versioned(dl_managed_tensor_versioned *self) { let_go(self->manager_ctx); }
+
+/* The name of a capsule that holds a tensor which nobody has taken yet, or NULL. */
+static const char *untaken_name(PyObject *capsule) {
+  if (PyCapsule_IsValid(capsule, versioned_name))
+    return versioned_name;
+  return PyCapsule_IsValid(capsule, unversioned_name) ? unversioned_name : NULL;
+}
+
+/* The destructor of a capsule. A tensor that was taken is the consumer's; here it may even be gone. */
+static void destroy_capsule(PyObject *capsule) {
+  const char *name = untaken_name(capsule);
+  if (name == NULL)
+    return;
+  lent *self = PyCapsule_GetPointer(capsule, name);
+  /* The last reference can be that of a foreign owner, which is given back by a call of Python code. */
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (self->keeper != NULL)
+    owner_discard(self->keeper);
+  Py_BEGIN_ALLOW_THREADS;
+  cch_deviceptr_unref(self->box);
+  Py_END_ALLOW_THREADS;
+  PyErr_Restore(type, value, traceback);
+  free(self);
+}
+
+/* Gives back what dlpack_lend() was given. */
+static void *not_lent(cch_deviceptr *box, owner *keeper) {
+  if (keeper != NULL)
+    owner_discard(keeper);
+  box_let_go(box);
+  return NULL;
+}
+
+void *dlpack_lend(const dl_tensor *tensor, cch_deviceptr *box, owner *keeper, bool versioned, uint64_t flags) {
+  size_t ndim = (size_t)tensor->ndim;
+  lent *self = calloc(1, sizeof *self + 2 * ndim * sizeof *self->dims);
+  if (self == NULL) {
+    not_lent(box, keeper);
+    return PyErr_NoMemory();
+  }
+  self->box = box;
+  self->keeper = keeper;
+  dl_tensor copy = *tensor;
+  copy.shape = self->dims;
+  copy.strides = self->dims + ndim;
+  for (size_t i = 0; i < ndim; i++) {
+    copy.shape[i] = tensor->shape[i];
+    copy.strides[i] = tensor->strides[i];
+    if (tensor->shape[i] == 0)
+      copy.data = NULL;
+  }
+  if (versioned) {
+    dl_managed_tensor_versioned *managed = &self->managed.versioned;
+    managed->version.major = DL_MAJOR;
+    managed->version.minor = DL_MINOR;
+    managed->manager_ctx = self;
+    managed->deleter = delete_versioned;
+    managed->flags = flags;
+    managed->tensor = copy;
+  } else {
+    dl_managed_tensor *managed = &self->managed.unversioned;
+    managed->manager_ctx = self;
+    managed->deleter = delete_unversioned;
+    managed->tensor = copy;
+  }
+  return self;
+}
+
+PyObject *dlpack_capsule(void *managed, bool versioned) {
+  PyObject *capsule = PyCapsule_New(managed, versioned ? versioned_name : unversioned_name, destroy_capsule);
+  if (capsule == NULL)
+    let_go(managed);
+  return capsule;
+}
+
+/* ---- tensors of others ---- */
+
+void dlpack_delete(void *managed, bool versioned) {
+  if (managed == NULL)
+    return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback); /* a deleter can be anybody's */
+  if (versioned) {
+    dl_managed_tensor_versioned *self = managed;
+    if (self->deleter != NULL)
+      self->deleter(self);
+  } else {
+    dl_managed_tensor *self = managed;
+    if (self->deleter != NULL)
+      self->deleter(self);
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
+const dl_tensor *dlpack_tensor(void *managed, bool versioned, uint64_t *flags) {
+  *flags = 0;
+  if (!versioned)
+    return &((dl_managed_tensor *)managed)->tensor;
+  const dl_managed_tensor_versioned *self = managed;
+  if (self->version.major != DL_MAJOR) {
+    PyErr_Format(PyExc_ValueError,
+                 "the capsule holds a tensor of DLPack %u.%u, whose layout is not known here; "
+                 "ask for max_version=(%d, %d)",
+                 (unsigned)self->version.major, (unsigned)self->version.minor, DL_MAJOR, DL_MINOR);
+    return NULL;
+  }
+  *flags = self->flags;
+  return &self->tensor;
+}
+
+/* The name of a capsule whose tensor can be taken; NULL with an exception. */
+static const char *name_to_take(PyObject *capsule) {
+  if (!PyCapsule_CheckExact(capsule)) {
+    PyErr_Format(PyExc_TypeError, "a DLPack capsule is needed, not %R; call __dlpack__() of the object first",
+                 (PyObject *)Py_TYPE(capsule));
+    return NULL;
+  }
+  const char *name = untaken_name(capsule);
+  if (name == NULL) {
+    const char *other = PyCapsule_GetName(capsule);
+    PyErr_Format(PyExc_ValueError,
+                 "the capsule's name is \"%s\"; one of a DLPack tensor that can still be taken is "
+                 "\"%s\" or \"%s\"",
+                 other ? other : "", unversioned_name, versioned_name);
+  }
+  return name;
+}
+
+void *dlpack_take(PyObject *capsule, bool *versioned) {
+  const char *name = name_to_take(capsule);
+  if (name == NULL)
+    return NULL;
+  *versioned = name == versioned_name;
+  void *managed = PyCapsule_GetPointer(capsule, name);
+  /* From here on the capsule's destructor does nothing, and the tensor is ours to delete. */
+  if (managed == NULL || PyCapsule_SetName(capsule, *versioned ? "used_dltensor_versioned" : "used_dltensor") < 0)
+    return NULL;
+  return managed;
+}
+
+/* ---- the module's functions ---- */
+
+/* Converts an argument that is an address, for PyArg_ParseTupleAndKeywords. */
+static int to_address(PyObject *value, void *out) {
+  void *address = PyLong_AsVoidPtr(value);
+  if (address == NULL && PyErr_Occurred())
+    return 0;
+  *(void **)out = address;
+  return 1;
+}
+
+const char make_capsule_doc[] =
+    "make_capsule($module, /, box, ptr, size, device_type, device_id, versioned, read_only=False, copied=False)\n"
+    "--\n"
+    "\n"
+    "Return a DLPack capsule of size bytes at ptr, which keeps the cch_deviceptr at the address box.";
+
+PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs) {
+  (void)module;
+  char *keywords[] = {"box", "ptr", "size", "device_type", "device_id", "versioned", "read_only", "copied", NULL};
+  void *box = NULL, *data = NULL;
+  Py_ssize_t size;
+  int type, id, versioned, read_only = 0, copied = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&niip|pp:make_capsule", keywords, to_address, &box, to_address,
+                                   &data, &size, &type, &id, &versioned, &read_only, &copied))
+    return NULL;
+  if (box == NULL)
+    return PyErr_Format(PyExc_ValueError, "box is NULL; give the address of a cch_deviceptr");
+  if (size < 0)
+    return PyErr_Format(PyExc_ValueError, "size is %zd; it cannot be negative", size);
+  if (type != DL_CPU && type != DL_CUDA && type != DL_CUDA_HOST && type != DL_CUDA_MANAGED)
+    return PyErr_Format(PyExc_ValueError,
+                        "device_type is %d; it must be %d (CPU), %d (CUDA), %d (CUDA host) or %d (CUDA "
+                        "managed)",
+                        type, DL_CPU, DL_CUDA, DL_CUDA_HOST, DL_CUDA_MANAGED);
+  if (id < 0)
+    return PyErr_Format(PyExc_ValueError, "device_id is %d; it cannot be negative", id);
+  if (read_only && !versioned)
+    return PyErr_Format(PyExc_BufferError, "DLPack before 1.0 cannot say that memory is read-only; ask for a versioned "
+                                           "tensor (max_version=(1, 0))");
+  uint64_t flags = (read_only ? DL_READ_ONLY : 0) | (copied ? DL_IS_COPIED : 0);
+  int64_t shape = size, stride = 1;
+  const dl_tensor tensor = {
+      .data = data,
+      .device = {.type = type, .id = id},
+      .ndim = 1,
+      .dtype = {.code = DL_INT, .bits = 8, .lanes = 1},
+      .shape = &shape,
+      .strides = &stride,
+  };
+  void *managed = dlpack_lend(&tensor, cch_deviceptr_ref(box), NULL, versioned, flags);
+  return managed != NULL ? dlpack_capsule(managed, versioned) : NULL;
+}
+
+const char read_capsule_doc[] =
+    "read_capsule($module, capsule, /)\n"
+    "--\n"
+    "\n"
+    "Return (address of the first element, device type, device id) of a DLPack capsule without taking its tensor.";
+
+PyObject *read_capsule(PyObject *module, PyObject *capsule) {
+  (void)module;
+  uint64_t flags;
+  const char *name = name_to_take(capsule);
+  const dl_tensor *tensor =
+      name != NULL ? dlpack_tensor(PyCapsule_GetPointer(capsule, name), name == versioned_name, &flags) : NULL;
+  if (tensor == NULL)
+    return NULL;
+  unsigned long long address = dlpack_address(tensor);
+  return Py_BuildValue("(Kii)", address, (int)tensor->device.type, (int)tensor->device.id);
+}
+
+int add_dlpack_constants(PyObject *module) {
+  const struct {
+    const char *name;
+    int value;
+  } constants[] = {
+      {"DL_CPU", DL_CPU}, {"DL_CUDA", DL_CUDA}, {"DL_CUDA_HOST", DL_CUDA_HOST}, {"DL_CUDA_MANAGED", DL_CUDA_MANAGED}};
+  for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+    if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0)
+      return -1;
+  return 0;
+}

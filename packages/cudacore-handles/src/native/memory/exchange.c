@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DLPack's C exchange API of our own objects, buffers and views: what other libraries' C code calls instead of
+ * __dlpack__. All but the allocator are called with the GIL.
+ */
+#include "base/native.h"
+
+/* The module's state in the interpreter that calls; NULL with an exception. The module outlives its objects. */
+static state *state_here(void) {
+  PyObject *module = PyImport_ImportModule("cudacore_handles._native");
+  state *st = module != NULL ? PyModule_GetState(module) : NULL;
+  Py_XDECREF(module);
+  return st;
+}
+
+/* Fills in a tensor of the bytes of a buffer, borrowed from it; -1 with an exception. */
+/* The same, of what the pool says that the memory is from; false where it is from none, or that says nothing. */
+static bool device_of_pool(const cch_deviceptr *box, dl_device *out) {
+  const cch_pool *pool = cch_deviceptr_pool(box);
+  int place = 0, id = 0;
+  if (pool != NULL)
+    cch_pool_location(&place, &id, pool);
+  if (pool != NULL && cch_pool_alloc_type(pool) == CCH_ALLOCATION_MANAGED)
+    *out = (dl_device){.type = DL_CUDA_MANAGED, .id = 0};
+  else if (place == CCH_LOCATION_DEVICE)
+    *out = (dl_device){.type = DL_CUDA, .id = id};
+  else if (place == CCH_LOCATION_HOST || place == CCH_LOCATION_HOST_NUMA)
+    *out = (dl_device){.type = DL_CUDA_HOST, .id = 0};
+  else
+    return false;
+  return true;
+}
+
+int buffer_device(const state *st, PyObject *object, dl_device *out) {
+  cch_deviceptr *box = handle_use(object);
+  if (box == NULL)
+    return -1;
+  bool known = device_of_pool(box, out);
+  handle_done(object);
+  if (known)
+    return 0;
+  PyObject *pair = PyObject_CallFunctionObjArgs(st->faces.buffer_device, object, NULL);
+  int type, id;
+  int status = pair != NULL && PyArg_ParseTuple(pair, "ii:__dlpack_device__", &type, &id) ? 0 : -1;
+  Py_XDECREF(pair);
+  if (status == 0)
+    *out = (dl_device){.type = type, .id = id};
+  return status;
+}
+
+static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out) {
+  static int64_t one = 1;
+  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a buffer's size is a shape");
+  dl_device device;
+  if (buffer_device(st, object, &device) < 0)
+    return -1;
+  buffer *self = (buffer *)object;
+  if (handle_use(object) == NULL)
+    return -1;
+  *out = (dl_tensor){
+      .data = self->size != 0 ? (void *)self->base.raw : NULL,
+      .device = device,
+      .ndim = 1,
+      .dtype = {.code = DL_INT, .bits = 8, .lanes = 1},
+      .shape = (int64_t *)&self->size,
+      .strides = &one,
+  };
+  handle_done(object);
+  return 0;
+}
+
+static int raise_no_array(PyObject *object) {
+  return raise_about(PyExc_TypeError, "%U is neither a Buffer nor a StridedMemoryView", object, 0, 0);
+}
+
+static int tensor_from_object(void *object, dl_tensor *out) {
+  const state *st = state_here();
+  if (st == NULL)
+    return -1;
+  if (PyType_IsSubtype(Py_TYPE((PyObject *)object), st->buffer_type))
+    return tensor_of_buffer(st, object, out);
+  if (!PyType_IsSubtype(Py_TYPE((PyObject *)object), st->view_type))
+    return raise_no_array(object);
+  if (((view *)object)->tensor.dtype.code == DL_NO_CODE || view_is_padded(object)) {
+    PyErr_SetString(PyExc_BufferError, "the view has elements that a DLTensor cannot describe: view(dtype=...) them as "
+                                       "something else");
+    return -1;
+  }
+  if (((view *)object)->read_only) {
+    PyErr_SetString(PyExc_BufferError, "the view is read-only, which a DLTensor cannot say; ask for a managed tensor, "
+                                       "which has flags (managed_tensor_from_py_object_no_sync, or __dlpack__)");
+    return -1;
+  }
+  *out = ((view *)object)->tensor;
+  return 0;
+}
+
+static int managed_from_object(void *object, dl_managed_tensor_versioned **out) {
+  const state *st = state_here();
+  if (st == NULL)
+    return -1;
+  if (PyType_IsSubtype(Py_TYPE((PyObject *)object), st->view_type)) {
+    *out = view_lend(st, object, true);
+    return *out != NULL ? 0 : -1;
+  }
+  dl_tensor tensor;
+  if (!PyType_IsSubtype(Py_TYPE((PyObject *)object), st->buffer_type))
+    return raise_no_array(object);
+  if (tensor_of_buffer(st, object, &tensor) < 0)
+    return -1;
+  cch_deviceptr *box = handle_hold(object);
+  *out = box != NULL ? dlpack_lend(&tensor, box, NULL, true, 0) : NULL;
+  return *out != NULL ? 0 : -1;
+}
+
+static int managed_to_object(dl_managed_tensor_versioned *tensor, void **out) {
+  const state *st = state_here();
+  if (st == NULL) {
+    dlpack_delete(tensor, true);
+    return -1;
+  }
+  *out = view_of_managed(st, (PyTypeObject *)st->faces.view, tensor, true, Py_None);
+  return *out != NULL ? 0 : -1;
+}
+
+/* Our objects have no current stream: what is not said otherwise runs on the default stream. */
+static int current_work_stream(int32_t device_type, int32_t device_id, void **out) {
+  (void)device_id;
+  *out = NULL;
+  if (device_type == DL_CPU)
+    return 0;
+  const state *st = state_here();
+  PyObject *number = st != NULL ? PyObject_CallNoArgs(st->faces.default_stream) : NULL;
+  if (number == NULL)
+    return -1;
+  *out = PyLong_AsVoidPtr(number);
+  Py_DECREF(number);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+/* The bytes of a tensor's elements; -1 with an exception. */
+static int64_t bytes_of(const dl_tensor *tensor) {
+  int64_t count = ((int64_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
+  bool overflow = false, empty = false;
+  for (int32_t i = 0; i < tensor->ndim; i++) {
+    if (tensor->shape[i] < 0) {
+      PyErr_Format(PyExc_ValueError, "shape: Extents must be non-negative, and one is %lld",
+                   (long long)tensor->shape[i]);
+      return -1;
+    }
+    empty |= tensor->shape[i] == 0;
+    overflow |= __builtin_mul_overflow(count, tensor->shape[i], &count);
+  }
+  if (empty || !overflow)
+    return empty ? 0 : count;
+  PyErr_SetString(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 bytes");
+  return -1;
+}
+
+static int allocate_like(const dl_tensor *prototype, dl_managed_tensor_versioned **out) {
+  const state *st = state_here();
+  if (st == NULL)
+    return -1;
+  if (prototype->ndim < 0 || prototype->ndim > VIEW_MAX_DIMENSIONS) {
+    PyErr_Format(PyExc_ValueError, "the tensor has %d dimensions; 0 to %d are known", (int)prototype->ndim,
+                 VIEW_MAX_DIMENSIONS);
+    return -1;
+  }
+  int64_t bytes = bytes_of(prototype);
+  if (bytes < 0)
+    return -1;
+  PyObject *memory = PyObject_CallFunction(st->faces.allocate_tensor, "iiL", (int)prototype->device.type,
+                                           (int)prototype->device.id, (long long)bytes);
+  if (memory == NULL)
+    return -1;
+  int64_t strides[VIEW_MAX_DIMENSIONS], step = 1;
+  for (int32_t i = prototype->ndim - 1; i >= 0; i--) {
+    strides[i] = bytes != 0 ? step : 0; /* where nothing is, extents can be anything */
+    step = bytes != 0 ? step * prototype->shape[i] : 0;
+  }
+  dl_tensor tensor = *prototype;
+  tensor.data = (void *)((handle *)memory)->raw;
+  tensor.byte_offset = 0;
+  tensor.strides = strides;
+  cch_deviceptr *box = handle_hold(memory);
+  *out = box != NULL ? dlpack_lend(&tensor, box, NULL, true, 0) : NULL;
+  Py_DECREF(memory);
+  return *out != NULL ? 0 : -1;
+}
+
+/* Called with the GIL or without; what went wrong is said by set_error() alone. */
+static int managed_allocator(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *error_context,
+                             void (*set_error)(void *context, const char *kind, const char *message)) {
+  PyGILState_STATE gil = PyGILState_Ensure();
+  int status = allocate_like(prototype, out);
+  if (status < 0) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject *name = type != NULL ? PyObject_GetAttrString(type, "__name__") : NULL;
+    PyObject *text = value != NULL ? PyObject_Str(value) : NULL;
+    const char *kind = name != NULL ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    const char *message = text != NULL ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    PyErr_Clear();
+    set_error(error_context, kind != NULL ? kind : "RuntimeError", message != NULL ? message : "no memory");
+    Py_XDECREF(name);
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+  }
+  PyGILState_Release(gil);
+  return status;
+}
+
+static dl_exchange_api exchange_api = {
+    .version = {.major = DL_MAJOR, .minor = DL_EXCHANGE_MINOR},
+    .managed_tensor_allocator = managed_allocator,
+    .managed_tensor_from_object = managed_from_object,
+    .managed_tensor_to_object = managed_to_object,
+    .tensor_from_object = tensor_from_object,
+    .current_work_stream = current_work_stream,
+};
+
+int add_exchange_api(PyObject *module) {
+  PyObject *capsule = PyCapsule_New(&exchange_api, DL_EXCHANGE_API, NULL);
+  int status = capsule != NULL ? PyModule_AddObjectRef(module, "exchange_api", capsule) : -1;
+  Py_XDECREF(capsule);
+  return status;
+}

@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hot half of StridedMemoryView: what an array is (its address, shape, strides, type and device), and what keeps
+ * its memory.
+ *
+ * That is a tensor which its producer lent, and which is given back with the view; or a box, where the memory is a
+ * Buffer's, so that it outlives close(); or the exporting object alone. All else is made when it is asked for.
+ */
+#include "base/native.h"
+
+/* ---- making views ---- */
+
+view *view_new(const state *st, PyTypeObject *type, int32_t ndim) {
+  if (ndim < 0 || ndim > VIEW_MAX_DIMENSIONS) {
+    PyErr_Format(PyExc_BufferError, "the array has %d dimensions; 0 to %d are known", (int)ndim, VIEW_MAX_DIMENSIONS);
+    return NULL;
+  }
+  allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  view *self = (view *)make(type, 0);
+  if (self == NULL)
+    return NULL;
+  self->st = st;
+  int64_t *dims = self->inside;
+  if (ndim > VIEW_INLINE)
+    dims = PyMem_Malloc(2 * (size_t)ndim * sizeof *dims);
+  if (dims == NULL) {
+    Py_DECREF(self);
+    PyErr_NoMemory();
+    return NULL;
+  }
+  self->tensor.ndim = ndim;
+  self->tensor.shape = dims;
+  self->tensor.strides = dims + ndim;
+  return self;
+}
+
+/* Fills in the strides of C order; -1 with an exception. */
+static int set_c_strides(view *self) {
+  bool empty = false;
+  for (int32_t i = 0; i < self->tensor.ndim; i++)
+    empty |= self->tensor.shape[i] == 0;
+  int64_t step = 1;
+  for (int32_t i = self->tensor.ndim - 1; i >= 0; i--) {
+    self->tensor.strides[i] = empty ? 0 : step;
+    if (!empty && __builtin_mul_overflow(step, self->tensor.shape[i], &step)) {
+      PyErr_SetString(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 elements");
+      return -1;
+    }
+  }
+  return 0;
+}
+
+/*
+ * Checks that no element lies beyond what 64 bits can say, nor, where `size` is not negative, before the address or
+ * beyond so many bytes; -1 with an exception.
+ */
+static int check_extents(const view *self, int64_t size) {
+  int64_t count = 1, low = 0, high = 0;
+  bool empty = false, overflow = false;
+  for (int32_t i = 0; i < self->tensor.ndim; i++) {
+    int64_t extent = self->tensor.shape[i], reach;
+    if (extent < 0) {
+      PyErr_Format(PyExc_ValueError, "shape: Extents must be non-negative, and one is %lld", (long long)extent);
+      return -1;
+    }
+    empty |= extent == 0;
+    if (extent == 0)
+      continue;
+    overflow |= __builtin_mul_overflow(count, extent, &count);
+    overflow |= __builtin_mul_overflow(extent - 1, self->tensor.strides[i], &reach);
+    overflow |= __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high);
+  }
+  if (empty)
+    return 0;
+  const int64_t first = low;
+  overflow |= __builtin_mul_overflow(count, self->itemsize, &count);
+  overflow |= __builtin_mul_overflow(low, self->itemsize, &low);
+  overflow |= __builtin_add_overflow(high, 1, &high);
+  overflow |= __builtin_mul_overflow(high, self->itemsize, &high);
+  if (overflow) {
+    PyErr_SetString(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 bytes");
+    return -1;
+  }
+  if (size < 0 || (first == 0 && high <= size))
+    return 0;
+  if (first < 0)
+    PyErr_Format(PyExc_ValueError,
+                 "Allocation size for a layout that maps elements to negative memory offsets is ambiguous. "
+                 "The layout's min_offset is %lld.",
+                 (long long)first);
+  else
+    PyErr_Format(PyExc_ValueError,
+                 "Buffer size is too small for the layout. Expected at least %lld bytes, got %lld bytes.",
+                 (long long)high, (long long)size);
+  return -1;
+}
+
+int view_set_itemsize(view *self, uint64_t flags) {
+  dl_data_type type = self->tensor.dtype;
+  unsigned bits = (unsigned)type.bits * type.lanes;
+  if (bits == 0 || (bits % 8 != 0 && !(flags & DL_PADDED))) {
+    PyErr_Format(PyExc_BufferError,
+                 "the array has elements of %u bits (DLPack's type code %u, %u lanes), several of which share a byte: "
+                 "such arrays are not supported; export it as bytes",
+                 (unsigned)type.bits, (unsigned)type.code, (unsigned)type.lanes);
+    return -1;
+  }
+  self->itemsize = (bits + 7) / 8;
+  return 0;
+}
+
+int view_check_device(long long type) {
+  if (type == DL_CPU || type == DL_CUDA || type == DL_CUDA_HOST || type == DL_CUDA_MANAGED)
+    return 0;
+  PyErr_Format(PyExc_BufferError,
+               "device not supported: the array is on a device that is not CUDA's (DLPack type %lld); copy it to the "
+               "host or to a CUDA device first",
+               type);
+  return -1;
+}
+
+/* Fills in a view, which has room for the dimensions, from a tensor; -1 with an exception. */
+static int fill_in(view *self, const dl_tensor *tensor, uint64_t flags) {
+  if (view_check_device(tensor->device.type) < 0)
+    return -1;
+  self->tensor.data = (void *)dlpack_address(tensor);
+  self->tensor.device = tensor->device;
+  self->tensor.dtype = tensor->dtype;
+  self->read_only = (flags & DL_READ_ONLY) != 0;
+  self->explicit = tensor->strides != NULL;
+  if (view_set_itemsize(self, flags) < 0)
+    return -1;
+  size_t size = (size_t)tensor->ndim * sizeof(int64_t);
+  if (size != 0) {
+    memcpy(self->tensor.shape, tensor->shape, size);
+    if (self->explicit)
+      memcpy(self->tensor.strides, tensor->strides, size);
+  }
+  if (!self->explicit && set_c_strides(self) < 0)
+    return -1;
+  return check_extents(self, -1);
+}
+
+PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bool versioned, PyObject *exporting) {
+  uint64_t flags;
+  const dl_tensor *tensor = dlpack_tensor(managed, versioned, &flags);
+  view *self = tensor != NULL ? view_new(st, type, tensor->ndim) : NULL;
+  if (self == NULL) {
+    dlpack_delete(managed, versioned);
+    return NULL;
+  }
+  self->managed = managed;
+  self->versioned = versioned;
+  Py_INCREF(exporting);
+  self->exporting = exporting;
+  if (fill_in(self, tensor, flags) < 0) {
+    Py_DECREF(self);
+    return NULL;
+  }
+  return (PyObject *)self;
+}
+
+int view_set_keeper(view *self, PyObject *keeper) {
+  if (PyType_IsSubtype(Py_TYPE(keeper), self->st->buffer_type)) {
+    self->box = handle_hold(keeper);
+    return self->box != NULL ? 0 : -1;
+  }
+  if (!PyType_IsSubtype(Py_TYPE(keeper), self->st->view_type))
+    return 0;
+  const view *other = (const view *)keeper;
+  if (other->box != NULL) {
+    self->box = cch_deviceptr_ref(other->box);
+  } else if (other->managed != NULL || other->keeper != NULL) {
+    self->keeper = other->managed != NULL ? keeper : other->keeper;
+    Py_INCREF(self->keeper);
+  }
+  return 0;
+}
+
+/* Reads a tuple of ints; -1 with an exception. */
+static int read_dims(PyObject *tuple, int64_t *out, int64_t divisor) {
+  for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
+    out[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+    if (out[i] == -1 && PyErr_Occurred())
+      return -1;
+    if (out[i] % divisor != 0) {
+      PyErr_Format(PyExc_ValueError,
+                   "strides must be divisible by itemsize (%lld), and one is of %lld bytes: copy the array first",
+                   (long long)divisor, (long long)out[i]);
+      return -1;
+    }
+    out[i] /= divisor;
+  }
+  return 0;
+}
+
+dl_data_type view_type(unsigned long packed) {
+  return (dl_data_type){.code = (uint8_t)packed, .bits = (uint8_t)(packed >> 8), .lanes = (uint16_t)(packed >> 16)};
+}
+
+int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, int64_t size) {
+  self->explicit = strides != Py_None;
+  if (read_dims(shape, self->tensor.shape, 1) < 0)
+    return -1;
+  if (self->explicit) {
+    if (PyTuple_Size(strides) != self->tensor.ndim) {
+      PyErr_Format(PyExc_ValueError,
+                   "Strides, if provided, must have the same length as shape. Shape has %d dimensions, but strides has "
+                   "%zd elements.",
+                   (int)self->tensor.ndim, PyTuple_Size(strides));
+      return -1;
+    }
+    if (read_dims(strides, self->tensor.strides, unit) < 0)
+      return -1;
+  } else if (set_c_strides(self) < 0) {
+    return -1;
+  }
+  return check_extents(self, size);
+}
+
+/* What a device needs the address of an element to be a multiple of; 1 of raw data. */
+static int64_t alignment_of(dl_data_type type) {
+  enum { COMPLEX = 5 };
+  int bits = type.code == COMPLEX ? type.bits / 2 : type.bits;
+  return type.code == DL_NO_CODE || bits == 0 || bits % 8 != 0 ? 1 : bits / 8;
+}
+
+int view_check_alignment(const view *self) {
+  uintptr_t address = (uintptr_t)self->tensor.data;
+  int64_t alignment = alignment_of(self->tensor.dtype);
+  if (self->tensor.device.type == DL_CPU || address % (uintptr_t)alignment == 0)
+    return 0;
+  PyErr_Format(PyExc_ValueError,
+               "the address %p is not aligned to %lld bytes, which kernels need for elements of this dtype; begin "
+               "elsewhere, or view the memory as bytes",
+               self->tensor.data, (long long)alignment);
+  return -1;
+}
+
+int view_check_class(const state *st, const char *function, PyObject *cls) {
+  if (cls != NULL && PyType_Check(cls) && PyType_IsSubtype((PyTypeObject *)cls, st->view_type))
+    return 0;
+  PyErr_Format(PyExc_TypeError, "%s() is a method of StridedMemoryView", function);
+  return -1;
+}
+
+const char view_make_doc[] =
+    "view_make(cls, ptr, shape, strides, itemsize, type, dtype, device_type, device_id, "
+    "readonly, exporting, keeper, aligned, /)\n"
+    "--\n\n"
+    "Return a view of memory that `keeper` keeps: a Buffer, another view, or nobody (None). `aligned`: refuse what\n"
+    "kernels cannot use.";
+
+PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("view_make(cls, ptr, ...)", count, 13) < 0)
+    return NULL;
+  PyObject *shape = arguments[2], *strides = arguments[3];
+  if (!PyTuple_Check(shape) || (strides != Py_None && !PyTuple_Check(strides)))
+    return PyErr_Format(PyExc_TypeError, "shape and strides must be tuples of ints");
+  void *data = PyLong_AsVoidPtr(arguments[1]);
+  long long itemsize = PyLong_AsLongLong(arguments[4]);
+  unsigned long type = PyLong_AsUnsignedLong(arguments[5]);
+  long device_type = PyLong_AsLong(arguments[7]), device = PyLong_AsLong(arguments[8]);
+  int read_only = PyObject_IsTrue(arguments[9]);
+  int aligned = PyObject_IsTrue(arguments[12]);
+  if (PyErr_Occurred())
+    return NULL;
+  view *self = view_new(st, (PyTypeObject *)arguments[0], (int32_t)PyTuple_Size(shape));
+  if (self == NULL)
+    return NULL;
+  self->tensor.data = data;
+  self->tensor.device = (dl_device){.type = (int32_t)device_type, .id = (int32_t)device};
+  self->tensor.dtype = view_type(type);
+  self->itemsize = itemsize;
+  self->read_only = read_only != 0;
+  if (arguments[6] != Py_Ellipsis) { /* the one of the type, when somebody asks */
+    Py_INCREF(arguments[6]);
+    self->dtype = arguments[6];
+  }
+  Py_INCREF(arguments[10]);
+  self->exporting = arguments[10];
+  if (view_set_dims(self, shape, strides, 1, -1) < 0 || view_set_keeper(self, arguments[11]) < 0 ||
+      (aligned && view_check_alignment(self) < 0)) {
+    Py_DECREF(self);
+    return NULL;
+  }
+  return (PyObject *)self;
+}
+
+/* ---- lending ---- */
+
+void *view_lend(const state *st, PyObject *object, bool versioned) {
+  view *self = (view *)object;
+  if (self->tensor.dtype.code == DL_NO_CODE) {
+    PyErr_SetString(PyExc_BufferError, self->dtype != NULL && self->dtype != Py_None
+                                           ? "DLPack has no type like the view's dtype: export view(dtype=...) of it"
+                                           : "the view has no dtype, which DLPack wants: export view(dtype=...) of it");
+    return NULL;
+  }
+  uint64_t flags = self->read_only ? DL_READ_ONLY : 0;
+  if (view_is_padded(self)) {
+    if (!versioned) {
+      PyErr_SetString(PyExc_BufferError,
+                      "the view has elements smaller than a byte, which DLPack before 1.0 cannot say "
+                      "to be padded; ask for a versioned tensor (max_version=(1, 0))");
+      return NULL;
+    }
+    flags |= DL_PADDED;
+  }
+  owner *keeper = NULL;
+  if (self->box == NULL) {
+    keeper = owner_make(st, object, false);
+    if (keeper == NULL)
+      return NULL;
+  }
+  return dlpack_lend(&self->tensor, self->box != NULL ? cch_deviceptr_ref(self->box) : NULL, keeper, versioned, flags);
+}
+
+const char view_capsule_doc[] = "view_capsule(view, versioned, /)\n--\n\nReturn a DLPack capsule of a view.";
+
+PyObject *view_capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("view_capsule(view, versioned)", count, 2) < 0)
+    return NULL;
+  if (!PyType_IsSubtype(Py_TYPE(arguments[0]), st->view_type))
+    return PyErr_Format(PyExc_TypeError, "a StridedMemoryView is needed");
+  bool versioned = arguments[1] == Py_True;
+  void *managed = view_lend(st, arguments[0], versioned);
+  return managed != NULL ? dlpack_capsule(managed, versioned) : NULL;
+}
+
+/* ---- the class ---- */
+
+static PyObject *tuple_of(const int64_t *numbers, int32_t count) {
+  PyObject *tuple = PyTuple_New(count);
+  for (int32_t i = 0; tuple != NULL && i < count; i++) {
+    PyObject *number = PyLong_FromLongLong(numbers[i]);
+    if (number == NULL || PyTuple_SetItem(tuple, i, number) < 0)
+      Py_CLEAR(tuple);
+  }
+  return tuple;
+}
+
+static PyObject *get_ptr(PyObject *object, void *closure) {
+  (void)closure;
+  return PyLong_FromSize_t((uintptr_t)((view *)object)->tensor.data);
+}
+
+static PyObject *get_device_id(PyObject *object, void *closure) {
+  (void)closure;
+  dl_device device = ((view *)object)->tensor.device;
+  return PyLong_FromLong(device.type == DL_CPU ? -1 : device.id);
+}
+
+static PyObject *get_is_device_accessible(PyObject *object, void *closure) {
+  (void)closure;
+  return PyBool_FromLong(((view *)object)->tensor.device.type != DL_CPU);
+}
+
+static PyObject *get_readonly(PyObject *object, void *closure) {
+  (void)closure;
+  return PyBool_FromLong(((view *)object)->read_only);
+}
+
+static PyObject *get_shape(PyObject *object, void *closure) {
+  (void)closure;
+  const view *self = (view *)object;
+  return tuple_of(self->tensor.shape, self->tensor.ndim);
+}
+
+static PyObject *get_strides(PyObject *object, void *closure) {
+  (void)closure;
+  const view *self = (view *)object;
+  if (!self->explicit)
+    Py_RETURN_NONE;
+  return tuple_of(self->tensor.strides, self->tensor.ndim);
+}
+
+static PyObject *get_size(PyObject *object, void *closure) {
+  (void)closure;
+  const view *self = (view *)object;
+  int64_t size = 1;
+  bool empty = false;
+  for (int32_t i = 0; i < self->tensor.ndim; i++)
+    empty |= self->tensor.shape[i] == 0;
+  for (int32_t i = 0; i < self->tensor.ndim && !empty; i++)
+    size *= self->tensor.shape[i];
+  return PyLong_FromLongLong(empty ? 0 : size);
+}
+
+/* Keeps what a function has made for an attribute; another thread may have been faster. */
+static PyObject *keep_made(PyObject **place, PyObject *made) {
+  if (made == NULL)
+    return NULL;
+  if (*place == NULL) {
+    *place = made;
+  } else {
+    Py_DECREF(made);
+  }
+  Py_INCREF(*place);
+  return *place;
+}
+
+static PyObject *get_dtype(PyObject *object, void *closure) {
+  (void)closure;
+  view *self = (view *)object;
+  if (self->dtype != NULL) {
+    Py_INCREF(self->dtype);
+    return self->dtype;
+  }
+  dl_data_type type = self->tensor.dtype;
+  return keep_made(&self->dtype, PyObject_CallFunction(self->st->faces.dtype_of, "iii", (int)type.code, (int)type.bits,
+                                                       (int)type.lanes));
+}
+
+static PyObject *get_dtype_as_it_is(PyObject *object, void *closure) {
+  (void)closure;
+  const view *self = (view *)object;
+  PyObject *dtype = self->dtype != NULL ? self->dtype : Py_Ellipsis;
+  Py_INCREF(dtype);
+  return dtype;
+}
+
+static PyObject *get_layout(PyObject *object, void *closure) {
+  view *self = (view *)object;
+  if (self->layout != NULL) {
+    Py_INCREF(self->layout);
+    return self->layout;
+  }
+  PyObject *shape = get_shape(object, closure), *strides = get_strides(object, closure), *made = NULL;
+  if (shape != NULL && strides != NULL)
+    made = PyObject_CallFunction(self->st->faces.layout_of, "OOL", shape, strides, (long long)self->itemsize);
+  Py_XDECREF(shape);
+  Py_XDECREF(strides);
+  return keep_made(&self->layout, made);
+}
+
+static PyObject *get_type(PyObject *object, void *closure) {
+  (void)closure;
+  dl_data_type type = ((view *)object)->tensor.dtype;
+  return PyLong_FromUnsignedLong((unsigned long)type.code | (unsigned long)type.bits << 8 |
+                                 (unsigned long)type.lanes << 16);
+}
+
+static PyObject *get_device(PyObject *object, void *closure) {
+  (void)closure;
+  dl_device device = ((view *)object)->tensor.device;
+  return Py_BuildValue("(ii)", (int)device.type, (int)device.id);
+}
+
+static PyObject *get_stream(PyObject *object, void *closure) {
+  (void)closure;
+  const view *self = (view *)object;
+  cch_stream *stream = self->box != NULL ? cch_deviceptr_stream_ref(self->box) : NULL;
+  if (stream == NULL)
+    return PyLong_FromLong(0);
+  return PyLong_FromVoidPtr(stream); /* a reference, that the caller adopts */
+}
+
+static int view_traverse(PyObject *object, visitproc visit, void *arg) {
+  const view *self = (view *)object;
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->keeper);
+  Py_VISIT(self->exporting);
+  Py_VISIT(self->dtype);
+  Py_VISIT(self->layout);
+  return 0;
+}
+
+/* What keeps the memory stays: others in the same cycle may still read it. It goes with the view. */
+static int view_clear(PyObject *object) {
+  view *self = (view *)object;
+  Py_CLEAR(self->exporting);
+  Py_CLEAR(self->dtype);
+  Py_CLEAR(self->layout);
+  return 0;
+}
+
+static void view_dealloc(PyObject *object) {
+  view *self = (view *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  PyObject *kind, *value, *traceback;
+  PyErr_Fetch(&kind, &value, &traceback);
+  dlpack_delete(self->managed, self->versioned);
+  box_let_go(self->box);
+  view_clear(object);
+  Py_CLEAR(self->keeper);
+  if (self->st != NULL)
+    owners_drain(self->st);
+  PyErr_Restore(kind, value, traceback);
+  if (self->tensor.shape != self->inside)
+    PyMem_Free(self->tensor.shape);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(object);
+  Py_DECREF(type);
+}
+
+static PyGetSetDef properties[] = {
+    {"ptr", get_ptr, NULL, "int: Address of the element of index (0, ..., 0).", NULL},
+    {"device_id", get_device_id, NULL, "int: Ordinal of the device that the memory is on; -1 for the host's.", NULL},
+    {"is_device_accessible", get_is_device_accessible, NULL, "bool: Whether kernels can use the memory.", NULL},
+    {"readonly", get_readonly, NULL, "bool: Whether the memory must not be written.", NULL},
+    {"shape", get_shape, NULL, "tuple of int: Extents.", NULL},
+    {"strides", get_strides, NULL,
+     "tuple of int or None: Strides in elements, not bytes; None: those of C order, which were not given.", NULL},
+    {"size", get_size, NULL, "int: Number of elements.", NULL},
+    {"dtype", get_dtype, NULL,
+     "numpy.dtype or None: Type of the elements, of ml_dtypes where NumPy has none; None where it is not known.", NULL},
+    {"_layout", get_layout, NULL, "_StridedLayout: Shape, strides and size of elements.", NULL},
+    {"_type", get_type, NULL, NULL, NULL},
+    {"_dtype_as_it_is", get_dtype_as_it_is, NULL, NULL, NULL},
+    {"_device", get_device, NULL, NULL, NULL},
+    {"_stream_reference", get_stream, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"exporting_obj", T_OBJECT, offsetof(view, exporting), READONLY, "object: The array, or the Buffer."},
+    {"_itemsize", T_LONGLONG, offsetof(view, itemsize), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "The hot half of StridedMemoryView."},
+    {Py_tp_dealloc, (void *)view_dealloc},
+    {Py_tp_traverse, (void *)view_traverse},
+    {Py_tp_clear, (void *)view_clear},
+    {Py_tp_members, members},
+    {Py_tp_getset, properties},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "cudacore_handles._native.ViewHandle",
+    .basicsize = sizeof(view),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};
+
+static PyObject **name_at(state *st, size_t i, const char **text) {
+  PyObject **places[] = {&st->names.dlpack, &st->names.dlpack_device, &st->names.device_id,
+                         &st->names.shape,  &st->names.strides,       &st->names.dtype,
+                         &st->names.stream, &st->names.max_version,   &st->names.ptr};
+  static const char *const texts[] = {"__dlpack__", "__dlpack_device__", "device_id", "shape", "strides", "dtype",
+                                      "stream",     "max_version",       "ptr"};
+  if (i == sizeof places / sizeof *places)
+    return NULL;
+  *text = texts[i];
+  return places[i];
+}
+
+int add_view_type(PyObject *module, state *st) {
+  PyObject **place;
+  const char *text;
+  for (size_t i = 0; (place = name_at(st, i, &text)) != NULL; i++) {
+    *place = PyUnicode_InternFromString(text);
+    if (*place == NULL)
+      return -1;
+  }
+  st->names.version = Py_BuildValue("(ii)", DL_MAJOR, DL_MINOR);
+  st->dlpack_types = PyDict_New();
+  if (st->names.version == NULL || st->dlpack_types == NULL)
+    return -1;
+  st->view_type = add_type(module, &spec, NULL);
+  return st->view_type != NULL ? 0 : -1;
+}
+
+void drop_view_names(state *st) {
+  PyObject **place;
+  const char *text;
+  for (size_t i = 0; (place = name_at(st, i, &text)) != NULL; i++)
+    Py_CLEAR(*place);
+  Py_CLEAR(st->names.version);
+}

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where views come from: buffers, and the arrays of other libraries, with the order of their streams. */
+#include "base/native.h"
+
+enum { NO_ORDER = -1 };
+
+/* ---- views of buffers ---- */
+
+/* What a view has to know of its elements. */
+typedef struct element {
+  dl_data_type type;
+  int64_t itemsize;
+  PyObject *dtype; /* a new reference; Py_Ellipsis: the one of the type, when somebody asks */
+} element;
+
+/* Reads a tuple (DLPack's type, itemsize, dtype); -1 with an exception. */
+static int read_element(PyObject *tuple, element *out) {
+  unsigned long type = PyLong_AsUnsignedLong(PyTuple_GetItem(tuple, 0));
+  out->itemsize = PyLong_AsLongLong(PyTuple_GetItem(tuple, 1));
+  if (PyErr_Occurred())
+    return -1;
+  out->type = view_type(type);
+  out->dtype = PyTuple_GetItem(tuple, 2);
+  Py_INCREF(out->dtype);
+  return 0;
+}
+
+/* The elements that a dtype and an itemsize mean, each of which can be NULL or None; -1 with an exception. */
+static int element_of(const state *st, PyObject *dtype, PyObject *itemsize, element *out) {
+  if (dtype == NULL)
+    dtype = Py_None;
+  if (itemsize == NULL)
+    itemsize = Py_None;
+  long long size = PyLong_CheckExact(itemsize) ? PyLong_AsLongLong(itemsize) : 0;
+  if (size == -1)
+    PyErr_Clear();
+  if (dtype == Py_None && size > 0 && size <= INT32_MAX) {
+    Py_INCREF(Py_None);
+    *out = (element){.type = {.code = DL_NO_CODE, .bits = 8, .lanes = 1}, .itemsize = size, .dtype = Py_None};
+    return 0;
+  }
+  PyObject *known = NULL; /* borrowed */
+  if (dtype != Py_None && itemsize == Py_None) {
+    known = PyDict_GetItemWithError(st->faces.element_types, dtype);
+    PyErr_Clear(); /* what cannot be hashed */
+  }
+  if (known != NULL)
+    return read_element(known, out);
+  PyObject *found = PyObject_CallFunctionObjArgs(st->faces.element_type, dtype, itemsize, NULL);
+  int status = found != NULL ? read_element(found, out) : -1;
+  Py_XDECREF(found);
+  return status;
+}
+
+/* A shape or strides as a tuple, a new reference; an int is a shape of one. */
+static PyObject *tuple_of_dims(PyObject *given, bool is_shape) {
+  if (PyTuple_Check(given) || (!is_shape && given == Py_None)) {
+    Py_INCREF(given);
+    return given;
+  }
+  if (is_shape && PyIndex_Check(given) && !PySequence_Check(given))
+    return PyTuple_Pack(1, given);
+  PyObject *tuple = PySequence_Tuple(given);
+  if (tuple == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "%s must be %s, not %R", is_shape ? "shape" : "strides",
+                 is_shape ? "a tuple of ints, or an int" : "a tuple of ints, or None", given);
+  }
+  return tuple;
+}
+
+static PyObject *view_memory(const state *st, PyTypeObject *type, PyObject *face, PyObject *shape, PyObject *strides,
+                             element *of, bool read_only) {
+  dl_device device;
+  if (buffer_device(st, face, &device) < 0)
+    return NULL;
+  view *self = view_new(st, type, (int32_t)PyTuple_Size(shape));
+  if (self == NULL)
+    return NULL;
+  self->tensor.device = device;
+  self->tensor.dtype = of->type;
+  self->itemsize = of->itemsize;
+  self->read_only = read_only;
+  if (of->dtype != Py_Ellipsis) {
+    Py_INCREF(of->dtype);
+    self->dtype = of->dtype;
+  }
+  Py_INCREF(face);
+  self->exporting = face;
+  int status = view_set_keeper(self, face);
+  if (status == 0) {
+    self->tensor.data = (void *)((const handle *)face)->raw;
+    status = view_set_dims(self, shape, strides, 1, (int64_t)cch_deviceptr_size(self->box));
+    if (status < 0 && (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_OverflowError))) {
+      PyObject *kind, *value, *traceback;
+      PyErr_Fetch(&kind, &value, &traceback);
+      PyObject *layout = PyObject_CallFunction(st->faces.layout_of, "OOL", shape, strides, (long long)of->itemsize);
+      if (layout != NULL) { /* which has nothing to say */
+        Py_DECREF(layout);
+        PyErr_Restore(kind, value, traceback);
+      } else {
+        Py_XDECREF(kind);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+      }
+    }
+  }
+  if (status < 0 || view_check_alignment(self) < 0) {
+    Py_DECREF(self);
+    return NULL;
+  }
+  return (PyObject *)self;
+}
+
+const char view_from_buffer_doc[] =
+    "from_buffer(cls, buffer, shape, strides=None, *, itemsize=None, dtype=None, is_readonly=False)\n--\n\n"
+    "Make a view of a buffer's memory.\n"
+    "\n"
+    "The memory lives as long as the view, also when the buffer is closed. No stream waits for another.\n"
+    "\n"
+    "Parameters\n"
+    "----------\n"
+    "buffer : Buffer\n"
+    "    The memory, from its beginning on.\n"
+    "shape : tuple of int\n"
+    "    Extents; an int is one extent.\n"
+    "strides : tuple of int, optional\n"
+    "    Strides in elements, not bytes. Default: those of C order.\n"
+    "itemsize : int, optional\n"
+    "    Bytes of an element. Default: those of `dtype`.\n"
+    "dtype : numpy.dtype, optional\n"
+    "    Type of the elements: a dtype, what ``np.dtype()`` takes, or a name such as \"float32\" or \"bfloat16\", "
+    "which\n"
+    "    needs no other library. Default: not known.\n"
+    "is_readonly : bool, optional\n"
+    "    Whether the memory must not be written. Default False.\n"
+    "\n"
+    "Raises\n"
+    "------\n"
+    "ValueError\n"
+    "    When the elements do not all lie within the buffer, or are not aligned.";
+
+PyObject *view_from_buffer(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *keywords) {
+  static const char *const names[] = {"cls", "buffer", "shape", "strides", "itemsize", "dtype", "is_readonly"};
+  const state *st = PyModule_GetState(module);
+  PyObject *arguments[7] = {NULL};
+  if (sort_arguments("from_buffer", names, 7, 4, given, count, keywords, arguments) < 0 ||
+      view_check_class(st, "from_buffer", arguments[0]) < 0)
+    return NULL;
+  PyObject *face = arguments[1];
+  if (face == NULL || arguments[2] == NULL)
+    return PyErr_Format(PyExc_TypeError, "from_buffer() needs buffer, and shape");
+  if (!PyType_IsSubtype(Py_TYPE(face), st->buffer_type)) {
+    raise_about(PyExc_TypeError, "buffer must be a Buffer, not %U: from_any_interface() makes views of arrays", face, 0,
+                0);
+    return NULL;
+  }
+  int read_only = arguments[6] != NULL ? PyObject_IsTrue(arguments[6]) : 0;
+  element of;
+  if (read_only < 0 || element_of(st, arguments[5], arguments[4], &of) < 0)
+    return NULL;
+  PyObject *shape = tuple_of_dims(arguments[2], true);
+  PyObject *strides = shape != NULL ? tuple_of_dims(arguments[3] != NULL ? arguments[3] : Py_None, false) : NULL;
+  PyObject *self = NULL;
+  if (strides != NULL)
+    self = view_memory(st, (PyTypeObject *)arguments[0], face, shape, strides, &of, read_only != 0);
+  Py_XDECREF(shape);
+  Py_XDECREF(strides);
+  Py_DECREF(of.dtype);
+  return self;
+}
+
+/* ---- the order of streams ---- */
+
+/* Reads the consumer's stream, an int or what has __cuda_stream__; None is -2. -1 is NO_ORDER. False with an exception.
+ */
+static bool read_stream(const state *st, PyObject *given, long long *out, PyObject **kept) {
+  *kept = NULL;
+  *out = -2;
+  if (given == NULL || given == Py_None)
+    return true;
+  if (PyLong_Check(given) && !PyBool_Check(given)) {
+    int overflow;
+    *out = PyLong_AsLongLongAndOverflow(given, &overflow);
+    if (overflow || *out < NO_ORDER) {
+      PyErr_Format(PyExc_ValueError, "stream_ptr is %R; it must be a stream's address, or -1 for no order", given);
+      return false;
+    }
+    if (*out == 0)
+      *out = 1; /* the legacy default stream has two names, and DLPack knows this one */
+    return true;
+  }
+  PyObject *face = stream_accept(st, given);
+  if (face == NULL) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+      PyErr_Clear();
+      PyErr_Format(PyExc_TypeError,
+                   "stream_ptr must be an int, a stream's address or -1 for no order, or a Stream, not %R",
+                   (PyObject *)Py_TYPE(given));
+    }
+    return false;
+  }
+  if (((handle *)face)->box == NULL) {
+    handle_hold(face); /* which raises */
+    Py_DECREF(face);
+    return false;
+  }
+  *out = (long long)((handle *)face)->raw;
+  if (*out == 0)
+    *out = 1;
+  *kept = face;
+  return true;
+}
+
+static PyObject *raise_ambiguous(void) {
+  PyErr_SetString(PyExc_BufferError,
+                  "stream=None is ambiguous with view(): give stream_ptr, the stream that will use the array, so that "
+                  "it waits for the producer's; or -1 for no order");
+  return NULL;
+}
+
+/* Makes the consumer's stream wait for the producer's; -1 with an exception. */
+static int order(const state *st, long long consumer, unsigned long long producer, dl_device device) {
+  if (producer == 0)
+    producer = 1;
+  if ((unsigned long long)consumer == producer)
+    return 0;
+  int ordinal = device.type == DL_CUDA ? (int)device.id : -1, status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = order_raw_streams((uintptr_t)consumer, (uintptr_t)producer, ordinal);
+  Py_END_ALLOW_THREADS;
+  if (status == 0)
+    return 0;
+  raise_status(st, status);
+  return -1;
+}
+
+/* ---- where arrays come from ---- */
+
+/* The stream that a library uses arrays on, by its exchange API; -1 with an exception. */
+static int ask_work_stream(const dl_exchange_api *api, dl_device device, unsigned long long *out) {
+  void *stream = NULL;
+  if (api->current_work_stream(device.type, device.id, &stream) != 0) {
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_BufferError, "the library of the array did not name its current stream");
+    return -1;
+  }
+  *out = (uintptr_t)stream;
+  return 0;
+}
+
+static PyObject *from_exchange(const state *st, PyTypeObject *type, PyObject *object, long long stream,
+                               const dl_exchange_api *api) {
+  dl_managed_tensor_versioned *managed = NULL;
+  if (api->managed_tensor_from_object(object, &managed) != 0 || managed == NULL) {
+    if (!PyErr_Occurred())
+      raise_about(PyExc_BufferError, "%U cannot be exported by DLPack", object, 0, 0);
+    return NULL;
+  }
+  PyObject *self = view_of_managed(st, type, managed, true, object);
+  if (self == NULL)
+    return NULL;
+  dl_device device = ((view *)self)->tensor.device;
+  if (device.type == DL_CPU || stream == NO_ORDER)
+    return self;
+  unsigned long long producer;
+  int status = -1;
+  if (stream < NO_ORDER)
+    raise_ambiguous();
+  else if (api->current_work_stream == NULL)
+    status = 0;
+  else if (ask_work_stream(api, device, &producer) == 0)
+    status = order(st, stream, producer, device);
+  if (status < 0)
+    Py_CLEAR(self);
+  return self;
+}
+
+/* An array whose attributes are cheaper than any protocol; nothing is ordered. */
+static PyObject *from_attributes(const state *st, PyTypeObject *type, PyObject *object) {
+  PyObject *data = PyObject_GetAttr(object, st->data_name);
+  PyObject *address = data != NULL ? PyObject_GetAttr(data, st->names.ptr) : NULL;
+  PyObject *ordinal = address != NULL ? PyObject_GetAttr(data, st->names.device_id) : NULL;
+  PyObject *shape = ordinal != NULL ? PyObject_GetAttr(object, st->names.shape) : NULL;
+  PyObject *strides = shape != NULL ? PyObject_GetAttr(object, st->names.strides) : NULL;
+  PyObject *dtype = strides != NULL ? PyObject_GetAttr(object, st->names.dtype) : NULL;
+  view *self = NULL;
+  if (dtype != NULL && st->dlpack_types != NULL && PyTuple_Check(shape) && PyTuple_Check(strides)) {
+    PyObject *known = PyDict_GetItemWithError(st->dlpack_types, dtype), *fresh = NULL; /* known: borrowed */
+    if (known == NULL && !PyErr_Occurred()) {
+      known = fresh = PyObject_CallFunctionObjArgs(st->faces.dlpack_type_of, dtype, NULL);
+      if (fresh != NULL && PyDict_SetItem(st->dlpack_types, dtype, fresh) < 0)
+        known = NULL;
+    }
+    unsigned long packed = known != NULL ? PyLong_AsUnsignedLong(known) : 0;
+    Py_XDECREF(fresh);
+    void *pointer = PyErr_Occurred() ? NULL : PyLong_AsVoidPtr(address);
+    long device = PyErr_Occurred() ? -1 : PyLong_AsLong(ordinal);
+    if (!PyErr_Occurred())
+      self = view_new(st, type, (int32_t)PyTuple_Size(shape));
+    if (self != NULL) {
+      self->tensor.data = pointer;
+      self->tensor.device = (dl_device){.type = DL_CUDA, .id = (int32_t)device};
+      self->tensor.dtype = view_type(packed & 0xFFFFFFFFul);
+      Py_INCREF(object);
+      self->exporting = object;
+      self->dtype = dtype;
+      dtype = NULL;
+      if (view_set_itemsize(self, DL_PADDED) < 0 || view_set_dims(self, shape, strides, self->itemsize, -1) < 0)
+        Py_CLEAR(self);
+    }
+  } else if (dtype != NULL) {
+    raise_about(PyExc_TypeError, "the shape and the strides of %U are no tuples", object, 0, 0);
+  }
+  Py_XDECREF(dtype);
+  Py_XDECREF(strides);
+  Py_XDECREF(shape);
+  Py_XDECREF(ordinal);
+  Py_XDECREF(address);
+  Py_XDECREF(data);
+  return (PyObject *)self;
+}
+
+/* Calls __dlpack__, of this version of DLPack or of those before 1.0. */
+static PyObject *call_dlpack(const state *st, PyObject *method, PyObject *stream) {
+  PyObject *arguments = PyTuple_New(0), *keywords = PyDict_New(), *capsule = NULL;
+  if (arguments == NULL || keywords == NULL)
+    goto end;
+  if (PyDict_SetItem(keywords, st->names.stream, stream) < 0 ||
+      PyDict_SetItem(keywords, st->names.max_version, st->names.version) < 0)
+    goto end;
+  capsule = PyObject_Call(method, arguments, keywords);
+  if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (PyDict_DelItem(keywords, st->names.max_version) == 0)
+      capsule = PyObject_Call(method, arguments, keywords);
+    if (capsule != NULL) {
+      Py_XDECREF(type);
+      Py_XDECREF(value);
+      Py_XDECREF(traceback);
+    } else { /* the first error was not about the version */
+      PyErr_Clear();
+      PyErr_Restore(type, value, traceback);
+    }
+  }
+end:
+  Py_XDECREF(arguments);
+  Py_XDECREF(keywords);
+  return capsule;
+}
+
+/* The type of the device that an array is on; 0 with an exception. */
+static int32_t device_type_of(const state *st, PyObject *object) {
+  PyObject *pair = PyObject_CallMethodObjArgs(object, st->names.dlpack_device, NULL);
+  if (pair == NULL)
+    return 0;
+  PyObject *first = PySequence_GetItem(pair, 0);
+  PyObject *number = first != NULL ? PyNumber_Index(first) : NULL; /* it can be an enum */
+  int overflow = 0;
+  long long type = number != NULL ? PyLong_AsLongLongAndOverflow(number, &overflow) : -1;
+  Py_XDECREF(number);
+  Py_XDECREF(first);
+  if (number == NULL) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "__dlpack_device__() must return two ints, (type, ordinal), not %R", pair);
+  }
+  Py_DECREF(pair);
+  return number != NULL && view_check_device(overflow != 0 ? -1 : type) == 0 ? (int32_t)type : 0;
+}
+
+static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *object, PyObject *method, long long stream,
+                             bool on_device) {
+  int32_t device = on_device ? DL_CUDA : device_type_of(st, object);
+  if (device == 0)
+    return NULL;
+  PyObject *consumer;
+  if (device == DL_CPU) { /* which knows no streams */
+    consumer = Py_None;
+    Py_INCREF(consumer);
+  } else if (stream < NO_ORDER) {
+    return raise_ambiguous();
+  } else {
+    consumer = PyLong_FromLongLong(stream);
+  }
+  PyObject *capsule = consumer != NULL ? call_dlpack(st, method, consumer) : NULL;
+  Py_XDECREF(consumer);
+  if (capsule == NULL)
+    return NULL;
+  bool versioned;
+  void *managed = dlpack_take(capsule, &versioned);
+  Py_DECREF(capsule);
+  return managed != NULL ? view_of_managed(st, type, managed, versioned, object) : NULL;
+}
+
+/* How arrays of an object's type are read, which is found out at the first one; NULL with an exception. */
+static const type_entry *entry_of(const state *st, PyObject *object) {
+  const type_entry *how = types_find(st, Py_TYPE(object));
+  if (how->type != NULL || st->resolver == NULL)
+    return how;
+  PyObject *known = PyObject_CallFunctionObjArgs(st->resolver, (PyObject *)Py_TYPE(object), object, NULL);
+  Py_XDECREF(known);
+  return known != NULL ? types_find(st, Py_TYPE(object)) : NULL;
+}
+
+const char work_stream_doc[] =
+    "work_stream(obj, device_type, device_id, /)\n--\n\n"
+    "Return the stream that the library of an array uses it on, by DLPack's C exchange API; None where it has none.";
+
+PyObject *work_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("work_stream(obj, device_type, device_id)", count, 3) < 0)
+    return NULL;
+  long type = PyLong_AsLong(arguments[1]), id = PyLong_AsLong(arguments[2]);
+  const type_entry *how = PyErr_Occurred() ? NULL : entry_of(st, arguments[0]);
+  if (how == NULL)
+    return NULL;
+  if (how->type == NULL || how->kind != KIND_EXCHANGE || how->exchange->current_work_stream == NULL)
+    Py_RETURN_NONE;
+  unsigned long long stream;
+  if (ask_work_stream(how->exchange, (dl_device){.type = (int32_t)type, .id = (int32_t)id}, &stream) < 0)
+    return NULL;
+  return PyLong_FromUnsignedLongLong(stream);
+}
+
+/* Reads (cls, obj, stream_ptr=None); -1 with an exception. */
+static int read_arguments(const state *st, const char *function, PyObject *const *arguments, Py_ssize_t count,
+                          PyObject *keywords, PyObject *out[3], long long *stream, PyObject **kept) {
+  static const char *const names[] = {"cls", "obj", "stream_ptr"};
+  if (sort_arguments(function, names, 3, 3, arguments, count, keywords, out) < 0)
+    return -1;
+  if (view_check_class(st, function, out[0]) < 0)
+    return -1;
+  if (out[1] == NULL) {
+    PyErr_Format(PyExc_TypeError, "%s() needs obj, an array", function);
+    return -1;
+  }
+  return read_stream(st, out[2], stream, kept) ? 0 : -1;
+}
+
+/* What has no DLPack. The stream is that of read_stream(). */
+static PyObject *from_interface(const state *st, PyObject *cls, PyObject *object, long long stream, const char *name) {
+  return PyObject_CallFunction(st->faces.interface_of, "OOLs", cls, object, stream, name);
+}
+
+/* The same when a way that comes before it has failed: that failure is raised where this fails, too. Errors of CUDA,
+ * and what is no failure of the array's, end the search. */
+static PyObject *from_interface_instead(const state *st, PyObject *cls, PyObject *object, long long stream,
+                                        const char *name) {
+  if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError) ||
+      PyErr_ExceptionMatches(st->faces.cuda_error))
+    return NULL;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject *result = from_interface(st, cls, object, stream, name);
+  if (result == NULL) {
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    return NULL;
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return result;
+}
+
+static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *keywords, bool any) {
+  const state *st = PyModule_GetState(module);
+  PyObject *arguments[3] = {NULL}, *kept = NULL, *result = NULL;
+  long long stream;
+  const char *name = any ? "from_any_interface" : "from_dlpack";
+  if (read_arguments(st, name, given, count, keywords, arguments, &stream, &kept) < 0)
+    return NULL;
+  PyTypeObject *type = (PyTypeObject *)arguments[0];
+  PyObject *object = arguments[1];
+  if (PyType_Check(object)) { /* what a class defines is for its instances */
+    result = from_interface(st, arguments[0], object, stream, name);
+    goto end;
+  }
+  const type_entry *how = entry_of(st, object);
+  if (how == NULL)
+    goto end;
+  /* Our own views know more of their memory's streams than the exchange API can say. */
+  if (how->type != NULL && how->kind == KIND_EXCHANGE && how->exchange->managed_tensor_from_object != NULL &&
+      !PyType_IsSubtype(Py_TYPE(object), st->view_type)) {
+    result = from_exchange(st, type, object, stream, how->exchange);
+    goto tried;
+  }
+  bool has_paths = how->type != NULL && how->kind == KIND_PATHS && PyTuple_GetItem(how->given, 1) != Py_None;
+  if (has_paths && stream == NO_ORDER) {
+    result = from_attributes(st, type, object);
+    goto tried;
+  }
+  PyObject *method = PyObject_GetAttr(object, st->names.dlpack);
+  if (method != NULL) {
+    result = from_dlpack(st, type, object, method, stream, has_paths);
+    Py_DECREF(method);
+  } else if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    PyErr_Clear();
+    result = from_interface(st, arguments[0], object, stream, name);
+    goto end;
+  }
+tried:
+  if (result == NULL && any)
+    result = from_interface_instead(st, arguments[0], object, stream, name);
+end:
+  Py_XDECREF(kept);
+  return result;
+}
+
+const char view_from_dlpack_doc[] =
+    "from_dlpack(cls, obj, stream_ptr=None)\n--\n\n"
+    "Make a view of an array by DLPack: by its C exchange API where the array's type has it, else by ``__dlpack__``.\n"
+    "\n"
+    "Parameters\n"
+    "----------\n"
+    "obj : object\n"
+    "    The array.\n"
+    "stream_ptr : int or Stream, optional\n"
+    "    The stream that will use the array: it waits for the work that the producer has on the array's stream. -1: "
+    "no\n"
+    "    order. Needed for memory that a device can use; that of the host knows no streams.";
+
+PyObject *view_from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  return from_any(module, arguments, count, keywords, false);
+}
+
+const char view_from_any_doc[] =
+    "from_any_interface(cls, obj, stream_ptr=None)\n--\n\n"
+    "Make a view of an array by the first of its interfaces that does not refuse it: DLPack,\n"
+    "``__cuda_array_interface__``, ``__array_interface__``.\n"
+    "\n"
+    "Parameters\n"
+    "----------\n"
+    "obj : object\n"
+    "    The array.\n"
+    "stream_ptr : int or Stream, optional\n"
+    "    See :meth:`from_dlpack`.";
+
+PyObject *view_from_any(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  return from_any(module, arguments, count, keywords, true);
+}

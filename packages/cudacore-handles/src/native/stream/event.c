@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The hot half of Event: creating, waiting, asking, timing. Recording is the stream's. */
+#include "base/failure.h"
+#include "base/native.h"
+
+const char create_event_doc[] = "create_event(cls, context, flags, /)\n--\n\n"
+                                "Return a new event of a class, in the context of a face (cuEventCreate).";
+
+PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("create_event(cls, context, flags)", count, 3) < 0)
+    return NULL;
+  unsigned long flags = PyLong_AsUnsignedLong(arguments[2]);
+  if (flags == (unsigned long)-1 && PyErr_Occurred())
+    return NULL;
+  cch_context *context = handle_use(arguments[1]);
+  if (context == NULL)
+    return NULL;
+  cch_event *event = NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_event_create(&event, context, (unsigned)flags);
+  Py_END_ALLOW_THREADS;
+  handle_done(arguments[1]);
+  if (status != 0)
+    return raise_status(st, status);
+  return handle_make(st, (PyTypeObject *)arguments[0], event);
+}
+
+static PyObject *synchronize(PyObject *self, PyObject *nothing) {
+  (void)nothing;
+  cch_event *event = handle_use(self);
+  if (event == NULL)
+    return NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_event_synchronize(event);
+  Py_END_ALLOW_THREADS;
+  handle_done(self);
+  if (status != 0)
+    return raise_status(((handle *)self)->st, status);
+  owners_drain(((handle *)self)->st);
+  Py_RETURN_NONE;
+}
+
+static PyObject *is_done(PyObject *self, void *closure) {
+  (void)closure;
+  cch_event *event = handle_use(self);
+  if (event == NULL)
+    return NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_event_query(event);
+  Py_END_ALLOW_THREADS;
+  handle_done(self);
+  if (status == 0)
+    Py_RETURN_TRUE;
+  if (status == CCH_NOT_READY)
+    Py_RETURN_FALSE;
+  return raise_status(((handle *)self)->st, status);
+}
+
+static PyObject *subtract(PyObject *left, PyObject *right) {
+  /* Either side may be the event: Python asks both. */
+  const state *st = NULL;
+  PyTypeObject *type = Py_TYPE(left); /* may be a subclass with a __sub__ of its own, which calls this one */
+  while (type != NULL && (void *)PyType_GetSlot(type, Py_nb_subtract) != (void *)subtract)
+    type = PyType_GetSlot(type, Py_tp_base);
+  if (type != NULL)
+    st = ((handle *)left)->st;
+  if (st == NULL || (Py_TYPE(left) != Py_TYPE(right) && !PyType_IsSubtype(Py_TYPE(right), st->event_type)))
+    Py_RETURN_NOTIMPLEMENTED;
+  cch_event *end = handle_use(left);
+  if (end == NULL)
+    return NULL;
+  cch_event *start = handle_use(right);
+  if (start == NULL) {
+    handle_done(left);
+    return NULL;
+  }
+  float milliseconds = 0;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_event_elapsed(&milliseconds, start, end);
+  Py_END_ALLOW_THREADS;
+  handle_done(right);
+  handle_done(left);
+  if (status == 0)
+    return PyFloat_FromDouble(milliseconds);
+  PyObject *result = PyObject_CallFunction(st->faces.raise_not_elapsed, "OON", left, right, failure_status(status));
+  Py_XDECREF(result); /* it raises */
+  return NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"sync", synchronize, METH_NOARGS,
+     "sync($self, /)\n--\n\n"
+     "Wait until the work recorded in the event is done (cuEventSynchronize).\n"
+     "\n"
+     "Raises\n"
+     "------\n"
+     "CUDAError\n"
+     "    Also when work that ran earlier has failed."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"is_done", is_done, NULL, "bool: Whether the work recorded in the event is done (cuEventQuery).", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "The hot half of Event."},
+    {Py_tp_dealloc, (void *)handle_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {Py_nb_subtract, (void *)subtract},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "cudacore_handles._native.EventHandle",
+    .basicsize = sizeof(handle),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = slots,
+};
+
+int add_event_type(PyObject *module, state *st) {
+  st->event_type = add_type(module, &spec, st->handle_type);
+  return st->event_type != NULL ? 0 : -1;
+}

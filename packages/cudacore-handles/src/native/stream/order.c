@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The order of the streams of who makes an array, and who uses it. */
+#include "base/native.h"
+
+enum { PER_THREAD = 2, CAPTURE_IMPLICIT = 906 }; /* CUDA_ERROR_STREAM_CAPTURE_IMPLICIT */
+
+/* Has a context of a device current; `saved` is to be current again, where it was `switched`. */
+static int enter(int device, cch_context **saved, bool *switched) {
+  int status = cch_context_current(saved);
+  if (status != 0 || (*saved != NULL && cch_context_device(*saved) == device))
+    return status;
+  cch_context *there = NULL;
+  status = cch_context_primary(&there, device);
+  if (status == 0) {
+    status = cch_context_set_current(there);
+    cch_context_unref(there);
+  }
+  *switched = status == 0;
+  return status;
+}
+
+/* Whether a stream is being captured; -1 of the legacy stream, while a stream is that it would wait for. */
+static int find_capture(int *out, cch_stream *stream) {
+  int status = cch_stream_is_capturing(out, stream);
+  if (status != CAPTURE_IMPLICIT)
+    return status;
+  *out = -1;
+  return 0;
+}
+
+static int wait_for(uintptr_t consumer, uintptr_t producer) {
+  cch_stream *waiting = NULL, *ahead = NULL;
+  int of_waiting = 0, of_ahead = 0;
+  int status = cch_stream_wrap(&waiting, (CUstream)consumer, NULL, NULL);
+  if (status == 0)
+    status = cch_stream_wrap(&ahead, (CUstream)producer, NULL, NULL);
+  if (status == 0)
+    status = find_capture(&of_waiting, waiting);
+  if (status == 0)
+    status = find_capture(&of_ahead, ahead);
+  if (status == 0 && of_waiting == of_ahead && of_waiting >= 0)
+    status = cch_stream_wait_stream(waiting, ahead);
+  cch_stream_unref(waiting);
+  cch_stream_unref(ahead);
+  return status;
+}
+
+int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device) {
+  cch_context *saved = NULL;
+  bool switched = false;
+  int status = 0;
+  if (device >= 0 && (consumer <= PER_THREAD || producer <= PER_THREAD))
+    status = enter(device, &saved, &switched);
+  if (status == 0)
+    status = wait_for(consumer, producer);
+  if (switched) {
+    int back = cch_context_set_current(saved);
+    status = status != 0 ? status : back;
+  }
+  cch_context_unref(saved);
+  return status;
+}
+
+const char order_streams_doc[] =
+    "order_streams(consumer, producer, device, /)\n--\n\n"
+    "Make a stream wait for the present work of another (an event is recorded, and waited for).\n\n"
+    "Nothing is done where just one of the two is being captured: what is captured does not run, so that there is\n"
+    "nothing to wait for, and the wait would draw the other stream into the capture.\n\n"
+    "Parameters\n"
+    "----------\n"
+    "consumer, producer : int\n"
+    "    Addresses of the streams. A default stream is the one of `device`.\n"
+    "device : int\n"
+    "    Ordinal of the device that the memory is on; -1: of no device.";
+
+PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (check_argument_count("order_streams(consumer, producer, device)", count, 3) < 0)
+    return NULL;
+  unsigned long long consumer = PyLong_AsUnsignedLongLong(arguments[0]);
+  unsigned long long producer = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(arguments[1]);
+  long device = PyErr_Occurred() ? -1 : PyLong_AsLong(arguments[2]);
+  if (PyErr_Occurred())
+    return NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = order_raw_streams((uintptr_t)consumer, (uintptr_t)producer, (int)device);
+  Py_END_ALLOW_THREADS;
+  if (status != 0)
+    return raise_status(PyModule_GetState(module), status);
+  Py_RETURN_NONE;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The hot half of Stream: creating, waiting, recording; and what makes contexts current. */
+#include "base/native.h"
+
+PyObject *stream_accept(const state *st, PyObject *argument) {
+  argument = stream_or_builder(st, argument);
+  if (!PyType_IsSubtype(Py_TYPE(argument), st->stream_type))
+    return PyObject_CallFunctionObjArgs(st->faces.accept_stream, argument, NULL);
+  Py_INCREF(argument);
+  return argument;
+}
+
+const char create_stream_doc[] = "create_stream(cls, context, flags, priority, /)\n--\n\n"
+                                 "Return a new stream of a class, in the context of a face "
+                                 "(cuStreamCreateWithPriority).";
+
+PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("create_stream(cls, context, flags, priority)", count, 4) < 0)
+    return NULL;
+  unsigned long flags = PyLong_AsUnsignedLong(arguments[2]);
+  long priority = PyLong_AsLong(arguments[3]);
+  if (PyErr_Occurred())
+    return NULL;
+  cch_context *context = handle_use(arguments[1]);
+  if (context == NULL)
+    return NULL;
+  cch_stream *stream = NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_stream_create(&stream, context, (unsigned)flags, (int)priority);
+  Py_END_ALLOW_THREADS;
+  handle_done(arguments[1]);
+  if (status != 0)
+    return raise_status(st, status);
+  return handle_make(st, (PyTypeObject *)arguments[0], stream);
+}
+
+const char set_current_doc[] = "set_current(context, /)\n--\n\n"
+                               "Make a context current (cuCtxSetCurrent). Return False where it was lost in a reset.";
+
+PyObject *set_current(PyObject *module, PyObject *face) {
+  cch_context *context = handle_use(face);
+  if (context == NULL)
+    return NULL;
+  int status = cch_context_set_current(context); /* of this thread alone: it waits for nothing */
+  handle_done(face);
+  if (status == CCH_EGONE)
+    Py_RETURN_FALSE;
+  if (status != 0)
+    return raise_status(PyModule_GetState(module), status);
+  Py_RETURN_TRUE;
+}
+
+const char current_device_doc[] = "current_device()\n--\n\n"
+                                  "Return the ordinal of the current device (cuCtxGetDevice), -1 when there is none.";
+
+PyObject *current_device(PyObject *module, PyObject *nothing) {
+  (void)nothing;
+  int device = -1, status = cch_current_device(&device);
+  if (status != 0 && status != CCH_INVALID_CONTEXT)
+    return raise_status(PyModule_GetState(module), status);
+  return PyLong_FromLong(device);
+}
+
+static PyObject *synchronize(PyObject *self, PyObject *nothing) {
+  (void)nothing;
+  cch_stream *stream = handle_use(self);
+  if (stream == NULL)
+    return NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_stream_synchronize(stream);
+  Py_END_ALLOW_THREADS;
+  handle_done(self);
+  if (status != 0)
+    return raise_status(((handle *)self)->st, status);
+  owners_drain(((handle *)self)->st);
+  Py_RETURN_NONE;
+}
+
+static PyObject *record(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  static const char *const names[] = {"event", "options"};
+  PyObject *given[] = {Py_None, Py_None};
+  if (sort_arguments("record", names, 2, 2, arguments, count, keywords, given) < 0)
+    return NULL;
+  cch_stream *stream = handle_use(self);
+  if (stream == NULL)
+    return NULL;
+  const state *st = ((handle *)self)->st;
+  PyObject *face = NULL;
+  if (given[0] == Py_None) {
+    face = PyObject_CallFunctionObjArgs(st->faces.new_event, self, given[1], NULL);
+  } else if (given[1] != Py_None) {
+    PyErr_SetString(PyExc_TypeError, "options are for a new event: give either event or options");
+  } else if (!PyType_IsSubtype(Py_TYPE(given[0]), st->event_type)) {
+    raise_about(PyExc_TypeError, "event must be an Event, not '%U'", given[0], 0, 0);
+  } else {
+    Py_INCREF(given[0]);
+    face = given[0];
+  }
+  cch_event *event = face != NULL ? handle_use(face) : NULL;
+  int status = -1;
+  if (event != NULL) {
+    Py_BEGIN_ALLOW_THREADS;
+    status = cch_event_record(event, stream);
+    Py_END_ALLOW_THREADS;
+    handle_done(face);
+  }
+  handle_done(self);
+  if (status == 0)
+    return face;
+  Py_XDECREF(face);
+  return event == NULL ? NULL : raise_status(st, status);
+}
+
+static PyObject *wait(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  static const char *const names[] = {"event_or_stream"};
+  PyObject *other = NULL;
+  if (sort_arguments("wait", names, 1, 1, arguments, count, keywords, &other) < 0)
+    return NULL;
+  if (other == NULL) {
+    PyErr_SetString(PyExc_TypeError, "wait() needs event_or_stream: an Event, or a Stream");
+    return NULL;
+  }
+  cch_stream *stream = handle_use(self);
+  if (stream == NULL)
+    return NULL;
+  const state *st = ((handle *)self)->st;
+  bool is_event = PyType_IsSubtype(Py_TYPE(other), st->event_type) != 0;
+  PyObject *face = is_event ? other : stream_accept(st, other);
+  void *ahead = face != NULL ? handle_use(face) : NULL;
+  int status = -1;
+  if (ahead != NULL) {
+    Py_BEGIN_ALLOW_THREADS;
+    status = is_event ? cch_stream_wait_event(stream, ahead) : cch_stream_wait_stream(stream, ahead);
+    Py_END_ALLOW_THREADS;
+    handle_done(face);
+  }
+  handle_done(self);
+  if (!is_event)
+    Py_XDECREF(face);
+  if (ahead == NULL)
+    return NULL;
+  if (status != 0)
+    return raise_status(st, status);
+  Py_RETURN_NONE;
+}
+
+static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  state *st = (state *)((handle *)self)->st;
+  cch_stream *stream = handle_use(self);
+  if (stream == NULL)
+    return NULL;
+  PyObject *name = PyUnicode_FromString("callback"); /* it is read as a graph's is */
+  const node_kind *kind = name != NULL ? node_kind_find(name) : NULL;
+  node_params params = {0};
+  int status = -1;
+  bool called = kind != NULL && node_params_read(st, kind, arguments, count, keywords, NULL, &params) == 0;
+  if (called) {
+    cch_graph *graph = NULL; /* that a capture puts the call into */
+    if (cch_capture_count() != 0)
+      cch_capture_graph(&graph, stream);
+    graph_lock lock = {0};
+    if (graph != NULL)
+      lock = graph_lock_take(graph, NULL);
+    Py_BEGIN_ALLOW_THREADS;
+    status = cch_stream_callback(stream, params.of.host.function, params.of.host.data, params.bundle);
+    Py_END_ALLOW_THREADS;
+    if (graph != NULL)
+      graph_lock_give(lock);
+    if (status != 0)
+      raise_status(st, status);
+    box_let_go(graph);
+  }
+  node_params_drop(&params);
+  Py_XDECREF(name);
+  handle_done(self);
+  owners_drain(st);
+  if (!called || status != 0)
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *close_method(PyObject *object, PyObject *nothing) {
+  (void)nothing;
+  handle *self = (handle *)object;
+  /* The default streams are everybody's, and there for ever. */
+  if (self->raw != CCH_STREAM_LEGACY && self->raw != CCH_STREAM_PER_THREAD)
+    handle_close(self);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"close", close_method, METH_NOARGS,
+     "close($self, /)\n--\n\n"
+     "Give up the stream. Calling it again does nothing, nor does closing a default stream.\n"
+     "\n"
+     "Work that is queued still runs; the stream itself goes when nothing uses it any more, such as a buffer that\n"
+     "will be freed on it."},
+    {"sync", synchronize, METH_NOARGS,
+     "sync($self, /)\n--\n\n"
+     "Wait until all work of the stream is done (cuStreamSynchronize).\n"
+     "\n"
+     "Raises\n"
+     "------\n"
+     "CUDAError\n"
+     "    Also when work that ran earlier has failed."},
+    {"record", FASTCALL(record), METH_FASTCALL | METH_KEYWORDS,
+     "record($self, /, event=None, options=None)\n--\n\n"
+     "Record the work that the stream has now in an event (cuEventRecord).\n"
+     "\n"
+     "Parameters\n"
+     "----------\n"
+     "event : Event, optional\n"
+     "    The event to record in. Default: a new one.\n"
+     "options : EventOptions, optional\n"
+     "    Options of a new event; an error together with `event`.\n"
+     "\n"
+     "Returns\n"
+     "-------\n"
+     "Event\n"
+     "    The event."},
+    {"wait", FASTCALL(wait), METH_FASTCALL | METH_KEYWORDS,
+     "wait($self, /, event_or_stream)\n--\n\n"
+     "Make later work of this stream wait, without blocking the host.\n"
+     "\n"
+     "Parameters\n"
+     "----------\n"
+     "event_or_stream : Event or Stream\n"
+     "    The event to wait for (cuStreamWaitEvent), or the stream whose present work to wait for."},
+    {"callback", FASTCALL(callback), METH_FASTCALL | METH_KEYWORDS,
+     "callback($self, /, fn, *, user_data=None)\n--\n\n"
+     "Have a function of the host called behind the stream's present work, and ahead of its later work "
+     "(cuLaunchHostFunc).\n"
+     "\n"
+     "The function must not call CUDA. It is kept until it was called; what it raises goes to ``sys.unraisablehook``.\n"
+     "Where the stream is captured, the graph calls it, and keeps it, as\n"
+     ":meth:`cudacore_graph.GraphBuilder.callback` has it. When work of the context has failed, or the interpreter\n"
+     "ends, it is not called any more.\n"
+     "\n"
+     "Parameters\n"
+     "----------\n"
+     "fn : callable\n"
+     "    A Python function without arguments, or a function of ctypes that takes one pointer and returns nothing.\n"
+     "user_data : int or bytes-like, optional\n"
+     "    The argument of a function of ctypes: an address, or bytes that are copied, and kept until the call."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "The hot half of Stream."},
+    {Py_tp_dealloc, (void *)handle_dealloc},
+    {Py_tp_methods, methods},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "cudacore_handles._native.StreamHandle",
+    .basicsize = sizeof(handle),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = slots,
+};
+
+int add_stream_type(PyObject *module, state *st) {
+  st->stream_type = add_type(module, &spec, st->handle_type);
+  return st->stream_type != NULL ? 0 : -1;
+}

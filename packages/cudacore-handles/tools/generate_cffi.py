@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write the C source of the module ``cudacore_handles._cffi``: ``generate_cffi.py CDEFS OUTPUT``."""
+
+import sys
+
+from cffi import FFI
+
+# cffi's functions return their results by this macro, once they have the GIL again: a failed call brings its record
+# along. A status is an int; all other integers are unsigned.
+_PREAMBLE = """
+#include <cudacore/cudacore.h>
+
+#include "base/failure.h"
+
+#undef _cffi_from_c_int
+#define _cffi_from_c_int(x, type) _Generic((type)0, int: failure_status, default: PyLong_FromUnsignedLongLong)(x)
+"""
+
+
+def main() -> None:
+    """Let cffi generate the module from the declarations."""
+    cdefs, output = sys.argv[1:]
+    ffi = FFI()
+    with open(cdefs, encoding="utf-8") as file:
+        ffi.cdef(file.read())
+    ffi.set_source("cudacore_handles._cffi", _PREAMBLE, py_limited_api=True)
+    ffi.emit_c_code(output)
+
+
+main()
