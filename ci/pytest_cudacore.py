@@ -83,7 +83,7 @@ def target(on_sim: bool) -> str:
 
 def driver_version() -> tuple[int, int]:
     """Return the version of CUDA that the driver is for."""
-    from cudacore_handles._driver_version import driver_version
+    from cudacore_handles._base.driver_version import driver_version
 
     version = driver_version()
     return version // 1000, version % 1000 // 10
@@ -133,10 +133,10 @@ def first_device() -> cudacore_handles.Device:
 
 def load_copy_kernels() -> None:
     """Load the kernels of copies between views, which are kept for good, too."""
-    from cudacore_handles import _copy_kernel
+    from cudacore_handles._views import copy_kernel
 
     for unit in (1, 2, 4, 8, 16):
-        _copy_kernel._kernel(unit, False, 4)
+        copy_kernel._kernel(unit, False, 4)
 
 
 @pytest.fixture

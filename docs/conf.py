@@ -12,9 +12,9 @@ import cudacore.graph
 import cudacore.typing
 import cudacore.utils
 import cudacore_handles
-from cudacore_handles._kernel_attributes import KernelAttributes, KernelOccupancy
-from cudacore_handles._managed import AccessedBySetProxy
-from cudacore_handles._peer_access import PeerAccessibleBySetProxy
+from cudacore_handles._code.kernel_attributes import KernelAttributes, KernelOccupancy
+from cudacore_handles._memory.managed import AccessedBySetProxy
+from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
 
 # Users get objects of these classes and never name them: they are documented beside those that have names.
 for returned in (AccessedBySetProxy, KernelAttributes, KernelOccupancy, PeerAccessibleBySetProxy):

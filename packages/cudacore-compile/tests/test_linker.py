@@ -27,9 +27,9 @@ from cudacore_handles import (
     Device,
     ObjectCode,
     UnsupportedCodeError,
-    _compilers,
     live_counts,
 )
+from cudacore_handles._compiler import compilers
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -505,7 +505,7 @@ def test_no_leak_when_a_call_fails(
 
     before = live()
     linker = Linker(*ptx, options=SM_90)
-    monkeypatch.setattr(_compilers.NVJitLink, method, fail)
+    monkeypatch.setattr(compilers.NVJitLink, method, fail)
     with pytest.raises(NVJitLinkError, match=r"^nvJitLinkCall: NVJITLINK_ERROR_INTERNAL"):
         linker.link("cubin")
     assert live() == before

@@ -13,7 +13,8 @@ from compile_sources import FUNCTION_IR, HEAD, KERNEL_IR, LAYOUT, SINE_IR, VERSI
 
 from cudacore_compile import CompilerError, NVVMError, Program, ProgramOptions
 from cudacore_compile._compilers import nvvm as _nvvm
-from cudacore_handles import CUDAError, _compilers, live_counts
+from cudacore_handles import CUDAError, live_counts
+from cudacore_handles._compiler import compilers
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -196,7 +197,7 @@ def test_no_leak_when_a_call_fails(method: str, monkeypatch: pytest.MonkeyPatch)
 
     before = live_counts()["nvvm_program"]
     program = Program(FUNCTION_IR, "nvvm", SM_90)
-    monkeypatch.setattr(_compilers.NVVM, method, fail)
+    monkeypatch.setattr(compilers.NVVM, method, fail)
     with pytest.raises(NVVMError, match=r"^nvvmCall: NVVM_ERROR_OUT_OF_MEMORY"):
         program.compile("ptx")
     program.close()

@@ -18,7 +18,7 @@ from cudacore_compile._command import main
 from cudacore_compile._compilers import nvjitlink as _nvjitlink
 from cudacore_compile._compilers.choose_linker import ptx_of
 from cudacore_handles import CUDAError, Device, ObjectCode
-from cudacore_handles._driver_linker import driver_cuda_version
+from cudacore_handles._compiler.driver_linker import driver_cuda_version
 
 VALUES = np.random.default_rng(9).uniform(-2, 2, 1000).astype(np.float32)
 # Doubling is exact, so that the result is rounded once, whether the compiler fuses the two operations or not.

@@ -25,10 +25,10 @@ from cudacore_handles import (
     Device,
     LaunchConfig,
     LegacyPinnedMemoryResource,
-    _compilers,
     launch,
     live_counts,
 )
+from cudacore_handles._compiler import compilers
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -371,7 +371,7 @@ def test_pch_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     """A heap that cannot grow would have programs compiled again and again, or the status not tell."""
     nvrtc = _nvrtc.load()._library
     before = nvrtc.pch_heap()
-    monkeypatch.setattr(_compilers.NVRTC, "pch_heap_required", lambda *_: 4096)
+    monkeypatch.setattr(compilers.NVRTC, "pch_heap_required", lambda *_: 4096)
     program = Program(KERNEL, "c++", ProgramOptions(arch="sm_90", pch_dir=tmp_path, pch=True))
     nvrtc.set_pch_heap(4096)
     try:
@@ -390,7 +390,7 @@ def test_intermediate_ptx(options: dict[str, Any], monkeypatch: pytest.MonkeyPat
     assert program.intermediate_ptx is None
     program.compile("cubin", ["f<int>"])
     with monkeypatch.context() as patch:
-        patch.setattr(_compilers.NVRTC, "compile", None)
+        patch.setattr(compilers.NVRTC, "compile", None)
         found = program.intermediate_ptx
     assert found is not None
     assert (found.code_type, found.code, found.symbol_mapping) == ("ptx", expected.code, expected.symbol_mapping)
@@ -523,7 +523,7 @@ def test_no_leak_when_a_call_fails(method: str, monkeypatch: pytest.MonkeyPatch)
 
     before = live()
     program = Program(TEMPLATES, "c++", SM_90)
-    monkeypatch.setattr(_compilers.NVRTC, method, fail)
+    monkeypatch.setattr(compilers.NVRTC, method, fail)
     with pytest.raises(NVRTCError, match=r"^nvrtcCall: NVRTC_ERROR_OUT_OF_MEMORY \(1\): host memory ran out"):
         program.compile("ptx", ["f<int>"])
     program.close()
@@ -596,7 +596,7 @@ def test_close_while_another_thread_compiles(monkeypatch: pytest.MonkeyPatch) ->
     """Closing a program would pull it from under a compilation that is running."""
     before = live()
     program = Program(KERNEL, "c++", SM_90)
-    compile_program = _compilers.NVRTC.compile
+    compile_program = compilers.NVRTC.compile
     started, closed = threading.Event(), threading.Event()
 
     def compile_when_closed(*args: Any) -> Any:
@@ -604,7 +604,7 @@ def test_close_while_another_thread_compiles(monkeypatch: pytest.MonkeyPatch) ->
         assert closed.wait(60)
         return compile_program(*args)
 
-    monkeypatch.setattr(_compilers.NVRTC, "compile", compile_when_closed)
+    monkeypatch.setattr(compilers.NVRTC, "compile", compile_when_closed)
 
     def work(number: int) -> None:
         if number == 0:
@@ -620,14 +620,14 @@ def test_close_while_another_thread_compiles(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_threads_are_in_the_compiler_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lock of ours would let one thread compile at a time, or two compilations of one program wait for each other."""
-    compile_program = _compilers.NVRTC.compile
+    compile_program = compilers.NVRTC.compile
     meeting = threading.Barrier(3)
 
     def meet(*args: Any) -> Any:
         meeting.wait(60)
         return compile_program(*args)
 
-    monkeypatch.setattr(_compilers.NVRTC, "compile", meet)
+    monkeypatch.setattr(compilers.NVRTC, "compile", meet)
     shared = Program(KERNEL, "c++", SM_90)
     programs = [shared, shared, Program(KERNEL, "c++", SM_90)]
     run_threads(3, lambda number: programs[number].compile("ptx"))

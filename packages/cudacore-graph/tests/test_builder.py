@@ -18,8 +18,8 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._buffer import _is_capturing
-from cudacore_handles._errors import call_driver
+from cudacore_handles._base.errors import call_driver
+from cudacore_handles._memory.buffer import _is_capturing
 
 MODES = ("relaxed", "thread_local", "global")
 

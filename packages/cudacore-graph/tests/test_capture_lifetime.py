@@ -17,8 +17,8 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._errors import call_driver
-from cudacore_handles._memory import _SynchronousMemoryResource
+from cudacore_handles._base.errors import call_driver
+from cudacore_handles._memory.resource import _SynchronousMemoryResource
 from pytest_cudacore import driver_version
 
 MODES = ("relaxed", "thread_local", "global")

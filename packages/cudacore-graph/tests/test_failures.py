@@ -20,8 +20,8 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._buffer import _is_capturing
-from cudacore_handles._errors import call_driver
+from cudacore_handles._base.errors import call_driver
+from cudacore_handles._memory.buffer import _is_capturing
 from pytest_cudacore import driver_version, live_objects
 
 pytestmark = pytest.mark.cuda_sim
@@ -735,7 +735,7 @@ def test_a_failed_destruction_is_reported_once(
         f"""
         import gc
         import cudacore_graph as cg, cudacore_handles as ch, cudacore_sim as sim
-        from cudacore_handles._buffer import _is_capturing
+        from cudacore_handles._memory.buffer import _is_capturing
         device = ch.Device(); device.set_current()
         stream, definition = device.create_stream(), cg.GraphDefinition()
         for i in range(3):

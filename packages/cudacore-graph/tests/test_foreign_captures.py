@@ -16,7 +16,7 @@ import pytest
 from graph_tools import ONE, Numbers
 
 import cudacore_handles as ch
-from cudacore_handles._errors import call_driver
+from cudacore_handles._base.errors import call_driver
 
 MODES = ("GLOBAL", "THREAD_LOCAL", "RELAXED")
 

@@ -13,7 +13,7 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._errors import call_driver
+from cudacore_handles._base.errors import call_driver
 from pytest_cudacore import driver_version
 
 
@@ -331,8 +331,8 @@ class TestViews:
 class TestOptions:
     def test_upload_and_flags(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
         """Options would not reach the driver."""
+        from cudacore_handles._base.handle import hold
         from cudacore_handles._cffi import ffi, lib
-        from cudacore_handles._handle import hold
 
         definition.empty()
         out = ffi.new("uint64_t *")

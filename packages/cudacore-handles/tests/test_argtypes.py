@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cudacore_handles import _argtypes, _native
+from cudacore_handles import _native
+from cudacore_handles._launch import argtypes
 
 UNKNOWN, INT, UINT, BITS, BOOL, FLOAT, BFLOAT, POINTER, ADDRESS_OR_INT, BYTES = range(10)  # param_kind of native.h
 ADDRESS = 0x7F12_3456_7800
@@ -448,7 +449,7 @@ def checked() -> Iterator[list[tuple[int, int]]]:
 
     _native.set_face("check_device", check_device)
     yield asked
-    _native.set_face("check_device", _argtypes._check_device)
+    _native.set_face("check_device", argtypes._check_device)
 
 
 class CudaArray:
@@ -493,7 +494,7 @@ def test_array_of_another_device() -> None:
         with pytest.raises(MismatchError) as caught:
             one(CudaArray(ADDRESS), 8, device=1)
     finally:
-        _native.set_face("check_device", _argtypes._check_device)
+        _native.set_face("check_device", argtypes._check_device)
     assert caught.value.args == (ADDRESS, 1)
 
 

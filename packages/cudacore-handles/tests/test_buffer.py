@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import cudacore_handles as ch
-from cudacore_handles._handle import hold
+from cudacore_handles._base.handle import hold
 
 Pinned = Callable[[int], ch.Buffer]
 
@@ -125,7 +125,7 @@ def test_view_of_a_buffer_that_another_thread_closes(monkeypatch: pytest.MonkeyP
         buffer.close()
         return box
 
-    monkeypatch.setattr("cudacore_handles._buffer.hold", hold_and_close)
+    monkeypatch.setattr("cudacore_handles._memory.buffer.hold", hold_and_close)
     view = buffer.__buffer__()
     assert buffer.is_closed
     view[:] = bytes(range(64))

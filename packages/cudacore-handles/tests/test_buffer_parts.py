@@ -154,8 +154,8 @@ def test_a_part_is_freed_behind_its_stream(device: ch.Device, stream: ch.Stream)
 
 def test_streams_of_parts(device: ch.Device, stream: ch.Stream) -> None:
     """A part would be freed on no stream, or change that of the whole."""
+    from cudacore_handles._base.handle import hold
     from cudacore_handles._cffi import ffi, lib
-    from cudacore_handles._handle import hold
 
     def stream_of(face: ch.Buffer) -> int:
         return int(ffi.cast("uintptr_t", lib.cch_stream_raw(lib.cch_deviceptr_stream(hold(face)))))

@@ -16,9 +16,9 @@ import pytest
 from kernel_sources import PTX
 
 import cudacore_handles as ch
+from cudacore_handles._base.errors import call_driver
+from cudacore_handles._base.handle import adopt
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import call_driver
-from cudacore_handles._handle import adopt
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "examples" / "extension"
 

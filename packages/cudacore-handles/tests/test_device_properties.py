@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import pytest
 from cuda.bindings import driver
 
-from cudacore_handles import CUDAError, Device, DeviceProperties, _device_properties
-from cudacore_handles._attribute import Attribute
+from cudacore_handles import CUDAError, Device, DeviceProperties
+from cudacore_handles._base.attribute import Attribute
+from cudacore_handles._driver import device_properties
 
 TABLE = {name: value for name, value in vars(DeviceProperties).items() if isinstance(value, Attribute)}
 NEWEST = 147  # the newest attribute that has a property
@@ -58,7 +59,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, in
             return status
 
         stand_in = SimpleNamespace(cch_device_attribute=cch_device_attribute)
-        monkeypatch.setattr(_device_properties, "lib", stand_in)
+        monkeypatch.setattr(device_properties, "lib", stand_in)
         return asked
 
     return install

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from cudacore_handles import Buffer, Device, LegacyPinnedMemoryResource, StridedMemoryView, _native, live_counts
+from cudacore_handles._base.handle import address, hold
 from cudacore_handles._cffi import lib
-from cudacore_handles._handle import address, hold
 
 CPU, CUDA, CUDA_HOST, MANAGED = 1, 2, 3, 13
 BOTH = pytest.mark.parametrize("versioned", [False, True], ids=["unversioned", "versioned"])
@@ -331,7 +331,7 @@ def test_interpreter_exit_with_tensors_alive(run_on_driver: Callable[..., str]) 
         import ctypes, gc
         import numpy as np
         from cudacore_handles import Buffer, _native
-        from cudacore_handles._handle import address, hold
+        from cudacore_handles._base.handle import address, hold
 
         memory = np.zeros(64, dtype=np.int8)
         buffer = Buffer.from_handle(memory.ctypes.data, 64, owner=memory)

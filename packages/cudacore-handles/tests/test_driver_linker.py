@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from cudacore_handles import CUDAError, Device, _driver_linker
+from cudacore_handles import CUDAError, Device
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._compiler import driver_linker
 
 
 class FakeLinker:
@@ -24,7 +25,7 @@ class FakeLinker:
 
     def function(self, name: str) -> Any:
         method = getattr(self, name)
-        signature = _driver_linker._FUNCTIONS[name][1].replace("(*)", "")
+        signature = driver_linker._FUNCTIONS[name][1].replace("(*)", "")
         return ffi.callback(signature, lambda *arguments: 218 if name == self.fails else method(*arguments) or 0)
 
     def cuLinkCreate(self, count: int, keys: Any, values: Any, out: Any) -> None:
@@ -50,11 +51,11 @@ class FakeLinker:
 
 
 def link(monkeypatch: pytest.MonkeyPatch, fake: FakeLinker, **options: Any) -> tuple[bytes, bytes, bytes]:
-    functions = {name: fake.function(name) for name in _driver_linker._FUNCTIONS}
-    monkeypatch.setattr(_driver_linker, "_function", functions.__getitem__)
+    functions = {name: fake.function(name) for name in driver_linker._FUNCTIONS}
+    monkeypatch.setattr(driver_linker, "_function", functions.__getitem__)
     time = options.pop("time", False)
     inputs = [("ptx", b"text\0", b"first"), ("library", b"\0\1\2", b"")]
-    return _driver_linker.link_with_driver(inputs, options, time=time)
+    return driver_linker.link_with_driver(inputs, options, time=time)
 
 
 def test_link(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,12 +91,12 @@ def test_no_current_context(device: Device, monkeypatch: pytest.MonkeyPatch, in_
 def test_what_is_no_ptx(device: Device) -> None:
     """Code that cannot be linked would be said to be, or the driver's log be lost."""
     with pytest.raises(CUDAError, match=r"^cuLinkAddData: CUDA_ERROR_INVALID_IMAGE") as caught:
-        _driver_linker.link_with_driver([("ptx", b"nothing\0", b"n.ptx")], {}, time=False)
+        driver_linker.link_with_driver([("ptx", b"nothing\0", b"n.ptx")], {}, time=False)
     assert caught.value.log
 
 
 def test_version() -> None:
     """The version would be read in another form than CUDA's."""
-    major, minor = _driver_linker.driver_cuda_version()
+    major, minor = driver_linker.driver_cuda_version()
     assert major >= 12
     assert 0 <= minor < 10

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import cudacore_handles as ch
+from cudacore_handles._base.errors import call_driver, check, closed
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import call_driver, check, closed
 
 FULL = {"hint": "Do this", "log": "line 1\nline 2"}
 
@@ -200,7 +200,7 @@ OPERATIONS = {
     "LegacyPinnedMemoryResource.allocate": ("", "ch.LegacyPinnedMemoryResource().allocate(64)"),
     "LegacyPinnedMemoryResource.allocate(stream)": ("", "ch.LegacyPinnedMemoryResource().allocate(64, stream=stream)"),
     "device memory without pools": (
-        "from cudacore_handles._memory import _SynchronousMemoryResource",
+        "from cudacore_handles._memory.resource import _SynchronousMemoryResource",
         "_SynchronousMemoryResource(0).allocate(64)",
     ),
     "Buffer.from_handle": ("", "ch.Buffer.from_handle(4096, 64)"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cudacore_handles import Host
-from cudacore_handles._host import check_node, location_of, place_of
+from cudacore_handles._memory.host import check_node, location_of, place_of
 
 ALL = [Host(), Host(0), Host(3), Host.numa_current()]
 

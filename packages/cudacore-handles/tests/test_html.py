@@ -19,8 +19,8 @@ from cudacore_handles import (
     LegacyPinnedMemoryResource,
     ObjectCode,
 )
-from cudacore_handles._attribute import Attribute
-from cudacore_handles._html import _in_larger_units, attributes_table
+from cudacore_handles._base.attribute import Attribute
+from cudacore_handles._base.html import _in_larger_units, attributes_table
 
 
 def read(html: str) -> dict[str, tuple[str, str]]:

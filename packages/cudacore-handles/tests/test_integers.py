@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cudacore_handles as ch
-from cudacore_handles._address import as_address, as_integer, is_bool
+from cudacore_handles._base.address import as_address, as_integer, is_bool
 
 
 class OldBool:

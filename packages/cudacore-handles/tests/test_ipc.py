@@ -319,10 +319,10 @@ def test_what_came_back_can_be_sent_again(
     one = None
     del came, sent, whole, event, part, one
     gc.collect()
-    from cudacore_handles import _ipc
+    from cudacore_handles._memory import ipc
 
-    assert not _ipc._own_buffers._references
-    assert not _ipc._events._references
+    assert not ipc._own_buffers._references
+    assert not ipc._events._references
 
 
 def test_parts(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
@@ -441,7 +441,7 @@ def test_a_child_of_fork(run_on_driver: Callable[..., str]) -> None:
         import threading
         import warnings
         import cudacore_handles as ch
-        from cudacore_handles import _ipc
+        from cudacore_handles._memory import ipc
 
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, which this is about
         device = ch.Device(0)
@@ -455,7 +455,7 @@ def test_a_child_of_fork(run_on_driver: Callable[..., str]) -> None:
         held, done = threading.Event(), threading.Event()
 
         def hold():
-            with _ipc._lock:
+            with ipc._lock:
                 held.set()
                 done.wait()
 
@@ -852,7 +852,7 @@ def test_not_enabled(device: ch.Device, stream: ch.Stream) -> None:
 
 def test_not_supported(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a platform or a device cannot share, the driver would say INVALID_VALUE."""
-    from cudacore_handles._device_properties import DeviceProperties
+    from cudacore_handles._driver.device_properties import DeviceProperties
 
     monkeypatch.setattr(DeviceProperties, "mempool_supported_handle_types", 0)
     with pytest.raises(RuntimeError, match="has no memory pools that processes can share"):

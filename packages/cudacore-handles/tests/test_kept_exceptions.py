@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import cudacore_handles as ch
-from cudacore_handles._errors import check
+from cudacore_handles._base.errors import check
 
 PROGRAM = """
 import array, ctypes, gc, sys, threading

@@ -21,11 +21,11 @@ from cudacore_handles import (
     Kernel,
     LaunchConfig,
     ObjectCode,
-    _kernel_attributes,
 )
-from cudacore_handles._attribute import Attribute
+from cudacore_handles._base.attribute import Attribute
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._kernel_attributes import (
+from cudacore_handles._code import kernel_attributes
+from cudacore_handles._code.kernel_attributes import (
     KernelAttributes,
     KernelOccupancy,
     MaxPotentialBlockSizeOccupancyResult,
@@ -274,7 +274,7 @@ def test_constants_are_asked_once(limited: Kernel, monkeypatch: pytest.MonkeyPat
         raise AssertionError("the driver is asked again")
 
     known = SimpleNamespace(cch_kernel_attribute=fail, cch_current_device=lib.cch_current_device)
-    monkeypatch.setattr(_kernel_attributes, "lib", known)
+    monkeypatch.setattr(kernel_attributes, "lib", known)
     with pytest.raises(AssertionError, match="asked again"):
         _ = attributes.max_dynamic_shared_size_bytes
     assert (attributes.num_regs, on_device.num_regs) == (registers, registers)
@@ -380,7 +380,7 @@ def test_threads_do_not_take_away_what_another_allowed(
         return status
 
     functions = SimpleNamespace(cch_kernel_attribute=look, cch_kernel_set_attribute=lib.cch_kernel_set_attribute)
-    monkeypatch.setattr(_kernel_attributes, "lib", functions)
+    monkeypatch.setattr(kernel_attributes, "lib", functions)
     less = threading.Thread(name="less", target=lambda: limited.attributes[device]._allow_dynamic_shared(most - 1000))
     less.start()
     assert looked.wait(60)

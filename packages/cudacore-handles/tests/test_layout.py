@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cudacore_handles._layout import _StridedLayout as Layout
+from cudacore_handles._views.layout import _StridedLayout as Layout
 
 MOST = 2**63 - 1
 UNHURRIED = settings(deadline=None)  # on machines that others use as well

@@ -66,7 +66,7 @@ def test_memory_resources_do_not_free_in_host_functions(run: Callable[[str], str
     run("""
 import ctypes, time
 from cuda.bindings import driver
-from cudacore_handles._handle import hold
+from cudacore_handles._base.handle import hold
 
 class Pooled(ch.MemoryResource):
     def deallocate(self, ptr, size, *, stream):
@@ -247,7 +247,7 @@ def test_errors_in_an_owners_clean_up(run: Callable[[str], str]) -> None:
     """What fails while an owner cleans up would be reported as nothing, or change what the program is told."""
     run("""
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check
+from cudacore_handles._base.errors import check
 
 class Failing(ch.MemoryResource):
     def deallocate(self, ptr, size, *, stream):

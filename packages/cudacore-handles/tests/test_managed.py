@@ -28,7 +28,7 @@ def buffer(resource: ch.ManagedMemoryResource, stream: ch.Stream) -> ch.ManagedB
 @pytest.fixture
 def advised(device: ch.Device) -> Iterator[ch.ManagedBuffer]:
     """Give memory that is no pool's: CUDA takes advice for no other."""
-    from cudacore_handles._errors import call_driver
+    from cudacore_handles._base.errors import call_driver
 
     address = int(call_driver("cuMemAllocManaged", 1 << 16, 1))
     yield ch.ManagedBuffer.from_handle(address, 1 << 16)
@@ -308,7 +308,7 @@ def test_empty_buffers(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.S
 
 def test_memory_of_others(device: ch.Device, stream: ch.Stream) -> None:
     """Managed memory that something else allocated could not be advised on."""
-    from cudacore_handles._errors import call_driver
+    from cudacore_handles._base.errors import call_driver
 
     address = int(call_driver("cuMemAllocManaged", 4096, 1))
     try:
@@ -333,7 +333,7 @@ def test_an_old_driver(run_on_sim: Callable[..., str]) -> None:
     out = run_on_sim(
         """
         import cudacore_handles as ch
-        from cudacore_handles._errors import call_driver
+        from cudacore_handles._base.errors import call_driver
         device = ch.Device(0)
         device.set_current()
         stream = device.create_stream()

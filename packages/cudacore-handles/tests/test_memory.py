@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import itertools
 import sys
 from collections.abc import Callable
@@ -28,7 +29,7 @@ RESOURCES: dict[str, Callable[[], Any]] = {
     "own pinned pool": lambda: ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(numa_id=0)),
     "managed pool": ch.ManagedMemoryResource,
     "own managed pool": lambda: ch.ManagedMemoryResource({"preferred_location": 0}),
-    "no pools": lambda: __import__("cudacore_handles._memory")._memory._SynchronousMemoryResource(0),
+    "no pools": lambda: importlib.import_module("cudacore_handles._memory.resource")._SynchronousMemoryResource(0),
 }
 
 
@@ -139,7 +140,7 @@ def test_frees_come_after_the_work(run_on_sim: Any) -> None:
     """Memory would be freed under work that uses it: in no stream's order, or in another's."""
     run_on_sim("""
         import cudacore_handles as ch
-        from cudacore_handles._memory import _SynchronousMemoryResource
+        from cudacore_handles._memory.resource import _SynchronousMemoryResource
 
         device = ch.Device(0)
         device.set_current()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import cudacore_handles as ch
-from cudacore_handles._errors import call_driver
+from cudacore_handles._base.errors import call_driver
 from pytest_cudacore import live_objects
 
 pytestmark = pytest.mark.cuda_sim

@@ -150,8 +150,8 @@ def test_numa_nodes(device: ch.Device) -> None:
 
 def test_devices_are_given_access(device: ch.Device) -> None:
     """A pool of the host is the host's alone, as the driver makes it."""
+    from cudacore_handles._base.handle import hold
     from cudacore_handles._cffi import ffi, lib
-    from cudacore_handles._handle import hold
 
     mr = ch.PinnedMemoryResource({})
     out = ffi.new("int *")

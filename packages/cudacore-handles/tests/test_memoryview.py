@@ -31,7 +31,7 @@ from dlpack_producers import (
 
 import cudacore_handles as ch
 from cudacore_handles import Buffer, Device, Stream, StridedMemoryView, _native, live_counts
-from cudacore_handles._layout import _StridedLayout
+from cudacore_handles._views.layout import _StridedLayout
 
 View = StridedMemoryView
 PRODUCERS = pytest.mark.parametrize("producer", [Array, OldArray, ExchangedArray])

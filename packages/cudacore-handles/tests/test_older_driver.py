@@ -12,9 +12,9 @@ import kernel_sources
 import pytest
 
 import cudacore_handles as ch
-from cudacore_handles._code_parameters import by_values, places_in
-from cudacore_handles._fat_binary import _unpack_lz4, images
-from cudacore_handles._param_kinds import ParamKind
+from cudacore_handles._code.fat_binary import _unpack_lz4, images
+from cudacore_handles._code.param_kinds import ParamKind
+from cudacore_handles._code.parameters import by_values, places_in
 
 pytestmark = pytest.mark.cuda_sim
 
@@ -136,9 +136,9 @@ def test_cubins(run_on_sim: Callable[..., str], compile_cuda: Callable[[str, str
     run_on_sim(
         f"""
 import cudacore_handles as ch
-from cudacore_handles import _object_code
+from cudacore_handles._code import object_code
 sim.hide("cuKernelGetParamInfo")
-_object_code.driver_version = lambda: 12030  # the cubin can be one that only newer drivers read
+object_code.driver_version = lambda: 12030  # the cubin can be one that only newer drivers read
 device = ch.Device(0)
 device.set_current()
 stream, one = device.create_stream(), ch.LaunchConfig(grid=1, block=1)

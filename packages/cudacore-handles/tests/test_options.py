@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cudacore_handles import DeviceMemoryResourceOptions, EventOptions, LaunchConfig, StreamOptions
-from cudacore_handles._options import as_options
+from cudacore_handles._base.options import as_options
 
 FLAGS: list[tuple[Any, str]] = [
     (StreamOptions, "nonblocking"),

@@ -19,7 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudacore_handles import _argtypes, _native
+from cudacore_handles import _native
+from cudacore_handles._launch import argtypes
 
 INT_SIZES = (1, 2, 4, 8)
 SIGNED_FORMAT = {1: "b", 2: "h", 4: "i", 8: "q"}
@@ -60,7 +61,7 @@ _native.register(Address, _native.POINTER)
 def resolver() -> Iterator[Callable[..., None]]:
     """Set another resolver for the time of a test."""
     yield _native.set_resolver
-    _native.set_resolver(_argtypes.resolve)
+    _native.set_resolver(argtypes.resolve)
 
 
 # ---- numbers
@@ -1009,7 +1010,8 @@ def test_exit_with_registered_types() -> None:
     """The interpreter would crash or complain at exit."""
     code = """if True:
         import struct
-        from cudacore_handles import _argtypes, _native
+        from cudacore_handles import _native
+        from cudacore_handles._launch import argtypes
         class Late:
             def __init__(self): self.pack, self.where = _native.pack, struct.pack("=3I", 0, 8, 0)
             def __index__(self): return 1

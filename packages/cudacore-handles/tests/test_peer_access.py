@@ -17,10 +17,10 @@ from cudacore_handles import (
     Device,
     DeviceMemoryResource,
     DeviceMemoryResourceOptions,
-    _device,
-    _peer_access,
 )
-from cudacore_handles._peer_access import PeerAccessibleBySetProxy
+from cudacore_handles._driver import device as device_module
+from cudacore_handles._memory import peer_access
+from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
 
 READ_WRITE, NONE = 3, 0
 
@@ -95,9 +95,9 @@ class Pool:
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
     pool = Pool()
-    monkeypatch.setattr(_peer_access, "lib", pool)
-    monkeypatch.setattr(_peer_access, "hold", lambda face: face)
-    monkeypatch.setattr(_device, "Device", FakeDevice)
+    monkeypatch.setattr(peer_access, "lib", pool)
+    monkeypatch.setattr(peer_access, "hold", lambda face: face)
+    monkeypatch.setattr(device_module, "Device", FakeDevice)
     return pool
 
 

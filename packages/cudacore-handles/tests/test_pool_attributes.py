@@ -11,8 +11,8 @@ import pytest
 from cuda.bindings import driver
 
 from cudacore_handles import ClosedError, Device, DeviceMemoryResource, DeviceMemoryResourceOptions
-from cudacore_handles._attribute import Attribute
-from cudacore_handles._pool_attributes import _MemPoolAttributes
+from cudacore_handles._base.attribute import Attribute
+from cudacore_handles._memory.pool_attributes import _MemPoolAttributes
 
 TABLE = {name: value for name, value in vars(_MemPoolAttributes).items() if isinstance(value, Attribute)}
 MIB = 1 << 20

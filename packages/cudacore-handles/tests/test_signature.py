@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudacore_handles._mangled_names import name_parameters
-from cudacore_handles._param_kinds import ParamKind, kinds_of
-from cudacore_handles._ptx_signatures import ptx_signatures
+from cudacore_handles._code.mangled_names import name_parameters
+from cudacore_handles._code.param_kinds import ParamKind, kinds_of
+from cudacore_handles._code.ptx_signatures import ptx_signatures
 
 MANGLED = "_Z4axpyIfEvT_PKS0_m"
 

@@ -23,10 +23,9 @@ from cudacore_handles import (
     MemoryResource,
     Stream,
     StridedMemoryView,
-    _copy_kernel,
-    _view_copy,
 )
-from cudacore_handles._copy_plan import Axis, Plan, plan
+from cudacore_handles._views import copy_kernel, view_copy
+from cudacore_handles._views.copy_plan import Axis, Plan, plan
 
 View = StridedMemoryView
 SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
@@ -404,7 +403,7 @@ def test_kernels_for_large_copies(
 ) -> None:
     """More elements than 32 bits can count, or more axes than usual, would be copied to elsewhere."""
     if wide:
-        monkeypatch.setattr(_copy_kernel, "_NARROW", 0)
+        monkeypatch.setattr(copy_kernel, "_NARROW", 0)
     shape = (2,) * 10 if room > 4 else (3, 5, 7)
     count = math.prod(shape)
     source, target = (device.allocate(4 * count, stream=stream) for _ in range(2))
@@ -425,7 +424,7 @@ def test_many_elements_of_the_host(
     device: Device, stream: Stream, monkeypatch: pytest.MonkeyPatch, threads: bool
 ) -> None:
     """Threads that share the work would leave elements out; or the work not be done where no thread can be started."""
-    monkeypatch.setattr(_view_copy, "_MIN_BYTES_OF_THREAD", 1000)
+    monkeypatch.setattr(view_copy, "_MIN_BYTES_OF_THREAD", 1000)
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
     if not threads:
         monkeypatch.setattr(threading.Thread, "start", lambda self: (_ for _ in ()).throw(RuntimeError("no thread")))

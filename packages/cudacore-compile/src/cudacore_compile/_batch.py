@@ -23,7 +23,7 @@ from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._program import Program
 from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import ObjectCode
-from cudacore_handles._options import as_options
+from cudacore_handles._base.options import as_options
 
 
 @dataclasses.dataclass(frozen=True)

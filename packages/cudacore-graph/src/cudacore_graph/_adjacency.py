@@ -7,7 +7,7 @@ from collections.abc import Iterable, MutableSet
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import CUDAError, _native
-from cudacore_handles._errors import INVALID_VALUE
+from cudacore_handles._base.errors import INVALID_VALUE
 
 if TYPE_CHECKING:
     from cudacore_graph._node import GraphNode

@@ -9,12 +9,12 @@ from typing import Any
 
 from cudacore_graph.typing import GraphMemoryType
 from cudacore_handles import Device, Kernel, _native
-from cudacore_handles._address import as_address, as_integer
-from cudacore_handles._arrays import has_protocol, why_no_array
-from cudacore_handles._buffer import _fill_pattern
+from cudacore_handles._base.address import as_address, as_integer
 from cudacore_handles._cffi import lib
-from cudacore_handles._launch import check_kernel
-from cudacore_handles._stream import LEGACY_DEFAULT_STREAM
+from cudacore_handles._launch.launch import check_kernel
+from cudacore_handles._memory.buffer import _fill_pattern
+from cudacore_handles._stream.stream import LEGACY_DEFAULT_STREAM
+from cudacore_handles._views.arrays import has_protocol, why_no_array
 
 _PINNED, _MANAGED = 1, 2  # CUmemAllocationType
 # Location and kind of allocation.

@@ -15,10 +15,10 @@ from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_handles import PER_THREAD_DEFAULT_STREAM, Stream, _native
-from cudacore_handles._address import as_integer
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.errors import CUDAError, check, closed, last_error
+from cudacore_handles._base.handle import Face, adopt, hold
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import CUDAError, check, closed, last_error
-from cudacore_handles._handle import Face, adopt, hold
 
 if TYPE_CHECKING:
     from cudacore_graph._graph import Graph

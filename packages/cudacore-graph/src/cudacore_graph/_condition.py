@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from cudacore_graph._errors import hold_there
 from cudacore_handles import Context, _native
+from cudacore_handles._base.errors import check
+from cudacore_handles._base.handle import hold
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check
-from cudacore_handles._handle import hold
 
 if TYPE_CHECKING:
     from cuda.bindings import driver

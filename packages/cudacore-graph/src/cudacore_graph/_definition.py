@@ -12,10 +12,10 @@ from cudacore_graph._errors import gone, hold_there
 from cudacore_graph._node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
 from cudacore_handles import _native
+from cudacore_handles._base.errors import check, closed
+from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check, closed
-from cudacore_handles._handle import adopt, hold
-from cudacore_handles._options import as_options
 
 if TYPE_CHECKING:
     from cuda.bindings import driver

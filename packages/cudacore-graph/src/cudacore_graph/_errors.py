@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from cudacore_handles import ClosedError, CUDAError, _native
+from cudacore_handles._base.errors import last_error
+from cudacore_handles._base.handle import hold
 from cudacore_handles._cffi import lib
-from cudacore_handles._errors import last_error
-from cudacore_handles._handle import hold
 
 _NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
 _INVALID_VALUE = 1

@@ -23,11 +23,11 @@ from cudacore_graph._node_types import (
 )
 from cudacore_graph._options import GraphCompleteOptions
 from cudacore_handles import Buffer, Context, Event, Kernel, LaunchConfig, _native
+from cudacore_handles._base.errors import CUDAError, closed, last_error
+from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import CUDAError, closed, last_error
-from cudacore_handles._handle import adopt, hold
-from cudacore_handles._options import as_options
-from cudacore_handles._stream import Stream_accept
+from cudacore_handles._stream.stream import Stream_accept
 
 if TYPE_CHECKING:
     from cuda.bindings import driver

@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from cudacore_handles import Buffer, Device, IsStreamType, MemoryResource, Stream, _native
-from cudacore_handles._address import as_address
-from cudacore_handles._buffer import _is_capturing, check_size
+from cudacore_handles._base.address import as_address
+from cudacore_handles._base.errors import call_driver, check
+from cudacore_handles._base.handle import adopt
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import call_driver, check
-from cudacore_handles._handle import adopt
-from cudacore_handles._memory_pool import Pool
-from cudacore_handles._stream import Stream_accept
+from cudacore_handles._memory.buffer import _is_capturing, check_size
+from cudacore_handles._memory.pool import Pool
+from cudacore_handles._stream.stream import Stream_accept
 
 _resources: dict[tuple[type, int], GraphMemoryResource] = {}
 

@@ -11,9 +11,9 @@ from cudacore_graph._condition import GraphCondition
 from cudacore_graph._node import GraphNode
 from cudacore_graph.typing import GraphConditionalType, GraphMemoryType
 from cudacore_handles import Buffer, CUDAError, Event, Kernel, LaunchConfig, _native
+from cudacore_handles._base.errors import check
+from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._errors import check
-from cudacore_handles._handle import adopt, hold
 
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition

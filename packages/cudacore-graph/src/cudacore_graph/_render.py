@@ -24,8 +24,8 @@ from cudacore_graph._node_types import (
 )
 from cudacore_graph._summary import summarise
 from cudacore_handles import Kernel, _native
+from cudacore_handles._base.names import shorten
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._names import shorten
 
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition

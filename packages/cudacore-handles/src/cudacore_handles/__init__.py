@@ -6,18 +6,22 @@ Importing this package loads neither the driver nor ``cuda.bindings``: that happ
 
 from __future__ import annotations
 
-from cudacore_handles import _callback as _callback
-from cudacore_handles import _complete as _complete
 from cudacore_handles import typing
-from cudacore_handles._buffer import Buffer
+from cudacore_handles._base import complete as complete
+from cudacore_handles._base.errors import ClosedError, CUDAError, UnsupportedCodeError
+from cudacore_handles._base.live import live_counts
+from cudacore_handles._base.paths import get_include, get_library, get_pkgconfig_dir
+from cudacore_handles._base.simulated import find_simulated_driver as _find_simulated_driver
 from cudacore_handles._capsule import from_capsule
 from cudacore_handles._cffi import lib as _lib
-from cudacore_handles._code_info import GlobalInfo, KernelInfo
-from cudacore_handles._context import Context, ContextOptions
-from cudacore_handles._copy import CopyOptions, copy_batch
-from cudacore_handles._device import ComputeCapability, Device
-from cudacore_handles._device_properties import DeviceProperties
-from cudacore_handles._device_resources import (
+from cudacore_handles._code.info import GlobalInfo, KernelInfo
+from cudacore_handles._code.kernel import Kernel, ParamInfo
+from cudacore_handles._code.object_code import ObjectCode
+from cudacore_handles._code.param_kinds import ParamKind
+from cudacore_handles._driver.context import Context, ContextOptions
+from cudacore_handles._driver.device import ComputeCapability, Device
+from cudacore_handles._driver.device_properties import DeviceProperties
+from cudacore_handles._driver.device_resources import (
     DeviceResources,
     DeviceResourcesType,
     SMResource,
@@ -25,23 +29,21 @@ from cudacore_handles._device_resources import (
     WorkqueueResource,
     WorkqueueResourceOptions,
 )
-from cudacore_handles._errors import ClosedError, CUDAError, UnsupportedCodeError
-from cudacore_handles._event import Event, EventOptions
-from cudacore_handles._host import Host
-from cudacore_handles._ipc import IPCAllocationHandle, IPCBufferDescriptor, IPCEventDescriptor
-from cudacore_handles._kernel import Kernel, ParamInfo
-from cudacore_handles._launch import PreparedLaunch, launch
-from cudacore_handles._launch_config import LaunchConfig
-from cudacore_handles._live import live_counts
-from cudacore_handles._managed import (
+from cudacore_handles._graph import callback as callback
+from cudacore_handles._launch.launch import PreparedLaunch, launch
+from cudacore_handles._launch.launch_config import LaunchConfig
+from cudacore_handles._memory.buffer import Buffer
+from cudacore_handles._memory.copy import CopyOptions, copy_batch
+from cudacore_handles._memory.host import Host
+from cudacore_handles._memory.ipc import IPCAllocationHandle, IPCBufferDescriptor, IPCEventDescriptor
+from cudacore_handles._memory.managed import (
     ManagedBuffer,
     discard_batch,
     discard_prefetch_batch,
     prefetch_batch,
     reset_concurrent_access_warning,
 )
-from cudacore_handles._memory import LegacyPinnedMemoryResource, MemoryResource
-from cudacore_handles._memory_pool import (
+from cudacore_handles._memory.pool import (
     DeviceMemoryResource,
     DeviceMemoryResourceOptions,
     ManagedMemoryResource,
@@ -49,13 +51,11 @@ from cudacore_handles._memory_pool import (
     PinnedMemoryResource,
     PinnedMemoryResourceOptions,
 )
-from cudacore_handles._memoryview import StridedMemoryView, args_viewable_as_strided_memory
+from cudacore_handles._memory.resource import LegacyPinnedMemoryResource, MemoryResource
+from cudacore_handles._memory.virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
 from cudacore_handles._native import api
-from cudacore_handles._object_code import ObjectCode
-from cudacore_handles._param_kinds import ParamKind
-from cudacore_handles._paths import get_include, get_library, get_pkgconfig_dir
-from cudacore_handles._simulated import find_simulated_driver as _find_simulated_driver
-from cudacore_handles._stream import (
+from cudacore_handles._stream.event import Event, EventOptions
+from cudacore_handles._stream.stream import (
     LEGACY_DEFAULT_STREAM,
     PER_THREAD_DEFAULT_STREAM,
     IsStreamType,
@@ -63,7 +63,7 @@ from cudacore_handles._stream import (
     StreamOptions,
     default_stream,
 )
-from cudacore_handles._virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
+from cudacore_handles._views.view import StridedMemoryView, args_viewable_as_strided_memory
 from cudacore_handles.typing import MemcpyOverlapMode, MemcpySrcAccessOrder
 
 __version__ = "0.1.0"

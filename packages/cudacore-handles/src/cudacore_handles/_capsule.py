@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from cudacore_handles import _native
-from cudacore_handles._buffer import Buffer
+from cudacore_handles._base.handle import address, adopt
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._context import Context
-from cudacore_handles._device import graph_module
-from cudacore_handles._event import Event
-from cudacore_handles._handle import address, adopt
-from cudacore_handles._kernel import Kernel
-from cudacore_handles._memory_pool import DeviceMemoryResource, Pool
-from cudacore_handles._stream import Stream
+from cudacore_handles._code.kernel import Kernel
+from cudacore_handles._driver.context import Context
+from cudacore_handles._driver.device import graph_module
+from cudacore_handles._memory.buffer import Buffer
+from cudacore_handles._memory.pool import DeviceMemoryResource, Pool
+from cudacore_handles._stream.event import Event
+from cudacore_handles._stream.stream import Stream
 
 # By kind: what makes an object that takes over one reference to a box.
 _MAKERS: dict[str, Callable[[Any], Any]] = {

@@ -23,15 +23,15 @@ from cudacore_graph import (
 )
 from cudacore_graph._adjacency import AdjacencySetProxy
 from cudacore_graph.typing import GraphMemoryType
-from cudacore_handles._buffer import Buffer
-from cudacore_handles._context import Context
-from cudacore_handles._device import Device
-from cudacore_handles._event import Event, EventOptions
-from cudacore_handles._kernel import Kernel
-from cudacore_handles._launch_config import LaunchConfig
-from cudacore_handles._layout import _StridedLayout
-from cudacore_handles._memory import MemoryResource
-from cudacore_handles._stream import IsStreamType, Stream
+from cudacore_handles._code.kernel import Kernel
+from cudacore_handles._driver.context import Context
+from cudacore_handles._driver.device import Device
+from cudacore_handles._launch.launch_config import LaunchConfig
+from cudacore_handles._memory.buffer import Buffer
+from cudacore_handles._memory.resource import MemoryResource
+from cudacore_handles._stream.event import Event, EventOptions
+from cudacore_handles._stream.stream import IsStreamType, Stream
+from cudacore_handles._views.layout import _StridedLayout
 
 _T = TypeVar("_T")
 _H = TypeVar("_H", bound=Handle)

@@ -263,7 +263,8 @@ def _live(config: pytest.Config) -> dict[str, int]:
     config.hook.pytest_cuda_settle()
     counts = cudacore_sim.live()
     del counts["context"]  # primary contexts and what they have stay for good once they were needed
-    counts["library"] -= len(getattr(sys.modules.get("cudacore_handles._copy_kernel"), "_kernels", ()))  # likewise
+    copies = sys.modules.get("cudacore_handles._views.copy_kernel")
+    counts["library"] -= len(getattr(copies, "_kernels", ()))  # likewise
     return counts
 
 

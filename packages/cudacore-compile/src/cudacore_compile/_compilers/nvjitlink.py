@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from cudacore_compile._compilers.errors import NVJitLinkError, as_compiler_error, log_text, too_new
 from cudacore_compile._compilers.libraries import Library, open_library
 from cudacore_compile._compilers.linker_options import newer_fields
-from cudacore_handles import CUDAError, _compilers
+from cudacore_handles import CUDAError
+from cudacore_handles._compiler import compilers
 
 LIBRARY = Library("nvJitLink", "nvJitLink", NVJitLinkError, "link")
 _OF_CUDA_12 = {50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121}
@@ -38,7 +39,7 @@ class NVJitLink:
     """The nvJitLink of this process."""
 
     __slots__ = ("_library", "path", "version", "version_text")
-    _library: _compilers.NVJitLink
+    _library: compilers.NVJitLink
     path: str
     version: tuple[int, int]
     version_text: str
@@ -47,7 +48,7 @@ class NVJitLink:
         found = open_library(LIBRARY)
         self.path = found.abs_path or ""
         try:
-            self._library = _compilers.NVJitLink(found._handle_uint)
+            self._library = compilers.NVJitLink(found._handle_uint)
             self.version = self._library.version()
         except CUDAError as error:
             raise as_compiler_error(NVJitLinkError, error) from None

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cudacore_compile._compilers.errors import NVRTCError, as_compiler_error, log_text
 from cudacore_compile._compilers.libraries import Library, note_nvrtc, open_library
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
-from cudacore_handles import CUDAError, _compilers
-from cudacore_handles._ptx_signatures import ptx_signatures
+from cudacore_handles import CUDAError
+from cudacore_handles._code.ptx_signatures import ptx_signatures
+from cudacore_handles._compiler import compilers
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
@@ -44,7 +45,7 @@ class NVRTC:
     """The NVRTC library of this process."""
 
     __slots__ = ("_library", "_restrict_stays", "path", "version_text")
-    _library: _compilers.NVRTC
+    _library: compilers.NVRTC
     _restrict_stays: bool
     path: str
     version_text: str
@@ -54,7 +55,7 @@ class NVRTC:
         self.path = found.abs_path or ""
         self._restrict_stays = False
         try:
-            self._library = _compilers.NVRTC(found._handle_uint)
+            self._library = compilers.NVRTC(found._handle_uint)
             version = self._library.version()
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error) from None

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 from cudacore_compile._compilers.errors import NVVMError, as_compiler_error, log_text, too_new
 from cudacore_compile._compilers.libraries import Library, open_library, pip_command
 from cudacore_compile.typing import ObjectCodeFormatType
-from cudacore_handles import CUDAError, _compilers
+from cudacore_handles import CUDAError
+from cudacore_handles._compiler import compilers
 
 LIBRARY = Library("libNVVM", "nvvm", NVVMError, "nvvm")
 # libNVVM cannot list its architectures, but says of each whether it has it. Variants come with their numbers.
@@ -32,7 +33,7 @@ class NVVM:
     """The libNVVM of this process."""
 
     __slots__ = ("_library", "path", "version_text")
-    _library: _compilers.NVVM
+    _library: compilers.NVVM
     path: str
     version_text: str
 
@@ -40,7 +41,7 @@ class NVVM:
         found = open_library(LIBRARY)
         self.path = found.abs_path or ""
         try:
-            self._library = _compilers.NVVM(found._handle_uint)
+            self._library = compilers.NVVM(found._handle_uint)
             self.version_text = ".".join(map(str, self._library.version()))
         except CUDAError as error:
             raise as_compiler_error(NVVMError, error) from None

@@ -3,10 +3,10 @@
 #define CUDACORE_FAILURE_H
 
 /*
- * Failed calls, as both extension modules return them to Python: a cudacore_handles._status.Status, an int with the
- * record of the failure. The record belongs to the thread, and any Python code can change it: a garbage collection runs
- * finalizers, whose own calls fail. So it is copied before anything of Python's is touched, which can be the allocation
- * of an object.
+ * Failed calls, as both extension modules return them to Python: a cudacore_handles._base.status.Status, an int with
+ * the record of the failure. The record belongs to the thread, and any Python code can change it: a garbage collection
+ * runs finalizers, whose own calls fail. So it is copied before anything of Python's is touched, which can be the
+ * allocation of an object.
  */
 
 #include <Python.h>
@@ -47,7 +47,7 @@ static inline PyObject *failure_status(int status) {
     return PyLong_FromLong(status);
   if (record.domain == CCH_DOMAIN_DRIVER)
     failure_why_simulated(why, sizeof why);
-  PyObject *module = PyImport_ImportModule("cudacore_handles._status");
+  PyObject *module = PyImport_ImportModule("cudacore_handles._base.status");
   PyObject *made = module != NULL ? PyObject_CallMethod(module, "Status", "iiiNNKN", status, record.domain, record.code,
                                                         failure_text(record.operation), failure_text(record.message),
                                                         (unsigned long long)(uintptr_t)record.node, failure_text(why))

@@ -408,7 +408,7 @@ bool owners_own_nothing(owners *self);
 
 /* ---- pack.c ---- */
 
-/* What a parameter takes, as far as that is known. Numbers are those of _kernel.py. */
+/* What a parameter takes, as far as that is known. Numbers are those of _code/param_kinds.py. */
 typedef enum param_kind {
   PARAM_UNKNOWN,
   PARAM_INT,

@@ -186,7 +186,7 @@ static int drain_pending(void *argument) {
   atomic_store(&rt->woken, false);
   if (atomic_load_explicit(&rt->queue, memory_order_relaxed) != NULL && !atomic_load(&rt->ended)) {
     /* The module's state may be gone: what frees memory is looked up where everybody finds it. */
-    PyObject *module = PyImport_ImportModule("cudacore_handles._buffer");
+    PyObject *module = PyImport_ImportModule("cudacore_handles._memory.buffer");
     PyObject *free_memory = module != NULL ? PyObject_GetAttrString(module, "_free_memory") : NULL;
     if (free_memory == NULL)
       PyErr_Clear();

@@ -4,7 +4,7 @@
  * are known. numbers.c and arrays.c pack what their names say.
  *
  * Of other libraries' types this knows only what it is told: register() says how a type is packed, and an unknown
- * type is put to the resolver (see _argtypes.py) once.
+ * type is put to the resolver (see _launch/argtypes.py) once.
  *
  * Everything here runs under the GIL, but any value can run arbitrary Python code while it is converted (__index__,
  * __float__, a property, a converter), and that code can call back into this module. So nothing is held across such

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The version of CUDA that the driver is for, and the error for one that is too old."""
+
+from __future__ import annotations
+
+from cudacore_handles._base.errors import CUDAError, check
+from cudacore_handles._cffi import ffi, lib
+
+
+def driver_version() -> int:
+    """Return the version of CUDA that the driver is for, such as 12040 (cuDriverGetVersion)."""
+    out = ffi.new("int *")
+    check(lib.cch_driver_version(out))
+    return int(out[0])
+
+
+def version_text(version: int) -> str:
+    """Return ``"12.4"`` for 12040."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def need_driver(version: int, operation: str, what: str) -> None:
+    """Raise where the driver is older than a version: it would only call an argument invalid.
+
+    Parameters
+    ----------
+    version : int
+        The oldest version that will do, such as 12040.
+    operation : str
+        The function of the driver that would fail.
+    what : str
+        What that version has and older ones lack, with an alternative if there is one: a sentence of the hint.
+    """
+    have = driver_version()
+    if have < version:
+        raise CUDAError(
+            operation,
+            lib.CCH_ENOSYMBOL,
+            "CCH_ENOSYMBOL",
+            f"needs a driver for CUDA {version_text(version)} or newer; the loaded driver is for CUDA "
+            f"{version_text(have)}",
+            hint=what,
+        )

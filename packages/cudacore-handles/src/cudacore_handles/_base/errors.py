@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exceptions, and the two functions that turn return codes into them."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from cudacore_handles import _native
+from cudacore_handles._base.simulated import why_refused
+from cudacore_handles._base.status import Status
+from cudacore_handles._cffi import ffi, lib
+
+INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
+# What call_driver() calls that a driver for CUDA 12 can lack, and the version that first had it.
+_SINCE = {"cuLibraryGetKernelCount": 12040, "cuLibraryEnumerateKernels": 12040, "cuKernelGetName": 12030}
+
+
+class CUDAError(RuntimeError):
+    """Report a failed CUDA operation.
+
+    Parameters
+    ----------
+    operation : str
+        The function that failed: of the driver, of a compiler, or of the handle library.
+    code : int
+        Its result code: positive for CUDA's own codes, negative for codes of the handle library (``CCH_E*``).
+    code_name : str
+        The code's name, such as ``"CUDA_ERROR_INVALID_VALUE"``.
+    meaning : str
+        What the code means, in one line.
+    hint : str, optional
+        What to do about it.
+    log : str, optional
+        What the compiler or linker had to say.
+
+    Attributes
+    ----------
+    operation, code, code_name, meaning, hint, log
+        As given.
+    """
+
+    def __init__(
+        self, operation: str, code: int, code_name: str, meaning: str, *, hint: str = "", log: str = ""
+    ) -> None:
+        self.operation = operation
+        self.code = code
+        self.code_name = code_name
+        self.meaning = meaning
+        self.hint = hint
+        self.log = log
+        super().__init__(operation, code, code_name, meaning)
+
+    def __str__(self) -> str:
+        text = f"{self.operation}: {self.code_name} ({self.code}): {self.meaning}"
+        if self.hint:
+            text += f". {self.hint}"
+        if self.log:
+            text += f"\n{self.log}"
+        return text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+class ClosedError(RuntimeError, ValueError):
+    """Report the use of a closed object."""
+
+
+class _GoneError(CUDAError, ClosedError):
+    """Report the use of what was destroyed meanwhile: as seen by the library, rather than before it is called."""
+
+
+class UnsupportedCodeError(RuntimeError, ValueError):
+    """Report code of a type that the driver does not load, or that the compilers do not take or make."""
+
+
+def _rebuild(cls: type[CUDAError], args: tuple[Any, ...], attributes: dict[str, Any]) -> CUDAError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+# What a user can do about the codes that say too little.
+_HINTS = {
+    "CCH_ENODRIVER": (
+        "Running on a GPU needs the NVIDIA driver (libcuda.so.1) on this machine; compiling does not. Without a GPU, "
+        "cudacore-sim simulates one: install it, and start the program with CUDACORE_DRIVER=sim in the environment"
+    ),
+    "CCH_EFORKED": "Start worker processes with multiprocessing's 'spawn' method, or fork before the first CUDA call",
+    "CUDA_ERROR_NO_DEVICE": "No GPU is visible: look at nvidia-smi, and at the variable CUDA_VISIBLE_DEVICES",
+    "CUDA_ERROR_INVALID_CONTEXT": "No context is current on this thread: call Device().set_current() first",
+    "CUDA_ERROR_CONTEXT_IS_DESTROYED": (
+        "Another library reset the primary context of the device (cudaDeviceReset, cuDevicePrimaryCtxReset): what was "
+        "made in it is lost. Device.set_current() retains the primary context again"
+    ),
+    "CUDA_ERROR_ILLEGAL_ADDRESS": (
+        "A kernel that ran earlier read or wrote memory that is not its own; the context cannot be used any more. "
+        "compute-sanitizer finds the kernel and the line; the simulated driver has named them on stderr"
+    ),
+    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (
+        "While a stream is captured this is not allowed in the capture's mode: begin_building('relaxed') allows it"
+    ),
+    "CUDA_ERROR_CAPTURED_EVENT": (
+        "The event was recorded in a capture, and marks a place in its graph: record it again outside the capture"
+    ),
+    "CUDA_ERROR_STREAM_CAPTURE_ISOLATION": (
+        "Captured work can wait only for work of the same capture: wait for the other before begin_building()"
+    ),
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": "The code was compiled for another GPU architecture than this device has",
+    "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": (
+        "All blocks of a cooperative launch must fit on the device at once: "
+        "kernel.occupancy.max_active_blocks_per_multiprocessor() says how many do"
+    ),
+}
+
+
+# What a capture allows in no mode (driver 580, CUDA 13.0).
+_NO_WAIT = "Captured work does not run before its graph is launched, and cannot be waited for: end the capture first"
+_NO_LAUNCH = "No graph is launched into a capture: GraphBuilder.embed() adds one"
+_NO_QUESTION = "The driver does not say this of a stream that is captured: ask before the capture begins"
+_NOT_CAPTURED = {
+    "cuStreamSynchronize": _NO_WAIT,
+    "cuStreamQuery": _NO_WAIT,
+    "cuCtxSynchronize": _NO_WAIT,
+    "cuGraphLaunch": _NO_LAUNCH,
+    "cuGraphUpload": _NO_LAUNCH,
+    "cuStreamGetFlags": _NO_QUESTION,
+    "cuMemcpyPeerAsync": "Copies between devices are not captured: GraphBuilder.embed() adds a graph that has one",
+}
+
+
+def _hint_for(name: str, operation: str) -> str:
+    """Return what to do about a code of an operation."""
+    if name == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" and operation in _NOT_CAPTURED:
+        return _NOT_CAPTURED[operation]
+    return _HINTS.get(name, "")
+
+
+def check(status: int, *, hint: str = "") -> None:
+    """Raise :class:`CUDAError` for a failed call of the handle library; do nothing for 0."""
+    if status:
+        raise last_error(status, hint)  # no variable: an exception and the frame that raises it would be a cycle
+
+
+def raise_status(status: int) -> NoReturn:
+    """Raise :class:`CUDAError` for a failed call of the handle library."""
+    raise last_error(status)
+
+
+def last_error(status: int, hint: str = "") -> CUDAError:
+    """Make the exception for a call of the library that failed.
+
+    Parameters
+    ----------
+    status : int
+        What the call returned: a :class:`Status`, which has the record of the failure.
+    hint : str, optional
+        What to do about it. Default: the usual hint for this code.
+    """
+    if status == lib.CCH_NOT_READY:  # an answer, which the library does not record
+        return CUDAError("query", status, "CUDA_ERROR_NOT_READY", "the work has not been completed yet")
+    code = int(status)
+    if code == lib.CCH_ECOMPILER and isinstance(status, Status):  # the code is the compiler's own
+        name, meaning = (
+            _text(text(status.domain, status.code)) for text in (lib.cch_error_name_in, lib.cch_error_string_in)
+        )
+        return CUDAError(status.operation, status.code, name, meaning, hint=hint)
+    name = _text(lib.cch_error_name(code))
+    operation = status.operation if isinstance(status, Status) else "cudacore"
+    hint = hint or _hint_for(name, operation)
+    if not isinstance(status, Status):  # a code without a record
+        return CUDAError(operation, code, name, _text(lib.cch_error_string(code)), hint=hint)
+    cls = _GoneError if code == lib.CCH_EGONE else CUDAError
+    return _noted(cls(operation, code, name, status.message, hint=hint), status.why)
+
+
+def call_driver(function: str, *args: object) -> Any:
+    """Call a function of the driver that is not hot, through ``cuda.bindings``, and raise its error.
+
+    Parameters
+    ----------
+    function : str
+        Name of the driver function.
+    *args
+        Its arguments, as ``cuda.bindings`` takes them.
+
+    Returns
+    -------
+    object
+        None, the one value, or the tuple of values.
+
+    Raises
+    ------
+    CUDAError
+        When it fails, or when the loaded driver is too old to have it.
+    """
+    from cuda.bindings import driver
+
+    check(lib.cch_driver_init())  # the library chooses which driver this process has
+    try:
+        code, *values = getattr(driver, function)(*args)
+    except RuntimeError as error:
+        if function not in str(error) or "not found" not in str(error):
+            raise
+        raise _missing(function) from None
+    if code:
+        raise driver_error(function, int(code))
+    if len(values) > 1:
+        return tuple(values)
+    return values[0] if values else None
+
+
+def driver_error(function: str, code: int) -> CUDAError:
+    """Make the exception for a function of the driver that was called past the library."""
+    why = why_refused() if code > 0 else ""
+    name = _text(lib.cch_error_name(code))
+    return _noted(
+        CUDAError(function, code, name, _text(lib.cch_error_string(code)), hint=_hint_for(name, function)), why
+    )
+
+
+def _noted(error: CUDAError, why: str) -> CUDAError:
+    """Note what the simulated driver says of an error; Python 3.10 has no notes: there it is in the text."""
+    if why and hasattr(error, "add_note"):
+        error.add_note(f"The simulated driver says: {why}")
+    elif why:
+        error.log = "\n".join(filter(None, (error.log, f"The simulated driver says: {why}")))
+    return error
+
+
+def _missing(function: str) -> CUDAError:
+    from cudacore_handles._base.driver_version import driver_version, version_text
+
+    meaning = f"the loaded driver, for CUDA {version_text(driver_version())}, has no {function}"
+    if function in _SINCE:
+        meaning += f"; it came with CUDA {version_text(_SINCE[function])}"
+    return CUDAError(function, lib.CCH_ENOSYMBOL, "CCH_ENOSYMBOL", meaning, hint="Update the driver")
+
+
+def no_buffer(resource: object, made: object) -> TypeError:
+    """Make the exception for a user's memory resource that allocated something else than a buffer."""
+    return TypeError(
+        f"{type(resource).__name__}.allocate() returned {type(made).__name__}, and must return a Buffer: end it with "
+        "return Buffer.from_handle(ptr, size, mr=self, stream=stream)"
+    )
+
+
+def closed(obj: object) -> ClosedError:
+    """Make the exception for the use of a closed object."""
+    return ClosedError(f"{type(obj).__name__} has been closed; make a new one")
+
+
+def _text(chars: Any) -> str:
+    return ffi.string(chars).decode("utf-8", "replace")
+
+
+_native.set_face("closed", closed)
+_native.set_face("closed_error", ClosedError)
+_native.set_face("cuda_error", CUDAError)
+_native.set_face("raise_status", raise_status)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options: objects of a dataclass, or mappings of its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from cudacore_handles._base.address import is_bool
+from cudacore_handles._base.names import shorten
+
+T = TypeVar("T")
+
+
+def as_flag(name: str, value: object) -> bool:
+    """Return an option that is on or off: a bool, of Python or NumPy, 0 or 1; None means off.
+
+    Parameters
+    ----------
+    name : str
+        The option, for the error: ``"EventOptions.timing_enabled"``.
+    value : object
+        What a caller gave.
+    """
+    if value is True or value is False or value is None:
+        return bool(value)
+    if (is_bool(value) and getattr(value, "ndim", 0) == 0) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise TypeError(f"{name} must be True or False, not {shorten(repr(value))}, of type {type(value).__name__}")
+
+
+def check_flags(options: object) -> None:
+    """Raise for what is no bool in a field of a dataclass that is one: whose default is a bool."""
+    cls = type(options)
+    for name, value in vars(options).items():
+        if not (value is True or value is False or value is None) and isinstance(getattr(cls, name, None), bool):
+            as_flag(f"{cls.__name__}.{name}", value)
+
+
+def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "options") -> T:
+    """Return options as an object of their class.
+
+    Parameters
+    ----------
+    cls : type
+        The dataclass.
+    value : object of it, mapping of str or None
+        What a caller gave; None stands for the defaults.
+    name : str, optional
+        The argument that it was given for. Default ``"options"``.
+
+    Raises
+    ------
+    TypeError
+        When it is neither, or when the mapping has what is no field of the class.
+    """
+    if value is None:
+        return cls()
+    if isinstance(value, cls):
+        check_flags(value)  # again: its fields can be assigned
+        return value
+    if not isinstance(value, Mapping):
+        raise TypeError(
+            f"The {cls.__name__.removesuffix('Options')} {name} must be provided as an object of type {cls.__name__} "
+            f"or as a dict of its fields, not as a {type(value).__name__}"
+        )
+    known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    for key in value:
+        if key not in known:
+            raise TypeError(
+                f"{cls.__name__} got an unexpected keyword argument {key!r} in {name}; it has {', '.join(known)}"
+            )
+    return cls(**value)

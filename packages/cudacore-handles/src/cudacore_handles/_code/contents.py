@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is in compiled code: its kernels and variables, read from the code itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from cudacore_handles._base.errors import UnsupportedCodeError
+from cudacore_handles._code.cubin import Cubin
+from cudacore_handles._code.demangle import demangle
+from cudacore_handles._code.info import CodeContents, GlobalInfo, KernelInfo
+from cudacore_handles._code.kernel import ParamInfo
+from cudacore_handles._code.param_kinds import kinds_of
+from cudacore_handles._code.ptx_signatures import ptx_signatures
+
+
+def read_contents(code: bytes, code_type: str, signatures: Mapping[str, str]) -> CodeContents:
+    """Read the contents of a cubin or of PTX.
+
+    Parameters
+    ----------
+    code : bytes
+        The code.
+    code_type : str
+        ``"cubin"`` or ``"ptx"``; others hide what they have.
+    signatures : mapping
+        What the compiler knows of the kernels' parameters, by symbol.
+    """
+    if code_type == "ptx":
+        return _read_ptx(code.decode("utf-8", "replace"))
+    if code_type != "cubin":
+        raise UnsupportedCodeError(
+            f'Unsupported code type "{code_type}": what is in it cannot be listed. Cubins and PTX say what they have'
+        )
+    cubin = Cubin(code)
+    kernels = []
+    for kernel in cubin.kernels():
+        kinds = kinds_of(kernel.symbol, signatures.get(kernel.symbol), [size for _, size in kernel.parameters])
+        parameters = tuple(ParamInfo(*place, kind) for place, kind in zip(kernel.parameters, kinds, strict=True))
+        name = demangle(kernel.symbol)
+        kernels.append(
+            KernelInfo(
+                kernel.symbol, name, parameters, kernel.registers, kernel.shared_bytes, kernel.local_bytes,
+                kernel.max_threads,
+            )
+        )  # fmt: skip
+    variables = tuple(GlobalInfo(v.symbol, demangle(v.symbol), v.size, v.space) for v in cubin.globals())
+    return CodeContents(tuple(kernels), variables, f"sm_{cubin.arch}")
+
+
+_TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
+_ENTRY_PARAMETERS = re.compile(r"\.entry\s+([\w$%]+)\s*\(([^)]*)\)")
+_ALIGN = re.compile(r"\.align\s+(\d+)\s+\.b8\b")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_VARIABLE = re.compile(
+    r"^\s*(?:\.(?:visible|weak|extern|common)\s+)?\.(?P<space>global|const)\s+(?:\.attribute\([^)]*\)\s*)?"
+    r"(?:\.align\s+\d+\s+)?\.(?P<vector>v[24]\s+\.)?[a-z]+(?P<bits>8|16|32|64|128)\s+(?P<name>[\w$%]+)"
+    r"(?P<extents>(?:\[\d+\])*)",
+    re.MULTILINE,
+)
+
+
+def _read_ptx(ptx: str) -> CodeContents:
+    text = _COMMENT.sub(" ", ptx)
+    target = _TARGET.search(text)
+    listed = {match[1]: match[2] for match in _ENTRY_PARAMETERS.finditer(text)}
+    kernels = []
+    for symbol, signature in ptx_signatures(ptx).items():
+        sizes = [int(word[1:]) for word in signature.split()]
+        kinds = kinds_of(symbol, signature, sizes)
+        declared = listed.get(symbol, "").split(",") if sizes else []
+        parameters, offset = [], 0
+        for size, kind, parameter in zip(sizes, kinds, declared, strict=False):
+            align = _ALIGN.search(parameter)
+            alignment = max(1, int(align[1]) if align else size)  # 0 is not valid, and this need not be
+            offset = (offset + alignment - 1) // alignment * alignment
+            parameters.append(ParamInfo(offset, size, kind))
+            offset += size
+        kernels.append(KernelInfo(symbol, demangle(symbol), tuple(parameters)))
+    variables = []
+    depth_zero = _outside_of_functions(text)
+    for match in _VARIABLE.finditer(depth_zero):
+        size = int(match["bits"]) // 8 * (int(match["vector"][1]) if match["vector"] else 1)
+        for extent in re.findall(r"\d+", match["extents"]):
+            size *= int(extent)
+        space = "constant" if match["space"] == "const" else "global"
+        variables.append(GlobalInfo(match["name"], demangle(match["name"]), size, space))
+    return CodeContents(tuple(kernels), tuple(variables), target[1] if target else "")
+
+
+def _outside_of_functions(text: str) -> str:
+    """Return PTX without the bodies of functions, and without the values of variables."""
+    parts, depth, start = [], 0, 0
+    for match in re.finditer(r"[{}]", text):
+        if match[0] == "{":
+            if depth == 0:
+                parts.append(text[start : match.start()])
+            depth += 1
+        elif depth:
+            depth -= 1
+            start = match.end()
+    parts.append(text[start:] if depth == 0 else "")
+    return "\n".join(parts)

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cudacore_handles import _native
+from cudacore_handles._base.address import as_address
+from cudacore_handles._base.errors import CUDAError, last_error, raise_status
+from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.names import shorten
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._code.param_kinds import KINDS, ParamKind, kinds_of
+from cudacore_handles._driver.device import Device
+
+if TYPE_CHECKING:
+    from cuda.bindings import driver
+
+    from cudacore_handles._code.kernel_attributes import KernelAttributes, KernelOccupancy
+    from cudacore_handles._code.object_code import ObjectCode
+    from cudacore_handles._driver.context import Context
+    from cudacore_handles._launch.launch_config import LaunchConfig
+    from cudacore_handles._native import PreparedLaunch
+    from cudacore_handles._stream.stream import IsStreamType, Stream
+
+
+class _Place(NamedTuple):
+    offset: int
+    size: int
+
+
+class ParamInfo(_Place):
+    """Describe one parameter of a kernel: a tuple of its offset and its size, with its kind.
+
+    Parameters
+    ----------
+    offset, size : int
+        Where it lies in the kernel's argument block: bytes.
+    kind : ParamKind, optional
+        What it takes, as far as that is known. Default unknown.
+    """
+
+    kind: ParamKind = ParamKind.UNKNOWN
+    """ParamKind: What it takes, as far as that is known."""
+
+    def __new__(cls, offset: int, size: int, kind: ParamKind = ParamKind.UNKNOWN) -> ParamInfo:
+        self = super().__new__(cls, offset, size)
+        self.kind = kind
+        return self
+
+    def __repr__(self) -> str:
+        return f"ParamInfo(offset={self.offset}, size={self.size}, kind={str(self.kind)!r})"
+
+
+_RELEASE = ffi.cast("cch_release_fn", _native.RELEASE)
+
+
+class Kernel(_native.KernelHandle):
+    """Hold a kernel; it keeps the code that it is of loaded.
+
+    Kernels come from :meth:`ObjectCode.get_kernel`; :meth:`from_handle` borrows one. Two kernels are equal when they
+    are the same CUDA kernel.
+    """
+
+    __slots__ = ("__weakref__", "_known", "_warned")
+    # Its lowered name, and its signature (see ptx_signatures.py); not there when it was not made from an ObjectCode.
+    _known: tuple[str | None, str | None]
+    _warned: bool  # that its parameters are not known; not there when there was no need to
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "Kernel objects cannot be instantiated directly; use ObjectCode.get_kernel() or Kernel.from_handle()"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Kernel cannot be pickled: pickle the ObjectCode, and get the kernel from it")
+
+    def __repr__(self) -> str:
+        name = f" name={shorten(self._name)}" if self._name else ""
+        return f"<Kernel handle={self._raw:#x}{name}>"
+
+    @classmethod
+    def _init(
+        cls, box: Any, name: str | None = None, *, symbol: str | None = None, signature: str | None = None
+    ) -> Kernel:
+        """Take over one reference to a ``cch_kernel``."""
+        self = adopt(cls, box)
+        self._name = name
+        self._known = (symbol, signature)
+        return self
+
+    @staticmethod
+    def from_handle(handle: int, mod: ObjectCode | None = None) -> Kernel:
+        """Borrow a kernel by its address.
+
+        Parameters
+        ----------
+        handle : int
+            Address of a ``CUkernel``.
+        mod : ObjectCode, optional
+            The code that it is of, kept loaded. Default: the code that the driver says it is of, if it was loaded
+            here; otherwise the caller sees to it that the kernel outlives the object. A driver before CUDA 12.5 does
+            not say it. Before 12.4, the parameters of a kernel are only known if `mod` is given.
+
+        Raises
+        ------
+        TypeError, ValueError
+            When an argument is of a wrong type, the address is NULL, or the kernel is of other code than `mod`.
+        """
+        from cudacore_handles._code.object_code import ObjectCode
+
+        address = as_address(handle, "handle must be an int, the kernel's address")
+        if address == 0:
+            raise ValueError("handle must be an int, the kernel's address; 0 is none")
+        raw = ffi.cast("CUkernel", address)
+        library = ffi.NULL
+        if mod is not None:
+            if not isinstance(mod, ObjectCode):
+                raise TypeError(f"mod must be an ObjectCode, not {type(mod).__name__}")
+            library = mod._box or mod._load()
+        out = ffi.new("cch_kernel **")
+        status = lib.cch_kernel_wrap(out, raw, library, ffi.NULL, ffi.NULL)
+        if status:
+            if mod is not None and status == lib.CCH_EMISMATCH:
+                raise ValueError(f"handle is {address:#x}, and mod is {mod!r}: {last_error(status).meaning}")
+            raise_status(status)
+        kernel = Kernel._init(out[0])
+        if mod is not None:
+            mod._state_parameters(kernel)
+        return kernel
+
+    def prepare(self, stream: Stream | IsStreamType, config: LaunchConfig, *kernel_args: object) -> PreparedLaunch:
+        """Prepare launches of this kernel with one stream, one configuration and arguments of the same types.
+
+        Parameters
+        ----------
+        stream : Stream
+            Where to launch.
+        config : LaunchConfig
+            The configuration; later changes to it have no effect.
+        *kernel_args
+            The first arguments.
+        """
+        from cudacore_handles._launch.launch import prepare
+
+        return prepare(stream, config, self, kernel_args)
+
+    def _ask_layout(self, context: Context) -> bytes:
+        """Ask the driver, in a context."""
+        out, count = ffi.new("const cch_param **"), ffi.new("size_t *")
+        kernel = hold(self)
+        status = lib.cch_kernel_params(out, count, kernel, hold(context))
+        if status:
+            raise_status(status)
+        params = out[0][0 : count[0]]
+        symbol, signature = getattr(self, "_known", (None, None))
+        kinds = kinds_of(symbol, signature, [p.size for p in params])
+        numbers = [n for p, kind in zip(params, kinds, strict=True) for n in (p.offset, p.size, KINDS.index(kind))]
+        layout = self._layout = struct.pack(f"={len(numbers)}I", *numbers)
+        return layout
+
+    def _ready(self, context: Context, args: Sequence[object], *, stacklevel: int) -> Kernel:
+        """Return the kernel with its layout; where that is not known, one in its place, with that of the arguments.
+
+        `stacklevel` is that of the caller's warnings.
+        """
+        if self._layout is None:
+            try:
+                self._ask_layout(context)
+            except CUDAError as error:
+                if error.code != lib.CCH_ENOSYMBOL:
+                    raise
+                return self._packed_by(args, stacklevel=stacklevel + 1)
+        return self
+
+    def _packed_by(self, args: Sequence[object], *, stacklevel: int) -> Kernel:
+        """Borrow the kernel anew, with parameters as the arguments suggest: nobody knows what it really has."""
+        from cudacore_handles._code.parameters import by_values, state, warn_unknown
+
+        if not getattr(self, "_warned", False):
+            self._warned = True
+            warn_unknown(self, stacklevel=stacklevel + 1)
+        out = ffi.new("cch_kernel **")
+        owner = _native.own(self)
+        raw = ffi.cast("CUkernel", self._raw)
+        status = lib.cch_kernel_wrap(out, raw, lib.cch_kernel_library(hold(self)), ffi.cast("void *", owner), _RELEASE)
+        if status:
+            _native.disown(owner)
+            raise_status(status)
+        made = Kernel._init(out[0], self._name)
+        suggested = by_values(args)
+        state(hold(made), [(offset, size) for offset, size, _ in suggested])
+        numbers = [n for offset, size, kind in suggested for n in (offset, size, KINDS.index(kind))]
+        made._layout = struct.pack(f"={len(numbers)}I", *numbers)
+        return made
+
+    def _allow_shared(self, nbytes: int, device: Device) -> None:
+        """See to it that launches on a device may have so much dynamic shared memory.
+
+        By default a kernel may have 48 KiB less what it has statically; more must be asked for.
+        """
+        attributes = self.attributes[device]
+        if nbytes > attributes.max_dynamic_shared_size_bytes:
+            most = attributes._most_dynamic_shared()
+            if nbytes > most:
+                raise ValueError(
+                    f"LaunchConfig.shmem_size is {nbytes}; {self!r} can have at most {most} bytes of dynamic shared "
+                    f"memory on {device.name}"
+                )
+            attributes._allow_dynamic_shared(nbytes)
+        # In this order: another thread that launches at this moment comes here too, rather than to take one device's
+        # leave for another's.
+        self._shared_allowed = 0
+        self._shared_device = device.device_id
+        self._shared_allowed = nbytes
+
+    @property
+    def attributes(self) -> KernelAttributes:
+        """KernelAttributes: Its attributes on the current device; ``attributes[device]`` for another."""
+        from cudacore_handles._code.kernel_attributes import KernelAttributes
+
+        return KernelAttributes._init(self)
+
+    @property
+    def occupancy(self) -> KernelOccupancy:
+        """KernelOccupancy: How many blocks of it fit on the current device."""
+        from cudacore_handles._code.kernel_attributes import KernelOccupancy
+
+        return KernelOccupancy._init(self)
+
+    @property
+    def num_arguments(self) -> int:
+        """int: Number of parameters (cuKernelGetParamInfo); see :attr:`arguments_info` for drivers before CUDA 12.4."""
+        return len(self.arguments_info)
+
+    @property
+    def arguments_info(self) -> list[ParamInfo]:
+        """list of ParamInfo: Offset, size and kind of each parameter (cuKernelGetParamInfo).
+
+        A driver before CUDA 12.4 cannot be asked. There this is known of kernels from an :class:`ObjectCode` that can
+        be read, and a :class:`CUDAError` for others, such as those from :meth:`from_handle`.
+
+        Offsets and sizes are in bytes. Kinds are known of PTX, of what :class:`~cudacore_compile.Program` made, and of
+        kernels whose C++ name says them; of other ``extern "C"`` kernels they are unknown.
+        """
+        layout = self._ask_layout(Device().context) if self._layout is None else self._layout
+        return [ParamInfo(offset, size, KINDS[kind]) for offset, size, kind in struct.iter_unpack("=3I", layout)]
+
+    @property
+    def handle(self) -> driver.CUkernel:
+        """cuda.bindings.driver.CUkernel: The kernel for ``cuda.bindings``."""
+        from cuda.bindings import driver
+
+        return driver.CUkernel(self._raw)

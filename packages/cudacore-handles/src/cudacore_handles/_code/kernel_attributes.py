@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel needs, and how much of it fits on a device."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.attribute import Attribute
+from cudacore_handles._base.errors import check
+from cudacore_handles._base.handle import hold
+from cudacore_handles._cffi import ffi, lib
+
+if TYPE_CHECKING:
+    from cuda.bindings import driver
+
+    from cudacore_handles._code.kernel import Kernel
+    from cudacore_handles._driver.device import Device
+    from cudacore_handles._launch.launch_config import LaunchConfig
+    from cudacore_handles._stream.stream import Stream
+
+# Between the look at what launches may have and its change another thread must not change it. A garbage collection in
+# between may come here again.
+_allowing = threading.RLock()
+
+_INT_MAX = 2**31 - 1
+_SIZE_MAX = 2**63 - 1
+
+
+class KernelAttributes:
+    """Tell what a kernel needs and may have on a device (cuKernelGetAttribute).
+
+    :attr:`Kernel.attributes` gives it. It speaks of the device that is current when a property is read; index it
+    with a device, as in ``kernel.attributes[device].num_regs``, to have it speak of that one.
+
+    Raises
+    ------
+    CUDAError
+        By a property, when no device was given and none is current, or when the kernel has no code for the device.
+    """
+
+    __slots__ = ("_device_id", "_kernel", "_known")
+    _kernel: Kernel
+    _device_id: int | None  # None: the current device
+    _known: dict[tuple[int, int], int]  # by device and attribute
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError("KernelAttributes cannot be instantiated directly; use Kernel.attributes")
+
+    def __getitem__(self, device: Device | int) -> KernelAttributes:
+        """Return the attributes on a device.
+
+        Parameters
+        ----------
+        device : Device or int
+            The device, or its ordinal.
+        """
+        from cudacore_handles._driver.device import Device
+
+        if device is None:
+            raise TypeError("device must be a Device or an int, not None; without an index the current device is meant")
+        return self._make(self._kernel, Device(device).device_id, self._known)
+
+    def __repr__(self) -> str:
+        device = "the current device" if self._device_id is None else f"device {self._device_id}"
+        return f"<KernelAttributes of {self._kernel!r} on {device}>"
+
+    def _repr_html_(self) -> str:
+        from cudacore_handles._base.html import attributes_table
+
+        return attributes_table(repr(self)[1:-1], self)
+
+    @classmethod
+    def _init(cls, kernel: Kernel) -> KernelAttributes:
+        return cls._make(kernel, None, {})
+
+    @classmethod
+    def _make(cls, kernel: Kernel, device_id: int | None, known: dict[tuple[int, int], int]) -> KernelAttributes:
+        self = cls.__new__(cls)
+        self._kernel = kernel
+        self._device_id = device_id
+        self._known = known
+        return self
+
+    def _read(self, attribute: Attribute[Any]) -> int:
+        device_id = _current_device() if self._device_id is None else self._device_id
+        key = (device_id, attribute.number)
+        value = self._known.get(key)
+        if value is None:
+            out = ffi.new("int *")
+            check(lib.cch_kernel_attribute(out, hold(self._kernel), attribute.number, device_id))
+            value = int(out[0])
+            if attribute.constant:
+                self._known[key] = value
+        return value
+
+    def _most_dynamic_shared(self) -> int:
+        """Return how much dynamic shared memory the device, which was given, has for a block."""
+        from cudacore_handles._driver.device import Device
+
+        return Device(self._device_id).properties.max_shared_memory_per_block_optin - self.shared_size_bytes
+
+    def _allow_dynamic_shared(self, nbytes: int) -> bool:
+        """Let launches on the device, which was given, have so much; return whether that changed anything."""
+        setting = KernelAttributes.max_dynamic_shared_size_bytes
+        with _allowing:
+            if nbytes <= self.max_dynamic_shared_size_bytes:
+                return False
+            check(lib.cch_kernel_set_attribute(hold(self._kernel), setting.number, nbytes, self._device_id))
+            return True
+
+    max_threads_per_block: Attribute[int] = Attribute(0, int, "Maximum number of threads per block of a launch.")
+    shared_size_bytes: Attribute[int] = Attribute(1, int, "Static shared memory per block, in bytes.")
+    const_size_bytes: Attribute[int] = Attribute(2, int, "Constant memory that the user allocated, in bytes.")
+    local_size_bytes: Attribute[int] = Attribute(3, int, "Local memory per thread, in bytes.")
+    num_regs: Attribute[int] = Attribute(4, int, "Number of registers per thread.")
+    ptx_version: Attribute[int] = Attribute(
+        5, int, "Virtual architecture that it was compiled for: 10 * major + minor."
+    )
+    binary_version: Attribute[int] = Attribute(6, int, "Architecture that its machine code is for: 10 * major + minor.")
+    cache_mode_ca: Attribute[bool] = Attribute(7, bool, "Whether it was compiled with ``-Xptxas --dlcm=ca``.")
+    # These can be set, here or by anybody who has the kernel.
+    max_dynamic_shared_size_bytes: Attribute[int] = Attribute(
+        8, int, "Maximum dynamic shared memory per block that a launch may ask for, in bytes.", constant=False
+    )
+    preferred_shared_memory_carveout: Attribute[int] = Attribute(
+        9, int, "Preferred part of the L1 cache to be shared memory, in percent; -1 for no preference.", constant=False
+    )
+    cluster_size_must_be_set: Attribute[bool] = Attribute(
+        10, bool, "Whether a launch must give a cluster size.", constant=False
+    )
+    required_cluster_width: Attribute[int] = Attribute(
+        11, int, "Required x-dimension of clusters, in blocks; 0: any.", constant=False
+    )
+    required_cluster_height: Attribute[int] = Attribute(
+        12, int, "Required y-dimension of clusters, in blocks; 0: any.", constant=False
+    )
+    required_cluster_depth: Attribute[int] = Attribute(
+        13, int, "Required z-dimension of clusters, in blocks; 0: any.", constant=False
+    )
+    non_portable_cluster_size_allowed: Attribute[bool] = Attribute(
+        14, bool, "Whether clusters may be larger than every device can run (8 blocks).", constant=False
+    )
+    cluster_scheduling_policy_preference: Attribute[int] = Attribute(
+        15, int, "Preferred scheduling of the blocks of a cluster: a ``CUclusterSchedulingPolicy``.", constant=False
+    )
+
+
+class MaxPotentialBlockSizeOccupancyResult(NamedTuple):
+    """Hold what :meth:`KernelOccupancy.max_potential_block_size` found."""
+
+    #: Blocks that fill the device.
+    min_grid_size: int
+    #: Threads per block.
+    max_block_size: int
+
+
+class KernelOccupancy:
+    """Tell how many blocks of a kernel fit on a device.
+
+    :attr:`Kernel.occupancy` gives it. The device is the stream's where a method takes a stream, and the current one
+    otherwise: without a current context :class:`CUDAError` is raised.
+
+    A method that is told how much dynamic shared memory a launch would have says what :func:`launch` can do with it:
+    as that does, it raises the kernel's :attr:`~KernelAttributes.max_dynamic_shared_size_bytes` where that is less and
+    the device has the memory (cuKernelSetAttribute).
+    """
+
+    __slots__ = ("_kernel",)
+    _kernel: Kernel
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError("KernelOccupancy cannot be instantiated directly; use Kernel.occupancy")
+
+    def __repr__(self) -> str:
+        return f"<KernelOccupancy of {self._kernel!r}>"
+
+    @classmethod
+    def _init(cls, kernel: Kernel) -> KernelOccupancy:
+        self = cls.__new__(cls)
+        self._kernel = kernel
+        return self
+
+    def max_active_blocks_per_multiprocessor(self, block_size: int, dynamic_shared_memory_size: int) -> int:
+        """Return how many blocks can be resident on a multiprocessor (cuOccupancyMaxActiveBlocksPerMultiprocessor).
+
+        Parameters
+        ----------
+        block_size : int
+            Threads per block, at least 1.
+        dynamic_shared_memory_size : int
+            Dynamic shared memory per block, in bytes.
+
+        Returns
+        -------
+        int
+            Number of blocks; 0 when not even one fits.
+        """
+        threads = _whole("block_size", block_size, 1, _INT_MAX)
+        shared = _whole("dynamic_shared_memory_size", dynamic_shared_memory_size, 0, _SIZE_MAX)
+        self._allow([shared])
+        out = ffi.new("int *")
+        check(lib.cch_occupancy_max_active_blocks(out, hold(self._kernel), threads, shared, ffi.NULL))
+        return int(out[0])
+
+    def max_potential_block_size(
+        self,
+        dynamic_shared_memory_needed: int | Callable[[int], int] | driver.CUoccupancyB2DSize,
+        block_size_limit: int,
+    ) -> MaxPotentialBlockSizeOccupancyResult:
+        """Suggest a block size that fills the device (cuOccupancyMaxPotentialBlockSize).
+
+        Parameters
+        ----------
+        dynamic_shared_memory_needed : int or callable or cuda.bindings.driver.CUoccupancyB2DSize
+            Dynamic shared memory per block, in bytes; or how it follows from the number of threads per block: a Python
+            function, or the address of a C function ``size_t needed(int block_size)``, as
+            ``CUoccupancyB2DSize(address)`` or, as ``cuda.core`` has it, ``CUoccupancyB2DSize(_ptr=address)``.
+        block_size_limit : int
+            Maximum number of threads per block; 0 for what the kernel and the device allow.
+
+        Returns
+        -------
+        MaxPotentialBlockSizeOccupancyResult
+            The block size, and how many blocks of it fill the device; zeros when not even one block fits.
+        """
+        limit = _whole("block_size_limit", block_size_limit, 0, _INT_MAX)
+        out = ffi.new("int[2]")
+
+        def ask(shared_of: Any, shared: int) -> None:
+            kernel = hold(self._kernel)
+            check(lib.cch_occupancy_max_potential_block_size(out, out + 1, kernel, shared_of, shared, limit, ffi.NULL))
+
+        function: Any = _c_function(dynamic_shared_memory_needed)
+        if callable(function):
+            needed = _SharedMemoryNeeded(function)
+            ask(needed.callback, 0)
+            needed.raise_failure()
+            if self._allow(needed.results):
+                ask(needed.callback, 0)
+                needed.raise_failure()
+        else:
+            shared = _whole("dynamic_shared_memory_needed", function, 0, _SIZE_MAX)
+            self._allow([shared])
+            ask(ffi.NULL, shared)
+        return MaxPotentialBlockSizeOccupancyResult(*out)
+
+    def available_dynamic_shared_memory_per_block(self, num_blocks_per_multiprocessor: int, block_size: int) -> int:
+        """Return how much dynamic shared memory a block can have (cuOccupancyAvailableDynamicSMemPerBlock).
+
+        It is never more than the kernel's :attr:`~KernelAttributes.max_dynamic_shared_size_bytes` at the moment. What
+        CUDA reserves in each block (:attr:`DeviceProperties.reserved_shared_memory_per_block`) is not taken off.
+
+        Parameters
+        ----------
+        num_blocks_per_multiprocessor : int
+            Blocks that are to be resident on a multiprocessor, at least 1.
+        block_size : int
+            Threads per block, at least 1.
+
+        Returns
+        -------
+        int
+            Bytes per block.
+
+        Raises
+        ------
+        ValueError
+            When so many blocks do not fit even without dynamic shared memory.
+        """
+        blocks = _whole("num_blocks_per_multiprocessor", num_blocks_per_multiprocessor, 1, _INT_MAX)
+        threads = _whole("block_size", block_size, 1, _INT_MAX)
+        most = self.max_active_blocks_per_multiprocessor(threads, 0)
+        if blocks > most:
+            raise ValueError(
+                f"num_blocks_per_multiprocessor is {blocks}, and at most {most} blocks of {threads} threads of "
+                f"{self._kernel!r} can be resident on a multiprocessor"
+            )
+        out = ffi.new("size_t *")
+        check(lib.cch_occupancy_available_shared_bytes(out, hold(self._kernel), blocks, threads, ffi.NULL))
+        return int(out[0])
+
+    def max_potential_cluster_size(self, config: LaunchConfig, *, stream: Stream) -> int:
+        """Return the largest cluster that the kernel can be launched with (cuOccupancyMaxPotentialClusterSize).
+
+        Parameters
+        ----------
+        config : LaunchConfig
+            The launch; its `cluster` does not count.
+        stream : Stream
+            The stream that it is for.
+
+        Returns
+        -------
+        int
+            Blocks per cluster; 0 when not even one block fits.
+        """
+        return self._ask_about_launch(lib.cch_occupancy_max_potential_cluster_size, config, stream)
+
+    def max_active_clusters(self, config: LaunchConfig, *, stream: Stream) -> int:
+        """Return how many clusters can be resident on the device at once (cuOccupancyMaxActiveClusters).
+
+        Parameters
+        ----------
+        config : LaunchConfig
+            The launch, with its `cluster`.
+        stream : Stream
+            The stream that it is for.
+
+        Returns
+        -------
+        int
+            Number of clusters; 0 when not even one fits, or neither `config` nor the kernel has a cluster size.
+
+        Raises
+        ------
+        CUDAError
+            When the kernel cannot be launched with such clusters.
+        """
+        return self._ask_about_launch(lib.cch_occupancy_max_active_clusters, config, stream)
+
+    def _ask_about_launch(self, question: Any, config: LaunchConfig, stream: Stream) -> int:
+        from cudacore_handles._stream.stream import Stream_accept
+
+        native = _launch_config(config)
+        accepted = Stream_accept(stream)
+        self._allow([config.shmem_size], accepted.device.device_id)
+        out = ffi.new("int *")
+        check(question(out, hold(accepted), native, hold(self._kernel)))
+        return int(out[0])
+
+    def _allow(self, sizes: Iterable[int], device_id: int | None = None) -> bool:
+        """Let launches have those sizes of dynamic shared memory that fit; return whether that changed anything."""
+        attributes = self._kernel.attributes[_current_device() if device_id is None else device_id]
+        most = attributes._most_dynamic_shared()
+        return attributes._allow_dynamic_shared(max((size for size in sizes if size <= most), default=0))
+
+
+class _SharedMemoryNeeded:
+    """A Python function from threads per block to bytes, as a C function for the duration of one call."""
+
+    def __init__(self, function: Callable[[int], int]) -> None:
+        self._function = function
+        self._failure: BaseException | None = None
+        self.results: set[int] = set()
+        self.callback = ffi.callback("cch_shared_bytes_fn", self._call)
+
+    def _call(self, block_size: int) -> int:
+        # The driver cannot be told of a failure: it gets an answer for every block size, and the caller the exception.
+        if self._failure is not None:
+            return 0
+        try:
+            shared = _whole("the result of dynamic_shared_memory_needed", self._function(block_size), 0, _SIZE_MAX)
+        except BaseException as failure:
+            self._failure = failure
+            return 0
+        self.results.add(shared)
+        return shared
+
+    def raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def _c_function(needed: object) -> object:
+    """Return the C function that a ``CUoccupancyB2DSize`` of ``cuda.bindings`` stands for; anything else as it is."""
+    module = sys.modules.get("cuda.bindings.driver")  # which whoever has such an object has imported
+    if module is None or not isinstance(needed, module.CUoccupancyB2DSize):
+        return needed
+    # It has the function's address inside, or, made with `_ptr`, is said to lie there.
+    address, begin = needed.getPtr(), id(needed)
+    if begin <= address < begin + type(needed).__basicsize__:
+        address = int(needed)
+    return ffi.cast("cch_shared_bytes_fn", address) if address else 0
+
+
+def _current_device() -> int:
+    out = ffi.new("int *")
+    check(lib.cch_current_device(out))
+    return int(out[0])
+
+
+def _whole(name: str, value: object, least: int, most: int) -> int:
+    """Check an argument that is an integer."""
+    number = as_integer(value)
+    if number is None:
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    if not least <= number <= most:
+        raise ValueError(f"{name} is {number}; it must be from {least} to {most}")
+    return number
+
+
+def _launch_config(config: LaunchConfig) -> Any:
+    """Say a launch as the library takes it."""
+    from cudacore_handles._launch.launch_config import LaunchConfig
+
+    if not isinstance(config, LaunchConfig):
+        raise TypeError(f"config must be a LaunchConfig, not {type(config).__name__}")
+    native = ffi.new("cch_launch_config *")
+    native.size = ffi.sizeof("cch_launch_config")
+    # The library counts blocks, and LaunchConfig clusters where there are any.
+    native.grid = [n * m for n, m in zip(config.grid, config.cluster or (1, 1, 1), strict=True)]
+    native.block = config.block
+    native.cluster = config.cluster or (0, 0, 0)
+    native.shared_bytes = config.shmem_size
+    native.flags = lib.CCH_LAUNCH_COOPERATIVE if config.is_cooperative else 0
+    return native

@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameters of kernels, as their C++ names have them: mangled by the Itanium C++ ABI."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from cudacore_handles._code.param_kinds import Parameter, ParamKind
+
+
+class _NotUnderstoodError(Exception):
+    pass
+
+
+class _Type:
+    """A type in a name. `kind` and `size` are those of a parameter of it."""
+
+    __slots__ = ("inner", "kind", "number", "size")
+
+    def __init__(
+        self, kind: ParamKind, size: int = 0, *, inner: _Type | None = None, number: int | None = None
+    ) -> None:
+        self.kind = kind
+        self.size = size
+        self.inner = inner  # of a type that is made of another, and stands for it as a parameter
+        self.number = number  # of a template parameter
+
+
+class _Pack(_Type):
+    """A template argument that stands for several."""
+
+    __slots__ = ("types",)
+
+    def __init__(self, types: list[_Type]) -> None:
+        super().__init__(ParamKind.UNKNOWN)
+        self.types = types
+
+
+class _Expansion(_Type):
+    """``T...`` as a parameter."""
+
+    __slots__ = ()
+
+
+_Arguments = list[_Type]
+
+_VOID = _Type(ParamKind.UNKNOWN)
+_BUILTINS = {
+    "b": _Type(ParamKind.BOOL, 1),
+    "c": _Type(ParamKind.BITS, 1),  # the compiler's choice; numbers of either sign are taken
+    "a": _Type(ParamKind.INT, 1),
+    "h": _Type(ParamKind.UINT, 1),
+    "s": _Type(ParamKind.INT, 2),
+    "t": _Type(ParamKind.UINT, 2),
+    "i": _Type(ParamKind.INT, 4),
+    "j": _Type(ParamKind.UINT, 4),
+    "l": _Type(ParamKind.INT),  # 4 bytes on Windows
+    "m": _Type(ParamKind.UINT),
+    "x": _Type(ParamKind.INT, 8),
+    "y": _Type(ParamKind.UINT, 8),
+    "w": _Type(ParamKind.BITS),
+    "f": _Type(ParamKind.FLOAT, 4),
+    "d": _Type(ParamKind.FLOAT, 8),
+    "v": _VOID,
+    # 128 bits, long double, ...: a parameter of them has no kind here.
+    **{letter: _Type(ParamKind.UNKNOWN) for letter in "noegz"},
+}
+_BUILTINS_D = {
+    "h": _Type(ParamKind.FLOAT, 2),
+    "u": _Type(ParamKind.UINT, 1),
+    "s": _Type(ParamKind.UINT, 2),
+    "i": _Type(ParamKind.UINT, 4),
+    **{letter: _Type(ParamKind.UNKNOWN) for letter in "defacn"},
+}
+# Types of CUDA's headers that are numbers.
+_CLASSES = {"__half": _Type(ParamKind.FLOAT, 2), "__nv_bfloat16": _Type(ParamKind.BFLOAT, 2)}
+_MOST_DEPTH = 100  # of types in types
+
+_LENGTH = re.compile(r"[1-9]\d{0,5}")
+_SUBSTITUTION = re.compile(r"S(?:([0-9A-Z]*)_|[absiod])")
+_LITERAL = re.compile(r"n?[0-9a-f]*E")
+_EXTENT = re.compile(r"\d*_")
+_TYPE_WITH_D = re.compile(r"D(?:F16(?P<float>[_b])|(?P<letter>[a-z]))")
+_TEMPLATE_PARAMETER = re.compile(r"T(\d*)_")
+
+
+def name_parameters(symbol: str) -> list[Parameter] | None:
+    """Return what a mangled C++ name says of a function's parameters; None when it says nothing."""
+    if not symbol.startswith("_Z"):
+        return None
+    try:
+        return _Name(symbol).function()
+    except (_NotUnderstoodError, RecursionError):
+        return None
+
+
+class _Name:
+    """A mangled name that is being read (Itanium C++ ABI, 5.1: Mangling)."""
+
+    def __init__(self, symbol: str) -> None:
+        self._text = symbol
+        self._at = 2  # behind _Z
+        self._known: list[_Type] = []  # what S_, S0_, ... refer to
+        self._depth = 0
+
+    def function(self) -> list[Parameter]:
+        """Read all."""
+        arguments = self._function_name()
+        if arguments is not None and self._type() is not _VOID:
+            self._fail()  # templates have their return type in their name, and kernels return nothing
+        if self._rest() == "v":
+            return []
+        parameters: list[Parameter] = []
+        while self._rest():
+            parameters += self._parameters(self._type(), arguments or [])
+        if not parameters:
+            self._fail()
+        return parameters
+
+    # -- what a type means as a parameter
+
+    def _parameters(self, type_: _Type, arguments: _Arguments) -> list[Parameter]:
+        if type_ is _VOID:
+            self._fail()
+        if not isinstance(type_, _Expansion):
+            return [self._parameter(type_, arguments)]
+        assert type_.inner is not None
+        packs = [pack for pack in self._packs(type_.inner, arguments) if pack is not None]
+        if len(packs) != 1:
+            self._fail()
+        return [self._parameter(type_.inner, arguments, one) for one in packs[0].types]
+
+    def _parameter(self, type_: _Type, arguments: _Arguments, one: _Type | None = None) -> Parameter:
+        """Follow references to template arguments; `one` is what a pack stands for this time."""
+        while True:
+            if type_.number is not None:
+                if type_.number >= len(arguments):
+                    self._fail()
+                type_ = arguments[type_.number]
+                if isinstance(type_, _Pack):
+                    if one is None:
+                        self._fail()
+                    type_ = one
+            elif type_.inner is not None and type_.kind is ParamKind.UNKNOWN:
+                type_ = type_.inner
+            else:
+                break
+        if type_ is _VOID or isinstance(type_, (_Pack, _Expansion)):
+            self._fail()
+        return Parameter(type_.kind, type_.size)
+
+    def _packs(self, type_: _Type | None, arguments: _Arguments) -> list[_Pack]:
+        """Return the packs that a type is made of."""
+        packs = []
+        while type_ is not None:
+            if type_.number is not None:
+                if type_.number >= len(arguments):
+                    self._fail()
+                argument = arguments[type_.number]
+                if isinstance(argument, _Pack):
+                    packs.append(argument)
+            type_ = type_.inner
+        return packs
+
+    # -- names
+
+    def _function_name(self) -> _Arguments | None:
+        """Read the function's own name; return its template arguments, None when it is no template."""
+        if self._take("N"):
+            return self._nested(of_function=True)[1]
+        if self._take("Z"):
+            self._fail()
+        if self._take("St"):
+            self._unqualified()
+        elif self._peek() == "S":
+            self._fail()
+        else:
+            self._unqualified()
+        if self._peek() != "I":
+            return None
+        self._remember(_Type(ParamKind.UNKNOWN))
+        return self._template_arguments()
+
+    def _nested(self, *, of_function: bool) -> tuple[_Type, _Arguments | None]:
+        """Read ``N...E`` behind its N; return the type, and the last template arguments if they are at its end."""
+        while self._peek() in "rVKRO" and self._peek():
+            self._at += 1  # of a member function
+        type_ = _Type(ParamKind.UNKNOWN)
+        arguments: _Arguments | None = None
+        count = 0
+        while not self._take("E"):
+            known = False
+            if self._peek() == "I":
+                if not count:
+                    self._fail()
+                arguments = self._template_arguments()
+            elif self._take("St"):
+                if count:
+                    self._fail()
+                self._at_source_name()
+                known, arguments = True, None  # "std" itself is no candidate
+            elif self._peek() == "S":
+                if count:
+                    self._fail()
+                type_, known, arguments = self._substitution(), True, None
+            elif self._peek() == "T":
+                self._fail()  # a dependent type
+            else:
+                self._take("L")  # internal linkage
+                self._unqualified()
+                arguments = None
+            count += 1
+            if not known:
+                type_ = _Type(ParamKind.UNKNOWN)
+                self._remember(type_)
+        if not count:
+            self._fail()
+        if of_function and self._known:
+            self._known.pop()  # the function itself is no candidate
+        return type_, arguments
+
+    def _at_source_name(self) -> None:
+        if not self._peek().isdigit():
+            self._fail()
+
+    def _unqualified(self) -> str:
+        """Read an unqualified name: ``4axpy``, ``L4axpy``, with ABI tags; no operators, and no unnamed types."""
+        self._take("L")
+        name = self._source_name()
+        while self._take("B"):
+            self._source_name()
+        return name
+
+    def _source_name(self) -> str:
+        """Read a name with its length before it."""
+        length = int(self._match(_LENGTH)[0])
+        name = self._text[self._at : self._at + length]
+        if len(name) < length:
+            self._fail()
+        self._at += length
+        return name
+
+    def _substitution(self) -> _Type:
+        """Read ``S_``, ``S0_``, ... or one of the abbreviations of std's names."""
+        match = self._match(_SUBSTITUTION)
+        if match[1] is None:
+            return _Type(ParamKind.UNKNOWN)
+        number = int(match[1], 36) + 1 if match[1] else 0
+        if number >= len(self._known):
+            self._fail()
+        return self._known[number]
+
+    def _template_arguments(self) -> _Arguments:
+        """Read ``I...E``."""
+        self._expect("I")
+        arguments: _Arguments = []
+        while not self._take("E"):
+            arguments.append(self._template_argument())
+        return arguments
+
+    def _template_argument(self) -> _Type:
+        if self._take("J"):
+            pack = []
+            while not self._take("E"):
+                pack.append(self._template_argument())
+            return _Pack(pack)
+        if self._take("X"):  # an expression: only the value of a template parameter, which is no candidate
+            self._match(_TEMPLATE_PARAMETER)
+            self._expect("E")
+            return _VOID
+        if self._take("L"):
+            if self._peek() == "_":
+                self._fail()  # another function, or a variable
+            self._type()
+            self._match(_LITERAL)
+            return _VOID  # no type, and never that of a parameter
+        return self._type()
+
+    # -- types
+
+    def _type(self) -> _Type:
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            self._fail()
+        type_ = self._read_type()
+        self._depth -= 1
+        return type_
+
+    def _read_type(self) -> _Type:
+        letter = self._peek()
+        if letter in _BUILTINS:
+            self._at += 1
+            return _BUILTINS[letter]
+        if letter == "D":
+            return self._type_with_d()
+        if letter and letter in "rVK":
+            while self._peek() and self._peek() in "rVK":
+                self._at += 1
+            inner = self._type()
+            return self._remember(_Type(ParamKind.UNKNOWN, inner=inner))
+        if letter and letter in "PRO":
+            self._at += 1
+            return self._remember(_Type(ParamKind.POINTER, 8, inner=self._type()))
+        if self._take("F"):
+            self._take("Y")
+            while not self._take("E"):
+                if self._peek() in ("R", "O") and self._text[self._at + 1 : self._at + 2] == "E":
+                    self._at += 1  # of a member function
+                else:
+                    self._type()
+            return self._remember(_Type(ParamKind.UNKNOWN))
+        if self._take("A"):
+            self._match(_EXTENT)
+            self._type()
+            return self._remember(_Type(ParamKind.UNKNOWN))  # as a template's argument it is passed as a pointer
+        if self._take("M"):
+            self._type()
+            self._type()
+            return self._remember(_Type(ParamKind.UNKNOWN))
+        if letter == "T":
+            return self._template_parameter()
+        if self._take("N"):
+            return self._nested(of_function=False)[0]
+        if letter == "S":
+            return self._type_with_s()
+        if letter.isdigit():
+            name = self._unqualified()
+            type_ = self._remember(_CLASSES.get(name) or _Type(ParamKind.UNKNOWN))
+            return self._specialized(type_)
+        self._fail()
+
+    def _type_with_d(self) -> _Type:
+        match = self._match(_TYPE_WITH_D)
+        if match["float"]:
+            return _Type(ParamKind.FLOAT if match["float"] == "_" else ParamKind.BFLOAT, 2)
+        if match["letter"] == "p":
+            return self._remember(_Expansion(ParamKind.UNKNOWN, inner=self._type()))
+        if match["letter"] == "o" and self._peek() == "F":
+            return self._type()  # a function that throws nothing
+        return _BUILTINS_D.get(match["letter"]) or self._fail()
+
+    def _type_with_s(self) -> _Type:
+        if self._take("St"):
+            self._unqualified()
+            return self._specialized(self._remember(_Type(ParamKind.UNKNOWN)))
+        return self._specialized(self._substitution())
+
+    def _specialized(self, template: _Type) -> _Type:
+        """Read the template arguments that may follow a template's name."""
+        if self._peek() != "I":
+            return template
+        self._template_arguments()
+        return self._remember(_Type(ParamKind.UNKNOWN))
+
+    def _template_parameter(self) -> _Type:
+        match = self._match(_TEMPLATE_PARAMETER)
+        number = int(match[1]) + 1 if match[1] else 0
+        type_ = self._remember(_Type(ParamKind.UNKNOWN, number=number))
+        if self._peek() != "I":
+            return type_
+        self._template_arguments()  # of a template that is a parameter
+        return self._remember(_Type(ParamKind.UNKNOWN))
+
+    # -- letters
+
+    def _remember(self, type_: _Type) -> _Type:
+        self._known.append(type_)
+        return type_
+
+    def _peek(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _rest(self) -> str:
+        return self._text[self._at :]
+
+    def _take(self, letters: str) -> bool:
+        if not self._text.startswith(letters, self._at):
+            return False
+        self._at += len(letters)
+        return True
+
+    def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        match = pattern.match(self._text, self._at)
+        if match is None:
+            self._fail()
+        self._at = match.end()
+        return match
+
+    def _expect(self, letters: str) -> None:
+        if not self._take(letters):
+            self._fail()
+
+    def _fail(self) -> NoReturn:
+        raise _NotUnderstoodError

@@ -1,0 +1,481 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled code, and the kernels in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cudacore_handles import _native
+from cudacore_handles._base.driver_version import driver_version, version_text
+from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, call_driver, check, driver_error, last_error
+from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.names import shorten, symbol_name
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._code.kernel import Kernel
+
+if TYPE_CHECKING:
+    from cuda.bindings import driver
+
+    from cudacore_handles._code.info import CodeContents, GlobalInfo, KernelInfo
+    from cudacore_handles._memory.buffer import Buffer
+
+_LOADABLE = ("cubin", "ptx", "fatbin")
+_LOG_BYTES = 16 * 1024
+_NOT_FOUND = 500  # CUDA_ERROR_NOT_FOUND
+_NO_BINARY_FOR_GPU = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
+_INVALID_PTX = 218  # CUDA_ERROR_INVALID_PTX
+_UNSUPPORTED_PTX_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+_JIT_ERROR_LOG_BUFFER = 5  # CU_JIT_ERROR_LOG_BUFFER
+_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6  # CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
+_CXX_NAME = re.compile(r"[<:&(]")
+_MOST_NAMES = 20  # symbols that an error message lists
+
+SymbolMapping = Mapping[str, str | bytes] | Mapping[bytes, str | bytes]
+
+# Of two threads that load the same code at once, one wins, and the other's copy goes. Never held around a CUDA call. An
+# RLock, because a garbage collection can come while it is held, and load code.
+_load_lock = threading.RLock()
+
+
+class ObjectCode:
+    """Hold compiled code: a cubin, PTX, LTO-IR, a fat binary, an object or a library.
+
+    Compilers make them (``Program.compile``), and the ``from_*`` methods take code or a path to it. The code is loaded
+    into the driver when its first kernel is asked for, so that an ObjectCode can be made and pickled on a machine
+    without a GPU.
+    """
+
+    __slots__ = ("__weakref__", "_box", "_code", "_code_type", "_name", "_places", "_signatures", "_symbol_mapping")
+    _box: Any  # None until loaded
+    _code: bytes | str
+    _code_type: str
+    _name: str
+    # Where the parameters of its kernels lie, by lowered names; None: not looked for. Only used with older drivers.
+    _places: dict[str, tuple[tuple[int, int], ...]] | None
+    _signatures: dict[str, str] | None  # of kernels, by lowered names; None: not looked for yet
+    _symbol_mapping: dict[str, str]
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "ObjectCode objects cannot be instantiated directly; use Program.compile() or ObjectCode.from_cubin() ..."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self._code, self._code_type, self._name, self._symbol_mapping, self._signatures)
+
+    def __repr__(self) -> str:
+        handle = 0 if self._box is None else self._raw()
+        name = f" name={shorten(repr(self._name))}" if self._name else ""
+        code = f"path={shorten(repr(self._code))}" if isinstance(self._code, str) else f"bytes={len(self._code)}"
+        return f"<ObjectCode handle={handle:#x} code_type={self._code_type!r}{name} {code}>"
+
+    def __cudacore_handle__(self) -> object:
+        """Return the library for extension modules, loaded: a capsule with a reference of its own."""
+        return adopt(_native.Handle, lib.cch_library_ref(self._box or self._load())).__cudacore_handle__()
+
+    @classmethod
+    def _init(
+        cls,
+        code: bytes | str | os.PathLike[str],
+        code_type: str,
+        *,
+        name: str = "",
+        symbol_mapping: SymbolMapping | None = None,
+        signatures: dict[str, str] | None = None,
+    ) -> ObjectCode:
+        """Make an ObjectCode of code in memory, or in a file when `code` is a path.
+
+        `signatures` are those of its kernels where the compiler knows them (:func:`._ptx_signatures.ptx_signatures`).
+        """
+        if isinstance(code, (bytearray, memoryview)):
+            code = bytes(code)
+        elif not isinstance(code, bytes):
+            try:
+                code = os.fspath(code)
+            except TypeError:
+                raise TypeError(f"module must be bytes or a path, not {type(code).__name__}") from None
+            if "\0" in code:
+                raise ValueError(f"module has a NUL character, and no path can: {shorten(repr(code))}")
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a str, not {type(name).__name__}")
+        if symbol_mapping is not None and not isinstance(symbol_mapping, Mapping):
+            raise TypeError(f"symbol_mapping must be a dict of str to str, not {type(symbol_mapping).__name__}")
+        names = {
+            symbol_name("a name in symbol_mapping", key): symbol_name("a lowered name in symbol_mapping", value)
+            for key, value in (symbol_mapping or {}).items()
+        }
+        self = cls.__new__(cls)
+        self._box = None
+        self._code = code
+        self._code_type = code_type
+        self._name = name
+        self._places = None
+        self._signatures = signatures
+        self._symbol_mapping = names
+        return self
+
+    @staticmethod
+    def from_cubin(
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
+    ) -> ObjectCode:
+        """Make an ObjectCode of a cubin: machine code for one architecture.
+
+        Parameters
+        ----------
+        module : bytes or path
+            The code, or the file that has it.
+        name : str, optional
+            What to call it. Default none.
+        symbol_mapping : dict, optional
+            Lowered (mangled) names by the names to ask for kernels with, each a str or its UTF-8 bytes.
+        """
+        return ObjectCode._init(module, "cubin", name=name, symbol_mapping=symbol_mapping)
+
+    @staticmethod
+    def from_ptx(
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
+    ) -> ObjectCode:
+        """Make an ObjectCode of PTX, which the driver compiles when it is loaded; see :meth:`from_cubin`."""
+        return ObjectCode._init(module, "ptx", name=name, symbol_mapping=symbol_mapping)
+
+    @staticmethod
+    def from_ltoir(
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
+    ) -> ObjectCode:
+        """Make an ObjectCode of LTO-IR, which must be linked before it is loaded; see :meth:`from_cubin`."""
+        return ObjectCode._init(module, "ltoir", name=name, symbol_mapping=symbol_mapping)
+
+    @staticmethod
+    def from_fatbin(
+        module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
+    ) -> ObjectCode:
+        """Make an ObjectCode of a fat binary: code for several architectures; see :meth:`from_cubin`."""
+        return ObjectCode._init(module, "fatbin", name=name, symbol_mapping=symbol_mapping)
+
+    @staticmethod
+    def from_object(module: bytes | str, *, name: str = "", symbol_mapping: SymbolMapping | None = None) -> ObjectCode:
+        """Make an ObjectCode of a host object with device code, which must be linked; see :meth:`from_cubin`."""
+        return ObjectCode._init(module, "object", name=name, symbol_mapping=symbol_mapping)
+
+    @staticmethod
+    def from_library(module: bytes | str, *, name: str = "", symbol_mapping: SymbolMapping | None = None) -> ObjectCode:
+        """Make an ObjectCode of a host library with device code, which must be linked; see :meth:`from_cubin`."""
+        return ObjectCode._init(module, "library", name=name, symbol_mapping=symbol_mapping)
+
+    def get_kernel(self, name: str | bytes) -> Kernel:
+        """Return a kernel of the code, loading it first if need be (cuLibraryGetKernel).
+
+        Parameters
+        ----------
+        name : str or bytes
+            The kernel's name: a name expression that was given to the compiler, however it is spaced, an
+            ``extern "C"`` name, or a lowered name; of a cubin or PTX also the C++ name of a kernel, if it has only one
+            of that name.
+
+        Raises
+        ------
+        CUDAError
+            When the code has no such kernel (the error names those that are alike, and lists those that it has), or
+            cannot be loaded.
+        """
+        name = symbol_name("name", name)
+        symbol = self._symbol_mapping.get(name) or self._symbol(name)
+        library = self._box or self._load()
+        out = ffi.new("cch_kernel **")
+        status = lib.cch_kernel_get(out, library, symbol.encode())
+        if status:
+            raise self._not_loaded(status, name)
+        kernel = Kernel._init(out[0], name, symbol=symbol, signature=self._signature(symbol))
+        self._state_parameters(kernel, symbol)
+        return kernel
+
+    def get_global(self, name: str | bytes) -> Buffer:
+        """Return a variable of the code on the current device, loading the code first if need be (cuLibraryGetGlobal).
+
+        Parameters
+        ----------
+        name : str or bytes
+            The variable's name: a name expression that was given to the compiler, such as ``"&n::v"``, with or without
+            the ``&``, an ``extern "C"`` name, or a lowered name.
+
+        Returns
+        -------
+        Buffer
+            A view of its memory, which keeps the code loaded.
+
+        Raises
+        ------
+        CUDAError
+            When the code has no such variable, or cannot be loaded.
+        """
+        from cudacore_handles._memory.buffer import Buffer
+
+        name = symbol_name("name", name)
+        mapping = self._symbol_mapping
+        symbol = mapping.get(name) or mapping.get(f"&{name}") or self._symbol(name, variable=True)
+        library = self._box or self._load()
+        get = ffi.new("void **")
+        check(lib.cch_driver_symbol(get, b"cuLibraryGetGlobal", 12000))
+        address, size = ffi.new("unsigned long long *"), ffi.new("size_t *")
+        function = ffi.cast("int (*)(unsigned long long *, size_t *, void *, const char *)", get[0])
+        raw = ffi.cast("void *", lib.cch_library_raw(library))
+        status = function(address, size, raw, symbol.encode())
+        if status:
+            raise self._no_global(status, name)
+        return Buffer.from_handle(address[0], size[0], owner=self)
+
+    def get_module(self) -> driver.CUmodule:
+        """Return the code as a module of the current context, for ``cuda.bindings`` (cuLibraryGetModule)."""
+        return call_driver("cuLibraryGetModule", self._library())
+
+    def _contents(self) -> CodeContents:
+        from cudacore_handles._code.contents import read_contents
+
+        return read_contents(self._read(), self._code_type, self._signatures or {})
+
+    def _symbol(self, name: str, *, variable: bool = False) -> str:
+        """Return the symbol that a C++ name means, which is spaced another way or was not given to the compiler."""
+        if not _CXX_NAME.search(name):
+            return name
+        from cudacore_handles._code.demangle import bare_name, squeeze
+
+        wanted = squeeze(name).lstrip("&")
+        symbols = {symbol for given, symbol in self._symbol_mapping.items() if squeeze(given).lstrip("&") == wanted}
+        if not symbols:
+            try:
+                contents = self._contents()
+            except (UnsupportedCodeError, ValueError):
+                return name
+            found = contents.globals if variable else contents.kernels
+            symbols = {one.symbol for one in found if wanted in (squeeze(one.name), squeeze(bare_name(one.name)))}
+        return symbols.pop() if len(symbols) == 1 else name
+
+    def _load(self) -> Any:
+        """Load the code into the driver, once."""
+        if self._code_type not in _LOADABLE:
+            raise UnsupportedCodeError(
+                f'Unsupported code type "{self._code_type}": it cannot be loaded; link it to a cubin first. '
+                f"The driver loads {', '.join(_LOADABLE)}"
+            )
+        image = self._read()
+        out = ffi.new("cch_library **")
+        status = lib.cch_library_load(out, image, len(image))
+        if status:
+            raise self._not_loaded(status)
+        box = ffi.gc(out[0], lib.cch_library_unref)
+        with _load_lock:
+            if self._box is None:
+                self._box = box
+            return self._box
+
+    def _signature(self, symbol: str) -> str | None:
+        """Return what is known of a kernel's parameters, from the code itself where that is PTX."""
+        if self._signatures is None:
+            signatures: dict[str, str] = {}
+            if self._code_type == "ptx":
+                from cudacore_handles._code.ptx_signatures import ptx_signatures
+
+                signatures = ptx_signatures(self._read().decode("utf-8", "replace"))
+            self._signatures = signatures
+        return self._signatures.get(symbol)
+
+    def _state_parameters(self, kernel: Kernel, symbol: str | None = None) -> None:
+        """Have the library know a kernel's parameters, from the code, where the driver cannot be asked."""
+        if driver_version() >= 12040:  # which has cuKernelGetParamInfo
+            return
+        from cudacore_handles._code.parameters import places_in, state
+        from cudacore_handles._driver.device import Device
+
+        if self._places is None:
+            self._places = places_in(self._read(), self._code_type, int(Device().arch))
+        places = self._places.get(self._symbol_of(kernel) if symbol is None else symbol)
+        if places is not None:
+            state(hold(kernel), places)
+
+    def _symbol_of(self, kernel: Kernel) -> str:
+        """Return the name of a loaded kernel, which older drivers do not tell: whichever gives the same handle."""
+        out = ffi.new("cch_kernel **")
+        for symbol in self._places or ():
+            if lib.cch_kernel_get(out, self._box, symbol.encode()) == 0 and Kernel._init(out[0]) == kernel:
+                return symbol
+        return ""
+
+    def _raw(self) -> int:
+        return int(ffi.cast("uintptr_t", lib.cch_library_raw(self._box)))
+
+    def _read(self) -> bytes:
+        if isinstance(self._code, bytes):
+            return self._code
+        with open(self._code, "rb") as file:
+            return file.read()
+
+    def _not_loaded(self, status: int, name: str = "") -> CUDAError:
+        """Make the exception for code that was not loaded, with what the driver's code does not say.
+
+        The driver puts off most of the work until the first kernel is asked for, so that errors about the code can
+        come at either step.
+        """
+        error = last_error(status)
+        if status == _NOT_FOUND:
+            error.hint = self._what_there_is(name)
+        elif status == _NO_BINARY_FOR_GPU:
+            error.hint = _other_architecture(self._read())
+        elif status == _UNSUPPORTED_PTX_VERSION:
+            error.hint = _newer_ptx(self._read())
+        elif status == _INVALID_PTX:
+            error.log = _driver_log(self._read())
+        return error
+
+    def _what_there_is(self, name: str) -> str:
+        """Say which kernels the code has, for somebody who asked for one that it has not."""
+        try:
+            symbols = [kernel.symbol for kernel in self._contents().kernels]
+        except (UnsupportedCodeError, ValueError):
+            try:
+                symbols = _kernel_names(self._library())
+            except CUDAError:  # a driver before 12.4 cannot list them
+                return f"The code has no kernel {name!r}"
+        return f"The code has no kernel {name!r}; {self._listing(name, symbols, 'kernels')}"
+
+    def _no_global(self, status: int, name: str) -> CUDAError:
+        error = driver_error("cuLibraryGetGlobal", status)
+        if status == _NOT_FOUND:
+            error.hint = self._which_globals(name)
+        return error
+
+    def _which_globals(self, name: str) -> str:
+        """Say which variables the code has, for somebody who asked for one that it has not."""
+        try:
+            symbols = [variable.symbol for variable in self._contents().globals]
+        except (UnsupportedCodeError, ValueError):
+            return f"The code has no variable {name!r}"
+        return f"The code has no variable {name!r}; {self._listing(name, symbols, 'variables')}"
+
+    def _listing(self, name: str, symbols: list[str], what: str) -> str:
+        from difflib import get_close_matches
+
+        from cudacore_handles._code.demangle import bare_name, demangle
+
+        by_symbol = {symbol: expression for expression, symbol in self._symbol_mapping.items()}
+        names = sorted(by_symbol.get(symbol, symbol) for symbol in symbols)
+        if not names:
+            return f"it has no {what} at all"
+        plain = {bare_name(demangle(symbol)): by_symbol.get(symbol, symbol) for symbol in symbols}
+        near = get_close_matches(name, [*names, *plain], n=3)
+        meant = dict.fromkeys(repr(plain.get(one, one)) for one in near)
+        listed = ", ".join(names[:_MOST_NAMES])
+        if names[_MOST_NAMES:]:
+            listed += f" and {len(names) - _MOST_NAMES} more"
+        hint = f"did you mean {' or '.join(meant)}? It has: {listed}" if meant else f"it has: {listed}"
+        if what == "kernels" and any(n.startswith("_Z") for n in names):
+            hint += '. C++ names are mangled: declare the kernel extern "C", or compile with name_expressions'
+        return hint
+
+    @property
+    def code(self) -> bytes | str:
+        """bytes or str: The code, or the path of the file that has it."""
+        return self._code
+
+    @property
+    def code_type(self) -> str:
+        """str: ``"cubin"``, ``"ptx"``, ``"ltoir"``, ``"fatbin"``, ``"object"`` or ``"library"``."""
+        return self._code_type
+
+    @property
+    def name(self) -> str:
+        """str: Its name."""
+        return self._name
+
+    @property
+    def kernels(self) -> tuple[KernelInfo, ...]:
+        """tuple of KernelInfo: The kernels of a cubin or PTX, as the code itself has them: no driver is needed."""
+        return self._contents().kernels
+
+    @property
+    def globals(self) -> tuple[GlobalInfo, ...]:
+        """tuple of GlobalInfo: The variables of a cubin or PTX, as the code itself has them: no driver is needed."""
+        return self._contents().globals
+
+    @property
+    def symbol_mapping(self) -> dict[str, str]:
+        """dict: Lowered names by the names to ask for kernels with."""
+        return dict(self._symbol_mapping)
+
+    @property
+    def handle(self) -> driver.CUlibrary:
+        """cuda.bindings.driver.CUlibrary: The loaded library for ``cuda.bindings``.
+
+        Whoever has the handle may unload the library (cuLibraryUnload), as numba-cuda does. So from the first use of
+        this attribute on, the library is not unloaded with its last kernel and object. It stays loaded until somebody
+        unloads it, or the process ends. Its kernels must not be used once it was unloaded.
+        """
+        library = self._library()
+        check(lib.cch_library_disown(self._box))
+        return library
+
+    def _library(self) -> driver.CUlibrary:
+        from cuda.bindings import driver
+
+        if self._box is None:
+            self._load()
+        return driver.CUlibrary(self._raw())
+
+
+def _rebuild(
+    code: bytes | str,
+    code_type: str,
+    name: str,
+    symbol_mapping: dict[str, str],
+    signatures: dict[str, str] | None = None,
+) -> ObjectCode:
+    """Unpickle."""
+    return ObjectCode._init(code, code_type, name=name, symbol_mapping=symbol_mapping, signatures=signatures)
+
+
+def _kernel_names(library: driver.CUlibrary) -> list[str]:
+    count = call_driver("cuLibraryGetKernelCount", library)
+    kernels = call_driver("cuLibraryEnumerateKernels", count, library) if count else []
+    return [call_driver("cuKernelGetName", kernel).decode() for kernel in kernels]
+
+
+def _other_architecture(image: bytes) -> str:
+    from cudacore_handles._code.cubin import arch_of
+    from cudacore_handles._driver.device import Device
+
+    hint = f"The current device is sm_{Device().arch}"
+    if image[:4] == b"\x7fELF":
+        hint += f", and the cubin was compiled for sm_{arch_of(image)}"
+    return hint + ": compile for the device, or to PTX"
+
+
+def _newer_ptx(image: bytes) -> str:
+    directive = image.partition(b".version")[2].split(None, 1)
+    ptx = directive[0].decode("ascii", "replace") if directive else "?"
+    driver = version_text(driver_version())
+    return (
+        f"The PTX is of version {ptx}, which is newer than the driver, for CUDA {driver}, can compile: "
+        'compile to "cubin" for the device instead, or update the driver; where that is simulated, '
+        "unset CUDACORE_SIM_DRIVER_VERSION"
+    )
+
+
+def _driver_log(ptx: bytes) -> str:
+    """Compile PTX once more for the log that loading a library does not give (cuModuleLoadDataEx)."""
+    load, unload = ffi.new("void **"), ffi.new("void **")
+    if lib.cch_driver_symbol(load, b"cuModuleLoadDataEx", 2010) or lib.cch_driver_symbol(
+        unload, b"cuModuleUnload", 2000
+    ):
+        return ""
+    log = ffi.new("char[]", _LOG_BYTES)
+    options = ffi.new("int[]", [_JIT_ERROR_LOG_BUFFER, _JIT_ERROR_LOG_BUFFER_SIZE_BYTES])
+    values = ffi.new("void *[]", [log, ffi.cast("void *", _LOG_BYTES - 1)])
+    module = ffi.new("void **")
+    signature = "int (*)(void **, const char *, unsigned, int *, void **)"
+    if ffi.cast(signature, load[0])(module, ptx + b"\0", len(options), options, values) == 0:
+        ffi.cast("int (*)(void *)", unload[0])(module[0])
+    text: str = ffi.string(log).decode("utf-8", "replace")
+    return text.strip()

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kinds of parameters a kernel has, as far as that is known.
+
+PTX tells floating point, integers and raw bytes from each other, and in its newer versions pointers; a mangled name
+(Itanium C++ ABI) tells pointers from integers, and signs. Neither tells all. What is said by none, and what is not
+understood, is unknown: a kind is certain or it is not given.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class ParamKind(str, enum.Enum):
+    """What a kernel takes for a parameter. Each member is the string that it stands for."""
+
+    UNKNOWN = "unknown"
+    """Nothing is known but its size."""
+    INT = "int"
+    """A signed integer."""
+    UINT = "uint"
+    """An unsigned integer."""
+    BITS = "bits"
+    """An integer; whether it has a sign is not known."""
+    BOOL = "bool"
+    """A C++ ``bool``."""
+    FLOAT = "float"
+    """A floating-point number."""
+    BFLOAT = "bfloat"
+    """An ``__nv_bfloat16``."""
+    POINTER = "pointer"
+    """A pointer."""
+    ADDRESS = "address"
+    """A pointer, or an integer of 8 bytes."""
+    BYTES = "bytes"
+    """A struct, union or array, by value."""
+
+    __str__ = str.__str__
+    __format__ = str.__format__  # type: ignore[assignment]
+
+
+#: The kinds by their numbers: param_kind in native.h.
+KINDS = (ParamKind.UNKNOWN, ParamKind.INT, ParamKind.UINT, ParamKind.BITS, ParamKind.BOOL, ParamKind.FLOAT,
+         ParamKind.BFLOAT, ParamKind.POINTER, ParamKind.ADDRESS, ParamKind.BYTES)  # fmt: skip
+
+
+class Parameter(NamedTuple):
+    """What one source says of a parameter; a size of 0 is not known."""
+
+    kind: ParamKind
+    size: int
+
+
+# A signature as it is kept, and pickled, with code: "f4 a8 b24".
+_LETTERS = {
+    "?": ParamKind.UNKNOWN,
+    "f": ParamKind.FLOAT,
+    "n": ParamKind.BITS,
+    "p": ParamKind.POINTER,
+    "a": ParamKind.ADDRESS,
+    "b": ParamKind.BYTES,
+}
+
+
+def kinds_of(symbol: str | None, signature: str | None, sizes: Sequence[int]) -> list[ParamKind]:
+    """Put together what is known of a kernel's parameters.
+
+    Parameters
+    ----------
+    symbol : str or None
+        Its (mangled) name, where that is known.
+    signature : str or None
+        Its signature from :func:`._ptx_signatures.ptx_signatures`.
+    sizes : sequence of int
+        The sizes of its parameters, as the driver has them. What does not agree with them is not believed.
+    """
+    by_name = None
+    if symbol is not None and symbol.startswith("_Z"):
+        from cudacore_handles._code.mangled_names import name_parameters
+
+        by_name = name_parameters(symbol)
+    by_ptx = None if signature is None else [Parameter(_LETTERS[w[0]], int(w[1:])) for w in signature.split()]
+    unknown = [Parameter(ParamKind.UNKNOWN, 0)] * len(sizes)
+    sources = [s if s is not None and _agree(s, sizes) else unknown for s in (by_ptx, by_name)]
+    return [_merge(ptx.kind, name.kind) for ptx, name in zip(*sources, strict=True)]
+
+
+def _agree(parameters: Sequence[Parameter], sizes: Sequence[int]) -> bool:
+    return len(parameters) == len(sizes) and all(p.size in (0, n) for p, n in zip(parameters, sizes, strict=True))
+
+
+_INTEGERS = frozenset({ParamKind.INT, ParamKind.UINT, ParamKind.BOOL, ParamKind.BITS})
+
+# What a name can add to what PTX says.
+_NARROWER = {
+    ParamKind.BITS: _INTEGERS,
+    ParamKind.ADDRESS: _INTEGERS | {ParamKind.POINTER},
+    ParamKind.BYTES: frozenset({ParamKind.FLOAT, ParamKind.BFLOAT}),  # __half, __nv_bfloat16
+}
+
+
+def _merge(ptx: ParamKind, name: ParamKind) -> ParamKind:
+    if name is ParamKind.UNKNOWN or ptx is name:
+        return ptx
+    if ptx is ParamKind.UNKNOWN or name in _NARROWER.get(ptx, ()):
+        return name
+    return ParamKind.UNKNOWN  # they contradict each other

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's linker, for where nvJitLink is not: cuLinkCreate and what belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cudacore_handles._base.driver_version import driver_version
+from cudacore_handles._base.errors import CUDAError, check
+from cudacore_handles._cffi import ffi, lib
+
+_LOG_BYTES = 64 * 1024
+# CUjit_option.
+_INFO_LOG, _INFO_LOG_SIZE, _ERROR_LOG, _ERROR_LOG_SIZE = 3, 4, 5, 6
+OPTIONS = {
+    "max_register_count": 0,
+    "optimization_level": 7,
+    "target": 9,
+    "debug": 11,
+    "verbose": 12,
+    "lineinfo": 13,
+    "cache_mode": 14,
+}
+_WALL_TIME = 2
+# CUjitInputType.
+_INPUTS = {"cubin": 0, "ptx": 1, "fatbin": 2, "object": 3, "library": 4}
+# The functions, with the versions of their ABI that are called.
+_FUNCTIONS = {
+    "cuLinkCreate": (6050, "int (*)(unsigned, int *, void **, void **)"),
+    "cuLinkAddData": (6050, "int (*)(void *, int, void *, size_t, char const *, unsigned, int *, void **)"),
+    "cuLinkComplete": (5050, "int (*)(void *, void **, size_t *)"),
+    "cuLinkDestroy": (5050, "int (*)(void *)"),
+}
+
+
+def link_with_driver(
+    inputs: Sequence[tuple[str, bytes, bytes]], options: Mapping[str, int], *, time: bool
+) -> tuple[bytes, bytes, bytes]:
+    """Link code to a cubin; in the current context, or that of device 0 where there is none.
+
+    Parameters
+    ----------
+    inputs : sequence of (str, bytes, bytes)
+        Type, code and name of each.
+    options : mapping of str to int
+        Values for :data:`OPTIONS`.
+    time : bool
+        Add to the info log how long it took.
+
+    Returns
+    -------
+    tuple of bytes
+        The cubin, the error log and the info log.
+
+    Raises
+    ------
+    CUDAError
+        With the error log.
+    """
+    check(lib.cch_driver_init())
+    before = ffi.new("cch_context **")
+    check(lib.cch_context_current(before))
+    if before[0] != ffi.NULL:
+        lib.cch_context_unref(before[0])
+        return _link(inputs, options, time=time)
+    context = ffi.new("cch_context **")
+    check(lib.cch_context_primary(context, 0))
+    try:
+        check(lib.cch_context_set_current(context[0]))
+        try:
+            return _link(inputs, options, time=time)
+        finally:
+            lib.cch_context_set_current(ffi.NULL)
+    finally:
+        lib.cch_context_unref(context[0])
+
+
+def driver_cuda_version() -> tuple[int, int]:
+    """Return the version of CUDA that the driver is for (cuDriverGetVersion)."""
+    version = driver_version()
+    return version // 1000, version % 1000 // 10
+
+
+def _link(
+    inputs: Sequence[tuple[str, bytes, bytes]], options: Mapping[str, int], *, time: bool
+) -> tuple[bytes, bytes, bytes]:
+    create, add, complete, destroy = (_function(name) for name in _FUNCTIONS)
+    info, errors = (ffi.new("char[]", _LOG_BYTES) for _ in range(2))
+    given: dict[int, Any] = {OPTIONS[name]: value for name, value in options.items()}
+    given |= {_INFO_LOG: info, _INFO_LOG_SIZE: _LOG_BYTES - 1, _ERROR_LOG: errors, _ERROR_LOG_SIZE: _LOG_BYTES - 1}
+    if time:
+        given[_WALL_TIME] = 0
+    keys = ffi.new("int[]", list(given))
+    values = ffi.new("void *[]", [ffi.cast("void *", value) for value in given.values()])  # written to: outputs
+    state, cubin, size = ffi.new("void **"), ffi.new("void **"), ffi.new("size_t *")
+    status, function = create(len(keys), keys, values, state), "cuLinkCreate"
+    try:
+        for code_type, code, name in inputs:
+            if not status:
+                data = ffi.from_buffer("char[]", code)
+                status = add(state[0], _INPUTS[code_type], data, len(code), name, 0, ffi.NULL, ffi.NULL)
+                function = "cuLinkAddData"
+        if not status:
+            status, function = complete(state[0], cubin, size), "cuLinkComplete"
+        if status:
+            raise _failure(function, status, _text(errors))
+        linked = bytes(ffi.buffer(cubin[0], size[0]))  # the linker's own, which goes with it
+    finally:
+        if state[0] != ffi.NULL:
+            destroy(state[0])
+    told = _text(info)
+    if time:
+        bits = int(ffi.cast("uintptr_t", values[list(given).index(_WALL_TIME)])) & 0xFFFFFFFF
+        took = ffi.cast("float *", ffi.new("uint32_t *", bits))[0]
+        told += b"linking took %.3f ms\n" % took
+    return linked, _text(errors), told
+
+
+def _function(name: str) -> Any:
+    version, signature = _FUNCTIONS[name]
+    out = ffi.new("void **")
+    check(lib.cch_driver_symbol(out, name.encode(), version))
+    return ffi.cast(signature, out[0])
+
+
+def _failure(function: str, status: int, log: bytes) -> CUDAError:
+    name = ffi.string(lib.cch_error_name(status)).decode()
+    meaning = ffi.string(lib.cch_error_string(status)).decode()
+    return CUDAError(function, status, name, meaning, log=log.decode("utf-8", "replace").strip())
+
+
+def _text(chars: Any) -> bytes:
+    return bytes(ffi.string(chars))

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cudacore_handles import _native
+from cudacore_handles._base.errors import check, closed
+from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.options import as_options
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.device_resources import DeviceResources, DeviceResourcesType, gather, hint_for_context
+
+if TYPE_CHECKING:
+    from cuda.bindings import driver
+
+    from cudacore_handles._driver.device import Device
+    from cudacore_handles._stream.event import Event, EventOptions
+    from cudacore_handles._stream.stream import Stream, StreamOptions
+
+
+@dataclass
+class ContextOptions:
+    """Say what a green context has.
+
+    Attributes
+    ----------
+    resources : sequence of SMResource or WorkqueueResource
+        What work in the context runs on: multiprocessors, as :attr:`DeviceResources.sm` has them or as groups of one
+        :meth:`SMResource.split`; and at most one :class:`WorkqueueResource`. Without multiprocessors it has all.
+    """
+
+    resources: DeviceResourcesType
+
+
+class Context(_native.Handle):
+    """Hold a CUDA context.
+
+    :attr:`Device.context` gives a device's context, :attr:`Stream.context` a stream's; each caller gets an object of
+    its own, which it may close. :meth:`Device.create_context` makes a green context, whose work runs on a part of the
+    device. A primary context is retained, and a green one is there, as long as any object of it is alive, or a stream,
+    an event or memory that was made in it, and while :meth:`Device.set_current` has it current. Two contexts are equal
+    when they are the same CUDA context.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "Context objects cannot be instantiated directly; use Device(...).context, Stream.context or "
+            "Device.create_context()"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Context cannot be pickled: pickle the Device")
+
+    def __repr__(self) -> str:
+        if self.is_closed:
+            return "<Context closed>"
+        return f"<Context handle={self._raw:#x} device={lib.cch_context_device(hold(self))}>"
+
+    @classmethod
+    def _create(cls, device_id: int, options: ContextOptions | Mapping[str, Any] | None) -> Context:
+        if options is None:
+            raise ValueError(
+                "options with device resources must be provided to create a green context: "
+                "ContextOptions(resources=[...]), with parts of Device.resources"
+            )
+        resources = gather(as_options(ContextOptions, options).resources, device_id)
+        out = ffi.new("cch_context **")
+        status = lib.cch_context_create(out, device_id, resources, len(resources))
+        check(status, hint=hint_for_context(status))
+        return adopt(cls, out[0])
+
+    def create_stream(self, options: StreamOptions | None = None) -> Stream:
+        """Create a stream in this context; see :meth:`Device.create_stream`.
+
+        Streams of a green context are always non-blocking (cuGreenCtxStreamCreate).
+        """
+        from cudacore_handles._stream.stream import Stream
+
+        return Stream._create(self, options)
+
+    def create_event(self, options: EventOptions | None = None) -> Event:
+        """Create an event in this context; see :meth:`Device.create_event`."""
+        from cudacore_handles._stream.event import Event
+
+        return Event._create(self, options)
+
+    @property
+    def device(self) -> Device:
+        """Device: The device that the context is on."""
+        from cudacore_handles._driver.device import Device
+
+        return Device(lib.cch_context_device(hold(self)))
+
+    @property
+    def handle(self) -> driver.CUcontext | None:
+        """cuda.bindings.driver.CUcontext | None: The context for ``cuda.bindings``; None when closed."""
+        if self.is_closed:
+            return None
+        from cuda.bindings import driver
+
+        return driver.CUcontext(self._raw)
+
+    @property
+    def is_green(self) -> bool:
+        """bool: Whether it is a green context, one with a part of the device's resources."""
+        if self.is_closed:
+            return False
+        out = ffi.new("int *")
+        check(lib.cch_context_is_green(out, hold(self)))
+        return bool(out[0])
+
+    @property
+    def resources(self) -> DeviceResources:
+        """DeviceResources: What work in the context runs on; of a green context the part that it has."""
+        if self.is_closed:
+            raise closed(self)
+        own = Context._adopt(self._reference())
+        return DeviceResources._of(lib.cch_context_device(hold(own)), own)
+
+
+def context_of(box: Any) -> Context:
+    """Return the face of a ``cch_context`` that another box, which the caller holds, has."""
+    return adopt(Context, lib.cch_context_ref(box))
+
+
+def current_context() -> Context | None:
+    """Return the calling thread's current context (cuCtxGetCurrent)."""
+    out = ffi.new("cch_context **")
+    check(lib.cch_context_current(out))
+    return adopt(Context, out[0]) if out[0] else None

@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cudacore_handles import _native
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.errors import check, closed, no_buffer
+from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.not_yet import NotYet, dir_of_what_is_there
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.context import Context, ContextOptions, current_context
+from cudacore_handles._driver.device_resources import DeviceResources
+from cudacore_handles._stream.event import Event, EventOptions
+from cudacore_handles._stream.stream import IsStreamType, Stream, StreamOptions, default_stream
+
+if TYPE_CHECKING:
+    from cudacore_handles._driver.device_properties import DeviceProperties
+    from cudacore_handles._memory.buffer import Buffer
+    from cudacore_handles._memory.resource import MemoryResource
+
+_TEXT_SIZE = 256  # more than the name of any device
+
+
+class ComputeCapability(NamedTuple):
+    """Version of a device's architecture."""
+
+    major: int
+    """int: 9 of 9.0."""
+    minor: int
+    """int: 0 of 9.0."""
+
+
+class _Thread(threading.local):
+    """What a thread keeps to itself."""
+
+    def __init__(self) -> None:
+        # Contexts other than primary ones that this thread made current, by device.
+        self.contexts: dict[int, Context] = {}
+
+
+_thread = _Thread()
+_devices: dict[int, Device] = {}
+
+
+class Device:
+    """Represent a GPU.
+
+    ``Device()`` is the calling thread's current device, or device 0 when there is none; ``Device(1)`` is the second
+    one. There is one object for each device. What a device makes is made in its primary context (or the context
+    given to :meth:`set_current`), whatever context is current, and the current context stays as it was.
+
+    Parameters
+    ----------
+    device_id : int or Device, optional
+        Ordinal of the device.
+
+    Raises
+    ------
+    CUDAError
+        When there is no driver or no device.
+    ValueError
+        When there is no device of that ordinal.
+    """
+
+    __slots__ = ("__weakref__", "_id", "_memory_resource", "_primary", "_properties", "_resources")
+    _id: int
+    _primary: Context | None  # retained at first use
+    _memory_resource: MemoryResource | None
+    _properties: DeviceProperties | None
+    _resources: DeviceResources
+
+    create_mipmapped_array: NotYet = NotYet()
+    create_opaque_array: NotYet = NotYet()
+    create_surface_object: NotYet = NotYet()
+    create_texture_object: NotYet = NotYet()
+    to_system_device: NotYet = NotYet()
+
+    def __new__(cls, device_id: Device | int | None = None) -> Device:
+        if device_id is None:
+            device_id = max(_native.current_device(), 0)
+        elif type(device_id) is not int:
+            return _find(device_id)
+        try:
+            return _devices[device_id]
+        except KeyError:
+            return _find(device_id)
+
+    def __int__(self) -> int:
+        return self._id
+
+    def __dir__(self) -> list[str]:
+        return dir_of_what_is_there(self)
+
+    def __repr__(self) -> str:
+        return f"<Device {self._id} ({self.name})>"
+
+    def __hash__(self) -> int:
+        return hash((Device, self._id))
+
+    def __eq__(self, other: object) -> bool:
+        return self._id == other._id if isinstance(other, Device) else NotImplemented
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Device, (self._id,)
+
+    @classmethod
+    def get_all_devices(cls) -> tuple[Device, ...]:
+        """Return all devices, by ordinal (cuDeviceGetCount)."""
+        return tuple(Device(i) for i in range(_count()))
+
+    def set_current(self, ctx: Context | None = None) -> Context | None:
+        """Make this device's context current on the calling thread (cuCtxSetCurrent).
+
+        Where another library has reset the primary context, it is retained again. Streams, events, graphs and pinned
+        memory that were made in it before are lost, and say so when they are used.
+
+        Parameters
+        ----------
+        ctx : Context, optional
+            A context of this device, such as a green one. It is kept until another takes its place, even if it is
+            closed meanwhile. Default: the primary context.
+
+        Returns
+        -------
+        Context or None
+            With `ctx`: the context that was current before, if any. Without: None.
+        """
+        if ctx is not None:
+            return self._set_context(ctx)
+        if self._primary is None or not _native.set_current(self._primary):  # another library has reset it
+            _native.set_current(self._retain())
+        if _thread_contexts_used:
+            _thread.contexts.pop(self._id, None)  # it may end here, and must not be current then
+        return None
+
+    def create_context(self, options: ContextOptions | Mapping[str, Any] | None = None) -> Context:
+        """Create a green context: one whose work runs on a part of the device (cuGreenCtxCreate). Needs CUDA 12.4.
+
+        It has everything but its streams in common with the primary context: memory, code and events of either can be
+        used in the other. The current context stays as it was.
+
+        Parameters
+        ----------
+        options : ContextOptions or mapping
+            The resources that it has, of this device.
+
+        Raises
+        ------
+        ValueError
+            When there are no resources, or they are of another device, given twice, or of a dry run.
+        CUDAError
+            When the driver lacks green contexts, or refuses the resources together.
+        """
+        return Context._create(self._id, options)
+
+    def create_stream(self, obj: IsStreamType | None = None, options: StreamOptions | None = None) -> Stream:
+        """Create a stream, or borrow one (cuStreamCreateWithPriority).
+
+        Parameters
+        ----------
+        obj : object with ``__cuda_stream__``, optional
+            A stream to borrow; it is kept alive as long as the stream is in use.
+        options : StreamOptions, optional
+            Options of a new stream; an error together with `obj`.
+        """
+        if obj is None:
+            return Stream._create(self._target(), options)
+        if options is not None:
+            raise ValueError("obj and options cannot be both specified: options are for a new stream")
+        if not hasattr(obj, "__cuda_stream__"):
+            hint = f"; write options={type(obj).__name__}(...)" if isinstance(obj, (StreamOptions, Mapping)) else ""
+            raise TypeError(f"obj must have __cuda_stream__; {type(obj).__name__} has not{hint}")
+        stream = Stream._from_protocol(obj)
+        box = hold(stream)
+        context = lib.cch_stream_context(box)
+        if context and lib.cch_context_device(context) != self._id:
+            raise ValueError(f"obj is a stream of device {lib.cch_context_device(context)}, not of device {self._id}")
+        return stream
+
+    def create_event(self, options: EventOptions | None = None) -> Event:
+        """Create an event (cuEventCreate).
+
+        Parameters
+        ----------
+        options : EventOptions, optional
+            How it behaves. Default: no timing, no blocking.
+        """
+        return Event._create(self._target(), options)
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
+        """Allocate memory from the device's :attr:`memory_resource`.
+
+        Parameters
+        ----------
+        size : int
+            Bytes; a buffer of 0 bytes has no memory.
+        stream : Stream
+            The stream that the allocation, and later the free, is ordered on.
+        """
+        resource = self._memory_resource or self.memory_resource
+        buffer = resource.allocate(size, stream=stream)
+        if not isinstance(buffer, _native.BufferHandle):
+            raise no_buffer(resource, buffer)
+        return buffer
+
+    def sync(self) -> None:
+        """Wait until all work on the device's context is done (cuCtxSynchronize)."""
+        check(lib.cch_context_synchronize(hold(self._target())))
+
+    def can_access_peer(self, peer: Device | int) -> bool:
+        """Return whether kernels of this device can use memory of another (cuDeviceCanAccessPeer).
+
+        They can use the device's own.
+        """
+        other = Device(peer)._id
+        out = ffi.new("int *")
+        check(lib.cch_device_can_access_peer(out, self._id, other))
+        return other == self._id or bool(out[0])
+
+    def create_graph_builder(self) -> Any:
+        """Create a graph builder that captures a stream of its own. Needs the package ``cudacore-graph``."""
+        return graph_module().GraphBuilder._init(stream=self.create_stream())
+
+    def _retain(self) -> Context:
+        out = ffi.new("cch_context **")
+        check(lib.cch_context_primary(out, self._id))
+        self._primary = context = adopt(Context, out[0])
+        return context
+
+    def _target(self) -> Context:
+        """The context that the device's methods act on; not to be closed."""
+        if _thread_contexts_used:
+            context = _thread.contexts.get(self._id)
+            if context is not None and not context.is_closed:
+                return context
+        return self._primary or self._retain()
+
+    def _set_context(self, ctx: Context) -> Context | None:
+        global _thread_contexts_used
+        if not isinstance(ctx, Context):
+            raise TypeError(f"ctx must be a Context, not {type(ctx).__name__}")
+        own = Context._adopt(ctx._reference())  # whoever closes theirs, it is current
+        box = hold(own)
+        if lib.cch_context_device(box) != self._id:
+            raise ValueError(f"ctx is a context of device {lib.cch_context_device(box)}, not of device {self._id}")
+        previous = current_context()
+        if not _native.set_current(own):
+            raise closed(ctx)
+        _thread.contexts.pop(self._id, None)
+        if not lib.cch_context_is_primary(box):
+            _thread_contexts_used = True
+            _thread.contexts[self._id] = own
+        return previous
+
+    def _text(self, function: Any) -> str:
+        """Ask a function of the library that writes text."""
+        out = ffi.new("char[]", _TEXT_SIZE)
+        check(function(out, _TEXT_SIZE, self._id))
+        return str(ffi.string(out).decode())
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal."""
+        return self._id
+
+    @property
+    def resources(self) -> DeviceResources:
+        """DeviceResources: What the device has, to make contexts with a part of it: :meth:`create_context`."""
+        return self._resources
+
+    @property
+    def name(self) -> str:
+        """str: The device's name, such as ``"NVIDIA H200"`` (cuDeviceGetName)."""
+        return self._text(lib.cch_device_name)
+
+    @property
+    def uuid(self) -> str:
+        """str: The device's UUID, in the form 8-4-4-4-12 (cuDeviceGetUuid)."""
+        out = ffi.new("unsigned char[16]")
+        check(lib.cch_device_uuid(out, self._id))
+        digits = bytes(out).hex()
+        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+    @property
+    def pci_bus_id(self) -> str:
+        """str: PCI address, ``domain:bus:device.function`` (cuDeviceGetPCIBusId)."""
+        return self._text(lib.cch_device_pci_bus_id)
+
+    @property
+    def properties(self) -> DeviceProperties:
+        """DeviceProperties: The device's attributes."""
+        if self._properties is None:
+            from cudacore_handles._driver.device_properties import DeviceProperties
+
+            self._properties = DeviceProperties._init(self._id)
+        return self._properties
+
+    @property
+    def compute_capability(self) -> ComputeCapability:
+        """ComputeCapability: Version of its architecture, such as ``(9, 0)``."""
+        properties = self.properties
+        return ComputeCapability(properties.compute_capability_major, properties.compute_capability_minor)
+
+    @property
+    def arch(self) -> str:
+        """str: Its architecture's number, such as ``"90"``: compile for ``f"sm_{device.arch}"``."""
+        major, minor = self.compute_capability
+        return f"{major}{minor}"
+
+    @property
+    def context(self) -> Context:
+        """Context: The context that the device's methods act on: the primary one, unless another was set."""
+        # Each caller gets an object of its own to close.
+        return Context._adopt(self._target()._reference())
+
+    @property
+    def memory_resource(self) -> MemoryResource:
+        """MemoryResource: Where :meth:`allocate` takes memory from; can be set.
+
+        At first the device's own pool, as a :class:`DeviceMemoryResource`. A resource of another device's memory is a
+        ValueError.
+        """
+        if self._memory_resource is None:
+            from cudacore_handles._memory.pool import DeviceMemoryResource
+            from cudacore_handles._memory.resource import _SynchronousMemoryResource
+
+            pools = self.properties.memory_pools_supported
+            self._memory_resource = DeviceMemoryResource(self) if pools else _SynchronousMemoryResource(self._id)
+        return self._memory_resource
+
+    @memory_resource.setter
+    def memory_resource(self, mr: MemoryResource) -> None:
+        from cudacore_handles._memory.resource import MemoryResource
+
+        if not isinstance(mr, MemoryResource):
+            raise TypeError(f"memory_resource must be a MemoryResource, not {type(mr).__name__}")
+        if mr.device_id not in (self._id, -1):
+            raise ValueError(f"memory_resource is {mr!r}, whose memory is of device {mr.device_id}, not of {self!r}")
+        self._memory_resource = mr
+
+    @property
+    def default_stream(self) -> Stream:
+        """Stream: The default stream; see :func:`default_stream`."""
+        return default_stream()
+
+
+# Whether any thread ever made a context current that is not a primary one: until then nobody need look.
+_thread_contexts_used = False
+
+
+def _count() -> int:
+    out = ffi.new("int *")
+    check(lib.cch_device_count(out))
+    return int(out[0])
+
+
+def _find(device_id: object) -> Device:
+    """Check an ordinal and return its one Device."""
+    if isinstance(device_id, Device):
+        return device_id
+    ordinal = as_integer(device_id)
+    if ordinal is None:
+        raise TypeError(f"device_id must be an int or a Device, not {type(device_id).__name__}")
+    count = _count()
+    if not 0 <= ordinal < count:
+        bounds = ">= 0" if ordinal < 0 else f"within [0, {count})"
+        devices = f"{count} device" + "s" * (count != 1)
+        raise ValueError(f"device_id must be {bounds}, got {ordinal}: this machine has {devices}")
+    device = object.__new__(Device)
+    device._id = ordinal
+    device._primary = None
+    device._memory_resource = None
+    device._properties = None
+    device._resources = DeviceResources._of(ordinal)
+    # One for all, without a lock: a garbage collection that came while it is held could ask for a device, too.
+    return _devices.setdefault(ordinal, device)
+
+
+def graph_module() -> ModuleType:
+    """Import the package above this one that builds graphs."""
+    try:
+        import cudacore_graph
+    except ModuleNotFoundError as error:
+        if error.name != "cudacore_graph":
+            raise
+        raise ImportError("graph builders are in the package cudacore-graph: pip install cudacore-graph") from None
+    return cudacore_graph

@@ -1,0 +1,504 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of devices: multiprocessors, how they are split, and work queues. Green contexts are made with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.driver_version import driver_version, need_driver
+from cudacore_handles._base.errors import check
+from cudacore_handles._base.handle import hold
+from cudacore_handles._base.options import as_flag, as_options
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles.typing import WorkqueueSharingScopeType, _as_name
+
+if TYPE_CHECKING:
+    from cudacore_handles._driver.context import Context
+    from cudacore_handles._driver.device import Device
+
+_WITH_GROUPS = 13010  # CUDA 13.1: groups that differ, and work queues
+_MOST = 2**32 - 1
+_INVALID_CONFIGURATION = 915  # CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION
+_SCOPES = {
+    WorkqueueSharingScopeType.DEVICE_CTX: lib.CCH_WORKQUEUE_DEVICE,
+    WorkqueueSharingScopeType.GREEN_CTX_BALANCED: lib.CCH_WORKQUEUE_BALANCED,
+}
+
+
+@dataclass
+class SMResourceOptions:
+    """Say how multiprocessors are to be split.
+
+    `count` as a sequence asks for as many groups; the others are then one value for all groups, or a sequence of as
+    many. All but `count`, and counts that differ, need CUDA 13.1.
+
+    Attributes
+    ----------
+    count : int or sequence of int, optional
+        How many multiprocessors a group has: a multiple of what is co-scheduled, which is
+        :attr:`SMResource.coscheduled_alignment` where nothing else is said. None or 0: as many as there are. Default
+        None.
+    coscheduled_sm_count : int or sequence of int, optional
+        How many of a group's multiprocessors are scheduled together, which clusters of thread blocks need. Default
+        None: the device's default.
+    preferred_coscheduled_sm_count : int or sequence of int, optional
+        How many had better be, where that can be had: a multiple of `coscheduled_sm_count`. Default None: as many.
+    backfill : bool or sequence of bool, optional
+        Whether the count matters more than what is co-scheduled: it need not be a multiple. Default False.
+    """
+
+    count: int | Sequence[int | None] | None = None
+    coscheduled_sm_count: int | Sequence[int | None] | None = None
+    preferred_coscheduled_sm_count: int | Sequence[int | None] | None = None
+    backfill: bool | Sequence[bool] = False
+
+
+@dataclass
+class WorkqueueResourceOptions:
+    """Say how work is to be queued.
+
+    Attributes
+    ----------
+    sharing_scope : WorkqueueSharingScopeType or str, optional
+        ``"device_ctx"``: with all contexts of the device. ``"green_ctx_balanced"``: where it can be, in queues that
+        other green contexts of this kind do not use. Default None: as it is.
+    concurrency_limit : int, optional
+        How many streams are expected to have work at a time. Default None: as it is.
+    """
+
+    sharing_scope: WorkqueueSharingScopeType | str | None = None
+    concurrency_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def _check(self) -> None:
+        if self.sharing_scope is not None:
+            opening = f"sharing_scope must not be {self.sharing_scope!r}"
+            self.sharing_scope = _as_name(WorkqueueSharingScopeType, self.sharing_scope, opening)
+        if self.concurrency_limit is not None:
+            limit = _as_int(self.concurrency_limit, "concurrency_limit")
+            if not 1 <= limit <= _MOST:
+                raise ValueError(f"concurrency_limit must be >= 1 and < 2**32, got {limit}")
+
+
+class _Group(NamedTuple):
+    size: int  # 0: as many as there are
+    together: int  # 0: the device's default
+    preferred: int
+    backfill: bool
+
+
+class SMResource:
+    """Stand for a set of a device's multiprocessors.
+
+    Made by :attr:`DeviceResources.sm` and :meth:`split`. It reserves nothing: only a green context that is made with it
+    (:meth:`Device.create_context`) does, and several can have the same.
+    """
+
+    __slots__ = ("__weakref__", "_alignment", "_count", "_device_id", "_flags", "_least", "_raw")
+    _raw: Any  # cch_resource *; None: of a dry run, or of no multiprocessors
+    _device_id: int
+    _count: int
+    _least: int
+    _alignment: int
+    _flags: int
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "SMResource objects cannot be instantiated directly; use Device.resources.sm or SMResource.split()"
+        )
+
+    def __repr__(self) -> str:
+        dry = "" if self._raw is not None or not self._count else " dry_run"
+        return f"<SMResource device={self._device_id} sm_count={self._count}{dry}>"
+
+    @classmethod
+    def _adopt(cls, raw: Any, device_id: int) -> SMResource:
+        fields = ffi.new("uint32_t[4]")
+        check(lib.cch_resource_sm(fields, fields + 1, fields + 2, fields + 3, raw))
+        count, least, alignment, flags = fields
+        if not alignment:  # drivers before CUDA 13.1 leave it to the manual
+            least, alignment = _rules(device_id)
+        return cls._make(raw, device_id, count, least, alignment, flags)
+
+    @classmethod
+    def _make(cls, raw: Any, device_id: int, count: int, least: int, alignment: int, flags: int) -> SMResource:
+        made = cls.__new__(cls)
+        made._raw, made._device_id, made._count = raw, device_id, count
+        made._least, made._alignment, made._flags = least, alignment, flags
+        return made
+
+    @property
+    def handle(self) -> int:
+        """int: Address of the ``CUdevResource``, valid as long as this object."""
+        return int(ffi.cast("uintptr_t", self._usable()))
+
+    @property
+    def device(self) -> Device:
+        """Device: The device whose multiprocessors they are."""
+        return _device(self._device_id)
+
+    @property
+    def sm_count(self) -> int:
+        """int: How many multiprocessors it has."""
+        return self._count
+
+    @property
+    def min_partition_size(self) -> int:
+        """int: How many multiprocessors a part has at least."""
+        return self._least
+
+    @property
+    def coscheduled_alignment(self) -> int:
+        """int: How many multiprocessors are scheduled together: what counts of parts are multiples of."""
+        return self._alignment
+
+    @property
+    def flags(self) -> int:
+        """int: The driver's flags, ``CUdevSmResourceGroup_flags``; 0 with drivers before CUDA 13.1."""
+        return self._flags
+
+    def split(
+        self, options: SMResourceOptions | Mapping[str, Any], *, dry_run: bool = False
+    ) -> tuple[list[SMResource], SMResource]:
+        """Split the multiprocessors into groups (cuDevSmResourceSplit, before CUDA 13.1 cuDevSmResourceSplitByCount).
+
+        A group that came of a split is not split again by the driver: make a context with it, and split its
+        ``context.resources.sm``.
+
+        Parameters
+        ----------
+        options : SMResourceOptions or mapping
+            How many groups, and of what size.
+        dry_run : bool, optional
+            Whether only to find out what each group would get; no context can be made with such groups, and a group may
+            get none. Default False.
+
+        Returns
+        -------
+        tuple
+            The list of groups, and what is left, which may be none: its :attr:`sm_count` is 0 then.
+
+        Raises
+        ------
+        ValueError
+            When a group cannot be had: more than there are, or no multiple of what is co-scheduled.
+        CUDAError
+            When the driver has no such split, which it says with the version that has, or refuses it.
+        """
+        if options is None:
+            raise TypeError("options is required: SMResourceOptions(count=...) says how to split")
+        dry = as_flag("dry_run", dry_run)
+        if not isinstance(options, SMResourceOptions):
+            options = as_options(SMResourceOptions, options)
+        raw = self._usable()
+        groups = self._groups(options)
+        if driver_version() >= _WITH_GROUPS or not _are_even(groups):
+            return self._split_as_asked(raw, groups, dry)
+        return self._split_evenly(raw, groups, dry)
+
+    def _split_as_asked(self, raw: Any, groups: list[_Group], dry: bool) -> tuple[list[SMResource], SMResource]:
+        wanted = ffi.new("cch_sm_group[]", groups)
+        parts = ffi.NULL if dry else ffi.new("cch_resource[]", len(groups))
+        rest = ffi.new("cch_resource *")
+        status = lib.cch_resource_split(parts, rest, raw, wanted, len(groups))
+        hint = ""
+        if status == lib.CCH_ENOSYMBOL:
+            hint = "Groups of one size, with nothing said but their count, can be had with this driver, too"
+        check(status, hint=hint or _hint(status))
+        if not dry:
+            return [self._part(parts + i) for i in range(len(groups))], self._rest(rest)
+        found = [self._dry(group.count, group.together) for group in wanted]
+        return found, self._dry(self._count - sum(part.sm_count for part in found))
+
+    def _split_evenly(self, raw: Any, groups: list[_Group], dry: bool) -> tuple[list[SMResource], SMResource]:
+        least = groups[0].size or self._count // len(groups) // self._alignment * self._alignment
+        parts, rest = ffi.new("cch_resource[]", len(groups)), ffi.new("cch_resource *")
+        made = ffi.new("size_t *", len(groups))
+        status = lib.cch_resource_split_evenly(parts, made, rest, raw, 0, least)
+        check(status, hint=_hint(status))
+        if made[0] < len(groups):
+            raise ValueError(
+                f"count asks for {len(groups)} groups of {least}, and the driver makes {made[0]} of {self._count} "
+                "multiprocessors: ask for fewer, or smaller ones"
+            )
+        found, left = [self._part(parts + i) for i in range(len(groups))], self._rest(rest)
+        if not dry:
+            return found, left
+        return [self._dry(part.sm_count) for part in found], self._dry(left.sm_count)
+
+    def _part(self, raw: Any) -> SMResource:
+        return SMResource._adopt(ffi.new("cch_resource *", raw[0]), self._device_id)
+
+    def _rest(self, raw: Any) -> SMResource:
+        return self._dry(0) if lib.cch_resource_kind(raw) == lib.CCH_RESOURCE_NONE else self._part(raw)
+
+    def _dry(self, count: int, together: int = 0) -> SMResource:
+        alignment = together or self._alignment
+        return SMResource._make(None, self._device_id, count, self._least, alignment, 0)
+
+    def _usable(self) -> Any:
+        if self._raw is None:
+            raise ValueError(
+                "the SMResource is of split(dry_run=True), which only says what there would be: split without it"
+                if self._count
+                else "the SMResource has no multiprocessors: the split left none"
+            )
+        return self._raw
+
+    def _groups(self, options: SMResourceOptions) -> list[_Group]:
+        """Read and check what is asked for."""
+        several = _is_sequence(options.count)
+        counts: list[Any] = list(cast("Sequence[object]", options.count)) if several else [options.count]
+        if not counts:
+            raise ValueError("count must not be empty: it has the size of each group")
+        together = _for_each(options, "coscheduled_sm_count", counts, several)
+        preferred = _for_each(options, "preferred_coscheduled_sm_count", counts, several)
+        backfill = _for_each(options, "backfill", counts, several)
+        groups = []
+        for i, count in enumerate(counts):
+            at = f"[{i}]" if several else ""
+            group = _Group(
+                _as_count(count, f"count{at}"),
+                _as_count(together[i], f"coscheduled_sm_count{at}"),
+                _as_count(preferred[i], f"preferred_coscheduled_sm_count{at}"),
+                as_flag(f"SMResourceOptions.backfill{at}", backfill[i]),
+            )
+            self._check_group(group, at)
+            groups.append(group)
+        total = sum(group.size for group in groups)
+        if total > self._count:
+            raise ValueError(f"count asks for {total} multiprocessors in all; there are {self._count}")
+        return groups
+
+    def _check_group(self, group: _Group, at: str) -> None:
+        if group.size > self._count:
+            raise ValueError(f"count{at} is {group.size}; there are {self._count} multiprocessors")
+        if group.together % 2:
+            raise ValueError(f"coscheduled_sm_count{at} must be even, got {group.together}")
+        unit = group.together or self._alignment
+        if group.preferred % unit:
+            raise ValueError(
+                f"preferred_coscheduled_sm_count{at} must be a multiple of what is co-scheduled, {unit}; "
+                f"got {group.preferred}"
+            )
+        unit = 2 if group.backfill else unit
+        if group.size % unit and group.size != self._count:  # all there are
+            low = group.size // unit * unit
+            near = " or ".join(str(n) for n in (low, low + unit) if 0 < n <= self._count)
+            raise ValueError(
+                f"count{at} must be a multiple of {unit}, how many multiprocessors are scheduled together; got "
+                f"{group.size}: use {near}"
+                + ("" if group.backfill else ", or say backfill=True or a coscheduled_sm_count, which need CUDA 13.1")
+            )
+
+
+class WorkqueueResource:
+    """Stand for the work queues of a device or context: how many there are expected to be, and who shares them.
+
+    Made by :attr:`DeviceResources.workqueue`, each time anew: :meth:`configure` changes this object, and a context that
+    is made with it then gets what it says (:meth:`Device.create_context`). Needs CUDA 13.1.
+    """
+
+    __slots__ = ("__weakref__", "_device_id", "_raw")
+    _raw: Any  # cch_resource *
+    _device_id: int
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError("WorkqueueResource objects cannot be instantiated directly; use Device.resources.workqueue")
+
+    def __repr__(self) -> str:
+        limit, scope = self._fields()
+        return f"<WorkqueueResource device={self._device_id} sharing_scope={str(scope)!r} concurrency_limit={limit}>"
+
+    def _fields(self) -> tuple[int, WorkqueueSharingScopeType]:
+        limit, number = ffi.new("uint32_t *"), ffi.new("int *")
+        check(lib.cch_resource_workqueue(limit, number, self._raw))
+        return limit[0], next(name for name, value in _SCOPES.items() if value == number[0])
+
+    @property
+    def handle(self) -> int:
+        """int: Address of the ``CUdevResource``, valid as long as this object."""
+        return int(ffi.cast("uintptr_t", self._raw))
+
+    @property
+    def sharing_scope(self) -> WorkqueueSharingScopeType:
+        """WorkqueueSharingScopeType: With whom queues are shared."""
+        return self._fields()[1]
+
+    @property
+    def concurrency_limit(self) -> int:
+        """int: How many streams are expected to have work at a time."""
+        return self._fields()[0]
+
+    @property
+    def device(self) -> Device:
+        """Device: The device that the queues are of."""
+        return _device(self._device_id)
+
+    def configure(self, options: WorkqueueResourceOptions | Mapping[str, Any]) -> None:
+        """Say how the queues shall be; what the options leave out stays.
+
+        Parameters
+        ----------
+        options : WorkqueueResourceOptions or mapping
+            How they shall be.
+        """
+        if options is None:
+            raise TypeError("options is required: WorkqueueResourceOptions(...) says how the queues shall be")
+        options = as_options(WorkqueueResourceOptions, options)
+        options._check()  # again: its fields can be assigned
+        limit, scope = self._fields()
+        if options.concurrency_limit is not None:
+            limit = int(options.concurrency_limit)
+        if options.sharing_scope is not None:
+            scope = WorkqueueSharingScopeType(options.sharing_scope)
+        check(lib.cch_resource_set_workqueue(self._raw, limit, _SCOPES[scope]))
+
+
+class DeviceResources:
+    """Give what a device, a context or a stream can run on.
+
+    :attr:`Device.resources` has all of the device, :attr:`Context.resources` and :attr:`Stream.resources` what the
+    context has: of a green context a part of it.
+    """
+
+    __slots__ = ("__weakref__", "_context", "_device_id")
+    _device_id: int
+    _context: Context | None  # kept; None: all of the device
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "DeviceResources objects cannot be instantiated directly; use Device.resources, Context.resources or "
+            "Stream.resources"
+        )
+
+    def __repr__(self) -> str:
+        of = "" if self._context is None else f" context={self._context._raw:#x}"
+        return f"<DeviceResources device={self._device_id}{of}>"
+
+    @classmethod
+    def _of(cls, device_id: int, context: Context | None = None) -> DeviceResources:
+        made = cls.__new__(cls)
+        made._device_id, made._context = device_id, context
+        return made
+
+    def _get(self, kind: int) -> Any:
+        out = ffi.new("cch_resource *")
+        if self._context is not None:
+            check(lib.cch_resource_of_context(out, hold(self._context), kind))
+        else:
+            check(lib.cch_resource_of_device(out, self._device_id, kind))
+        return out
+
+    @property
+    def sm(self) -> SMResource:
+        """SMResource: The multiprocessors (cuDeviceGetDevResource, cuCtxGetDevResource, cuGreenCtxGetDevResource)."""
+        return SMResource._adopt(self._get(lib.CCH_RESOURCE_SM), self._device_id)
+
+    @property
+    def workqueue(self) -> WorkqueueResource:
+        """WorkqueueResource: How work is queued, to be configured. Needs CUDA 13.1."""
+        need_driver(_WITH_GROUPS, "cuDeviceGetDevResource", "That version has a WorkqueueResource")
+        made = WorkqueueResource.__new__(WorkqueueResource)
+        made._raw, made._device_id = self._get(lib.CCH_RESOURCE_WORKQUEUE), self._device_id
+        return made
+
+
+DeviceResourcesType = Sequence[SMResource | WorkqueueResource]
+
+
+def gather(resources: object, device_id: int) -> Any:
+    """Return resources that a context is to have as an array for the library, or raise for what it cannot have."""
+    if isinstance(resources, (str, bytes)) or not hasattr(resources, "__iter__"):
+        raise TypeError(
+            "ContextOptions.resources must be a sequence of SMResource and WorkqueueResource, not "
+            f"{type(resources).__name__}"
+        )
+    found = list(resources)
+    if not found:
+        raise ValueError("ContextOptions.resources must not be empty: Device.resources has what a context can get")
+    for i, resource in enumerate(found):
+        name = f"ContextOptions.resources[{i}]"
+        if not isinstance(resource, (SMResource, WorkqueueResource)):
+            raise TypeError(f"{name} must be an SMResource or a WorkqueueResource, not {type(resource).__name__}")
+        if resource._device_id != device_id:
+            raise ValueError(f"{name} is of device {resource._device_id}, not of device {device_id}")
+        if any(resource is other for other in found[:i]):
+            raise ValueError(f"{name} is there already: each can be given once")
+        if isinstance(resource, SMResource):
+            try:
+                resource._usable()
+            except ValueError as error:
+                raise ValueError(f"{name} cannot be used: {error}") from None
+    if sum(isinstance(resource, WorkqueueResource) for resource in found) > 1:
+        raise ValueError("ContextOptions.resources has more than one WorkqueueResource; a context has one")
+    return ffi.new("cch_resource[]", [resource._raw[0] for resource in found])
+
+
+def hint_for_context(status: int) -> str:
+    """Say what to do where the driver refuses resources together."""
+    if status != _INVALID_CONFIGURATION:
+        return ""
+    return "Several SMResources of one context must be different groups, or the rest, of one call of split()"
+
+
+def _hint(status: int) -> str:
+    if status != _INVALID_CONFIGURATION:
+        return ""
+    return (
+        "There are too few multiprocessors, or they came of a split already: to split such a group again, make a "
+        "context with it, and split its context.resources.sm"
+    )
+
+
+def _rules(device_id: int) -> tuple[int, int]:
+    """The smallest part, and what is co-scheduled, by the manual of cuDevSmResourceSplitByCount."""
+    major = _device(device_id).compute_capability.major
+    if major >= 9:
+        return 8, 8
+    return (4 if major == 8 else 2), 2
+
+
+def _device(device_id: int) -> Device:
+    from cudacore_handles._driver.device import Device
+
+    return Device(device_id)
+
+
+def _are_even(groups: list[_Group]) -> bool:
+    """Whether any driver can split so."""
+    return all(group == groups[0] for group in groups) and groups[0][1:] == (0, 0, False)
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _for_each(options: SMResourceOptions, name: str, counts: list[Any], several: bool) -> list[Any]:
+    value = getattr(options, name)
+    if not _is_sequence(value):
+        return [value] * len(counts)
+    if not several:
+        raise ValueError(f"{name} is a sequence but count is not: count says how many groups there are")
+    if len(value) != len(counts):
+        raise ValueError(f"{name} has length {len(value)}, expected {len(counts)}, one for each count")
+    return list(value)
+
+
+def _as_int(value: object, name: str) -> int:
+    number = as_integer(value)
+    if number is None:
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    return number
+
+
+def _as_count(value: object, name: str) -> int:
+    count = 0 if value is None else _as_int(value, name)
+    if not 0 <= count <= _MOST:
+        raise ValueError(f"{name} must be >= 0 and < 2**32, got {count}")
+    return count

@@ -1,0 +1,408 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How values of other libraries become kernel arguments.
+
+`_native` packs what Python itself has (int, float, bool, complex, None, bytes-likes) and types that were registered
+with it. It asks `resolve` about any other type, once: the type is then registered, so that later values of it never
+come here. Types are recognised by the names of their base classes and by their protocols, and nothing is imported for
+that: NumPy, ctypes, CuPy or PyTorch are only known to programs that use them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from cudacore_handles import _native
+from cudacore_handles._base.errors import check
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._code.param_kinds import KINDS, ParamKind
+from cudacore_handles._views.arrays import has_protocol, why_no_array
+
+__all__ = ["resolve"]
+
+# What _native.register() takes: a code, a converter, an exchange API, or the paths to an array's address and device.
+_Code = int | Callable[[Any, int, int], Any] | tuple[tuple[str, ...], tuple[str, ...] | None] | object
+
+# What Python code makes of a value: its bytes, a number in its place, or a place in memory.
+_Place = tuple[int, int, object]  # address, device (or _ANY_DEVICE), what else must be kept (or None)
+_Answer = bytes | int | float | _Place
+
+_POINTER_SIZE = 8
+_ON_DEVICE = "copy it to the device and pass the array that is there"
+
+# NumPy scalars by dtype.kind: how they are packed, and the item sizes that CUDA C++ has as well.
+_NUMPY_KINDS: dict[str, tuple[int, tuple[int, ...]]] = {
+    "b": (_native.BOOL, (1,)),
+    "i": (_native.SIGNED, (1, 2, 4, 8)),
+    "u": (_native.UNSIGNED, (1, 2, 4, 8)),
+    "f": (_native.FLOAT, (2, 4, 8)),
+    "c": (_native.COMPLEX, (8, 16)),
+}
+
+# ctypes' format characters. Not: long double, strings, Python objects.
+_CTYPES_KINDS: dict[str, int] = {
+    "?": _native.BOOL,
+    **dict.fromkeys("bhilq", _native.SIGNED),
+    **dict.fromkeys("BHILQ", _native.UNSIGNED),
+    **dict.fromkeys("fd", _native.FLOAT),
+}
+
+# Arrays whose address and device are cheaper to have by attributes than by a protocol.
+_ARRAYS: dict[str, _Code] = {
+    "cupy.ndarray": (("data", "ptr"), ("data", "device_id")),
+    "numba.cuda.cudadrv.devicearray.DeviceNDArrayBase": (("device_ctypes_pointer", "value"), None),
+}
+
+
+_ANY_DEVICE = -1
+
+# Parameters that take the bytes of a value as they are; and those that take, or may take, an address.
+_TAKE_BYTES = (ParamKind.UNKNOWN, ParamKind.BYTES)
+_TAKE_ADDRESSES = (ParamKind.POINTER, ParamKind.ADDRESS)
+_INTEGERS = (ParamKind.INT, ParamKind.UINT, ParamKind.BITS, ParamKind.ADDRESS)
+
+# Classes of cuda.bindings whose values are of use to a kernel; the others are handles of the host.
+_DEVICE_HANDLES = frozenset({
+    "CUdeviceptr", "CUtexObject", "CUsurfObject", "CUgraphConditionalHandle", "CUgraphDeviceNode", "cuuint64_t",
+    "cudaTextureObject_t", "cudaSurfaceObject_t", "cudaGraphConditionalHandle", "cudaGraphDeviceNode_t",
+})  # fmt: skip
+
+
+def resolve(cls: type, value: Any) -> bool:
+    """Register with `_native` how values of a type are packed.
+
+    What is registered must suit all values of the type, not only the first one.
+
+    Parameters
+    ----------
+    cls : type
+        The exact type of `value`, which is not registered yet.
+    value : Any
+        The first value of that type.
+
+    Returns
+    -------
+    bool
+        Whether such values can be kernel arguments at all.
+    """
+    code = _code(cls, value)
+    if code is None:
+        return False
+    _native.register(cls, code)
+    return True
+
+
+def _code(cls: type, value: Any) -> _Code | None:
+    bases = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
+    if issubclass(cls, type):  # a class: what it defines is for its instances
+        return None
+    # NumPy first: its float64, complex128 and bytes_ are subclasses of Python's types too.
+    if "numpy.generic" in bases:
+        return _numpy_code(value.dtype)
+    if "_ctypes._CData" in bases:
+        return _ctypes_code(cls, bases)
+    # Then Python's own, and what has been registered by its base.
+    for python_type, code in ((int, _native.SIGNED), (float, _native.FLOAT), (complex, _native.COMPLEX)):
+        if issubclass(cls, python_type):
+            return code
+    if any(_is_pointer_code(_native.registered(base)) for base in cls.__mro__):
+        return _native.POINTER
+    if hasattr(cls, "__int__") and any(base.startswith("cuda.bindings.") for base in bases):
+        return _handle
+    # Arrays before __index__: theirs reads a single element, from the device at that.
+    exchange_api = _exchange_api(cls)
+    if exchange_api is not None:
+        return exchange_api
+    for base in bases & _ARRAYS.keys():
+        return _ARRAYS[base]
+    # One value can be an array, and another an integer or neither: an attribute may be there or not, as with arrays
+    # that are on the host at first. So each value is looked at.
+    return _native.ARRAY if _is_array(value) or hasattr(cls, "__index__") else None
+
+
+def _numpy_code(dtype: Any) -> _Code | None:
+    kind, sizes = _NUMPY_KINDS.get(dtype.kind, (0, ()))
+    itemsize: int = dtype.itemsize
+    if itemsize in sizes:
+        return kind | itemsize << 8
+    if dtype.kind in "Mm":
+        return _date
+    if dtype.kind == "S" or any(f"{base.__module__}.{base.__name__}" == "numpy.void" for base in dtype.type.__mro__):
+        return _raw_data
+    # What is left: text and Python objects, which no kernel has, and numbers of formats that NumPy itself has not.
+    return None if dtype.char in "GUO" else _other_number
+
+
+def _ctypes_code(cls: type, bases: set[str]) -> _Code | None:
+    if "_ctypes._SimpleCData" in bases:
+        # A type of the other byte order refers to its native twin.
+        if getattr(cls, f"__ctype_{sys.byteorder[0]}e__", cls) is not cls:
+            return None
+        letter: str = cls._type_  # type: ignore[attr-defined]
+        if letter in _CTYPES_KINDS:
+            from ctypes import sizeof
+
+            return _CTYPES_KINDS[letter] | sizeof(cls) << 8 | _native.HAS_VALUE
+        return {"c": _exact_bytes, "P": _ctypes_pointer}.get(letter)
+    if "_ctypes._Pointer" in bases:
+        return _ctypes_pointer
+    if "_ctypes.Array" in bases:
+        return _exact_bytes if cls._type_.__name__ == "c_char" else _read_host_array  # type: ignore[attr-defined]
+    if hasattr(cls, "_swappedbytes_"):  # a struct of the other byte order
+        return None
+    return _struct if bases & {"_ctypes.Structure", "_ctypes.Union"} else None
+
+
+def _exchange_api(cls: type) -> object | None:
+    """Return the DLPack exchange API of a type, where it can be used."""
+    owner = next((base for base in cls.__mro__ if "__dlpack_c_exchange_api__" in vars(base)), None)
+    if owner is None:
+        return None
+    # A subclass that exports in a way of its own is not exported by the function of its base.
+    if any("__dlpack__" in vars(base) for base in cls.__mro__[: cls.__mro__.index(owner)]):
+        return None
+    api: object = cls.__dlpack_c_exchange_api__  # type: ignore[attr-defined]
+    return api if _native.is_exchange_api(api) else None
+
+
+def _is_pointer_code(code: _Code | None) -> bool:
+    return isinstance(code, int) and code & 0xFF == _native.POINTER
+
+
+def _is_array(value: Any) -> bool:
+    if has_protocol(value, "__cuda_array_interface__") or has_protocol(value, "__dlpack__"):
+        return True
+    try:
+        memoryview(value).release()
+    except TypeError:
+        return False
+    except (ValueError, BufferError):  # it has the protocol, and cannot be exported just now
+        return True
+    return True
+
+
+# ---- converters: (value, size of the parameter in bytes, number of its kind) -> an answer
+
+
+def _raw_data(value: Any, size: int, kind: int) -> bytes:
+    """Pack NumPy's bytes, which are what they are for any parameter, and structured scalars."""
+    if value.dtype.names is None and value.dtype.subdtype is None:
+        return bytes(value.tobytes())
+    if value.dtype.hasobject:
+        raise TypeError(f"{_name(value)} has Python objects in it, which no kernel can use")
+    _check_takes_struct(value, kind)
+    return bytes(_native_order(value).tobytes())
+
+
+def _date(value: Any, size: int, kind: int) -> _Answer:
+    """Pack a date or a time span of NumPy: a signed integer of 8 bytes, which counts units."""
+    value = _native_order(value)
+    if KINDS[kind] in _TAKE_BYTES:
+        return bytes(value.tobytes())
+    if KINDS[kind] not in _INTEGERS:
+        raise TypeError(
+            f"{_name(value)} is a count of units in 8 bytes, but the parameter is of the kind '{KINDS[kind]}'; pass "
+            "value.astype(np.int64), or a number made of it"
+        )
+    count: int = value.view("i8").item()
+    return count
+
+
+def _other_number(value: Any, size: int, kind: int) -> _Answer:
+    """Pack a NumPy scalar of a format of another package, such as bfloat16, or a long double."""
+    if KINDS[kind] in _TAKE_BYTES:
+        if value.dtype.char == "g":
+            raise TypeError(f"{_name(value)} is of a format that no kernel has; pass float(value)")
+        return bytes(_native_order(value).tobytes())
+    number = float(value)
+    if math.isinf(number) and number != value:
+        raise OverflowError(f"{value} does not fit a parameter of {size} bytes")
+    return number
+
+
+def _struct(value: Any, size: int, kind: int) -> bytes:
+    _check_takes_struct(value, kind)
+    return memoryview(value).tobytes()
+
+
+def _check_takes_struct(value: Any, kind: int) -> None:
+    if KINDS[kind] not in _TAKE_BYTES:
+        raise TypeError(
+            f"{_name(value)} is a struct, but the parameter is of the kind '{KINDS[kind]}'; pass one of its members"
+        )
+
+
+def _exact_bytes(value: Any, size: int, kind: int) -> bytes:
+    return memoryview(value).tobytes()
+
+
+def _native_order(value: Any) -> Any:
+    if value.dtype.isnative:
+        return value
+    import numpy as np
+
+    return np.asarray(value).astype(value.dtype.newbyteorder("="))
+
+
+def _ctypes_pointer(value: Any, size: int, kind: int) -> bytes | _Place:
+    from ctypes import c_void_p, cast
+
+    if size != _POINTER_SIZE:
+        return _exact_bytes(value, size, kind)  # which says what its size is
+    return cast(value, c_void_p).value or 0, _ANY_DEVICE, None
+
+
+def _handle(value: Any, size: int, kind: int) -> _Place:
+    """Pack a handle of cuda.bindings."""
+    name = type(value).__name__
+    if name.partition("_v")[0] not in _DEVICE_HANDLES and name not in _DEVICE_HANDLES:
+        raise TypeError(
+            f"{_name(value)} is a handle that only the host can use; a kernel takes CUdeviceptr, texture and surface "
+            "objects, and conditional handles"
+        )
+    if size != _POINTER_SIZE:
+        raise TypeError(f"{_name(value)} is passed as a pointer of {_POINTER_SIZE} bytes, but the parameter has {size}")
+    return int(value), _ANY_DEVICE, None
+
+
+# ---- arrays that are not read in C
+
+
+def _read_array(value: Any, size: int, kind: int) -> _Answer:
+    """Look at a value that may be an array: by DLPack, or in host memory; or an integer after all."""
+    if not has_protocol(value, "__dlpack__"):
+        return _read_host_array(value, size, kind)
+    device_type, device = (int(number) for number in value.__dlpack_device__())
+    if device_type == _native.DL_CPU:
+        return _read_host_array(value, size, kind)
+    if device_type not in (_native.DL_CUDA, _native.DL_CUDA_HOST, _native.DL_CUDA_MANAGED):
+        raise TypeError(f"{_name(value)} is on a device that is not CUDA's (DLPack type {device_type}); {_ON_DEVICE}")
+    address, capsule = _dlpack_address(value, device_type)
+    return address, device if device_type == _native.DL_CUDA else _ANY_DEVICE, capsule
+
+
+def _read_host_array(value: Any, size: int, kind: int) -> _Answer:
+    """Give the bytes of an array in host memory, or its only element."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return _read_numpy_array(value, size, kind)
+    try:
+        view = memoryview(value)
+    except TypeError:
+        return _read_no_buffer(value)
+    with view:
+        _check_host_array(value, view.ndim, view.nbytes, size, kind)
+        if KINDS[kind] not in _TAKE_BYTES:
+            return _element(value, view)
+        if "O" in view.format:
+            raise TypeError(f"{_name(value)} has Python objects in it, which no kernel can use")
+        if any(order in view.format for order in ">!"):
+            raise TypeError(f"{_name(value)} is big-endian; convert it to native byte order first")
+        if not view.c_contiguous:
+            raise TypeError(f"{_name(value)} is not contiguous; pass a contiguous copy of it")
+        return view.tobytes()
+
+
+def _element(value: Any, view: memoryview) -> _Answer:
+    """Return the element of a memoryview of no dimension."""
+    try:
+        return view.tolist()  # type: ignore[return-value]
+    except NotImplementedError:
+        raise TypeError(f"{_name(value)} is of the format '{view.format}'; pass a Python number") from None
+
+
+def _read_numpy_array(value: Any, size: int, kind: int) -> _Answer:
+    """Do the same for NumPy's, which have types of elements that the buffer protocol does not know."""
+    _check_host_array(value, value.ndim, value.nbytes, size, kind)
+    if value.dtype.hasobject:
+        raise TypeError(f"{_name(value)} has Python objects in it, which no kernel can use")
+    if KINDS[kind] not in _TAKE_BYTES:
+        import numpy as np
+
+        element = value.view(np.ndarray)[()]
+        code = _numpy_code(element.dtype)
+        if code is None:
+            raise TypeError(f"{_name(value)} is of {value.dtype}, which no kernel has")
+        return code(element, size, kind) if callable(code) else element
+    if not value.dtype.isnative:
+        raise TypeError(f"{_name(value)} is big-endian; convert it to native byte order first")
+    if not value.flags.c_contiguous:
+        raise TypeError(f"{_name(value)} is not contiguous; pass a contiguous copy of it")
+    return bytes(value.tobytes())
+
+
+def _check_host_array(value: Any, ndim: int, nbytes: int, size: int, kind: int) -> None:
+    """Refuse an array in host memory, unless its bytes or its only element can be meant."""
+    wanted = KINDS[kind]
+    if wanted in _TAKE_ADDRESSES:
+        raise TypeError(f"{_name(value)} is in host memory; {_ON_DEVICE}")
+    if wanted not in _TAKE_BYTES:
+        if ndim:
+            raise TypeError(
+                f"{_name(value)} is an array in host memory, but the parameter is of the kind '{wanted}'; pass one of "
+                "its elements"
+            )
+    elif nbytes != size:
+        raise TypeError(
+            f"{_name(value)} has {nbytes} bytes in host memory, but the parameter has {size}; {_ON_DEVICE}, "
+            f"or pass exactly {size} bytes to give them by value"
+        )
+    elif size == _POINTER_SIZE and wanted is ParamKind.UNKNOWN:
+        # An array of one double has the size of a pointer, and was most likely meant as one.
+        raise TypeError(
+            f"{_name(value)} is in host memory; {_ON_DEVICE}, or pass its 8 bytes as bytes to give them by value"
+        )
+
+
+def _read_no_buffer(value: Any) -> int:
+    """Give the integer that a value is, which is no array that could be read."""
+    if has_protocol(value, "__dlpack__"):
+        raise TypeError(f"{_name(value)} is in host memory; {_ON_DEVICE}")
+    if hasattr(type(value), "__index__"):
+        return operator.index(value)
+    text, cause = why_no_array(value)
+    raise TypeError(f"{_name(value)} is neither a number nor an array{text}") from cause
+
+
+def _check_device(value: object, address: int, device: int) -> None:
+    """Raise for memory that a device cannot reach."""
+    context = ffi.new("cch_context **")
+    check(lib.cch_context_primary(context, device))
+    there = ffi.gc(context[0], lib.cch_context_unref)
+    check(lib.cch_context_current(context))
+    here = ffi.gc(context[0], lib.cch_context_unref) if context[0] else ffi.NULL
+    check(lib.cch_context_set_current(there))
+    try:
+        check(
+            lib.cch_pointer_check(address),
+            hint=f"{_name(value)} is given to a launch on device {device}: copy it there, or give devices access to it",
+        )
+    finally:
+        check(lib.cch_context_set_current(here))
+
+
+def _dlpack_address(value: Any, device_type: int) -> tuple[int, object]:
+    """Return the address of an array's first element, and the capsule that it was exported in.
+
+    The capsule is not consumed: dropping it runs its deleter. Nothing is synchronized (stream -1): the order of the
+    array's work and the launch is the caller's.
+    """
+    stream = None if device_type == _native.DL_CUDA_HOST else -1
+    try:
+        capsule = value.__dlpack__(stream=stream, max_version=(1, 0))
+    except TypeError:  # a producer from before DLPack 1.0
+        capsule = value.__dlpack__(stream=stream)
+    return _native.read_capsule(capsule)[0], capsule
+
+
+def _name(value: Any) -> str:
+    cls = type(value)
+    return f"{cls.__module__.partition('.')[0]}.{cls.__name__}".removeprefix("builtins.")
+
+
+_native.set_resolver(resolve)
+_native.set_face("read_array", _read_array)
+_native.set_face("check_device", _check_device)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Launching kernels: what the compiled launcher leaves to Python."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from cudacore_handles import _native
+from cudacore_handles._base.errors import INVALID_VALUE, CUDAError, last_error
+from cudacore_handles._code.kernel import Kernel
+from cudacore_handles._driver.device import Device
+from cudacore_handles._launch import argtypes as argtypes  # tells the packer about types
+from cudacore_handles._launch.launch_config import LaunchConfig
+from cudacore_handles._native import PreparedLaunch, launch
+from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
+
+__all__ = ["PreparedLaunch", "launch", "prepare"]
+
+_OUT_OF_RESOURCES = 701  # CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+
+
+def prepare(
+    stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]
+) -> PreparedLaunch:
+    """Check a launch once, for many; see :meth:`Kernel.prepare`."""
+    accepted, ready = _check(stream, config, kernel, kernel_args, stacklevel=4)
+    gate = stream._gate if isinstance(stream, _native.Builder) else None
+    return PreparedLaunch(accepted, config, ready, kernel_args, gate)
+
+
+def _check(
+    stream: object, config: object, kernel: object, kernel_args: tuple[object, ...], *, stacklevel: int
+) -> tuple[Stream, Kernel]:
+    """Check a launch's own arguments, and see to what the kernel needs: its layout, and leave for shared memory.
+
+    Return the stream, and the kernel with its layout.
+    """
+    accepted = Stream_accept(stream, allow_stream_protocol=True)
+    checked_config, checked_kernel = check_kernel(config, kernel)
+    if checked_config.shmem_size:
+        checked_kernel._allow_shared(checked_config.shmem_size, accepted.device)
+    return accepted, checked_kernel._ready(accepted.context, kernel_args, stacklevel=stacklevel)
+
+
+def check_kernel(config: object, kernel: object) -> tuple[LaunchConfig, Kernel]:
+    """Return a launch's configuration and kernel, or say what is wrong with their types."""
+    if not isinstance(config, LaunchConfig):
+        raise TypeError(f"config must be a LaunchConfig, not {type(config).__name__}")
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a Kernel, not {type(kernel).__name__}; ObjectCode.get_kernel() gives one")
+    return config, kernel
+
+
+def _launch_checked(stream: object, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]) -> None:
+    """Launch what the launcher could not, or say what is wrong with it."""
+    accepted, ready = _check(stream, config, kernel, kernel_args, stacklevel=3)
+    _native.launch_now(accepted, config, ready, kernel_args)
+
+
+def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:
+    """Raise for a launch that the driver refused, with what it does not say: which limit was broken."""
+    raise _refused(status, config, kernel)
+
+
+def _refused(status: int, config: LaunchConfig, kernel: Kernel) -> CUDAError:
+    error = last_error(status)
+    if status in (INVALID_VALUE, _OUT_OF_RESOURCES):
+        error.hint = _broken_limit(config, kernel)
+    return error
+
+
+def _broken_limit(config: LaunchConfig, kernel: Kernel) -> str:
+    x, y, z = config.block
+    try:
+        most = kernel.attributes[Device()].max_threads_per_block
+    except CUDAError:  # after a fault the driver answers nothing any more; the launch's own error says so
+        return ""
+    if x * y * z > most:
+        return f"The block has {x * y * z} threads, and {kernel!r} can have at most {most} on this device"
+    return f"{config!r} is not possible for {kernel!r} on this device"
+
+
+_native.set_face("config", LaunchConfig)
+_native.set_face("kernel", Kernel)
+_native.set_face("launch_checked", _launch_checked)
+_native.set_face("explain", _explain)

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The geometry of a launch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cudacore_handles import _native
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.options import as_flag
+from cudacore_handles._cffi import ffi, lib
+
+# Limits of every CUDA device there is; a kernel or a device may take less.
+_MOST_THREADS = 1024
+_BLOCK_LIMITS = (1024, 1024, 64)
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
+
+
+class LaunchConfig(_native.Config):
+    """Say with how many threads a kernel is launched, and how.
+
+    Parameters
+    ----------
+    grid : int or tuple of int
+        Blocks in x, y and z; with `cluster`, clusters. Missing dimensions are 1.
+    cluster : int or tuple of int, optional
+        Blocks a cluster in x, y and z (compute capability 9.0 and later). Default None: no clusters.
+    block : int or tuple of int
+        Threads a block in x, y and z: at most 1024 in all.
+    shmem_size : int, optional
+        Dynamic shared memory a block, in bytes. Default 0. More than 48 KiB is allowed for by itself.
+    is_cooperative : bool, optional
+        Whether all blocks are resident at once, so that the grid can synchronize. Default False.
+    programmatic_stream_serialization : bool, optional
+        Whether the kernel may begin before the one ahead of it on the stream has ended. Default False. In a node of a
+        graph it needs a driver for CUDA 12.3.
+    priority : int, optional
+        Its priority, whatever the stream's is; lower numbers run first. Default None: the stream's.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When an argument is of a wrong type, or outside what any CUDA device takes.
+    """
+
+    __slots__ = ("__weakref__", "_block", "_cluster", "_grid", "_priority")
+    _grid: tuple[int, ...]
+    _cluster: tuple[int, ...] | None
+    _block: tuple[int, ...]
+    _priority: int | None
+
+    def __init__(
+        self,
+        grid: int | tuple[int, ...] | None = None,
+        cluster: int | tuple[int, ...] | None = None,
+        block: int | tuple[int, ...] | None = None,
+        shmem_size: int | None = None,
+        is_cooperative: bool = False,
+        programmatic_stream_serialization: bool = False,
+        priority: int | None = None,
+    ) -> None:
+        c = ffi.new("cch_launch_config *")
+        c.size = ffi.sizeof("cch_launch_config")
+        self._grid = _dimensions("grid", grid, _GRID_LIMITS)
+        if block is None and cluster is not None:
+            raise TypeError(
+                f"LaunchConfig.block is missing: {cluster!r} became cluster, which comes before it; "
+                f"write LaunchConfig(grid={grid!r}, block={cluster!r})"
+            )
+        self._block = _dimensions("block", block, _BLOCK_LIMITS)
+        x, y, z = self._block
+        if x * y * z > _MOST_THREADS:
+            raise ValueError(f"LaunchConfig.block is {block}: {x * y * z} threads; a block has at most {_MOST_THREADS}")
+        self._cluster = None
+        if cluster is not None:
+            self._cluster = _dimensions("cluster", cluster, _GRID_LIMITS)
+            c.cluster = self._cluster
+        blocks = tuple(g * n for g, n in zip(self._grid, self._cluster or (1, 1, 1), strict=True))
+        if any(b > limit for b, limit in zip(blocks, _GRID_LIMITS, strict=True)):
+            raise ValueError(
+                f"LaunchConfig.grid is {grid} clusters of {cluster} blocks: more than {_GRID_LIMITS} blocks"
+            )
+        c.grid = blocks
+        c.block = self._block
+        c.shared_bytes = _shared("shmem_size", shmem_size)
+        if as_flag("LaunchConfig.is_cooperative", is_cooperative):
+            c.flags |= lib.CCH_LAUNCH_COOPERATIVE
+        if as_flag("LaunchConfig.programmatic_stream_serialization", programmatic_stream_serialization):
+            c.flags |= lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION
+        self._priority = _check_priority(priority)
+        if self._priority is not None:
+            c.flags |= lib.CCH_LAUNCH_PRIORITY
+            c.priority = self._priority
+        self._store(bytes(ffi.buffer(c)))
+
+    def __repr__(self) -> str:
+        priority = "" if self._priority is None else f", priority={self._priority}"
+        return (
+            f"LaunchConfig(grid={self._grid}, cluster={self._cluster}, block={self._block}, "
+            f"shmem_size={self.shmem_size}, is_cooperative={self.is_cooperative}, "
+            f"programmatic_stream_serialization={self.programmatic_stream_serialization}{priority})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, LaunchConfig) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LaunchConfig, self._key()
+
+    def _key(self) -> tuple[Any, ...]:
+        return (
+            self._grid,
+            self._cluster,
+            self._block,
+            self.shmem_size,
+            self.is_cooperative,
+            self.programmatic_stream_serialization,
+            self._priority,
+        )
+
+    @classmethod
+    def _read(cls, c: Any) -> LaunchConfig:
+        """Make one of a ``cch_launch_config``, as the driver gave it."""
+        self = cls.__new__(cls)
+        cluster = tuple(c.cluster)
+        self._cluster = cluster if any(cluster) else None
+        self._grid = tuple(g // n for g, n in zip(c.grid, self._cluster or (1, 1, 1), strict=True))
+        self._block = tuple(c.block)
+        # The driver has one for every node, 0 where none was asked for.
+        self._priority = int(c.priority) or None
+        if self._priority is None:
+            c.flags &= ~lib.CCH_LAUNCH_PRIORITY
+        c.size = ffi.sizeof("cch_launch_config")
+        self._store(bytes(ffi.buffer(c)))
+        return self
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """tuple of int: Blocks, or clusters, in x, y and z."""
+        return self._grid
+
+    @property
+    def cluster(self) -> tuple[int, ...] | None:
+        """tuple of int or None: Blocks a cluster in x, y and z."""
+        return self._cluster
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """tuple of int: Threads a block in x, y and z."""
+        return self._block
+
+    @property
+    def shmem_size(self) -> int:
+        """int: Dynamic shared memory a block, in bytes."""
+        return self._shared_bytes
+
+    @property
+    def is_cooperative(self) -> bool:
+        """bool: Whether all blocks are resident at once."""
+        return bool(self._flags & lib.CCH_LAUNCH_COOPERATIVE)
+
+    @property
+    def programmatic_stream_serialization(self) -> bool:
+        """bool: Whether the kernel may begin before the one ahead of it has ended."""
+        return bool(self._flags & lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
+
+    @property
+    def priority(self) -> int | None:
+        """int or None: Its priority; None: the stream's."""
+        return self._priority
+
+
+def _dimensions(name: str, value: object, limits: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return three positive integers, the missing ones 1."""
+    expected = f"LaunchConfig.{name} must be an int, or a tuple with up to 3 ints"
+    if value is None:
+        raise TypeError(f"{expected}, and is missing")
+    given = value if isinstance(value, (tuple, list)) else (value,)
+    if not 1 <= len(given) <= 3:
+        raise ValueError(f"{expected} (got {len(given)} dimensions)")
+    whole = []
+    for axis, n, limit in zip("xyz", given, limits, strict=False):
+        number = as_integer(n)
+        if number is None:
+            raise TypeError(f"{expected} (its {axis} is {n!r}, a {type(n).__name__})")
+        if not 1 <= number <= limit:
+            raise ValueError(f"LaunchConfig.{name} value must be >= 1 and <= {limit} in {axis} (got {number})")
+        whole.append(number)
+    x, y, z = (*whole, 1, 1)[:3]
+    return x, y, z
+
+
+def _check_priority(value: object) -> int | None:
+    if value is None:
+        return None
+    number = as_integer(value)
+    if number is None:
+        raise TypeError(f"LaunchConfig.priority must be an int, not {type(value).__name__}")
+    if not -(2**31) <= number < 2**31:
+        raise ValueError(f"LaunchConfig.priority is {number}; CUDA's priorities are from about -5 to 0")
+    return number
+
+
+def _shared(name: str, value: object) -> int:
+    if value is None:
+        return 0
+    number = as_integer(value)
+    if number is None:
+        raise TypeError(f"LaunchConfig.{name} must be an int, a number of bytes, not {type(value).__name__}")
+    if not 0 <= number < 2**31:
+        raise ValueError(f"LaunchConfig.{name} is {number}; it must be from 0 to 2**31 - 1 bytes")
+    return number

@@ -1,0 +1,707 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers: memory with an owner, a size, and a stream that it will be freed on."""
+
+from __future__ import annotations
+
+import operator
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cudacore_handles import _native
+from cudacore_handles._base.address import as_address, as_integer
+from cudacore_handles._base.errors import check, closed, no_buffer, raise_status
+from cudacore_handles._base.handle import address, adopt, hold
+from cudacore_handles._base.names import shorten
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._memory.ipc import (
+    IPCBufferDescriptor,
+    SharedPool,
+    describe_buffer,
+    import_buffer,
+    not_enabled,
+    receive_buffer,
+)
+from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept, default_stream
+
+if TYPE_CHECKING:
+    from cudacore_handles._memory.copy import CopyOptions
+    from cudacore_handles._memory.pool import DeviceMemoryResource, PinnedMemoryResource
+    from cudacore_handles._memory.resource import MemoryResource
+    from cudacore_handles._views.view import StridedMemoryView
+
+_SHAPE = struct.Struct("10N")  # cch_copy_shape
+
+_MEMORY_TYPE_HOST = 1  # CU_MEMORYTYPE_HOST
+_MOST_PITCH = 2**31 - 1  # bytes from row to row, of cuMemcpy3DAsync
+
+_FREE = ffi.cast("cch_free_fn", _native.FREE)
+
+
+class _Attributes(NamedTuple):
+    """Where memory is and who can reach it."""
+
+    device_id: int
+    is_device_accessible: bool
+    is_host_accessible: bool
+    is_managed: bool
+
+
+class Buffer(_native.BufferHandle):
+    """Hold a piece of memory that a device can use.
+
+    Buffers are made by :meth:`Device.allocate`, :meth:`MemoryResource.allocate` and :meth:`from_handle`. The memory is
+    freed, in the order of the stream that it was allocated on, when the buffer is closed or nobody holds it any more.
+    A buffer can be given to kernels, exported by DLPack, and read by the host through the buffer protocol where the
+    host can reach it (Python 3.12 and later; :meth:`__buffer__` works everywhere). ``buffer[a:b]`` is a buffer of a
+    part of the memory.
+    """
+
+    __slots__ = ("__weakref__", "_descriptor")
+    _descriptor: IPCBufferDescriptor  # of a buffer that is shared
+
+    __dlpack_c_exchange_api__: object = _native.exchange_api
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "Buffer objects cannot be instantiated directly; use Device.allocate() or Buffer.from_handle()"
+        )
+
+    def __enter__(self) -> Buffer:
+        return self
+
+    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self.is_closed:
+            return "<Buffer closed>"
+        return f"<Buffer ptr={self._raw:#x} size={self.size}{' is_mapped=True' if self.is_mapped else ''}>"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return a NumPy array of bytes, where the host can reach the memory."""
+        import numpy as np
+
+        if not self.is_host_accessible:
+            raise TypeError(
+                "a Buffer of device memory is no NumPy array: buffer.copy_to(array, stream=stream) copies it to one"
+            )
+        array = np.frombuffer(self.__buffer__(), np.uint8)
+        return np.array(array, dtype=dtype, copy=copy)
+
+    __iter__ = None  # else Python takes an object with __getitem__ for a sequence
+
+    def __getitem__(self, part: slice) -> Buffer:
+        """Return a buffer of a part of the memory: ``buffer[a:b]`` has the bytes from `a` to `b`.
+
+        Bounds are those of Python's slices: negative ones count from the end, and what lies beyond the buffer is left
+        out. A part has the memory resource and the owner of the buffer. The memory is freed when the buffer and all of
+        its parts are closed or collected, on the stream of the buffer. If a part is given a stream of its own, by
+        :meth:`close` or :meth:`set_deallocation_stream`, the memory is freed behind the work of that one, too. An empty
+        part has no memory.
+
+        Parameters
+        ----------
+        part : slice
+            The bytes; its step is 1.
+        """
+        if not isinstance(part, slice):
+            raise TypeError(
+                f"a part of a Buffer is buffer[start:stop], not buffer[{shorten(repr(part))}]; buffer.view(dtype) has "
+                "elements"
+            )
+        box = hold(self)
+        start, stop, step = part.indices(lib.cch_deviceptr_size(box))
+        if step != 1:
+            raise ValueError(f"the step of a part is {step}, and must be 1: use buffer.view(dtype) for strided arrays")
+        mr, owner = self._mr, self._owner
+        if start >= stop:
+            empty = empty_buffer(type(self), mr, owner)
+            empty._known = None if mr is not None else self._driver_attributes()
+            return empty
+        out = ffi.new("cch_deviceptr **")
+        check(lib.cch_deviceptr_part(out, box, start, stop - start))
+        return type(self)._adopt_memory(address(out[0]), mr, owner)
+
+    def __copy__(self) -> Buffer:
+        return self[:]
+
+    def __deepcopy__(self, memo: object) -> Buffer:
+        raise TypeError(
+            "copy.deepcopy() does not copy a Buffer: use buffer.copy_to(stream=stream); buffer[:] is another object of "
+            "the same memory"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.is_closed:
+            raise closed(self)
+        mr = self._mr
+        if not isinstance(mr, SharedPool) or mr._ipc_data is None:
+            raise not_enabled(mr, "pickled")
+        return receive_buffer, (mr, self.ipc_descriptor)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Export the memory as a one-dimensional DLPack tensor of bytes.
+
+        The tensor keeps the memory alive, whatever becomes of this object.
+
+        Parameters
+        ----------
+        stream : int, optional
+            The consumer's stream. It waits for the stream that the buffer was allocated on, or that of
+            :meth:`set_deallocation_stream`; what else writes to the buffer is the caller's to order. -1: no order.
+            None, for device memory: the legacy default stream. Host memory knows no streams.
+        max_version : tuple of int, optional
+            The newest DLPack version that the consumer takes; from (1, 0) on the tensor is versioned.
+        dl_device : tuple of int, optional
+            The device to export to; only the memory's own will do.
+        copy : bool, optional
+            True is an error: the memory is never copied.
+        """
+        box = hold(self)
+        device = self.__dlpack_device__()
+        versioned = check_dlpack_arguments(device, stream, max_version, dl_device, copy)
+        size = lib.cch_deviceptr_size(box)  # self.size is 0 as soon as another thread closes this object
+        capsule = _native.make_capsule(address(box), self._raw, size, *device, versioned)
+        if stream != -1:
+            from cudacore_handles._stream.order import order_behind, stream_of
+
+            order_behind(stream_of(box), device, stream)
+        return capsule
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """dict: The memory as an array of bytes, for CuPy, Numba and others (CUDA Array Interface, version 3).
+
+        AttributeError where no kernel can use the memory.
+        """
+        from cudacore_handles._stream.order import stream_for_interface, stream_of
+
+        box = hold(self)
+        if not self.is_device_accessible:
+            raise AttributeError(
+                "a Buffer of host memory has no __cuda_array_interface__", name="__cuda_array_interface__"
+            )
+        size = lib.cch_deviceptr_size(box)
+        return {
+            "shape": (size,),
+            "strides": None,
+            "typestr": "|i1",
+            "data": (self._raw if size else 0, False),
+            "version": 3,
+            "stream": stream_for_interface(stream_of(box)),
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the DLPack device type and ordinal of the memory."""
+        if self.is_managed:
+            return (_native.DL_CUDA_MANAGED, 0)
+        if self.is_device_accessible:
+            return (_native.DL_CUDA_HOST, 0) if self.is_host_accessible else (_native.DL_CUDA, self.device_id)
+        if self.is_host_accessible:
+            return (_native.DL_CPU, 0)
+        raise BufferError("neither the host nor a device can reach this memory, says its memory resource")
+
+    def __buffer__(self, flags: int = 0, /) -> memoryview:
+        """Return the memory as a writable view of bytes, where the host can reach it.
+
+        The view keeps the memory alive, whatever becomes of this object. It does not wait for work on any stream.
+        """
+        if not self.is_host_accessible:
+            raise BufferError(
+                "the host cannot reach this memory; copy it to a LegacyPinnedMemoryResource's buffer first"
+            )
+        box = hold(self)
+        # The cast pointer's destructor holds the box, and the view holds the cast pointer.
+        pointer = ffi.gc(ffi.cast("char *", self._raw), lambda _: box)
+        return memoryview(ffi.buffer(pointer, lib.cch_deviceptr_size(box)))
+
+    @classmethod
+    def from_handle(
+        cls,
+        ptr: int,
+        size: int,
+        mr: MemoryResource | None = None,
+        owner: object | None = None,
+        *,
+        stream: Stream | IsStreamType | None = None,
+    ) -> Buffer:
+        """Make a buffer of memory that exists.
+
+        Parameters
+        ----------
+        ptr : int
+            Address of the memory.
+        size : int
+            Bytes.
+        mr : MemoryResource, optional
+            Who frees it: ``mr.deallocate(ptr, size, stream=...)`` is called when the buffer is closed.
+        owner : object, optional
+            Who keeps it alive, instead of `mr`: the object is held as long as the memory is in use. Of a buffer, or of
+            another object of CUDA, the resource is held, too: it can be closed. An `owner` or `mr` that refers to the
+            buffer is never collected as garbage: close the buffer, or have it refer by a weak reference.
+        stream : Stream, optional
+            The stream that `mr` is given. Default: the one given to :meth:`close`, or the default stream.
+        """
+        where = 0 if ptr is None else as_address(ptr, "ptr must be an int, the memory's address")
+        nbytes = check_size(size)
+        if mr is not None and owner is not None:
+            raise ValueError(
+                "owner and memory resource cannot be both specified together: mr frees the memory, or owner keeps it"
+            )
+        if mr is not None:
+            from cudacore_handles._memory.resource import MemoryResource
+
+            if not isinstance(mr, MemoryResource):
+                raise TypeError(f"mr must be a MemoryResource, not {type(mr).__name__}")
+        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+        out = ffi.new("cch_deviceptr **")
+        keeper = mr if mr is not None else owner
+        if isinstance(owner, _native.Handle):
+            keeper = (owner, hold(owner))  # whoever closes it
+        kept = _native.own(keeper, mr is not None) if keeper is not None else 0
+        free = _FREE if kept else ffi.NULL
+        status = lib.cch_deviceptr_wrap(out, where, nbytes, ffi.NULL, ffi.cast("void *", kept), free)
+        if status:
+            if kept:
+                _native.disown(kept)
+            raise_status(status)
+        buffer = cls._adopt_memory(address(out[0]), mr, owner)
+        if accepted is not None:
+            buffer.set_deallocation_stream(accepted)
+        return buffer
+
+    @classmethod
+    def from_ipc_descriptor(
+        cls,
+        mr: DeviceMemoryResource | PinnedMemoryResource,
+        ipc_descriptor: IPCBufferDescriptor,
+        *,
+        stream: Stream | IsStreamType,
+    ) -> Buffer:
+        """Map memory of another process (cuMemPoolImportPointer).
+
+        All buffers of one descriptor are one mapping, which ends when the last of them is closed. The process that
+        allocated the memory keeps it until then: CUDA does not see to that.
+
+        Parameters
+        ----------
+        mr : DeviceMemoryResource or PinnedMemoryResource
+            The pool that it is of, which was imported.
+        ipc_descriptor : IPCBufferDescriptor
+            The :attr:`ipc_descriptor` of the buffer in the other process.
+        stream : Stream
+            The stream that the end of the mapping is ordered on.
+        """
+        if not isinstance(mr, SharedPool):
+            raise TypeError(f"mr must be a memory resource that processes share, not {type(mr).__name__}")
+        if not isinstance(ipc_descriptor, IPCBufferDescriptor):
+            raise TypeError(f"ipc_descriptor must be an IPCBufferDescriptor, not {type(ipc_descriptor).__name__}")
+        return import_buffer(cls, mr, ipc_descriptor, stream)
+
+    def copy_to(self, dst: Any = None, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> Any:
+        """Copy this buffer's bytes (cuMemcpyAsync).
+
+        Between buffers the copy is ordered on the stream, and the host goes on. The buffers and the stream can be of
+        different devices, which need no access to each other's memory (cuMemcpyPeerAsync). Where the stream is
+        captured, its device does need it.
+
+        A copy to an array in host memory
+        (NumPy's, or what has the buffer protocol, ``__array_interface__`` or DLPack) is done when this returns: the
+        host waits for the stream. A copy to an array of another library in device memory is ordered on the stream,
+        behind the producer's own work where DLPack or ``__cuda_array_interface__`` tells of it; the array must live
+        until it is done.
+
+        Parameters
+        ----------
+        dst : Buffer or array, optional
+            Where to copy to: as many bytes, one behind the other. Default: a new buffer from the same memory resource.
+        stream : Stream
+            The stream that the copy is ordered on.
+        options : CopyOptions, optional
+            How the copy is made. Default: it reads its source in the order of the stream.
+
+        Returns
+        -------
+        Buffer or array
+            `dst`, or the new buffer.
+        """
+        attributes = None if options is None else _attributes("copy_to", options, stream)
+        if dst is None:
+            mr = self._mr
+            if self.is_closed:
+                raise closed(self)
+            if mr is None:
+                raise ValueError("dst is missing, and this buffer has no memory_resource to make one from")
+            dst = mr.allocate(size_of(self), stream=stream)
+            if not isinstance(dst, Buffer):
+                raise no_buffer(mr, dst)
+        if isinstance(dst, Buffer):
+            _copy(dst, self, attributes, stream)
+        else:
+            _copy_array(self, dst, "dst", attributes, stream)
+        return dst
+
+    def copy_from(self, src: Any, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> None:
+        """Copy bytes to this buffer (cuMemcpyAsync).
+
+        Between buffers the copy is ordered on the stream, and the host goes on. An array in host memory (see
+        :meth:`copy_to`) may be used again when this returns: the host waits for the stream.
+
+        Parameters
+        ----------
+        src : Buffer or array
+            Where to copy from: as many bytes, one behind the other.
+        stream : Stream
+            The stream that the copy is ordered on.
+        options : CopyOptions, optional
+            How the copy is made. Default: it reads its source in the order of the stream.
+        """
+        attributes = None if options is None else _attributes("copy_from", options, stream)
+        if isinstance(src, Buffer):
+            _copy(self, src, attributes, stream)
+        else:
+            _copy_array(self, src, "src", attributes, stream)
+
+    def copy_part_from(
+        self,
+        src: Buffer,
+        width: int,
+        *,
+        height: int = 1,
+        depth: int = 1,
+        src_offset: int = 0,
+        src_pitch: int | None = None,
+        src_height: int | None = None,
+        dst_offset: int = 0,
+        dst_pitch: int | None = None,
+        dst_height: int | None = None,
+        stream: Stream | IsStreamType,
+    ) -> None:
+        """Copy a part of a buffer into this one, in up to three dimensions (cuMemcpy3DAsync).
+
+        The part is `depth` slices of `height` rows of `width` bytes.
+
+        Parameters
+        ----------
+        src : Buffer
+            Where to copy from; it may be this buffer, if the parts do not overlap.
+        width : int
+            Bytes of a row.
+        height, depth : int, optional
+            Rows of a slice, and slices. Default 1.
+        src_offset, dst_offset : int, optional
+            Where the part begins in each buffer, in bytes. Default 0.
+        src_pitch, dst_pitch : int, optional
+            Bytes from row to row, in each buffer. Default: the width.
+        src_height, dst_height : int, optional
+            Rows from slice to slice, in each buffer. Default: the height.
+        stream : Stream
+            The stream that the copy is ordered on.
+        """
+        if not isinstance(src, Buffer):
+            raise TypeError(f"src must be a Buffer, not {type(src).__name__}; copy_from() takes arrays")
+        part = tuple(check_size(n, name) for n, name in ((width, "width"), (height, "height"), (depth, "depth")))
+        if not all(part):
+            raise ValueError(f"the part has a width of {width}, a height of {height}, a depth of {depth}: it is empty")
+        sides = (
+            _side("dst", self, part, dst_offset, dst_pitch, dst_height),
+            _side("src", src, part, src_offset, src_pitch, src_height),
+        )
+        _native.copy_part(self, src, _SHAPE.pack(_SHAPE.size, *part, *sides[0], *sides[1]), stream)
+
+    def fill(self, value: Any, *, stream: Stream | IsStreamType) -> None:
+        """Fill the buffer with a repeated value (cuMemsetD8Async and its kin).
+
+        Parameters
+        ----------
+        value : int, scalar, bytes-like or array
+            A byte, 0 to 255; or a value of 1, 2 or 4 bytes in host memory, such as ``np.float32(1.5)`` or
+            ``ml_dtypes.bfloat16(1.5)``. The buffer's size must be a multiple of it.
+        stream : Stream
+            The stream that the fill is ordered on.
+        """
+        if type(value) is int and 0 <= value < 256:
+            width = 1
+        else:
+            value, width = _fill_pattern(value, size_of(self), stream)
+        _native.fill(self, value, width, stream)
+
+    def view(
+        self, dtype: Any, shape: Sequence[int] | int | None = None, strides: Sequence[int] | None = None
+    ) -> StridedMemoryView:
+        """Return the memory as an array, for kernels and other libraries.
+
+        Parameters
+        ----------
+        dtype : numpy.dtype
+            Type of the elements: a dtype, what ``np.dtype()`` takes, or a name such as "float32" or "bfloat16".
+        shape : tuple of int, optional
+            Extents. Default: one, of as many elements as there are; the buffer's size must be a multiple of an element.
+        strides : tuple of int, optional
+            Strides in elements. Default: those of C order.
+
+        Returns
+        -------
+        StridedMemoryView
+            See :meth:`StridedMemoryView.from_buffer`, which can do more.
+        """
+        from cudacore_handles._views.dtypes import type_given
+        from cudacore_handles._views.view import StridedMemoryView
+
+        if shape is None:
+            size, itemsize = size_of(self), type_given(dtype).itemsize
+            if size % itemsize:
+                raise ValueError(
+                    f"the buffer's {size} bytes are not a multiple of the {itemsize} of an element; give the shape, to "
+                    "leave out the rest"
+                )
+            shape = (size // itemsize,)
+        return StridedMemoryView.from_buffer(self, shape, strides, dtype=dtype)
+
+    def _driver_attributes(self) -> _Attributes:
+        """What the driver says of memory that has no memory resource (cuPointerGetAttributes)."""
+        if self.is_closed:
+            raise closed(self)
+        if self._known is None:
+            self._known = _pointer_attributes(self._raw)
+        return self._known
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the device whose memory it is; -1 for host memory."""
+        mr = self._mr
+        return mr.device_id if mr is not None else self._driver_attributes().device_id
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: Whether kernels can use the memory."""
+        mr = self._mr
+        return mr.is_device_accessible if mr is not None else self._driver_attributes().is_device_accessible
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: Whether the host can use the memory."""
+        mr = self._mr
+        return mr.is_host_accessible if mr is not None else self._driver_attributes().is_host_accessible
+
+    @property
+    def is_managed(self) -> bool:
+        """bool: Whether it is managed memory, which moves between host and devices by itself."""
+        mr = self._mr
+        return mr.is_managed if mr is not None else self._driver_attributes().is_managed
+
+    @property
+    def ipc_descriptor(self) -> IPCBufferDescriptor:
+        """IPCBufferDescriptor: Name of the memory for other processes (cuMemPoolExportPointer).
+
+        For memory of a pool that was made with ``ipc_enabled=True``, of this process or another; and parts of it.
+        """
+        if self.is_closed:
+            raise closed(self)
+        if not hasattr(self, "_descriptor"):
+            self._descriptor = describe_buffer(self)
+        return self._descriptor
+
+    @property
+    def memory_resource(self) -> MemoryResource | None:
+        """MemoryResource or None: Who allocated the memory, and frees it; None when closed."""
+        return self._mr
+
+    @property
+    def owner(self) -> object:
+        """object: Who keeps foreign memory alive, as given to :meth:`from_handle`; None when closed."""
+        return self._owner
+
+
+def size_of(buffer: Buffer) -> int:
+    """Return the size of a buffer that is open; :attr:`Buffer.size` is 0 as soon as another thread closes it."""
+    return int(lib.cch_deviceptr_size(hold(buffer)))
+
+
+def empty_buffer(cls: type[Buffer], mr: MemoryResource | None, owner: object = None) -> Buffer:
+    """Return a buffer of 0 bytes, which has no memory."""
+    out = ffi.new("cch_deviceptr **")
+    check(lib.cch_deviceptr_wrap(out, 0, 0, ffi.NULL, ffi.NULL, ffi.NULL))
+    return cls._adopt_memory(address(out[0]), mr, owner)
+
+
+def check_size(size: Any, name: str = "size") -> int:
+    """Return a number of bytes as an int, or say what is wrong with it."""
+    value = as_integer(size)
+    if value is None:
+        raise TypeError(f"{name} must be an int, the number of bytes, not {type(size).__name__}")
+    if not 0 <= value < 2**63:
+        raise ValueError(f"{name} is {value}; it must be from 0 to 2**63 - 1 bytes")
+    return value
+
+
+def check_dlpack_arguments(
+    device: tuple[int, int], stream: object, max_version: object, dl_device: object, copy: object
+) -> bool:
+    """Check what a consumer gave to ``__dlpack__``, and return whether the tensor is to be versioned."""
+    if copy:
+        raise BufferError("copy=True: the export is the memory itself, and does not copy it; use copy_to() first")
+    if dl_device is not None and _pair("dl_device", dl_device, "(type, ordinal)") != device:
+        raise BufferError(f"dl_device is {dl_device}, and the memory is on {device}; use copy_to() first")
+    if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
+        raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
+    if stream is not None and not -1 <= stream < 2**64:
+        raise BufferError(f"stream is {stream}; it must be a stream's address, -1 for no order, or None")
+    return max_version is not None and _pair("max_version", max_version, "(major, minor)") >= (1, 0)
+
+
+def _attributes(function: str, options: object, stream: Stream | IsStreamType) -> tuple[bytes, ...]:
+    """Return options as ``_native`` takes them, or say what is wrong with them."""
+    from cudacore_handles._memory.copy import check_options, check_order
+
+    packed = (check_options(function, options)._packed(),)
+    check_order(packed, stream)
+    return packed
+
+
+def _copy(dst: Buffer, src: Buffer, attributes: tuple[bytes, ...] | None, stream: Stream | IsStreamType) -> None:
+    if attributes is None:
+        _native.copy(dst, src, stream)
+        return
+    src_size, dst_size = size_of(src), size_of(dst)
+    if dst_size != src_size:
+        raise ValueError(f"buffer sizes mismatch between src and dst (sizes are: src={src_size}, dst={dst_size})")
+    _native.copy_batch((dst,), (src,), attributes, stream)
+
+
+def _side(
+    name: str, buffer: Buffer, part: tuple[int, ...], offset: object, pitch: object, height: object
+) -> tuple[int, int, int]:
+    """Return where a part of a buffer begins, its pitch and its height; or say what is wrong with them."""
+    size = size_of(buffer)
+    width, rows, slices = part
+    begin = check_size(offset, f"{name}_offset")
+    row = width if pitch is None else check_size(pitch, f"{name}_pitch")
+    slice_rows = rows if height is None else check_size(height, f"{name}_height")
+    # What leads to no other row, or slice, can be anything; the driver wants it right all the same.
+    if rows * slices == 1:
+        row = width
+    elif row > _MOST_PITCH:
+        raise ValueError(f"{name}_pitch is {row}; {_MOST_PITCH} bytes are the most that CUDA takes")
+    elif row < width:
+        raise ValueError(f"{name}_pitch is {row}, less than the width, {width}: rows would overlap")
+    if slices == 1:
+        slice_rows = rows
+    elif slice_rows < rows:
+        raise ValueError(f"{name}_height is {slice_rows}, less than the height, {rows}: slices would overlap")
+    end = begin + ((slices - 1) * slice_rows + rows - 1) * row + width
+    if end > size:
+        raise ValueError(f"the part ends {end} bytes into {name}, which has {size}; make it smaller")
+    return begin, row, slice_rows
+
+
+def _copy_array(
+    buffer: Buffer, array: Any, name: str, attributes: tuple[bytes, ...] | None, stream: Stream | IsStreamType
+) -> None:
+    """Copy between a buffer and an array of another library."""
+    from cudacore_handles._views.arrays import memory_of
+
+    size = size_of(buffer)
+    accepted = Stream_accept(stream, allow_stream_protocol=True)
+    to_array = name == "dst"
+    with memory_of(array, name, accepted, writable=to_array) as memory:
+        if memory.nbytes != size:
+            raise ValueError(f"{name} has {memory.nbytes} bytes, and the buffer {size}; they must be the same")
+        if not memory.nbytes:
+            return
+        if memory.on_host and _is_capturing(accepted):
+            raise ValueError(
+                f"{name} is in host memory, whose copy is waited for, and the stream is being captured: copy a Buffer "
+                "of LegacyPinnedMemoryResource, which the graph can keep"
+            )
+        # A graph keeps what it copies; the host has been waited for when this returns.
+        other = Buffer.from_handle(memory.address, memory.nbytes, owner=None if memory.on_host else memory.keeper)
+        _copy(*((other, buffer) if to_array else (buffer, other)), attributes, accepted)
+        if memory.on_host:
+            accepted.sync()
+
+
+def _is_capturing(stream: Stream) -> bool:
+    out = ffi.new("int *")
+    check(lib.cch_stream_is_capturing(out, hold(stream)))
+    return bool(out[0])
+
+
+def _fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tuple[int, int]:
+    """Return the pattern of a fill as an integer, and its bytes."""
+    from cudacore_handles._views.arrays import has_protocol, is_numpy_scalar
+
+    try:
+        # First, because NumPy's integers are numbers too, of a definite size.
+        pattern = bytes(memoryview(value))  # type: ignore[arg-type]
+    except (TypeError, ValueError, BufferError):  # no buffer, or elements that buffers do not have, such as bfloat16
+        if is_numpy_scalar(value):
+            pattern = value.tobytes()  # type: ignore[attr-defined]
+        elif has_protocol(value, "__dlpack__"):
+            pattern = _host_bytes(value, stream)
+        else:
+            return _fill_byte(value), 1
+    if len(pattern) not in (1, 2, 4):
+        raise ValueError(f"value must be 1, 2, or 4 bytes, got {len(pattern)}")
+    if size % len(pattern):
+        raise ValueError(f"buffer size ({size}) must be divisible by {len(pattern)}, the bytes of value")
+    return int.from_bytes(pattern, "little"), len(pattern)
+
+
+def _host_bytes(value: object, stream: Stream | IsStreamType) -> bytes:
+    """Return the bytes of a DLPack object in host memory."""
+    from cudacore_handles._views.arrays import memory_of
+
+    with memory_of(value, "value", Stream_accept(stream, allow_stream_protocol=True)) as memory:
+        if not memory.on_host:
+            raise TypeError("value is in device memory; a fill's value is the host's: copy it there first")
+        return bytes(ffi.buffer(ffi.cast("char *", memory.address), memory.nbytes))
+
+
+def _fill_byte(value: object) -> int:
+    number = as_integer(value)
+    if number is None:
+        raise TypeError(f"value must be an int from 0 to 255 or 1, 2 or 4 bytes, not {type(value).__name__}")
+    if not 0 <= number < 256:
+        raise OverflowError(f"value is {number}; an int fills bytes, 0 to 255. Give wider values as 2 or 4 bytes")
+    return number
+
+
+def _pair(name: str, value: Any, what: str) -> tuple[int, int]:
+    try:
+        first, second = value
+        return operator.index(first), operator.index(second)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be two ints, {what}, or None, not {shorten(repr(value))}") from None
+
+
+def _pointer_attributes(ptr: int) -> _Attributes:
+    out = ffi.new("int[3]")
+    check(lib.cch_pointer_attributes(out, out + 1, out + 2, ptr))
+    memory_type, ordinal, managed = out
+    if memory_type == 0:  # CUDA does not know it: ordinary host memory
+        return _Attributes(-1, False, True, False)
+    if managed:
+        return _Attributes(ordinal, True, True, True)
+    if memory_type == _MEMORY_TYPE_HOST:
+        return _Attributes(-1, True, True, False)
+    return _Attributes(ordinal, True, False, False)
+
+
+def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:
+    """Have a memory resource free memory that is no longer used; `stream` is the address of a box, or 0."""
+    ordered_on = adopt(Stream, lib.cch_stream_ref(ffi.cast("cch_stream *", stream))) if stream else default_stream()
+    mr.deallocate(ptr, size, stream=ordered_on)
+
+
+_native.register(Buffer, _native.POINTER)
+_native.set_face("buffer", Buffer)
+_native.set_face("free_memory", _free_memory)

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How copies are made, and many of them at once."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cudacore_handles import _native
+from cudacore_handles._cffi import lib
+from cudacore_handles._stream.stream import Stream, Stream_accept
+from cudacore_handles.typing import MemcpyOverlapMode, MemcpySrcAccessOrder, _as_name
+
+if TYPE_CHECKING:
+    from cudacore_handles._driver.device import Device
+    from cudacore_handles._memory.buffer import Buffer
+    from cudacore_handles._memory.host import Host
+
+_ATTRIBUTES = struct.Struct("NiIiiii")  # cch_copy_attributes
+_ORDERS = {
+    MemcpySrcAccessOrder.STREAM: lib.CCH_COPY_IN_STREAM_ORDER,
+    MemcpySrcAccessOrder.DURING_API_CALL: lib.CCH_COPY_DURING_CALL,
+    MemcpySrcAccessOrder.ANY: lib.CCH_COPY_ANY_ORDER,
+}
+
+
+@dataclass(frozen=True)
+class CopyOptions:
+    """Say how a copy is made.
+
+    Attributes
+    ----------
+    src_access_order : MemcpySrcAccessOrder or str, optional
+        When the source is read: ``"stream"``, behind the stream's earlier work; ``"during_api_call"``, before the call
+        returns, so that the source can change then; ``"any"``, at any time until the copy is done: the source does not
+        change before that. The last two say that no earlier work of the stream writes to the source. Default
+        ``"stream"``.
+    src_location_hint : Device or Host, optional
+        Where the source is now, if it is managed memory or ordinary memory of the host. Default None: not known.
+    dst_location_hint : Device or Host, optional
+        Likewise of the destination.
+    overlap_mode : MemcpyOverlapMode or str, optional
+        ``"prefer_overlap_with_compute"`` for a copy that had better run beside kernels. Default ``"default"``.
+    """
+
+    src_access_order: MemcpySrcAccessOrder | str = MemcpySrcAccessOrder.STREAM
+    src_location_hint: Device | Host | None = None
+    dst_location_hint: Device | Host | None = None
+    overlap_mode: MemcpyOverlapMode | str = MemcpyOverlapMode.DEFAULT
+
+    def __post_init__(self) -> None:
+        given, mode = self.src_access_order, self.overlap_mode
+        order = _as_name(MemcpySrcAccessOrder, given, f"invalid src_access_order: {given!r}")
+        overlap = _as_name(MemcpyOverlapMode, mode, f"invalid overlap_mode: {mode!r}")
+        object.__setattr__(self, "src_access_order", order)
+        object.__setattr__(self, "overlap_mode", overlap)
+        self._packed()
+
+    def _packed(self) -> bytes:
+        """Return it as a cch_copy_attributes."""
+        flags = lib.CCH_COPY_OVERLAP if self.overlap_mode is MemcpyOverlapMode.PREFER_OVERLAP_WITH_COMPUTE else 0
+        places = (*_hint("src", self.src_location_hint), *_hint("dst", self.dst_location_hint))
+        order = _ORDERS[MemcpySrcAccessOrder(self.src_access_order)]
+        return _ATTRIBUTES.pack(_ATTRIBUTES.size, order, flags, *places)
+
+
+def copy_batch(
+    stream: Stream,
+    srcs: Sequence[Buffer],
+    dsts: Sequence[Buffer],
+    *,
+    options: CopyOptions | Sequence[CopyOptions] | None = None,
+) -> None:
+    """Copy many buffers at once, ordered on a stream (cuMemcpyBatchAsync).
+
+    One call of the driver, from CUDA 12.8 on. Where the driver is older, on the legacy default stream and where the
+    stream is captured, it is one copy after the other; the host then waits for what is to be read
+    ``"during_api_call"``. The copies come in no order among themselves: none may read what another one writes.
+
+    Parameters
+    ----------
+    stream : Stream
+        The stream that the copies are ordered on.
+    srcs : sequence of Buffer
+        What to copy.
+    dsts : sequence of Buffer
+        Where to, as many, each of its source's size.
+    options : CopyOptions or sequence of CopyOptions, optional
+        How the copies are made: all, or each.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before anything is copied.
+    """
+    sources, targets = check_buffers("copy_batch", srcs, _SINGLE), check_buffers("copy_batch", dsts, _SINGLE)
+    if len(sources) != len(targets):
+        raise ValueError(
+            f"copy_batch: srcs length {len(sources)} does not match dsts length {len(targets)}; each source has its "
+            "destination"
+        )
+    attributes = None
+    if options is not None:
+        attributes = _attributes(options, len(sources))
+        check_order(attributes, stream)
+    _native.copy_batch(targets, sources, attributes, stream)
+
+
+_SINGLE = "Buffer.copy_to / Buffer.copy_from"
+
+
+def check_buffers(function: str, buffers: object, single: str) -> tuple[Any, ...]:
+    """Return a sequence of buffers as a tuple that is not empty, or say what is wrong with it."""
+    from cudacore_handles._memory.buffer import Buffer
+
+    if isinstance(buffers, Buffer):
+        raise TypeError(f"{function}: pass a sequence of Buffers; for a single buffer use {single}")
+    if not isinstance(buffers, Sequence) or isinstance(buffers, (str, bytes, bytearray, memoryview)):
+        raise TypeError(f"{function}: buffers must be a sequence of Buffer, got {type(buffers).__name__}")
+    found = tuple(buffers)
+    if not found:
+        raise ValueError(f"{function}: empty buffers sequence; there is nothing to do")
+    return found
+
+
+def check_options(function: str, options: object) -> CopyOptions:
+    """Return options that are some, or say what is wrong with them."""
+    if not isinstance(options, CopyOptions):
+        raise TypeError(f"{function}: options must be CopyOptions, got {type(options).__name__}")
+    return options
+
+
+def check_order(attributes: tuple[bytes, ...], stream: Any) -> None:
+    """Say that a graph reads the source when it runs, where the options want it read now."""
+    from cudacore_handles._memory.buffer import _is_capturing
+
+    now = any(_ATTRIBUTES.unpack(item)[1] == lib.CCH_COPY_DURING_CALL for item in attributes)
+    if now and _is_capturing(Stream_accept(stream, allow_stream_protocol=True)):
+        raise ValueError(
+            "src_access_order is 'during_api_call', and the stream is being captured: the graph reads the source "
+            "when it runs; use 'stream'"
+        )
+
+
+def _attributes(options: object, count: int) -> tuple[bytes, ...]:
+    if isinstance(options, CopyOptions):
+        return (options._packed(),) * count
+    if not isinstance(options, Sequence) or isinstance(options, (str, bytes)):
+        raise TypeError(
+            f"copy_batch: options must be CopyOptions or a sequence of CopyOptions, got {type(options).__name__}"
+        )
+    if len(options) != count:
+        raise ValueError(
+            f"copy_batch: options length {len(options)} does not match buffers length {count}; give one for all, or "
+            "one for each"
+        )
+    for item in options:
+        if not isinstance(item, CopyOptions):
+            raise TypeError(f"copy_batch: each options element must be CopyOptions, got {type(item).__name__}")
+    return tuple(item._packed() for item in options)
+
+
+def _hint(side: str, location: Device | Host | None) -> tuple[int, int]:
+    if location is None:
+        return 0, 0
+    from cudacore_handles._memory.host import place_of
+
+    return place_of(location, f"CopyOptions.{side}_location_hint")

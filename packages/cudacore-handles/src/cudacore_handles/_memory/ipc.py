@@ -1,0 +1,696 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What processes share: memory pools by file descriptors, their buffers and events by descriptors, all by pickle."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+import zlib
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cudacore_handles import _native
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.errors import ClosedError, CUDAError, check, closed, last_error
+from cudacore_handles._base.handle import address, adopt, hold
+from cudacore_handles._cffi import ffi, lib
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from cudacore_handles._driver.context import Context
+    from cudacore_handles._driver.device import Device
+    from cudacore_handles._memory.buffer import Buffer
+    from cudacore_handles._memory.pool import _MemPool
+    from cudacore_handles._stream.event import Event
+else:
+    _MemPool = object  # it is the other base of each SharedPool; its module needs this one
+
+Resource = TypeVar("Resource", bound="SharedPool")
+
+POSIX_FILE_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+_HANDLE_SIZE = 64
+_READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+_NOT_ENABLED = "Memory resource is not IPC-enabled"
+_NOT_SO_LARGE = "ipc_descriptor says other bytes than those of a buffer: it is not as the other process made it"
+
+# An RLock, because a garbage collection can come while it is held, and run what asks again.
+_lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """Replace the lock in a forked child: the thread that held it may not be there."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+class _Shared:
+    """Objects of what processes share, by what names it between them.
+
+    A resource can have several objects, of which each can be closed. Any that is open leads to the resource.
+    """
+
+    def __init__(self) -> None:
+        self._references: dict[object, list[weakref.ref[_native.Handle]]] = {}
+
+    def add(self, name: object, face: _native.Handle) -> None:
+        def forget(reference: weakref.ref[_native.Handle]) -> None:
+            with _lock:
+                references = self._references[name]
+                references.remove(reference)
+                if not references:
+                    del self._references[name]
+
+        reference = weakref.ref(face, forget)
+        with _lock:
+            self._references.setdefault(name, []).append(reference)
+
+    def hold(self, name: object) -> Any:
+        """Return a pointer to the box of a resource that is open, as :func:`hold` does; or None."""
+        with _lock:
+            faces = [reference() for reference in self._references.get(name, ())]
+        for face in faces:
+            if face is not None:
+                with suppress(ClosedError):
+                    return hold(face)
+        return None
+
+
+# What this process has, by what it is called between processes: pools, its own buffers, and all events.
+_resources: weakref.WeakValueDictionary[UUID, SharedPool] = weakref.WeakValueDictionary()
+_own_buffers = _Shared()
+_events = _Shared()
+
+
+class IPCAllocationHandle:
+    """Hold the file descriptor by which another process imports a memory pool.
+
+    :attr:`DeviceMemoryResource.allocation_handle` gives it. ``multiprocessing`` sends it to other processes; so does
+    ``socket.send_fds``, as ``int(handle)``. The descriptor is closed with the object.
+    """
+
+    __slots__ = ("__weakref__", "_descriptors", "_location", "_uuid")
+    _descriptors: list[int]  # the one, or none when closed: two threads cannot both take it
+    _location: tuple[int, int] | None  # a CCH_LOCATION_* and its id, of memory of the host
+    _uuid: UUID | None
+
+    def __init__(self, *arg: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "IPCAllocationHandle objects cannot be instantiated directly. Please use MemoryResource APIs: "
+            "DeviceMemoryResource.allocation_handle"
+        )
+
+    def __int__(self) -> int:
+        try:
+            return self._descriptors[0]
+        except IndexError:
+            raise closed(self) from None
+
+    def __repr__(self) -> str:
+        return f"<IPCAllocationHandle {'closed' if self.is_closed else self.handle}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            "an IPCAllocationHandle has a file descriptor, which pickle alone cannot send: send it by multiprocessing "
+            "(as an argument of a Process, or by a Queue or Pipe), or int(handle) by socket.send_fds"
+        )
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptors", None):
+            self.close()
+
+    def close(self) -> None:
+        """Close the descriptor. Calling it again does nothing; pools that were imported by it stay."""
+        try:
+            descriptor = self._descriptors.pop()
+        except IndexError:
+            return
+        os.close(descriptor)
+
+    @classmethod
+    def _init(cls, descriptor: int, uuid: UUID | None, location: tuple[int, int] | None = None) -> IPCAllocationHandle:
+        self = cls.__new__(cls)
+        self._descriptors = [descriptor]
+        self._location = location
+        self._uuid = uuid
+        _teach_multiprocessing(cls, _reduce_handle)
+        return self
+
+    @property
+    def is_closed(self) -> bool:
+        """bool: Whether :meth:`close` was called."""
+        return not self._descriptors
+
+    @property
+    def handle(self) -> int:
+        """int: The file descriptor; -1 when closed."""
+        try:
+            return self._descriptors[0]
+        except IndexError:
+            return -1
+
+    @property
+    def uuid(self) -> UUID | None:
+        """uuid.UUID or None: Identity of the pool between processes; None of one that was imported by number."""
+        return self._uuid
+
+
+class IPCBufferDescriptor:
+    """Name a buffer of a shared pool for other processes: :attr:`Buffer.ipc_descriptor` gives it.
+
+    It can be pickled, and sent in any way; the process that takes it needs the pool. Two are equal when they name the
+    same memory.
+    """
+
+    __slots__ = ("_data", "_offset", "_size", "_uuid")
+    _data: bytes
+    _offset: int  # where it begins in the memory that `_data` names
+    _size: int
+    _uuid: UUID | None
+
+    def __init__(self, *arg: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "IPCBufferDescriptor objects cannot be instantiated directly. Please use MemoryResource APIs: "
+            "Buffer.ipc_descriptor"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IPCBufferDescriptor):
+            return NotImplemented
+        return self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __repr__(self) -> str:
+        return f"<IPCBufferDescriptor of {self._size} bytes>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_buffer_descriptor, (*self._fields(), _checksum(*self._fields()))
+
+    @classmethod
+    def _init(cls, data: bytes, size: int, uuid: UUID | None, offset: int = 0) -> IPCBufferDescriptor:
+        self = cls.__new__(cls)
+        self._data, self._size, self._uuid, self._offset = data, size, uuid, offset
+        return self
+
+    def _fields(self) -> tuple[bytes, int, UUID | None, int]:
+        return self._data, self._size, self._uuid, self._offset
+
+    @property
+    def size(self) -> int:
+        """int: Bytes of the buffer."""
+        return self._size
+
+
+class IPCEventDescriptor:
+    """Name an event for other processes: :attr:`Event.ipc_descriptor` gives it.
+
+    It can be pickled, and sent in any way. Two are equal when they name the same event.
+    """
+
+    __slots__ = ("_blocking", "_data", "_device")
+    _data: bytes
+    _blocking: bool
+    _device: str | None  # UUID
+
+    def __init__(self, *arg: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "IPCEventDescriptor objects cannot be instantiated directly. Please use Event APIs: Event.ipc_descriptor"
+        )
+
+    def __repr__(self) -> str:
+        return f"<IPCEventDescriptor of an event of device {self._device or '?'}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IPCEventDescriptor):
+            return NotImplemented
+        return self._data == other._data
+
+    def __hash__(self) -> int:
+        return hash(self._data)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_event_descriptor, (*self._fields(), _checksum(*self._fields()))
+
+    @classmethod
+    def _init(cls, data: bytes, blocking: bool, device: str | None) -> IPCEventDescriptor:
+        self = cls.__new__(cls)
+        self._data, self._blocking, self._device = data, blocking, device
+        return self
+
+    def _fields(self) -> tuple[bytes, bool, str | None]:
+        return self._data, self._blocking, self._device
+
+
+class IPCDataForMR:
+    """Hold what a pool that processes share has beside the pool."""
+
+    __slots__ = ("_alloc_handle", "_is_mapped")
+
+    def __init__(self, alloc_handle: IPCAllocationHandle, is_mapped: bool) -> None:
+        self._alloc_handle = _check_type("alloc_handle", alloc_handle, IPCAllocationHandle)
+        self._is_mapped = is_mapped
+
+    @property
+    def alloc_handle(self) -> IPCAllocationHandle:
+        """IPCAllocationHandle: The descriptor by which others import the pool."""
+        return self._alloc_handle
+
+    @property
+    def is_mapped(self) -> bool:
+        """bool: Whether the pool is another process's."""
+        return self._is_mapped
+
+    @property
+    def uuid(self) -> UUID | None:
+        """uuid.UUID or None: Identity between processes."""
+        return self._alloc_handle.uuid
+
+
+class SharedPool(_MemPool):
+    """Have what memory resources have in common whose pools processes can share.
+
+    A class of it is a ``_MemPool``, too, and has class methods ``from_allocation_handle`` and ``_init``, and what
+    ``_shared_devices`` says.
+    """
+
+    _ipc_data: IPCDataForMR | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        data = self._open_ipc_data("pickled")
+        if data.uuid is None:
+            raise RuntimeError(
+                f"the {type(self).__name__} was imported by the number of a file descriptor, and has no identity "
+                "between processes: call register(uuid) with that of the process that made it"
+            )
+        return type(self).from_registry, (data.uuid,)
+
+    @staticmethod
+    def from_registry(uuid: UUID) -> Any:
+        """Return the memory resource of this process that has an identity.
+
+        Parameters
+        ----------
+        uuid : uuid.UUID
+            The :attr:`uuid` of the resource, in the process that made it or in one that imported it.
+
+        Raises
+        ------
+        RuntimeError
+            When this process neither made nor imported such a resource.
+        """
+        found = _find(uuid)
+        if found is None:
+            raise RuntimeError(
+                f"Memory resource {uuid} was not found: this process must import it first, by "
+                "DeviceMemoryResource.from_allocation_handle(), or have it sent by multiprocessing"
+            )
+        return found
+
+    def register(self, uuid: UUID) -> Any:
+        """Give a resource that was imported the identity that it has in the process that made it.
+
+        What is sent to this process by plain ``pickle`` then finds it.
+
+        Parameters
+        ----------
+        uuid : uuid.UUID
+            The identity.
+
+        Returns
+        -------
+        DeviceMemoryResource
+            This object; or the one that is registered already.
+        """
+        from uuid import UUID
+
+        data = self._open_ipc_data("registered")
+        _check_type("uuid", uuid, UUID)
+        with _lock:
+            known = _find(uuid)
+            if known is not None:
+                return known
+            if data.uuid not in (None, uuid):
+                raise ValueError(f"uuid is {uuid}, and the memory resource is {data.uuid}")
+            data.alloc_handle._uuid = uuid
+            _resources[uuid] = self
+        return self
+
+    def _open_ipc_data(self, done: str = "shared") -> IPCDataForMR:
+        """What is shared, of a resource that is open and can be."""
+        if self.is_closed:
+            raise closed(self)
+        if self._ipc_data is None:
+            raise not_enabled(self, done)
+        return self._ipc_data
+
+    def _share(self) -> None:
+        """Export a new pool."""
+        from uuid import uuid4
+
+        uuid = uuid4()
+        self._ipc_data = IPCDataForMR(_export(self._pool, uuid), False)
+        with _lock:
+            _resources[uuid] = self
+        _teach_multiprocessing(type(self), _reduce_resource)
+
+    @classmethod
+    def _init(cls, pool: Any) -> Any:
+        raise NotImplementedError
+
+    def _shared_devices(self) -> tuple[str, ...]:
+        """UUIDs of the devices that come before the handle in the arguments of ``from_allocation_handle``."""
+        raise NotImplementedError
+
+    @property
+    def allocation_handle(self) -> IPCAllocationHandle:
+        """IPCAllocationHandle: The file descriptor by which another process imports the pool.
+
+        The object stays the resource's own. When it was closed, there is a new one in the process that made the pool,
+        and none in others.
+        """
+        data = self._open_ipc_data()
+        if data.alloc_handle.is_closed and not data.is_mapped:
+            data = self._ipc_data = IPCDataForMR(_export(self._pool, data.uuid), False)
+        return data.alloc_handle
+
+    @property
+    def is_ipc_enabled(self) -> bool:
+        """bool: Whether the memory can be shared with other processes."""
+        return self._ipc_data is not None and not self.is_closed
+
+    @property
+    def is_mapped(self) -> bool:
+        """bool: Whether the pool is another process's. Nothing can be allocated from it."""
+        data = self._ipc_data
+        return data is not None and data.is_mapped and not self.is_closed
+
+    @property
+    def uuid(self) -> UUID | None:
+        """uuid.UUID or None: Identity between processes, for a pool that can be shared."""
+        data = self._ipc_data
+        return data.uuid if data is not None and not self.is_closed else None
+
+
+def not_enabled(resource: object, done: str) -> Exception:
+    """Return the error for what cannot be shared."""
+    if isinstance(resource, SharedPool):
+        made = f"make it with {type(resource).__name__}Options(ipc_enabled=True)"
+    else:
+        made = "memory of a DeviceMemoryResource can be that was made with ipc_enabled=True"
+    text = f"{_NOT_ENABLED}: it cannot be {done}; {made}"
+    return TypeError(text) if done == "pickled" else RuntimeError(text)
+
+
+def check_pools(device: Device) -> None:
+    """Raise where the memory of a device cannot be shared between processes, and say why."""
+    if sys.platform != "linux":
+        raise RuntimeError(
+            f"ipc_enabled: processes share memory pools by file descriptors, which {sys.platform} does not have"
+        )
+    if not device.properties.mempool_supported_handle_types & POSIX_FILE_DESCRIPTOR:
+        raise RuntimeError(
+            f"ipc_enabled: {device!r} ({device.name}) has no memory pools that processes can share by file "
+            "descriptors, as its properties.mempool_supported_handle_types says; under WSL, for one, no device has"
+        )
+
+
+def check_events(context: Context) -> None:
+    """Raise where the events of a context cannot be shared between processes."""
+    device = context.device
+    if not device.properties.ipc_event_supported:
+        raise RuntimeError(
+            f"ipc_enabled: {device!r} ({device.name}) has no events that processes can share, as its "
+            "properties.ipc_event_supported says"
+        )
+
+
+# ---- pools
+
+
+def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | IPCAllocationHandle) -> Resource:
+    """Return the memory resource of a pool that another process exported, of a device or (None) of the host."""
+    uuid = location = None
+    if isinstance(alloc_handle, IPCAllocationHandle):
+        uuid, location, descriptor = alloc_handle.uuid, alloc_handle._location, int(alloc_handle)
+        known = _find(uuid) or _find_own(uuid)
+        if known is not None:
+            _check_known(known, cls, device)
+            if known.is_closed:
+                raise closed(known)  # the driver would make it another process's
+            return known
+    else:
+        number = as_integer(alloc_handle)
+        if number is None:
+            raise TypeError(
+                "alloc_handle must be an IPCAllocationHandle or an int, a file descriptor, not "
+                f"{type(alloc_handle).__name__}"
+            )
+        descriptor = number
+        if not -(2**31) <= descriptor < 2**31:
+            raise ValueError(f"alloc_handle is {descriptor}, which is no file descriptor")
+    handle = IPCAllocationHandle._init(os.dup(descriptor), uuid, location)
+    out = ffi.new("cch_pool **")
+    if device is not None:
+        asked = (lib.CCH_LOCATION_DEVICE, device.device_id)
+    else:
+        asked = location or (lib.CCH_LOCATION_HOST, 0)
+    status = lib.cch_pool_import(out, int(handle), *asked)
+    if status == lib.CCH_EMISMATCH:
+        where = "the host's memory" if device is None else f"the memory of device {device.device_id}"
+        raise ValueError(
+            f"alloc_handle is not of a pool of {where}: DeviceMemoryResource imports a pool of its device, and "
+            "PinnedMemoryResource one of the host"
+        ) from last_error(status)
+    check(status, hint=f"file descriptor {descriptor} must be one that a process of this machine exported for a pool")
+    from cudacore_handles._memory.pool import Pool
+
+    resource = cls._init(adopt(Pool, out[0]))
+    resource._is_handle_owned = True
+    resource._ipc_data = IPCDataForMR(handle, True)
+    _teach_multiprocessing(cls, _reduce_resource)
+    return resource.register(uuid) if uuid is not None else resource
+
+
+def _export(pool: _native.Handle, uuid: UUID | None) -> IPCAllocationHandle:
+    out, place = ffi.new("int *"), ffi.new("int[2]")
+    box = hold(pool)
+    lib.cch_pool_location(place, place + 1, box)
+    check(lib.cch_pool_export(out, box))
+    # Devices have other numbers in other processes; nodes of the host do not.
+    return IPCAllocationHandle._init(out[0], uuid, None if place[0] == lib.CCH_LOCATION_DEVICE else tuple(place))
+
+
+def _find(uuid: UUID | None) -> Any:
+    with _lock:
+        found = _resources.get(uuid) if uuid is not None else None
+    return found if found is not None and not found.is_closed else None
+
+
+def _find_own(uuid: UUID | None) -> Any:
+    """Find a resource that this process made, also when it was closed: its buffers can come back."""
+    with _lock:
+        found = _resources.get(uuid) if uuid is not None else None
+    data = found._ipc_data if found is not None else None
+    return found if data is not None and not data.is_mapped else None
+
+
+def _check_known(known: Any, cls: type[Resource], device: Device | None) -> None:
+    where = device.device_id if device is not None else -1
+    if not isinstance(known, cls) or known.device_id != where:
+        raise ValueError(f"alloc_handle is of {known!r}, not of a {cls.__name__} of device {where}")
+
+
+# ---- buffers
+
+
+def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
+    """Export a buffer of this process, or tell the name of one that is another's."""
+    resource = buffer._mr
+    data = resource._ipc_data if isinstance(resource, SharedPool) else None
+    if data is None:
+        raise not_enabled(resource, "shared")
+    box = hold(buffer)
+    size = lib.cch_deviceptr_size(box)
+    if not size:
+        return IPCBufferDescriptor._init(bytes(_HANDLE_SIZE), 0, data.uuid)
+    out = ffi.new("cch_ipc_handle *")
+    check(lib.cch_deviceptr_export(out, box))
+    descriptor = IPCBufferDescriptor._init(bytes(out.bytes), size, data.uuid, lib.cch_deviceptr_offset(box))
+    if not data.is_mapped:
+        _own_buffers.add((data.uuid, descriptor._data), buffer)
+    return descriptor
+
+
+def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBufferDescriptor, stream: Any) -> Buffer:
+    """Return a buffer of another process's memory; or another of this one's own, where the descriptor came back."""
+    from cudacore_handles._stream.stream import Stream_accept
+
+    data = resource._ipc_data
+    if data is None or (data._is_mapped and resource._pool.is_closed):
+        data = resource._open_ipc_data()  # which says what is wrong
+    own, given = data._alloc_handle._uuid, descriptor._uuid
+    if own is not given and own != given and own is not None and given is not None:
+        raise ValueError(f"ipc_descriptor is of memory resource {given}, and mr is {own}: import that one first")
+    offset, size, name = descriptor._offset, descriptor._size, descriptor._data
+    if not size:
+        from cudacore_handles._memory.buffer import empty_buffer
+
+        Stream_accept(stream, allow_stream_protocol=True)
+        buffer = empty_buffer(cls, resource)
+    elif data._is_mapped:
+        try:
+            buffer = _native.import_memory(cls, resource._pool, offset, size, stream, resource, name)
+        except CUDAError as error:
+            if error.code_name == "CUDA_ERROR_INVALID_VALUE":
+                error.hint = (
+                    "ipc_descriptor must be of a buffer of this pool that the process which made it has not freed"
+                )
+            elif error.code_name == "CCH_EMISMATCH":
+                error.hint = _NOT_SO_LARGE
+            raise
+    else:
+        accepted = Stream_accept(stream, allow_stream_protocol=True)
+        box = _own_buffers.hold((own, name))
+        if box is None:
+            raise ValueError("ipc_descriptor is of this process, which has closed that buffer")
+        out = ffi.new("cch_deviceptr **")
+        check(lib.cch_deviceptr_part(out, lib.cch_deviceptr_whole(box), offset, size), hint=_NOT_SO_LARGE)
+        buffer = cls._adopt_memory(address(out[0]), resource, None)
+        buffer.set_deallocation_stream(accepted)
+        _own_buffers.add((own, name), buffer)
+    buffer._descriptor = descriptor
+    return buffer
+
+
+def receive_buffer(resource: SharedPool, descriptor: IPCBufferDescriptor) -> Buffer:
+    """Return the buffer that was pickled in another process; it is freed on the default stream."""
+    from cudacore_handles._memory.buffer import Buffer
+    from cudacore_handles._stream.stream import default_stream
+
+    return Buffer.from_ipc_descriptor(resource, descriptor, stream=default_stream())  # type: ignore[arg-type]
+
+
+# ---- events
+
+
+def describe_event(event: Event) -> IPCEventDescriptor:
+    """Export an event of this process."""
+    if not event.is_ipc_enabled:
+        raise RuntimeError("Event is not IPC-enabled: make it with EventOptions(ipc_enabled=True)")
+    out = ffi.new("cch_ipc_handle *")
+    check(lib.cch_event_export(out, hold(event)))
+    device = event.device
+    descriptor = IPCEventDescriptor._init(
+        bytes(out.bytes), event.is_blocking_sync, device.uuid if device is not None else None
+    )
+    _events.add(descriptor._data, event)
+    return descriptor
+
+
+def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
+    """Return an event of another process; or another object of one that this process has, its own or not."""
+    known = _events.hold(descriptor._data)
+    if known is not None:
+        event = adopt(cls, lib.cch_event_ref(known))
+    else:
+        device = _device_of(descriptor._device)
+        out = ffi.new("cch_event **")
+        handle = ffi.new("cch_ipc_handle *", (descriptor._data,))
+        flags = lib.CCH_EVENT_BLOCKING_SYNC if descriptor._blocking else 0
+        status = lib.cch_event_import(out, hold(device._target()), handle, flags)
+        check(status, hint="the process that made the event must be of this machine, and have it still")
+        event = adopt(cls, out[0])
+    event._descriptor = descriptor
+    _events.add(descriptor._data, event)
+    return event
+
+
+# ---- between processes
+
+
+def _teach_multiprocessing(cls: type, reduce: Any) -> None:
+    """Have multiprocessing send objects of a class with their file descriptors, which plain pickle cannot."""
+    from multiprocessing.reduction import ForkingPickler
+
+    ForkingPickler.register(cls, reduce)
+
+
+def _reduce_handle(handle: IPCAllocationHandle) -> tuple[Any, ...]:
+    from multiprocessing.reduction import DupFd
+
+    return _receive_handle, (DupFd(int(handle)), handle.uuid, handle._location)
+
+
+def _receive_handle(sent: Any, uuid: UUID | None, location: tuple[int, int] | None) -> IPCAllocationHandle:
+    try:
+        descriptor = sent.detach()
+    except (OSError, EOFError) as error:
+        raise RuntimeError(
+            "the file descriptor of a memory pool did not come: it is received once, while the process that sent it "
+            "runs"
+        ) from error
+    return IPCAllocationHandle._init(descriptor, uuid, location)
+
+
+def _reduce_resource(resource: SharedPool) -> tuple[Any, ...]:
+    resource._open_ipc_data("pickled")
+    return _receive_resource, (type(resource), resource._shared_devices(), resource.allocation_handle)
+
+
+def _receive_resource(cls: Any, devices: tuple[str, ...], handle: IPCAllocationHandle) -> Any:
+    try:
+        own = _find_own(handle.uuid)
+        return cls.from_allocation_handle(*map(_device_of, devices), handle) if own is None else own
+    finally:
+        handle.close()  # the resource has its own
+
+
+def _device_of(uuid: str | None) -> Device:
+    """Find a device by its UUID: ordinals are each process's own."""
+    from cudacore_handles._driver.device import Device
+
+    if uuid is None:
+        return Device()
+    for device in Device.get_all_devices():
+        if device.uuid == uuid:
+            return device
+    raise RuntimeError(
+        f"device {uuid} is not there: what another process shares must be of this machine, and its device one that "
+        "CUDA_VISIBLE_DEVICES does not hide from this process"
+    )
+
+
+def _restore_buffer_descriptor(
+    data: bytes, size: int, uuid: UUID | None, offset: int, checksum: int
+) -> IPCBufferDescriptor:
+    _check_restored("IPCBufferDescriptor", (data, size, uuid, offset), checksum)
+    return IPCBufferDescriptor._init(data, size, uuid, offset)
+
+
+def _restore_event_descriptor(data: bytes, blocking: bool, device: str | None, checksum: int) -> IPCEventDescriptor:
+    _check_restored("IPCEventDescriptor", (data, blocking, device), checksum)
+    return IPCEventDescriptor._init(data, blocking, device)
+
+
+def _check_restored(name: str, fields: tuple[Any, ...], checksum: int) -> None:
+    """Refuse what was changed on the way: the driver would take it for what it says."""
+    if not isinstance(fields[0], bytes) or len(fields[0]) != _HANDLE_SIZE or _checksum(*fields) != checksum:
+        raise ValueError(f"the {name} was damaged on its way, or is of another release: it is not what was pickled")
+
+
+def _checksum(*fields: Any) -> int:
+    return zlib.crc32(repr(fields).encode())
+
+
+def _check_type(name: str, value: Any, cls: type) -> Any:
+    if not isinstance(value, cls):
+        raise TypeError(f"{name} must be of type {cls.__name__}, not {type(value).__name__}")
+    return value

@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers of managed memory: where they had better be, and moving them there."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, MutableSet, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from cudacore_handles._base.errors import CUDAError, check, closed
+from cudacore_handles._base.handle import hold
+from cudacore_handles._base.options import as_flag
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.device import Device
+from cudacore_handles._memory.buffer import Buffer
+from cudacore_handles._memory.copy import check_buffers
+from cudacore_handles._memory.host import Host, location_of, place_of
+from cudacore_handles._stream.stream import LEGACY_DEFAULT_STREAM, IsStreamType, Stream, Stream_accept
+
+if TYPE_CHECKING:
+    from cudacore_handles._memory.resource import MemoryResource
+
+# Of CUmem_advise; what undoes it is the next number.
+_READ_MOSTLY, _PREFERRED_LOCATION, _ACCESSED_BY = 1, 3, 5
+# Of CUmem_range_attribute: a place is its type and, at the next number, its id.
+_HAS_READ_MOSTLY, _HAS_ACCESSED_BY, _HAS_PREFERRED, _HAS_PREFETCHED = 1, 3, 5, 7
+_CPU, _NO_DEVICE = -1, -2  # CU_DEVICE_CPU, CU_DEVICE_INVALID
+
+_warned = False
+
+
+class AccessedBySetProxy(MutableSet["Device | Host"]):
+    """Hold the devices, and the host, that have managed memory mapped wherever it is (cuMemAdvise).
+
+    :attr:`ManagedBuffer.accessed_by` gives it. It is always what the driver says at the moment. Of the host there is
+    ``Host()`` alone: the driver does not tell nodes apart here.
+    """
+
+    __slots__ = ("_buffer",)
+    _buffer: ManagedBuffer
+
+    def __init__(self, buf: ManagedBuffer) -> None:
+        self._buffer = buf
+
+    def __contains__(self, location: object) -> bool:
+        return isinstance(location, (Device, Host)) and location in self._locations()
+
+    def __iter__(self) -> Iterator[Device | Host]:
+        return iter(self._locations())
+
+    def __len__(self) -> int:
+        return len(self._locations())
+
+    def __repr__(self) -> str:
+        return f"AccessedBySetProxy({{{', '.join(map(repr, self))}}})"
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
+        # What the binary operators of Set make: an ordinary set.
+        return set(it)
+
+    def add(self, location: Device | Host) -> None:
+        """Have the memory mapped for a device, or the host, so that it reaches it without page faults."""
+        _advise(self._buffer, _ACCESSED_BY, _accessor(location))
+
+    def discard(self, location: Device | Host) -> None:
+        """Have it mapped no more, if it is."""
+        if location in self:
+            _advise(self._buffer, _ACCESSED_BY + 1, _accessor(location))
+
+    def _replace(self, locations: Iterable[Device | Host]) -> None:
+        if not isinstance(locations, Iterable):
+            raise TypeError(f"accessed_by must be a set of Device or Host, not {type(locations).__name__}")
+        wanted = list(locations)
+        accessors = [_accessor(location) for location in wanted]  # all are good, or nothing is changed
+        current = self._locations()
+        lost = [(_ACCESSED_BY + 1, _accessor(location)) for location in current if location not in wanted]
+        gained = [(_ACCESSED_BY, at) for at, location in zip(accessors, wanted, strict=True) if location not in current]
+        done = []
+        try:
+            for advice, at in lost + gained:
+                _advise(self._buffer, advice, at)
+                done.append((2 * _ACCESSED_BY + 1 - advice, at))
+        except CUDAError:
+            for advice, at in reversed(done):
+                with suppress(CUDAError):
+                    _advise(self._buffer, advice, at)
+            raise
+
+    def _locations(self) -> list[Device | Host]:
+        count = ffi.new("int *")
+        check(lib.cch_device_count(count))
+        found = _attribute(self._buffer, _HAS_ACCESSED_BY, count[0] + 1)
+        hosts: list[Device | Host] = [Host()] if _CPU in found else []
+        return hosts + [Device(ordinal) for ordinal in sorted(found) if ordinal > _CPU]
+
+
+class ManagedBuffer(Buffer):
+    """Hold a piece of managed memory, which goes where it is used.
+
+    :meth:`ManagedMemoryResource.allocate` makes them, and :meth:`from_handle` of what else is managed memory, such as
+    that of ``cuMemAllocManaged``. What is said of a place is advice: it changes how fast something is, never what it
+    does. All of the buffer's pages are meant; others that share a page with it are, too.
+
+    CUDA takes advice for the memory of ``cuMemAllocManaged``, by :meth:`from_handle`, and not for that of pools, which
+    have their own preferred location (:attr:`ManagedMemoryResourceOptions.preferred_location`): :meth:`prefetch` and
+    :meth:`discard` are for both.
+    """
+
+    __slots__ = ()
+
+    @property
+    def read_mostly(self) -> bool:
+        """bool: Whether the memory is mostly read, so that each reader has a copy; can be set (cuMemAdvise)."""
+        return bool(_attribute(self, _HAS_READ_MOSTLY, 1)[0])
+
+    @read_mostly.setter
+    def read_mostly(self, value: bool) -> None:
+        wanted = as_flag("read_mostly", value)
+        _advise(self, _READ_MOSTLY if wanted else _READ_MOSTLY + 1, (lib.CCH_LOCATION_HOST, 0))
+
+    @property
+    def preferred_location(self) -> Device | Host | None:
+        """Device, Host or None: Where the memory had better be, None for no place; can be set (cuMemAdvise).
+
+        A NUMA node of the host needs a driver for CUDA 12.2.
+        """
+        return _place(self, _HAS_PREFERRED)
+
+    @preferred_location.setter
+    def preferred_location(self, location: Device | Host | None) -> None:
+        if location is None:
+            _advise(self, _PREFERRED_LOCATION + 1, (lib.CCH_LOCATION_HOST, 0))
+        else:
+            _advise(self, _PREFERRED_LOCATION, place_of(location, "preferred_location"))
+
+    @property
+    def last_prefetch_location(self) -> Device | Host | None:
+        """Device, Host or None: Where all of the memory was last prefetched to; None for no such place."""
+        return _place(self, _HAS_PREFETCHED)
+
+    @property
+    def accessed_by(self) -> AccessedBySetProxy:
+        """AccessedBySetProxy: Set of those that have the memory mapped wherever it is; can be assigned."""
+        if self.is_closed:
+            raise closed(self)
+        return AccessedBySetProxy(self)
+
+    @accessed_by.setter
+    def accessed_by(self, locations: Iterable[Device | Host]) -> None:
+        self.accessed_by._replace(locations)
+
+    def prefetch(self, location: Device | Host, *, stream: Stream | IsStreamType) -> None:
+        """Move the memory ahead of its use, ordered on a stream (cuMemPrefetchAsync).
+
+        Parameters
+        ----------
+        location : Device or Host
+            Where to. A NUMA node of the host needs a driver for CUDA 12.2.
+        stream : Stream
+            The stream that it is ordered on.
+        """
+        _move("prefetch", lib.cch_managed_prefetch, (self,), location, stream)
+
+    def discard(self, *, stream: Stream | IsStreamType) -> None:
+        """Give the contents up, ordered on a stream, so that they need not be moved (cuMemDiscardBatchAsync).
+
+        What is read before it is written again is undefined. Needs a driver for CUDA 13.
+
+        Parameters
+        ----------
+        stream : Stream
+            The stream that it is ordered on.
+        """
+        _discard("discard", (self,), stream)
+
+    def discard_prefetch(self, location: Device | Host, *, stream: Stream | IsStreamType) -> None:
+        """Give the contents up and move the memory, ordered on a stream (cuMemDiscardAndPrefetchBatchAsync).
+
+        Needs a driver for CUDA 13.
+
+        Parameters
+        ----------
+        location : Device or Host
+            Where to.
+        stream : Stream
+            The stream that it is ordered on.
+        """
+        _move("discard_prefetch", lib.cch_managed_discard_prefetch, (self,), location, stream)
+
+    @classmethod
+    def from_handle(
+        cls,
+        ptr: int,
+        size: int,
+        mr: MemoryResource | None = None,
+        owner: object | None = None,
+        *,
+        stream: Stream | IsStreamType | None = None,
+    ) -> ManagedBuffer:
+        """Make a buffer of managed memory that exists; see :meth:`Buffer.from_handle`."""
+        return super().from_handle(ptr, size, mr, owner, stream=stream)  # type: ignore[return-value]
+
+    @property
+    def is_managed(self) -> bool:
+        """bool: True."""
+        return True
+
+
+def prefetch_batch(
+    stream: Stream | IsStreamType,
+    buffers: Sequence[Buffer],
+    locations: Device | Host | Sequence[Device | Host],
+) -> None:
+    """Move buffers of managed memory ahead of their use, ordered on a stream (cuMemPrefetchBatchAsync).
+
+    One call of the driver, from CUDA 13 on, else one for each.
+
+    Parameters
+    ----------
+    stream : Stream
+        The stream that it is ordered on.
+    buffers : sequence of Buffer
+        What to move; those of 0 bytes are left out.
+    locations : Device, Host, or sequence of them
+        Where to: all, or each.
+    """
+    found = check_buffers("prefetch_batch", buffers, _METHOD)
+    _move("prefetch_batch", lib.cch_managed_prefetch, found, locations, stream)
+
+
+def discard_batch(stream: Stream | IsStreamType, buffers: Sequence[Buffer]) -> None:
+    """Give the contents of buffers of managed memory up, ordered on a stream (cuMemDiscardBatchAsync).
+
+    Needs a driver for CUDA 13.
+
+    Parameters
+    ----------
+    stream : Stream
+        The stream that it is ordered on.
+    buffers : sequence of Buffer
+        Whose contents: what is read before it is written again is undefined. Those of 0 bytes are left out.
+    """
+    _discard("discard_batch", check_buffers("discard_batch", buffers, _METHOD), stream)
+
+
+def discard_prefetch_batch(
+    stream: Stream | IsStreamType,
+    buffers: Sequence[Buffer],
+    locations: Device | Host | Sequence[Device | Host],
+) -> None:
+    """Give the contents of buffers of managed memory up and move them (cuMemDiscardAndPrefetchBatchAsync).
+
+    Needs a driver for CUDA 13.
+
+    Parameters
+    ----------
+    stream : Stream
+        The stream that it is ordered on.
+    buffers : sequence of Buffer
+        What to move; those of 0 bytes are left out.
+    locations : Device, Host, or sequence of them
+        Where to: all, or each.
+    """
+    found = check_buffers("discard_prefetch_batch", buffers, _METHOD)
+    _move("discard_prefetch_batch", lib.cch_managed_discard_prefetch, found, locations, stream)
+
+
+_METHOD = "the ManagedBuffer instance method"
+
+
+def warn_of_no_concurrent_access(*, stacklevel: int) -> None:
+    """Warn, once, where the host must keep away from managed memory while a device works."""
+    global _warned
+    if _warned:
+        return
+    lacking = [device for device in Device.get_all_devices() if not device.properties.concurrent_managed_access]
+    if lacking:
+        _warned = True
+        warnings.warn(
+            f"device {', '.join(str(device.device_id) for device in lacking)} cannot use managed memory at the same "
+            "time as the host (concurrent_managed_access is False): wait for all its work, with Device.sync(), before "
+            "the host uses any managed memory, or the process ends with a segmentation fault",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def reset_concurrent_access_warning() -> None:
+    """Have the next :class:`ManagedMemoryResource` warn again."""
+    global _warned
+    _warned = False
+
+
+_NOT_SUPPORTED = 801
+_OF_A_POOL = (
+    "CUDA takes advice for the memory of cuMemAllocManaged (ManagedBuffer.from_handle), not for that of pools, as "
+    "a ManagedMemoryResource's: use prefetch(), or the pool's option preferred_location"
+)
+
+
+def _advise(buffer: ManagedBuffer, advice: int, place: tuple[int, int]) -> None:
+    status = lib.cch_managed_advise(_advised(buffer), advice, *place)
+    check(status, hint=_OF_A_POOL if status == _NOT_SUPPORTED else "")
+
+
+def _attribute(buffer: ManagedBuffer, attribute: int, count: int) -> list[int]:
+    out = ffi.new("int[]", count)
+    check(lib.cch_managed_attribute(out, count, _advised(buffer), attribute))
+    return list(out)
+
+
+def _place(buffer: ManagedBuffer, attribute: int) -> Device | Host | None:
+    place = _attribute(buffer, attribute, 1)[0]
+    return location_of(place, _attribute(buffer, attribute + 1, 1)[0]) if place else None
+
+
+def _accessor(location: object) -> tuple[int, int]:
+    place = place_of(location, "location")
+    if place[0] not in (lib.CCH_LOCATION_DEVICE, lib.CCH_LOCATION_HOST):
+        raise ValueError(f"location is {location!r}, and accessed_by does not tell NUMA nodes apart: use Host()")
+    return place
+
+
+def _managed(function: str, buffer: Buffer) -> Any:
+    """Return the box of a buffer of managed memory, or say that it is none."""
+    box = hold(buffer)
+    if not buffer.is_managed:
+        raise ValueError(
+            f"{function} requires a managed-memory allocation, and this buffer's is not: allocate it from a "
+            "ManagedMemoryResource"
+        )
+    return box
+
+
+def _advised(buffer: ManagedBuffer) -> Any:
+    """Return the box of a buffer that has memory to give advice about."""
+    box = _managed("advice", buffer)
+    if not lib.cch_deviceptr_size(box):
+        raise ValueError("advice: the buffer has 0 bytes; there is no memory to advise")
+    return box
+
+
+def _discard(function: str, buffers: tuple[Any, ...], stream: Stream | IsStreamType) -> None:
+    accepted, boxes = _read(function, buffers, stream)
+    _refuse_legacy(function, accepted)
+    check(lib.cch_managed_discard(boxes, len(boxes), hold(accepted)))
+
+
+def _move(function: str, move: Any, buffers: tuple[Any, ...], locations: object, stream: Stream | IsStreamType) -> None:
+    if isinstance(locations, (Device, Host)):
+        places = [place_of(locations, "location")] * len(buffers)
+    elif not function.endswith("_batch"):
+        places = [place_of(locations, "location")]
+    elif not isinstance(locations, Sequence) or isinstance(locations, (str, bytes)):
+        raise TypeError(
+            f"{function}: locations must be a Device, a Host, or a sequence of them, not {type(locations).__name__}"
+        )
+    else:
+        if len(locations) != len(buffers):
+            raise ValueError(
+                f"{function}: location length {len(locations)} does not match targets length {len(buffers)}; give one "
+                "for all, or one for each"
+            )
+        places = [place_of(location, f"locations[{i}]") for i, location in enumerate(locations)]
+    accepted, boxes = _read(function, buffers, stream)
+    if function.startswith("discard"):
+        _refuse_legacy(function, accepted)
+    check(move(boxes, places, len(boxes), hold(accepted)))
+
+
+def _refuse_legacy(function: str, stream: Stream) -> None:
+    if stream == LEGACY_DEFAULT_STREAM:
+        raise ValueError(
+            f"{function}: stream is the legacy default stream, for which CUDA does not do this; give another one, such "
+            "as the per-thread default stream"
+        )
+
+
+def _read(function: str, buffers: tuple[Any, ...], stream: Stream | IsStreamType) -> tuple[Stream, list[Any]]:
+    accepted = Stream_accept(stream, allow_stream_protocol=True)
+    for buffer in buffers:
+        if not isinstance(buffer, Buffer):
+            raise TypeError(f"{function}: expected Buffer, got {type(buffer).__name__}")
+    return accepted, [_managed(function, buffer) for buffer in buffers]

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which devices can use a memory pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableSet, Set
+from typing import TYPE_CHECKING, Any
+
+from cudacore_handles._base.errors import check, closed
+from cudacore_handles._base.handle import hold
+from cudacore_handles._cffi import ffi, lib
+
+if TYPE_CHECKING:
+    from cudacore_handles._driver.device import Device
+    from cudacore_handles._memory.pool import DeviceMemoryResource
+
+# Of CUmemAccess_flags.
+_NO_ACCESS, _READ_WRITE = 0, 3
+
+
+class PeerAccessibleBySetProxy(MutableSet["Device"]):
+    """Hold the other devices whose kernels can use the memory of a pool (cuMemPoolGetAccess, cuMemPoolSetAccess).
+
+    :attr:`DeviceMemoryResource.peer_accessible_by` gives it. It is a set of :class:`Device` that takes ordinals too,
+    and always what the driver says at the moment. A change has effect at once, also for memory that is allocated
+    already; each method makes its change in one call of the driver, for all devices or for none. The pool's own
+    device always has access: it is not in the set, and adding or discarding it does nothing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When something else than a device is added, or a device that cannot reach the pool's memory
+        (cuDeviceCanAccessPeer).
+    """
+
+    __slots__ = ("_resource",)
+    _resource: DeviceMemoryResource
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "PeerAccessibleBySetProxy cannot be instantiated directly; use DeviceMemoryResource.peer_accessible_by"
+        )
+
+    def __contains__(self, value: object) -> bool:
+        try:
+            ordinal = _ordinal(value)
+        except (TypeError, ValueError):
+            return False
+        return ordinal != self._resource.device_id and self._has_access(ordinal)
+
+    def __iter__(self) -> Iterator[Device]:
+        from cudacore_handles._driver.device import Device
+
+        return iter([Device(ordinal) for ordinal in sorted(self._ordinals())])
+
+    def __len__(self) -> int:
+        return len(self._ordinals())
+
+    def __ior__(self, other: Set[Any]) -> PeerAccessibleBySetProxy:  # type: ignore[misc]
+        self.update(other)
+        return self
+
+    def __iand__(self, other: Set[Any]) -> PeerAccessibleBySetProxy:
+        self.intersection_update(other)
+        return self
+
+    def __isub__(self, other: Set[Any]) -> PeerAccessibleBySetProxy:
+        self.difference_update(other)
+        return self
+
+    def __ixor__(self, other: Set[Any]) -> PeerAccessibleBySetProxy:  # type: ignore[misc]
+        self.symmetric_difference_update(other)
+        return self
+
+    def __repr__(self) -> str:
+        return f"PeerAccessibleBySetProxy({{{', '.join(map(repr, self))}}})"
+
+    @classmethod
+    def _init(cls, resource: DeviceMemoryResource) -> PeerAccessibleBySetProxy:
+        self = cls.__new__(cls)
+        self._resource = resource
+        return self
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
+        # What the binary operators of Set make: an ordinary set.
+        return set(it)
+
+    def add(self, value: Device | int) -> None:
+        """Give a device access."""
+        self._change(gained={_ordinal(value)} - self._ordinals(), lost=set())
+
+    def discard(self, value: Device | int) -> None:
+        """Take a device's access away, if it has access; what is no device has none."""
+        if value in self:
+            self._change(gained=set(), lost={_ordinal(value)})
+
+    def clear(self) -> None:
+        """Take the access of all other devices away."""
+        self._replace(())
+
+    def update(self, *others: Iterable[Device | int]) -> None:
+        """Give access to the devices in `others`."""
+        self._change(gained=_union(others) - self._ordinals(), lost=set())
+
+    def difference_update(self, *others: Iterable[Device | int]) -> None:
+        """Take access away from the devices in `others`."""
+        self._change(gained=set(), lost=_union(others) & self._ordinals())
+
+    def intersection_update(self, *others: Iterable[Device | int]) -> None:
+        """Take access away from the devices that are not in all of `others`."""
+        current = self._ordinals()
+        self._change(gained=set(), lost=current - current.intersection(*map(_ordinals, others)))
+
+    def symmetric_difference_update(self, other: Iterable[Device | int]) -> None:
+        """Take access away from the devices in `other` that have it, and give it to the others in it."""
+        given, current = _ordinals(other), self._ordinals()
+        self._change(gained=given - current, lost=given & current)
+
+    def _replace(self, devices: Iterable[Device | int]) -> None:
+        """Give access to these devices and to no others."""
+        wanted, current = _ordinals(devices), self._ordinals()
+        self._change(gained=wanted - current, lost=current - wanted)
+
+    def _ordinals(self) -> set[int]:
+        out = ffi.new("int *")
+        check(lib.cch_device_count(out))
+        return {i for i in range(out[0]) if i != self._resource.device_id and self._has_access(i)}
+
+    def _has_access(self, ordinal: int) -> bool:
+        out = ffi.new("int *")
+        check(lib.cch_pool_access(out, self._pool(), ordinal))
+        return bool(out[0] != _NO_ACCESS)
+
+    def _pool(self) -> Any:
+        if self._resource.is_closed:
+            raise closed(self._resource)
+        return hold(self._resource._pool)
+
+    def _change(self, *, gained: set[int], lost: set[int]) -> None:
+        from cudacore_handles._driver.device import Device
+
+        own = self._resource.device_id
+        changed = sorted((gained | lost) - {own})
+        for ordinal in changed:
+            if ordinal in gained and not Device(ordinal).can_access_peer(own):
+                raise ValueError(
+                    f"device {ordinal} cannot reach the memory of device {own}: "
+                    f"Device({ordinal}).can_access_peer({own}) is False"
+                )
+        access = [_READ_WRITE if ordinal in gained else _NO_ACCESS for ordinal in changed]
+        if changed:
+            check(lib.cch_pool_set_access(self._pool(), changed, access, len(changed)))
+
+
+def device_given(device: object) -> Device:
+    """Return the device that is meant by itself, or by its ordinal; None, which would be the current one, by nobody."""
+    from cudacore_handles._driver.device import Device
+
+    if device is None:
+        raise TypeError("a Device or an int is needed, not None")
+    return Device(device)  # type: ignore[arg-type]
+
+
+def _ordinal(device: object) -> int:
+    return device_given(device).device_id
+
+
+def _ordinals(devices: Iterable[object]) -> set[int]:
+    if not isinstance(devices, Iterable) or isinstance(devices, (str, bytes)):
+        raise TypeError(f"an iterable of Device or int is needed, not {type(devices).__name__}")
+    return {_ordinal(device) for device in devices}
+
+
+def _union(others: tuple[Iterable[object], ...]) -> set[int]:
+    return set().union(*map(_ordinals, others))

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory resources: where buffers come from."""
+
+from __future__ import annotations
+
+from cudacore_handles._base.address import as_address
+from cudacore_handles._base.errors import call_driver, check
+from cudacore_handles._base.handle import address, hold
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.context import current_context
+from cudacore_handles._driver.device import Device
+from cudacore_handles._memory.buffer import Buffer, check_size, empty_buffer
+from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
+
+_MEMHOSTALLOC_PORTABLE = 1  # pinned for every context
+_PTR = "ptr must be an int, the memory's address"
+
+
+class MemoryResource:
+    """Allocate memory; subclass it to bring an allocator of one's own.
+
+    A subclass has :meth:`allocate`, which ends with ``Buffer.from_handle(ptr, size, mr=self, stream=stream)``,
+    :meth:`deallocate`, and the properties. It can be given to :attr:`Device.memory_resource`, and its buffers to all
+    that takes buffers.
+
+    Notes
+    -----
+    What is promised to a memory resource:
+
+    - It is kept as long as any of its buffers, and what was exported of them.
+    - :meth:`deallocate` is called once for each buffer, with the address and the size that
+      :meth:`Buffer.from_handle` was given, when the last that uses the memory is gone; on a thread that holds the GIL
+      and where CUDA may be called, but on any one, and with any context current.
+    - Its `stream` is the one given to :meth:`Buffer.close`, or else to :meth:`Buffer.set_deallocation_stream`, or else
+      to :meth:`Buffer.from_handle`; or else the default stream. Where parts of the buffer were closed on other streams,
+      it is one that comes after the work of all of them. Work on it may still use the memory: the free is to be ordered
+      behind it.
+    - What it raises goes to ``sys.unraisablehook``. It is not called when the interpreter has begun to end.
+
+    What a memory resource promises:
+
+    - :meth:`allocate` returns a :class:`Buffer`.
+    - The memory is usable on the stream that :meth:`allocate` was given, and stays where it is.
+    - The properties are the same for all of its buffers.
+    """
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
+        """Allocate a buffer of `size` bytes, ordered on a stream."""
+        raise TypeError(f"{type(self).__name__} does not implement allocate()")
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
+        """Free the `size` bytes at `ptr`, ordered on a stream."""
+        raise TypeError(f"{type(self).__name__} does not implement deallocate()")
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: Whether kernels can use the memory."""
+        raise TypeError(f"{type(self).__name__} does not implement is_device_accessible")
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: Whether the host can use the memory."""
+        raise TypeError(f"{type(self).__name__} does not implement is_host_accessible")
+
+    @property
+    def is_managed(self) -> bool:
+        """bool: Whether it is managed memory. Default False."""
+        return False
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the device whose memory it is; -1 for host memory."""
+        raise TypeError(f"{type(self).__name__} does not implement device_id")
+
+
+class LegacyPinnedMemoryResource(MemoryResource):
+    """Allocate page-locked host memory, which devices can reach too, at once (cuMemHostAlloc)."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+        """Allocate host memory.
+
+        Parameters
+        ----------
+        size : int
+            Bytes; a buffer of 0 bytes has no memory.
+        stream : Stream, optional
+            A stream to wait for before the memory is freed. Default None.
+        """
+        context = current_context() or Device().context
+        out = ffi.new("cch_deviceptr **")
+        nbytes = check_size(size)
+        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+        if nbytes == 0:
+            return empty_buffer(Buffer, self)
+        status = lib.cch_deviceptr_alloc_host(out, hold(context), nbytes, _MEMHOSTALLOC_PORTABLE)
+        check(status, hint=f"{nbytes:,} bytes of page-locked host memory were asked for")
+        buffer = Buffer._adopt_memory(address(out[0]), self, None)
+        if accepted is not None:
+            buffer.set_deallocation_stream(accepted)
+        return buffer
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
+        """Free host memory that was allocated by other means, when the stream is done (cuMemFreeHost)."""
+        if stream is not None:
+            Stream_accept(stream, allow_stream_protocol=True).sync()
+        call_driver("cuMemFreeHost", as_address(ptr, _PTR))
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def device_id(self) -> int:
+        """int: -1: it is host memory."""
+        return -1
+
+
+class _SynchronousMemoryResource(MemoryResource):
+    """Allocate a device's memory at once (cuMemAlloc), for devices that have no pools."""
+
+    def __init__(self, device_id: int) -> None:
+        self._device_id = Device(device_id).device_id
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+        """Allocate device memory; see :meth:`LegacyPinnedMemoryResource.allocate`."""
+        out = ffi.new("cch_deviceptr **")
+        nbytes = check_size(size)
+        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+        if nbytes == 0:
+            return empty_buffer(Buffer, self)
+        status = lib.cch_deviceptr_alloc(out, hold(Device(self._device_id)._target()), nbytes)
+        check(status, hint=f"{nbytes:,} bytes were asked of device {self._device_id}")
+        buffer = Buffer._adopt_memory(address(out[0]), self, None)
+        if accepted is not None:
+            buffer.set_deallocation_stream(accepted)
+        return buffer
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
+        """Free device memory that was allocated by other means, when the stream is done (cuMemFree)."""
+        if stream is not None:
+            Stream_accept(stream, allow_stream_protocol=True).sync()
+        call_driver("cuMemFree", as_address(ptr, _PTR))
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: False."""
+        return False
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the device."""
+        return self._device_id

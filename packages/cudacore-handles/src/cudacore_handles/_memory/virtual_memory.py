@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that is put together from addresses and physical memory, and can grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cudacore_handles._base.address import as_address
+from cudacore_handles._base.errors import call_driver, check, closed
+from cudacore_handles._base.handle import address, hold
+from cudacore_handles._base.options import as_options, check_flags
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.device import Device
+from cudacore_handles._memory.buffer import Buffer, check_size, empty_buffer
+from cudacore_handles._memory.peer_access import device_given
+from cudacore_handles._memory.resource import MemoryResource
+from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
+from cudacore_handles.typing import (
+    VirtualMemoryAccessType,
+    VirtualMemoryAllocationType,
+    VirtualMemoryGranularityType,
+    VirtualMemoryHandleType,
+    VirtualMemoryLocationType,
+    _as_name,
+)
+
+_LOCATIONS = {
+    VirtualMemoryLocationType.DEVICE: lib.CCH_LOCATION_DEVICE,
+    VirtualMemoryLocationType.HOST: lib.CCH_LOCATION_HOST,
+    VirtualMemoryLocationType.HOST_NUMA: lib.CCH_LOCATION_HOST_NUMA,
+    VirtualMemoryLocationType.HOST_NUMA_CURRENT: lib.CCH_LOCATION_HOST_NUMA_CURRENT,
+}
+# CUmemAllocationHandleType
+_HANDLES = {None: 0, VirtualMemoryHandleType.POSIX_FD: 1, VirtualMemoryHandleType.FABRIC: 8}
+# CUmemAccess_flags
+_ACCESSES = {VirtualMemoryAccessType.READ: 1, VirtualMemoryAccessType.READ_WRITE: 3}
+
+
+@dataclass
+class VirtualMemoryResourceOptions:
+    """Say what memory of a :class:`VirtualMemoryResource` is made of, and who can use it.
+
+    Attributes
+    ----------
+    allocation_type : VirtualMemoryAllocationType or str, optional
+        What physical memory. CUDA has ``"pinned"`` alone; for managed memory see :class:`ManagedMemoryResource`.
+    location_type : VirtualMemoryLocationType or str, optional
+        Where it is: on the ``"device"``, on the ``"host"``, or on the host's NUMA node that is closest to the device
+        (``"host_numa"``). Default ``"device"``. CUDA knows ``"host_numa_current"``, too, and makes no such memory.
+    handle_type : VirtualMemoryHandleType, str or None, optional
+        By what the physical memory could be shared with other processes; None: not at all. Default ``"posix_fd"``.
+    granularity : VirtualMemoryGranularityType or str, optional
+        Of which sizes are multiples: of the ``"minimum"``, or what is ``"recommended"``. Default ``"recommended"``.
+    gpu_direct_rdma : bool, optional
+        Whether other devices of the machine, such as network cards, can be given the memory. Default False.
+    addr_hint : int, optional
+        Address that the memory had better have. Default 0: any.
+    addr_align : int, optional
+        Power of two, of which the address is a multiple. Default None: the driver's own.
+    peers : iterable of Device or int, optional
+        Other devices that can use the memory. Default: none.
+    self_access : VirtualMemoryAccessType, str or None, optional
+        What the device, and the host where the memory is there, may do: ``"rw"``, ``"r"`` or nothing. Default ``"rw"``.
+    peer_access : VirtualMemoryAccessType, str or None, optional
+        Likewise what `peers` may do.
+    """
+
+    allocation_type: VirtualMemoryAllocationType | str = VirtualMemoryAllocationType.PINNED
+    location_type: VirtualMemoryLocationType | str = VirtualMemoryLocationType.DEVICE
+    handle_type: VirtualMemoryHandleType | str | None = VirtualMemoryHandleType.POSIX_FD
+    granularity: VirtualMemoryGranularityType | str = VirtualMemoryGranularityType.RECOMMENDED
+    gpu_direct_rdma: bool = False
+    addr_hint: int | None = 0
+    addr_align: int | None = None
+    peers: Iterable[Device | int] = field(default_factory=tuple)
+    self_access: VirtualMemoryAccessType | str | None = VirtualMemoryAccessType.READ_WRITE
+    peer_access: VirtualMemoryAccessType | str | None = VirtualMemoryAccessType.READ_WRITE
+
+    def __post_init__(self) -> None:
+        check_flags(self)
+        if isinstance(self.peers, Iterator):  # which can be read once, and is for each allocation
+            self.peers = tuple(self.peers)
+
+
+class VirtualMemoryResource(MemoryResource):
+    """Allocate memory that can grow, at once: addresses, with physical memory behind them (cuMemCreate, cuMemMap).
+
+    Sizes are rounded up to the granularity of the memory. It is freed when the stream of
+    :meth:`Buffer.set_deallocation_stream`, or that it was allocated with, has done its work; CUDA does not wait for
+    anything by itself here.
+
+    Parameters
+    ----------
+    device_id : int or Device
+        The device.
+    config : VirtualMemoryResourceOptions, optional
+        What the memory is made of, and who can use it.
+
+    Raises
+    ------
+    RuntimeError
+        When the device cannot have such memory.
+
+    Attributes
+    ----------
+    config : VirtualMemoryResourceOptions
+        As given.
+    """
+
+    def __init__(
+        self, device_id: Device | int, config: VirtualMemoryResourceOptions | Mapping[str, Any] | None = None
+    ) -> None:
+        self._device = Device(device_id)
+        self.config: VirtualMemoryResourceOptions = as_options(VirtualMemoryResourceOptions, config, "config")
+        if not self._device.properties.virtual_memory_management_supported:
+            raise RuntimeError(
+                f"VirtualMemoryResource requires CUDA VMM API support, which device {self._device.device_id} does not "
+                "have (virtual_memory_management_supported is False); use a DeviceMemoryResource"
+            )
+        _read(self._device, self.config)
+
+    def __repr__(self) -> str:
+        return f"<VirtualMemoryResource device={self._device!r}>"
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+        """Allocate memory.
+
+        What has been done is undone when the driver refuses one of its steps.
+
+        Parameters
+        ----------
+        size : int
+            Bytes, which are rounded up; a buffer of 0 bytes has no memory.
+        stream : Stream, optional
+            A stream to wait for before the memory is freed. Default None.
+        """
+        nbytes = check_size(size)
+        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+        if nbytes == 0:
+            return empty_buffer(Buffer, self)
+        config, _keep = _read(self._device, self.config)
+        out = ffi.new("cch_deviceptr **")
+        check(
+            lib.cch_virtual_alloc(out, config, nbytes),
+            hint=f"{nbytes:,} bytes were asked of device {self._device.device_id}",
+        )
+        buffer = Buffer._adopt_memory(address(out[0]), self, None)
+        if accepted is not None:
+            buffer.set_deallocation_stream(accepted)
+        return buffer
+
+    def modify_allocation(
+        self, buf: Buffer, new_size: int, config: VirtualMemoryResourceOptions | Mapping[str, Any] | None = None
+    ) -> Buffer:
+        """Make a buffer larger.
+
+        Its memory stays what and where it is, with new memory behind it; where the addresses behind it are taken, all
+        is mapped at another address too. Nothing is copied, and nothing waited for. When the driver refuses a step,
+        all is as it was.
+
+        Parameters
+        ----------
+        buf : Buffer
+            A buffer of this memory resource.
+        new_size : int
+            Bytes, which are rounded up.
+        config : VirtualMemoryResourceOptions, optional
+            What the new memory is made of, and who can use all of it from now on. Default: as the resource's.
+
+        Returns
+        -------
+        Buffer
+            A new buffer, or `buf` where that is large enough. `buf` stays valid: both see the same memory, which is
+            freed when the last of them is.
+        """
+        if not isinstance(buf, Buffer):
+            raise TypeError(f"buf must be a Buffer, not {type(buf).__name__}")
+        if buf.is_closed:
+            raise closed(buf)
+        nbytes = check_size(new_size, "new_size")
+        if buf.memory_resource is not self:
+            raise ValueError("buf is of another memory resource, which alone can make it larger")
+        given = self.config if config is None else as_options(VirtualMemoryResourceOptions, config, "config")
+        settings, _keep = _read(self._device, given)
+        if nbytes <= buf.size:
+            return buf
+        old = hold(buf)
+        if lib.cch_deviceptr_whole(old) != old:
+            raise ValueError("buf is a part of a buffer, and only a whole one can be made larger")
+        out, moved = ffi.new("cch_deviceptr **"), ffi.new("int *")
+        if buf.size == 0:
+            status = lib.cch_virtual_alloc(out, settings, nbytes)
+        else:
+            status = lib.cch_virtual_grow(out, moved, old, settings, nbytes)
+        check(status, hint=f"{nbytes:,} bytes were asked of device {self._device.device_id}; the buffer is as it was")
+        grown = Buffer._adopt_memory(address(out[0]), self, None)
+        stream = lib.cch_deviceptr_stream_ref(old)
+        if stream:
+            status = lib.cch_deviceptr_set_stream(hold(grown), stream)
+            lib.cch_stream_unref(stream)
+            check(status)
+        return grown
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
+        """Free mapped memory that was made by other means, when the stream is done (cuMemUnmap, cuMemAddressFree)."""
+        where, nbytes = as_address(ptr, "ptr must be an int, the memory's address"), check_size(size)
+        if stream is not None:
+            Stream_accept(stream, allow_stream_protocol=True).sync()
+        call_driver("cuMemUnmap", where, nbytes)
+        call_driver("cuMemAddressFree", where, nbytes)
+
+    @property
+    def granularity(self) -> int:
+        """int: Bytes that sizes are rounded up to a multiple of (cuMemGetAllocationGranularity)."""
+        config, _keep = _read(self._device, self.config)
+        out = ffi.new("size_t *")
+        check(lib.cch_virtual_granularity(out, config))
+        return int(out[0])
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: Whether kernels of the device can use the memory."""
+        return self.config.self_access is not None
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: Whether the memory is on the host, which can use it."""
+        return self.is_device_accessible and self.config.location_type != VirtualMemoryLocationType.DEVICE
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the device; -1 for memory of the host."""
+        return self._device.device_id if self.config.location_type == VirtualMemoryLocationType.DEVICE else -1
+
+
+def _read(device: Device, options: VirtualMemoryResourceOptions) -> tuple[Any, Any]:
+    """Return options as a ``cch_virtual_config``, and what it points to; or say what is wrong with them."""
+    given = options.allocation_type
+    kind = _as_name(VirtualMemoryAllocationType, given, f"Unsupported allocation_type: {given!r}")
+    if kind is not VirtualMemoryAllocationType.PINNED:
+        raise ValueError(
+            "allocation_type is 'managed', of which CUDA makes no virtual memory: use 'pinned', or a "
+            "ManagedMemoryResource"
+        )
+    location = _as_name(
+        VirtualMemoryLocationType, options.location_type, f"Unsupported location_type: {options.location_type!r}"
+    )
+    granularity = _as_name(
+        VirtualMemoryGranularityType, options.granularity, f"Unsupported granularity: {options.granularity!r}"
+    )
+    number = _number_of(device, location)
+    if location is VirtualMemoryLocationType.HOST and options.handle_type is not None:
+        raise ValueError(
+            f"location_type is 'host', which other processes cannot share, and handle_type is {options.handle_type!r}: "
+            "give handle_type=None, or location_type='host_numa'"
+        )
+    config = ffi.new("cch_virtual_config *")
+    config.size = ffi.sizeof("cch_virtual_config")
+    config.location_type, config.location_id = _LOCATIONS[location], number
+    config.alloc_type = lib.CCH_ALLOCATION_PINNED
+    config.handle_types = _handle_type(device, options.handle_type)
+    if granularity is VirtualMemoryGranularityType.MINIMUM:
+        config.flags |= lib.CCH_VIRTUAL_MINIMUM
+    if options.gpu_direct_rdma:
+        if not device.properties.gpu_direct_rdma_with_cuda_vmm_supported:
+            raise RuntimeError(
+                "GPU Direct RDMA is not supported on this device: gpu_direct_rdma_with_cuda_vmm_supported is False"
+            )
+        config.flags |= lib.CCH_VIRTUAL_RDMA
+    config.address_hint = 0 if options.addr_hint is None else as_address(options.addr_hint, "addr_hint must be an int")
+    align = 0 if options.addr_align is None else check_size(options.addr_align, "addr_align")
+    if align & (align - 1):
+        raise ValueError(f"addr_align is {align}; it must be a power of two, or None")
+    config.address_alignment = align
+    accesses = _accesses(device, options, (_LOCATIONS[location], number))
+    keep = ffi.new("cch_access[]", accesses)
+    config.accesses, config.access_count = keep, len(accesses)
+    return config, keep
+
+
+def _number_of(device: Device, location: VirtualMemoryLocationType) -> int:
+    if location is VirtualMemoryLocationType.DEVICE:
+        return device.device_id
+    if location is VirtualMemoryLocationType.HOST_NUMA_CURRENT:
+        raise ValueError("location_type is 'host_numa_current', where CUDA makes no memory: use 'host_numa', or 'host'")
+    if location is VirtualMemoryLocationType.HOST:
+        return 0
+    node = device.properties.host_numa_id
+    if node < 0:
+        raise ValueError(
+            f"location_type is 'host_numa', and no NUMA node is closest to device {device.device_id} (host_numa_id is "
+            f"{node}): use 'host'"
+        )
+    return node
+
+
+def _handle_type(device: Device, given: object) -> int:
+    if given is None:
+        return 0
+    kind = _as_name(VirtualMemoryHandleType, given, f"Unsupported handle_type: {given!r}")
+    if kind is VirtualMemoryHandleType.WIN32_KMT:
+        raise ValueError("handle_type is 'win32_kmt', which only Windows has: use 'posix_fd', or None")
+    if kind is VirtualMemoryHandleType.FABRIC and not device.properties.handle_type_fabric_supported:
+        raise ValueError(
+            f"handle_type is 'fabric', which device {device.device_id} does not have (handle_type_fabric_supported is "
+            "False): use 'posix_fd', or None"
+        )
+    return _HANDLES[kind]
+
+
+def _access(name: str, given: object) -> int | None:
+    if given is None:
+        return None
+    return _ACCESSES[_as_name(VirtualMemoryAccessType, given, f"Unsupported {name}: {given!r}")]
+
+
+def _accesses(
+    device: Device, options: VirtualMemoryResourceOptions, place: tuple[int, int]
+) -> list[tuple[int, int, int]]:
+    own, other = _access("self_access", options.self_access), _access("peer_access", options.peer_access)
+    peers = options.peers
+    if not isinstance(peers, Iterable) or isinstance(peers, (str, bytes)):
+        raise TypeError(f"peers must be an iterable of Device or int, not {type(peers).__name__}")
+    found: list[tuple[int, int, int]] = []
+    if own is not None:
+        found.append((lib.CCH_LOCATION_DEVICE, device.device_id, own))
+        if place[0] != lib.CCH_LOCATION_DEVICE:
+            found.append((lib.CCH_LOCATION_HOST, 0, own))
+    for peer in dict.fromkeys(map(device_given, peers)):
+        if peer is device:
+            continue
+        if place[0] == lib.CCH_LOCATION_DEVICE and not peer.can_access_peer(device):
+            raise ValueError(
+                f"peers has device {peer.device_id}, which cannot reach the memory of device {device.device_id}: "
+                f"Device({peer.device_id}).can_access_peer({device.device_id}) is False"
+            )
+        if other is not None:
+            found.append((lib.CCH_LOCATION_DEVICE, peer.device_id, other))
+    return found

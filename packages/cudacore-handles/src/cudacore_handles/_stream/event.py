@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from cudacore_handles import _native
+from cudacore_handles._base.errors import CUDAError, closed, last_error
+from cudacore_handles._base.handle import hold
+from cudacore_handles._base.options import as_options, check_flags
+from cudacore_handles._cffi import lib
+from cudacore_handles._driver.context import Context, context_of
+from cudacore_handles._memory.ipc import IPCEventDescriptor, check_events, describe_event, import_event
+
+if TYPE_CHECKING:
+    from cuda.bindings import driver
+
+    from cudacore_handles._driver.device import Device
+
+_INVALID_HANDLE = 400  # CUDA_ERROR_INVALID_HANDLE
+
+
+@dataclass
+class EventOptions:
+    """Say how an event behaves.
+
+    Attributes
+    ----------
+    timing_enabled : bool, optional
+        Whether the event can measure time. Default False: such an event is cheaper.
+    blocking_sync : bool, optional
+        Whether a thread that waits for the event sleeps rather than spins. Default False.
+    ipc_enabled : bool, optional
+        Whether other processes can use the event, which then cannot measure time. Default False.
+    """
+
+    timing_enabled: bool | None = False
+    blocking_sync: bool | None = False
+    ipc_enabled: bool | None = False
+
+    def __post_init__(self) -> None:
+        check_flags(self)
+
+    def _flags(self) -> int:
+        if self.ipc_enabled and self.timing_enabled:
+            raise TypeError("IPC-enabled events cannot use timing: leave ipc_enabled or timing_enabled out")
+        flags = 0 if self.timing_enabled else lib.CCH_EVENT_DISABLE_TIMING
+        flags |= lib.CCH_EVENT_BLOCKING_SYNC if self.blocking_sync else 0
+        return flags | (lib.CCH_EVENT_INTERPROCESS if self.ipc_enabled else 0)
+
+
+DEFAULT_FLAGS = EventOptions()._flags()
+
+
+class Event(_native.EventHandle):
+    """Mark a point in a stream's work, to wait for it or to measure time.
+
+    Events are made by :meth:`Device.create_event` and :meth:`Stream.record`. ``end - start`` is the time between
+    two recorded events in milliseconds (cuEventElapsedTime); it is a :class:`CUDAError` when an event was made without
+    timing, was never recorded, or its work is not done yet. Two events are equal when they are the same CUDA event.
+    """
+
+    __slots__ = ("__weakref__", "_descriptor")
+    _descriptor: IPCEventDescriptor  # of an event that is shared
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "Event objects cannot be instantiated directly; use Device.create_event() or Stream.record()"
+        )
+
+    def __deepcopy__(self, memo: object) -> Event:
+        raise TypeError("copy.deepcopy() does not copy an Event: record another one, with Stream.record()")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self.is_ipc_enabled:
+            raise TypeError(
+                "an Event can be pickled for other processes that was made with EventOptions(ipc_enabled=True)"
+            )
+        return Event.from_ipc_descriptor, (self.ipc_descriptor,)
+
+    def __repr__(self) -> str:
+        return "<Event closed>" if self.is_closed else f"<Event handle={self._raw:#x}>"
+
+    @classmethod
+    def _create(cls, context: Context, options: EventOptions | Mapping[str, Any] | None) -> Event:
+        flags = DEFAULT_FLAGS if options is None else as_options(EventOptions, options)._flags()
+        if flags & lib.CCH_EVENT_INTERPROCESS:
+            check_events(context)
+        return _native.create_event(cls, context, flags)
+
+    @classmethod
+    def from_ipc_descriptor(cls, ipc_descriptor: IPCEventDescriptor) -> Event:
+        """Open an event of another process (cuIpcOpenEventHandle).
+
+        Parameters
+        ----------
+        ipc_descriptor : IPCEventDescriptor
+            The :attr:`ipc_descriptor` of the event in the other process.
+        """
+        if not isinstance(ipc_descriptor, IPCEventDescriptor):
+            raise TypeError(f"ipc_descriptor must be an IPCEventDescriptor, not {type(ipc_descriptor).__name__}")
+        return import_event(cls, ipc_descriptor)
+
+    def _flags(self) -> int:
+        return int(lib.cch_event_flags(hold(self)))
+
+    @property
+    def is_timing_enabled(self) -> bool:
+        """bool: Whether the event can measure time."""
+        return not self._flags() & lib.CCH_EVENT_DISABLE_TIMING
+
+    @property
+    def is_blocking_sync(self) -> bool:
+        """bool: Whether a thread that waits for the event sleeps."""
+        return bool(self._flags() & lib.CCH_EVENT_BLOCKING_SYNC)
+
+    @property
+    def is_ipc_enabled(self) -> bool:
+        """bool: Whether other processes can use the event."""
+        return bool(self._flags() & lib.CCH_EVENT_INTERPROCESS)
+
+    @property
+    def ipc_descriptor(self) -> IPCEventDescriptor:
+        """IPCEventDescriptor: Name of the event for other processes (cuIpcGetEventHandle).
+
+        For events that were made with ``ipc_enabled=True``.
+        """
+        if self.is_closed:
+            raise closed(self)
+        if not hasattr(self, "_descriptor"):
+            self._descriptor = describe_event(self)
+        return self._descriptor
+
+    @property
+    def context(self) -> Context | None:
+        """Context or None: The context that the event is of; None of an event whose maker did not say."""
+        event = hold(self)
+        box = lib.cch_event_context(event)
+        return context_of(box) if box else None
+
+    @property
+    def device(self) -> Device | None:
+        """Device or None: The device that the event is of; None where its :attr:`context` is not known."""
+        context = self.context
+        return context.device if context is not None else None
+
+    @property
+    def handle(self) -> driver.CUevent:
+        """cuda.bindings.driver.CUevent: The event for ``cuda.bindings``."""
+        hold(self)
+        from cuda.bindings import driver
+
+        return driver.CUevent(self._raw)
+
+
+def _raise_not_elapsed(end: Event, start: Event, status: int) -> NoReturn:
+    raise _not_elapsed(end, start, status)
+
+
+def _not_elapsed(end: Event, start: Event, status: int) -> CUDAError:
+    """Make the exception for a time that cannot be measured, with the reason that the driver does not give."""
+    error = last_error(status)
+    if status == lib.CCH_NOT_READY:
+        error.operation = "cuEventElapsedTime"
+        error.hint = "The work before one of the events has not finished: call its sync() first"
+    elif status == _INVALID_HANDLE and end.is_timing_enabled and start.is_timing_enabled:
+        error.hint = "Both Events must be recorded before they can be subtracted, on streams of one device"
+    elif status == _INVALID_HANDLE:
+        error.hint = (
+            "Both Events must be created with timing enabled in order to subtract them: make both with "
+            "EventOptions(timing_enabled=True)"
+        )
+    return error
+
+
+_native.set_face("event", Event)
+_native.set_face("raise_not_elapsed", _raise_not_elapsed)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of the streams of who makes an array, and who uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cudacore_handles import _native
+from cudacore_handles._base.errors import check
+from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._stream.stream import Stream
+
+LEGACY, _PER_THREAD = 1, 2  # the default streams' handles
+
+
+def order_behind(reference: int, device: tuple[int, int], stream: int | None) -> None:
+    """Make a DLPack consumer's stream wait for a buffer's; `reference` is the box of that, taken over, or 0."""
+    producer = _adopt(reference)
+    if producer is None:
+        return
+    if stream is None:
+        # DLPack: the consumer uses the legacy default stream. Who reads memory of the host uses none.
+        if device[0] != _native.DL_CUDA:
+            return
+        stream = LEGACY
+    if (stream or LEGACY) != (producer._raw or LEGACY):
+        ordinal = device[1] if device[0] == _native.DL_CUDA else -1
+        _native.order_streams(stream or LEGACY, producer._raw or LEGACY, ordinal)
+
+
+def stream_of(box: object) -> int:
+    """Return the box of the stream that memory is freed on, with a reference, as an address; 0 where there is none."""
+    return int(ffi.cast("uintptr_t", lib.cch_deviceptr_stream_ref(box)))
+
+
+def stream_for_interface(reference: int) -> int | None:
+    """Return the stream that a consumer of ``__cuda_array_interface__`` waits for; None: nothing to wait for."""
+    producer = _adopt(reference)
+    return None if producer is None else _unless_captured(producer)
+
+
+def stream_of_exporter(exporter: object, device: tuple[int, int], order: Callable[[None], None]) -> int | None:
+    """Return the stream that a consumer of another library's array waits for; None: nothing to wait for.
+
+    Parameters
+    ----------
+    exporter : object
+        The array.
+    device : tuple of int
+        DLPack's device of the array.
+    order : Callable
+        Makes the legacy default stream wait for the exporter's stream: ``order(None)``.
+    """
+    interface = getattr(exporter, "__cuda_array_interface__", {})
+    if interface.get("version", 0) >= 3:
+        stream: int | None = interface.get("stream")
+        return stream
+    number = _native.work_stream(exporter, *device)
+    if number is not None:
+        return _unless_captured(Stream.from_handle(number))
+    if not hasattr(exporter, "__dlpack__"):
+        return None
+    order(None)
+    return LEGACY
+
+
+def _unless_captured(stream: Stream) -> int | None:
+    if stream._raw > _PER_THREAD and _captures(stream):
+        return None
+    return stream._raw or LEGACY
+
+
+def _adopt(reference: int) -> Stream | None:
+    return adopt(Stream, ffi.cast("cch_stream *", reference)) if reference else None
+
+
+def _captures(stream: Stream) -> bool:
+    out = ffi.new("int *")
+    check(lib.cch_stream_is_capturing(out, hold(stream)))
+    return bool(out[0])

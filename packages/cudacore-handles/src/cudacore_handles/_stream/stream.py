@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams, and what else can stand in for one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+
+from cudacore_handles import _native
+from cudacore_handles._base.address import as_address, as_integer
+from cudacore_handles._base.errors import CUDAError, check, closed, raise_status
+from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.options import as_options, check_flags
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.context import Context, context_of, current_context
+from cudacore_handles._stream.event import Event, EventOptions
+
+if TYPE_CHECKING:
+    from cuda.bindings import driver
+
+    from cudacore_handles._driver.device import Device
+    from cudacore_handles._driver.device_resources import DeviceResources
+
+_RELEASE = ffi.cast("cch_release_fn", _native.RELEASE)
+
+
+@dataclass
+class StreamOptions:
+    """Say how a stream behaves.
+
+    Attributes
+    ----------
+    nonblocking : bool, optional
+        Whether the stream runs without implicit ordering with the legacy default stream. Default True.
+    priority : int, optional
+        Lower numbers run first. The range is the device's, often -5 to 0. Default None: the lowest priority, 0.
+    """
+
+    nonblocking: bool = True
+    priority: int | None = None
+
+    def __post_init__(self) -> None:
+        check_flags(self)
+
+
+@runtime_checkable
+class IsStreamType(Protocol):
+    """Match any object that offers a CUDA stream by the ``__cuda_stream__`` protocol."""
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """Return the protocol's version, 0, and the stream's address."""
+        ...
+
+
+class Stream(_native.StreamHandle):
+    """Queue work for a device; what is queued on one stream runs in order.
+
+    Streams are made by :meth:`Device.create_stream` and :meth:`Context.create_stream`; :meth:`from_handle` borrows
+    one. Everything that takes a stream takes any object with ``__cuda_stream__``. Two streams are equal when
+    they are the same CUDA stream. A closed stream's work still runs; the stream itself goes when nothing uses it any
+    more, such as a buffer that will be freed on it.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "Stream objects cannot be instantiated directly; use Device.create_stream() or Stream.from_handle()"
+        )
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """Return (0, address of the stream): the protocol by which libraries share streams."""
+        if self.is_closed:
+            raise closed(self)
+        return (0, self._raw)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Stream cannot be pickled: make one in each process with Device.create_stream()")
+
+    def __repr__(self) -> str:
+        if self.is_closed:
+            return "<Stream closed>"
+        stream = hold(self)
+        context = int(ffi.cast("uintptr_t", lib.cch_context_raw(lib.cch_stream_context(stream))))
+        return f"<Stream handle={self._raw:#x} context={context:#x}>"
+
+    @classmethod
+    def _create(cls, context: Context, options: StreamOptions | Mapping[str, Any] | None) -> Stream:
+        flags, priority = lib.CCH_STREAM_NON_BLOCKING, 0
+        if options is not None:
+            options = as_options(StreamOptions, options)
+            flags = lib.CCH_STREAM_NON_BLOCKING if options.nonblocking else 0
+            if options.priority is not None:
+                priority = _check_priority(options.priority, context)
+            if not options.nonblocking and context.is_green:
+                raise ValueError(
+                    "StreamOptions.nonblocking must not be False: streams of green contexts are non-blocking"
+                )
+        return _native.create_stream(cls, context, flags, priority)
+
+    @staticmethod
+    def from_handle(handle: int) -> Stream:
+        """Borrow a stream by its address.
+
+        The caller sees to it that the stream outlives the object; one that this library made comes back as what it
+        is, and stays alive.
+
+        Parameters
+        ----------
+        handle : int
+            Address of a ``CUstream``. 0 and 1 mean the legacy default stream, whose :attr:`handle` is 1; 2 means the
+            per-thread default stream.
+        """
+        out = ffi.new("cch_stream **")
+        raw = ffi.cast("CUstream", as_address(handle, "handle must be an int, the stream's address"))
+        check(lib.cch_stream_wrap(out, raw, ffi.NULL, ffi.NULL))
+        return adopt(Stream, out[0])
+
+    @staticmethod
+    def _from_protocol(obj: IsStreamType) -> Stream:
+        """Borrow a foreign stream and keep the object that offers it as long as the stream is in use."""
+        name = f"{type(obj).__name__}.__cuda_stream__"
+        offered: object = obj.__cuda_stream__
+        if callable(offered):
+            offered = offered()
+        else:
+            warnings.warn(f"{name} is an attribute; the protocol wants a method", DeprecationWarning, stacklevel=4)
+        try:
+            version, handle = cast("tuple[object, object]", offered)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name}() must return two ints, (version, address), not {offered!r}") from None
+        if version != 0:
+            raise TypeError(f"{name}() speaks version {version}; only 0 is known")
+        raw = ffi.cast("CUstream", as_address(handle, f"{name}() must give an int, the stream's address"))
+        out = ffi.new("cch_stream **")
+        owner = _native.own(obj)
+        status = lib.cch_stream_wrap(out, raw, ffi.cast("void *", owner), _RELEASE)
+        if status:
+            _native.disown(owner)
+            raise_status(status)
+        return adopt(Stream, out[0])
+
+    def create_graph_builder(self) -> Any:
+        """Create a graph builder that captures this stream. Needs the package ``cudacore-graph``."""
+        if self.is_closed:
+            raise closed(self)
+        from cudacore_handles._driver.device import graph_module
+
+        return graph_module().GraphBuilder._init(stream=self)
+
+    @property
+    def is_nonblocking(self) -> bool:
+        """bool: Whether the stream runs without implicit ordering with the legacy default stream (cuStreamGetFlags)."""
+        out = ffi.new("unsigned *")
+        check(lib.cch_stream_flags(out, hold(self)))
+        return bool(out[0] & lib.CCH_STREAM_NON_BLOCKING)
+
+    @property
+    def priority(self) -> int:
+        """int: Its priority; lower numbers run first (cuStreamGetPriority)."""
+        out = ffi.new("int *")
+        check(lib.cch_stream_priority(out, hold(self)))
+        return int(out[0])
+
+    @property
+    def context(self) -> Context:
+        """Context: The stream's context; for a default stream the current one."""
+        stream = hold(self)
+        box = lib.cch_stream_context(stream)
+        if box:
+            return context_of(box)
+        current = current_context()
+        if current is None:
+            name = "CUDA_ERROR_INVALID_CONTEXT"
+            hint = "A default stream means that of the current context: call Device().set_current() first"
+            meaning = "no context is current on this thread"
+            raise CUDAError("cuCtxGetCurrent", lib.CCH_INVALID_CONTEXT, name, meaning, hint=hint)
+        return current
+
+    @property
+    def device(self) -> Device:
+        """Device: The device that the stream's work runs on."""
+        return self.context.device
+
+    @property
+    def resources(self) -> DeviceResources:
+        """DeviceResources: What the stream's work runs on: the resources of its :attr:`context`."""
+        return self.context.resources
+
+    @property
+    def handle(self) -> driver.CUstream:
+        """cuda.bindings.driver.CUstream: The stream for ``cuda.bindings``."""
+        if self.is_closed:
+            raise closed(self)
+        from cuda.bindings import driver
+
+        return driver.CUstream(self._raw)
+
+
+LEGACY_DEFAULT_STREAM = adopt(Stream, lib.cch_stream_legacy())
+PER_THREAD_DEFAULT_STREAM = adopt(Stream, lib.cch_stream_per_thread())
+
+
+def default_stream() -> Stream:
+    """Return the default stream: the legacy one, or the per-thread one where the environment asks for it.
+
+    ``CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM=1`` asks for it.
+    """
+    import os
+
+    per_thread = os.environ.get("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", "0")
+    return PER_THREAD_DEFAULT_STREAM if per_thread not in ("", "0") else LEGACY_DEFAULT_STREAM
+
+
+def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
+    """Return the stream that an argument is or stands for.
+
+    Parameters
+    ----------
+    arg : object
+        A :class:`Stream`.
+    allow_stream_protocol : bool, optional
+        Whether any object with ``__cuda_stream__`` will do. Default False.
+
+    Raises
+    ------
+    TypeError
+        When `arg` is no stream.
+    ClosedError
+        When it is closed.
+    RuntimeError
+        When it is a graph builder that does not build: the work would run at once.
+    """
+    if isinstance(arg, Stream):
+        if arg.is_closed:
+            raise closed(arg)
+        return arg
+    if isinstance(arg, _native.Builder):
+        if isinstance(arg._stream, Stream):
+            return arg._stream
+        return arg._accept_work()
+    if allow_stream_protocol and hasattr(arg, "__cuda_stream__") and not isinstance(arg, type):
+        return Stream._from_protocol(arg)
+    needed = "a Stream is needed, or an object with __cuda_stream__"
+    if arg is None:
+        raise TypeError(f"stream is required and must not be None: {needed}; Device.default_stream is one, too")
+    raise TypeError(
+        f"Stream or GraphBuilder expected, got {type(arg).__name__}: {needed}; make one with Device.create_stream()"
+    )
+
+
+def _check_priority(priority: object, context: Context) -> int:
+    wanted = as_integer(priority)
+    if wanted is None:
+        raise TypeError(f"StreamOptions.priority must be an int, not {type(priority).__name__}")
+    lowest, highest = ffi.new("int *"), ffi.new("int *")
+    check(lib.cch_context_priorities(lowest, highest, hold(context)))
+    if not highest[0] <= wanted <= lowest[0]:
+        raise ValueError(f"StreamOptions.priority={priority} is out of range [{highest[0]}, {lowest[0]}]")
+    return wanted
+
+
+def _accept(arg: object) -> Stream:
+    return Stream_accept(arg, allow_stream_protocol=True)
+
+
+def _new_event(stream: Stream, options: EventOptions | None) -> Event:
+    return Event._create(stream.context, options)
+
+
+_native.set_face("stream", Stream)
+_native.set_face("accept_stream", _accept)
+_native.set_face("new_event", _new_event)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of other libraries as plain memory, to copy from and to."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from cudacore_handles import _native
+from cudacore_handles._cffi import ffi
+from cudacore_handles._stream.stream import Stream
+
+
+class Memory(NamedTuple):
+    """Contiguous memory of an array."""
+
+    address: int
+    nbytes: int
+    on_host: bool
+    keeper: object  #: what must live as long as the address is used
+
+
+def has_protocol(obj: Any, name: str) -> bool:
+    """Return whether an object has the attribute of a protocol. A class has it for its instances alone."""
+    return not isinstance(obj, type) and hasattr(obj, name)
+
+
+def why_no_array(obj: Any, *names: str) -> tuple[str, AttributeError | None]:
+    """Return what to add to the message that an object is not an array, and the cause.
+
+    That is the error that a protocol of its class raised: a property that fails looks as if it were not there.
+    """
+    if isinstance(obj, type):
+        return f": it is the class {obj.__name__} itself; give an instance", None
+    for name in names or ("__cuda_array_interface__", "__array_interface__", "__dlpack__"):
+        if hasattr(type(obj), name):
+            try:
+                getattr(obj, name)
+            except AttributeError as error:
+                return f": its {name} failed: {error}", error
+    return "", None
+
+
+def is_numpy_scalar(obj: Any) -> bool:
+    """Return whether an object is a scalar of NumPy. Its ``__array_interface__`` names memory that is freed already."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(obj, numpy.generic)
+
+
+@contextmanager
+def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) -> Iterator[Memory]:
+    """Give the memory of an array's elements, for the time of a ``with`` block.
+
+    The stream waits for the producer's work, if the producer of device memory names its own stream or takes the
+    consumer's.
+
+    Parameters
+    ----------
+    array : object
+        What has ``__cuda_array_interface__``, the buffer protocol, ``__array_interface__`` or DLPack.
+    name : str
+        The argument, for errors.
+    stream : Stream
+        Where the memory will be used.
+    writable : bool, optional
+        Whether it will be written. Default False.
+
+    Raises
+    ------
+    TypeError
+        When it is no array.
+    ValueError
+        When its elements do not lie one behind the other, or it is read-only and would be written.
+    BufferError
+        When what it says of itself cannot be, or is not supported.
+    """
+    on_device = has_protocol(array, "__cuda_array_interface__")
+    if not on_device:
+        try:
+            data = memoryview(array.tobytes() if is_numpy_scalar(array) else array)
+        except (TypeError, ValueError, BufferError):
+            pass  # no buffer, or elements of a type that buffers do not have, such as dates
+        else:
+            with data:
+                yield _of_buffer(data, name, writable=writable)
+            return
+    from cudacore_handles._views.view import StridedMemoryView
+
+    if not on_device and has_protocol(array, "__array_interface__"):  # first: dates and structures are not DLPack's
+        view = StridedMemoryView.from_array_interface(array)
+    elif on_device or has_protocol(array, "__dlpack__"):
+        view = StridedMemoryView.from_any_interface(array, stream)
+    else:
+        text, cause = why_no_array(array)
+        raise TypeError(
+            f"{name} must be a Buffer, or an array (NumPy's, or any with the buffer protocol, DLPack or "
+            f"__cuda_array_interface__), not {type(array).__name__}{text}"
+        ) from cause
+    _check(name, contiguous=view._layout.is_contiguous_c, read_only=writable and view.readonly)
+    # An array that says of itself no more than that kernels can use it is ordered on the stream, pinned memory too.
+    pinned_waits = hasattr(array, "__dlpack__")
+    on_host = view._device[0] == _native.DL_CPU or (pinned_waits and view._device[0] == _native.DL_CUDA_HOST)
+    yield Memory(view.ptr, view.size * view._itemsize, on_host, view)
+
+
+def _of_buffer(view: memoryview, name: str, *, writable: bool) -> Memory:
+    if "O" in re.sub(":[^:]*:", "", view.format):  # the format without the names of a struct's fields
+        raise TypeError(
+            f"{name} is an array of Python objects, which are no data that could be copied; convert it to numbers first"
+        )
+    _check(name, contiguous=view.c_contiguous, read_only=writable and view.readonly)
+    return Memory(_address_of(view), view.nbytes, True, view)
+
+
+def _address_of(view: memoryview) -> int:
+    """Return the address of a contiguous memoryview, which must be kept as long as the address is used."""
+    if not view.nbytes:
+        return 0
+    # The export ends here: CPython before 3.13 crashes when it collects a memoryview that still has one.
+    with view.cast("B") as octets, ffi.from_buffer(octets) as data:
+        return int(ffi.cast("uintptr_t", data))
+
+
+def _check(name: str, *, contiguous: bool, read_only: bool) -> None:
+    if not contiguous:
+        raise ValueError(
+            f"{name} is not C-contiguous: its elements do not lie one behind the other; copy it to an array that is"
+        )
+    if read_only:
+        raise ValueError(f"{name} is read-only, and would be written")

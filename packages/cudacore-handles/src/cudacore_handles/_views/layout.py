@@ -1,0 +1,648 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arithmetic of strided arrays: where the element of an index lies. Nothing here touches memory or a driver."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cudacore_handles._base.address import as_integer
+
+MAX_NDIM = 64
+_MOST = 2**63 - 1
+
+
+class _StridedLayout:
+    """Say where the elements of an array lie: its shape, strides, and bytes an element.
+
+    Strides and offsets are counted in elements, not bytes. A layout does not change; the methods return new ones. What
+    does not fit into 64 bits is an OverflowError at the call that computes it.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Extents, none of them negative; 64 at most.
+    strides : tuple of int, optional
+        As many strides, of any sign. None: those of C order, without saying so (:attr:`strides` is None, too).
+    itemsize : int
+        Bytes of an element.
+    divide_strides : bool, optional
+        Whether `strides` are in bytes, so that they must be divided by `itemsize`. Default False.
+
+    Attributes
+    ----------
+    itemsize : int
+        Bytes of an element.
+    slice_offset : int
+        Where the element of index ``(0, ..., 0)`` lies, in elements; only slicing makes it other than 0.
+    """
+
+    __slots__ = ("_shape", "_strides", "itemsize", "slice_offset")
+
+    itemsize: int
+    slice_offset: int
+    _shape: tuple[int, ...]
+    _strides: tuple[int, ...] | None
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        strides: Sequence[int] | None,
+        itemsize: int,
+        divide_strides: bool = False,
+    ) -> None:
+        extents = _ints("shape", shape)
+        size = _check_itemsize("itemsize", itemsize)
+        if len(extents) > MAX_NDIM:
+            raise ValueError(f"shape has {len(extents)} dimensions; {MAX_NDIM} are the most")
+        if any(extent < 0 for extent in extents):
+            raise ValueError(f"Extents must be non-negative, and shape is {extents}")
+        steps = None
+        if strides is not None:
+            steps = _ints("strides", strides)
+            if len(steps) != len(extents):
+                raise ValueError(
+                    "Strides, if provided, must have the same length as shape. "
+                    f"Shape has {len(extents)} dimensions, but strides has {len(steps)} elements."
+                )
+            if divide_strides:
+                if any(step % size for step in steps):
+                    raise ValueError(
+                        f"strides must be divisible by itemsize, and they are {steps} bytes, of elements of {size}"
+                    )
+                steps = tuple(step // size for step in steps)
+        self._set(extents, steps, size, 0)
+
+    def _set(self, shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int, offset: int) -> None:
+        keep = object.__setattr__
+        keep(self, "_shape", shape)
+        keep(self, "_strides", strides)
+        keep(self, "itemsize", itemsize)
+        keep(self, "slice_offset", offset)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name} of a layout is not writable: make another layout")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name} of a layout is not writable: make another layout")
+
+    @classmethod
+    def _make(cls, shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int, offset: int = 0) -> Any:
+        """Make a layout of what another one has computed: only the size of the numbers is checked."""
+        if len(shape) > MAX_NDIM:
+            raise ValueError(f"shape has {len(shape)} dimensions; {MAX_NDIM} are the most")
+        for numbers in (shape, strides or (), (offset,)):
+            for number in numbers:
+                _fits(number, "a number of the layout")
+        layout = cls.__new__(cls)
+        layout._set(shape, strides, itemsize, offset)
+        return layout
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_StridedLayout._make, (self._shape, self._strides, self.itemsize, self.slice_offset))
+
+    def __repr__(self) -> str:
+        offset = f", _slice_offset={self.slice_offset}" if self.slice_offset else ""
+        return f"_StridedLayout(shape={self._shape}, strides={self._strides}, itemsize={self.itemsize}{offset})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _StridedLayout):
+            return NotImplemented
+        return self.__reduce__()[1] == other.__reduce__()[1]
+
+    def __hash__(self) -> int:
+        return hash(self.__reduce__()[1])
+
+    def __getitem__(self, slices: Any) -> _StridedLayout:
+        """Return :meth:`sliced`."""
+        return self.sliced(slices)
+
+    @classmethod
+    def dense(cls, shape: Sequence[int], itemsize: int, stride_order: str | Sequence[int] = "C") -> _StridedLayout:
+        """Return a layout without gaps.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Extents.
+        itemsize : int
+            Bytes of an element.
+        stride_order : str or tuple of int, optional
+            "C" (the default): the last axis is the innermost; "F": the first one; or the axes from the outermost to
+            the innermost.
+        """
+        plain = cls(shape, None, itemsize)
+        order = _order(stride_order, plain.ndim, "'C', 'F', or a permutation tuple")
+        return cls._make(plain._shape, _dense_strides(plain._shape, order), plain.itemsize)
+
+    @classmethod
+    def dense_like(cls, other: _StridedLayout, stride_order: str | Sequence[int] = "K") -> _StridedLayout:
+        """Return a layout without gaps, and without an offset, of another one's shape and itemsize.
+
+        Parameters
+        ----------
+        other : _StridedLayout
+            The other layout.
+        stride_order : str or tuple of int, optional
+            As :meth:`dense` takes it, or "K" (the default): the order of the axes of `other`.
+        """
+        if not isinstance(other, _StridedLayout):
+            raise TypeError(f"other must be a _StridedLayout, not {type(other).__name__}")
+        if isinstance(stride_order, str) and stride_order == "K":
+            if other.is_dense:
+                return other
+            order = other.stride_order
+        else:
+            order = _order(stride_order, other.ndim, "'K', 'C', 'F', or a permutation tuple")
+        return cls._make(other._shape, _dense_strides(other._shape, order), other.itemsize)
+
+    def to_dense(self, stride_order: str | Sequence[int] = "K") -> _StridedLayout:
+        """Return :meth:`dense_like` of this layout."""
+        return _StridedLayout.dense_like(self, stride_order)
+
+    # ---- what it is ----
+
+    def _steps(self) -> tuple[int, ...]:
+        """Return the strides, also where they are implicit."""
+        if self._strides is not None:
+            return self._strides
+        return _dense_strides(self._shape, range(len(self._shape)))
+
+    @property
+    def ndim(self) -> int:
+        """int: Number of dimensions."""
+        return len(self._shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """tuple of int: Extents."""
+        return self._shape
+
+    @property
+    def strides(self) -> tuple[int, ...] | None:
+        """tuple of int or None: Strides in elements; None when they are those of C order and were not given."""
+        return self._strides
+
+    @property
+    def strides_in_bytes(self) -> tuple[int, ...] | None:
+        """tuple of int or None: Strides in bytes; None when :attr:`strides` is."""
+        if self._strides is None:
+            return None
+        return tuple(_fits(step * self.itemsize, "a stride in bytes") for step in self._strides)
+
+    @property
+    def stride_order(self) -> tuple[int, ...]:
+        """tuple of int: The axes, from the one with the longest stride to the one with the shortest."""
+        steps = self._steps()
+        return tuple(sorted(range(self.ndim), key=lambda axis: -abs(steps[axis])))
+
+    @property
+    def volume(self) -> int:
+        """int: Number of elements."""
+        return _fits(math.prod(self._shape), "the number of elements")
+
+    @property
+    def is_unique(self) -> bool:
+        """bool: Whether each element has a place of its own.
+
+        True of every layout that comes of a contiguous one by permuting, slicing, reshaping, and so on; False of
+        broadcast ones. Of strides that were made up it can be False although the places are different.
+        """
+        return _nests(self._shape, self._steps(), exactly=False)
+
+    @property
+    def is_contiguous_c(self) -> bool:
+        """bool: Whether the elements lie one behind the other, the last axis being the innermost."""
+        return _contiguous(self._shape, self._steps(), range(self.ndim - 1, -1, -1))
+
+    @property
+    def is_contiguous_f(self) -> bool:
+        """bool: Whether the elements lie one behind the other, the first axis being the innermost."""
+        return _contiguous(self._shape, self._steps(), range(self.ndim))
+
+    @property
+    def is_contiguous_any(self) -> bool:
+        """bool: Whether the elements lie one behind the other, in some order of the axes."""
+        return _nests(self._shape, self._steps(), exactly=True)
+
+    @property
+    def is_dense(self) -> bool:
+        """bool: Whether it is contiguous in some order, and begins at the beginning."""
+        return self.slice_offset == 0 and self.is_contiguous_any
+
+    @property
+    def offset_bounds(self) -> tuple[int, int]:
+        """tuple of int: The lowest and the highest place of an element; (0, -1) where there is none."""
+        low = high = self.slice_offset
+        for extent, step in zip(self._shape, self._steps(), strict=True):
+            if extent == 0:
+                return (0, -1)
+            reach = step * (extent - 1)
+            low += min(reach, 0)
+            high += max(reach, 0)
+        return (_fits(low, "the lowest offset"), _fits(high, "the highest offset"))
+
+    @property
+    def min_offset(self) -> int:
+        """int: The first of :attr:`offset_bounds`."""
+        return self.offset_bounds[0]
+
+    @property
+    def max_offset(self) -> int:
+        """int: The second of :attr:`offset_bounds`."""
+        return self.offset_bounds[1]
+
+    @property
+    def slice_offset_in_bytes(self) -> int:
+        """int: :attr:`slice_offset` in bytes."""
+        return _fits(self.slice_offset * self.itemsize, "the offset in bytes")
+
+    def required_size_in_bytes(self) -> int:
+        """Return the bytes of memory that an array of this layout needs, from its address on.
+
+        Raises
+        ------
+        ValueError
+            When elements lie before that address.
+        """
+        low, high = self.offset_bounds
+        if low < 0:
+            raise ValueError(
+                "Allocation size for a layout that maps elements to negative memory offsets is ambiguous. "
+                f"The layout's min_offset is {low}."
+            )
+        return _fits((high + 1) * self.itemsize, "the size in bytes")
+
+    # ---- what can be made of it ----
+
+    def flattened_axis_mask(self) -> int:
+        """Return which axes :meth:`flattened` can merge: bit i is set where axis i can go into axis i - 1."""
+        steps, mask = self._steps(), 0
+        for axis in range(1, self.ndim):
+            if steps[axis - 1] == steps[axis] * self._shape[axis]:
+                mask |= 1 << axis
+        return mask
+
+    def flattened(self, start_axis: int = 0, end_axis: int = -1, mask: int | None = None) -> _StridedLayout:
+        """Return a layout in which neighbouring axes are one, where a single stride can lead through them.
+
+        Parameters
+        ----------
+        start_axis, end_axis : int, optional
+            The first and the last axis to look at. Default: all.
+        mask : int, optional
+            Which axes may be merged, as :meth:`flattened_axis_mask` has it. Default: whichever can be.
+        """
+        if self.ndim == 0:
+            return self._make((1,), (1,), self.itemsize, self.slice_offset)
+        start, end = _axis(start_axis, self.ndim, "start axis"), _axis(end_axis, self.ndim, "end axis")
+        allowed = self.flattened_axis_mask()
+        if mask is not None:
+            given = operator.index(mask)
+            if given < 0:
+                raise OverflowError(f"mask is {given}; it cannot be negative")
+            allowed &= given
+        shape, strides = [self._shape[0]], [self._steps()[0]]
+        for axis in range(1, self.ndim):
+            extent, step = self._shape[axis], self._steps()[axis]
+            if start < axis <= end and allowed >> axis & 1:
+                shape[-1] *= extent
+                strides[-1] = step
+            else:
+                shape.append(extent)
+                strides.append(step)
+        return self._make(tuple(shape), tuple(strides), self.itemsize, self.slice_offset)
+
+    def reshaped(self, shape: Sequence[int]) -> _StridedLayout:
+        """Return a layout of another shape, whose elements, in C order, are the same.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            The new extents; one of them can be -1, and is computed.
+
+        Raises
+        ------
+        ValueError
+            When the number of elements is another one, or the strides do not allow it without a copy.
+        """
+        extents = list(_ints("shape", shape))
+        volume = self.volume
+        if extents.count(-1) > 1:
+            raise ValueError("There can be at most one -1 extent in a shape")
+        if any(extent < -1 for extent in extents):
+            raise ValueError(f"Extents must be non-negative, and shape is {tuple(extents)}")
+        if -1 in extents:
+            others = math.prod(extent for extent in extents if extent != -1)
+            if others == 0:
+                raise ValueError("The -1 extent is ambiguous when the specified sub-volume is 0")
+            if volume % others:
+                raise ValueError(
+                    f"The original volume {volume} must be divisible by the specified sub-volume {others}."
+                )
+            extents[extents.index(-1)] = volume // others
+        if math.prod(extents) != volume:
+            raise ValueError(f"The original volume {volume} and the new volume {math.prod(extents)} must be equal.")
+        strides = (0,) * len(extents) if volume == 0 else self._split(extents)
+        return self._make(tuple(extents), strides, self.itemsize, self.slice_offset)
+
+    def _split(self, extents: list[int]) -> tuple[int, ...]:
+        """Return the strides of a new shape, each of whose axes must lie within one merged axis of this layout."""
+        merged = self.squeezed().flattened()
+        groups = list(zip(merged._shape, merged._steps(), strict=True))
+        left, step = groups.pop()
+        strides = []
+        for extent in reversed(extents):
+            if left == 1 and extent != 1 and groups:
+                left, step = groups.pop()
+            if left % extent:
+                raise ValueError("Layout strides are incompatible with the new shape")
+            strides.append(step)
+            step *= extent
+            left //= extent
+        return tuple(reversed(strides))
+
+    def permuted(self, axis_order: Sequence[int]) -> _StridedLayout:
+        """Return a layout whose axes are those of this one, in another order.
+
+        Parameters
+        ----------
+        axis_order : tuple of int
+            Each axis once; negative ones count from the end.
+        """
+        given = _ints("axis_order", axis_order)
+        if len(given) != self.ndim:
+            raise ValueError(
+                "Permutation must have the same length as the number of dimensions, "
+                f"got {len(given)} for {self.ndim}D tensor."
+            )
+        order = [_axis(axis, self.ndim, "axis") for axis in given]
+        for axis in order:
+            if order.count(axis) > 1:
+                raise ValueError(f"Invalid permutation: axis {axis} appears multiple times.")
+        steps = self._steps()
+        shape = tuple(self._shape[axis] for axis in order)
+        return self._make(shape, tuple(steps[axis] for axis in order), self.itemsize, self.slice_offset)
+
+    def squeezed(self) -> _StridedLayout:
+        """Return a layout without the axes of extent 1; of an empty layout, the one of shape (0,)."""
+        if 0 in self._shape:
+            return self._make((0,), (0,), self.itemsize, self.slice_offset)
+        kept = [(extent, step) for extent, step in zip(self._shape, self._steps(), strict=True) if extent != 1]
+        shape, strides = tuple(extent for extent, _ in kept), tuple(step for _, step in kept)
+        return self._make(shape, strides, self.itemsize, self.slice_offset)
+
+    def unsqueezed(self, axis: int | Sequence[int]) -> _StridedLayout:
+        """Return a layout with more axes, of extent 1.
+
+        Parameters
+        ----------
+        axis : int or tuple of int
+            Where the new axes are in the new layout; negative ones count from its end.
+        """
+        given = _ints("axis", axis) if isinstance(axis, Iterable) else (operator.index(axis),)
+        if not given:
+            return self
+        ndim = self.ndim + len(given)
+        if ndim > MAX_NDIM:
+            raise ValueError(f"shape would have {ndim} dimensions; {MAX_NDIM} are the most")
+        new = set()
+        for number in given:
+            at = number + ndim if number < 0 else number
+            if not 0 <= at < ndim:
+                raise ValueError(f"Invalid axis: {number} out of range for {ndim - 1}D tensor")
+            if at in new:
+                raise ValueError(f"Axis {at} appears multiple times.")
+            new.add(at)
+        old = list(zip(self._shape, self._steps(), strict=True))
+        axes: list[tuple[int, int]] = []
+        for at in range(ndim - 1, -1, -1):
+            axes.append((1, axes[-1][0] * axes[-1][1] if axes else 1) if at in new else old.pop())
+        axes.reverse()
+        shape, strides = tuple(extent for extent, _ in axes), tuple(step for _, step in axes)
+        return self._make(shape, strides, self.itemsize, self.slice_offset)
+
+    def broadcast_to(self, shape: Sequence[int]) -> _StridedLayout:
+        """Return a layout in which axes of extent 1, and new axes in front, repeat what they have.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            The new extents.
+        """
+        extents = _StridedLayout(shape, None, self.itemsize)._shape
+        added = len(extents) - self.ndim
+        if added < 0:
+            raise ValueError(
+                f"The broadcast shape ndim ({len(extents)}) must be greater than or equal to the input shape "
+                f"ndim ({self.ndim})."
+            )
+        strides = [0] * added
+        for axis, (old, new, step) in enumerate(zip(self._shape, extents[added:], self._steps(), strict=True)):
+            if old not in (1, new):
+                raise ValueError(
+                    "Shapes cannot be broadcast together: the original extent must be 1 or be equal to broadcast "
+                    f"extent, got {old} and {new} for axis {axis}."
+                )
+            strides.append(step if old == new else 0)
+        return self._make(extents, tuple(strides), self.itemsize, self.slice_offset)
+
+    def repacked(self, itemsize: int, data_ptr: int = 0, axis: int = -1, keep_dim: bool = True) -> _StridedLayout:
+        """Return a layout of the same bytes, in elements of another size.
+
+        Parameters
+        ----------
+        itemsize : int
+            Bytes of a new element: a multiple, or a divisor, of :attr:`itemsize`.
+        data_ptr : int, optional
+            The memory's address, which larger elements must be aligned to. Default 0: not known.
+        axis : int, optional
+            The axis along which elements are put together or taken apart; its stride is 1. Default: the last.
+        keep_dim : bool, optional
+            Whether to keep that axis when only one element is left of it. Default True.
+        """
+        new = operator.index(itemsize)
+        if new <= 0:
+            raise ValueError(f"new itemsize must be greater than zero, got {new}.")
+        if new == self.itemsize:
+            return self
+        at = _axis(axis, self.ndim, "axis")
+        shape, strides = list(self._shape), list(self._steps())
+        if shape[at] == 0:
+            raise ValueError(f"The axis {at} extent must be positive, got 0.")
+        if strides[at] != 1:
+            raise ValueError(f"The axis {at} stride must be 1, got {strides[at]}.")
+        if max(new, self.itemsize) % min(new, self.itemsize):
+            raise ValueError(f"new itemsize ({new}) must be a multiple or a divisor of the old one ({self.itemsize}).")
+        others = [other for other in range(self.ndim) if other != at]
+        offset = self.slice_offset
+        if new < self.itemsize:
+            factor = self.itemsize // new
+            shape[at] *= factor
+            for other in others:
+                strides[other] *= factor
+            offset *= factor
+        else:
+            factor = new // self.itemsize
+            if data_ptr % new:
+                raise ValueError(f"The data pointer ({data_ptr}) must be aligned to the packed itemsize ({new}).")
+            if shape[at] % factor:
+                raise ValueError(f"The axis {at} extent ({shape[at]}) must be divisible by {factor}.")
+            if offset % factor:
+                raise ValueError(f"The slice offset ({offset}) must be divisible by {factor}.")
+            for other in others:
+                if strides[other] % factor:
+                    raise ValueError(f"The axis {other} stride ({strides[other]}) must be divisible by {factor}.")
+                strides[other] //= factor
+            shape[at] //= factor
+            offset //= factor
+        if not keep_dim and shape[at] == 1:
+            del shape[at], strides[at]
+        return self._make(tuple(shape), tuple(strides), _check_itemsize("itemsize", new), offset)
+
+    def max_compatible_itemsize(self, max_itemsize: int = 16, data_ptr: int = 0, axis: int = -1) -> int:
+        """Return the largest size of elements that :meth:`repacked` can make, among the divisors of a maximum.
+
+        Parameters
+        ----------
+        max_itemsize : int, optional
+            The maximum, in bytes. Default 16.
+        data_ptr, axis : int, optional
+            See :meth:`repacked`.
+        """
+        most = operator.index(max_itemsize)
+        if most <= 0:
+            raise ValueError(f"max_itemsize must be greater than zero, got {most}.")
+        if most < self.itemsize:
+            raise ValueError(f"max_itemsize ({most}) cannot be less than itemsize ({self.itemsize}).")
+        at = _axis(axis, self.ndim, "axis")
+        steps = self._steps()
+        if self._shape[at] == 0 or steps[at] != 1:
+            return self.itemsize
+        counts = [self._shape[at], self.slice_offset, *(steps[other] for other in range(self.ndim) if other != at)]
+        size = math.gcd(most, data_ptr, *(count * self.itemsize for count in counts))
+        return size if size % self.itemsize == 0 else math.gcd(size, self.itemsize)
+
+    def sliced(self, slices: Any) -> _StridedLayout:
+        """Return a layout of some of the elements; ``layout[...]`` is the same.
+
+        Parameters
+        ----------
+        slices : int or slice, or a tuple of them
+            As for NumPy's basic indexing: an int takes an axis away.
+        """
+        parts = slices if isinstance(slices, tuple) else (slices,)
+        if len(parts) > self.ndim:
+            raise ValueError(
+                f"The number of slices ({len(parts)}) is greater than the number of dimensions ({self.ndim})."
+            )
+        steps, offset = self._steps(), self.slice_offset
+        shape, strides = [], []
+        for axis, extent in enumerate(self._shape):
+            part = parts[axis] if axis < len(parts) else slice(None)
+            if isinstance(part, slice):
+                start, stop, step = part.indices(extent)
+                count = len(range(start, stop, step))
+                shape.append(count)
+                strides.append(steps[axis] * step)
+                offset += steps[axis] * start if count else 0
+                continue
+            if not hasattr(part, "__index__"):
+                raise TypeError(f"Invalid slice: {part}. Expected slice instance or integer.")
+            index = operator.index(part)
+            if not -extent <= index < extent:
+                raise ValueError(f"Invalid index: {index} out of range for axis {axis} with extent {extent}")
+            offset += steps[axis] * (index % extent)
+        if 0 in shape:
+            strides, offset = [0] * len(shape), self.slice_offset
+        return self._make(tuple(shape), tuple(strides), self.itemsize, offset)
+
+
+def _fits(value: int, what: str) -> int:
+    if not -_MOST - 1 <= value <= _MOST:
+        raise OverflowError(f"value too large: {what} is {value}, which does not fit into 64 bits")
+    return value
+
+
+def _ints(name: str, values: Any) -> tuple[int, ...]:
+    """Return an argument as a tuple of ints of 64 bits."""
+    try:
+        numbers = tuple(map(operator.index, values))
+    except TypeError:
+        raise TypeError(f"{name} must be a tuple of ints, not {values!r}") from None
+    for number in numbers:
+        _fits(number, f"a number in {name}")
+    return numbers
+
+
+def _check_itemsize(name: str, value: Any) -> int:
+    size = as_integer(value)
+    if size is None:
+        raise TypeError(f"{name} must be an int, the bytes of an element, not {type(value).__name__}")
+    if size <= 0:
+        raise ValueError(f"{name} must be positive, and is {size}")
+    if size >= 2**31:
+        raise OverflowError(f"value too large: {name} is {size}; 2**31 - 1 bytes are the most")
+    return size
+
+
+def _axis(axis: int, ndim: int, what: str) -> int:
+    number = operator.index(axis)
+    if not -ndim <= number < ndim:
+        raise ValueError(f"Invalid {what}: {number} out of range for {ndim}D tensor")
+    return number % ndim
+
+
+def _order(stride_order: Any, ndim: int, choices: str) -> tuple[int, ...]:
+    """Return the axes from the outermost to the innermost."""
+    if isinstance(stride_order, str):
+        if stride_order not in ("C", "F"):
+            raise ValueError(f"The stride_order must be {choices}. Got: {stride_order}")
+        return tuple(range(ndim)) if stride_order == "C" else tuple(range(ndim - 1, -1, -1))
+    given = _ints("stride_order", stride_order)
+    if len(given) != ndim:
+        raise ValueError(
+            f"stride_order must have the same length as shape. Shape has {ndim} dimensions, but stride_order has "
+            f"{len(given)} elements."
+        )
+    order = tuple(_axis(axis, ndim, "axis") for axis in given)
+    for axis in order:
+        if order.count(axis) > 1:
+            raise ValueError(f"The stride order must be a permutation. Axis {axis} appears multiple times.")
+    return order
+
+
+def _dense_strides(shape: tuple[int, ...], order: Sequence[int]) -> tuple[int, ...]:
+    """Return strides without gaps, of axes from the outermost to the innermost; zeros where there is no element."""
+    strides, step = [0] * len(shape), 1
+    if 0 in shape:
+        return tuple(strides)
+    for axis in reversed(order):
+        strides[axis] = _fits(step, "a stride")
+        step *= shape[axis]
+    return tuple(strides)
+
+
+def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], inner_to_outer: Iterable[int]) -> bool:
+    expected = 1
+    for axis in inner_to_outer:
+        if shape[axis] == 0:
+            return True
+        if shape[axis] != 1 and strides[axis] != expected:
+            return 0 in shape
+        expected *= shape[axis]
+    return True
+
+
+def _nests(shape: tuple[int, ...], strides: tuple[int, ...], *, exactly: bool) -> bool:
+    """Whether each axis, from the shortest stride on, steps over all that is within it; `exactly`: without gaps."""
+    if 0 in shape:
+        return True
+    reach = 0  # the highest offset of what is within
+    for step, extent in sorted((abs(step), extent) for step, extent in zip(strides, shape, strict=True) if extent != 1):
+        if step != reach + 1 if exactly else step <= reach:
+            return False
+        reach += step * (extent - 1)
+    return not exactly or all(step > 0 for step, extent in zip(strides, shape, strict=True) if extent != 1)

@@ -1,0 +1,576 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views: arrays of any library, and memory of ours, with shape, strides and type, and without a copy."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cudacore_handles import _native
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.not_yet import NotYet, dir_of_what_is_there
+from cudacore_handles._memory.buffer import Buffer, check_dlpack_arguments
+from cudacore_handles._stream.order import LEGACY, order_behind, stream_for_interface, stream_of_exporter
+from cudacore_handles._stream.stream import IsStreamType, Stream, default_stream
+from cudacore_handles._views.arrays import has_protocol, is_numpy_scalar, why_no_array
+from cudacore_handles._views.dtypes import (
+    ELEMENT_TYPES,
+    ElementType,
+    dlpack_type_of,
+    dtype_of,
+    raw_type,
+    type_given,
+    type_of_typestr,
+    typestr_of,
+)
+from cudacore_handles._views.layout import _StridedLayout
+
+_NO_PROTOCOL = (
+    "the input object does not support any data exchange protocol: obj is of type {}, and has none of __dlpack__, "
+    "__cuda_array_interface__ and __array_interface__"
+)
+
+
+# DLPack's types of devices whose memory the host can read and write.
+ON_HOST = (_native.DL_CPU, _native.DL_CUDA_HOST, _native.DL_CUDA_MANAGED)
+
+
+class StridedMemoryView(_native.ViewHandle):
+    """See the memory of an array as what it is: an address, a shape, strides, a type, a device.
+
+    Views are made by the methods that begin with ``from_``, by :meth:`Buffer.view`, and in functions with
+    :func:`args_viewable_as_strided_memory`. Nothing is copied. As long as there is the view there is the memory: that
+    of a buffer also when the buffer is closed, that of an exporter by DLPack until the view gives the tensor back.
+    What has no such means is kept alive itself.
+
+    A view can be given to kernels and, by DLPack, its C exchange API or ``__cuda_array_interface__``, to other
+    libraries.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    __dlpack_c_exchange_api__: object = _native.exchange_api
+
+    as_tensor_map: NotYet = NotYet()
+
+    if TYPE_CHECKING:  # of the C functions, which find out what `cls` is by themselves
+
+        @classmethod
+        def from_dlpack(cls, obj: object, stream_ptr: Any = None) -> StridedMemoryView: ...
+        @classmethod
+        def from_any_interface(cls, obj: object, stream_ptr: Any = None) -> StridedMemoryView: ...
+        @classmethod
+        def from_buffer(
+            cls,
+            buffer: Buffer,
+            shape: Sequence[int] | int,
+            strides: Sequence[int] | None = None,
+            *,
+            itemsize: int | None = None,
+            dtype: Any = None,
+            is_readonly: bool = False,
+        ) -> StridedMemoryView: ...
+    else:
+        from_dlpack = classmethod(_native.from_dlpack)
+        from_any_interface = classmethod(_native.from_any_interface)
+        from_buffer = classmethod(_native.from_buffer)
+
+    def __new__(cls, obj: object = None, stream_ptr: Any = None) -> StridedMemoryView:
+        """Make a view of `obj`; deprecated: :meth:`from_any_interface` does it."""
+        if obj is None:
+            raise ValueError("obj is missing: give an array, or use a method such as StridedMemoryView.from_buffer()")
+        warnings.warn(
+            "Constructing a StridedMemoryView directly is deprecated; use StridedMemoryView.from_any_interface(), "
+            "from_dlpack() or from_cuda_array_interface() instead",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return cls.from_any_interface(obj, stream_ptr)
+
+    def __dir__(self) -> list[str]:
+        return dir_of_what_is_there(self)
+
+    def __repr__(self) -> str:
+        try:
+            dtype = str(self.dtype)
+        except NotImplementedError:
+            dtype = "?"
+        return (
+            f"StridedMemoryView(ptr={self.ptr:#x}, shape={self.shape}, strides={self.strides}, "
+            f"itemsize={self._itemsize}, dtype={dtype}, device_id={self.device_id}, "
+            f"is_device_accessible={self.is_device_accessible}, readonly={self.readonly}, "
+            f"exporting_obj={type(self.exporting_obj).__name__})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a StridedMemoryView cannot be pickled: copy what it views to the host, and pickle that")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return a NumPy array of the same memory, where the host can reach it.
+
+        The array keeps the memory alive. It does not wait for work on any stream.
+
+        Parameters
+        ----------
+        dtype : numpy.dtype, optional
+            The type of the array; another type than the view's needs a copy.
+        copy : bool, optional
+            Whether to copy the elements; False: raise a ValueError instead. Default: only where it is needed.
+        """
+        import numpy as np
+
+        if self._device[0] not in ON_HOST:
+            raise TypeError(
+                "a view of device memory is not a NumPy array: "
+                "view.copy_to(StridedMemoryView.from_any_interface(array), stream) copies its elements to one"
+            )
+        array = np.asarray(HostElements(self)).view(self.dtype or f"V{self._itemsize}")
+        return np.array(array, dtype=dtype, copy=copy)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Export the view as a DLPack tensor, which keeps the memory alive.
+
+        Parameters
+        ----------
+        stream : int, optional
+            The consumer's stream. It waits for what a buffer's own stream, or the exporting object's, has to do. -1:
+            no order. None, for device memory: the legacy default stream.
+        max_version : tuple of int, optional
+            The newest DLPack version that the consumer takes; from (1, 0) on the tensor is versioned.
+        dl_device : tuple of int, optional
+            The device to export to; only the memory's own will do.
+        copy : bool, optional
+            True is an error: the memory is never copied.
+        """
+        versioned = check_dlpack_arguments(self._device, stream, max_version, dl_device, copy)
+        if self.readonly and not versioned:
+            raise BufferError(
+                "the view is read-only, which DLPack before 1.0 cannot say; ask for a versioned tensor "
+                "(max_version=(1, 0))"
+            )
+        capsule = _native.view_capsule(self, versioned)
+        if stream != -1:
+            self._order(stream)
+        return capsule
+
+    def _order(self, stream: int | None) -> None:
+        """Make a consumer's stream wait for the memory's."""
+        reference = self._stream_reference
+        if reference or self.exporting_obj is None or isinstance(self.exporting_obj, Buffer):
+            order_behind(reference, self._device, stream)
+        elif self._device[0] == _native.DL_CUDA or (stream is not None and self.is_device_accessible):
+            # The exporter knows its own stream: a second export orders the consumer's behind it, and is given back.
+            _native.from_any_interface(type(self), self.exporting_obj, LEGACY if stream is None else stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the DLPack device type and ordinal of the memory."""
+        return self._device
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """dict: The CUDA Array Interface, version 3. AttributeError where no kernel can use the memory."""
+        if not self.is_device_accessible:
+            raise AttributeError(
+                "a view of host memory has no __cuda_array_interface__", name="__cuda_array_interface__"
+            )
+        strides = self.strides
+        exporter = self.exporting_obj
+        if exporter is None or isinstance(exporter, Buffer) or self._device[0] != _native.DL_CUDA:
+            stream = stream_for_interface(self._stream_reference)
+        else:
+            stream = stream_of_exporter(exporter, self._device, self._order)
+        packed = self._type
+        return {
+            "shape": self.shape,
+            "strides": None if strides is None else tuple(step * self._itemsize for step in strides),
+            "typestr": typestr_of(packed, self._itemsize, self.dtype if packed & 0xFF == 255 else ...),
+            "data": (self.ptr if self.size else 0, self.readonly),
+            "version": 3,
+            "stream": stream,
+        }
+
+    @classmethod
+    def from_cuda_array_interface(cls, obj: Any, stream_ptr: Any = None) -> StridedMemoryView:
+        """Make a view of an array by ``__cuda_array_interface__``.
+
+        Parameters
+        ----------
+        obj : object
+            The array, whose interface is of version 2 or 3.
+        stream_ptr : int or Stream, optional
+            The stream that will use the array. It waits for the stream that the interface names. Version 2 names none:
+            the stream then waits for the array library's current stream if the library has DLPack's C exchange API, as
+            PyTorch does. -1: no order.
+        """
+        interface = _interface(obj, "__cuda_array_interface__")
+        if stream_ptr is None:
+            raise BufferError(
+                "stream=None is ambiguous with view(): give stream_ptr, the stream that will use the array, so that "
+                "it waits for the producer's; or -1 for no order"
+            )
+        version = as_integer(interface.get("version", 0))
+        if version is None or version < 2:
+            raise BufferError(
+                "only versions 2 and 3 of the CUDA Array Interface are supported, and the array's is "
+                f"{interface.get('version', 0)!r}"
+            )
+        if interface.get("mask") is not None:
+            raise BufferError("mask is not supported: fill in the masked elements, and export the array without")
+        address = _address(interface, "__cuda_array_interface__")
+        device = _device_of(address)
+        view = _view_of_interface(cls, obj, interface, address, device)
+        consumer = _consumer(stream_ptr)
+        if version == 2:  # which names no stream
+            producer = _native.work_stream(obj, *device) if consumer != -1 else None
+            producer = LEGACY if producer == 0 else producer
+        else:
+            producer = None if interface.get("stream") is None else as_integer(interface["stream"]) or -1
+        if producer is not None:
+            if producer <= 0:
+                raise BufferError(
+                    f"the stream of the __cuda_array_interface__ is {interface.get('stream')!r}; it must be an address"
+                )
+            if consumer != -1 and consumer != producer:
+                _native.order_streams(consumer, producer, device[1] if device[0] == _native.DL_CUDA else -1)
+        return view
+
+    @classmethod
+    def from_array_interface(cls, obj: Any) -> StridedMemoryView:
+        """Make a view of an array in host memory by ``__array_interface__``.
+
+        Parameters
+        ----------
+        obj : object
+            The array.
+        """
+        interface = _interface(obj, "__array_interface__")
+        if interface.get("mask") is not None:
+            raise BufferError("mask is not supported: fill in the masked elements, and export the array without")
+        if interface.get("data") is None:
+            raise BufferError("the __array_interface__ has no data; give an array whose interface has the address")
+        address = _address(interface, "__array_interface__")
+        return _view_of_interface(cls, obj, interface, address, (_native.DL_CPU, 0))
+
+    def view(self, layout: _StridedLayout | None = None, dtype: Any = None) -> StridedMemoryView:
+        """Make a view of the same memory, with another layout or type.
+
+        Parameters
+        ----------
+        layout : _StridedLayout, optional
+            The layout, counted from this view's address on, such as ``view._layout[1:]``. Default: this view's.
+        dtype : numpy.dtype, optional
+            The type, of the layout's itemsize; see :meth:`from_buffer`. Default: this view's.
+        """
+        if layout is None and dtype is None:
+            return self
+        if layout is None:
+            layout = self._layout
+        elif not isinstance(layout, _StridedLayout):
+            raise TypeError(f"layout must be a _StridedLayout, such as view._layout, not {type(layout).__name__}")
+        kind = ElementType(self._type, self._itemsize, self._dtype_as_it_is) if dtype is None else type_given(dtype)
+        if kind.itemsize != layout.itemsize:
+            raise ValueError(
+                f"The dtype's itemsize ({kind.itemsize}) does not match the layout's itemsize ({layout.itemsize}). "
+                "Give both: layout=view._layout.repacked(itemsize), and the dtype"
+            )
+        _check_within(layout, self._layout, self.exporting_obj, self.ptr)
+        address = self.ptr + layout.slice_offset_in_bytes
+        return _make(
+            type(self), address, layout, kind, self._device, self.readonly, self.exporting_obj, self, aligned=True
+        )
+
+    def copy_from(
+        self,
+        other: StridedMemoryView,
+        stream: Stream | IsStreamType,
+        allocator: object = None,
+        blocking: bool | None = None,
+    ) -> None:
+        """Copy the elements of another view into this one, whatever their layouts.
+
+        The copy is ordered on the stream, and takes a few calls of the driver: one copy between dense layouts, and of
+        long rows; a kernel for all else. Ordinary host memory passes through memory of the device, or is rearranged by
+        the host, where its layout has gaps.
+
+        Parameters
+        ----------
+        other : StridedMemoryView
+            What to copy: of the same shape and type.
+        stream : Stream
+            The stream that the copy is ordered on.
+        allocator : MemoryResource, optional
+            Where memory of the device comes from that the elements of ordinary host memory pass through. Default: the
+            device's memory resource.
+        blocking : bool, optional
+            Whether to wait until the copy is done. Default: yes where ordinary host memory takes part, which is always
+            waited for, else no.
+        """
+        from cudacore_handles._views.view_copy import copy_view
+
+        copy_view(self, other, stream, allocator, blocking)
+
+    def copy_to(
+        self,
+        other: StridedMemoryView,
+        stream: Stream | IsStreamType | None = None,
+        allocator: object = None,
+        blocking: bool | None = None,
+    ) -> None:
+        """Copy the elements of this view into another one; see :meth:`copy_from`."""
+        from cudacore_handles._views.view_copy import copy_view
+
+        copy_view(other, self, stream, allocator, blocking)
+
+
+class HostElements:
+    """The elements of a view, as NumPy takes raw bytes; an array that is made of it keeps the view."""
+
+    __slots__ = ("__array_interface__", "_view")
+
+    def __init__(self, view: StridedMemoryView) -> None:
+        self._view = view
+        strides = view.strides
+        self.__array_interface__ = {
+            "shape": view.shape,
+            "strides": None if strides is None else tuple(step * view._itemsize for step in strides),
+            "typestr": f"|V{view._itemsize}",
+            "data": (view.ptr, view.readonly),
+            "version": 3,
+        }
+
+
+class _StridedMemoryViewProxy:
+    """Stand for an array argument until the function says which stream will use it."""
+
+    __slots__ = ("has_dlpack", "obj")
+
+    def __init__(self, obj: object) -> None:
+        self.obj = obj
+        self.has_dlpack = has_protocol(obj, "__dlpack__")
+        interfaces = ("__cuda_array_interface__", "__array_interface__")
+        if not self.has_dlpack and not any(has_protocol(obj, name) for name in interfaces):
+            raise _no_protocol(obj)
+
+    def view(self, stream_ptr: Any = None) -> StridedMemoryView:
+        """Make the view; see :meth:`StridedMemoryView.from_any_interface`."""
+        return StridedMemoryView.from_any_interface(self.obj, stream_ptr)
+
+
+def args_viewable_as_strided_memory(
+    arg_indices: tuple[int, ...],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a function that takes arrays of any library.
+
+    Inside, the arguments are proxies: ``argument.view(stream)`` makes the :class:`StridedMemoryView`.
+
+    Parameters
+    ----------
+    arg_indices : tuple of int
+        Which of the positional arguments are arrays.
+    """
+    try:
+        indices = tuple(map(operator.index, arg_indices))
+    except TypeError:
+        raise TypeError(f"arg_indices must be a tuple of ints, not {arg_indices!r}") from None
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        name = getattr(function, "__name__", "the function")
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            given = list(args)
+            for index in indices:
+                if not -len(given) <= index < len(given):
+                    raise IndexError(
+                        f"{name}() takes an array as its positional argument {index}, and was given {len(given)}"
+                    )
+                given[index] = _StridedMemoryViewProxy(given[index])
+            return function(*given, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def _make(
+    cls: type[StridedMemoryView],
+    address: int,
+    layout: _StridedLayout,
+    kind: ElementType,
+    device: tuple[int, int],
+    readonly: bool,
+    exporting: object,
+    keeper: object,
+    *,
+    aligned: bool = False,
+) -> StridedMemoryView:
+    return _native.view_make(
+        cls, address, layout.shape, layout.strides, layout.itemsize, kind.packed, kind.dtype, *device, readonly,
+        exporting, keeper, aligned,
+    )  # fmt: skip
+
+
+def _element_type(dtype: Any, itemsize: int | None) -> ElementType:
+    if dtype is None and itemsize is None:
+        raise ValueError("Either itemsize or dtype must be specified")
+    if dtype is None:
+        return raw_type(_StridedLayout((), None, itemsize).itemsize)  # type: ignore[arg-type]
+    kind = type_given(dtype)
+    if itemsize is not None and operator.index(itemsize) != kind.itemsize:
+        raise ValueError(f"itemsize ({itemsize}) does not match dtype.itemsize ({kind.itemsize})")
+    return kind
+
+
+def _check_within(layout: _StridedLayout, old: _StridedLayout, exporting: object, address: int) -> None:
+    """Refuse a layout that leads out of the memory: a buffer's, or that which the elements of the old layout span."""
+    low, high = layout.offset_bounds
+    if low > high:
+        return
+    first, last = low * layout.itemsize, (high + 1) * layout.itemsize
+    if isinstance(exporting, Buffer) and not exporting.is_closed:
+        start, end = exporting.handle - address, exporting.handle + exporting.size - address
+    else:
+        start, end = old.min_offset * old.itemsize, (old.max_offset + 1) * old.itemsize
+        start, end = (start, end) if old.volume else (0, 0)
+    if first < start or last > end:
+        raise ValueError(
+            f"Buffer size is too small for the layout. Expected at least {last - min(first, 0)} bytes, got "
+            f"{max(end, 0)} bytes: the layout reaches from byte {first} to {last}, and the memory from {start} to {end}"
+        )
+
+
+# ---- array interfaces
+
+
+def _interface_of(cls: type[StridedMemoryView], obj: object, stream: int, name: str) -> StridedMemoryView:
+    """Make a view of what has no ``__dlpack__``; `stream` is -2 where it was not given."""
+    if name == "from_any_interface":
+        if has_protocol(obj, "__cuda_array_interface__"):
+            return cls.from_cuda_array_interface(obj, None if stream == -2 else stream)
+        if has_protocol(obj, "__array_interface__"):
+            return cls.from_array_interface(obj)
+        raise _no_protocol(obj)
+    raise AttributeError(f"obj is of type {type(obj).__name__}, which has no __dlpack__", name="__dlpack__", obj=obj)
+
+
+def _no_protocol(obj: object) -> BufferError:
+    text, cause = why_no_array(obj)
+    error = BufferError(_NO_PROTOCOL.format(type(obj).__name__) + text)
+    error.__cause__ = cause
+    return error
+
+
+def _interface(obj: Any, name: str) -> dict[str, Any]:
+    if not has_protocol(obj, name):
+        text, cause = why_no_array(obj, name)
+        raise AttributeError(
+            f"obj is of type {type(obj).__name__}, which has no {name}{text}", name=name, obj=obj
+        ) from cause
+    if is_numpy_scalar(obj):
+        raise TypeError(
+            f"obj is a scalar of NumPy, {type(obj).__name__}, whose {name} names memory that is freed already; give "
+            "np.asarray(obj)"
+        )
+    interface = getattr(obj, name)
+    if not isinstance(interface, dict):
+        raise TypeError(f"Expected dict, got {type(interface).__name__}: the {name} of {type(obj).__name__}")
+    return interface
+
+
+def _address(interface: dict[str, Any], name: str) -> int:
+    try:
+        given, _ = interface["data"]
+    except (KeyError, TypeError, ValueError):
+        given = ()
+    address = 0 if given is None else as_integer(given)
+    if address is None or not 0 <= address < 2**64:
+        raise BufferError(f"the data of the {name} is {interface.get('data')!r}; it must be (address, read-only)")
+    return address
+
+
+def _view_of_interface(
+    cls: type[StridedMemoryView], obj: object, interface: dict[str, Any], address: int, device: tuple[int, int]
+) -> StridedMemoryView:
+    try:
+        shape, typestr = interface["shape"], interface["typestr"]
+    except KeyError as error:
+        raise BufferError(f"the array interface of {type(obj).__name__} has no {error}") from None
+    if "O" in str([field[1] for field in interface.get("descr") or ()]):
+        raise TypeError(f"{type(obj).__name__} is an array of Python objects, which are no data that could be used")
+    kind = type_of_typestr(typestr, type(obj).__name__)
+    layout = _StridedLayout(shape, interface.get("strides"), kind.itemsize, divide_strides=True)
+    if not address and layout.volume:
+        raise BufferError(f"the array interface of {type(obj).__name__} has no address, and {layout.volume} elements")
+    return _make(cls, address, layout, kind, device, bool(interface["data"][1]), obj, obj)
+
+
+def _device_of(address: int) -> tuple[int, int]:
+    """Return DLPack's device of an address that kernels can use."""
+    from cudacore_handles._memory.buffer import _pointer_attributes
+
+    if not address:
+        return (_native.DL_CUDA, max(_native.current_device(), 0))
+    known = _pointer_attributes(address)
+    if known.is_managed:
+        return (_native.DL_CUDA_MANAGED, 0)
+    if known.is_host_accessible and known.is_device_accessible:
+        return (_native.DL_CUDA_HOST, 0)
+    if not known.is_device_accessible:
+        raise BufferError(
+            f"the __cuda_array_interface__ has the address {address:#x}, which CUDA does not know: it is freed, or "
+            "memory of the host alone"
+        )
+    return (_native.DL_CUDA, known.device_id)
+
+
+def _consumer(stream_ptr: Any) -> int:
+    number = as_integer(stream_ptr)
+    if number is not None:
+        if number < -1:
+            raise ValueError(f"stream_ptr is {number}; it must be a stream's address, or -1 for no order")
+        return number or 1
+    from cudacore_handles._stream.stream import Stream_accept
+
+    return Stream_accept(stream_ptr, allow_stream_protocol=True).__cuda_stream__()[1] or 1
+
+
+# ---- what the exchange API asks for
+
+
+def _allocate_tensor(device_type: int, ordinal: int, nbytes: int) -> Buffer:
+    from cudacore_handles._driver.device import Device
+    from cudacore_handles._memory.resource import LegacyPinnedMemoryResource
+
+    if device_type == _native.DL_CUDA:
+        return Device(ordinal).allocate(nbytes, stream=default_stream())
+    if device_type == _native.DL_CUDA_HOST:
+        return LegacyPinnedMemoryResource().allocate(nbytes)
+    if device_type == _native.DL_CPU:
+        from cudacore_handles._cffi import ffi
+
+        memory = ffi.new("char[]", nbytes + 256)
+        address = int(ffi.cast("uintptr_t", memory))
+        return Buffer.from_handle(address + -address % 256, nbytes, owner=memory)
+    raise BufferError(f"no memory can be allocated for DLPack's device type {device_type}")
+
+
+_native.set_face("view", StridedMemoryView)
+_native.set_face("layout_of", _StridedLayout)
+_native.set_face("element_types", ELEMENT_TYPES)
+_native.set_face("element_type", _element_type)
+_native.set_face("dtype_of", dtype_of)
+_native.set_face("dlpack_type_of", dlpack_type_of)
+_native.set_face("interface_of", _interface_of)
+_native.set_face("buffer_device", Buffer.__dlpack_device__)
+_native.set_face("allocate_tensor", _allocate_tensor)
+_native.set_face("default_stream", lambda: default_stream()._raw)
