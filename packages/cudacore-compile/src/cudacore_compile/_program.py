@@ -40,7 +40,7 @@ class Program:
     Parameters
     ----------
     code : str, bytes or bytearray
-        The source code.
+        The source code. A C++ program can be empty.
     code_type : SourceCodeType or str
         Its type: ``"c++"``, ``"ptx"``, or ``"nvvm"``, which can be text or bitcode. See :data:`SUPPORTED_TARGETS`.
     options : ProgramOptions or dict of its fields, optional
@@ -84,8 +84,8 @@ class Program:
         options = as_options(ProgramOptions, options)
         options._check_language(self._code_type)
         self._code = check_source("code", code, binary=self._code_type is SourceCodeType.NVVM)
-        if not self._code:
-            raise ValueError("code must not be empty")
+        if not self._code and self._code_type is not SourceCodeType.CXX:  # an empty file is a valid C++ program
+            raise ValueError(f"code must not be empty: there is no {self._code_type} to compile")
         self._headers = check_headers(headers)
         if self._headers and self._code_type is not SourceCodeType.CXX:
             raise ValueError(f"headers are for C++ programs, which include them, and not for {self._code_type}")

@@ -29,9 +29,9 @@ class CompilerError(CUDAError):
     def __init__(
         self,
         operation: str,
-        code: int,
-        code_name: str,
-        meaning: str,
+        code: int = 0,
+        code_name: str = "",
+        meaning: str = "",
         *,
         hint: str = "",
         log: str = "",
@@ -40,8 +40,8 @@ class CompilerError(CUDAError):
         super().__init__(operation, code, code_name, meaning, hint=hint, log=log)
         self.command = command
 
-    def __str__(self) -> str:
-        text = super().__str__()
+    def _message(self) -> str:
+        text = super()._message()
         return f"{text.rstrip()}\nThe command was: {self.command}" if self.command else text
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from cudacore_handles import _native
@@ -21,13 +22,14 @@ class CUDAError(RuntimeError):
     Parameters
     ----------
     operation : str
-        The function that failed: of the driver, of a compiler, or of the handle library.
+        The function that failed: of the driver, of a compiler, or of the handle library. If it is the only argument, it
+        is the whole message, as in ``CUDAError("...")`` of programs written for ``cuda.core``.
     code : int
-        Its result code: positive for CUDA's own codes, negative for codes of the handle library (``CCH_E*``).
+        Its result code: positive for CUDA's own codes, negative for codes of the handle library (``CCH_E*``). Default 0.
     code_name : str
-        The code's name, such as ``"CUDA_ERROR_INVALID_VALUE"``.
+        The code's name, such as ``"CUDA_ERROR_INVALID_VALUE"``. Default empty.
     meaning : str
-        What the code means, in one line.
+        What the code means, in one line. Default empty.
     hint : str, optional
         What to do about it.
     log : str, optional
@@ -37,10 +39,19 @@ class CUDAError(RuntimeError):
     ----------
     operation, code, code_name, meaning, hint, log
         As given.
+    args : tuple
+        The message, as ``str`` returns it: programs read ``error.args[0]``. It can be replaced, as that of any exception.
     """
 
     def __init__(
-        self, operation: str, code: int, code_name: str, meaning: str, *, hint: str = "", log: str = ""
+        self,
+        operation: str,
+        code: int = 0,
+        code_name: str = "",
+        meaning: str = "",
+        *,
+        hint: str = "",
+        log: str = "",
     ) -> None:
         self.operation = operation
         self.code = code
@@ -48,18 +59,36 @@ class CUDAError(RuntimeError):
         self.meaning = meaning
         self.hint = hint
         self.log = log
-        super().__init__(operation, code, code_name, meaning)
+        super().__init__(operation)
 
     def __str__(self) -> str:
-        text = f"{self.operation}: {self.code_name} ({self.code}): {self.meaning}"
+        if "_args" in self.__dict__:
+            return RuntimeError(*self._args).__str__()
+        return self._message()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.args))})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.__dict__)
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        # The hint and the log can be added after the error was made, so that the message is not kept.
+        return self.__dict__["_args"] if "_args" in self.__dict__ else (self._message(),)
+
+    @args.setter
+    def args(self, value: Iterable[Any]) -> None:
+        self._args = tuple(value)
+
+    def _message(self) -> str:
+        """Return the message; subclasses add to it."""
+        text = f"{self.operation}: {self.code_name} ({self.code}): {self.meaning}" if self.code_name else self.operation
         if self.hint:
             text += f". {self.hint}"
         if self.log:
             text += f"\n{self.log}"
         return text
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.args, self.__dict__)
 
 
 class ClosedError(RuntimeError, ValueError):
@@ -74,9 +103,9 @@ class UnsupportedCodeError(RuntimeError, ValueError):
     """Report code of a type that the driver does not load, or that the compilers do not take or make."""
 
 
-def _rebuild(cls: type[CUDAError], args: tuple[Any, ...], attributes: dict[str, Any]) -> CUDAError:
-    error = cls.__new__(cls, *args)
-    error.args = args
+def _rebuild(cls: type[CUDAError], attributes: dict[str, Any]) -> CUDAError:
+    """Make an error again without its constructor, whose parameters a subclass can have changed."""
+    error = cls.__new__(cls, attributes.get("operation", ""))
     error.__dict__.update(attributes)
     return error
 
