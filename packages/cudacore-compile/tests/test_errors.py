@@ -29,6 +29,8 @@ def test_error_survives_pickling() -> None:
     error = pickle.loads(pickle.dumps(caught.value))
     assert type(error) is NVRTCError
     assert str(error) == str(caught.value)
+    assert error.args == (str(error),)
+    assert all(part in error.args[0] for part in ("NVRTC_ERROR_COMPILATION", "nvrtcCompileProgram", error.log))
     assert vars(error) == vars(caught.value)
     assert error.command == "nvrtc -arch=compute_90 default_program"
 

@@ -79,8 +79,6 @@ def test_program_keeps_its_source() -> None:
         (None, TypeError, "code must be a str, bytes or bytearray, not NoneType"),
         (Path("kernel.cu"), TypeError, "not PosixPath"),
         (memoryview(b"x"), TypeError, "not memoryview"),
-        ("", ValueError, "code must not be empty"),
-        (b"", ValueError, "code must not be empty"),
         ("int x;\0int y;", ValueError, "code has a NUL character at byte 6"),
         ("\ud800", ValueError, "code is not Unicode text"),
     ],
@@ -89,6 +87,15 @@ def test_bad_source(code: Any, error: type[Exception], match: str) -> None:
     """The compiler would read half of the source, or fail without saying what is wrong."""
     with pytest.raises(error, match=match):
         Program(code, "c++", SM_90)
+
+
+@pytest.mark.parametrize("target", ["ptx", "cubin", "ltoir"])
+def test_empty_program(target: str) -> None:
+    """A library that compiles an empty program, as numba-cuda does to find the compiler, would not start."""
+    for code in ("", b""):
+        assert Program(code, "c++", SM_90).compile(target).code
+    with pytest.raises(ValueError, match="code must not be empty: there is no ptx to compile"):
+        Program("", "ptx", SM_90)
 
 
 def test_options_as_a_dict() -> None:

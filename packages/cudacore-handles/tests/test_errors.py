@@ -59,6 +59,35 @@ def test_pickle_and_copy(error: ch.CUDAError, duplicate: Callable[[Any], Any]) -
     assert vars(twin) == vars(error)
 
 
+def test_first_argument_is_the_message(error: ch.CUDAError) -> None:
+    """A program that reads ``error.args[0]``, as numba-cuda does, would get the operation, without code or log."""
+    assert error.args == (str(error),)
+    assert "line 2" in error.args[0]
+    error = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning")
+    error.hint, error.log = "Do this", "the log"  # which are often known later
+    assert error.args == ("cuCall: CUDA_ERROR_X (1): the meaning. Do this\nthe log",)
+    assert repr(error) == f"CUDAError({error.args[0]!r})"
+
+
+def test_arguments_are_replaced(error: ch.CUDAError) -> None:
+    """A program that adds to the message of an exception, by its `args`, would add nothing or lose the rest."""
+    twin = copy.copy(error)
+    twin.args = (f"{twin.args[0]}\nin the file x",)
+    assert str(twin) == f"{error}\nin the file x"
+    again = pickle.loads(pickle.dumps(twin))
+    assert (str(again), again.args, again.log) == (str(twin), twin.args, error.log)
+    twin.args = ("one", 2)
+    assert str(twin) == "('one', 2)"
+
+
+def test_error_of_a_message_alone() -> None:
+    """A program that makes such errors as ``cuda.core`` does, of their text, or again of their `args`, would fail."""
+    error = ch.CUDAError("it failed")
+    assert (str(error), error.args, error.code, error.code_name) == ("it failed", ("it failed",), 0, "")
+    full = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning", **FULL)
+    assert str(type(full)(*full.args)) == str(full)
+
+
 # ---- errors that are no failures of CUDA
 
 

@@ -17,9 +17,9 @@ from cudacore_compile._batch_error import make_batch_error
 from cudacore_compile._cache.compile import CachedCompilation, check_cache
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._compilers import process_state as _process_state
-from cudacore_compile._compilers.compilation import files_written
 from cudacore_compile._compilers.option_values import current_arch
 from cudacore_compile._compilers.options import ProgramOptions
+from cudacore_compile._compilers.request import files_written
 from cudacore_compile._program import Program
 from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import ObjectCode
@@ -165,19 +165,19 @@ class _Batch:
                     arch = arch or f"sm_{current_arch()}"
                     options = dataclasses.replace(options, arch=arch)
                 program = Program(job.code, job.code_type, options, headers=job.headers)
-                compilation = program._compilation(job.target_type, job.name_expressions)
+                request = program._request(job.target_type, job.name_expressions)
                 job = CompileJob(  # of copies: what the caller changes meanwhile, or has for reading once, is the same
-                    compilation.code,
+                    request.code,
                     program._options,
-                    compilation.target,
-                    compilation.names,
-                    compilation.code_type,
+                    request.target,
+                    request.names,
+                    request.code_type,
                     None if job.headers is None else dict(job.headers),
                 )
                 if not files_written(options):
-                    identity = compilation.identity()
+                    identity = request.identity()
                 if cache is not None and identity not in known:
-                    cached = CachedCompilation(cache, compilation)
+                    cached = CachedCompilation(cache, request)
             except Exception as error:
                 group = _Group(job, None)
                 group.indices.append(index)

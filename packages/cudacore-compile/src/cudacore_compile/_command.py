@@ -18,10 +18,10 @@ from cudacore_compile import __version__
 from cudacore_compile._batch import CompileJob, compile_many
 from cudacore_compile._batch_error import BatchError
 from cudacore_compile._cache.files import FileStreamProgramCache, default_directory
-from cudacore_compile._compilers.compilation import files_written
 from cudacore_compile._compilers.cuda_headers import cuda_include_path
 from cudacore_compile._compilers.diagnostics import Diagnostic, parse_log, render
 from cudacore_compile._compilers.options import ProgramOptions
+from cudacore_compile._compilers.request import files_written
 from cudacore_compile._fatbin import make_fatbin
 from cudacore_compile._listing import list_kernels
 from cudacore_handles import CUDAError, ObjectCode

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_compile._compilers import process_state as _process_state
-from cudacore_compile._compilers.compilation import Compilation
 from cudacore_compile._compilers.errors import CompilerError, NVRTCError, without_frames
 from cudacore_compile._compilers.hints import explain
 from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.options import ProgramOptions
+from cudacore_compile._compilers.request import Request
+from cudacore_compile._compilers.result import Result
 from cudacore_compile._compilers.sources import check_headers, check_names, check_source
 from cudacore_compile._compilers.targets import check_code_type, check_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
@@ -150,7 +151,7 @@ class Program:
         TypeError, ValueError
             For arguments that cannot be used, options that contradict the target, and a closed program.
         """
-        compilation = self._compilation(target_type, name_expressions)
+        request = self._request(target_type, name_expressions)
         if logs is not None and not callable(getattr(logs, "write", None)):
             raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
         if cache is not None:
@@ -159,9 +160,9 @@ class Program:
             check_cache(cache)
         if self._closed:
             raise closed(self)
-        target, names = compilation.target, compilation.names
+        target, names = request.target, request.names
         if cache is not None:
-            return compile_cached(cache, compilation, lambda log: self.compile(target, names, log), logs)
+            return compile_cached(cache, request, lambda log: self.compile(target, names, log), logs)
         log = ""
         try:
             result = _COMPILE[self._code_type](self, target, names)
@@ -183,15 +184,15 @@ class Program:
             signatures=result.signatures,
         )
 
-    def _compilation(
+    def _request(
         self, target_type: ObjectCodeFormatType | str, name_expressions: Iterable[str | bytes] | None
-    ) -> Compilation:
+    ) -> Request:
         """Return what :meth:`compile` compiles."""
         target = check_target(self._code_type, target_type)
         names = check_names(name_expressions)
         if names and self._code_type is not SourceCodeType.CXX:
             raise ValueError(f"name_expressions are for C++ programs, and this is {self._code_type}")
-        return Compilation(self._code, self._code_type, self._options, target, names, self._headers)
+        return Request(self._code, self._code_type, self._options, target, names, self._headers)
 
     def close(self) -> None:
         """Give up the program. Calling it again does nothing; compilations that are running are finished."""
@@ -200,7 +201,7 @@ class Program:
             box, self._box, self._is_new, self._cubin_names = self._box, None, False, None
         del box  # nvrtcDestroyProgram, outside the lock
 
-    def _compile_cxx(self, target: ObjectCodeFormatType, names: list[str]) -> _nvrtc.Compilation:
+    def _compile_cxx(self, target: ObjectCodeFormatType, names: list[str]) -> Result:
         options = self._options
         flags = options.as_bytes(CompilerBackendType.NVRTC, target)
         options._check_trace_file()
@@ -222,19 +223,19 @@ class Program:
                     self._cubin_names = result.lowered_names
         return result
 
-    def _compile_nvvm(self, target: ObjectCodeFormatType, names: list[str]) -> _nvrtc.Compilation:
+    def _compile_nvvm(self, target: ObjectCodeFormatType, names: list[str]) -> Result:
         from cudacore_compile._compilers import nvvm as _nvvm
 
         flags = self._options.as_bytes(CompilerBackendType.NVVM, target)
         compiler = _nvvm.load()
         code, log = compiler.compile(self._box_to_compile(), flags, target, program_name=encode(self._name))
-        return _nvrtc.Compilation(code, log, {}, None, None)
+        return Result(code, log, {}, None, None)
 
-    def _compile_ptx(self, target: ObjectCodeFormatType, names: list[str]) -> _nvrtc.Compilation:
+    def _compile_ptx(self, target: ObjectCodeFormatType, names: list[str]) -> Result:
         self._options._warn_of_fixed(stacklevel=4)
         linker = self._box_to_compile()
         code = linker.link(target)
-        return _nvrtc.Compilation(code.code, linker.get_error_log() + linker.get_info_log(), {}, code._signatures, None)
+        return Result(code.code, linker.get_error_log() + linker.get_info_log(), {}, code._signatures, None)
 
     def _new_box(self) -> Any:
         """Return a new program of the compiler, whose it is to be compiled."""

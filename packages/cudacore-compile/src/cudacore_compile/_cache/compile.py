@@ -13,11 +13,11 @@ from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._cache.scan import UncacheableError
 from cudacore_compile._compilers import process_state as _process_state
-from cudacore_compile._compilers.compilation import Compilation
+from cudacore_compile._compilers.request import Request
 from cudacore_handles import ObjectCode
 
 
-def key_of(compilation: Compilation) -> tuple[bytes, bool]:
+def key_of(compilation: Request) -> tuple[bytes, bool]:
     """Return a compilation's key, and whether that can change: see :func:`program_key`."""
     return program_key(
         compilation.code,
@@ -36,7 +36,7 @@ def check_cache(cache: object) -> None:
 
 
 def compile_cached(
-    cache: ProgramCacheResource, compilation: Compilation, compile_now: Callable[[Any], ObjectCode], logs: Any
+    cache: ProgramCacheResource, compilation: Request, compile_now: Callable[[Any], ObjectCode], logs: Any
 ) -> ObjectCode:
     """Return the code from a cache, or compile it and keep it there.
 
@@ -44,7 +44,7 @@ def compile_cached(
     ----------
     cache : ProgramCacheResource
         The cache. Whatever is wrong with it costs a compilation, and a RuntimeWarning.
-    compilation : Compilation
+    compilation : Request
         What is compiled.
     compile_now : callable
         Compiles; takes the object to write the log to.
@@ -71,7 +71,7 @@ def compile_cached(
 class CachedCompilation:
     """One compilation, between the lookup and the store."""
 
-    def __init__(self, cache: ProgramCacheResource, compilation: Compilation) -> None:
+    def __init__(self, cache: ProgramCacheResource, compilation: Request) -> None:
         self._cache = cache
         self._compilation = compilation
         self._key = b""

@@ -13,9 +13,9 @@ from pathlib import Path
 from cudacore_compile._cache.includes import digest_of_file, inputs_of
 from cudacore_compile._cache.scan import UncacheableError
 from cudacore_compile._compilers import nvrtc as _nvrtc
-from cudacore_compile._compilers.compilation import BACKENDS, files_written
 from cudacore_compile._compilers.errors import NVJitLinkError
 from cudacore_compile._compilers.options import ProgramOptions
+from cudacore_compile._compilers.request import BACKENDS, files_written
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 from cudacore_handles._base.simulated import carries_ptx
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers.errors import NVRTCError, as_compiler_error, log_text
 from cudacore_compile._compilers.libraries import Library, note_nvrtc, open_library
+from cudacore_compile._compilers.result import Result
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles import CUDAError
 from cudacore_handles._code.ptx_signatures import ptx_signatures
@@ -29,16 +30,6 @@ _PCH_STATUS = {
     "NVRTC_SUCCESS": PCHStatusType.CREATED,
     "NVRTC_ERROR_NO_PCH_CREATE_ATTEMPTED": PCHStatusType.NOT_ATTEMPTED,
 }
-
-
-class Compilation(NamedTuple):
-    """What came out of a program."""
-
-    code: bytes
-    log: str
-    lowered_names: dict[str, str]
-    signatures: dict[str, str] | None  # of the kernels; None: the code says them itself, or nothing is known
-    pch_status: PCHStatusType | None
 
 
 class NVRTC:
@@ -84,7 +75,7 @@ class NVRTC:
         *,
         program_name: bytes,
         creates_pch: bool,
-    ) -> Compilation:
+    ) -> Result:
         """Compile a program that was not compiled before, and return everything of it (nvrtcCompileProgram).
 
         Raises
@@ -118,7 +109,7 @@ class NVRTC:
             raise as_compiler_error(NVRTCError, error, log=log, words=words) from None
         if self._restrict_stays and not restrict:
             warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=4)
-        return Compilation(code, log, lowered, signatures, pch_status)
+        return Result(code, log, lowered, signatures, pch_status)
 
     def ptx(self, box: Any) -> bytes:
         """Return the PTX of a program that was compiled, also to a cubin; without the NUL at its end."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One compilation, as data."""
+"""What is compiled, and how, as data."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def files_written(options: ProgramOptions) -> list[str]:
     return [field for field in fields if getattr(options, field) not in (None, False)]
 
 
-class Compilation(NamedTuple):
-    """All that is compiled, and how."""
+class Request(NamedTuple):
+    """A program, and how to compile it."""
 
     code: bytes
     code_type: SourceCodeType
@@ -33,7 +33,7 @@ class Compilation(NamedTuple):
     headers: Mapping[bytes, bytes]
 
     def identity(self) -> tuple[Any, ...]:
-        """Return what is the same for the same compilation, at one time."""
+        """Return a value that is equal for requests with the same result, as long as no file changes."""
         flags = self.options.as_bytes(BACKENDS[self.code_type], self.target)
         headers = tuple(sorted(self.headers.items()))
         name = self.options.name
