@@ -25,7 +25,8 @@ class CUDAError(RuntimeError):
         The function that failed: of the driver, of a compiler, or of the handle library. If it is the only argument, it
         is the whole message, as in ``CUDAError("...")`` of programs written for ``cuda.core``.
     code : int
-        Its result code: positive for CUDA's own codes, negative for codes of the handle library (``CCH_E*``). Default 0.
+        Its result code: positive for CUDA's own codes, negative for codes of the handle library (``CCH_E*``).
+        Default 0.
     code_name : str
         The code's name, such as ``"CUDA_ERROR_INVALID_VALUE"``. Default empty.
     meaning : str
@@ -40,7 +41,8 @@ class CUDAError(RuntimeError):
     operation, code, code_name, meaning, hint, log
         As given.
     args : tuple
-        The message, as ``str`` returns it: programs read ``error.args[0]``. It can be replaced, as that of any exception.
+        The message, as ``str`` returns it: programs read ``error.args[0]``. It can be replaced, as for any
+        exception.
     """
 
     def __init__(
