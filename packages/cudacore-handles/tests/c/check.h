@@ -13,7 +13,7 @@
 
 #include <cudacore/cudacore.h>
 
-#include "fakecuda.h"
+#include "double/fakecuda.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The double's memory and pools. Memory is the host's, so that copies and fills really happen. */
-#include "fakecuda_internal.h"
+#include "double/fakecuda_internal.h"
 
 #include <unistd.h>
 

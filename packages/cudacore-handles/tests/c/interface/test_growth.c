@@ -4,7 +4,7 @@
  * passes has another size than the library's own, and lies at the end of a page, so that reading beyond it faults.
  */
 #define _GNU_SOURCE
-#include "growth.h"
+#include "interface/growth.h"
 
 #include <stdio.h>
 #include <stdlib.h>

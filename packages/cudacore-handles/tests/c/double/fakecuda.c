@@ -4,7 +4,7 @@
  * guards everything, so that it is free of data races by construction. The answers to odd calls (no current
  * context, a context that was released, arguments of the wrong size) are those that driver 580 gave on an H200.
  */
-#include "fakecuda_internal.h"
+#include "double/fakecuda_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs, their nodes and edges, and what they keep. */
-#include "fakecuda_graph.h"
+#include "double/fakecuda_graph.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
  * What processes share, with one process in both parts: it imports what it exports, as another would. An import is
  * memory of its own, with the bytes that the exporter's has at the time.
  */
-#include "fakecuda_internal.h"
+#include "double/fakecuda_internal.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

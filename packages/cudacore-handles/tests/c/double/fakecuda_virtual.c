@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The double's addresses and physical memory: books alone, nothing can be read or written there. */
-#include "fakecuda_internal.h"
+#include "double/fakecuda_internal.h"
 
 #define MINIMUM ((size_t)1 << 16)
 #define RECOMMENDED ((size_t)1 << 21)

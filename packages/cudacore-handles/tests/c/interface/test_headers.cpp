@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "test_headers.c"
+#include "interface/test_headers.c"

@@ -7,7 +7,7 @@
  * that an image which promises more than it has is read out of bounds here, where a sanitizer sees it.
  */
 
-#include "fakecuda_internal.h"
+#include "double/fakecuda_internal.h"
 
 #include <ctype.h>
 #include <elf.h>

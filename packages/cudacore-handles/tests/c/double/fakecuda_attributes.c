@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the double says of devices, kernels, pools and addresses when it is asked. */
-#include "fakecuda_internal.h"
+#include "double/fakecuda_internal.h"
 
 #include <stdio.h>
 

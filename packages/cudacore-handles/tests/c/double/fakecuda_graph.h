@@ -4,7 +4,7 @@
 
 /* Graphs of the double: what fakecuda_graph.c and fakecuda_exec.c share. */
 
-#include "fakecuda_internal.h"
+#include "double/fakecuda_internal.h"
 
 #pragma GCC visibility push(hidden)
 

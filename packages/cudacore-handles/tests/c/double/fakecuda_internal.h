@@ -9,7 +9,7 @@
 #endif
 #include <cuda.h>
 
-#include "fakecuda.h"
+#include "double/fakecuda.h"
 
 #include <pthread.h>
 #include <stdbool.h>

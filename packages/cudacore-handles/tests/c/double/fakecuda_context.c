@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The double's devices, contexts, streams and events. */
-#include "fakecuda_internal.h"
+#include "double/fakecuda_internal.h"
 
 #include <unistd.h>
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[2] / "tools" / "read_headers.py"
+SCRIPT = Path(__file__).parents[3] / "tools" / "read_headers.py"
 CHANGES = {
     "exported and not in the table": ("api.h", "  uint32_t (*version)(void);\n", "", "cch_version"),
     "in the table and not exported": ("base.h", "CCH_EXPORT uint32_t cch_version(void);", "", "cch_version"),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The double's libraries, kernels and launches. */
-#include "fakecuda_internal.h"
+#include "double/fakecuda_internal.h"
 
-#include "fakecuda_image.h"
+#include "double/fakecuda_image.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executable graphs: copies that run at once, but for kernels. */
-#include "fakecuda_graph.h"
+#include "double/fakecuda_graph.h"
 
 static object *first_in_cycle(object *graph) {
   const struct fake_graph *g = graph->u.graph;

@@ -3,7 +3,7 @@
  * The double's green contexts. Each device has 132 multiprocessors, which are split by eights, as those of an H200 are;
  * which of them a resource means is not kept.
  */
-#include "fakecuda_internal.h"
+#include "double/fakecuda_internal.h"
 
 enum { MULTIPROCESSORS = 132, TOGETHER = 8 };
 

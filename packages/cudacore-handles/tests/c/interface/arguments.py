@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 from read_headers import NOT_IN_TABLE, Interface, read
 
 VERBS = {"ref": "REF", "unref": "UNREF", "raw": "RAW"}
