@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import pickle
+import struct
 import subprocess
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from cudacore_compile import NVFatbinError, Program, compile_many, make_fatbin
+from cudacore_compile import Linker, NVFatbinError, Program, compile_many, make_fatbin
+from cudacore_compile._compilers.nvrtc import load
 from cudacore_handles import Device, LaunchConfig, ObjectCode, UnsupportedCodeError, launch
 
 SOURCE = """
@@ -51,14 +53,67 @@ def test_what_it_has() -> None:
     assert pickle.loads(pickle.dumps(fatbin)).code == fatbin.code
 
 
+def labels(fatbin: ObjectCode) -> list[tuple[int, str]]:
+    """Return the kind (1 PTX, 2 cubin, 8 LTO-IR) and the architecture of each entry, as cuobjdump shows them."""
+    code, at, found = bytes(fatbin.code), 16, []  # type: ignore[arg-type]
+    while at < len(code):
+        kind, _, header, size, _, _, _, _, arch, _, _, flags = struct.unpack_from("<HHIQIIHHIIIQ", code, at)
+        letter = "a" if flags & 0x100000 else "f" if flags & 0x200000 else ""
+        found.append((kind, f"{arch}{letter}"))
+        at += header + size
+    return found
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_code_for_one_architecture_alone(compress: bool) -> None:
+    """sm_90a and sm_90 would be taken for the same, or code for one device be labelled as code for a generation."""
+    arches = ["sm_90", "sm_90a"]
+    arches += [arch for arch in ("sm_100", "sm_100a", "sm_120a") if int(arch[3:].rstrip("a")) in load().architectures()]
+    fatbin = make_fatbin(
+        [build(arch, kind) for kind in ("cubin", "ptx", "ltoir") for arch in arches], compress=compress
+    )
+    numbers = [arch[3:] for arch in arches]
+    assert labels(fatbin) == [(kind, number) for kind in (2, 1, 8) for number in numbers]
+    for arch in arches:
+        assert build(arch)._contents().arch == arch
+        with pytest.raises(ValueError, match=f"two of the type 'cubin' for the architecture {arch[3:]}$"):
+            make_fatbin([build(arch), build(arch)])
+
+
+def test_code_for_a_family() -> None:
+    """A cubin for a family would be labelled as something that the compiler does not make of it."""
+    if 100 not in load().architectures():
+        pytest.skip("needs an NVRTC that compiles for sm_100")
+    parts = [build("sm_100f"), build("sm_100f", "ptx"), build("sm_100f", "ltoir")]
+    assert labels(make_fatbin(parts)) == [(2, "100"), (1, "100f"), (8, "100")]
+
+
+def test_ltoir_is_linked() -> None:
+    """A linker would not take the LTO-IR of a fat binary, or not that for its architecture."""
+    function = 'extern "C" __device__ int f(int x) { return x + __CUDA_ARCH__; }'
+    kernel = 'extern "C" __device__ int f(int x); extern "C" __global__ void k(int *p) { *p = f(*p); }'
+    fatbin = make_fatbin(compile_many([(function, {"arch": arch}, "ltoir") for arch in ("sm_80", "sm_90")]))
+    for number in (80, 90):
+        part = Program(kernel, "c++", {"arch": f"sm_{number}"}).compile("ltoir")
+        ptx = Linker(fatbin, part, options={"arch": f"sm_{number}"}).link("ptx").code
+        assert f"{number}0;".encode() in ptx  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("code", [b"nothing", b"\xedCN\x7f" + bytes(60), b"\xedCN\x7f" + b"\xff" * 60])
+def test_ltoir_of_no_architecture(code: bytes) -> None:
+    """LTO-IR of an unknown format would be labelled with a number that is something else."""
+    with pytest.raises(ValueError, match="LTO-IR does not say for which architecture it is"):
+        make_fatbin([ObjectCode.from_ltoir(code)])
+
+
 def test_what_cannot_be_combined() -> None:
     """Code that contradicts itself would be loaded at random."""
     with pytest.raises(ValueError, match="codes is empty"):
         make_fatbin([])
     with pytest.raises(ValueError, match="two of the type 'cubin' for the architecture 90"):
         make_fatbin([build("sm_90"), build("sm_80"), build("sm_90", source=SOURCE + " ")])
-    with pytest.raises(UnsupportedCodeError, match='"ltoir": fat binaries are made of cubins and PTX'):
-        make_fatbin([build("sm_90", "ltoir")])
+    with pytest.raises(UnsupportedCodeError, match='"fatbin": fat binaries are made of cubins, PTX and LTO-IR'):
+        make_fatbin([ObjectCode.from_fatbin(b"")])
     with pytest.raises(TypeError, match="codes must be of ObjectCode, not bytes"):
         make_fatbin([b"code"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"no \.target"):

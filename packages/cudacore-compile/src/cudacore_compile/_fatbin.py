@@ -28,14 +28,18 @@ LIBRARY = Library("nvFatbin", "nvfatbin", NVFatbinError, "link")
 def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool = True) -> ObjectCode:
     """Combine code for several architectures (nvFatbinGet); the driver loads what the device can run.
 
-    Where there is a cubin for the device that is loaded, otherwise PTX is compiled. No driver and no GPU is needed to
-    combine.
+    Where there is a cubin for the device that is loaded, otherwise PTX is compiled. LTO-IR is for linkers, which take
+    that of the architecture that they link for. No driver and no GPU is needed to combine.
+
+    Code for one architecture alone (``sm_90a``) and code for its generation (``sm_90``) can be in one fat binary.
+    Cubins and LTO-IR for a family (``sm_100f``) are the same as those for its first architecture, and labelled so.
 
     Parameters
     ----------
     codes : iterable of ObjectCode
-        Cubins, each for another architecture, and PTX, each for another. They should have the same kernels: what they
-        have been asked for by name (:attr:`~cudacore_handles.ObjectCode.symbol_mapping`) is found in all.
+        Cubins, each for another architecture, PTX, each for another, and LTO-IR, each for another. They should have the
+        same kernels: what they have been asked for by name (:attr:`~cudacore_handles.ObjectCode.symbol_mapping`) is
+        found in all.
     name : str, optional
         The name of the combined code. Default: that of the first.
     compress : bool, optional
@@ -51,9 +55,10 @@ def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool =
     NVFatbinError
         When the library is missing, or refuses the code.
     ValueError
-        When there is no code, two for one architecture, or one name stands for different symbols.
+        When there is no code, two of a type for one architecture, code that does not say for which it is, or when one
+        name stands for different symbols.
     UnsupportedCodeError
-        For code that is neither a cubin nor PTX.
+        For code of other types.
     """
     parts = list(codes)
     if not parts:
@@ -93,9 +98,35 @@ def _architecture(code: ObjectCode) -> str:
         if target is None:
             raise ValueError("PTX does not say for which architecture it is: there is no .target")
         return target[1].decode()
+    if code.code_type == "ltoir":
+        return _architecture_of_ltoir(code._read())
     raise UnsupportedCodeError(
-        f'Unsupported code type "{code.code_type}": fat binaries are made of cubins and PTX; link other code first'
+        f'Unsupported code type "{code.code_type}": fat binaries are made of cubins, PTX and LTO-IR; link other '
+        "code first"
     )
+
+
+_LTOIR_MAGIC = b"\xedCN\x7f"
+_LTOIR_ARCHITECTURE, _LTOIR_ACCELERATED, _LTOIR_LAST = 0x01, 0x20, 0x63
+
+
+def _architecture_of_ltoir(code: bytes) -> str:
+    """Read the architecture in the header of LTO-IR, which is not documented and is that of CUDA 12 and 13.
+
+    The offset of its facts is in the header; each is a tag and a value of 16 bits. The rest is encrypted.
+    """
+    facts: dict[int, int] = {}
+    at = int.from_bytes(code[12:14], "little")
+    while code[:4] == _LTOIR_MAGIC and at + 4 <= min(len(code), 256):
+        tag, value = (int.from_bytes(code[i : i + 2], "little") for i in (at, at + 2))
+        if tag == _LTOIR_LAST:
+            break
+        facts[tag] = value
+        at += 4
+    number, rest = divmod(facts.get(_LTOIR_ARCHITECTURE, 0), 10)
+    if not number or rest:
+        raise ValueError("LTO-IR does not say for which architecture it is: it is damaged, or of an unknown version")
+    return f"{number}{'a' if facts.get(_LTOIR_ACCELERATED) else ''}"
 
 
 class _Fatbin:
@@ -117,8 +148,10 @@ class _Fatbin:
         if kind == "cubin":
             self._library.call("nvFatbinAddCubin", self._handle, image, ctypes.c_size_t(len(image)), arch, label)
             return
-        image = image.rstrip(b"\0") + b"\0"
-        self._library.call("nvFatbinAddPTX", self._handle, image, ctypes.c_size_t(len(image)), arch, label, b"")
+        if kind == "ptx":
+            image = image.rstrip(b"\0") + b"\0"
+        function = {"ptx": "nvFatbinAddPTX", "ltoir": "nvFatbinAddLTOIR"}[kind]
+        self._library.call(function, self._handle, image, ctypes.c_size_t(len(image)), arch, label, b"")
 
     def get(self) -> bytes:
         size = ctypes.c_size_t()

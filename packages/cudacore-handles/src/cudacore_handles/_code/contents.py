@@ -46,7 +46,7 @@ def read_contents(code: bytes, code_type: str, signatures: Mapping[str, str]) ->
             )
         )  # fmt: skip
     variables = tuple(GlobalInfo(v.symbol, demangle(v.symbol), v.size, v.space) for v in cubin.globals())
-    return CodeContents(tuple(kernels), variables, f"sm_{cubin.arch}")
+    return CodeContents(tuple(kernels), variables, cubin.target)
 
 
 _TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)

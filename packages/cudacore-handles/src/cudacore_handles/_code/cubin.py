@@ -19,7 +19,12 @@ _EIATTR_MAX_THREADS = 0x05
 _EIATTR_FRAME_SIZE = 0x11
 _EIATTR_KPARAM_INFO = 0x17
 _EIATTR_REGCOUNT = 0x2F
-_EIFMT_SVAL = 0x04
+_EIFMT_BVAL, _EIFMT_HVAL, _EIFMT_SVAL = 0x02, 0x03, 0x04
+# What tells a cubin for one architecture alone, such as sm_90a, from one for its generation: before version 8 of the
+# ABI, and in CUDA 12, a bit of the ELF header's flags; from CUDA 13 on an attribute in the section .nv.compat. A cubin
+# for a family, such as sm_100f, is the same as one for its first architecture.
+_EF_ACCELERATED, _EF_ACCELERATED_8 = 0x800, 0x8
+_EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET = 0x09
 # From sm_90 on the system has the first KiB of a block's shared memory; then there is this section.
 _RESERVED_SHARED = ".nv.shared.reserved.0"
 _RESERVED_SHARED_BYTES = 1024
@@ -71,6 +76,7 @@ class Cubin:
         try:
             self._sections = self._read_sections()
             self._symbols = self._read_symbols()
+            self._is_accelerated = self._read_accelerated()
         except (struct.error, IndexError, OverflowError) as error:
             raise ValueError(f"the cubin is damaged: {error}") from None
 
@@ -78,6 +84,11 @@ class Cubin:
     def arch(self) -> int:
         """int: The number of the architecture, such as 90."""
         return arch_of(self._image)
+
+    @property
+    def target(self) -> str:
+        """str: The architecture as PTX and compilers name it, such as ``"sm_90"`` or ``"sm_90a"``."""
+        return f"sm_{self.arch}{'a' if self._is_accelerated else ''}"
 
     def kernels(self) -> list[CubinKernel]:
         """Return the kernels."""
@@ -131,8 +142,16 @@ class Cubin:
             )
         return kernels
 
+    def _read_accelerated(self) -> bool:
+        flags = _u32(self._image, 48)
+        if self._image[8] < 8:
+            return bool(flags & _EF_ACCELERATED)
+        section = next((section for section in self._sections if section.name == ".nv.compat"), None)
+        values = dict(self._attributes(section))
+        return bool(flags & _EF_ACCELERATED_8 or any(values.get(_EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET, b"")))
+
     def _attributes(self, section: _Section | None) -> Iterator[tuple[int, bytes]]:
-        """Read the attributes that have a value of some bytes."""
+        """Read the attributes that have a value, and their values."""
         if section is None:
             return
         data = self._bytes(section)
@@ -143,6 +162,8 @@ class Cubin:
             if form == _EIFMT_SVAL:
                 yield attribute, data[at : at + size]
                 at += size
+            elif form in (_EIFMT_BVAL, _EIFMT_HVAL):
+                yield attribute, data[at - 2 : at]
 
     def _read_sections(self) -> list[_Section]:
         image = self._image
@@ -179,6 +200,14 @@ def arch_of(image: bytes) -> int:
     # In the low byte of the flags; since CUDA 13, when the version of the ABI is 8 or more, in the second.
     flags = _u32(image, 48)
     return (flags >> 8) & 0xFF if image[8] >= 8 else flags & 0xFF
+
+
+def target_of(image: bytes) -> str:
+    """Return the architecture of a cubin, such as ``"sm_90a"``, without its letter if the cubin is damaged."""
+    try:
+        return Cubin(image).target
+    except ValueError:
+        return f"sm_{arch_of(image)}"
 
 
 def _string(image: bytes, table: int, size: int, at: int) -> str:

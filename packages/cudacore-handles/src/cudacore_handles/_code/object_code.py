@@ -443,12 +443,12 @@ def _kernel_names(library: driver.CUlibrary) -> list[str]:
 
 
 def _other_architecture(image: bytes) -> str:
-    from cudacore_handles._code.cubin import arch_of
+    from cudacore_handles._code.cubin import target_of
     from cudacore_handles._driver.device import Device
 
     hint = f"The current device is sm_{Device().arch}"
     if image[:4] == b"\x7fELF":
-        hint += f", and the cubin was compiled for sm_{arch_of(image)}"
+        hint += f", and the cubin was compiled for {target_of(image)}"
     return hint + ": compile for the device, or to PTX"
 
 
