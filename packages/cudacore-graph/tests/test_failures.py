@@ -27,6 +27,7 @@ from pytest_cudacore import driver_version, live_objects
 pytestmark = pytest.mark.cuda_sim
 
 UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
+GLOBAL = 0  # CU_STREAM_CAPTURE_MODE_GLOBAL
 BIG = ch.LaunchConfig(grid=2, block=1)
 CLUSTER = ch.LaunchConfig(grid=2, block=1, cluster=2)
 
@@ -663,7 +664,8 @@ def fail_each(op: Operation, world: World, sim: Any, here: ch.Device, *, destroy
         outcome = run_failing(op, world, sim, here, name, seen[name])
         error = outcome.error
         assert outcome.failed or name in quiet or name == ASKED, f"{what} was not made"
-        assert outcome.context_kept or name == "cuCtxSetCurrent", f"{what}: another context is current"
+        assert outcome.context_kept, f"{what}: another context is current"
+        assert call_driver("cuThreadExchangeStreamCaptureMode", GLOBAL) == GLOBAL, f"{what}: the thread's mode changed"
         if error is None:
             assert destroys or name in quiet or name == ASKED, f"{what}: the failure is lost"
         else:

@@ -7,7 +7,14 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable
+from ctypes import c_void_p
 from typing import Any
+
+import graph_tools as tools
+import pytest
+from ptx import KERNELS
+
+import cudacore_sim
 
 CONTEXT_IS_DESTROYED = 709
 Run = Callable[[Callable[[], None], ctypes.c_void_p], None]
@@ -71,3 +78,64 @@ def test_retaining_a_primary_context_that_ends(cuda: Any, run_in_stream: Run) ->
     cuda.cuCtxSetCurrent(context)
     cuda.malloc(8)
     assert cuda.out("cuCtxGetCurrent") == context.value
+
+
+RESET = "cuDevicePrimaryCtxReset destroys a context with what is alive in it"
+LOST = {
+    "stream": ("cuStreamDestroy_v2", "cuStreamQuery", "cuStreamSynchronize"),
+    "event": ("cuEventDestroy_v2", "cuEventQuery", "cuEventSynchronize"),
+    "executable": ("cuGraphExecDestroy",),
+}
+
+
+@pytest.mark.parametrize("retained", [False, True], ids=["", "retained again"])
+@pytest.mark.parametrize("kind", LOST)
+def test_what_a_reset_took_along(calls: Any, cuda: Any, kind: str, retained: bool) -> None:
+    """A program that crashes on a GPU, because another library has reset the primary context, would pass here."""
+    graph = tools.graph(calls)
+    made = {"stream": cuda.stream(1), "event": cuda.event(), "executable": tools.instantiate(calls, graph)}
+    cuda.cuDevicePrimaryCtxReset_v2(0)
+    assert cudacore_sim.live()["graph_exec"] == 0
+    if retained:
+        cuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0)
+    for name in LOST[kind]:
+        assert cuda.code(name, c_void_p(getattr(made[kind], "value", made[kind]))) == CONTEXT_IS_DESTROYED
+        *_, report = cudacore_sim.reports()
+        assert "destroyed with its context" in report
+        # A driver for CUDA 13.0 then looks at no stream and no event as long as the current context is gone.
+        assert report.endswith("here the driver crashes") is (retained or kind == "executable")
+
+
+@pytest.mark.parametrize("retained", [False, True], ids=["", "retained again"])
+def test_graphs_from_before_a_reset(calls: Any, cuda: Any, retained: bool) -> None:
+    """Likewise for graphs with kernels, which can only be destroyed; memory of a pool is still there."""
+    kernel, out = calls.kernel(KERNELS, "store"), cuda.malloc(4)
+    graph, plain, other = (tools.graph(calls) for _ in range(3))
+    node = tools.kernel(calls, graph, None, out, ctypes.c_uint32(7), kern=kernel)
+    executable = tools.instantiate(calls, graph)
+    stream = cuda.stream(1)
+    pooled = ctypes.c_uint64(cuda.out("cuMemAllocAsync", ctypes.c_size_t(64), stream, kind=ctypes.c_uint64))
+    cuda.cuDevicePrimaryCtxReset_v2(0)
+    new = c_void_p()
+    if retained:
+        cuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0)
+        new = cuda.stream(1)
+    made, info, params = c_void_p(), (ctypes.c_byte * 64)(), (ctypes.c_byte * 512)()
+
+    def reported(name: str, *args: Any, code: int = CONTEXT_IS_DESTROYED, crashes: bool = True) -> None:
+        before = len(cudacore_sim.reports())
+        assert cuda.code(name, *(c_void_p(arg) if isinstance(arg, int) else arg for arg in args)) == code
+        reports = cudacore_sim.reports()[before:]
+        assert ["here the driver crashes" in report for report in reports] == [True] * crashes
+
+    reported("cuGraphClone", ctypes.byref(made), graph)
+    reported("cuGraphAddChildGraphNode", ctypes.byref(made), other, None, ctypes.c_size_t(0), graph)
+    reported("cuGraphKernelNodeGetParams_v2", node, params, code=709 if retained else 500, crashes=retained)
+    reported("cuGraphInstantiateWithFlags", ctypes.byref(made), graph, ctypes.c_uint64(0), crashes=retained)
+    reported("cuGraphLaunch", executable, new, crashes=retained)
+    reported("cuGraphUpload", executable, new, crashes=retained)
+    reported("cuGraphExecUpdate_v2", executable, plain, info)
+    reported("cuGraphDestroyNode", node, code=0, crashes=False)
+    reported("cuGraphDestroy", graph, code=0, crashes=False)
+    reported("cuGraphExecDestroy", executable)
+    reported("cuMemFree_v2", pooled, code=0 if retained else CONTEXT_IS_DESTROYED, crashes=False)

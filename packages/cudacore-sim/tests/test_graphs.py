@@ -92,7 +92,8 @@ def test_stale_handles(calls: Any, kind: str) -> None:
         name, arguments = "cuUserObjectRelease", (1,)
     calls.prepare(name, handle, *arguments)
     assert calls.call(name, handle, *arguments) == INVALID_VALUE
-    assert cudacore_sim.reports() == [f"{name} was given a {kind} that was destroyed: {handle:#x}"]
+    article = "an" if kind == "executable graph" else "a"
+    assert cudacore_sim.reports() == [f"{name} was given {article} {kind} that was destroyed: {handle:#x}"]
 
 
 def test_body_of_a_failed_capture(calls: Any) -> None:

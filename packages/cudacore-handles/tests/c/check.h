@@ -84,6 +84,7 @@ FAKE_CONTROLS(POINTER)
   X(cuDevicePrimaryCtxRetain, 7000)                                                                                    \
   X(cuDevicePrimaryCtxRelease, 11000)                                                                                  \
   X(cuCtxGetCurrent, 4000)                                                                                             \
+  X(cuThreadExchangeStreamCaptureMode, 10010)                                                                          \
   X(cuCtxSetCurrent, 4000)                                                                                             \
   X(cuStreamCreateWithPriority, 5050)                                                                                  \
   X(cuStreamDestroy, 4000)                                                                                             \

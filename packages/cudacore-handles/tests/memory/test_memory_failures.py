@@ -232,15 +232,14 @@ def fail_each(device: ch.Device, sim: Any, name: str) -> None:
         what = f"call {seen[call]} of {call}"
         objects = alive(world, sim)
         error = run_failing(op, world, sim, call, seen[call])
-        if call == "cuThreadExchangeStreamCaptureMode":  # the way back may have failed
-            call_driver(call, GLOBAL)
+        assert call_driver("cuThreadExchangeStreamCaptureMode", GLOBAL) == GLOBAL, f"{what}: the thread's mode changed"
         if error is None:
             assert call in ON_THE_WAY | ALSO_ON_THE_WAY.get(name, set()), f"{what}: the failure is lost"
         else:
             assert isinstance(error, ch.CUDAError), f"{what}: {error!r}"
             assert call.startswith(error.operation), f"{what}: {error}"
             assert error.code == UNKNOWN, f"{what}: {error}"
-        assert ch.Device() is device or call == "cuCtxSetCurrent", f"{what}: another context is current"
+        assert ch.Device() is device, f"{what}: another context is current"
         device.set_current()
         leaked = alive(world, sim) - objects
         assert not leaked, f"{what}: {dict(leaked)} leaked"

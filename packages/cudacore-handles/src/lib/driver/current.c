@@ -28,7 +28,7 @@ int cch__current_enter(cch__current *current, const cch_context *context) {
 
 /*
  * The way back can fail, as all does after an error that stays, and then has nobody to return it to. What failed before
- * it is still to be looked at.
+ * it is still to be looked at. Functions of the driver also return errors of earlier work, so it is tried twice.
  */
 static void report_way_back(CUresult result, const char *name) {
   if (result == CUDA_SUCCESS)
@@ -40,7 +40,7 @@ static void report_way_back(CUresult result, const char *name) {
 }
 
 void cch__current_leave(const cch__current *current) {
-  if (current->switched)
+  if (current->switched && cch__driver.cuCtxSetCurrent(current->saved) != CUDA_SUCCESS)
     report_way_back(cch__driver.cuCtxSetCurrent(current->saved), "cuCtxSetCurrent");
 }
 
@@ -53,7 +53,7 @@ CUstreamCaptureMode cch__relaxed_enter(void) {
 }
 
 void cch__relaxed_leave(CUstreamCaptureMode saved) {
-  if (saved != CU_STREAM_CAPTURE_MODE_RELAXED)
+  if (saved != CU_STREAM_CAPTURE_MODE_RELAXED && cch__driver.cuThreadExchangeStreamCaptureMode(&saved) != CUDA_SUCCESS)
     report_way_back(cch__driver.cuThreadExchangeStreamCaptureMode(&saved), "cuThreadExchangeStreamCaptureMode");
 }
 

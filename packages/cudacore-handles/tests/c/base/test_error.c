@@ -214,6 +214,12 @@ static void count(const cch_error *error) {
         strcmp(error->operation, "cuThreadExchangeStreamCaptureMode") == 0);
 }
 
+/* The call after the next one, and the second try. */
+static void fail_way_back(const char *name) {
+  fake_fail(name, 2, CUDA_ERROR_ILLEGAL_ADDRESS);
+  fake_fail(name, 3, CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 /* After an error that stays, the way back fails too, and is blamed for what failed before it. */
 static void way_back_is_not_what_failed(void) {
   cch_context *context, *other;
@@ -225,24 +231,55 @@ static void way_back_is_not_what_failed(void) {
   OK(cch_pool_current(&pool, 0));
   cch_error_set_report(count);
   fake_fail("cuCtxSynchronize", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
-  fake_fail("cuCtxSetCurrent", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
+  fail_way_back("cuCtxSetCurrent");
   FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cch_context_synchronize(context));
   CHECK_STR(check_error()->operation, "cuCtxSynchronize");
   fake_fail("cuMemPoolGetAttribute", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
-  fake_fail("cuThreadExchangeStreamCaptureMode", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
+  fail_way_back("cuThreadExchangeStreamCaptureMode");
   FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cch_pool_attribute(&value, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
   CHECK_STR(check_error()->operation, "cuMemPoolGetAttribute");
   CHECK_EQ(unnoticed, 2); /* nor is it lost */
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  CHECK_EQ(driver.cuThreadExchangeStreamCaptureMode(&mode), 0);
   cch_deviceptr *ptr;
   OK(cch_deviceptr_alloc(&ptr, context, 64));
   CUdeviceptr raw = cch_deviceptr_raw(ptr);
   fake_fail("cuMemFree", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
-  fake_fail("cuCtxSetCurrent", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
+  fail_way_back("cuCtxSetCurrent");
   cch_deviceptr_unref(ptr);
   CHECK_EQ(failed_frees, 1); /* nor is it what a destructor is blamed for */
   CHECK_EQ(driver.cuMemFree(raw), 0);
   cch_error_set_report(NULL);
   fake_reset();
+  OK(cch_context_set_current(NULL));
+  cch_pool_unref(pool);
+  cch_context_unref(other);
+  cch_context_unref(context);
+}
+
+/* A failure of the way back would leave the thread in relaxed mode, or in another device's context. */
+static void way_back_is_tried_twice(void) {
+  cch_context *context, *other;
+  cch_pool *pool;
+  uint64_t value;
+  OK(cch_context_primary(&context, 0));
+  OK(cch_context_primary(&other, 1));
+  OK(cch_context_set_current(other));
+  OK(cch_pool_current(&pool, 0));
+  unnoticed = 0;
+  cch_error_set_report(count);
+  fake_fail("cuCtxSetCurrent", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
+  OK(cch_context_synchronize(context));
+  CUcontext raw = NULL;
+  CHECK_EQ(driver.cuCtxGetCurrent(&raw), 0);
+  CHECK(raw == cch_context_raw(other));
+  fake_fail("cuThreadExchangeStreamCaptureMode", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
+  OK(cch_pool_attribute(&value, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  CHECK_EQ(driver.cuThreadExchangeStreamCaptureMode(&mode), 0);
+  CHECK_EQ(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  CHECK_EQ(unnoticed, 0);
+  cch_error_set_report(NULL);
   OK(cch_context_set_current(NULL));
   cch_pool_unref(pool);
   cch_context_unref(other);
@@ -261,5 +298,6 @@ int main(void) {
   RUN(long_texts_are_cut);
   RUN(record_honours_its_size);
   RUN(way_back_is_not_what_failed);
+  RUN(way_back_is_tried_twice);
   return 0;
 }

@@ -215,6 +215,7 @@ void cudasim_reset_device(void) {
   forget_all_touches();
   for (const auto &exec : s.graph_execs.all())
     s.graph_execs.remove(exec->handle);
+  s.lost.clear();
   for (const auto &graph : s.graphs.all())
     if (graph->owner == nullptr)
       destroy_graph(graph);

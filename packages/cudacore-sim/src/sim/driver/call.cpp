@@ -224,9 +224,16 @@ const char *name_of(Kind kind) {
   }
 }
 
-void report_stale(Kind kind, uint64_t handle) {
-  const char *by = Call::active() ? symbol_of(Call::current().entry) : "a call";
-  report(std::string(by) + " was given a " + name_of(kind) + " that was destroyed: " + hex(handle));
+CUresult report_stale(Kind kind, uint64_t handle) {
+  std::string by = Call::active() ? symbol_of(Call::current().entry) : "a call";
+  bool is_lost = state().lost.count(handle) != 0;
+  /* Nothing but an executable graph is looked at where the current context is destroyed, too. */
+  ContextPtr current = current_context();
+  bool crashes = is_lost && (kind == Kind::graph_exec || current == nullptr || !current->destroyed);
+  std::string what = name_of(kind);
+  report(by + " was given " + (what[0] == 'e' ? "an " : "a ") + what + " that was destroyed" +
+         (is_lost ? " with its context: " : ": ") + hex(handle) + (crashes ? ": here the driver crashes" : ""));
+  return is_lost ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_HANDLE;
 }
 
 State &state() {

@@ -2,6 +2,7 @@
 /* Contexts: the threads' stacks of them, their limits and flags, and how they end. */
 #include "../control/report.h"
 #include "capture.h"
+#include "graph_exec.h"
 #include "green.h"
 
 #include <algorithm>
@@ -218,6 +219,21 @@ ContextPtr new_context(Device &device, unsigned flags, bool primary) {
   return context;
 }
 
+/* What of a primary context the driver crashes on when it is used later. */
+void lose_contents(const ContextPtr &context) {
+  State &s = state();
+  for (const StreamPtr &stream : context->streams)
+    s.lost[stream->handle] = nullptr;
+  for (const auto &event : s.events.all())
+    if (event->context.lock() == context)
+      s.lost[event->handle] = nullptr;
+  for (const ExecPtr &exec : s.graph_execs.all())
+    if (exec->context.lock() == context) {
+      s.lost[exec->handle] = exec;
+      s.graph_execs.remove(exec->handle);
+    }
+}
+
 /* Takes all that was made in it along, as the driver does. */
 void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lock) {
   State &s = state();
@@ -235,6 +251,8 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
   if (Call::active()) {
     by = symbol_of(Call::current().entry);
     report_contents(context, by);
+    if (context->primary)
+      lose_contents(context);
   }
   while (!context->greens.empty()) {
     ContextPtr green = *context->greens.begin();
@@ -303,8 +321,12 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   Device *device = nullptr;
   if (CUresult result = find_device(dev, device))
     return result;
-  if (device->primary != nullptr)
-    end_primary(*device);
+  if (device->primary == nullptr)
+    return CUDA_SUCCESS;
+  if (!device->primary->greens.empty())
+    return refuse(CUDA_ERROR_NOT_PERMITTED,
+                  "cuDevicePrimaryCtxReset is not permitted while the device has green contexts");
+  end_primary(*device);
   return CUDA_SUCCESS;
 }
 

@@ -127,6 +127,21 @@ bool has_conditions(const Graph &graph) {
   return any_node(graph, [](const GraphNode &node) { return node.type == CU_GRAPH_NODE_TYPE_CONDITIONAL; });
 }
 
+bool has_lost_kernel(const GraphNode &node) {
+  const auto *kernel = std::get_if<KernelParams>(node.params.get());
+  return kernel != nullptr && kernel->what.context->primary && kernel->what.context->destroyed;
+}
+
+CUresult report_lost_kernel() {
+  report(std::string(symbol_of(Call::current().entry)) +
+         " was given a kernel node whose context was destroyed: here the driver crashes");
+  return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+CUresult check_kernels(const Graph &graph) {
+  return any_node(graph, has_lost_kernel) ? report_lost_kernel() : CUDA_SUCCESS;
+}
+
 CUresult clone_graph(const Graph &graph, GraphNode *owner, GraphPtr &out) {
   out = new_graph(owner);
   graph.copies.push_back(out);
@@ -202,6 +217,8 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
   bool is_body = graph->owner != nullptr && graph->owner->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
   if (is_body || has_memory(*graph) || has_conditions(*graph))
     return CUDA_ERROR_NOT_SUPPORTED;
+  if (CUresult result = check_kernels(*graph))
+    return result;
   if (CUresult result = clone_graph(*graph, nullptr, copy))
     return result;
   *phGraphClone = handle_of_graph(*copy);

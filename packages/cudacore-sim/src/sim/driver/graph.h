@@ -159,6 +159,11 @@ bool has_memory(const Graph &graph);
 bool has_conditions(const Graph &graph);
 CUresult clone_graph(const Graph &graph, GraphNode *owner, GraphPtr &out);
 
+/* The driver crashes when it reads the parameters of a kernel node whose primary context was destroyed. */
+bool has_lost_kernel(const GraphNode &node);
+CUresult report_lost_kernel();              /* the code to return */
+CUresult check_kernels(const Graph &graph); /* reports them, child graphs and bodies included */
+
 /* In an order that edges allow; false: there is none. */
 bool sort_nodes(const Graph &graph, std::vector<const GraphNode *> &out);
 

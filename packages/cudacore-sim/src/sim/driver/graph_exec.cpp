@@ -153,6 +153,10 @@ CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags, Refusal &
     why.is(CUDA_ERROR_NOT_SUPPORTED, CUDA_GRAPH_INSTANTIATE_ERROR);
     return why.code;
   }
+  if (current_context()->destroyed || check_kernels(*graph) != CUDA_SUCCESS) {
+    why.is(CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_GRAPH_INSTANTIATE_ERROR);
+    return why.code;
+  }
   if (is_refused(*graph, flags, false, why))
     return why.code;
   bool is_empty = graph->nodes.empty() && (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0;
@@ -171,6 +175,7 @@ CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags, Refusal &
   auto exec = std::make_shared<GraphExec>();
   exec->flags = flags;
   exec->graph = graph->handle;
+  exec->context = home_of(current_context());
   exec->id = state().next_graph_id++;
   exec->top = make_exec_graph(*graph);
   list_nodes(*exec, *exec->top, {});
@@ -241,8 +246,8 @@ bool can_be_disabled(CUgraphNodeType type) {
 } // namespace
 
 CUresult find_exec(CUgraphExec handle, ExecPtr &out) {
-  return find_object(state().graph_execs, Kind::graph_exec, handle, out) == CUDA_SUCCESS ? CUDA_SUCCESS
-                                                                                         : CUDA_ERROR_INVALID_VALUE;
+  CUresult result = find_object(state().graph_execs, Kind::graph_exec, handle, out);
+  return result == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_INVALID_VALUE : result;
 }
 
 std::shared_ptr<References> references_of(const Graph &graph) {

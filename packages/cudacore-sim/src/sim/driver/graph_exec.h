@@ -30,6 +30,7 @@ struct GraphExec {
   unsigned id = 0;
   uint64_t flags = 0;
   uint64_t graph = 0; /* that it was made of */
+  std::weak_ptr<Context> context;
   std::shared_ptr<ExecGraph> top;
   struct Place {
     std::vector<std::pair<size_t, size_t>> path; /* node, part */

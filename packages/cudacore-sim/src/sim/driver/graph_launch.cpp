@@ -263,9 +263,9 @@ namespace api {
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
   ExecPtr exec;
   StreamPtr stream;
-  if (CUresult result = find_exec(hGraphExec, exec))
-    return result;
   if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (CUresult result = find_exec(hGraphExec, exec))
     return result;
   if (CUresult result = check_uncaptured_work(stream))
     return result;
@@ -278,9 +278,9 @@ CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
 CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
   ExecPtr exec;
   StreamPtr stream;
-  if (CUresult result = find_exec(hGraphExec, exec))
-    return result;
   if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (CUresult result = find_exec(hGraphExec, exec))
     return result;
   if (CUresult result = check_uncaptured_work(stream))
     return result;

@@ -229,6 +229,8 @@ CUresult read_child(const Graph &into, const CUDA_CHILD_GRAPH_NODE_PARAMS &from,
   } else {
     if (graph->owner != nullptr || has_memory(*graph))
       return CUDA_ERROR_NOT_SUPPORTED;
+    if (CUresult result = check_kernels(*graph))
+      return result;
     if (CUresult result = clone_graph(*graph, nullptr, made))
       return result;
   }
@@ -269,6 +271,13 @@ CUresult read_params(const GraphNode &node, const CUgraphNodeParams &from, Param
 }
 
 namespace {
+
+CUresult check_readable(const GraphNode &node) {
+  if (!has_lost_kernel(node))
+    return CUDA_SUCCESS;
+  ContextPtr current = current_context();
+  return current != nullptr && current->destroyed ? CUDA_ERROR_NOT_FOUND : report_lost_kernel();
+}
 
 CUresult make_params(const Graph &graph, CUgraphNodeParams &from, ParamsPtr &out) {
   switch (static_cast<int>(from.type)) {
@@ -519,6 +528,8 @@ CUresult cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) 
     return result;
   if (nodeParams == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = check_readable(*node))
+    return result;
   write_params(*node, *nodeParams);
   return CUDA_SUCCESS;
 }
@@ -550,6 +561,8 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAM
     return result;
   if (nodeParams == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = check_readable(*node))
+    return result;
   *nodeParams = write_kernel(*params);
   return CUDA_SUCCESS;
 }

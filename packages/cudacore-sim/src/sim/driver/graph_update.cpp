@@ -206,6 +206,8 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExe
     return result;
   if (graph->owner != nullptr || graph->captures > 0)
     return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = check_kernels(*graph))
+    return result;
   if (CUresult result = update_exec_graph(*exec, exec->top, *graph, *resultInfo))
     return result;
   exec->references = references_of(*graph);

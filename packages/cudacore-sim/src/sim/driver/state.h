@@ -232,6 +232,8 @@ struct State {
   std::condition_variable primary_ended;
   std::unordered_map<uint64_t, ContextPtr>
       ended_contexts; /* destroyed; they can be made current, and then fail calls */
+  /* Handles of what primary contexts took along. Executable graphs never release what they retain. */
+  std::unordered_map<uint64_t, std::shared_ptr<GraphExec>> lost;
   Handles<Stream> streams{Kind::stream};
   Handles<Event> events{Kind::event};
   Handles<Pool> pools{Kind::pool};
@@ -311,7 +313,7 @@ void shrink_pools(const Device &device); /* at a synchronisation: down to their 
 
 /* ---- tables */
 
-void report_stale(Kind kind, uint64_t handle);
+CUresult report_stale(Kind kind, uint64_t handle); /* the code to return */
 
 inline uint64_t value_of(const void *handle) { return reinterpret_cast<uint64_t>(handle); }
 template <class H> H handle_of(uint64_t value) { return reinterpret_cast<H>(value); }
@@ -320,9 +322,7 @@ template <class T> CUresult find_object(Handles<T> &handles, Kind kind, const vo
   out = handles.find(value_of(handle));
   if (out != nullptr)
     return CUDA_SUCCESS;
-  if (handles.was_destroyed(value_of(handle)))
-    report_stale(kind, value_of(handle));
-  return CUDA_ERROR_INVALID_HANDLE;
+  return handles.was_destroyed(value_of(handle)) ? report_stale(kind, value_of(handle)) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 } // namespace sim
