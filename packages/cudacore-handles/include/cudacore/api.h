@@ -333,6 +333,7 @@ typedef struct cch_api {
   int (*kernel_set_params)(cch_kernel *kernel, const cch_param *params, size_t count);
   int (*graph_condition_is_used)(int *out, cch_graph *graph, CUgraphConditionalHandle condition);
   int (*library_disown)(cch_library *library);
+  int (*nvrtc_program_cancel)(cch_nvrtc_program *program);
 } cch_api;
 
 /**

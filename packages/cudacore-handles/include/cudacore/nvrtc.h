@@ -57,6 +57,13 @@ CCH_EXPORT int cch_nvrtc_program_add_name(cch_nvrtc_program *program, const char
 /** Compiles it, once (nvrtcCompileProgram). The log is there after a failure too. @since 0.1 */
 CCH_EXPORT int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const char *const *options);
 
+/**
+ * Cancels the compilation of a program, also one that has not begun (nvrtcSetFlowCallback; NVRTC 12.8). The compilation
+ * fails with NVRTC_ERROR_CANCELLED, usually within 0.3 seconds; one that is nearly done may still succeed. Any thread
+ * may call this while the program is being compiled. @since 0.1
+ */
+CCH_EXPORT int cch_nvrtc_program_cancel(cch_nvrtc_program *program);
+
 /** What a program has, once it is compiled. */
 typedef enum cch_nvrtc_output {
   CCH_NVRTC_LOG = 0,    /**< text with a NUL at its end, as PTX has it; phases may have left others in between */

@@ -64,6 +64,10 @@ class NVRTC:
         strings = _strings(options)
         check(lib.cch_nvrtc_program_compile(program, len(options), strings[0]))
 
+    def cancel(self, program: Box) -> None:
+        """Cancel the compilation of a program, from any thread (nvrtcSetFlowCallback)."""
+        check(lib.cch_nvrtc_program_cancel(program))
+
     def log(self, program: Box) -> bytes:
         """Return the log (nvrtcGetProgramLog)."""
         return _get(lib.cch_nvrtc_program_get, program, lib.CCH_NVRTC_LOG)

@@ -8,6 +8,8 @@
 
 #include <cudacore/cudacore.h>
 
+#include <stdatomic.h>
+
 struct cch_context {
   cch__box box;
   CUcontext raw;
@@ -119,6 +121,7 @@ typedef struct cch__program {
   const void *compiler;      /* the table of its library, which is never freed */
   int (*destroy)(void *raw); /* takes the handle's address, as all compilers' functions do */
   const char *destroyer;
+  atomic_bool cancelled; /* only NVRTC can end a compilation */
 } cch__program;
 
 /* A box where `release` is NULL, a foreign object where it is not. */

@@ -35,7 +35,8 @@
   X(nvrtcGetPCHHeapSize, 12080, (size_t *size))                                                                        \
   X(nvrtcSetPCHHeapSize, 12080, (size_t size))                                                                         \
   X(nvrtcGetPCHCreateStatus, 12080, (void *program))                                                                   \
-  X(nvrtcGetPCHHeapSizeRequired, 12080, (void *program, size_t *size))
+  X(nvrtcGetPCHHeapSizeRequired, 12080, (void *program, size_t *size))                                                 \
+  X(nvrtcSetFlowCallback, 12080, (void *program, int (*callback)(void *data, void *reserved), void *data))
 
 struct cch_nvrtc {
   struct cch__compiler base;
@@ -150,6 +151,12 @@ int cch_nvrtc_set_pch_heap(cch_nvrtc *nvrtc, size_t size) {
   return CCH__COMPILER_CALL(nvrtc, nvrtcSetPCHHeapSize, (size));
 }
 
+/* NVRTC calls this some 100,000 times a second while it compiles, and ends when the answer is 1. */
+static int is_cancelled(void *flag, void *reserved) {
+  (void)reserved;
+  return atomic_load_explicit((atomic_bool *)flag, memory_order_relaxed);
+}
+
 int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const char *source, const char *name,
                              size_t count, const char *const *headers, const char *const *header_names) {
   CCH__REQUIRE(out, source);
@@ -165,6 +172,12 @@ int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const ch
       CCH__COMPILER_CALL(nvrtc, nvrtcCreateProgram, (&program->raw, source, name, (int)count, headers, header_names));
   if (status != 0) {
     cch__box_discard(program);
+    return status;
+  }
+  if (nvrtc->nvrtcSetFlowCallback != NULL)
+    status = CCH__COMPILER_CALL(nvrtc, nvrtcSetFlowCallback, (program->raw, is_cancelled, &program->cancelled));
+  if (status != 0) {
+    cch__box_unref(program);
     return status;
   }
   *out = (cch_nvrtc_program *)program;
@@ -188,6 +201,15 @@ int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const ch
     free(log);
   }
   return status;
+}
+
+int cch_nvrtc_program_cancel(cch_nvrtc_program *program) {
+  CCH__REQUIRE(program);
+  const cch_nvrtc *nvrtc = compiler_of(program);
+  if (nvrtc->nvrtcSetFlowCallback == NULL)
+    return cch__fail_compiler_missing(nvrtc, "nvrtcSetFlowCallback");
+  atomic_store_explicit(&program->program.cancelled, true, memory_order_relaxed);
+  return 0;
 }
 
 int cch_nvrtc_program_get(void *out, size_t *size, cch_nvrtc_program *program, int output) {

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -285,6 +286,38 @@ static void old_libraries_do_without(void) {
   cch_nvrtc_program_unref(program);
 }
 
+static void *cancel_soon(void *program) {
+  usleep(20000);
+  OK(cch_nvrtc_program_cancel(program));
+  return NULL;
+}
+
+/* A compilation that nobody waits for any more cannot be ended, by another thread or before it begins. */
+static void compilations_are_cancelled(void) {
+  int before = programs();
+  cch_nvrtc_program *program = nvrtc_program("endless");
+  pthread_t thread;
+  CHECK_EQ(pthread_create(&thread, NULL, cancel_soon, program), 0);
+  FAILS(CCH_ECOMPILER, cch_nvrtc_program_compile(program, 0, NULL));
+  CHECK_STR(check_error()->message, "NVRTC_ERROR_CANCELLED: the compilation was cancelled");
+  pthread_join(thread, NULL);
+  cch_nvrtc_program_unref(program);
+  program = nvrtc_program("endless");
+  OK(cch_nvrtc_program_cancel(program));
+  FAILS(CCH_ECOMPILER, cch_nvrtc_program_compile(program, 0, NULL));
+  cch_nvrtc_program_unref(program);
+  OK(cch_nvrtc_program_create(&program, old_nvrtc, "source", "name", 0, NULL, NULL));
+  FAILS(CCH_ENOSYMBOL, cch_nvrtc_program_cancel(program));
+  CHECK_STR(check_error()->message, "needs NVRTC of CUDA 12.8 or newer; the loaded one has version 12.1");
+  OK(cch_nvrtc_program_compile(program, 0, NULL));
+  cch_nvrtc_program_unref(program);
+  program = NULL;
+  FAILS(CCH_ECOMPILER, cch_nvrtc_program_create(&program, nvrtc, "no callback", "name", 0, NULL, NULL));
+  CHECK(program == NULL);
+  CHECK_STR(check_error()->operation, "nvrtcSetFlowCallback");
+  CHECK_EQ(programs(), before);
+}
+
 /* The outcome of a precompiled header is lost. */
 static void precompiled_headers(void) {
   cch_nvrtc_program *program = nvrtc_program("source");
@@ -436,6 +469,7 @@ int main(void) {
   RUN(nvvm_compiles);
   RUN(nvjitlink_links);
   RUN(old_libraries_do_without);
+  RUN(compilations_are_cancelled);
   RUN(precompiled_headers);
   RUN(names_of_results);
   RUN(programs_are_destroyed_once);

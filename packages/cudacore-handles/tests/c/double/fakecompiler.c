@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
+#include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -17,6 +19,8 @@ static atomic_int created, destroyed, result;
 typedef struct program {
   char source[256], log[256], code[512];
   int compiled, real, lto;
+  int (*callback)(void *data, void *reserved);
+  void *data;
 } program;
 
 /* What the tests ask and set. */
@@ -96,6 +100,12 @@ EXPORT int nvrtcCompileProgram(program *program, int count, const char *const *o
     if (strcmp(options[i], "--unknown") == 0)
       return 77;
   }
+  /* "endless" is compiled until it is cancelled, at most for some seconds. */
+  for (int i = 0; i < 100000 && strstr(program->source, "endless") != NULL; i++)
+    if (program->callback != NULL && program->callback(program->data, NULL))
+      return 16;
+    else
+      thrd_sleep(&(struct timespec){.tv_nsec = 100000}, NULL);
   return build(program, "ptx", 6);
 }
 EXPORT int nvrtcGetLoweredName(program *program, const char *expression, const char **name) {
@@ -157,6 +167,11 @@ EXPORT int nvrtcGetPCHHeapSizeRequired(program *program, size_t *size) {
   (void)program;
   *size = 2000;
   return 0;
+}
+EXPORT int nvrtcSetFlowCallback(program *program, int (*callback)(void *data, void *reserved), void *data) {
+  program->callback = callback;
+  program->data = data;
+  return strcmp(program->source, "no callback") == 0 ? 11 : 0;
 }
 #endif
 
