@@ -218,6 +218,9 @@ def test_wrong_arguments() -> None:
         compile_many([], max_workers=2, executor=Immediate())
     with pytest.raises(TypeError, match=r"executor must be a concurrent\.futures\.Executor or None, not int"):
         compile_many([], executor=3)  # type: ignore[arg-type]
+    client = type("Client", (), {"submit": print, "get_executor": print})()
+    with pytest.raises(TypeError, match=r"of Dask.s: give its executor, client\.get_executor\(\)"):
+        compile_many([], executor=client)
     with pytest.raises(TypeError, match="cache must be a ProgramCacheResource"):
         compile_many([], cache={})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="logs must have a write method"):
@@ -239,9 +242,9 @@ def test_threads_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     together = threading.Barrier(2, timeout=60)
     compile_job = _batch._compile_job
 
-    def meet(job: CompileJob) -> Any:
+    def meet(*job: Any) -> Any:
         together.wait()
-        return compile_job(job)
+        return compile_job(*job)
 
     monkeypatch.setattr(_batch, "_compile_job", meet)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
@@ -291,7 +294,10 @@ def test_interrupt(tmp_path: Any) -> None:
         try:
             compile_many(jobs)
         except KeyboardInterrupt:
-            print("interrupted", [t.name for t in threading.enumerate() if "cudacore" in t.name])
+            left = [t for t in threading.enumerate() if "cudacore" in t.name]
+            for thread in left:
+                thread.join(60)
+            print("interrupted", [t.name for t in left if t.is_alive()])
     """)
     worker = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert worker.stdout is not None

@@ -8,50 +8,24 @@ import importlib.util
 import io
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from cudacore_compile._batch_error import make_batch_error
 from cudacore_compile._cache.compile import CachedCompilation, check_cache
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._compilers import process_state as _process_state
+from cudacore_compile._compilers.errors import cancelled
 from cudacore_compile._compilers.option_values import current_arch
 from cudacore_compile._compilers.options import ProgramOptions
-from cudacore_compile._compilers.request import files_written
+from cudacore_compile._compilers.request import BACKENDS, files_written
+from cudacore_compile._job import Cancellation, CompileJob
 from cudacore_compile._program import Program
-from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import ObjectCode
 from cudacore_handles._base.options import as_options
-
-
-@dataclasses.dataclass(frozen=True)
-class CompileJob:
-    """Say what is to be compiled; see :class:`Program` and :meth:`Program.compile`.
-
-    Parameters
-    ----------
-    code : str or bytes
-        The program.
-    options : ProgramOptions or mapping, optional
-        How to compile it. Where it leaves the architecture open, that is the current device's. Default: the defaults.
-    target_type : ObjectCodeFormatType or str, optional
-        The format to compile to. Default ``"cubin"``.
-    name_expressions : sequence of str or bytes, optional
-        Names of kernels and addresses of variables that will be asked for. Default none.
-    code_type : SourceCodeType or str, optional
-        The language. Default ``"c++"``.
-    headers : mapping, optional
-        Header files in memory. Default none.
-    """
-
-    code: str | bytes
-    options: ProgramOptions | Mapping[str, Any] | None = None
-    target_type: ObjectCodeFormatType | str = "cubin"
-    name_expressions: Sequence[str | bytes] = ()
-    code_type: SourceCodeType | str = "c++"
-    headers: Mapping[str, str | bytes] | None = None
 
 
 class _Outcome(NamedTuple):
@@ -108,6 +82,11 @@ def compile_many(
         check_cache(cache)
     if logs is not None and not callable(getattr(logs, "write", None)):
         raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
+    if callable(getattr(executor, "get_executor", None)):  # it has a submit of another kind
+        raise TypeError(
+            f"executor must be a concurrent.futures.Executor, and this is a {type(executor).__name__} of Dask's: "
+            "give its executor, client.get_executor()"
+        )
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise TypeError(f"executor must be a concurrent.futures.Executor or None, not {type(executor).__name__}")
     if executor is not None and max_workers is not None:
@@ -129,9 +108,60 @@ class _Group:
         self.job = job
         self.cached = cached
         self.indices: list[int] = []
+        self.cancellations: list[Cancellation] = []  # of all its jobs
+        self._lock = threading.Lock()  # of the three attributes below
+        self._future: Future[_Outcome] | None = None
+        self._program: Program | None = None
+        self._cancelled = False
         self.code: ObjectCode | None = None
         self.error: Exception | None = None
         self.log = ""
+
+    def compile(self) -> _Outcome:
+        """Compile on a thread of this process, so that the compilation can be cancelled."""
+        return _compile_job(self.job, self._begin)
+
+    def _begin(self, program: Program) -> None:
+        with self._lock:
+            self._program = program
+            cancelled = self._cancelled
+        if cancelled:
+            program.cancel()
+
+    def submitted(self, future: Future[_Outcome]) -> None:
+        """Remember the future of the compilation."""
+        with self._lock:
+            self._future = future
+            cancelled = self._cancelled
+        if cancelled:
+            future.cancel()
+
+    def cancel(self) -> None:
+        """End the compilation, or keep it from beginning."""
+        with self._lock:
+            self._cancelled = True
+            program, future = self._program, self._future
+        if future is not None:
+            future.cancel()
+        if program is not None:
+            program.cancel()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Cancel the compilation as soon as all its jobs are cancelled."""
+
+        def cancel_if_all_are() -> None:
+            if all(one.requested for one in self.cancellations):
+                self.cancel()
+
+        for one in self.cancellations:
+            one.add(cancel_if_all_are)
+        try:
+            cancel_if_all_are()
+            yield
+        finally:
+            for one in self.cancellations:
+                one.remove(cancel_if_all_are)
 
     def done(self, outcome: _Outcome) -> None:
         self.code, self.log = outcome.code, outcome.log
@@ -159,6 +189,7 @@ class _Batch:
             self._count += 1
             identity: Any = index
             cached = None
+            cancellation = job._cancellation
             try:
                 options = as_options(ProgramOptions, job.options)
                 if options.arch is None:
@@ -188,6 +219,7 @@ class _Batch:
                 known[identity] = _Group(job, cached)
                 self.groups.append(known[identity])
             known[identity].indices.append(index)
+            known[identity].cancellations.append(cancellation)
 
     def run(self, executor: Executor | None, workers: int, step: Callable[[], None]) -> None:
         """Compile what is not cached."""
@@ -202,30 +234,43 @@ class _Batch:
                 step()
         if not todo:
             return
-        if executor is not None:
-            self._run_on(executor, todo, step)
-            return
-        with ThreadPoolExecutor(min(workers, len(todo)), thread_name_prefix="cudacore-compile") as pool:
-            self._run_on(pool, todo, step)
+        with ExitStack() as stack:
+            for group in todo:
+                stack.enter_context(group.listening())
+            if executor is not None:
+                self._run_on(todo, lambda group: executor.submit(_compile_job, group.job), step)
+                return
+            pool = ThreadPoolExecutor(min(workers, len(todo)), thread_name_prefix="cudacore-compile")
+            try:
+                self._run_on(todo, lambda group: pool.submit(group.compile), step)
+            finally:  # after an interrupt, the threads end in a moment, which the interpreter waits for when it exits
+                pool.shutdown(wait=False)
 
-    def _run_on(self, executor: Executor, groups: Sequence[_Group], step: Callable[[], None]) -> None:
+    def _run_on(
+        self, groups: Sequence[_Group], submit: Callable[[_Group], Future[_Outcome]], step: Callable[[], None]
+    ) -> None:
         futures: dict[Future[_Outcome], _Group] = {}
         try:
             for group in groups:
                 try:
-                    futures[executor.submit(_compile_job, group.job)] = group
+                    future = submit(group)
                 except Exception as error:  # an executor whose workers have died takes no more
                     group.failed(error)
                     step()
+                    continue
+                futures[future] = group
+                group.submitted(future)
             for future in as_completed(futures):
                 try:
                     futures[future].done(future.result())
+                except CancelledError:
+                    futures[future].failed(cancelled(BACKENDS[futures[future].job.code_type]))
                 except Exception as error:
                     futures[future].failed(error)
                 step()
-        except BaseException:  # Ctrl-C, mostly: what has not begun is not begun
-            for future in futures:
-                future.cancel()
+        except BaseException:  # Ctrl-C, mostly
+            for group in groups:
+                group.cancel()
             raise
 
     def finish(self, logs: Any) -> list[ObjectCode]:
@@ -245,10 +290,12 @@ class _Batch:
         return [code for code in results if code is not None]
 
 
-def _compile_job(job: CompileJob) -> _Outcome:
+def _compile_job(job: CompileJob, begin: Callable[[Program], None] | None = None) -> _Outcome:
     """Compile, in a worker."""
     log = io.StringIO()
     program = Program(job.code, job.code_type, job.options, headers=job.headers)
+    if begin is not None:
+        begin(program)
     try:
         code = program.compile(job.target_type, job.name_expressions, log)
     finally:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_compile._compilers import process_state as _process_state
-from cudacore_compile._compilers.errors import CompilerError, NVRTCError, without_frames
+from cudacore_compile._compilers.errors import CompilerError, NVRTCError, cancelled, without_frames
 from cudacore_compile._compilers.hints import explain
 from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.options import ProgramOptions
@@ -59,6 +60,7 @@ class Program:
     __slots__ = (
         "__weakref__",
         "_box",
+        "_cancelled",
         "_closed",
         "_code",
         "_code_type",
@@ -68,10 +70,12 @@ class Program:
         "_lock",
         "_options",
         "_pch_status",
+        "_running",
     )
     _box: Any  # the program of the compiler last made, None before there is one; of PTX a Linker
     _is_new: bool  # whether that one is still to be compiled
     _cubin_names: dict[str, str] | None  # the lowered names, where that one was compiled to a cubin
+    _running: list[Any]  # the programs of the compiler that are being compiled
 
     def __init__(
         self,
@@ -95,6 +99,8 @@ class Program:
         self._box = None
         self._is_new = False
         self._cubin_names = None
+        self._running = []
+        self._cancelled = False
         self._closed = False
         self._pch_status: PCHStatusType | None = None
 
@@ -158,8 +164,7 @@ class Program:
             from cudacore_compile._cache.compile import check_cache, compile_cached
 
             check_cache(cache)
-        if self._closed:
-            raise closed(self)
+        self._check_state()
         target, names = request.target, request.names
         if cache is not None:
             return compile_cached(cache, request, lambda log: self.compile(target, names, log), logs)
@@ -194,6 +199,28 @@ class Program:
             raise ValueError(f"name_expressions are for C++ programs, and this is {self._code_type}")
         return Request(self._code, self._code_type, self._options, target, names, self._headers)
 
+    def cancel(self) -> None:
+        """Cancel the compilations of the program that are running, and all later ones (nvrtcSetFlowCallback).
+
+        They raise the error of their compiler with a code name such as ``"NVRTC_ERROR_CANCELLED"``. Any thread may call
+        this. NVRTC 12.8 and later end a compilation in about 0.3 seconds. They also do so when a signal handler raises
+        an exception while the main thread compiles, such as KeyboardInterrupt. Older versions, and the compilers of
+        other languages, finish a compilation that has begun.
+        """
+        with self._lock:
+            self._cancelled = True
+            running = list(self._running)
+        if self._code_type is SourceCodeType.CXX:
+            for box in running:
+                _nvrtc.load().cancel(box)
+
+    def _check_state(self) -> None:
+        """Raise if the program was closed or cancelled."""
+        if self._closed:
+            raise closed(self)
+        if self._cancelled:
+            raise cancelled(self.backend)
+
     def close(self) -> None:
         """Give up the program. Calling it again does nothing; compilations that are running are finished."""
         with self._lock:
@@ -208,12 +235,12 @@ class Program:
         compiler = _nvrtc.load()
         _process_state.note(options)
         name, creates_pch = encode(self._name), bool(options.pch or options.create_pch)
-        box = self._box_to_compile()
         try:
-            result = compiler.compile(box, flags, names, target, program_name=name, creates_pch=creates_pch)
+            with self._compiling() as box:
+                result = compiler.compile(box, flags, names, target, program_name=name, creates_pch=creates_pch)
             if creates_pch and compiler.grow_pch_heap(box):
-                box = self._box_to_compile()
-                result = compiler.compile(box, flags, names, target, program_name=name, creates_pch=True)
+                with self._compiling() as box:
+                    result = compiler.compile(box, flags, names, target, program_name=name, creates_pch=True)
         except NVRTCError as error:
             error.hint = explain(error.code_name, error.log, names, compiler.version_text, compiler.architectures)
             raise
@@ -228,13 +255,14 @@ class Program:
 
         flags = self._options.as_bytes(CompilerBackendType.NVVM, target)
         compiler = _nvvm.load()
-        code, log = compiler.compile(self._box_to_compile(), flags, target, program_name=encode(self._name))
+        with self._compiling() as box:
+            code, log = compiler.compile(box, flags, target, program_name=encode(self._name))
         return Result(code, log, {}, None, None)
 
     def _compile_ptx(self, target: ObjectCodeFormatType, names: list[str]) -> Result:
         self._options._warn_of_fixed(stacklevel=4)
-        linker = self._box_to_compile()
-        code = linker.link(target)
+        with self._compiling() as linker:
+            code = linker.link(target)
         return Result(code.code, linker.get_error_log() + linker.get_info_log(), {}, code._signatures, None)
 
     def _new_box(self) -> Any:
@@ -252,19 +280,26 @@ class Program:
 
         return Linker(ObjectCode._init(self._code, "ptx", name=self._name), options=self._options._for_linker())
 
-    def _box_to_compile(self) -> Any:
-        """Return a program of the compiler that is the caller's to compile: each one is compiled once."""
+    @contextmanager
+    def _compiling(self) -> Iterator[Any]:
+        """Give a program of the compiler, which the caller compiles: each one is compiled once."""
         with self._lock:
-            if self._is_new:
-                self._is_new = False
-                return self._box
-        box = self._new_box()
-        with self._lock:
-            if self._closed:
-                raise closed(self)
-            previous, self._box, self._is_new, self._cubin_names = self._box, box, False, None
+            box = self._box if self._is_new else None
+            self._is_new = False
+        if box is None:
+            box = self._new_box()
+        with self._lock:  # from here on, what is cancelled is either seen here or finds the box
+            self._check_state()
+            previous = self._box
+            if previous is not box:
+                self._box, self._cubin_names = box, None
+            self._running.append(box)
         del previous  # destroyed outside the lock
-        return box
+        try:
+            yield box
+        finally:
+            with self._lock:
+                self._running = [other for other in self._running if other is not box]
 
     @property
     def _name(self) -> str:

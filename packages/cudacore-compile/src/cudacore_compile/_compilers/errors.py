@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import CUDAError
 
 
@@ -93,6 +94,13 @@ def as_compiler_error(
     return cls(
         error.operation, error.code, error.code_name, error.meaning, hint=hint or error.hint, log=log, command=command
     )
+
+
+def cancelled(backend: CompilerBackendType) -> CompilerError:
+    """Make the error for a program that was cancelled before its compiler began."""
+    cls = {CompilerBackendType.NVRTC: NVRTCError, CompilerBackendType.NVVM: NVVMError}.get(backend, NVJitLinkError)
+    code_name = f"{cls.__name__.removesuffix('Error').upper()}_ERROR_CANCELLED"
+    return cls("compile", -1, code_name, "the program was cancelled", hint="Make another program of the same source")
 
 
 def without_frames(error: E) -> E:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers.errors import NVRTCError, as_compiler_error, log_text
+from cudacore_compile._compilers.interrupt import run_interruptibly
 from cudacore_compile._compilers.libraries import Library, note_nvrtc, open_library
 from cudacore_compile._compilers.result import Result
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
@@ -26,6 +27,7 @@ _RESTRICT_STAYS = (
     "pointer parameters of kernels are taken for restrict pointers in this program too. Write __restrict__ in the "
     "source instead, or compile such programs in a process of their own"
 )
+_CANCELS = (12, 8)  # the first version with nvrtcSetFlowCallback
 _PCH_STATUS = {
     "NVRTC_SUCCESS": PCHStatusType.CREATED,
     "NVRTC_ERROR_NO_PCH_CREATE_ATTEMPTED": PCHStatusType.NOT_ATTEMPTED,
@@ -35,9 +37,10 @@ _PCH_STATUS = {
 class NVRTC:
     """The NVRTC library of this process."""
 
-    __slots__ = ("_library", "_restrict_stays", "path", "version_text")
+    __slots__ = ("_library", "_restrict_stays", "_version", "path", "version_text")
     _library: compilers.NVRTC
     _restrict_stays: bool
+    _version: tuple[int, int]
     path: str
     version_text: str
 
@@ -47,11 +50,11 @@ class NVRTC:
         self._restrict_stays = False
         try:
             self._library = compilers.NVRTC(found._handle_uint)
-            version = self._library.version()
+            self._version = self._library.version()
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error) from None
-        self.version_text = ".".join(map(str, version))
-        note_nvrtc(version[0])
+        self.version_text = ".".join(map(str, self._version))
+        note_nvrtc(self._version[0])
 
     def create(self, source: bytes, name: bytes, headers: Mapping[bytes, bytes]) -> Any:
         """Return the box of a new program (nvrtcCreateProgram)."""
@@ -93,12 +96,13 @@ class NVRTC:
             for name in names:
                 library.add_name(box, name.encode())
             try:
-                library.compile(box, flags)
-            except CUDAError:
+                self._compile(box, flags)
+            except CUDAError as error:
                 words = (b"nvrtc", *flags, program_name)
+                if error.code_name != "NVRTC_ERROR_CANCELLED":  # its log speaks of internal errors
+                    log = log_text(library.log(box))
                 raise
-            finally:
-                log = log_text(library.log(box))
+            log = log_text(library.log(box))
             lowered = {name: library.lowered_name(box, name.encode()).decode() for name in names}
             pch_status = None
             if creates_pch:
@@ -110,6 +114,22 @@ class NVRTC:
         if self._restrict_stays and not restrict:
             warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=4)
         return Result(code, log, lowered, signatures, pch_status)
+
+    def _compile(self, box: Any, flags: list[bytes]) -> None:
+        if self.can_cancel:
+            run_interruptibly(lambda: self._library.compile(box, flags), lambda: self._library.cancel(box))
+        else:
+            self._library.compile(box, flags)
+
+    @property
+    def can_cancel(self) -> bool:
+        """bool: Whether a compilation that is running can be cancelled."""
+        return self._version >= _CANCELS
+
+    def cancel(self, box: Any) -> None:
+        """Cancel the compilation of a program, if this NVRTC can do that; any thread may call this."""
+        if self.can_cancel:
+            self._library.cancel(box)
 
     def ptx(self, box: Any) -> bytes:
         """Return the PTX of a program that was compiled, also to a cubin; without the NUL at its end."""

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs: what batches compile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cudacore_compile._compilers.options import ProgramOptions
+from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
+
+
+class Cancellation:
+    """Whether a job is cancelled, and who has to hear of it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[], None]] = []
+        self.requested = False
+
+    def request(self) -> None:
+        """Cancel the job."""
+        with self._lock:
+            self.requested = True
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener()
+
+    def add(self, listener: Callable[[], None]) -> None:
+        """Have a function called when the job is cancelled."""
+        with self._lock:
+            self._listeners.append(listener)
+
+    def remove(self, listener: Callable[[], None]) -> None:
+        """Take back :meth:`add`."""
+        with self._lock:
+            self._listeners.remove(listener)
+
+
+@dataclass(frozen=True)
+class CompileJob:
+    """Say what is to be compiled; see :class:`Program` and :meth:`Program.compile`.
+
+    Parameters
+    ----------
+    code : str or bytes
+        The program.
+    options : ProgramOptions or mapping, optional
+        How to compile it. Where it leaves the architecture open, that is the current device's. Default: the defaults.
+    target_type : ObjectCodeFormatType or str, optional
+        The format to compile to. Default ``"cubin"``.
+    name_expressions : sequence of str or bytes, optional
+        Names of kernels and addresses of variables that will be asked for. Default none.
+    code_type : SourceCodeType or str, optional
+        The language. Default ``"c++"``.
+    headers : mapping, optional
+        Header files in memory. Default none.
+    """
+
+    code: str | bytes
+    options: ProgramOptions | Mapping[str, Any] | None = None
+    target_type: ObjectCodeFormatType | str = "cubin"
+    name_expressions: Sequence[str | bytes] = ()
+    code_type: SourceCodeType | str = "c++"
+    headers: Mapping[str, str | bytes] | None = None
+    _cancellation: Cancellation = field(default_factory=Cancellation, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_cancellation"}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state, _cancellation=Cancellation())
+
+    def cancel(self) -> None:
+        """Cancel the job, before or while :func:`compile_many` compiles it; any thread may call this.
+
+        It fails with the error of its compiler, such as an :class:`NVRTCError` with the code name
+        ``"NVRTC_ERROR_CANCELLED"``. NVRTC 12.8 and later end a compilation that is running, see :meth:`Program.cancel`;
+        an executor's workers finish what they have begun. A job that is the same as others is compiled unless all of
+        them are cancelled.
+        """
+        self._cancellation.request()

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compilations that nobody waits for any more: Ctrl-C, timeouts, cancelled jobs."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from cudacore_compile import BatchError, CompileJob, NVRTCError, Program, compile_many
+from cudacore_compile._compilers import nvrtc as _nvrtc
+
+QUICK = 'extern "C" __global__ void quick() {}'
+# Takes many seconds.
+SLOW = "".join(
+    ["template <int N> __device__ float f(float x) { return f<N - 1>(x) * x + __sinf(x) * N; }\n"]
+    + ["template <> __device__ float f<0>(float x) { return x; }\n"]
+    + [f"__global__ void k{n}(float *p) {{ *p = f<{n % 150 + 1}>(*p); }}\n" for n in range(400)]
+)
+SLOW_JOB = (SLOW, {"arch": "sm_90"})
+
+
+class Alarm(Exception):
+    pass
+
+
+@contextmanager
+def alarm(handler: Callable[[], None], delay: float = 0.4) -> Iterator[None]:
+    """Have a signal handled on the main thread in a moment."""
+    before = signal.signal(signal.SIGALRM, lambda *_: handler())
+    signal.setitimer(signal.ITIMER_REAL, delay)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    """Fail if the block takes as long as the program's compilation; a tenth of this is usual."""
+    start = time.monotonic()
+    yield
+    assert time.monotonic() - start < 4
+
+
+def _wait_for_compilers() -> None:
+    """Wait for threads that end in a moment, as the interpreter does at its exit."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("cudacore-compile"):
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+def raise_alarm() -> None:
+    raise Alarm
+
+
+def test_signal_ends_a_compilation() -> None:
+    """Ctrl-C, or a timeout by a signal, would wait until the compiler is done."""
+    program = Program(*SLOW_JOB[:1], "c++", SLOW_JOB[1])
+    with alarm(raise_alarm), soon(), pytest.raises(Alarm):
+        program.compile("cubin")
+    assert not program._running
+    _wait_for_compilers()
+    assert Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code
+
+
+def test_signal_that_raises_nothing() -> None:
+    """A signal handler would run late, or end a compilation that goes on."""
+    handled: list[float] = []
+    source = SLOW[: SLOW.index("k100(")] + "k() {}"
+    program = Program(source, "c++", {"arch": "sm_90", "no_cache": True})
+    with alarm(lambda: handled.append(time.monotonic()), 0.01):
+        assert program.compile("ptx").code
+        end = time.monotonic()
+    assert handled[0] < end - 0.05
+
+
+def test_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no thread can be started, as at the interpreter's end, nothing could be compiled."""
+
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code
+    with pytest.raises(NVRTCError, match="NVRTC_ERROR_COMPILATION"):
+        Program("nonsense", "c++", {"arch": "sm_90"}).compile("ptx")
+
+
+def test_cancelled_from_another_thread() -> None:
+    """A compilation could not be given up."""
+    program = Program(*SLOW_JOB[:1], "c++", SLOW_JOB[1])
+    threading.Timer(0.4, program.cancel).start()
+    with soon(), pytest.raises(NVRTCError, match="the compilation was cancelled") as caught:
+        program.compile("cubin")
+    assert (caught.value.code_name, caught.value.log) == ("NVRTC_ERROR_CANCELLED", "")
+    with soon(), pytest.raises(NVRTCError, match="Make another program") as caught:
+        program.compile("cubin")
+    assert caught.value.code_name == "NVRTC_ERROR_CANCELLED"
+
+
+def test_older_nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An NVRTC that cannot be interrupted would fail at each compilation, or when it is cancelled."""
+    monkeypatch.setattr(_nvrtc, "_CANCELS", (99, 0))
+    program = Program(QUICK, "c++", {"arch": "sm_90"})
+    assert program.compile("ptx").code
+    program.cancel()
+    with pytest.raises(NVRTCError, match="the program was cancelled"):
+        program.compile("ptx")
+
+
+def test_signal_ends_a_batch() -> None:
+    """Ctrl-C would not end the compilations of a batch that are running."""
+    with alarm(raise_alarm), soon(), pytest.raises(Alarm):
+        compile_many([SLOW_JOB, (SLOW, {"arch": "sm_80"}), (SLOW, {"arch": "sm_120"})], max_workers=2)
+    _wait_for_compilers()
+
+
+def test_cancelled_job() -> None:
+    """A job that is cancelled would be compiled, or take others with it."""
+    running, waiting, other = (
+        CompileJob(*SLOW_JOB),
+        CompileJob("waiting", {"arch": 80}),
+        CompileJob(QUICK, {"arch": 90}),
+    )
+    before = CompileJob(QUICK, {"arch": 80})
+    before.cancel()
+    threading.Timer(0.4, lambda: (waiting.cancel(), running.cancel())).start()
+    with soon(), pytest.raises(BatchError) as caught:
+        compile_many([running, waiting, other, before], max_workers=1)
+    assert {i: getattr(error, "code_name", error) for i, error in caught.value.errors.items()} == dict.fromkeys(
+        (0, 1, 3), "NVRTC_ERROR_CANCELLED"
+    )
+    assert caught.value.results[2] is not None
+
+
+def test_cancelled_twin() -> None:
+    """A job would fail because another that is the same was cancelled."""
+    first, second = CompileJob(QUICK, {"arch": 90}), CompileJob(QUICK, {"arch": 90})
+    first.cancel()
+    assert all(code.code for code in compile_many([first, second]))
+    second.cancel()
+    with pytest.raises(BatchError):
+        compile_many([first, second])
+    assert not first._cancellation._listeners
+    assert (pickle.loads(pickle.dumps(first)) == first, pickle.loads(pickle.dumps(first))._cancellation.requested) == (
+        True,
+        False,
+    )
+
+
+def test_cancelled_job_of_an_executor() -> None:
+    """A job that waits in an executor would be compiled although it was cancelled."""
+
+    class Slow(ThreadPoolExecutor):
+        def submit(self, *arguments: Any, **named: Any) -> Future[Any]:  # type: ignore[override]
+            return super().submit(lambda: (job.cancel(), time.sleep(0.1), arguments[0](*arguments[1:]))[2])
+
+    job = CompileJob("waiting", {"arch": 90})
+    with Slow(1) as executor, pytest.raises(BatchError) as caught:
+        compile_many([CompileJob(QUICK, {"arch": 90}), job], executor=executor)
+    assert [getattr(error, "code_name", error) for error in caught.value.errors.values()] == ["NVRTC_ERROR_CANCELLED"]
