@@ -308,9 +308,10 @@ def clients(session: nox.Session, client: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, spelling, workflows and versions: ruff, codespell, clang-format, zizmor; ``-- --fix`` mends some."""
+    """Check layout, style, spelling, workflows and versions; ``-- --fix`` mends some."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
     fix = "--fix" in session.posargs
+    session.run("python", "ci/check_rooms.py")
     session.run("ruff", "check", *(["--fix"] if fix else []), ".")
     session.run("ruff", "format", *([] if fix else ["--check"]), ".")
     session.run("codespell")

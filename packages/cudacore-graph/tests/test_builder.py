@@ -19,7 +19,7 @@ from graph_tools import ONE, Numbers
 import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._base.errors import call_driver
-from cudacore_handles._memory.buffer import _is_capturing
+from cudacore_handles._memory.buffer import is_capturing
 
 MODES = ("relaxed", "thread_local", "global")
 
@@ -67,11 +67,11 @@ class TestCapture:
         with pytest.raises(KeyError), stream.create_graph_builder() as builder:
             raise KeyError
         assert builder.is_closed
-        assert not _is_capturing(stream)
+        assert not is_capturing(stream)
         with pytest.raises(RuntimeError, match="1 builder that split"), stream.create_graph_builder() as builder:
             builder.split(2)
         assert builder.is_closed
-        assert not _is_capturing(stream)
+        assert not is_capturing(stream)
 
     def test_copies_and_fills(self, stream: ch.Stream, numbers: Numbers) -> None:
         """A copy or a fill would run at once."""
@@ -367,8 +367,8 @@ class TestForks:
             builder.close()
         del _, builder
         gc.collect()
-        assert not _is_capturing(stream)
-        assert not _is_capturing(fork_stream)
+        assert not is_capturing(stream)
+        assert not is_capturing(fork_stream)
         assert fork.is_closed
         for call in (lambda: fork.split(2), lambda: fork.callback(print), fork.create_condition):
             with pytest.raises(RuntimeError, match="has been closed"):
@@ -572,15 +572,15 @@ class TestStates:
         ch.launch(builder, ONE, add, numbers.buffer, 1)
         body = builder.if_then(builder.create_condition()).begin_building(mode)
         body_stream = body.stream
-        assert _is_capturing(stream)
+        assert is_capturing(stream)
         if drop == "close":
             builder.close()
-            assert not _is_capturing(stream)  # though the body holds the graph
+            assert not is_capturing(stream)  # though the body holds the graph
             body.close()
         del builder, body
         gc.collect()
-        assert not _is_capturing(stream)
-        assert not _is_capturing(body_stream)
+        assert not is_capturing(stream)
+        assert not is_capturing(body_stream)
         ch.launch(stream, ONE, add, numbers.buffer, 1)
         stream.sync()
         assert numbers[0] == 1
@@ -593,7 +593,7 @@ class TestStates:
         with pytest.raises(ch.CUDAError, match=r"begin_building\('relaxed'\) allows most"):
             builder.end_building()
         assert builder.is_closed
-        assert not _is_capturing(stream)
+        assert not is_capturing(stream)
         with stream.create_graph_builder() as builder:
             builder.callback(print)
 
@@ -736,7 +736,7 @@ class TestStates:
             body_stream = body.stream
             view.close()
             body.end_building()
-            assert not _is_capturing(body_stream)
+            assert not is_capturing(body_stream)
         builder.graph_definition.close()
         builder.complete()
 
@@ -754,7 +754,7 @@ class TestStates:
         assert len(builder.graph_definition.nodes()) == 1
         builder = stream.create_graph_builder().begin_building(mode)
         on_another_thread(builder.close)
-        assert not _is_capturing(stream)
+        assert not is_capturing(stream)
 
     def test_many_threads(self, stream: ch.Stream) -> None:
         """Threads that do the same to one builder at once would undo what one of them has done."""
@@ -785,7 +785,7 @@ class TestStates:
             assert at_once(builder.end_building) == 1
             assert len(builder.graph_definition.nodes()) == 1
             assert at_once(builder.close) == count
-            assert not _is_capturing(stream)
+            assert not is_capturing(stream)
 
     def test_per_thread_default_stream(self, device: ch.Device) -> None:
         """Another thread would end the capture of a default stream of its own, and not this one."""
@@ -800,7 +800,7 @@ class TestStates:
         device.create_stream()  # as good as any call
         gc.collect()
         ch._cffi.lib.cch_reclaim_drain()
-        assert not _is_capturing(stream)
+        assert not is_capturing(stream)
 
     def test_work_on_another_thread_than_that_of_a_default_stream(
         self, device: ch.Device, add: ch.Kernel, numbers: Numbers
@@ -822,7 +822,7 @@ class TestStates:
             ):
                 with pytest.raises(RuntimeError, match="captures the per-thread default stream of another thread"):
                     work()
-            assert not _is_capturing(ch.PER_THREAD_DEFAULT_STREAM)
+            assert not is_capturing(ch.PER_THREAD_DEFAULT_STREAM)
 
         on_another_thread(elsewhere)
         builder.join(builder, fork)
@@ -850,11 +850,11 @@ class TestStates:
             device.set_current()
             held.clear()
             gc.collect()
-            assert not _is_capturing(ch.PER_THREAD_DEFAULT_STREAM)
+            assert not is_capturing(ch.PER_THREAD_DEFAULT_STREAM)
 
         on_another_thread(elsewhere)
         ch._cffi.lib.cch_reclaim_drain()
-        assert not _is_capturing(ch.PER_THREAD_DEFAULT_STREAM)
+        assert not is_capturing(ch.PER_THREAD_DEFAULT_STREAM)
 
     @pytest.mark.parametrize("drop", ["end", "close", "collect"])
     def test_another_device_is_current(self, device: ch.Device, other_device: ch.Device, drop: str) -> None:
@@ -869,7 +869,7 @@ class TestStates:
         del builder
         gc.collect()
         device.set_current()
-        assert not _is_capturing(stream)
+        assert not is_capturing(stream)
 
     def test_no_context_is_current(self, stream: ch.Stream) -> None:
         """A builder would look at the current context, and not at its stream's."""
@@ -896,7 +896,7 @@ class TestStates:
         with pytest.raises(ch.CUDAError, match="somebody else has ended the capture"):
             builder.end_building()
         assert builder.is_closed
-        assert _is_capturing(stream) == again
+        assert is_capturing(stream) == again
         if again:
             _, other = driver.cuStreamEndCapture(stream.handle)
             assert driver.cuGraphDestroy(other)[0] == 0
@@ -951,7 +951,7 @@ def test_garbage_in_a_capture(
 
 def test_collected_under_a_lock(device: ch.Device, stream: ch.Stream) -> None:
     """A garbage collection in the middle of a call would wait for ever for the lock of that call."""
-    from cudacore_handles import _native
+    from cudacore_graph import _native
 
     builders = [device.create_graph_builder().begin_building() for _ in range(40)]  # some share a lock
     streams = [builder.stream for builder in builders]
@@ -960,7 +960,7 @@ def test_collected_under_a_lock(device: ch.Device, stream: ch.Stream) -> None:
     cycle.append(cycle)
     del builders, cycle
     _native.locked_call(definition, None, gc.collect)
-    assert not any(map(_is_capturing, streams))
+    assert not any(map(is_capturing, streams))
 
 
 @pytest.mark.parametrize("mode", MODES)

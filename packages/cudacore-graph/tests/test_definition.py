@@ -19,7 +19,7 @@ from graph_tools import ONE, Numbers, add_function
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles import _native
+from cudacore_graph import _native
 
 Run = Callable[[cg.GraphDefinition], None]
 

@@ -21,7 +21,7 @@ from graph_tools import ONE, Numbers
 import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._base.errors import call_driver
-from cudacore_handles._memory.buffer import _is_capturing
+from cudacore_handles._memory.buffer import is_capturing
 from pytest_cudacore import driver_version, live_objects
 
 pytestmark = pytest.mark.cuda_sim
@@ -122,7 +122,7 @@ class World:
             (self.call.function, self.record.event, self.wait.event),
             self.view.is_enabled,
             self.inner.child_graph.nodes(),
-            (_is_capturing(self.stream), _is_capturing(self.other_stream)),
+            (is_capturing(self.stream), is_capturing(self.other_stream)),
             ch.Device().device_id,
         )
 
@@ -598,10 +598,10 @@ class Outcome(NamedTuple):
 def captured(world: World, begun: Any) -> tuple[bool, int]:
     """Return whether the stream is in a capture that nobody can end, and how many nodes a builder has."""
     if begun == OTHERS:  # who go on with it
-        return not _is_capturing(world.stream), 0
+        return not is_capturing(world.stream), 0
     builder = begun[0] if isinstance(begun, tuple) else begun
     if not isinstance(builder, cg.GraphBuilder) or builder._capture is None or not builder.is_building:
-        return _is_capturing(world.stream), 0
+        return is_capturing(world.stream), 0
     return False, len(builder._capture.graph.nodes())
 
 
@@ -737,7 +737,7 @@ def test_a_failed_destruction_is_reported_once(
         f"""
         import gc
         import cudacore_graph as cg, cudacore_handles as ch, cudacore_sim as sim
-        from cudacore_handles._memory.buffer import _is_capturing
+        from cudacore_handles._memory.buffer import is_capturing
         device = ch.Device(); device.set_current()
         stream, definition = device.create_stream(), cg.GraphDefinition()
         for i in range(3):
@@ -747,7 +747,7 @@ def test_a_failed_destruction_is_reported_once(
             sim.fail("{call}", 1, {UNKNOWN})
             del thing
             gc.collect()
-            assert not _is_capturing(stream)
+            assert not is_capturing(stream)
         """,
         CUDACORE_DRIVER="sim",
         CUDACORE_SIM_REPORTS="0",  # of what is still there at the end

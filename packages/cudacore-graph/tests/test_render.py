@@ -16,8 +16,7 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_graph import _draw, _render
-from cudacore_handles import _native
+from cudacore_graph import _draw, _native, _render
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from cudacore_compile._compilers.request import BACKENDS, files_written
 from cudacore_compile._job import Cancellation, CompileJob
 from cudacore_compile._program import Program
 from cudacore_handles import ObjectCode
-from cudacore_handles._base.options import as_options
+from cudacore_handles._sdk import as_options
 
 
 class _Outcome(NamedTuple):

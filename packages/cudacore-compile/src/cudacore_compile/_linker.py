@@ -19,10 +19,8 @@ from cudacore_compile._compilers.option_values import architecture
 from cudacore_compile._compilers.targets import LINKED_INPUTS, check_linked_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
-from cudacore_handles._base.errors import closed
-from cudacore_handles._base.names import shorten
-from cudacore_handles._base.options import as_options
-from cudacore_handles._compiler.driver_linker import driver_cuda_version, link_with_driver
+from cudacore_handles._sdk import as_options, closed, shorten
+from cudacore_handles._sdk.compile import driver_cuda_version, link_with_driver
 
 _making_handles = threading.Lock()
 _VARIANTS = {"": 0, "a": 0x10000, "f": 0x20000}  # CU_COMPUTE_ACCELERATED_TARGET_BASE, and that of families

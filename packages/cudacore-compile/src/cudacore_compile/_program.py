@@ -21,9 +21,7 @@ from cudacore_compile._compilers.sources import check_headers, check_names, chec
 from cudacore_compile._compilers.targets import check_code_type, check_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
 from cudacore_handles import CUDAError, ObjectCode
-from cudacore_handles._base.errors import closed
-from cudacore_handles._base.names import shorten
-from cudacore_handles._base.options import as_options
+from cudacore_handles._sdk import as_options, closed, shorten
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The version; who imports it has seen that the installed cudacore-handles is one that fits."""
 
-from cudacore_handles._base.siblings import check_handles
+from cudacore_handles._sdk import check_handles
 
 __version__ = "0.1.0"
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableSet
 from typing import TYPE_CHECKING, Any
 
-from cudacore_handles import CUDAError, _native
-from cudacore_handles._base.errors import INVALID_VALUE
+from cudacore_graph import _native
+from cudacore_handles import CUDAError
+from cudacore_handles._sdk import INVALID_VALUE
+from cudacore_handles._sdk.graph import set_face
 
 if TYPE_CHECKING:
     from cudacore_graph._node import GraphNode
@@ -102,4 +104,4 @@ def _nodes(nodes: Iterable[Any]) -> set[GraphNode]:
     return set(found)
 
 
-_native.set_face("adjacency", AdjacencySetProxy)
+set_face("adjacency", AdjacencySetProxy)

@@ -8,13 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from cudacore_graph.typing import GraphMemoryType
-from cudacore_handles import Device, Kernel, _native
-from cudacore_handles._base.address import as_address, as_integer
-from cudacore_handles._cffi import lib
-from cudacore_handles._launch.launch import check_kernel
-from cudacore_handles._memory.buffer import _fill_pattern
-from cudacore_handles._stream.stream import LEGACY_DEFAULT_STREAM
-from cudacore_handles._views.arrays import has_protocol, why_no_array
+from cudacore_handles import LEGACY_DEFAULT_STREAM, Device, Kernel
+from cudacore_handles._sdk import as_address, as_integer, lib
+from cudacore_handles._sdk.graph import check_kernel, fill_pattern, has_protocol, pack, set_face, why_no_array
 
 _PINNED, _MANAGED = 1, 2  # CUmemAllocationType
 # Location and kind of allocation.
@@ -58,14 +54,14 @@ def _node_memory(value: Any, name: str) -> int:
             raise TypeError(f"{name} must be a Buffer, a device array or an int{text}") from cause
         return as_address(value, f"{name} must be a Buffer, a device array or an int")
     try:
-        return int.from_bytes(_native.pack(_ONE_POINTER, (value,)), "little")
+        return int.from_bytes(pack(_ONE_POINTER, (value,)), "little")
     except TypeError as error:
         raise TypeError(f"{name}: {error}") from None
 
 
 def _fill_value(value: object) -> tuple[int, int]:
     """Return the pattern of a fill, and its bytes."""
-    return _fill_pattern(value, 0, LEGACY_DEFAULT_STREAM)
+    return fill_pattern(value, 0, LEGACY_DEFAULT_STREAM)
 
 
 def _alloc_place(
@@ -97,7 +93,7 @@ def check_args(kernel: Kernel, args: object) -> tuple[Any, ...]:
     return tuple(args)
 
 
-_native.set_face("check_node_kernel", _check_node_kernel)
-_native.set_face("node_memory", _node_memory)
-_native.set_face("fill_value", _fill_value)
-_native.set_face("alloc_place", _alloc_place)
+set_face("check_node_kernel", _check_node_kernel)
+set_face("node_memory", _node_memory)
+set_face("fill_value", _fill_value)
+set_face("alloc_place", _alloc_place)

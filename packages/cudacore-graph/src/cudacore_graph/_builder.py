@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from cudacore_graph import _native
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
-from cudacore_handles import PER_THREAD_DEFAULT_STREAM, Stream, _native
-from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.errors import CUDAError, check, closed, last_error
-from cudacore_handles._base.handle import Face, adopt, hold
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles import PER_THREAD_DEFAULT_STREAM, CUDAError, Stream
+from cudacore_handles._sdk import Face, adopt, as_integer, check, closed, ffi, hold, last_error, lib
+from cudacore_handles._sdk.graph import Builder
 
 if TYPE_CHECKING:
     from cudacore_graph._graph import Graph
@@ -116,7 +115,7 @@ class _Capture:
         return f"{what}, and {which} closed or dropped, and cannot be joined any more; close() this one to give up"
 
 
-class GraphBuilder(_native.Builder):
+class GraphBuilder(Builder):
     """Build a graph by capturing what is done on a stream.
 
     Made by :meth:`~cudacore_handles.Device.create_graph_builder` and

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from cudacore_graph import _native
 from cudacore_graph._errors import hold_there
-from cudacore_handles import Context, _native
-from cudacore_handles._base.errors import check
-from cudacore_handles._base.handle import hold
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles import Context
+from cudacore_handles._sdk import check, ffi, hold, lib
+from cudacore_handles._sdk.graph import HAS_VALUE, UNSIGNED, register, set_face
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -76,5 +76,5 @@ def _bad_condition(condition: GraphCondition, used: int) -> NoReturn:
     )
 
 
-_native.register(GraphCondition, _native.UNSIGNED | _HANDLE_BYTES << 8 | _native.HAS_VALUE)
-_native.set_face("bad_condition", _bad_condition)
+register(GraphCondition, UNSIGNED | _HANDLE_BYTES << 8 | HAS_VALUE)
+set_face("bad_condition", _bad_condition)

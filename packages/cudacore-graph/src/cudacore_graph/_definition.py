@@ -7,15 +7,13 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from cudacore_graph import _native
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._errors import gone, hold_there
 from cudacore_graph._node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
-from cudacore_handles import _native
-from cudacore_handles._base.errors import check, closed
-from cudacore_handles._base.handle import adopt, hold
-from cudacore_handles._base.options import as_options
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._sdk import adopt, as_options, check, closed, ffi, hold, lib
+from cudacore_handles._sdk.graph import set_face
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -218,4 +216,4 @@ class GraphDefinition(_native.GraphHandle):
         return driver.CUgraph(self._raw)
 
 
-_native.set_face("graph", GraphDefinition)
+set_face("graph", GraphDefinition)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from cudacore_handles import ClosedError, CUDAError, _native
-from cudacore_handles._base.errors import last_error
-from cudacore_handles._base.handle import hold
-from cudacore_handles._cffi import lib
+from cudacore_graph import _native
+from cudacore_handles import ClosedError, CUDAError
+from cudacore_handles._sdk import hold, last_error, lib
+from cudacore_handles._sdk.graph import set_face
 
 _NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
 _INVALID_VALUE = 1
@@ -96,5 +96,5 @@ def explain(error: CUDAError, hint: str) -> CUDAError:
     return error
 
 
-_native.set_face("gone", gone)
-_native.set_face("node_failed", _node_failed)
+set_face("gone", gone)
+set_face("node_failed", _node_failed)

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
+from cudacore_graph import _native
 from cudacore_graph._arguments import check_args
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import gone, hold_there
@@ -22,12 +23,9 @@ from cudacore_graph._node_types import (
     MemsetNode,
 )
 from cudacore_graph._options import GraphCompleteOptions
-from cudacore_handles import Buffer, Context, Event, Kernel, LaunchConfig, _native
-from cudacore_handles._base.errors import CUDAError, closed, last_error
-from cudacore_handles._base.handle import adopt, hold
-from cudacore_handles._base.options import as_options
-from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._stream.stream import Stream_accept
+from cudacore_handles import Buffer, Context, CUDAError, Event, Kernel, LaunchConfig
+from cudacore_handles._sdk import adopt, as_options, closed, ffi, hold, last_error, lib
+from cudacore_handles._sdk.graph import Stream_accept
 
 if TYPE_CHECKING:
     from cuda.bindings import driver

@@ -5,14 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cudacore_handles import Buffer, Device, IsStreamType, MemoryResource, Stream, _native
-from cudacore_handles._base.address import as_address
-from cudacore_handles._base.errors import call_driver, check
-from cudacore_handles._base.handle import adopt
-from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._memory.buffer import _is_capturing, check_size
-from cudacore_handles._memory.pool import Pool
-from cudacore_handles._stream.stream import Stream_accept
+from cudacore_handles import Buffer, Device, IsStreamType, MemoryResource, Stream
+from cudacore_handles._sdk import adopt, as_address, call_driver, check, ffi, lib
+from cudacore_handles._sdk.graph import Pool, Stream_accept, allocate, check_size, is_capturing
 
 _resources: dict[tuple[type, int], GraphMemoryResource] = {}
 
@@ -133,7 +128,7 @@ class GraphMemoryResource(MemoryResource):
             When it is not.
         """
         accepted = Stream_accept(stream, allow_stream_protocol=True)
-        if not _is_capturing(accepted):
+        if not is_capturing(accepted):
             raise RuntimeError(
                 "GraphMemoryResource allocates while a graph is captured, and this stream is not; "
                 "use Device.memory_resource"
@@ -141,7 +136,7 @@ class GraphMemoryResource(MemoryResource):
         nbytes = check_size(size)
         if nbytes == 0:
             raise ValueError("size is 0; a graph allocates at least one byte")
-        return _native.allocate(Buffer, self._pool, nbytes, accepted, self)
+        return allocate(Buffer, self._pool, nbytes, accepted, self)
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Free memory in the graph that is captured (cuMemFreeAsync)."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cudacore_graph import _native
 from cudacore_graph._errors import gone
-from cudacore_handles import _native
-from cudacore_handles._base.errors import check
-from cudacore_handles._base.handle import hold
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._sdk import check, ffi, hold, lib
 
 if TYPE_CHECKING:
     from cuda.bindings import driver

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from cudacore_graph import _native
 from cudacore_graph._arguments import check_args
 from cudacore_graph._condition import GraphCondition
 from cudacore_graph._node import GraphNode
 from cudacore_graph.typing import GraphConditionalType, GraphMemoryType
-from cudacore_handles import Buffer, CUDAError, Event, Kernel, LaunchConfig, _native
-from cudacore_handles._base.errors import check
-from cudacore_handles._base.handle import adopt, hold
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles import Buffer, CUDAError, Event, Kernel, LaunchConfig
+from cudacore_handles._sdk import adopt, check, ffi, hold, lib
+from cudacore_handles._sdk.graph import set_face
 
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition
@@ -470,7 +470,7 @@ def _check_owner(name: str, memory: object, owner: object) -> None:
 
 
 # By the numbers of CUDA's types, then those of CLASS_* in native.h.
-_native.set_face(
+set_face(
     "node_classes",
     (
         KernelNode,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from cudacore_handles import IsStreamType, Stream
-from cudacore_handles._base.options import as_flag, check_flags
+from cudacore_handles._sdk import as_flag, check_flags
 
 # CUDA_GRAPH_INSTANTIATE_FLAG_*
 _AUTO_FREE_ON_LAUNCH = 1

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cudacore_graph import _draw
+from cudacore_graph import _draw, _native
 from cudacore_graph._node_types import (
     AllocNode,
     ChildGraphNode,
@@ -23,9 +23,8 @@ from cudacore_graph._node_types import (
     _EventNode,
 )
 from cudacore_graph._summary import summarise
-from cudacore_handles import Kernel, _native
-from cudacore_handles._base.names import shorten
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles import Kernel
+from cudacore_handles._sdk import ffi, lib, shorten
 
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cudacore_handles.typing import _Name
+from cudacore_handles._sdk import _Name
 
 __all__ = ["GraphConditionalType", "GraphMemoryType"]
 

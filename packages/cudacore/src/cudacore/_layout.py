@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layouts of views, where programs of ``cuda.core`` import them from."""
 
-from cudacore_handles._views.layout import _StridedLayout
+from cudacore_handles._sdk import _StridedLayout
 
 __all__ = ["_StridedLayout"]

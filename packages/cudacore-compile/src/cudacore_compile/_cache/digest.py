@@ -17,7 +17,7 @@ from cudacore_compile._compilers.errors import NVJitLinkError
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.request import BACKENDS, files_written
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
-from cudacore_handles._base.simulated import carries_ptx
+from cudacore_handles._sdk.compile import carries_ptx
 
 # Whatever changes what a key means, or what an entry has, changes this: old entries are not found any more.
 _SCHEMA = b"cudacore-program-2"

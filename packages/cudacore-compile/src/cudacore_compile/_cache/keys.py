@@ -10,7 +10,7 @@ from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.sources import check_headers, check_names, check_source
 from cudacore_compile._compilers.targets import check_code_type, check_target
 from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
-from cudacore_handles._base.options import as_options
+from cudacore_handles._sdk import as_options
 
 
 def make_program_cache_key(

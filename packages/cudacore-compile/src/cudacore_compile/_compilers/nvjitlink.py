@@ -12,7 +12,7 @@ from cudacore_compile._compilers.errors import NVJitLinkError, as_compiler_error
 from cudacore_compile._compilers.libraries import Library, open_library
 from cudacore_compile._compilers.linker_options import newer_fields
 from cudacore_handles import CUDAError
-from cudacore_handles._compiler import compilers
+from cudacore_handles._sdk.compile import compilers
 
 LIBRARY = Library("nvJitLink", "nvJitLink", NVJitLinkError, "link")
 _OF_CUDA_12 = {50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121}

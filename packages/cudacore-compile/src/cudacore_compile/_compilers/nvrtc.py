@@ -14,8 +14,7 @@ from cudacore_compile._compilers.libraries import Library, note_nvrtc, open_libr
 from cudacore_compile._compilers.result import Result
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles import CUDAError
-from cudacore_handles._code.ptx_signatures import ptx_signatures
-from cudacore_handles._compiler import compilers
+from cudacore_handles._sdk.compile import compilers, ptx_signatures
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc

@@ -12,7 +12,7 @@ from cudacore_compile._compilers.errors import NVVMError, as_compiler_error, log
 from cudacore_compile._compilers.libraries import Library, open_library, pip_command
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError
-from cudacore_handles._compiler import compilers
+from cudacore_handles._sdk.compile import compilers
 
 LIBRARY = Library("libNVVM", "nvvm", NVVMError, "nvvm")
 # libNVVM cannot list its architectures, but says of each whether it has it. Variants come with their numbers.

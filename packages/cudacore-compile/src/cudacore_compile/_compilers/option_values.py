@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from cudacore_handles import CUDAError, Device
-from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.options import as_flag
+from cudacore_handles._sdk import as_flag, as_integer
 
 TRACE_SUFFIX = ".json"
 _MOST_THREADS = 1024  # NVRTC starts as many threads as it is told to: 100,000 of them hang it

@@ -11,7 +11,7 @@ from cudacore_compile._compilers import nvvm as _nvvm
 from cudacore_compile._compilers.errors import CompilerError
 from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import CUDAError
-from cudacore_handles._compiler.driver_linker import driver_cuda_version
+from cudacore_handles._sdk.compile import driver_cuda_version
 
 
 class CompilerVersion(NamedTuple):

@@ -431,7 +431,7 @@ class Buffer(_native.BufferHandle):
         if type(value) is int and 0 <= value < 256:
             width = 1
         else:
-            value, width = _fill_pattern(value, size_of(self), stream)
+            value, width = fill_pattern(value, size_of(self), stream)
         _native.fill(self, value, width, stream)
 
     def view(
@@ -617,7 +617,7 @@ def _copy_array(
             raise ValueError(f"{name} has {memory.nbytes} bytes, and the buffer {size}; they must be the same")
         if not memory.nbytes:
             return
-        if memory.on_host and _is_capturing(accepted):
+        if memory.on_host and is_capturing(accepted):
             raise ValueError(
                 f"{name} is in host memory, whose copy is waited for, and the stream is being captured: copy a Buffer "
                 "of LegacyPinnedMemoryResource, which the graph can keep"
@@ -629,13 +629,13 @@ def _copy_array(
             accepted.sync()
 
 
-def _is_capturing(stream: Stream) -> bool:
+def is_capturing(stream: Stream) -> bool:
     out = ffi.new("int *")
     check(lib.cch_stream_is_capturing(out, hold(stream)))
     return bool(out[0])
 
 
-def _fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tuple[int, int]:
+def fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tuple[int, int]:
     """Return the pattern of a fill as an integer, and its bytes."""
     from cudacore_handles._views.arrays import has_protocol, is_numpy_scalar
 

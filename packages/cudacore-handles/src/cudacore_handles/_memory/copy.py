@@ -134,10 +134,10 @@ def check_options(function: str, options: object) -> CopyOptions:
 
 def check_order(attributes: tuple[bytes, ...], stream: Any) -> None:
     """Say that a graph reads the source when it runs, where the options want it read now."""
-    from cudacore_handles._memory.buffer import _is_capturing
+    from cudacore_handles._memory.buffer import is_capturing
 
     now = any(_ATTRIBUTES.unpack(item)[1] == lib.CCH_COPY_DURING_CALL for item in attributes)
-    if now and _is_capturing(Stream_accept(stream, allow_stream_protocol=True)):
+    if now and is_capturing(Stream_accept(stream, allow_stream_protocol=True)):
         raise ValueError(
             "src_access_order is 'during_api_call', and the stream is being captured: the graph reads the source "
             "when it runs; use 'stream'"

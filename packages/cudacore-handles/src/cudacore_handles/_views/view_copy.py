@@ -18,7 +18,7 @@ from typing import Any
 from cudacore_handles import _native
 from cudacore_handles._base.errors import CUDAError
 from cudacore_handles._cffi import lib
-from cudacore_handles._memory.buffer import Buffer, _is_capturing
+from cudacore_handles._memory.buffer import Buffer, is_capturing
 from cudacore_handles._stream.stream import Stream_accept
 from cudacore_handles._views.copy_kernel import copy_units
 from cudacore_handles._views.copy_plan import MAX_PITCH, Plan, plan
@@ -59,7 +59,7 @@ def copy_view(dst: Any, src: Any, stream: Any, allocator: Any, blocking: bool | 
     if not dst.size:
         return
     pageable = _PAGEABLE in (dst._device[0], src._device[0])
-    if pageable and _is_capturing(accepted):
+    if pageable and is_capturing(accepted):
         raise ValueError(
             "a view is of ordinary host memory, whose copy is waited for, and the stream is being captured: use memory "
             "of LegacyPinnedMemoryResource, which the graph can keep"

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the packages above this one use of it, besides its public names: all of them here, some of them in a submodule.
+
+Nothing else that is private is imported across packages; ``ci/check_rooms.py`` sees to it. These names are not public:
+the packages pin each other to one minor version.
+"""
+
+from cudacore_handles._base.address import as_address, as_integer
+from cudacore_handles._base.errors import INVALID_VALUE, call_driver, check, closed, last_error
+from cudacore_handles._base.handle import Face, adopt, hold
+from cudacore_handles._base.names import shorten
+from cudacore_handles._base.options import as_flag, as_options, check_flags
+from cudacore_handles._base.siblings import check_handles
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._views.layout import _StridedLayout
+from cudacore_handles.typing import _Name
+
+__all__ = [
+    "INVALID_VALUE",
+    "Face",
+    "_Name",
+    "_StridedLayout",
+    "adopt",
+    "as_address",
+    "as_flag",
+    "as_integer",
+    "as_options",
+    "call_driver",
+    "check",
+    "check_flags",
+    "check_handles",
+    "closed",
+    "ffi",
+    "hold",
+    "last_error",
+    "lib",
+    "shorten",
+]

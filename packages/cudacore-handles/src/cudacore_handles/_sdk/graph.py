@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cudacore-graph uses: arguments of nodes, memory, and streams.
+
+The compiled half of its own classes is the graph part of the extension module, in ``src/native/graph``. It is imported
+by ``cudacore_graph._native``, whose stub has its types.
+"""
+
+from cudacore_handles._launch.launch import check_kernel
+from cudacore_handles._memory.buffer import check_size, fill_pattern, is_capturing
+from cudacore_handles._memory.pool import Pool
+from cudacore_handles._native import HAS_VALUE, UNSIGNED, Builder, allocate, pack, register, set_face
+from cudacore_handles._stream.stream import Stream_accept
+from cudacore_handles._views.arrays import has_protocol, why_no_array
+
+__all__ = [
+    "HAS_VALUE",
+    "UNSIGNED",
+    "Builder",
+    "Pool",
+    "Stream_accept",
+    "allocate",
+    "check_kernel",
+    "check_size",
+    "fill_pattern",
+    "has_protocol",
+    "is_capturing",
+    "pack",
+    "register",
+    "set_face",
+    "why_no_array",
+]

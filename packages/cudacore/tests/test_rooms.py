@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the sources are laid out. ``ci/check_rooms.py`` says what is wrong; the lint session runs it, too."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+import check_rooms
+import cudacore_graph._native
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def write(root: Path, name: str, text: str) -> None:
+    path = root / "packages" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.skipif(not (ROOT / "packages/cudacore-handles/src").is_dir(), reason="needs the sources")
+def test_sources_keep_the_rules() -> None:
+    """A package would use what another one can change at any time, or a lower room an upper one."""
+    assert check_rooms.problems(ROOT) == []
+
+
+def test_private_imports_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule about imports between packages would hold because nothing is looked at."""
+    monkeypatch.setattr(check_rooms, "PAST_THE_DOORS", {})
+    for name in ("low", "high"):
+        write(tmp_path, f"{name}/src/{name}/__init__.py", "")
+    write(tmp_path, "low/src/low/_mine.py", "import low._other\n")
+    write(tmp_path, "high/src/high/_x.py", "import low\nfrom low import Public, _mine\nfrom low._mine.deep import y\n")
+    found = list(check_rooms.imports_across_packages(tmp_path))
+    assert [line.partition(": ")[0] for line in found] == [
+        "packages/high/src/high/_x.py:2",
+        "packages/high/src/high/_x.py:3",
+    ]
+
+
+def test_the_compiled_half_of_graphs_is_all_there() -> None:
+    """A name of the graph part would be typed, and not be in the extension module, or the other way round."""
+    native = importlib.import_module("cudacore_handles._native")
+    for name in cudacore_graph._native.__all__:
+        assert getattr(cudacore_graph._native, name) is getattr(native, name)
