@@ -17,8 +17,8 @@ import pytest
 import cudacore_sim
 
 # Helper modules beside the tests: pytest imports test files without changing the path.
-sys.path.append(str(Path(__file__).parent))
-sys.path.append(str(Path(__file__).parent / "sequences"))
+for folder in (".", "checks", "sequences"):
+    sys.path.append(str(Path(__file__).parent / folder))
 
 
 class CUDAError(Exception):

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PTX that the tests launch."""
+"""PTX that the tests launch, and a way to run a kernel."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_int, c_size_t, c_void_p
+from typing import Any
 
 PTX = b"""
 .version 8.0
@@ -38,3 +44,15 @@ PTX = b"""
 .visible .entry fail() { trap; }
 .visible .entry small() .maxntid 64, 1, 1 { ret; }
 """
+
+
+def run_f(cuda: Any, code: bytes) -> int:
+    """Run the kernel f of some code and return the number that it writes."""
+    module, function = c_void_p(), c_void_p()
+    cuda.cuModuleLoadData(byref(module), code)
+    cuda.cuModuleGetFunction(byref(function), module, b"f")
+    memory, out = cuda.malloc(4), c_int()
+    arguments = (c_void_p * 1)(ctypes.addressof(memory))
+    cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, arguments, None)
+    cuda.cuMemcpyDtoH_v2(byref(out), memory, c_size_t(4))
+    return out.value

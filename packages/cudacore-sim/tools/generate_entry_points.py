@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write src/sim/driver/entry_points.inc, the table of every function that the CUDA driver API declares.
+"""Write src/sim/driver/base/entry_points.inc, the table of every function that the CUDA driver API declares.
 
-    python tools/generate_entry_points.py FOLDER_WITH_CUDA_H > src/sim/driver/entry_points.inc
+    python tools/generate_entry_points.py FOLDER_WITH_CUDA_H > src/sim/driver/base/entry_points.inc
 
 Run it when a newer ``cuda.h`` is to be covered. It takes the prototypes from ``cuda.h`` as the driver itself sees it
 (every version of every function), and from the function types of ``cudaTypedefs.h`` the CUDA version at which each

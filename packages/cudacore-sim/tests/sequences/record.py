@@ -3,10 +3,10 @@
 
     python record.py [--missing] [LIBRARY]
 
-Run it where there is a GPU; it writes recording.json beside itself, and names the sequences that crashed or did not run
-to their end, with their last calls. These are not recorded: such a sequence has no rule to teach, and is to be changed.
-With --missing only those are recorded that recording.json lacks, and are added to it. Record twice, and compare, before
-committing it: what depends on timing is no rule either.
+Run it where there is a GPU. It writes the files of ``recordings``, and prints the sequences that crashed or did not run
+to their end, with their last calls. These are not recorded: change such a sequence. With --missing, only the sequences
+that have no recording are recorded and added. Record twice and compare before you commit: a listing that depends on
+timing is of no use.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import recordings
 
 HERE = Path(__file__).parent
 WORKERS = 4
@@ -49,12 +51,10 @@ def main() -> None:
     library = next((argument for argument in arguments if not argument.startswith("--")), "libcuda.so.1")
     listed = subprocess.run([sys.executable, str(HERE / "run.py")], stdout=subprocess.PIPE, text=True, check=True)
     names = listed.stdout.split()
-    file = HERE / "recording.json"
-    known = json.loads(file.read_text(encoding="utf-8")) if missing else {"sequences": {}}
     about = identity(library)
-    if missing and about != {key: known[key] for key in about}:
-        raise SystemExit(f"what is there was recorded on another GPU or driver than {about}")
-    listings: dict[str, list[str]] = dict(known["sequences"])
+    if missing and about != recordings.read_gpu():
+        raise SystemExit(f"the recordings are of another GPU or driver than {about}")
+    listings = recordings.read_sequences() if missing else {}
     wanted = [name for name in names if name not in listings]
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
         parts = [wanted[start::WORKERS] for start in range(WORKERS)]
@@ -63,8 +63,7 @@ def main() -> None:
     for name in wanted:
         if listings[name] and listings[name][-1].startswith(UNFINISHED):
             print(name, *listings.pop(name)[-3:], sep="\n    ", file=sys.stderr)
-    recording = {**about, "sequences": {name: listings[name] for name in names if name in listings}}
-    file.write_text(json.dumps(recording, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+    recordings.write(about, {name: listings[name] for name in names if name in listings})
     print(f"recorded {sum(name in listings for name in wanted)} of {len(wanted)} sequences", file=sys.stderr)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sequences of driver calls give what they gave on an H200: recording.json, which record.py writes."""
+"""Sequences of driver calls give what they gave on an H200: ``recordings``, which record.py writes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+import recordings
 
 import cudacore_sim
 
 HERE = Path(__file__).parent
-RECORDING: dict[str, Any] = json.loads((HERE / "recording.json").read_text(encoding="utf-8"))
-SEQUENCES: dict[str, list[str]] = RECORDING["sequences"]
+SEQUENCES = recordings.read_sequences()
 
 
 class Runner:
@@ -50,7 +49,7 @@ def runner(pytestconfig: pytest.Config) -> Iterator[Runner]:
     if pytestconfig.getoption("driver", None) == "gpu":
         runner = Runner("libcuda.so.1", {})
     else:
-        version = RECORDING["driver_version"]
+        version = recordings.read_gpu()["driver_version"]
         settings = {
             "CUDACORE_SIM_DRIVER_VERSION": f"{version // 1000}.{version % 1000 // 10}",
             "CUDACORE_SIM_DEVICES": "1",

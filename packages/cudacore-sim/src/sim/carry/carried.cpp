@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The section of a cubin that holds the PTX it was made of. */
-#include "carried.h"
+#include "sim/carry/carried.h"
 
 #include <cstdint>
 #include <cstring>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_SIM_CARRIED_H
-#define CUDACORE_SIM_CARRIED_H
+#ifndef CUDACORE_SIM_CARRY_CARRIED_H
+#define CUDACORE_SIM_CARRY_CARRIED_H
 
 #include <cstddef>
 #include <string>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVRTC and nvJitLink, with cubins that carry the PTX they were made of. */
-#include "carried.h"
+#include "sim/carry/carried.h"
 
 #include <cudacore_sim.h>
 

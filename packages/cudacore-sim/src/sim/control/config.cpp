@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration that the environment gives. */
-#include "config.h"
+#include "sim/control/config.h"
 
 #include <cerrno>
 #include <cstdio>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_SIM_CONFIG_H
-#define CUDACORE_SIM_CONFIG_H
+#ifndef CUDACORE_SIM_CONTROL_CONFIG_H
+#define CUDACORE_SIM_CONTROL_CONFIG_H
 
-#include "../engine.h"
+#include "sim/engine.h"
 
 #include <cstdint>
 #include <optional>

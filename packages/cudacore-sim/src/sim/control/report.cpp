@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports of misuse, faults and leaks. */
-#include "report.h"
+#include "sim/control/report.h"
 
-#include "config.h"
+#include "sim/control/config.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDACORE_SIM_REPORT_H
-#define CUDACORE_SIM_REPORT_H
+#ifndef CUDACORE_SIM_CONTROL_REPORT_H
+#define CUDACORE_SIM_CONTROL_REPORT_H
 
 #include <cstddef>
 #include <string>

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "sim/exec/check.h"
+#include "sim/exec/checker.h"
 
 namespace sim::exec {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <sys/mman.h>
 
-#include "sim/exec/program.h"
+#include "sim/isa/program.h"
 
 namespace sim {
 

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-#include "sim/exec/check.h"
+#include "sim/exec/checker.h"
 
 namespace sim {
 

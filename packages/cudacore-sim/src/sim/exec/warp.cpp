@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <chrono>
 
-#include "sim/exec/check.h"
-#include "sim/exec/handlers.h"
+#include "sim/exec/checker.h"
+#include "sim/isa/handlers.h"
 
 namespace sim::exec {
 

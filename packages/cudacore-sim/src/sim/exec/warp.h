@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-#include "sim/exec/program.h"
+#include "sim/isa/program.h"
 
 namespace sim::exec {
 

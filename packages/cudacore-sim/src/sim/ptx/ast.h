@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sim/engine.h"
-#include "sim/ptx/types.h"
+#include "sim/isa/types.h"
 
 /* PTX as it is written: names are not resolved yet. All string_views refer to the compiled text. */
 namespace sim::ptx::ast {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <unordered_map>
 
-#include "sim/exec/handlers.h"
-#include "sim/exec/program.h"
+#include "sim/isa/handlers.h"
+#include "sim/isa/program.h"
 #include "sim/ptx/ast.h"
 #include "sim/ptx/lexer.h"
 

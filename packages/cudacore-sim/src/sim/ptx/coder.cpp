@@ -3,8 +3,8 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "sim/exec/numeric.h"
-#include "sim/ptx/decode.h"
+#include "sim/isa/numeric.h"
+#include "sim/ptx/coder.h"
 
 namespace sim::ptx {
 

@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "sim/ptx/builder.h"
-#include "sim/ptx/decode.h"
+#include "sim/ptx/coder.h"
 
 namespace sim::ptx {
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "sim/exec/numeric.h"
+#include "sim/isa/numeric.h"
 #include "sim/ptx/builder.h"
 #include "sim/ptx/link.h"
 #include "sim/ptx/parser.h"

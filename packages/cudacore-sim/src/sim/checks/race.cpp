@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/checks/race.h"
+
+#include <algorithm>
+
+#include "sim/isa/handlers.h"
+
+namespace sim::exec {
+
+/* --- views ---------------------------------------------------------------------------------------------------------
+ */
+
+void Meeting::add(const ViewPtr &view) {
+  if (view)
+    views_.insert(view);
+}
+void Meeting::add(ThreadName who, Clock clock) { own_.push_back({who, clock}); }
+
+ViewPtr Meeting::result(uint32_t threads) const {
+  if (own_.empty() && views_.size() <= 1)
+    return views_.empty() ? nullptr : *views_.begin();
+  auto joined = std::make_shared<View>();
+  std::map<uint32_t, std::shared_ptr<Clocks>> changed; /* those of `joined` that are not others' as well */
+  auto change = [&](uint32_t block) -> Clocks & {
+    std::shared_ptr<Clocks> &mine = changed[block];
+    if (!mine) {
+      const std::shared_ptr<const Clocks> &before = joined->blocks[block];
+      mine = before ? std::make_shared<Clocks>(*before) : std::make_shared<Clocks>(threads, 0);
+      joined->blocks[block] = mine;
+    }
+    return *mine;
+  };
+  for (const ViewPtr &view : views_)
+    for (const auto &[block, clocks] : view->blocks) {
+      auto [place, is_new] = joined->blocks.insert({block, clocks});
+      if (is_new || place->second == clocks)
+        continue;
+      Clocks &mine = change(block);
+      for (size_t i = 0; i < mine.size(); ++i)
+        mine[i] = std::max(mine[i], (*clocks)[i]);
+    }
+  for (const auto &[who, clock] : own_) {
+    Clock &mine = change(who.block)[who.thread];
+    mine = std::max(mine, clock);
+  }
+  return joined;
+}
+
+static Dim3 index_in(const Dim3 &shape, uint32_t linear) {
+  return {linear % shape[0], linear / shape[0] % shape[1], linear / shape[0] / shape[1]};
+}
+
+/* --- what orders threads -------------------------------------------------------------------------------------------
+ */
+
+void Races::begins(Block &block) {
+  const Dim3 &grid = grid_.launch.grid;
+  block.history = std::make_shared<BlockHistory>();
+  block.history->index = block.index[0] + grid[0] * (block.index[1] + grid[1] * block.index[2]);
+  block.history->threads.resize(size_t{grid_.warps} * warp_size);
+  block.history->cells.resize(block.shared.size() / 4);
+}
+
+ThreadHistory &Races::thread_of(Warp &w, uint32_t lane) {
+  return w.block->history->threads[size_t{w.index} * warp_size + lane];
+}
+ThreadName Races::name_of(Warp &w, uint32_t lane) { return {w.block->history->index, w.index * warp_size + lane}; }
+
+void Races::learn(ThreadHistory &thread, const ViewPtr &view) {
+  if (!view || view == thread.view)
+    return;
+  Meeting both;
+  both.add(thread.view);
+  both.add(view);
+  thread.view = both.result(grid_.warps * warp_size);
+}
+
+/* A barrier makes sure of what relaxed reads before it have seen, and hands on what fences before it have released. */
+static void join(Gathering &gathering, ThreadHistory &thread, ThreadName who, uint32_t threads) {
+  Meeting &meeting = gathering.all;
+  if (thread.has_observed) {
+    for (Meeting &observed : thread.observed)
+      meeting.add(observed.result(threads));
+    thread.observed = {};
+    thread.has_observed = false;
+  }
+  meeting.add(thread.view);
+  meeting.add(who, thread.now);
+  ++thread.now;
+  for (size_t scope = 0; scope < scopes; ++scope) {
+    const Fenced &fenced = thread.fenced[scope];
+    if (!fenced.is)
+      continue;
+    gathering.fenced[scope].add(fenced.view);
+    gathering.fenced[scope].add(who, fenced.at);
+    gathering.has_fenced[scope] = true;
+  }
+}
+
+/* What was gathered becomes one view, as all that go on ask for the same. */
+static void settle(Gathering &gathering, uint32_t threads) {
+  auto settle_one = [&](Meeting &meeting) {
+    ViewPtr view = meeting.result(threads);
+    meeting = {};
+    meeting.add(view);
+  };
+  settle_one(gathering.all);
+  for (Meeting &fenced : gathering.fenced)
+    settle_one(fenced);
+}
+
+/* Threads that have come together share what they know, which is what each knew and more. */
+static void pass(ThreadHistory &thread, const Gathering &gathering, uint32_t threads) {
+  thread.view = gathering.all.result(threads);
+  for (size_t scope = 0; scope < scopes; ++scope)
+    if (gathering.has_fenced[scope]) {
+      thread.fenced[scope].is = true;
+      thread.fenced[scope].view = gathering.fenced[scope].result(threads);
+    }
+}
+
+void Races::meet(Warp &w, uint32_t lanes) {
+  Gathering gathering;
+  uint32_t threads = grid_.warps * warp_size;
+  for_lanes(lanes, [&](uint32_t lane) { join(gathering, thread_of(w, lane), name_of(w, lane), threads); });
+  settle(gathering, threads);
+  for_lanes(lanes, [&](uint32_t lane) { pass(thread_of(w, lane), gathering, grid_.warps * warp_size); });
+}
+
+void Races::arrives(Warp &w, uint32_t lanes, uint32_t barrier) {
+  Gathering &gathering = w.block->history->barriers[barrier];
+  for_lanes(lanes,
+            [&](uint32_t lane) { join(gathering, thread_of(w, lane), name_of(w, lane), grid_.warps * warp_size); });
+}
+
+void Races::passes(Warp &w, uint32_t lanes, uint32_t barrier) {
+  if (!lanes)
+    return;
+  Gathering &gathering = w.block->history->barriers[barrier];
+  settle(gathering, grid_.warps * warp_size);
+  for_lanes(lanes, [&](uint32_t lane) { pass(thread_of(w, lane), gathering, grid_.warps * warp_size); });
+}
+
+void Races::is_over(Block &block, uint32_t barrier) { block.history->barriers[barrier] = {}; }
+
+/* Phases of the cluster's barrier are not told apart: who arrives early at the next one is seen too soon. */
+void Races::arrives_at_cluster(Warp &w, uint32_t lanes) {
+  Gathering &gathering = w.block->unit->blocks[0].history->cluster;
+  for_lanes(lanes,
+            [&](uint32_t lane) { join(gathering, thread_of(w, lane), name_of(w, lane), grid_.warps * warp_size); });
+}
+
+void Races::passes_cluster(Warp &w, uint32_t lanes) {
+  if (!lanes)
+    return;
+  Gathering &gathering = w.block->unit->blocks[0].history->cluster;
+  settle(gathering, grid_.warps * warp_size);
+  for_lanes(lanes, [&](uint32_t lane) {
+    ThreadHistory &thread = thread_of(w, lane);
+    Gathering both = gathering; /* between its arrival and now, it may have learned more */
+    both.all.add(thread.view);
+    for (size_t scope = 0; scope < scopes; ++scope)
+      both.fenced[scope].add(thread.fenced[scope].view);
+    pass(thread, both, grid_.warps * warp_size);
+  });
+}
+
+void Races::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const Scope scope = ins.scope();
+  for_lanes(lanes, [&](uint32_t lane) {
+    ThreadHistory &thread = thread_of(w, lane);
+    auto narrower = static_cast<size_t>(scope) + 1;
+    for (size_t i = 0; thread.has_observed && i < narrower; ++i) {
+      learn(thread, thread.observed[i].result(grid_.warps * warp_size));
+      thread.observed[i] = {};
+    }
+    if (ins.mode) {
+      thread.crossed_at = thread.now;
+      thread.crossed = thread.view;
+    }
+    thread.has_observed = thread.has_observed && narrower < scopes;
+    std::fill_n(thread.fenced.begin(), narrower, Fenced{true, thread.view, thread.now});
+    ++thread.now;
+  });
+}
+
+/* That is all that is known then: else, what threads of other warps have done is not ordered. */
+void Races::ends_reads(Warp &w) {
+  Meeting &reads = w.block->history->group_reads[w.index / group_warps];
+  auto reader = static_cast<uint32_t>(__builtin_ctz(w.alive));
+  reads.add(name_of(w, reader), thread_of(w, reader).now++);
+  ViewPtr view = reads.result(grid_.warps * warp_size);
+  reads = {};
+  reads.add(view);
+}
+
+void Races::knows_reads(Warp &w, uint32_t lanes) {
+  ViewPtr view = w.block->history->group_reads[w.index / group_warps].result(grid_.warps * warp_size);
+  for_lanes(lanes, [&](uint32_t lane) { learn(thread_of(w, lane), view); });
+}
+
+/* Operations on an mbarrier order all that is done with it, whatever their scope: compilers leave that out. */
+static Scope scope_of(const Instruction &ins) { return ins.manner & manner_barrier ? Scope::all : ins.scope(); }
+
+/*
+ * An access learns what was released for its block, if its own scope includes who released it. Where several blocks
+ * have released, one after the other, it is enough that one of them is included.
+ */
+void Races::acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here) {
+  ThreadHistory &thread = thread_of(w, lane);
+  uint32_t block = name_of(w, lane).block;
+  auto learn_from = [&](const Released &released) {
+    if (!released.view)
+      return;
+    const std::vector<Block> &neighbours = w.block->unit->blocks;
+    auto has_released = [&](const Block &one) { return released.by.count(one.history->index) != 0; };
+    Scope least = has_released(*w.block)                                            ? Scope::block
+                  : std::any_of(neighbours.begin(), neighbours.end(), has_released) ? Scope::cluster
+                                                                                    : Scope::all;
+    if (least > scope_of(ins))
+      return;
+    if (ins.manner & manner_acquire) {
+      learn(thread, released.view);
+    } else {
+      thread.observed[static_cast<size_t>(least)].add(released.view);
+      thread.has_observed = true;
+    }
+  };
+  learn_from(here.for_all);
+  if (auto found = here.for_clusters.find(cluster_of(block)); found != here.for_clusters.end())
+    learn_from(found->second);
+  if (auto found = here.for_blocks.find(block); found != here.for_blocks.end())
+    learn_from(found->second);
+}
+
+void Races::release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere &here) {
+  ThreadHistory &thread = thread_of(w, lane);
+  ThreadName who = name_of(w, lane);
+  auto leave = [&](Scope scope, const ViewPtr &view, Clock at) {
+    Released &released = scope == Scope::all       ? here.for_all
+                         : scope == Scope::cluster ? here.for_clusters[cluster_of(who.block)]
+                                                   : here.for_blocks[who.block];
+    Meeting left;
+    left.add(released.view);
+    left.add(view);
+    left.add(who, at);
+    released.view = left.result(grid_.warps * warp_size);
+    released.by.insert(who.block);
+  };
+  if (ins.manner & manner_release) {
+    leave(scope_of(ins), thread.view, thread.now);
+    ++thread.now;
+    return;
+  }
+  /* A fence of a wider scope is one of narrower scopes as well, of which nothing more is to be said. */
+  const Fenced *wider = nullptr;
+  for (auto scope = static_cast<size_t>(scope_of(ins)) + 1; scope-- > 0;) {
+    const Fenced &fenced = thread.fenced[scope];
+    if (fenced.is && !(wider && wider->is && fenced.at == wider->at && fenced.view == wider->view))
+      leave(static_cast<Scope>(scope), fenced.view, fenced.at);
+    wider = &fenced;
+  }
+}
+
+void Races::order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write) {
+  auto found = released_.find(key);
+  bool is_update = ins.manner & manner_update;
+  if ((is_update || !write) && found != released_.end())
+    acquire(w, ins, lane, found->second);
+  if (!write)
+    return;
+  if (!is_update && found != released_.end())
+    released_.erase(found); /* what was released is not to be seen here any more */
+  if ((ins.manner & manner_release) || thread_of(w, lane).fenced[0].is)
+    release(w, ins, lane, released_[key]);
+}
+
+uint32_t Races::cluster_of(uint32_t block) const {
+  const Dim3 &grid = grid_.launch.grid, &cluster = grid_.launch.cluster;
+  Dim3 at = index_in(grid, block);
+  for (size_t i = 0; i < 3; ++i)
+    at[i] -= at[i] % cluster[i];
+  return at[0] + grid[0] * (at[1] + grid[1] * at[2]);
+}
+
+bool Races::includes(Scope scope, uint32_t block, uint32_t other) const {
+  return block == other || scope == Scope::all || (scope == Scope::cluster && cluster_of(block) == cluster_of(other));
+}
+
+/* --- accesses ------------------------------------------------------------------------------------------------------
+ */
+
+static_assert(manner_acquire == 2 && manner_release == 4); /* they are not kept: the scope is there */
+static uint8_t manner_of(const Instruction &ins) {
+  return static_cast<uint8_t>((ins.manner & (manner_strong | manner_update)) | static_cast<uint8_t>(scope_of(ins))
+                                                                                   << 1);
+}
+static Scope scope_of(const Seen &seen) { return static_cast<Scope>(seen.manner >> 1 & 3); }
+
+bool Races::is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const {
+  if (seen.block == who.block && seen.thread == who.thread)
+    return true;
+  return knows(thread.view, seen);
+}
+
+bool Races::knows(const ViewPtr &view, const Seen &seen) {
+  if (!view)
+    return false;
+  auto found = view->blocks.find(seen.block);
+  return found != view->blocks.end() && (*found->second)[seen.thread] >= seen.clock;
+}
+
+/*
+ * wgmma reads memory in another way than stores write it, and may find what was there before: a fence.proxy.async is
+ * needed in between, of the thread that wrote, or of one that has learned of it. Of asynchronous copies, those in bulk
+ * write in that way, too; what the others need is not looked at.
+ */
+bool Races::is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const {
+  if (ins.run != group_product_handler() || !write.bytes || (write.manner & manner_strong))
+    return false;
+  Handler wrote = grid_.program.code[write.pc].run;
+  if (wrote == copy_async_handler() || wrote == copy_bulk_handler())
+    return false;
+  const BlockHistory &history = *owner.history;
+  if (write.block == history.index && history.threads[write.thread].crossed_at >= write.clock)
+    return false;
+  return std::none_of(history.threads.begin(), history.threads.end(),
+                      [&](const ThreadHistory &thread) { return knows(thread.crossed, write); });
+}
+
+/* Whether a store writes what is there already: then it does not matter which of two came first. */
+bool Races::changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const {
+  if (ins.run == copy_async_handler() || ins.run == copy_bulk_handler())
+    return copied_ && std::memcmp(spot.host, copied_, bytes) == 0;
+  if (!(ins.manner & manner_store))
+    return false;
+  uint32_t size = bytes / ins.count;
+  for (uint32_t at = 0; at < bytes; at += std::min(size, 8u)) {
+    OperandIndex op = ins.op[at / size] + static_cast<OperandIndex>(at % size / 8 * warp_size);
+    uint64_t value = w.in(op)[lane];
+    if (std::memcmp(spot.host + at, &value, std::min(size, 8u)) != 0)
+      return false;
+  }
+  return true;
+}
+
+void Races::note_read(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, bool write) {
+  ThreadHistory &thread = thread_of(w, lane);
+  if (ins.manner & manner_update) {
+    for (const auto &[what, where] : thread.reads)
+      if (what == spot.host)
+        speculative_.insert(where);
+  } else if (!write && !(ins.manner & manner_strong)) {
+    thread.reads[thread.next_read++ % thread.reads.size()] = {spot.host, w.pc};
+  }
+}
+
+void Races::look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, const Seen &now, const Spot &spot,
+                 uint32_t bytes, bool write) {
+  ThreadHistory &thread = thread_of(w, lane);
+  ThreadName who = name_of(w, lane);
+  auto are_strong = [&](const Seen &seen) { /* both, and each for the other */
+                                            return (seen.manner & now.manner & manner_strong) &&
+                                                   includes(scope_of(seen), seen.block, now.block) &&
+                                                   includes(scope_of(now), now.block, seen.block);
+  };
+  auto conflicts = [&](const Seen &seen) {
+    return (seen.bytes & now.bytes) && !are_strong(seen) && !is_before(seen, who, thread);
+  };
+  auto is_same = [&](const Seen &seen) { return seen.bytes && seen.block == now.block && seen.thread == now.thread; };
+  /* What one instruction does to several of the bytes, one after the other. */
+  auto joined = [&](const Seen &seen) {
+    Seen both = now;
+    if (is_same(seen) && seen.manner == now.manner && seen.clock == now.clock && seen.pc == now.pc)
+      both.bytes |= seen.bytes;
+    return both;
+  };
+  if (conflicts(cell.write) && !(write && changes_nothing(w, ins, lane, spot, bytes)))
+    report(w, ins, lane, cell.write, true, spot, bytes, write);
+  else if (spot.space == shared_space && is_hidden(ins, *w.block, cell.write))
+    report(w, ins, lane, cell.write, true, spot, bytes, write, "no fence.proxy.async between the two");
+  if (write) {
+    for (Seen &read : cell.reads) {
+      if (conflicts(read))
+        report(w, ins, lane, read, false, spot, bytes, write);
+      read.bytes &= static_cast<uint8_t>(~now.bytes);
+    }
+    cell.write = joined(cell.write);
+    return;
+  }
+  for (Seen &read : cell.reads)
+    if (!read.bytes || is_same(read) || (is_before(read, who, thread) && !(read.bytes & ~now.bytes))) {
+      read = joined(read);
+      return;
+    }
+  cell.reads[1] = now;
+}
+
+static uint8_t mask_of(uint64_t address, uint32_t bytes, uint64_t cell) {
+  uint64_t from = std::max(address, cell) - cell, to = std::min(address + bytes, cell + 4) - cell;
+  return static_cast<uint8_t>(((1u << to) - 1) & ~((1u << from) - 1));
+}
+
+void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, const Spot &spot,
+                   uint32_t bytes, bool write) {
+  if (&owner != w.block)
+    visits(w, ins, lane, owner, spot, bytes, write);
+  auto key = reinterpret_cast<uint64_t>(spot.host); /* addresses of blocks are the same */
+  if (ins.manner & manner_barrier)
+    mbarriers_.insert(key);
+  if (ins.run == copy_bulk_handler() && mbarriers_.count(key))
+    return scratch(w, ins, lane, spot.host); /* the copy counts its bytes there */
+  if (ins.manner & manner_strong)
+    order(w, ins, lane, key, write);
+  note_read(w, ins, lane, spot, write);
+  ThreadName who = name_of(w, lane);
+  for (uint32_t cell = offset / 4 * 4; cell < offset + bytes; cell += 4)
+    look(w, ins, lane, owner.history->cells[cell / 4],
+         {who.block, static_cast<uint16_t>(who.thread), mask_of(offset, bytes, cell), manner_of(ins),
+          thread_of(w, lane).now, w.pc},
+         spot, bytes, write);
+}
+
+void Races::visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,
+                   bool write) {
+  ThreadHistory &thread = thread_of(w, lane);
+  ThreadName who = name_of(w, lane);
+  Visit visit{w.block->rank, lane, w.index, &ins, spot, bytes, write, thread.now};
+  if (!thread.view || !thread.view->blocks.count(owner.history->index))
+    report_visit(w, owner, visit, false);
+  bool may_be_seen = (ins.manner & manner_strong) && !(ins.manner & manner_release); /* by a relaxed read, too */
+  if (!may_be_seen)
+    owner.history->visits.insert_or_assign({who.block, who.thread}, visit);
+}
+
+/* A block's memory is there while one of its threads is: one has to know of the visit when it ends. */
+void Races::ended(Unit &unit) {
+  for (Block &owner : unit.blocks)
+    for (const auto &[who, visit] : owner.history->visits) {
+      auto knows = [&, name = who, clock = visit.clock](const ThreadHistory &thread) {
+        if (!thread.view)
+          return false;
+        auto found = thread.view->blocks.find(name.first);
+        return found != thread.view->blocks.end() && (*found->second)[name.second] >= clock;
+      };
+      const std::vector<ThreadHistory> &threads = owner.history->threads;
+      if (std::none_of(threads.begin(), threads.end(), knows))
+        report_visit(unit.blocks[visit.rank].warps[visit.warp], owner, visit, true);
+    }
+}
+
+Cell &Races::cell_of(uint64_t address) {
+  std::unique_ptr<Page> &page = pages_[address / page_bytes];
+  if (!page)
+    page = std::make_unique<Page>();
+  return (*page)[address % page_bytes / 4];
+}
+
+void Races::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write) {
+  if (ins.manner & manner_strong)
+    order(w, ins, lane, spot.address, write);
+  note_read(w, ins, lane, spot, write);
+  ThreadName who = name_of(w, lane);
+  for (uint64_t cell = spot.address / 4 * 4; cell < spot.address + bytes; cell += 4)
+    look(w, ins, lane, cell_of(cell),
+         {who.block, static_cast<uint16_t>(who.thread), mask_of(spot.address, bytes, cell), manner_of(ins),
+          thread_of(w, lane).now, w.pc},
+         spot, bytes, write);
+}
+
+/* Groups of several warps wait for each other there, whichever instructions that takes. */
+void Races::scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host) {
+  Instruction strong = ins;
+  strong.manner |= manner_update | manner_acquire | manner_release;
+  strong.set_scope(Scope::all);
+  order(w, strong, lane, reinterpret_cast<uint64_t>(host), true);
+}
+
+void Races::forget(uint64_t address, uint64_t bytes) {
+  for (uint64_t page = address / page_bytes; page <= (address + bytes) / page_bytes; ++page) {
+    auto found = pages_.find(page);
+    if (found == pages_.end())
+      continue;
+    for (uint64_t i = 0; i < page_bytes / 4; ++i)
+      if (uint64_t at = page * page_bytes + i * 4; at >= address && at < address + bytes)
+        (*found->second)[i] = {};
+  }
+}
+
+void Races::finish() {
+  for (auto &[read, one] : deferred_)
+    if (!speculative_.count(read))
+      checker_.find(std::move(one.fault), *one.place, one.other);
+}
+
+/* --- reports -------------------------------------------------------------------------------------------------------
+ */
+
+void Races::report_visit(Warp &w, const Block &owner, const Visit &visit, bool has_begun) {
+  std::string variable = checker_.variable_at(visit.spot);
+  std::string detail = variable + (variable.empty() ? "" : ", ") + "of block " + text_of(owner.index) + ", which may " +
+                       (has_begun ? "have ended: none of its threads waits for this"
+                                  : "not have begun: nothing orders this behind its beginning");
+  Fault fault = w.place(FaultKind::race, *visit.place, visit.lane, std::move(detail));
+  fault.address = visit.spot.address;
+  fault.access_bytes = visit.bytes;
+  fault.is_write = visit.write;
+  fault.space = visit.spot.space;
+  checker_.find(std::move(fault), *visit.place, has_begun ? UINT64_MAX : UINT64_MAX - 1);
+}
+
+void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &before, bool wrote, const Spot &spot,
+                   uint32_t bytes, bool write, const char *missing) {
+  const Instruction &other = grid_.program.code[before.pc];
+  ThreadName who = name_of(w, lane);
+  std::string variable = checker_.variable_at(spot);
+  std::string detail = variable + (variable.empty() ? "" : ", ") + "which thread " +
+                       text_of(index_in(grid_.launch.block, before.thread));
+  if (before.block != who.block)
+    detail += " of block " + text_of(index_in(grid_.launch.grid, before.block));
+  else if (before.thread / warp_size == who.thread / warp_size)
+    detail += " of the same warp";
+  detail += std::string(wrote ? " wrote" : " read") + " at" + lines_of(grid_.program, other);
+  if (missing) {
+    detail += std::string(", with ") + missing;
+  } else if (before.manner & ins.manner & manner_strong) {
+    Scope scope = includes(scope_of(ins), who.block, before.block) ? scope_of(before) : scope_of(ins);
+    detail += std::string(", with a scope that leaves out the other's block: ") +
+              (scope == Scope::block ? ".cta" : ".cluster");
+  } else {
+    detail += ", with nothing that orders the two";
+  }
+  Fault fault = w.place(FaultKind::race, ins, lane, std::move(detail));
+  fault.address = spot.address;
+  fault.access_bytes = bytes;
+  fault.is_write = write;
+  fault.space = spot.space;
+  /* Which of the two came first was chance. */
+  const Instruction &first = before.pc < w.pc ? other : ins;
+  uint64_t second = uint64_t{std::max(before.pc, w.pc)} + 1;
+  bool is_of_update = wrote ? !write && (before.manner & manner_update) : (ins.manner & manner_update) != 0;
+  if (!is_of_update)
+    return checker_.find(std::move(fault), first, second);
+  uint32_t read = wrote ? w.pc : before.pc;
+  auto [from, to] = deferred_.equal_range(read);
+  bool is_known =
+      std::any_of(from, to, [&](const auto &one) { return one.second.place == &first && one.second.other == second; });
+  if (!is_known)
+    deferred_.insert({read, {std::move(fault), &first, second}});
+}
+
+} // namespace sim::exec

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_CHECKS_RACE_H
+#define CUDACORE_SIM_CHECKS_RACE_H
+
+#include <unordered_map>
+
+#include "sim/exec/checker.h"
+
+/*
+ * Races: accesses of two threads to the same bytes, at least one of them a write and at least one not strong, of which
+ * none happens before the other. Each thread has a clock, which counts what others may learn of it, and a view, the
+ * clocks of other threads up to which it has learned of them: at barriers, by __syncwarp(), and where it acquires
+ * what they released. What touched memory is kept with its thread and clock; it happened before an access of a thread
+ * whose view reaches that clock.
+ *
+ * One thread of the host runs a grid that is looked at so, and no access needs a lock.
+ */
+namespace sim::exec {
+
+using Clock = uint32_t;
+using Clocks = std::vector<Clock>; /* of a block's threads */
+
+/* By block. Views do not change, so that threads that have met share one. */
+struct View {
+  std::map<uint32_t, std::shared_ptr<const Clocks>> blocks;
+};
+using ViewPtr = std::shared_ptr<const View>; /* null: of nobody */
+
+struct ThreadName {
+  uint32_t block, thread;
+};
+
+/* Makes one view of several. */
+class Meeting {
+public:
+  void add(const ViewPtr &view);
+  void add(ThreadName who, Clock clock);
+  ViewPtr result(uint32_t threads) const;
+
+private:
+  std::set<ViewPtr> views_;
+  std::vector<std::pair<ThreadName, Clock>> own_;
+};
+
+/* Of threads at a barrier: what they did, and what of it they had released by fences, by the scope of these. */
+struct Gathering {
+  Meeting all;
+  std::array<Meeting, scopes> fenced;
+  std::array<bool, scopes> has_fenced{};
+};
+
+/* What relaxed writes release: what a thread had learned at its last fence, and its own clock. */
+struct Fenced {
+  bool is = false;
+  ViewPtr view;
+  Clock at = 0;
+};
+
+struct ThreadHistory {
+  Clock now = 1;
+  ViewPtr view;
+  std::array<Fenced, scopes> fenced; /* by fences of that scope or a wider one */
+  ViewPtr crossed;                   /* its view at its last fence.proxy.async */
+  Clock crossed_at = 0;              /* likewise, its own clock */
+  std::array<Meeting, scopes>
+      observed; /* what relaxed reads have seen, for the next fence of that scope or a wider one */
+  bool has_observed = false;
+  /* The last plain reads, what and where. */
+  std::array<std::pair<const std::byte *, uint32_t>, 4> reads{};
+  uint32_t next_read = 0;
+};
+
+/* An access that was. */
+struct Seen {
+  uint32_t block = 0;
+  uint16_t thread = 0;
+  uint8_t bytes = 0;  /* of the four, a bit each; 0: there was none */
+  uint8_t manner = 0; /* manner_strong, manner_update, and the scope */
+  Clock clock = 0;
+  uint32_t pc = 0;
+};
+
+/* What is kept of four bytes. */
+struct Cell {
+  Seen write;
+  std::array<Seen, 2> reads; /* of different threads, where neither happened before the other */
+};
+
+/* An access of a thread of another block of the cluster. */
+struct Visit {
+  uint32_t rank, lane, warp; /* who */
+  const Instruction *place;
+  Spot spot;
+  uint32_t bytes;
+  bool write;
+  Clock clock;
+};
+
+/* What was released at a place for the threads of a scope, and the blocks of the threads that did. */
+struct Released {
+  ViewPtr view;
+  std::set<uint32_t> by;
+};
+/* For all; for those of a cluster, by its first block; for those of a block. */
+struct ReleasedHere {
+  Released for_all;
+  std::map<uint32_t, Released> for_clusters, for_blocks;
+};
+
+struct BlockHistory {
+  uint32_t index = 0; /* of the block in the grid */
+  std::vector<ThreadHistory> threads;
+  std::vector<Cell> cells; /* of shared memory */
+  std::array<Gathering, barrier_count> barriers;
+  Gathering cluster; /* of the cluster's first block: all arrivals at its barrier */
+  std::array<Meeting, max_warps / group_warps> group_reads; /* those that read for wgmma */
+  std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* of shared memory: the last, by block and thread */
+};
+
+class Races {
+public:
+  Races(Grid &grid, Checker &checker) : grid_(grid), checker_(checker) {}
+
+  void begins(Block &block);
+  void ended(Unit &unit);
+  void meet(Warp &w, uint32_t lanes);
+  void arrives(Warp &w, uint32_t lanes, uint32_t barrier);
+  void passes(Warp &w, uint32_t lanes, uint32_t barrier);
+  void is_over(Block &block, uint32_t barrier);
+  void arrives_at_cluster(Warp &w, uint32_t lanes);
+  void passes_cluster(Warp &w, uint32_t lanes);
+  void fences(Warp &w, const Instruction &ins, uint32_t lanes);
+  /* A warp has read for a product of wgmma; lanes go on when no warp of their group reads any more. */
+  void ends_reads(Warp &w);
+  void knows_reads(Warp &w, uint32_t lanes);
+
+  void global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
+  void shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, const Spot &spot,
+              uint32_t bytes, bool write);
+  void scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host);
+  void forget(uint64_t address, uint64_t bytes);
+  void copies(const std::byte *what) { copied_ = what; }
+  void finish();
+
+private:
+  static constexpr uint64_t page_bytes = 4096;
+  using Page = std::array<Cell, page_bytes / 4>;
+
+  ThreadHistory &thread_of(Warp &w, uint32_t lane);
+  static ThreadName name_of(Warp &w, uint32_t lane);
+  Cell &cell_of(uint64_t address);
+  void learn(ThreadHistory &thread, const ViewPtr &view);
+  /* What an access that orders memory learns at `key` and leaves there. */
+  void order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write);
+  void acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here);
+  void release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere &here);
+  /* The block that stands for a block's cluster: its first. */
+  uint32_t cluster_of(uint32_t block) const;
+  bool includes(Scope scope, uint32_t block, uint32_t other) const;
+  bool is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const;
+  static bool knows(const ViewPtr &view, const Seen &seen);
+  bool is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const;
+  bool changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const;
+  /* What happens in another block's shared memory: that block has to have begun, and must not have ended. */
+  void visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,
+              bool write);
+  void report_visit(Warp &w, const Block &owner, const Visit &visit, bool has_begun);
+  void note_read(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, bool write);
+  void look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, const Seen &now, const Spot &spot,
+            uint32_t bytes, bool write);
+  void report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &before, bool wrote, const Spot &spot,
+              uint32_t bytes, bool write, const char *missing = nullptr);
+
+  Grid &grid_;
+  Checker &checker_;
+  std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
+  std::unordered_map<uint64_t, ReleasedHere> released_; /* by address */
+  /*
+   * Findings of a plain read and an update, by the read: not said where any thread goes on from there to update what
+   * it has read, as loops that swap do, whose first read may be of anything.
+   */
+  struct Deferred {
+    Fault fault;
+    const Instruction *place;
+    uint64_t other;
+  };
+  std::multimap<uint32_t, Deferred> deferred_;
+  std::set<uint32_t> speculative_;    /* such reads */
+  std::set<uint64_t> mbarriers_;      /* of shared memory, by where they are */
+  const std::byte *copied_ = nullptr; /* what an asynchronous copy is about to write */
+};
+
+} // namespace sim::exec
+
+#endif

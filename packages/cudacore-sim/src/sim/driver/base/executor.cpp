@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs units of work in an order that their dependencies allow. */
+#include "sim/control/report.h"
+#include "sim/driver/base/state.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <pthread.h>
+#include <signal.h>
+#include <thread>
+#include <utility>
+
+namespace sim {
+namespace {
+
+/* Units that run at once, as on a GPU, where kernels may wait for one another; functions of the application are not
+   counted. */
+constexpr size_t most_running = 128;
+
+/* With shuffling, how long work is held back while nobody waits for any, so that there is something to choose from. */
+constexpr uint64_t shuffle_hold_ns = 2'000'000;
+
+/* With shuffling one unit runs at a time, but one that takes this long may wait for what another does. */
+constexpr uint64_t shuffle_patience_ns = 500'000'000;
+
+constexpr int watch_interval_us = 100;
+
+thread_local const Unit *running_here = nullptr;
+
+void make_room(std::vector<UnitPtr> &units, size_t count) {
+  if (units.capacity() < count)
+    units.reserve(2 * count);
+}
+
+} // namespace
+
+uint64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+const Unit *Executor::running() { return running_here; }
+
+bool Unit::is_skipped() const {
+  return !work || context->destroyed || (context->error != CUDA_SUCCESS && !runs_after_error);
+}
+
+void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependencies) {
+  /* Where there is no memory for it, nothing has changed. */
+  make_room(ready, pending + 1);
+  for (const UnitPtr &dependency : dependencies)
+    if (dependency != nullptr && !dependency->done)
+      make_room(dependency->next, dependency->next.size() + 1);
+  pending++;
+  unit->order = ++submissions;
+  if (unit->traced != nullptr) {
+    unit->traced->takes_time = unit->work != nullptr;
+    for (const UnitPtr &dependency : dependencies)
+      if (dependency != nullptr && dependency->traced != nullptr)
+        trace_after(*unit->traced, dependency->traced);
+  }
+  if (unit->ordered != nullptr) {
+    order_after(*unit->ordered, ending.get());
+    for (const UnitPtr &dependency : dependencies)
+      order_after(*unit->ordered, dependency.get());
+  }
+  for (const UnitPtr &dependency : dependencies) {
+    if (dependency == nullptr || dependency->done)
+      continue;
+    /* One edge a pair is enough; a stream names its tail twice where it is the legacy stream's, too. */
+    if (!dependency->next.empty() && dependency->next.back() == unit)
+      continue;
+    dependency->next.push_back(unit);
+    unit->waiting++;
+  }
+  if (config().shuffle)
+    last_submission = monotonic_ns();
+  if (unit->waiting == 0) {
+    std::vector<UnitPtr> completed;
+    make_ready(unit, completed);
+    complete(std::move(completed));
+  }
+}
+
+void Executor::make_ready(UnitPtr unit, std::vector<UnitPtr> &completed) {
+  if (unit->ordered != nullptr)
+    order_ready(unit->ordered);
+  if (unit->is_skipped()) {
+    completed.push_back(std::move(unit));
+    return;
+  }
+  ready.push_back(std::move(unit));
+  start_workers(completed);
+  work_there.notify_one();
+}
+
+/* As many as there is work for; with shuffling one that stands by is enough. */
+void Executor::start_workers(std::vector<UnitPtr> &completed) {
+  size_t wanted = config().shuffle ? std::min<size_t>(ready.size(), 1) : ready.size();
+  while (idle < wanted && workers - in_application < most_running && start_thread(&Executor::serve)) {
+    workers++;
+    idle++;
+  }
+  if (workers > 0 || ready.empty())
+    return;
+  report("no thread can be started: the work that is queued cannot run");
+  for (UnitPtr &unit : ready) {
+    unit->context->fail(CUDA_ERROR_OPERATING_SYSTEM);
+    completed.push_back(std::move(unit));
+  }
+  ready.clear();
+}
+
+/* Iterates instead of recursing: a chain of units without work can be of any length. */
+void Executor::complete(std::vector<UnitPtr> completed) {
+  bool any = !completed.empty();
+  while (!completed.empty()) {
+    UnitPtr unit = std::move(completed.back());
+    completed.pop_back();
+    unit->done = true;
+    unit->finished = monotonic_ns();
+    unit->work = nullptr;
+    if (unit->traced != nullptr)
+      trace_end(*unit->traced);
+    pending--;
+    if (unit->finish) {
+      std::function<void()> finish = std::move(unit->finish);
+      unit->finish = nullptr;
+      UnitPtr outer = std::exchange(ending, unit);
+      try {
+        finish();
+      } catch (const std::exception &error) {
+        unit->context->fail(code_of(error));
+      }
+      ending = std::move(outer);
+    }
+    if (unit->ordered != nullptr) {
+      unit->ordered->waits_outside |= unit->of_application;
+      order_done(unit->ordered);
+    }
+    std::vector<UnitPtr> next = std::move(unit->next);
+    for (UnitPtr &follower : next)
+      if (--follower->waiting == 0)
+        make_ready(std::move(follower), completed);
+  }
+  if (any && waiters > 0)
+    progress.notify_all();
+}
+
+bool Executor::may_start() const {
+  if (!config().shuffle)
+    return true;
+  uint64_t now = monotonic_ns();
+  bool running = idle < workers && now - last_start < shuffle_patience_ns;
+  return !running && (waiters > 0 || now - last_submission > shuffle_hold_ns);
+}
+
+UnitPtr Executor::pick() {
+  size_t index = 0;
+  if (config().shuffle) {
+    if (!seeded) {
+      random.seed(*config().shuffle);
+      seeded = true;
+    }
+    index = random() % ready.size();
+  } else {
+    for (size_t i = 1; i < ready.size(); i++)
+      if (ready[i]->priority < ready[index]->priority ||
+          (ready[i]->priority == ready[index]->priority && ready[i]->order < ready[index]->order))
+        index = i;
+  }
+  UnitPtr unit = std::move(ready[index]);
+  ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(index));
+  if (config().shuffle)
+    last_start = monotonic_ns();
+  return unit;
+}
+
+bool Executor::start_thread(void (Executor::*body)()) {
+  bool started = true;
+  /* Signals belong to the application's threads. */
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  try {
+    std::thread([this, body] { (this->*body)(); }).detach();
+  } catch (const std::exception &) {
+    started = false; /* those that run have to do */
+  }
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  return started;
+}
+
+void Executor::serve() {
+  pthread_setname_np(pthread_self(), "cudacore-sim");
+  std::unique_lock<std::mutex> lock(state().mutex);
+  for (;;) {
+    while (ready.empty() || !may_start()) {
+      if (ready.empty())
+        work_there.wait(lock);
+      else
+        work_there.wait_for(lock, std::chrono::milliseconds(1));
+    }
+    run(lock, pick());
+  }
+}
+
+void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
+  std::vector<UnitPtr> completed{unit};
+  idle--;
+  in_application += unit->of_application;
+  start_workers(completed);
+  try {
+    if (!unit->is_skipped() && !(unit->of_application && application_ends)) {
+      if (unit->traced != nullptr)
+        trace_begin(*unit->traced);
+      if (unit->ordered != nullptr && unit->of_application) {
+        Ordered begun = *unit->ordered; /* the application sees that what is before it is done, and it is not */
+        begun.place--;
+        learn_done(&begun);
+      }
+      running_here = unit.get();
+      lock.unlock();
+      unit->work();
+      lock.lock();
+    }
+  } catch (const std::exception &error) {
+    lock.lock();
+    unit->context->fail(code_of(error));
+  } catch (...) {
+    /* The thread ends: Python before 3.14 does that to threads that enter it once it is being finalised, and soon after
+       it cannot be entered at all. */
+    lock.lock();
+    application_ends = true;
+    in_application -= unit->of_application;
+    workers--;
+    start_workers(completed);
+    complete(std::move(completed));
+    throw;
+  }
+  running_here = nullptr;
+  in_application -= unit->of_application;
+  idle++;
+  complete(std::move(completed));
+}
+
+void Executor::complete_when(UnitPtr unit, std::function<bool()> condition) {
+  if (!watching && !(watching = start_thread(&Executor::watch))) {
+    unit->context->fail(CUDA_ERROR_OPERATING_SYSTEM);
+    submit(unit, {});
+    return;
+  }
+  if (unit->ordered != nullptr) {
+    unit->ordered->waits_outside = true;
+    order_after(*unit->ordered, ending.get());
+  }
+  watched.emplace_back(std::move(unit), std::move(condition));
+  watch_there.notify_one();
+}
+
+/* Nobody tells when memory changes: it is looked at again and again, while somebody waits for it. */
+void Executor::watch() {
+  pthread_setname_np(pthread_self(), "cudacore-sim");
+  std::unique_lock<std::mutex> lock(state().mutex);
+  for (;;) {
+    watch_there.wait(lock, [this] { return !watched.empty(); });
+    for (size_t i = 0; i < watched.size();) {
+      UnitPtr unit = watched[i].first;
+      if (unit->context->error == CUDA_SUCCESS && !watched[i].second()) {
+        i++;
+        continue;
+      }
+      watched.erase(watched.begin() + static_cast<std::ptrdiff_t>(i));
+      submit(unit, {});
+    }
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(watch_interval_us));
+    lock.lock();
+  }
+}
+
+void Executor::wait(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
+  if (unit == nullptr)
+    return;
+  if (!unit->done) {
+    waiters++;
+    work_there.notify_all();
+    progress.wait(lock, [&] { return unit->done; });
+    waiters--;
+  }
+  learn_done(unit->ordered.get());
+}
+
+void Executor::wait_all(std::unique_lock<std::mutex> &lock) {
+  waiters++;
+  work_there.notify_all();
+  progress.wait(lock, [&] { return pending == 0; });
+  waiters--;
+}
+
+void Executor::settle(std::unique_lock<std::mutex> &lock) {
+  waiters++;
+  work_there.notify_all();
+  progress.wait(lock, [&] { return ready.empty() && idle == workers; });
+  waiters--;
+}
+
+void Executor::poll() {
+  if (config().shuffle)
+    last_submission = 0;
+}
+
+} // namespace sim

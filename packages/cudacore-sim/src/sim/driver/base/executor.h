@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_BASE_EXECUTOR_H
+#define CUDACORE_SIM_DRIVER_BASE_EXECUTOR_H
+
+#include "sim/driver/base/trace.h"
+#include "sim/driver/base/api.h"
+#include "sim/driver/base/order.h"
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+namespace sim {
+
+struct Context;
+
+/*
+ * A piece of work with its dependencies: a kernel, a copy, a host function, the recording of an event, ... The
+ * executor knows nothing of streams: they only say what a unit depends on, as a graph's edges would.
+ */
+struct Unit {
+  const char *name = "";
+  std::shared_ptr<Context> context;
+  int priority = 0; /* lower is more urgent, as for streams */
+
+  std::function<void()> work;   /* on a worker, without the lock; empty: none. Not run once the context has failed */
+  std::function<void()> finish; /* with the lock, when the work is done or was skipped */
+
+  bool of_application = false;   /* the work is a function of the application, which may wait for anything */
+  bool runs_after_error = false; /* the work is not skipped in a context that has failed */
+
+  bool done = false;
+  uint64_t finished = 0; /* nanoseconds of the monotonic clock */
+  TracedPtr traced;      /* null: no trace is made */
+  OrderedPtr ordered;    /* null: nobody looks at the order of work */
+
+private:
+  friend class Executor;
+  bool is_skipped() const;
+  size_t waiting = 0;
+  uint64_t order = 0;
+  std::vector<std::shared_ptr<Unit>> next;
+};
+
+using UnitPtr = std::shared_ptr<Unit>;
+
+/* All functions are called with the state's lock held. */
+class Executor {
+public:
+  /* Runs the unit once the dependencies are done; those that are null or done already are passed over. */
+  void submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependencies);
+
+  /*
+   * Completes a unit once a condition holds that something outside of the executor brings about: memory that others
+   * write to. The condition is evaluated with the lock held; it counts as true once the context has failed.
+   */
+  void complete_when(UnitPtr unit, std::function<bool()> condition);
+
+  /* Give the lock up until the unit is done, or until nothing is left to run at all. */
+  void wait(std::unique_lock<std::mutex> &lock, const UnitPtr &unit);
+  void wait_all(std::unique_lock<std::mutex> &lock);
+
+  /* Gives the lock up until nothing runs or can run: what is left waits for values in memory. */
+  void settle(std::unique_lock<std::mutex> &lock);
+
+  bool is_idle() const { return pending == 0; }
+
+  /* The unit whose work this thread runs; null: none. */
+  static const Unit *running();
+
+  /* Tells that somebody looks whether work is done: in shuffle mode, work that is held back may then start. */
+  void poll();
+
+private:
+  void make_ready(UnitPtr unit, std::vector<UnitPtr> &completed);
+  void complete(std::vector<UnitPtr> completed);
+  void start_workers(std::vector<UnitPtr> &completed);
+  bool start_thread(void (Executor::*body)());
+  void serve();
+  void run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit);
+  void watch();
+  bool may_start() const;
+  UnitPtr pick();
+
+  std::vector<UnitPtr> ready;
+  std::vector<std::pair<UnitPtr, std::function<bool()>>> watched;
+  std::condition_variable work_there, watch_there, progress;
+  size_t workers = 0, idle = 0, in_application = 0, pending = 0, waiters = 0;
+  UnitPtr ending; /* its end is under way: what is submitted now comes after it */
+  uint64_t submissions = 0, last_submission = 0, last_start = 0;
+  std::mt19937_64 random;
+  bool seeded = false, watching = false;
+  bool application_ends = false; /* its functions are not called any more */
+};
+
+uint64_t monotonic_ns();
+
+} // namespace sim
+
+#endif

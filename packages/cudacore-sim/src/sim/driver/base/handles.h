@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_BASE_HANDLES_H
+#define CUDACORE_SIM_DRIVER_BASE_HANDLES_H
+
+#include "sim/control/config.h"
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+namespace sim {
+
+enum class Kind : uint8_t {
+  context = 1,
+  stream,
+  event,
+  pool,
+  library,
+  kernel,
+  module,
+  function,
+  physical,
+  graph,
+  graph_node,
+  graph_exec,
+  condition,
+  user_object,
+  green_context,
+  link,
+  count
+};
+
+const char *name_of(Kind kind);
+
+/*
+ * Handles of one kind. A handle is no address: nothing is mapped where it points, and it bears its kind, so that any
+ * value can be looked up. Without CUDACORE_SIM_REUSE no value is used twice, so that what was destroyed stays known.
+ */
+template <class T> class Handles {
+public:
+  explicit Handles(Kind kind) : base(uint64_t{0x5C} << 40 | static_cast<uint64_t>(kind) << 34) {}
+
+  uint64_t add(std::shared_ptr<T> object) {
+    size_t index = slots.size();
+    if (config().reuse_handles && !vacant.empty()) {
+      index = vacant.back();
+      vacant.pop_back();
+      slots[index] = std::move(object);
+    } else {
+      slots.push_back(std::move(object));
+    }
+    live++;
+    return base + index * 16 + 16;
+  }
+
+  /* Gives a handle that was removed a new object, as a device's primary context has one handle for good. */
+  void restore(uint64_t handle, std::shared_ptr<T> object) {
+    slots[index_of(handle)] = std::move(object);
+    live++;
+  }
+
+  /* Null for a value that is no live handle. */
+  std::shared_ptr<T> find(uint64_t handle) const {
+    size_t index = index_of(handle);
+    return index < slots.size() ? slots[index] : nullptr;
+  }
+  T *peek(uint64_t handle) const {
+    size_t index = index_of(handle);
+    return index < slots.size() ? slots[index].get() : nullptr;
+  }
+
+  /* Whether it was a handle and is none any more. */
+  bool was_destroyed(uint64_t handle) const {
+    size_t index = index_of(handle);
+    return index < slots.size() && slots[index] == nullptr;
+  }
+
+  void remove(uint64_t handle, bool for_good = true) {
+    size_t index = index_of(handle);
+    slots[index] = nullptr;
+    live--;
+    if (for_good && config().reuse_handles)
+      vacant.push_back(index);
+  }
+
+  size_t size() const { return live; }
+
+  std::vector<std::shared_ptr<T>> all() const {
+    std::vector<std::shared_ptr<T>> found;
+    for (const auto &slot : slots)
+      if (slot)
+        found.push_back(slot);
+    return found;
+  }
+
+  bool bears(uint64_t handle) const { return handle >> 34 == base >> 34; }
+
+private:
+  size_t index_of(uint64_t handle) const {
+    if (!bears(handle) || handle == base || handle % 16 != 0)
+      return SIZE_MAX;
+    return (handle - base) / 16 - 1;
+  }
+
+  const uint64_t base;
+  std::deque<std::shared_ptr<T>> slots;
+  std::vector<size_t> vacant;
+  size_t live = 0;
+};
+
+} // namespace sim
+
+#endif

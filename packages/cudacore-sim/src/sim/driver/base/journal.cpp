@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The log of calls and injected failures, and their part of the control interface. */
+#include "sim/driver/base/journal.h"
+
+#include "sim/control/config.h"
+#include "cudacore_sim.h"
+#include "sim/control/report.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <vector>
+
+namespace sim {
+namespace {
+
+constexpr size_t log_capacity = 16384;
+
+struct Failure {
+  std::vector<bool> entries; /* that it is for */
+  uint64_t left;             /* calls until it strikes; 0: always */
+  CUresult result;
+};
+
+struct Journal {
+  std::mutex mutex;
+  bool enabled = true;
+  std::vector<cudasim_call> ring = std::vector<cudasim_call>(log_capacity);
+  uint64_t position = 0;
+  std::vector<uint64_t> counts = std::vector<uint64_t>(entry_count);
+  std::vector<Failure> failures;
+  uint64_t injected = 0;
+  std::set<std::string> hidden;
+  FILE *file = nullptr;
+  bool opened = false;
+};
+
+std::atomic<bool> armed{false};
+
+Journal &journal() {
+  static Journal *const instance = new Journal;
+  return *instance;
+}
+
+void open_file(Journal &j) {
+  j.opened = true;
+  if (config().log.empty())
+    return;
+  j.file = config().log == "-" ? stderr : std::fopen(config().log.c_str(), "ae");
+  if (j.file == nullptr)
+    std::fprintf(stderr, "cudacore-sim: CUDACORE_SIM_LOG: %s: %s\n", config().log.c_str(), std::strerror(errno));
+}
+
+bool is_named(Entry entry, const char *name) {
+  return std::strcmp(symbol_of(entry), name) == 0 || std::strcmp(base_name_of(entry), name) == 0;
+}
+
+std::vector<bool> entries_named(const char *name, bool &any) {
+  std::vector<bool> found(entry_count, name == nullptr);
+  any = name == nullptr;
+  for (size_t i = 0; name != nullptr && i < entry_count; i++)
+    if (is_named(static_cast<Entry>(i), name))
+      any = found[i] = true;
+  return found;
+}
+
+} // namespace
+
+uint64_t thread_id() {
+  static thread_local uint64_t id = static_cast<uint64_t>(syscall(SYS_gettid));
+  return id;
+}
+
+CUresult next_failure(Entry entry) {
+  if (!armed.load(std::memory_order_acquire))
+    return CUDA_SUCCESS;
+  Journal &j = journal();
+  std::lock_guard<std::mutex> guard(j.mutex);
+  CUresult result = CUDA_SUCCESS;
+  for (size_t i = 0; i < j.failures.size();) {
+    Failure &failure = j.failures[i];
+    bool spent = false;
+    if (failure.entries[static_cast<size_t>(entry)]) {
+      if (failure.left == 0) {
+        result = failure.result;
+      } else if (--failure.left == 0) {
+        result = failure.result;
+        spent = true;
+      }
+    }
+    if (spent)
+      j.failures.erase(j.failures.begin() + static_cast<std::ptrdiff_t>(i));
+    else
+      i++;
+  }
+  j.injected += result != CUDA_SUCCESS;
+  armed.store(!j.failures.empty(), std::memory_order_release);
+  return result;
+}
+
+bool is_hidden(const char *name) {
+  Journal &j = journal();
+  std::lock_guard<std::mutex> guard(j.mutex);
+  return j.hidden.count(name) != 0;
+}
+
+void note_call(Entry entry, void *context, CUresult result, bool injected) {
+  Journal &j = journal();
+  std::lock_guard<std::mutex> guard(j.mutex);
+  j.counts[static_cast<size_t>(entry)]++;
+  if (!j.opened)
+    open_file(j);
+  if (j.file != nullptr) {
+    std::fprintf(j.file, "%llu %s -> %d%s\n", static_cast<unsigned long long>(thread_id()), symbol_of(entry), result,
+                 injected ? " (injected)" : "");
+    std::fflush(j.file);
+  }
+  if (!j.enabled)
+    return;
+  j.position++;
+  j.ring[j.position % log_capacity] = {j.position, symbol_of(entry), thread_id(), context, result, injected};
+}
+
+void journal_before_fork() { journal().mutex.lock(); }
+void journal_after_fork() { journal().mutex.unlock(); }
+
+} // namespace sim
+
+using namespace sim;
+
+extern "C" {
+
+uint64_t cudasim_log_position(void) {
+  std::lock_guard<std::mutex> guard(journal().mutex);
+  return journal().position;
+}
+
+size_t cudasim_log(uint64_t after, cudasim_call *out, size_t max) {
+  Journal &j = journal();
+  std::lock_guard<std::mutex> guard(j.mutex);
+  uint64_t first = j.position > log_capacity ? j.position - log_capacity : 0;
+  size_t count = 0;
+  for (uint64_t n = (after > first ? after : first) + 1; n <= j.position && count < max && out != nullptr; n++)
+    out[count++] = j.ring[n % log_capacity];
+  return count;
+}
+
+void cudasim_log_enable(int on) {
+  std::lock_guard<std::mutex> guard(journal().mutex);
+  journal().enabled = on != 0;
+}
+
+uint64_t cudasim_calls(const char *name) {
+  Journal &j = journal();
+  bool any = false;
+  std::vector<bool> wanted = entries_named(name, any);
+  if (!any)
+    return UINT64_MAX;
+  std::lock_guard<std::mutex> guard(j.mutex);
+  uint64_t calls = 0;
+  for (size_t i = 0; i < entry_count; i++)
+    if (wanted[i])
+      calls += j.counts[i];
+  return calls;
+}
+
+int cudasim_fail(const char *name, uint64_t nth, int result) {
+  bool any = false;
+  std::vector<bool> entries = entries_named(name, any);
+  if (!any)
+    return -1;
+  std::lock_guard<std::mutex> guard(journal().mutex);
+  journal().failures.push_back({std::move(entries), nth, static_cast<CUresult>(result)});
+  armed.store(true, std::memory_order_release);
+  return 0;
+}
+
+uint64_t cudasim_injected(void) {
+  std::lock_guard<std::mutex> guard(journal().mutex);
+  return journal().injected;
+}
+
+int cudasim_hide(const char *name) {
+  bool any = false;
+  if (name != nullptr)
+    for (size_t i = 0; i < entry_count && !any; i++)
+      any = std::strcmp(base_name_of(static_cast<Entry>(i)), name) == 0;
+  if (!any)
+    return -1;
+  std::lock_guard<std::mutex> guard(journal().mutex);
+  journal().hidden.insert(name);
+  return 0;
+}
+
+size_t cudasim_reports(void) { return reports().size(); }
+
+size_t cudasim_report(size_t index, char *out, size_t size) {
+  std::vector<std::string> all = reports();
+  if (index >= all.size())
+    return 0;
+  if (out != nullptr && size > 0)
+    std::snprintf(out, size, "%s", all[index].c_str());
+  return all[index].size();
+}
+
+size_t cudasim_explanations(void) { return explanations().size(); }
+
+size_t cudasim_explanation(size_t index, char *out, size_t size) {
+  std::vector<std::string> all = explanations();
+  if (index >= all.size())
+    return 0;
+  if (out != nullptr && size > 0)
+    std::snprintf(out, size, "%s", all[index].c_str());
+  return all[index].size();
+}
+
+size_t cudasim_why(char *out, size_t size) {
+  std::string text = why();
+  if (out != nullptr && size > 0)
+    std::snprintf(out, size, "%s", text.c_str());
+  return text.size();
+}
+
+void cudasim_reset(void) {
+  forget_reports();
+  Journal &j = journal();
+  std::lock_guard<std::mutex> guard(j.mutex);
+  j.position = 0;
+  for (cudasim_call &call : j.ring)
+    call = {};
+  for (uint64_t &count : j.counts)
+    count = 0;
+  j.failures.clear();
+  j.injected = 0;
+  j.hidden.clear();
+  armed.store(false, std::memory_order_release);
+}
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_BASE_SHARED_FILE_H
+#define CUDACORE_SIM_DRIVER_BASE_SHARED_FILE_H
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace sim {
+
+/*
+ * A file in memory that processes share: one that this process made, or one of another process (or of this one) that
+ * was handed over. It has no name, so that nothing of it is left when the last process that has it ends, however it
+ * ends. It is sealed, so that it can never become shorter than what is mapped of it.
+ *
+ * A process that uses a part of another's file holds that part. Holds are locks of the open file: they end with it.
+ */
+class SharedFile {
+public:
+  static std::unique_ptr<SharedFile> create(uint64_t size); /* mapped as a whole; null: there is no memory */
+
+  /* Descriptor `descriptor` of a process, opened anew; null: it is not there, or no file of a simulator. */
+  static std::unique_ptr<SharedFile> open(int process, int descriptor);
+
+  ~SharedFile();
+  SharedFile(const SharedFile &) = delete;
+  SharedFile &operator=(const SharedFile &) = delete;
+
+  bool map(uint64_t from, uint64_t length); /* one part, once */
+  std::byte *at(uint64_t offset) const { return window + (offset - window_start); }
+  bool read(uint64_t offset, void *out, size_t bytes) const;
+  void punch(uint64_t offset, uint64_t bytes); /* gives whole pages back */
+
+  bool hold(uint64_t offset);
+  void let_go(uint64_t offset);
+  bool is_held_by_others(uint64_t offset) const;
+
+  /* A descriptor of the same file for whoever wants to hand it over; negative: there is none. */
+  int duplicate(bool close_on_exec) const;
+  int number() const { return descriptor; }
+  uint64_t size() const { return length; }
+
+private:
+  SharedFile() = default;
+  bool lock(uint64_t offset, int kind) const;
+
+  int descriptor = -1;
+  uint64_t length = 0;
+  std::byte *window = nullptr;
+  uint64_t window_start = 0, window_length = 0;
+};
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_BASE_STATE_H
+#define CUDACORE_SIM_DRIVER_BASE_STATE_H
+
+#include "sim/control/config.h"
+#include "sim/driver/base/call.h"
+#include "sim/driver/base/executor.h"
+#include "sim/driver/base/handles.h"
+#include "sim/driver/base/memory.h"
+
+#include <array>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace sim {
+
+class Image;
+struct Capture;
+struct Condition;
+struct DeviceShare;
+struct EventCapture;
+struct Graph;
+struct GraphExec;
+struct GraphNode;
+struct Link;
+struct Placement;
+struct SharedEvent;
+struct StreamCapture;
+struct UserObject;
+
+struct Stream {
+  uint64_t handle = 0; /* 0: the legacy default stream, or a thread's */
+  std::weak_ptr<Context> context;
+  std::weak_ptr<Context> green; /* the green context that it is in: the other one is the primary context then */
+  unsigned flags = 0;           /* CU_STREAM_NON_BLOCKING */
+  int priority = 0;
+  uint64_t id = 0;
+  CUstreamAttrValue synchronization_policy{}, access_policy{}, memory_domain{}, memory_domain_map{};
+  UnitPtr tail;           /* what was submitted last */
+  uint64_t submitted = 0; /* where the order of work is looked at: how much was */
+  bool legacy = false;
+  std::shared_ptr<StreamCapture> capture; /* null: work runs */
+  std::vector<CUgraphNode> told_nodes;    /* what the application was told of captures, and may look at: */
+  std::vector<CUgraphEdgeData> told_data; /* they keep their addresses from one capture to the next */
+  Stream() { std::memset(&synchronization_policy, 0xFF, sizeof(int)); } /* before it is set */
+  bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }
+};
+
+using StreamPtr = std::shared_ptr<Stream>;
+
+struct Event {
+  uint64_t handle = 0;
+  std::weak_ptr<Context> context;
+  unsigned flags = 0;
+  UnitPtr recorded;                       /* null: never */
+  std::shared_ptr<EventCapture> captured; /* it was recorded in a capture, and stands for nodes */
+  std::shared_ptr<SharedEvent> shared;    /* with CU_EVENT_INTERPROCESS */
+};
+
+struct Pool {
+  uint64_t handle = 0;
+  Device *device = nullptr; /* null: of the host */
+  bool is_managed() const;
+  bool is_shared_with_host() const; /* pinned or managed: at the same address on both sides */
+  CUmemPoolProps properties{};
+  bool is_default = false, destroyed = false;
+  std::unique_ptr<Arena> file;          /* what it can be exported with has its memory in a file of its own */
+  std::shared_ptr<SharedFile> imported; /* that of another process */
+  uint64_t imported_name = 0;
+  unsigned imports = 1; /* each is to be destroyed */
+  std::array<int, 3> reuse{1, 1, 1};
+  uint64_t threshold = 0;
+  uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
+  std::map<int, bool> access;                                 /* device: may write; the pool's own device always may */
+  bool reserve(uint64_t more);                                /* beyond what is used */
+  bool take(uint64_t size, uint64_t &base, std::byte *&host); /* a place for memory */
+  void give_back(const Allocation &allocation);
+  void trim(uint64_t keep);
+};
+
+/* The pools of a place where memory can be. */
+struct PoolPlace {
+  std::shared_ptr<Pool> initial, current;
+  void open(Device *device, const CUmemPoolProps &properties);
+};
+
+struct Limits {
+  size_t stack = 1024, printf_fifo = 8650752, malloc_heap = 8388608, sync_depth = 2, pending_launches = 2048,
+         l2_fetch = 64, persisting_l2 = 11796480;
+};
+
+struct Context : std::enable_shared_from_this<Context> {
+  uint64_t handle = 0;
+  Device *device = nullptr;
+  bool primary = false;
+  bool ending = false; /* takes no more work: it is destroyed when all is done */
+  bool destroyed = false;
+  unsigned flags = 0;
+  uint64_t id = 0;
+  Limits limits;
+  std::shared_ptr<Heap> heap = make_heap();
+  CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
+  CUresult error = CUDA_SUCCESS;            /* sticky */
+  std::shared_ptr<Context> home;            /* of a green context: the primary one, which all but its streams is in */
+  std::shared_ptr<const DeviceShare> share; /* of a green context */
+  uint64_t green_handle = 0;
+  std::set<std::shared_ptr<Context>> greens; /* those that this is the home of */
+  StreamPtr legacy;
+  std::unordered_map<uint64_t, StreamPtr> per_thread; /* by thread */
+  std::set<StreamPtr> streams;                        /* those that were created */
+  UnitPtr gate;                                       /* what all work from now on waits for */
+  std::vector<UnitPtr> orphans, blocking_orphans;     /* last work of streams that were destroyed before it was done */
+  UnitPtr end, blocking_end;                          /* all such work, where the order of work is looked at */
+  unsigned attached = 0;                              /* by cuCtxAttach, beside the one that made it */
+  std::set<uint64_t> peers;                           /* contexts whose memory this one may use */
+  std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use here */
+  std::shared_ptr<const MemoryMap> map;                           /* of memory at map_version */
+  uint64_t map_version = 0;
+  void fail(CUresult code);
+};
+
+using ContextPtr = std::shared_ptr<Context>;
+
+/* What graphs have of a device's memory, as cuDeviceGetGraphMemAttribute tells it. */
+struct GraphMemoryUse {
+  uint64_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
+};
+
+struct Device {
+  int ordinal = 0;
+  int number = 0; /* among all, also those that CUDA_VISIBLE_DEVICES hides */
+  uint64_t memory = 0, used = 0;
+  ContextPtr primary;          /* while it is retained */
+  uint64_t primary_handle = 0; /* the same for good; 0: there was none yet */
+  bool primary_ending = false; /* the next one waits for it */
+  unsigned primary_references = 0, primary_flags = 0;
+  PoolPlace pools;
+  GraphMemoryUse graph_memory;
+  CUresult error = CUDA_SUCCESS; /* of a kernel that failed; new contexts meet it, too */
+  bool charge(uint64_t bytes);
+  void discharge(uint64_t bytes) { used -= bytes; }
+};
+
+struct Library {
+  uint64_t handle = 0;
+  std::shared_ptr<Image> image;
+  std::vector<uint64_t> kernels; /* handles, in the order of the module; filled when first asked for */
+};
+
+struct LoadedModule {
+  uint64_t handle = 0;
+  std::shared_ptr<Image> image;
+  std::weak_ptr<Context> context;
+  bool of_library = false;              /* what cuLibraryGetModule gave */
+  std::map<size_t, uint64_t> functions; /* handles, by the index in the image; those that were asked for */
+};
+
+/* Code in a context: its variables are placed. */
+struct Placement {
+  Instance instance;
+  std::vector<AllocationPtr> variables; /* null: external, or of no size */
+};
+
+/* What cuKernelSetAttribute has set of a kernel on a device, or cuFuncSetAttribute of a function. */
+/* What cuFuncSetBlockShape and its kind say of the next launch of a function. */
+struct OldLaunch {
+  Dim3 block{0, 0, 0};
+  uint32_t dynamic_shared = 0;
+  std::vector<std::byte> arguments;
+};
+
+struct KernelSettings {
+  std::shared_ptr<OldLaunch> old_launch;
+  std::map<int, int> values;                       /* by CUfunction_attribute */
+  std::shared_ptr<const KernelSettings> of_kernel; /* of a function: what holds for all that it does not set itself */
+  int get(CUfunction_attribute attribute, int otherwise) const;
+};
+
+struct Function;
+
+struct Kernel {
+  uint64_t handle = 0;
+  std::weak_ptr<Library> library;
+  std::shared_ptr<Image> image;
+  size_t index = 0; /* in the image */
+  std::shared_ptr<KernelSettings> settings_on(const Device &device);
+  std::shared_ptr<Function> function_in(const Context &context) const; /* null: it was not asked for yet */
+  std::map<int, std::shared_ptr<KernelSettings>> settings;             /* by device */
+  std::map<uint64_t, std::weak_ptr<Function>> functions;               /* by the context's identifier */
+};
+
+struct Function {
+  uint64_t handle = 0;
+  std::weak_ptr<Context> context;
+  std::weak_ptr<LoadedModule> module; /* of cuModuleGetFunction */
+  std::weak_ptr<Kernel> kernel;       /* of cuKernelGetFunction; module or kernel is set */
+  std::shared_ptr<Image> image;
+  size_t index = 0;
+  KernelSettings settings;
+};
+
+struct LaunchRecord {
+  uint64_t number = 0; /* 0: there was none yet */
+  std::string kernel;
+  uint64_t stream = 0, context = 0;
+  Dim3 grid{}, block{}, cluster{}; /* cluster: zeros where the launch gave none */
+  uint32_t shared_bytes = 0;
+  bool cooperative = false, programmatic = false;
+  std::vector<std::byte> arguments;
+};
+
+/* Addresses of cuMemAddressReserve: its bytes, and how many are taken of the arena for them. */
+struct Reservation {
+  uint64_t size, taken;
+};
+
+struct State {
+  std::mutex mutex; /* guards everything below, and all objects */
+  bool initialised = false;
+  Arena arena;
+  Memory memory;
+  Executor executor;
+  std::vector<std::unique_ptr<Device>> devices;
+  Handles<Context> contexts{Kind::context};
+  std::condition_variable primary_ended;
+  std::unordered_map<uint64_t, ContextPtr>
+      ended_contexts; /* destroyed; they can be made current, and then fail calls */
+  /* Handles of what primary contexts took along. Executable graphs never release what they retain. */
+  std::unordered_map<uint64_t, std::shared_ptr<GraphExec>> lost;
+  Handles<Stream> streams{Kind::stream};
+  Handles<Event> events{Kind::event};
+  Handles<Pool> pools{Kind::pool};
+  Handles<Library> libraries{Kind::library};
+  Handles<Kernel> kernels{Kind::kernel};
+  Handles<LoadedModule> modules{Kind::module};
+  Handles<Function> functions{Kind::function};
+  Handles<Physical> physicals{Kind::physical};
+  Handles<Graph> graphs{Kind::graph};
+  Handles<GraphNode> graph_nodes{Kind::graph_node};
+  Handles<GraphExec> graph_execs{Kind::graph_exec};
+  Handles<std::weak_ptr<Condition>> conditions{Kind::condition};
+  Handles<UserObject> user_objects{Kind::user_object};
+  Handles<Link> links{Kind::link};
+  Handles<Context> green_contexts{Kind::green_context}; /* which are among the contexts by another handle */
+  std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by kind of memory, kind of location and its number */
+  std::map<uint64_t, Reservation> reservations;         /* of addresses, by their base */
+  uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
+  unsigned next_graph_id = 1;
+  std::vector<std::shared_ptr<Capture>> captures; /* under way */
+  uint64_t next_capture_id = 1;
+  LaunchRecord last_launch;
+};
+
+State &state();
+
+/* ---- the thread's contexts */
+
+ContextPtr current_context();                  /* null: none */
+std::vector<ContextPtr> &context_stack();      /* of this thread; the last one is current */
+ContextPtr home_of(const ContextPtr &context); /* of a green context the primary one; any other is its own */
+CUresult need_current(ContextPtr &out);        /* the current one, usable; else the code to return */
+CUresult need_context(ContextPtr &out);        /* its home */
+CUresult usable(const ContextPtr &context);
+CUresult find_exact_context(CUcontext handle, ContextPtr &out);
+CUresult find_any_context(CUcontext handle, ContextPtr &out); /* also one that has ended */
+CUresult find_context(CUcontext handle, ContextPtr &out);     /* its home */
+CUresult retain_primary(Device &device);
+void release_primary(Device &device); /* which is retained */
+CUresult find_device(CUdevice ordinal, Device *&out);
+int device_attribute(CUdevice_attribute attribute, const Device &device);
+ContextPtr new_context(Device &device, unsigned flags, bool primary);
+void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lock);
+
+/* ---- work */
+
+constexpr int least_priority = 0, greatest_priority = -5; /* of streams and launches */
+
+CUresult find_stream(CUstream handle, StreamPtr &out);
+CUresult new_stream(CUstream *out, const ContextPtr &context, unsigned flags, int priority);
+uint64_t this_thread(); /* a number of the calling thread's own */
+void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> extra = {});
+std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* what a synchronisation with it waits for */
+CUresult synchronize(const StreamPtr &stream);             /* waits; the context's error */
+CUresult synchronize(const ContextPtr &context);
+std::vector<UnitPtr> outstanding(Context &context);   /* all of its work */
+void wait_in_context(Context &context, Event &event); /* all that comes waits for the event */
+UnitPtr latest_record(Event &event);                  /* null: none, or it is done */
+UnitPtr awaited_record(Event &event);                 /* what a wait comes after: also one that is done, if it counts */
+UnitPtr record(Event &event, const ContextPtr &context); /* the unit that stands for a record, to be submitted */
+UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
+                 std::function<void()> finish = nullptr);
+
+/* ---- memory */
+
+CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationPtr &out);
+/* Makes it show when a program reads what it has not written, where CUDACORE_SIM_FILL asks for that. */
+void fill_new_memory(std::byte *host, uint64_t size);
+std::byte *map_host_memory(uint64_t size); /* null: there is none */
+void hide_from_host(Allocation &mapping);  /* that host code may use at a device address */
+void unmap_host_memory(std::byte *memory, uint64_t size);
+void release_memory(const AllocationPtr &allocation, const char *by);
+CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> &out);
+CUresult check_pool_location(const CUmemLocation &location, CUmemAllocationType type, Device *&device);
+void forget_current_pool(const std::shared_ptr<Pool> &pool); /* null: any that is not the default */
+void shrink_pools(const Device &device); /* at a synchronisation: down to their release thresholds */
+
+/* ---- tables */
+
+CUresult report_stale(Kind kind, uint64_t handle); /* the code to return */
+
+inline uint64_t value_of(const void *handle) { return reinterpret_cast<uint64_t>(handle); }
+template <class H> H handle_of(uint64_t value) { return reinterpret_cast<H>(value); }
+
+template <class T> CUresult find_object(Handles<T> &handles, Kind kind, const void *handle, std::shared_ptr<T> &out) {
+  out = handles.find(value_of(handle));
+  if (out != nullptr)
+    return CUDA_SUCCESS;
+  return handles.was_destroyed(value_of(handle)) ? report_stale(kind, value_of(handle)) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+} // namespace sim
+
+#endif

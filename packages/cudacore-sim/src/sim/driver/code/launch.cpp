@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches of kernels. */
+#include "sim/driver/code/launch.h"
+
+#include "sim/control/report.h"
+#include "sim/driver/graph/capture.h"
+#include "sim/driver/device/green.h"
+#include "sim/driver/base/room.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <cxxabi.h>
+
+namespace sim {
+namespace {
+
+using Request = LaunchRequest;
+
+uint32_t multiprocessors_for(const Request &request, const Device &device) {
+  int all = device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  return request.multiprocessors != 0 ? request.multiprocessors : static_cast<uint32_t>(all);
+}
+
+uint64_t product(const Dim3 &size) { return uint64_t{size[0]} * size[1] * size[2]; }
+
+std::string text_of(const Dim3 &at) {
+  return "(" + std::to_string(at[0]) + "," + std::to_string(at[1]) + "," + std::to_string(at[2]) + ")";
+}
+
+/* How the reason begins why a kernel cannot be launched. */
+std::string of(const KernelInfo &kernel) { return "kernel '" + kernel.name + "' cannot be launched so: "; }
+
+CUresult check_cluster(const KernelInfo &kernel, const KernelSettings &settings, const Device &device,
+                       Request &request) {
+  auto size_of = [&](CUfunction_attribute axis) { return static_cast<uint32_t>(settings.get(axis, 0)); };
+  Dim3 set{size_of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH), size_of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
+           size_of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
+  Dim3 required = kernel.required_cluster[0] != 0 ? kernel.required_cluster : set;
+  if (required[0] != 0)
+    for (uint32_t &size : required)
+      size = std::max(size, 1u);
+  if (request.cluster[0] == 0 && required[0] == 0 && kernel.explicit_cluster)
+    return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, of(kernel) + "it is .explicitcluster, and the launch gives none");
+  if (request.cluster[0] == 0)
+    request.cluster = required[0] != 0 ? required : Dim3{1, 1, 1};
+  else if (required[0] != 0 && required != request.cluster)
+    return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, of(kernel) + "it has to have clusters of " + text_of(required) +
+                                                       " blocks, and not " + text_of(request.cluster));
+  uint64_t blocks = product(request.cluster);
+  if (blocks == 0 || blocks > most_cluster_blocks(settings))
+    return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, of(kernel) + "a cluster of " + text_of(request.cluster) +
+                                                       " blocks, where it can have at most " +
+                                                       std::to_string(most_cluster_blocks(settings)));
+  if (blocks > 1 && device_attribute(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device) == 0)
+    return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + "the device has no clusters");
+  for (size_t i = 0; i < 3; i++)
+    if (request.grid[i] % request.cluster[i] != 0)
+      return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, of(kernel) + "a grid of " + text_of(request.grid) +
+                                                         " blocks is no whole number of clusters of " +
+                                                         text_of(request.cluster));
+  return CUDA_SUCCESS;
+}
+
+CUresult code_of(FaultKind kind) {
+  switch (kind) {
+  case FaultKind::none:
+    return CUDA_SUCCESS;
+  case FaultKind::illegal_address:
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  case FaultKind::misaligned_address:
+    return CUDA_ERROR_MISALIGNED_ADDRESS;
+  case FaultKind::invalid_address_space:
+    return CUDA_ERROR_INVALID_ADDRESS_SPACE;
+  case FaultKind::illegal_instruction:
+    return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+  case FaultKind::assertion:
+    return CUDA_ERROR_ASSERT;
+  case FaultKind::hang:
+    return CUDA_ERROR_LAUNCH_TIMEOUT;
+  case FaultKind::trap:
+    break;
+  case FaultKind::synchronization: /* stops nothing */
+  case FaultKind::unwritten:
+  case FaultKind::freed:
+  case FaultKind::race:
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_LAUNCH_FAILED;
+}
+
+std::string describe_fault(const Fault &fault) {
+  std::string text =
+      "kernel '" + fault.kernel + "', block " + text_of(fault.block) + ", thread " + text_of(fault.thread) + ": ";
+  const size_t start = text.size();
+  switch (fault.kind) {
+  case FaultKind::illegal_address:
+  case FaultKind::misaligned_address:
+  case FaultKind::invalid_address_space:
+    if (fault.access_bytes == 0) { /* an address given to free(), or a stack without an end */
+      text += fault.address != 0 ? "illegal address " + hex(fault.address) : "";
+      break;
+    }
+    text += std::string(fault.kind == FaultKind::misaligned_address ? "misaligned " : "illegal ") +
+            (fault.is_write ? "write of " : "read of ") + std::to_string(fault.access_bytes) + " bytes at " +
+            hex(fault.address) + " in " + (fault.space.empty() ? "global" : fault.space) + " memory";
+    if (fault.kind == FaultKind::illegal_address && (fault.space.empty() || fault.space == "global"))
+      text += ", " + state().memory.explain(fault.address);
+    break;
+  case FaultKind::illegal_instruction:
+    text += "illegal instruction";
+    break;
+  case FaultKind::trap:
+    text += "trap";
+    break;
+  case FaultKind::assertion: /* the detail says it */
+    break;
+  case FaultKind::hang:
+    text += "no progress";
+    break;
+  case FaultKind::synchronization:
+    text += "undefined synchronization";
+    break;
+  case FaultKind::unwritten:
+  case FaultKind::freed:
+  case FaultKind::race:
+    text += std::string(fault.kind == FaultKind::race        ? "race: "
+                        : fault.kind == FaultKind::unwritten ? "uninitialized "
+                                                             : "") +
+            (fault.is_write ? "write of " : "read of ") + std::to_string(fault.access_bytes) + " bytes at " +
+            hex(fault.address) + " in " + fault.space + " memory";
+    if (fault.space == "global")
+      text += ", " + state().memory.explain(fault.address);
+    break;
+  case FaultKind::none:
+    break;
+  }
+  if (!fault.detail.empty())
+    text += (text.size() > start ? ": " : "") + fault.detail;
+  if (!fault.source_file.empty())
+    text += " [" + fault.source_file + ":" + std::to_string(fault.source_line) + "]";
+  if (fault.ptx_line != 0)
+    text += " [PTX line " + std::to_string(fault.ptx_line) + "]";
+  return text;
+}
+
+/* On a worker, without the lock. */
+void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &placement, Launch &launch) {
+  State &s = state();
+  {
+    std::lock_guard<std::mutex> guard(s.mutex);
+    launch.memory = s.memory.map_for(*context);
+  }
+  launch.instance = &placement->instance;
+  launch.print = [](const std::string &text, bool is_error) {
+    FILE *out = is_error ? stderr : stdout;
+    std::fwrite(text.data(), 1, text.size(), out);
+    std::fflush(out);
+  };
+  RoomWatch watch;
+  launch.abandoned = watch.flag();
+  if (launch.checks.any())
+    launch.found = [&s](const Fault &fault) {
+      std::lock_guard<std::mutex> guard(s.mutex);
+      report(describe_fault(fault));
+    };
+  if (launch.checks.order)
+    launch.touched = [&s, unit = Executor::running()->ordered](const std::vector<Touch> &touches) {
+      std::lock_guard<std::mutex> guard(s.mutex);
+      touch_all(unit, touches);
+    };
+  Fault fault = run(launch);
+  launch.memory = nullptr;
+  if (fault.kind == FaultKind::none && !watch.is_used_up())
+    return;
+  std::lock_guard<std::mutex> guard(s.mutex);
+  if (fault.kind == FaultKind::none) {
+    report_fault("kernel '" + info(*placement->instance.module).kernels[launch.kernel].name +
+                     "' was stopped: " + no_room(),
+                 CUDA_ERROR_OUT_OF_MEMORY);
+    context->fail(CUDA_ERROR_OUT_OF_MEMORY);
+    return;
+  }
+  report_fault(describe_fault(fault), code_of(fault.kind));
+  context->fail(code_of(fault.kind));
+}
+
+/* Events that a launch records have no time, and are of this process. */
+CUresult add_event(CUevent handle, int flags, unsigned char port, Request &request) {
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_object(state().events, Kind::event, handle, event))
+    return result;
+  if (flags != CU_EVENT_RECORD_DEFAULT || (event->flags & CU_EVENT_INTERPROCESS) != 0 ||
+      (event->flags & CU_EVENT_DISABLE_TIMING) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  request.events.emplace_back(std::move(event), port);
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult check_sizes(const Callable &what, const Device &device, LaunchRequest &request) {
+  const KernelInfo &kernel = what.info();
+  for (int i = 0; i < 3; i++) {
+    auto limit = [&](CUdevice_attribute first) {
+      return static_cast<uint32_t>(device_attribute(static_cast<CUdevice_attribute>(first + i), device));
+    };
+    size_t axis = static_cast<size_t>(i);
+    if (request.grid[axis] == 0 || request.block[axis] == 0 ||
+        request.grid[axis] > limit(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X) ||
+        request.block[axis] > limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X))
+      return refuse(CUDA_ERROR_INVALID_VALUE,
+                    of(kernel) + "a grid of " + text_of(request.grid) + " and blocks of " + text_of(request.block) +
+                        ", where a device has from 1 to " + std::to_string(limit(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)) +
+                        " blocks and from 1 to " + std::to_string(limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)) +
+                        " threads in dimension " + "xyz"[i]);
+  }
+  uint64_t threads = product(request.block);
+  if (threads > static_cast<uint64_t>(most_threads(kernel, device)))
+    return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + "blocks of " + std::to_string(threads) +
+                                                " threads, where it can have at most " +
+                                                std::to_string(most_threads(kernel, device)));
+  if (kernel.required_threads[0] != 0 &&
+      request.block != Dim3{kernel.required_threads[0], std::max(kernel.required_threads[1], 1u),
+                            std::max(kernel.required_threads[2], 1u)})
+    return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + "blocks of " + text_of(request.block) +
+                                                " threads, where .reqntid is " + text_of(kernel.required_threads));
+  if (request.dynamic_shared > static_cast<uint32_t>(most_dynamic_shared(kernel, *what.settings)))
+    return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + std::to_string(request.dynamic_shared) +
+                                                " bytes of dynamic shared memory, where it may have " +
+                                                std::to_string(most_dynamic_shared(kernel, *what.settings)) +
+                                                " (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises that)");
+  if (CUresult result = check_cluster(kernel, *what.settings, device, request))
+    return result;
+  uint64_t multiprocessors = multiprocessors_for(request, device);
+  if (request.cooperative) {
+    int blocks = active_blocks(what, device, static_cast<int>(threads), request.dynamic_shared);
+    if (product(request.grid) > static_cast<uint64_t>(blocks) * multiprocessors)
+      return refuse(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+                    of(kernel) + "it is cooperative, and of its " + std::to_string(product(request.grid)) +
+                        " blocks only " + std::to_string(static_cast<uint64_t>(blocks) * multiprocessors) +
+                        " fit on the device at once");
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult read_arguments(const KernelInfo &kernel, void **parameters, void **extra, std::vector<std::byte> &out) {
+  out.assign(kernel.parameter_bytes, std::byte{0});
+  if (kernel.parameters.empty())
+    return CUDA_SUCCESS;
+  if (parameters != nullptr) {
+    if (extra != nullptr)
+      return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + "it has arguments in kernelParams and in extra");
+    for (size_t i = 0; i < kernel.parameters.size(); i++) {
+      const Parameter &parameter = kernel.parameters[i];
+      if (parameters[i] == nullptr)
+        return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + "there is no argument " + std::to_string(i + 1) + " of " +
+                                                    std::to_string(kernel.parameters.size()));
+      if (parameter.offset + parameter.size <= out.size())
+        std::memcpy(out.data() + parameter.offset, parameters[i], parameter.size);
+    }
+    return CUDA_SUCCESS;
+  }
+  const void *block = nullptr;
+  size_t size = 0;
+  for (size_t i = 0; extra != nullptr && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      block = extra[i + 1];
+    else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[i + 1] != nullptr)
+      std::memcpy(&size, extra[i + 1], sizeof size);
+    else
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (block == nullptr || size == 0)
+    return refuse(CUDA_ERROR_INVALID_VALUE,
+                  of(kernel) + "it has " + std::to_string(kernel.parameters.size()) + " parameters, and no arguments");
+  if (size > out.size())
+    return refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, of(kernel) + std::to_string(size) +
+                                                          " bytes of arguments, of which it has " +
+                                                          std::to_string(out.size()));
+  if (size < out.size())
+    report("kernel '" + kernel.name + "' is launched with " + std::to_string(size) + " of the " +
+           std::to_string(out.size()) + " bytes of its arguments");
+  std::memcpy(out.data(), block, size);
+  return CUDA_SUCCESS;
+}
+
+CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &request) {
+  const CUlaunchAttributeValue &value = attribute.value;
+  switch (static_cast<int>(attribute.id)) {
+  case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+    request.cooperative = value.cooperative != 0;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    request.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+    if (product(request.cluster) == 0 && request.cluster != Dim3{0, 0, 0})
+      return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    if (value.clusterSchedulingPolicyPreference < CU_CLUSTER_SCHEDULING_POLICY_DEFAULT ||
+        value.clusterSchedulingPolicyPreference > CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING)
+      return CUDA_ERROR_INVALID_VALUE;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: /* of streams alone */
+    return CUDA_ERROR_INVALID_VALUE;
+  case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+    request.programmatic = value.programmaticStreamSerializationAllowed != 0;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    request.priority = value.priority;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+    if (CUresult result = add_event(value.programmaticEvent.event, value.programmaticEvent.flags,
+                                    CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, request))
+      return result;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+    if (CUresult result = add_event(value.launchCompletionEvent.event, value.launchCompletionEvent.flags,
+                                    CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER, request))
+      return result;
+    break;
+  default: /* says how to run it, not what it does */
+    if (attribute.id >= CU_LAUNCH_ATTRIBUTE_MAX)
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult check_code(const Callable &what) {
+  if (what.image->module() != nullptr)
+    return CUDA_SUCCESS;
+  report("kernel '" + what.info().name + "' is in a cubin, which cannot run here, because " + what.image->log() +
+         ". Compile it in a program that python -m cudacore_sim runs, or compile to PTX: by compile(\"ptx\") in "
+         "cudacore, nvcc -ptx or nvrtcGetPTX");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+std::string name_of(const Callable &what) { return "kernel '" + what.info().name + "'"; }
+
+void describe_launch(Traced &out, const Callable &what, const LaunchRequest &request) {
+  const std::string &symbol = what.info().name;
+  int status = 0;
+  char *name = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
+  out.name = status == 0 ? name : symbol;
+  std::free(name);
+  out.details = "\"grid\": " + quoted(text_of(request.grid)) + ", \"block\": " + quoted(text_of(request.block)) +
+                ", \"dynamic shared memory\": " + std::to_string(request.dynamic_shared);
+}
+
+CUresult kernel_work(const Callable &what, const LaunchRequest &request, const std::vector<std::byte> &arguments,
+                     std::function<void()> &out) {
+  ContextPtr context = what.context;
+  std::shared_ptr<Placement> placement;
+  if (CUresult result = place(context, what.image, placement))
+    return result;
+  auto launch = std::make_shared<Launch>();
+  launch->parameters = arguments;
+  launch->kernel = what.index;
+  launch->grid = request.grid;
+  launch->block = request.block;
+  launch->cluster = request.cluster;
+  launch->dynamic_shared_bytes = request.dynamic_shared;
+  launch->cooperative = request.cooperative;
+  launch->multiprocessors = multiprocessors_for(request, *context->device);
+  launch->grid_id = state().next_grid_id++;
+  launch->printf_limit = context->limits.printf_fifo;
+  launch->heap = context->heap;
+  launch->heap_bytes = context->limits.malloc_heap;
+  launch->set_condition = set_condition;
+  launch->instruction_limit = config().instruction_limit;
+  launch->fill = std::byte{config().fill};
+  launch->checks = config().checks;
+  out = [context, placement, launch] { run_kernel(context, placement, *launch); };
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, Request &request) {
+  for (unsigned i = 0; i < count; i++)
+    if (CUresult result = read_attribute(attributes[i], request))
+      return result;
+  return CUDA_SUCCESS;
+}
+
+/* A launch as a node of a graph. */
+void capture_launch(const StreamPtr &stream, CUfunction handle, const Callable &what, const Request &request,
+                    std::vector<std::byte> arguments, bool as_block) {
+  std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes;
+  for (const CUlaunchAttribute &attribute : request.attributes)
+    if (is_node_attribute(attribute.id))
+      attributes[attribute.id] = attribute.value;
+  CUlaunchAttributeValue value{};
+  value.cooperative = 1;
+  if (request.cooperative)
+    attributes[CU_LAUNCH_ATTRIBUTE_COOPERATIVE] = value;
+  value = {};
+  value.priority = request.priority.value_or(stream->priority);
+  if (value.priority != 0)
+    attributes[CU_LAUNCH_ATTRIBUTE_PRIORITY] = value;
+  ParamsPtr params =
+      make_kernel(value_of(handle), what, request, std::move(arguments), as_block, std::move(attributes));
+  NodePtr node = capture_node(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(params), request.programmatic);
+  for (const auto &[event, port] : request.events)
+    capture_record(node, *stream->capture, *event, port);
+}
+
+CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handle, void **parameters, void **extra) {
+  State &s = state();
+  StreamPtr stream;
+  Callable what;
+  if (handle == nullptr)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult result = find_stream(stream_handle, stream))
+    return result;
+  ContextPtr context = stream->context.lock();
+  if (CUresult result = find_callable(handle, context, what))
+    return result;
+  if (what.context != context)
+    return CUDA_ERROR_INVALID_HANDLE;
+  for (const auto &[event, port] : request.events)
+    if (event->context.lock() != context)
+      return CUDA_ERROR_INVALID_HANDLE;
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  std::vector<std::byte> arguments;
+  const Dim3 asked_cluster = request.cluster;
+  if (CUresult result = read_arguments(what.info(), parameters, extra, arguments))
+    return result;
+  request.multiprocessors = multiprocessors_of(*stream);
+  if (CUresult result = check_sizes(what, *context->device, request)) {
+    if (is_captured)
+      invalidate(*stream->capture->capture);
+    return result;
+  }
+  if (is_captured) {
+    request.cluster = asked_cluster;
+    capture_launch(stream, handle, what, request, std::move(arguments), parameters == nullptr && extra != nullptr);
+    return CUDA_SUCCESS;
+  }
+  if (CUresult result = check_code(what))
+    return result;
+  std::function<void()> work;
+  if (CUresult result = kernel_work(what, request, arguments, work))
+    return result;
+  s.last_launch = {s.last_launch.number + 1,
+                   what.info().name,
+                   value_of(stream_handle),
+                   context->handle,
+                   request.grid,
+                   request.block,
+                   asked_cluster,
+                   request.dynamic_shared,
+                   request.cooperative,
+                   request.programmatic,
+                   std::move(arguments)};
+  UnitPtr unit = new_unit("kernel", context, std::move(work));
+  if (unit->traced != nullptr)
+    describe_launch(*unit->traced, what, request);
+  if (unit->ordered != nullptr)
+    unit->ordered->what = name_of(what);
+  enqueue(stream, unit);
+  if (request.priority)
+    unit->priority = std::clamp(*request.priority, greatest_priority, least_priority);
+  for (const auto &[event, port] : request.events) {
+    event->captured = nullptr;
+    event->recorded = unit;
+  }
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+namespace api {
+
+CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+                        unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
+  Request request;
+  request.grid = {gridDimX, gridDimY, gridDimZ};
+  request.block = {blockDimX, blockDimY, blockDimZ};
+  request.dynamic_shared = sharedMemBytes;
+  return launch_kernel(f, std::move(request), hStream, kernelParams, extra);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                                   unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+                                   unsigned int sharedMemBytes, CUstream hStream, void **kernelParams) {
+  Request request;
+  request.grid = {gridDimX, gridDimY, gridDimZ};
+  request.block = {blockDimX, blockDimY, blockDimZ};
+  request.dynamic_shared = sharedMemBytes;
+  request.cooperative = true;
+  return launch_kernel(f, std::move(request), hStream, kernelParams, nullptr);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
+  Request request;
+  if (config == nullptr || (config->attrs == nullptr && config->numAttrs != 0))
+    return CUDA_ERROR_INVALID_VALUE;
+  request.grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
+  request.block = {config->blockDimX, config->blockDimY, config->blockDimZ};
+  request.dynamic_shared = config->sharedMemBytes;
+  if (CUresult result = read_attributes(config->attrs, config->numAttrs, request))
+    return result;
+  request.attributes.assign(config->attrs, config->attrs + config->numAttrs);
+  return launch_kernel(f, std::move(request), config->hStream, kernelParams, extra);
+}
+
+} // namespace api
+} // namespace sim

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Code in a context: its variables are given addresses and filled. */
+#include "sim/driver/code/code.h"
+
+#include "sim/control/report.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sim {
+namespace {
+
+/* Where a name is: a variable of the same code, or a function. */
+uint64_t address_of(const Instance &instance, const Image &image, const std::string &name) {
+  const std::vector<Variable> &variables = image.variables();
+  for (size_t i = 0; i < variables.size(); i++)
+    if (variables[i].name == name)
+      return instance.variable_addresses[i];
+  return instance.module != nullptr ? instance.function_address(name) : 0;
+}
+
+void fill_in(const Placement &placement, const Image &image) {
+  for (size_t i = 0; i < image.variables().size(); i++) {
+    const Variable &variable = image.variables()[i];
+    const AllocationPtr &allocation = placement.variables[i];
+    if (allocation == nullptr)
+      continue;
+    std::memset(allocation->host, 0, allocation->size);
+    std::memcpy(allocation->host, variable.initial.data(), std::min<uint64_t>(variable.initial.size(), variable.size));
+    for (const Variable::Relocation &relocation : variable.relocations) {
+      uint64_t address =
+          address_of(placement.instance, image, relocation.symbol) + static_cast<uint64_t>(relocation.addend);
+      if (relocation.offset <= variable.size && variable.size - relocation.offset >= sizeof address)
+        std::memcpy(allocation->host + relocation.offset, &address, sizeof address);
+    }
+  }
+}
+
+} // namespace
+
+CUresult prepare(const std::shared_ptr<Image> &image) {
+  Call::current().lock.unlock();
+  CUresult result = image->prepare();
+  Call::current().lock.lock();
+  if (result != CUDA_SUCCESS && !call_said())
+    explain("code that cannot be loaded: " + image->log());
+  return result;
+}
+
+CUresult place(const ContextPtr &context, const std::shared_ptr<Image> &image, std::shared_ptr<Placement> &out) {
+  std::shared_ptr<Placement> &placed = context->placements[image.get()];
+  if (placed == nullptr) {
+    auto placement = std::make_shared<Placement>();
+    placement->instance.module = image->module();
+    for (const Variable &variable : image->variables()) {
+      AllocationPtr allocation;
+      if (variable.size != 0) {
+        CUresult result = new_device_memory(context, variable.size, allocation);
+        if (result != CUDA_SUCCESS) {
+          for (const AllocationPtr &made : placement->variables)
+            if (made != nullptr)
+              release_memory(made, "a load that failed");
+          context->placements.erase(image.get());
+          return result;
+        }
+        allocation->internal = true;
+      }
+      placement->variables.push_back(allocation);
+      placement->instance.variable_addresses.push_back(allocation != nullptr ? allocation->base : 0);
+    }
+    fill_in(*placement, *image);
+    placed = placement;
+  }
+  out = placed;
+  return CUDA_SUCCESS;
+}
+
+void unplace(Context &context, const Image *image) {
+  auto found = context.placements.find(image);
+  if (found == context.placements.end())
+    return;
+  for (const AllocationPtr &allocation : found->second->variables)
+    if (allocation != nullptr)
+      release_memory(allocation, "the unloading of its module");
+  context.placements.erase(found);
+}
+
+CUresult find_variable(const ContextPtr &context, const std::shared_ptr<Image> &image, const char *name,
+                       CUdeviceptr *address, size_t *bytes) {
+  std::shared_ptr<Placement> placement;
+  for (size_t i = 0; i < image->variables().size(); i++) {
+    const Variable &variable = image->variables()[i];
+    if (variable.name != name)
+      continue;
+    if (CUresult result = place(context, image, placement))
+      return result;
+    if (address != nullptr)
+      *address = placement->instance.variable_addresses[i];
+    if (bytes != nullptr)
+      *bytes = variable.size;
+    return CUDA_SUCCESS;
+  }
+  size_t index = 0;
+  return find_kernel(*image, name, index) == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult find_kernel(const Image &image, const char *name, size_t &out) {
+  for (size_t i = 0; i < image.kernels().size(); i++)
+    if (image.kernels()[i].name == name) {
+      out = i;
+      return CUDA_SUCCESS;
+    }
+  return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult find_callable(CUfunction handle, ContextPtr context, Callable &out) {
+  State &s = state();
+  uint64_t value = value_of(handle);
+  if (s.kernels.bears(value)) {
+    std::shared_ptr<Kernel> kernel;
+    if (CUresult result = find_object(s.kernels, Kind::kernel, handle, kernel))
+      return result;
+    if (context == nullptr)
+      if (CUresult result = need_context(context))
+        return result;
+    out = {kernel->image, kernel->index, context, nullptr, nullptr};
+    if (std::shared_ptr<Function> function = kernel->function_in(*context)) {
+      out.settings = &function->settings;
+      out.owner = function;
+    } else {
+      std::shared_ptr<KernelSettings> settings = kernel->settings_on(*context->device);
+      out.settings = settings.get();
+      out.owner = settings;
+    }
+    return CUDA_SUCCESS;
+  }
+  std::shared_ptr<Function> function;
+  if (CUresult result = find_object(s.functions, Kind::function, handle, function))
+    return result;
+  out = {function->image, function->index, function->context.lock(), &function->settings, function};
+  return usable(out.context);
+}
+
+CUresult find_function(CUfunction handle, Callable &out) {
+  return state().kernels.bears(value_of(handle)) ? CUDA_ERROR_INVALID_HANDLE : find_callable(handle, nullptr, out);
+}
+
+} // namespace sim

@@ -1,0 +1,668 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contexts: the threads' stacks of them, their limits and flags, and how they end. */
+#include "sim/control/report.h"
+#include "sim/driver/graph/capture.h"
+#include "sim/driver/graph/exec.h"
+#include "sim/driver/device/green.h"
+
+#include <algorithm>
+
+namespace sim {
+namespace {
+
+constexpr unsigned api_version = 3020;
+constexpr size_t most_stack = 512 << 10; /* local memory that a thread can have */
+
+size_t round_up(size_t value, size_t unit) {
+  return value > SIZE_MAX - unit ? value : (value + unit - 1) / unit * unit;
+}
+
+bool good_flags(unsigned flags) {
+  unsigned schedule = flags & CU_CTX_SCHED_MASK;
+  return (flags & ~CU_CTX_FLAGS_MASK) == 0 && (schedule & (schedule - 1)) == 0;
+}
+
+size_t *limit_of(Context &context, CUlimit limit) {
+  switch (limit) {
+  case CU_LIMIT_STACK_SIZE:
+    return &context.limits.stack;
+  case CU_LIMIT_PRINTF_FIFO_SIZE:
+    return &context.limits.printf_fifo;
+  case CU_LIMIT_MALLOC_HEAP_SIZE:
+    return &context.limits.malloc_heap;
+  case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+    return &context.limits.pending_launches;
+  case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+    return &context.limits.l2_fetch;
+  case CU_LIMIT_PERSISTING_L2_CACHE_SIZE:
+    return &context.limits.persisting_l2;
+  default:
+    return nullptr;
+  }
+}
+
+/* The limits that exist, and are not there on this device or not for setting. */
+bool is_limit(CUlimit limit) { return limit >= 0 && limit <= 9; }
+
+CUresult create(CUcontext *out, unsigned flags, CUdevice ordinal) {
+  Device *device = nullptr;
+  if (out == nullptr || !good_flags(flags))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(ordinal, device))
+    return result;
+  if (device->error != CUDA_SUCCESS)
+    return device->error;
+  ContextPtr context = new_context(*device, flags, false);
+  context_stack().push_back(context);
+  *out = handle_of<CUcontext>(context->handle);
+  return CUDA_SUCCESS;
+}
+
+/* How much of each kind dies with a context. */
+std::map<std::string, size_t> contents_of(const ContextPtr &context) {
+  State &s = state();
+  std::map<std::string, size_t> counts;
+  auto is_in_it = [&](const auto &object) { return object->context.lock() == context; };
+  for (const AllocationPtr &allocation : s.memory.all())
+    if (!allocation->internal && !allocation->freed && is_in_it(allocation))
+      counts[describe(*allocation)]++;
+  for (const auto &event : s.events.all())
+    if (is_in_it(event))
+      counts["event"]++;
+  for (const auto &module : s.modules.all())
+    if (!module->of_library && is_in_it(module))
+      counts["module"]++;
+  if (!context->streams.empty())
+    counts["stream"] = context->streams.size();
+  size_t pieces = config().checks.init ? pieces_in(*context->heap) : 0;
+  if (pieces != 0)
+    counts["piece of the device heap"] = pieces;
+  return counts;
+}
+
+/* What can still be used should be destroyed first: whoever has it finds it gone. After an error nothing can be. */
+void report_contents(const ContextPtr &context, const char *by) {
+  std::string text;
+  for (const auto &[kind, count] : contents_of(context))
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " x " + kind;
+  if (!text.empty() && context->error == CUDA_SUCCESS)
+    report(std::string(by) + " destroys a context with what is alive in it: " + text);
+}
+
+/* The device's primary contexts have one handle, and so follow one another. */
+void end_primary(Device &device) {
+  struct Ending {
+    Device &device;
+    explicit Ending(Device &device) : device(device) { device.primary_ending = true; }
+    ~Ending() {
+      device.primary_ending = false;
+      state().primary_ended.notify_all();
+    }
+  } ending(device);
+  ContextPtr context = std::move(device.primary);
+  device.primary = nullptr;
+  destroy_context(context, Call::current().lock);
+}
+
+} // namespace
+
+CUresult retain_primary(Device &device) {
+  state().primary_ended.wait(Call::current().lock, [&] { return !device.primary_ending; });
+  if (device.primary == nullptr) {
+    if (device.error != CUDA_SUCCESS)
+      return device.error;
+    device.primary = new_context(device, device.primary_flags, true);
+  }
+  device.primary_references++;
+  return CUDA_SUCCESS;
+}
+
+void release_primary(Device &device) {
+  if (--device.primary_references == 0 && device.primary != nullptr)
+    end_primary(device);
+}
+
+/* All contexts of the device fail, and those that come. */
+void Context::fail(CUresult code) {
+  auto note = [code](CUresult &where) { where = where == CUDA_SUCCESS ? code : where; };
+  note(error);
+  note(device->error);
+  for (const ContextPtr &other : state().contexts.all())
+    if (other->device == device)
+      note(other->error);
+}
+
+std::vector<ContextPtr> &context_stack() {
+  static thread_local std::vector<ContextPtr> stack;
+  return stack;
+}
+
+ContextPtr current_context() {
+  std::vector<ContextPtr> &stack = context_stack();
+  if (stack.empty())
+    return nullptr;
+  ContextPtr &top = stack.back();
+  if (top->destroyed && top->primary && top->device->primary != nullptr)
+    top = top->device->primary; /* one that is retained again is the same, also for threads that had kept it current */
+  return top;
+}
+
+CUresult usable(const ContextPtr &context) {
+  if (context->ending || (context->home != nullptr && context->home->ending))
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return context->error;
+}
+
+ContextPtr home_of(const ContextPtr &context) {
+  return context != nullptr && context->home != nullptr ? context->home : context;
+}
+
+CUresult need_current(ContextPtr &out) {
+  out = current_context();
+  return out == nullptr ? CUDA_ERROR_INVALID_CONTEXT : usable(out);
+}
+
+CUresult need_context(ContextPtr &out) {
+  CUresult result = need_current(out);
+  out = home_of(out);
+  return result;
+}
+
+/* One that may be made current: also one that has ended, as whoever restores what was current does. Its use fails. */
+CUresult find_any_context(CUcontext handle, ContextPtr &out) {
+  out = state().green_contexts.find(value_of(handle)); /* by either of its handles */
+  if (out != nullptr)
+    return CUDA_SUCCESS;
+  const auto &ended = state().ended_contexts;
+  auto found = ended.find(value_of(handle));
+  if (found == ended.end())
+    return find_exact_context(handle, out);
+  out = found->second;
+  return CUDA_SUCCESS;
+}
+
+CUresult find_context(CUcontext handle, ContextPtr &out) {
+  CUresult result = find_exact_context(handle, out);
+  out = home_of(out);
+  return result;
+}
+
+CUresult find_exact_context(CUcontext handle, ContextPtr &out) {
+  out = state().contexts.find(value_of(handle));
+  if (out != nullptr)
+    return CUDA_SUCCESS;
+  if (state().contexts.was_destroyed(value_of(handle)))
+    report_stale(Kind::context, value_of(handle));
+  return CUDA_ERROR_INVALID_CONTEXT;
+}
+
+ContextPtr new_context(Device &device, unsigned flags, bool primary) {
+  State &s = state();
+  auto context = std::make_shared<Context>();
+  context->device = &device;
+  context->flags = flags;
+  context->primary = primary;
+  context->id = s.next_context_id++;
+  if (primary && device.primary_handle != 0) {
+    context->handle = device.primary_handle;
+    s.contexts.restore(context->handle, context);
+  } else {
+    context->handle = s.contexts.add(context);
+    if (primary)
+      device.primary_handle = context->handle;
+  }
+  s.ended_contexts.erase(context->handle);
+  context->legacy = std::make_shared<Stream>();
+  context->legacy->context = context;
+  context->legacy->legacy = true;
+  context->legacy->id = 7;
+  return context;
+}
+
+/* What of a primary context the driver crashes on when it is used later. */
+void lose_contents(const ContextPtr &context) {
+  State &s = state();
+  for (const StreamPtr &stream : context->streams)
+    s.lost[stream->handle] = nullptr;
+  for (const auto &event : s.events.all())
+    if (event->context.lock() == context)
+      s.lost[event->handle] = nullptr;
+  for (const ExecPtr &exec : s.graph_execs.all())
+    if (exec->context.lock() == context) {
+      s.lost[exec->handle] = exec;
+      s.graph_execs.remove(exec->handle);
+    }
+}
+
+/* Takes all that was made in it along, as the driver does. */
+void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lock) {
+  State &s = state();
+  auto is_done = [](const UnitPtr &unit) { return unit == nullptr || unit->done; };
+  context->ending = true;
+  /* A call of another thread that found the context usable may still add work. */
+  for (auto units = outstanding(*context); !std::all_of(units.begin(), units.end(), is_done);
+       units = outstanding(*context))
+    for (const UnitPtr &unit : units)
+      s.executor.wait(lock, unit);
+  if (context->destroyed)
+    return; /* by another thread, while the lock was given up */
+  context->destroyed = true;
+  const char *by = "cudasim_reset_device";
+  if (Call::active()) {
+    by = symbol_of(Call::current().entry);
+    report_contents(context, by);
+    if (context->primary)
+      lose_contents(context);
+  }
+  while (!context->greens.empty()) {
+    ContextPtr green = *context->greens.begin();
+    destroy_green(green, lock);
+    for (const StreamPtr &stream : green->streams)
+      s.streams.remove(stream->handle);
+    green->streams.clear();
+  }
+  for (const AllocationPtr &allocation : s.memory.all())
+    if (allocation->context.lock() == context)
+      release_memory(allocation, by);
+  for (const auto &entry : context->per_thread)
+    if (entry.second->capture != nullptr)
+      abandon_capture(entry.second);
+  for (const StreamPtr &stream : context->streams) {
+    if (stream->capture != nullptr)
+      abandon_capture(stream);
+    s.streams.remove(stream->handle);
+  }
+  context->streams.clear();
+  context->per_thread.clear();
+  for (const auto &event : s.events.all())
+    if (event->context.lock() == context)
+      s.events.remove(event->handle);
+  for (const auto &module : s.modules.all())
+    if (module->context.lock() == context)
+      s.modules.remove(module->handle);
+  for (const auto &function : s.functions.all())
+    if (function->context.lock() == context)
+      s.functions.remove(function->handle);
+  context->placements.clear();
+  context->map = nullptr;
+  if (s.contexts.find(context->handle) != context)
+    return; /* the next primary context has it already */
+  s.ended_contexts[context->handle] = context;
+  s.contexts.remove(context->handle, !context->primary);
+}
+
+namespace api {
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
+  Device *device = nullptr;
+  if (pctx == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  if (CUresult result = retain_primary(*device))
+    return result;
+  *pctx = handle_of<CUcontext>(device->primary->handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
+  Device *device = nullptr;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  if (device->primary_references == 0) {
+    report("cuDevicePrimaryCtxRelease was called for a primary context that is not retained");
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  release_primary(*device);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
+  Device *device = nullptr;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  if (device->primary == nullptr)
+    return CUDA_SUCCESS;
+  if (!device->primary->greens.empty())
+    return refuse(CUDA_ERROR_NOT_PERMITTED,
+                  "cuDevicePrimaryCtxReset is not permitted while the device has green contexts");
+  end_primary(*device);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
+  Device *device = nullptr;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  if (!good_flags(flags) || (flags & CU_CTX_MAP_HOST) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  device->primary_flags = flags;
+  if (device->primary != nullptr)
+    device->primary->flags = flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
+  Device *device = nullptr;
+  if (flags == nullptr || active == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_device(dev, device))
+    return result;
+  *flags = device->primary_flags;
+  *active = device->primary != nullptr;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice dev) { return api::cuDevicePrimaryCtxRelease_v2(dev); }
+CUresult cuDevicePrimaryCtxReset(CUdevice dev) { return api::cuDevicePrimaryCtxReset_v2(dev); }
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
+  return api::cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+}
+
+CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) { return create(pctx, flags, dev); }
+
+CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags,
+                        CUdevice dev) {
+  if (numParams != 0 || paramsArray != nullptr)
+    return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+  return create(pctx, flags, dev);
+}
+
+CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev) {
+  if (ctxCreateParams != nullptr && (ctxCreateParams->numExecAffinityParams != 0 || ctxCreateParams->cigParams))
+    return CUDA_ERROR_NOT_SUPPORTED;
+  return create(pctx, flags, dev);
+}
+
+CUresult cuCtxDestroy_v2(CUcontext ctx) {
+  ContextPtr context;
+  if (ctx == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_exact_context(ctx, context))
+    return result;
+  if (context->home != nullptr) {
+    report("cuCtxDestroy was given a green context, which cuGreenCtxDestroy destroys");
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  if (context->primary) {
+    report("cuCtxDestroy was given a primary context, which cuDevicePrimaryCtxRelease releases");
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  if (context->ending)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  destroy_context(context, Call::current().lock);
+  std::vector<ContextPtr> &stack = context_stack();
+  if (!stack.empty() && stack.back() == context)
+    stack.pop_back();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
+  ContextPtr context;
+  if (ctx == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_any_context(ctx, context))
+    return result;
+  context_stack().push_back(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext *pctx) {
+  std::vector<ContextPtr> &stack = context_stack();
+  if (stack.empty())
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (pctx != nullptr)
+    *pctx = stack.back() ? handle_of<CUcontext>(stack.back()->handle) : nullptr;
+  stack.pop_back();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext ctx) {
+  std::vector<ContextPtr> &stack = context_stack();
+  ContextPtr context;
+  if (ctx != nullptr)
+    if (CUresult result = find_any_context(ctx, context))
+      return result;
+  if (!stack.empty())
+    stack.pop_back();
+  if (context != nullptr)
+    stack.push_back(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext *pctx) {
+  if (pctx == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  ContextPtr context = current_context();
+  *pctx = context != nullptr ? handle_of<CUcontext>(context->handle) : nullptr;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice *device) { return api::cuCtxGetDevice_v2(device, nullptr); }
+
+CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
+  ContextPtr context = current_context();
+  if (device == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (ctx != nullptr)
+    if (CUresult result = find_context(ctx, context))
+      return result;
+  if (context == nullptr)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  *device = context->device->ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetFlags(unsigned int *flags) {
+  ContextPtr context = current_context();
+  if (context == nullptr)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (flags == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *flags = home_of(context)->primary ? context->flags | CU_CTX_MAP_HOST : context->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetFlags(unsigned int flags) {
+  ContextPtr context;
+  if (CUresult result = need_context(context))
+    return result;
+  if (!good_flags(flags))
+    return CUDA_ERROR_INVALID_VALUE;
+  context->flags = (flags & ~static_cast<unsigned>(CU_CTX_MAP_HOST)) | (context->flags & CU_CTX_MAP_HOST);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
+  ContextPtr context = current_context();
+  if (ctxId == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (ctx != nullptr)
+    if (CUresult result = find_any_context(ctx, context))
+      return result;
+  if (context == nullptr)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  *ctxId = context->id;
+  return context->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize(void) {
+  ContextPtr context;
+  if (CUresult result = need_current(context))
+    return result;
+  if (CUresult result = check_wait(*context))
+    return result;
+  return synchronize(context);
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext ctx) {
+  ContextPtr context;
+  if (ctx == nullptr)
+    return api::cuCtxSynchronize();
+  if (CUresult result = find_exact_context(ctx, context))
+    return result;
+  if (CUresult result = check_wait(*context))
+    return result;
+  return synchronize(context);
+}
+
+CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
+  ContextPtr context;
+  if (CUresult result = need_context(context))
+    return result;
+  if (pvalue == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (limit == CU_LIMIT_SHMEM_SIZE)
+    *pvalue =
+        static_cast<size_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, *context->device));
+  else if (limit == CU_LIMIT_CIG_ENABLED)
+    *pvalue = 0;
+  else if (size_t *value = limit_of(*context, limit))
+    *pvalue = *value;
+  else
+    return is_limit(limit) ? CUDA_ERROR_UNSUPPORTED_LIMIT : CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+  ContextPtr context;
+  if (CUresult result = need_context(context))
+    return result;
+  if (limit == CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_CIG_ENABLED)
+    return CUDA_ERROR_NOT_PERMITTED;
+  size_t *field = limit_of(*context, limit);
+  if (field == nullptr)
+    return is_limit(limit) ? CUDA_ERROR_UNSUPPORTED_LIMIT : CUDA_ERROR_INVALID_VALUE;
+  switch (limit) {
+  case CU_LIMIT_STACK_SIZE:
+    if (value > most_stack)
+      return CUDA_ERROR_INVALID_VALUE;
+    value = round_up(value, 16);
+    break;
+  case CU_LIMIT_PRINTF_FIFO_SIZE:
+    value = round_up(std::max(value, size_t{512} << 10), 256);
+    break;
+  case CU_LIMIT_MALLOC_HEAP_SIZE:
+    value = std::max(value, size_t{4} << 20);
+    break;
+  case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+    value = std::max(value, size_t{32});
+    break;
+  case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+    if (value > 128)
+      return CUDA_ERROR_INVALID_VALUE;
+    break;
+  case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: {
+    CUdevice_attribute most = CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE;
+    if (value > static_cast<size_t>(device_attribute(most, *context->device)))
+      return CUDA_ERROR_INVALID_VALUE;
+    value = round_up(value, 3932160); /* it is set aside by ways of the cache */
+    break;
+  }
+  default:
+    break;
+  }
+  *field = value;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
+  ContextPtr context = current_context();
+  if (version == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (ctx != nullptr)
+    if (CUresult result = find_context(ctx, context))
+      return result;
+  if (context == nullptr)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (context->destroyed)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  *version = api_version;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
+  ContextPtr context;
+  if (CUresult result = need_context(context))
+    return result;
+  if (leastPriority != nullptr)
+    *leastPriority = 0;
+  if (greatestPriority != nullptr)
+    *greatestPriority = -5;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
+  ContextPtr context;
+  if (CUresult result = need_context(context))
+    return result;
+  if (pconfig == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *pconfig = context->cache;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
+  ContextPtr context;
+  if (CUresult result = need_context(context))
+    return result;
+  if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
+    return CUDA_ERROR_INVALID_VALUE;
+  context->cache = config;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
+  ContextPtr context;
+  if (CUresult result = need_context(context))
+    return result;
+  if (pConfig == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
+  ContextPtr context;
+  if (CUresult result = need_context(context))
+    return result;
+  return config < CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE || config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
+             ? CUDA_ERROR_INVALID_VALUE
+             : CUDA_SUCCESS;
+}
+
+CUresult cuCtxResetPersistingL2Cache(void) {
+  ContextPtr context;
+  return need_context(context);
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
+  ContextPtr context, peer;
+  if (CUresult result = need_context(context))
+    return result;
+  if (Flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_context(peerContext, peer))
+    return result;
+  if (peer->device == context->device)
+    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  if (!context->peers.insert(peer->handle).second)
+    return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  state().memory.changed();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
+  ContextPtr context, peer;
+  if (CUresult result = need_context(context))
+    return result;
+  if (CUresult result = find_context(peerContext, peer))
+    return result;
+  if (context->peers.erase(peer->handle) == 0)
+    return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  state().memory.changed();
+  return CUDA_SUCCESS;
+}
+
+} // namespace api
+} // namespace sim

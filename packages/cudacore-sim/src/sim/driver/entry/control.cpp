@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The part of the control interface that looks at the driver's objects. */
+#include "sim/driver/graph/exec.h"
+#include "sim/driver/device/green.h"
+#include "sim/control/config.h"
+#include "cudacore_sim.h"
+#include "sim/control/report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+namespace sim {
+namespace {
+
+constexpr const char *kind_names[CUDASIM_KIND_COUNT] = {
+    "context",         "stream",        "event",   "pool",   "device_memory", "host_memory", "managed_memory",
+    "physical_memory", "address_range", "library", "module", "graph",         "graph_exec",  "user_object",
+};
+
+/* The state's lock, unless this thread holds it already: at a fault the debugger may ask, too. */
+class Access {
+public:
+  Access() : guard(state().mutex, std::defer_lock) {
+    if (!Call::active())
+      guard.lock();
+  }
+  std::unique_lock<std::mutex> guard;
+};
+
+int kind_of(const Allocation &allocation) {
+  switch (allocation.kind) {
+  case Allocation::Kind::device:
+  case Allocation::Kind::pooled:
+  case Allocation::Kind::imported:
+  case Allocation::Kind::graph:
+    return CUDASIM_DEVICE_MEMORY;
+  case Allocation::Kind::pinned:
+  case Allocation::Kind::registered:
+    return CUDASIM_HOST_MEMORY;
+  case Allocation::Kind::managed:
+    return CUDASIM_MANAGED_MEMORY;
+  case Allocation::Kind::mapped:
+    break;
+  }
+  return -1; /* a mapping lives with its range */
+}
+
+/* Calls found(kind, text) for every live object; the text is made only where it is asked for. */
+template <class Found> void for_each_live(Found found) {
+  State &s = state();
+  for (const auto &context : s.contexts.all())
+    found(CUDASIM_CONTEXT, [&] {
+      return "context " + hex(context->handle) +
+             (context->primary ? ", primary,"
+              : context->home  ? ", green,"
+                               : ",") +
+             " of device " + std::to_string(context->device->ordinal);
+    });
+  for (const auto &stream : s.streams.all())
+    found(CUDASIM_STREAM, [&] { return "stream " + hex(stream->handle); });
+  for (const auto &event : s.events.all())
+    found(CUDASIM_EVENT, [&] { return "event " + hex(event->handle); });
+  for (const auto &pool : s.pools.all())
+    if (!pool->is_default)
+      found(CUDASIM_POOL, [&] { return "memory pool " + hex(pool->handle); });
+  for (const auto &allocation : s.memory.all())
+    if (kind_of(*allocation) >= 0 && !allocation->internal && !allocation->freed)
+      found(kind_of(*allocation), [&] {
+        return std::to_string(allocation->size) + " bytes of " + describe(*allocation) + " at " +
+               hex(allocation->base) + " (allocation " + std::to_string(allocation->id) + ")";
+      });
+  for (const auto &physical : s.physicals.all())
+    found(CUDASIM_PHYSICAL_MEMORY, [&] { return std::to_string(physical->size) + " bytes of physical memory"; });
+  for (const auto &[base, reservation] : s.reservations) {
+    uint64_t at = base, length = reservation.size;
+    found(CUDASIM_ADDRESS_RANGE, [=] { return "address range of " + std::to_string(length) + " bytes at " + hex(at); });
+  }
+  for (const auto &library : s.libraries.all())
+    found(CUDASIM_LIBRARY, [&] { return "library " + hex(library->handle); });
+  for (const auto &module : s.modules.all())
+    if (!module->of_library)
+      found(CUDASIM_MODULE, [&] { return "module " + hex(module->handle); });
+  for (const auto &graph : s.graphs.all())
+    if (graph->owner == nullptr)
+      found(CUDASIM_GRAPH,
+            [&] { return "graph " + hex(graph->handle) + " of " + std::to_string(graph->nodes.size()) + " nodes"; });
+  for (const auto &exec : s.graph_execs.all())
+    found(CUDASIM_GRAPH_EXEC, [&] { return "executable graph " + hex(exec->handle); });
+  for (const auto &object : s.user_objects.all())
+    found(CUDASIM_USER_OBJECT, [&] {
+      return "user object " + hex(object->handle) + " with " + std::to_string(object->references) + " references";
+    });
+}
+
+std::string describe_live(int kind) {
+  std::string text;
+  for_each_live([&](int found, auto describe) {
+    if (kind < 0 || found == kind)
+      text += describe() + "\n";
+  });
+  return text;
+}
+
+void report_leaks() {
+  Access access;
+  size_t count = 0;
+  for_each_live([&](int, auto) { count++; });
+  std::string list = describe_live(-1);
+  for (const auto &context : state().contexts.all())
+    if (size_t pieces = pieces_in(*context->heap)) {
+      count += pieces;
+      list += std::to_string(pieces) + (pieces == 1 ? " piece" : " pieces") + " of the device heap of context " +
+              hex(context->handle) + "\n";
+    }
+  if (count != 0)
+    report(std::to_string(count) + (count == 1 ? " object is" : " objects are") + " alive at exit:\n" +
+           list.substr(0, list.find_last_not_of('\n') + 1));
+}
+
+struct AtExit {
+  AtExit() {
+    if (config().leaks)
+      std::atexit(report_leaks);
+  }
+} at_exit;
+
+} // namespace
+} // namespace sim
+
+using namespace sim;
+
+extern "C" {
+
+int cudasim_version(void) { return CUDASIM_VERSION; }
+
+const char *cudasim_kind_name(int kind) { return kind >= 0 && kind < CUDASIM_KIND_COUNT ? kind_names[kind] : nullptr; }
+
+size_t cudasim_live(int kind) {
+  Access access;
+  size_t count = 0;
+  for_each_live([&](int found, auto) { count += found == kind; });
+  return count;
+}
+
+size_t cudasim_describe_live(int kind, char *out, size_t size) {
+  Access access;
+  std::string text = describe_live(kind);
+  if (out != nullptr && size > 0)
+    std::snprintf(out, size, "%s", text.c_str());
+  return text.size();
+}
+
+size_t cudasim_ignored_settings(char *out, size_t size) {
+  std::string text;
+  for (const std::string &ignored : config().ignored)
+    text += ignored + "\n";
+  if (out != nullptr && size > 0)
+    std::snprintf(out, size, "%s", text.c_str());
+  return text.size();
+}
+
+int cudasim_last_launch(cudasim_launch *out, char *name, size_t name_capacity, void *arguments,
+                        size_t argument_capacity) {
+  Access access;
+  const LaunchRecord &last = state().last_launch;
+  if (last.number == 0)
+    return 0;
+  if (out != nullptr) {
+    *out = {};
+    out->number = last.number;
+    out->stream = handle_of<void *>(last.stream);
+    out->context = handle_of<void *>(last.context);
+    std::copy(last.grid.begin(), last.grid.end(), out->grid);
+    std::copy(last.block.begin(), last.block.end(), out->block);
+    std::copy(last.cluster.begin(), last.cluster.end(), out->cluster);
+    out->shared_bytes = last.shared_bytes;
+    out->cooperative = last.cooperative;
+    out->programmatic = last.programmatic;
+    out->name_size = last.kernel.size();
+    out->argument_size = last.arguments.size();
+  }
+  if (name != nullptr && name_capacity > 0)
+    std::snprintf(name, name_capacity, "%s", last.kernel.c_str());
+  size_t copied = std::min(argument_capacity, last.arguments.size());
+  if (arguments != nullptr && copied > 0)
+    std::memcpy(arguments, last.arguments.data(), copied);
+  return 1;
+}
+
+int cudasim_clear_errors(void) {
+  State &s = state();
+  std::unique_lock<std::mutex> lock(s.mutex);
+  s.executor.settle(lock);
+  for (const ContextPtr &context : s.contexts.all())
+    if (context->error != CUDA_SUCCESS)
+      for (const UnitPtr &unit : outstanding(*context)) /* is skipped, also what waits for a value */
+        s.executor.wait(lock, unit);
+  for (const ContextPtr &context : s.contexts.all())
+    context->error = CUDA_SUCCESS;
+  int failed = 0;
+  for (const auto &device : s.devices) {
+    failed += device->error != CUDA_SUCCESS;
+    device->error = CUDA_SUCCESS;
+  }
+  return failed;
+}
+
+void cudasim_reset_device(void) {
+  State &s = state();
+  std::unique_lock<std::mutex> lock(s.mutex);
+  s.executor.wait_all(lock);
+  forget_all_touches();
+  for (const auto &exec : s.graph_execs.all())
+    s.graph_execs.remove(exec->handle);
+  s.lost.clear();
+  for (const auto &graph : s.graphs.all())
+    if (graph->owner == nullptr)
+      destroy_graph(graph);
+  wait_for_destructors(lock);
+  for (const auto &object : s.user_objects.all())
+    s.user_objects.remove(object->handle);
+  for (const auto &device : s.devices) {
+    device->graph_memory = {};
+    device->primary = nullptr;
+    device->primary_references = 0;
+  }
+  forget_current_pool(nullptr);
+  for (const ContextPtr &context : s.contexts.all())
+    context->home != nullptr ? destroy_green(context, lock) : destroy_context(context, lock);
+  for (const StreamPtr &stream : s.streams.all())
+    s.streams.remove(stream->handle); /* of green contexts that have gone */
+  for (const AllocationPtr &allocation : s.memory.all()) {
+    if (allocation->pool != nullptr && !allocation->freed)
+      allocation->pool->used -= allocation->size;
+    release_memory(allocation, "cudasim_reset_device");
+  }
+  for (const auto &kernel : s.kernels.all())
+    s.kernels.remove(kernel->handle);
+  for (const auto &library : s.libraries.all())
+    s.libraries.remove(library->handle);
+  for (const auto &physical : s.physicals.all())
+    s.physicals.remove(physical->handle);
+  for (const auto &pool : s.pools.all()) {
+    pool->threshold = 0;
+    pool->trim(0);
+    if (!pool->is_default)
+      s.pools.remove(pool->handle);
+  }
+  for (const auto &[base, reservation] : s.reservations)
+    s.arena.give_back_exactly(base, reservation.taken);
+  s.reservations.clear();
+  for (const auto &device : s.devices)
+    device->error = CUDA_SUCCESS;
+  context_stack().clear();
+}
+}

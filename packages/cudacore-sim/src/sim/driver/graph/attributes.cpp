@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attributes of kernel nodes. */
+#include "sim/driver/graph/graph.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sim {
+namespace {
+
+CUresult find_kernel_node(CUgraphNode handle, NodePtr &out) {
+  if (CUresult result = find_node(handle, out))
+    return result;
+  return out->type == CU_GRAPH_NODE_TYPE_KERNEL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* That a node has where none was set. */
+CUlaunchAttributeValue initial(CUlaunchAttributeID attribute) {
+  CUlaunchAttributeValue value{};
+  if (attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP)
+    value.memSyncDomainMap = {CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT, CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE};
+  return value;
+}
+
+CUresult set_attributes(GraphNode &node, std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes) {
+  const KernelParams &old = as<KernelParams>(node.params);
+  KernelParams changed = old;
+  changed.attributes = std::move(attributes);
+  LaunchRequest request;
+  if (CUresult result = check_kernel(changed, request))
+    return result;
+  CUDA_KERNEL_NODE_PARAMS fields = write_kernel(old);
+  ParamsPtr params;
+  if (CUresult result = read_kernel(fields, &changed, params))
+    return result;
+  set_params(node, std::move(params));
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+/* Those that say how a node is to run; the others are of launches, or of streams. */
+bool is_node_attribute(CUlaunchAttributeID attribute) {
+  switch (static_cast<int>(attribute)) {
+  case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+  case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+  case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+  case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+  case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    return true;
+  default:
+    return false;
+  }
+}
+
+namespace api {
+
+CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value_out) {
+  NodePtr node;
+  if (CUresult result = find_kernel_node(hNode, node))
+    return result;
+  if (value_out == nullptr || !is_node_attribute(attr))
+    return CUDA_ERROR_INVALID_VALUE;
+  const auto &attributes = as<KernelParams>(node->params).attributes;
+  auto found = attributes.find(attr);
+  if (found != attributes.end())
+    *value_out = found->second;
+  else
+    *value_out = initial(attr);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue *value) {
+  NodePtr node;
+  if (CUresult result = find_kernel_node(hNode, node))
+    return result;
+  if (value == nullptr || !is_node_attribute(attr))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto attributes = as<KernelParams>(node->params).attributes;
+  CUlaunchAttributeValue &kept = attributes[attr] = *value;
+  if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+    kept.priority = std::clamp(kept.priority, greatest_priority, least_priority);
+  bool is_carveout = attr == CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+  bool is_percentage = kept.sharedMemCarveout <= 100;
+  if (is_carveout && !is_percentage && kept.sharedMemCarveout != static_cast<unsigned>(CU_SHAREDMEM_CARVEOUT_DEFAULT))
+    return CUDA_ERROR_INVALID_VALUE;
+  return set_attributes(*node, std::move(attributes));
+}
+
+CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
+  NodePtr to, from;
+  if (CUresult result = find_kernel_node(dst, to))
+    return result;
+  if (CUresult result = find_kernel_node(src, from))
+    return result;
+  return set_attributes(*to, as<KernelParams>(from->params).attributes);
+}
+
+} // namespace api
+} // namespace sim

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What may be called while streams capture. */
+#include "sim/driver/graph/capture.h"
+
+namespace sim {
+namespace {
+
+thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+/* Calls that act at once where a program may mean them to be captured, as a GPU has answered. Those that look at an
+   event or a stream ask check_unsafe() themselves. */
+bool is_unsafe(Entry entry) {
+  switch (entry) {
+  case Entry::cuCtxSetLimit:
+  case Entry::cuGraphExecDestroy:
+  case Entry::cuGraphInstantiate:
+  case Entry::cuGraphInstantiate_v2:
+  case Entry::cuGraphInstantiateWithFlags:
+  case Entry::cuGraphInstantiateWithParams:
+  case Entry::cuGraphInstantiateWithParams_ptsz:
+  case Entry::cuLibraryUnload:
+  case Entry::cuMemAlloc_v2:
+  case Entry::cuMemAllocHost_v2:
+  case Entry::cuMemAllocManaged:
+  case Entry::cuMemAllocPitch_v2:
+  case Entry::cuMemFree_v2:
+  case Entry::cuMemFreeHost:
+  case Entry::cuMemHostAlloc:
+  case Entry::cuMemHostRegister_v2:
+  case Entry::cuMemHostUnregister:
+  case Entry::cuMemPoolCreate:
+  case Entry::cuMemPoolDestroy:
+  case Entry::cuMemPoolExportPointer:
+  case Entry::cuMemPoolExportToShareableHandle:
+  case Entry::cuMemPoolGetAccess:
+  case Entry::cuMemPoolGetAttribute:
+  case Entry::cuMemPoolImportFromShareableHandle:
+  case Entry::cuMemPoolImportPointer:
+  case Entry::cuMemPoolSetAccess:
+  case Entry::cuMemPoolSetAttribute:
+  case Entry::cuMemPoolTrimTo:
+  case Entry::cuModuleUnload:
+  case Entry::cuPointerSetAttribute:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/* Whether a capture keeps this thread from unsafe calls. */
+bool prohibits(const Capture &capture) {
+  bool is_own = capture.thread == this_thread();
+  if (is_own)
+    return capture.mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+  return thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL && capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
+CUresult refuse(const StreamPtr &stream, CUresult code) {
+  invalidate(*stream->capture->capture);
+  return code;
+}
+
+} // namespace
+
+CUresult check_unsafe() {
+  if (state().captures.empty() || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+    return CUDA_SUCCESS;
+  bool is_prohibited = false;
+  for (const CapturePtr &capture : state().captures)
+    if (prohibits(*capture)) {
+      invalidate(*capture);
+      is_prohibited = true;
+    }
+  return is_prohibited ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+CUresult check_unsafe(Entry entry) {
+  return state().captures.empty() || !is_unsafe(entry) ? CUDA_SUCCESS : check_unsafe();
+}
+
+CUresult check_legacy(const StreamPtr &stream, bool invalidates) {
+  if (!stream->legacy || state().captures.empty())
+    return CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  ContextPtr context = stream->context.lock();
+  auto look = [&](const StreamPtr &other) {
+    if (other->capture == nullptr || !other->blocking())
+      return;
+    result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if (invalidates)
+      invalidate(*other->capture->capture);
+  };
+  for (const StreamPtr &other : context->streams)
+    look(other);
+  for (const auto &entry : context->per_thread)
+    look(entry.second);
+  return result;
+}
+
+CUresult check_work(const StreamPtr &stream, bool &is_captured) {
+  is_captured = stream->capture != nullptr;
+  if (is_captured)
+    return stream->capture->capture->is_valid ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  return check_legacy(stream, true);
+}
+
+CUresult check_uncaptured_work(const StreamPtr &stream) {
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  return is_captured ? refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) : CUDA_SUCCESS;
+}
+
+CUresult check_question(const StreamPtr &stream) {
+  if (stream->capture != nullptr)
+    return refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  return check_legacy(stream, true);
+}
+
+CUresult check_wait(Context &context) {
+  CUresult result = CUDA_SUCCESS;
+  for (const CapturePtr &capture : state().captures)
+    for (const std::weak_ptr<Stream> &weak : capture->streams)
+      if (StreamPtr stream = weak.lock();
+          stream != nullptr && (stream->context.lock().get() == &context || stream->green.lock().get() == &context)) {
+        invalidate(*capture);
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+      }
+  return result;
+}
+
+namespace api {
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  if (mode == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::swap(*mode, thread_mode);
+  return CUDA_SUCCESS;
+}
+
+} // namespace api
+} // namespace sim

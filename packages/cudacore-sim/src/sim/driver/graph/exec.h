@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_GRAPH_EXEC_H
+#define CUDACORE_SIM_DRIVER_GRAPH_EXEC_H
+
+#include "sim/driver/graph/graph.h"
+
+namespace sim {
+
+struct ExecGraph;
+
+/* A node as it runs. */
+struct ExecNode {
+  uint64_t source = 0; /* the node that it was made of */
+  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+  ParamsPtr params;
+  bool enabled = true;
+  std::vector<std::pair<size_t, CUgraphEdgeData>> before; /* dependencies, by their places */
+  std::vector<size_t> after;
+  std::vector<std::shared_ptr<ExecGraph>> parts; /* the child graph, or the bodies */
+};
+
+/* Shared with launches that have parts of it still to run: it is copied before it is changed. */
+struct ExecGraph {
+  std::vector<ExecNode> nodes; /* in the order of their creation */
+  std::vector<size_t> order;   /* of their places: dependencies first */
+};
+
+struct GraphExec {
+  uint64_t handle = 0;
+  unsigned id = 0;
+  uint64_t flags = 0;
+  uint64_t graph = 0; /* that it was made of */
+  std::weak_ptr<Context> context;
+  std::shared_ptr<ExecGraph> top;
+  struct Place {
+    std::vector<std::pair<size_t, size_t>> path; /* node, part */
+    size_t index = 0;
+  };
+  std::unordered_map<uint64_t, Place> places; /* of nodes, by their handles */
+  std::shared_ptr<References> references;
+  std::vector<std::shared_ptr<Condition>> conditions;
+  std::vector<std::shared_ptr<GraphMemory>> allocations, frees;
+  UnitPtr last; /* of its launches */
+};
+
+using ExecPtr = std::shared_ptr<GraphExec>;
+
+CUresult find_exec(CUgraphExec handle, ExecPtr &out);
+
+CUresult launch_graph(const ExecPtr &exec, const StreamPtr &stream);
+
+std::shared_ptr<ExecGraph> make_exec_graph(const Graph &graph);
+ExecNode *find_exec_node(GraphExec &exec, CUgraphNode handle); /* to be changed; null: it has none */
+
+/* Those of a graph and of all graphs in it. */
+std::shared_ptr<References> references_of(const Graph &graph);
+
+/* Whether a node's parameters may take the place of those that it has in an executable graph. */
+CUgraphExecUpdateResult check_change(const GraphExec &exec, const ExecNode &old, const ParamsPtr &now);
+
+CUresult update_exec_graph(GraphExec &exec, std::shared_ptr<ExecGraph> &old, const Graph &now,
+                           CUgraphExecUpdateResultInfo &info);
+
+} // namespace sim
+
+#endif

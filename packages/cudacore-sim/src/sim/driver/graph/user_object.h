@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_GRAPH_USER_OBJECT_H
+#define CUDACORE_SIM_DRIVER_GRAPH_USER_OBJECT_H
+
+#include "sim/driver/base/api.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace sim {
+
+/* Something of the application's that is destroyed, by its own function, with the last reference. */
+struct UserObject {
+  uint64_t handle = 0;
+  void *data = nullptr;
+  CUhostFn destroy = nullptr;
+  uint64_t references = 0;
+};
+
+using UserObjectPtr = std::shared_ptr<UserObject>;
+
+CUresult find_user_object(CUuserObject handle, UserObjectPtr &out);
+void retain(UserObject &object, uint64_t count);
+void release(const UserObjectPtr &object, uint64_t count, bool later = false);
+void wait_for_destructors(std::unique_lock<std::mutex> &lock);
+
+/* References that a graph, or what was made of it, has to user objects. Copying retains, destroying releases; with the
+   state's lock held. */
+class References {
+public:
+  References() = default;
+  References(const References &other);
+  References &operator=(const References &other) = delete;
+  ~References();
+
+  void mark_launched() { launched = true; }              /* another thread than that of the call lets go of them */
+  void add(const UserObjectPtr &object, uint64_t count); /* takes them over */
+  void add(const References &other);
+  bool remove(const UserObjectPtr &object, uint64_t count); /* and releases them; false: there are not so many */
+  void clear();                                             /* likewise all */
+
+private:
+  std::map<UserObjectPtr, uint64_t> counts;
+  bool launched = false;
+};
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuMemcpy* of bytes in a row, and of boxes. */
+#include "sim/driver/graph/capture.h"
+
+#include <algorithm>
+
+namespace sim {
+namespace {
+
+CUresult line(CUstream handle, const Side &to, const Side &from, size_t bytes, Return when) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(handle, stream))
+    return result;
+  return copy(stream, to, from, {bytes}, when);
+}
+
+Side device(CUdeviceptr address, ContextPtr context = nullptr) {
+  return {Place::device, address, 0, 0, std::move(context)};
+}
+Side host(const void *address) { return {Place::host, value_of(address)}; }
+Side either(CUdeviceptr address) { return {Place::either, address}; }
+
+/* One side of the structures of the 2D and 3D functions, which name their fields alike. */
+CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, size_t x, size_t y, size_t z,
+                 size_t pitch, size_t rows, const Shape &shape, Side &out) {
+  switch (static_cast<int>(type)) {
+  case CU_MEMORYTYPE_HOST:
+    out = host(on_host);
+    break;
+  case CU_MEMORYTYPE_DEVICE:
+    out = device(on_device);
+    break;
+  case CU_MEMORYTYPE_UNIFIED:
+    out = either(on_device);
+    break;
+  case CU_MEMORYTYPE_ARRAY:
+    return CUDA_ERROR_NOT_SUPPORTED;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  uint64_t needed = 0, offset = 0, skipped = 0;
+  bool is_given = pitch != 0; /* then it counts, even for a single row */
+  if (!is_given)
+    pitch = shape.width;
+  if (rows == 0)
+    rows = shape.height;
+  if (__builtin_add_overflow(x, shape.width, &needed) || ((is_given || shape.height > 1) && pitch < needed) ||
+      __builtin_mul_overflow(pitch, rows, &out.slice) || __builtin_mul_overflow(y, pitch, &offset) ||
+      __builtin_mul_overflow(z, out.slice, &skipped) || __builtin_add_overflow(offset, skipped, &offset) ||
+      __builtin_add_overflow(offset, x, &offset) || __builtin_add_overflow(out.address, offset, &out.address))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (shape.depth > 1 && rows < shape.height)
+    return CUDA_ERROR_INVALID_VALUE;
+  out.pitch = pitch;
+  return CUDA_SUCCESS;
+}
+
+CUresult box(CUstream handle, const CUDA_MEMCPY2D *p, Return when) {
+  StreamPtr stream;
+  Side to{}, from{};
+  if (CUresult result = find_stream(handle, stream))
+    return result;
+  if (p == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  Shape shape{p->WidthInBytes, p->Height};
+  if (CUresult result =
+          side_of(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, 0, p->srcPitch, 0, shape, from))
+    return result;
+  if (CUresult result =
+          side_of(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, 0, p->dstPitch, 0, shape, to))
+    return result;
+  return copy(stream, to, from, shape, when);
+}
+
+/* CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER with the same fields. */
+template <class Parameters> CUresult sides_of(const Parameters &p, Side &to, Side &from, Shape &shape) {
+  shape = {p.WidthInBytes, p.Height, p.Depth};
+  if (CUresult result = side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcXInBytes, p.srcY, p.srcZ, p.srcPitch,
+                                p.srcHeight, shape, from))
+    return result;
+  return side_of(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstXInBytes, p.dstY, p.dstZ, p.dstPitch, p.dstHeight, shape,
+                 to);
+}
+
+template <class Parameters> CUresult box3(CUstream handle, const Parameters *p, Return when) {
+  StreamPtr stream;
+  Side to{}, from{};
+  Shape shape{};
+  if (CUresult result = find_stream(handle, stream))
+    return result;
+  if (p == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = sides_of(*p, to, from, shape))
+    return result;
+  return copy(stream, to, from, shape, when);
+}
+
+CUresult find_peers(CUcontext to, CUcontext from, ContextPtr &to_found, ContextPtr &from_found) {
+  if (CUresult result = find_context(to, to_found))
+    return result;
+  return find_context(from, from_found);
+}
+
+/* Each side is looked at from its own context: memory of a pool can be copied so without access to the pool. */
+CUresult box3_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
+  StreamPtr stream;
+  Side to{}, from{};
+  Shape shape{};
+  ContextPtr to_context, from_context;
+  if (CUresult result = find_stream(handle, stream))
+    return result;
+  if (p == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = sides_of(*p, to, from, shape))
+    return result;
+  if (CUresult result = check_uncaptured_work(stream))
+    return result;
+  if (p->dstContext != nullptr && find_context(p->dstContext, to_context) == CUDA_SUCCESS)
+    to.context = to_context;
+  if (p->srcContext != nullptr && find_context(p->srcContext, from_context) == CUDA_SUCCESS)
+    from.context = from_context;
+  return copy(stream, to, from, shape, when);
+}
+
+/* The attributes of a copy: those of the last beginning that is not behind it. */
+Read read_of(const CUmemcpyAttributes *attributes, const size_t *beginnings, size_t count, size_t copy) {
+  size_t last = 0;
+  while (last + 1 < count && beginnings[last + 1] <= copy)
+    last++;
+  return attributes[last].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ? Read::during_call
+                                                                                       : Read::in_order;
+}
+
+CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, const CUmemcpyAttributes *attributes,
+               const size_t *beginnings, size_t attribute_count, size_t *failed, CUstream handle) {
+  StreamPtr stream;
+  if (failed != nullptr)
+    *failed = SIZE_MAX;
+  if (CUresult result = find_stream(handle, stream))
+    return result;
+  if (to == nullptr || from == nullptr || sizes == nullptr || stream->legacy ||
+      std::find(sizes, sizes + count, size_t{0}) != sizes + count)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; i++)
+    if (CUresult result = copy(stream, either(to[i]), either(from[i]), {sizes[i]}, Return::at_once,
+                               read_of(attributes, beginnings, attribute_count, i))) {
+      if (failed != nullptr)
+        *failed = i;
+      return result;
+    }
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult read_copy(const CUDA_MEMCPY3D &fields, Side &to, Side &from, Shape &shape) {
+  return sides_of(fields, to, from, shape);
+}
+
+namespace api {
+
+CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
+  return line(nullptr, either(dst), either(src), ByteCount, Return::when_synchronous);
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
+  return line(hStream, either(dst), either(src), ByteCount, Return::at_once);
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
+  return line(nullptr, device(dstDevice), host(srcHost), ByteCount, Return::when_synchronous);
+}
+
+CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
+  return line(nullptr, host(dstHost), device(srcDevice), ByteCount, Return::when_synchronous);
+}
+
+CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
+  return line(nullptr, device(dstDevice), device(srcDevice), ByteCount, Return::when_synchronous);
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
+  return line(hStream, device(dstDevice), host(srcHost), ByteCount, Return::at_once);
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+  return line(hStream, host(dstHost), device(srcDevice), ByteCount, Return::at_once);
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+  return line(hStream, device(dstDevice), device(srcDevice), ByteCount, Return::at_once);
+}
+
+CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                      size_t ByteCount) {
+  ContextPtr to, from;
+  if (CUresult result = find_peers(dstContext, srcContext, to, from))
+    return result;
+  return line(nullptr, device(dstDevice, to), device(srcDevice, from), ByteCount, Return::when_synchronous);
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                           size_t ByteCount, CUstream hStream) {
+  StreamPtr stream;
+  ContextPtr to, from;
+  if (CUresult result = find_peers(dstContext, srcContext, to, from))
+    return result;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (CUresult result = check_uncaptured_work(stream))
+    return result;
+  return line(hStream, device(dstDevice, to), device(srcDevice, from), ByteCount, Return::at_once);
+}
+
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) { return box(nullptr, pCopy, Return::when_synchronous); }
+
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) { return box(nullptr, pCopy, Return::when_synchronous); }
+
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
+  return box(hStream, pCopy, Return::at_once);
+}
+
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) { return box3(nullptr, pCopy, Return::when_synchronous); }
+
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
+  return box3(hStream, pCopy, Return::at_once);
+}
+
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy) { return box3_peer(nullptr, pCopy, Return::when_synchronous); }
+
+CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) {
+  return box3_peer(hStream, pCopy, Return::at_once);
+}
+
+CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                            CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx,
+                            CUstream hStream) {
+  if (attrs == nullptr || attrsIdxs == nullptr || numAttrs == 0 || numAttrs > count || attrsIdxs[0] != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < numAttrs; i++) {
+    bool in_order = attrsIdxs[i] < count && (i == 0 || attrsIdxs[i] > attrsIdxs[i - 1]);
+    if (!in_order || attrs[i].srcAccessOrder < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+        attrs[i].srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY)
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  return batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
+}
+
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                               CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream) {
+  return api::cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, nullptr, hStream);
+}
+
+} // namespace api
+} // namespace sim

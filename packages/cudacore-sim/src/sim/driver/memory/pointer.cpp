@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What can be asked about an address. */
+#include "sim/driver/base/state.h"
+
+#include <cstring>
+
+namespace sim {
+namespace {
+
+constexpr uint64_t granule = 2 << 20, chunk = 32 << 20;
+
+template <class T> void put(void *data, T value) { std::memcpy(data, &value, sizeof value); }
+
+/* Base and size of what the memory is a part of: small memory lies in blocks, and that of pools in their chunks. */
+std::pair<uint64_t, uint64_t> mapping_of(const Allocation &allocation) {
+  using AllocationKind = Allocation::Kind;
+  bool in_block = allocation.kind == AllocationKind::device || allocation.kind == AllocationKind::imported;
+  uint64_t base = in_block ? allocation.base / granule * granule : allocation.base;
+  uint64_t unit = allocation.pool != nullptr ? chunk : granule;
+  return {base, (allocation.end() - base + unit - 1) / unit * unit};
+}
+
+/* What memory can be handed to other processes with: that of another process with nothing. */
+uint64_t handle_types(const Allocation &allocation) {
+  if (allocation.import != nullptr)
+    return 0;
+  if (allocation.physical != nullptr)
+    return allocation.physical->properties.requestedHandleTypes;
+  return allocation.pool != nullptr ? allocation.pool->properties.handleTypes : 0;
+}
+
+CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocation &allocation, uint64_t address) {
+  using AllocationKind = Allocation::Kind;
+  AllocationKind kind = allocation.kind;
+  bool is_managed = kind == AllocationKind::managed || (allocation.pool && allocation.pool->is_managed());
+  bool on_host = allocation.host_accessible() && !is_managed;
+  ContextPtr context = allocation.context.lock();
+  switch (static_cast<int>(attribute)) {
+  case CU_POINTER_ATTRIBUTE_CONTEXT:
+    put<void *>(data, context ? handle_of<void *>(context->handle) : nullptr);
+    break;
+  case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    put<unsigned>(data, on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+    break;
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: {
+    ContextPtr current = home_of(current_context());
+    bool reachable = current != nullptr && may_access(*current, allocation, false);
+    put<uint64_t>(data, reachable ? address : 0);
+    if (!reachable)
+      return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
+    break;
+  }
+  case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    if (!allocation.host_accessible())
+      return CUDA_ERROR_INVALID_VALUE;
+    put(data, address);
+    break;
+  case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+    if (on_host)
+      return CUDA_ERROR_INVALID_VALUE;
+    put<uint64_t>(data, 0);
+    break;
+  case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    put<int>(data, is_managed || allocation.sync_memops);
+    break;
+  case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    put(data, allocation.id);
+    break;
+  case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    put<int>(data, is_managed);
+    break;
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    put<int>(data, allocation.device ? allocation.device->ordinal : 0);
+    break;
+  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    put<int>(data, kind == AllocationKind::device);
+    break;
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    put(data, allocation.base);
+    break;
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    put(data, allocation.size);
+    break;
+  case CU_POINTER_ATTRIBUTE_MAPPED:
+    put<int>(data, 1);
+    break;
+  case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    put<uint64_t>(data, handle_types(allocation));
+    break;
+  case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    put<int>(data, 0);
+    break;
+  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    put<int>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+    break;
+  case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+    put<void *>(data, allocation.pool ? handle_of<void *>(allocation.pool->handle) : nullptr);
+    break;
+  case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+    put(data, mapping_of(allocation).second);
+    break;
+  case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    put(data, mapping_of(allocation).first);
+    break;
+  case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+    put(data, allocation.id);
+    break;
+  case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+    put<int>(data, 0);
+    break;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+/* What cuPointerGetAttributes says of an address that CUDA does not know: nothing, in as many bytes as there would be.
+ */
+void put_nothing(void *data, CUpointer_attribute attribute) {
+  switch (static_cast<int>(attribute)) {
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    put<int>(data, -2);
+    break;
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE: /* stays what it is */
+    break;
+  case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+  case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+  case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+  case CU_POINTER_ATTRIBUTE_MAPPED:
+  case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+  case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+    put<int>(data, 0);
+    break;
+  default:
+    put<uint64_t>(data, 0);
+  }
+}
+
+AllocationPtr live_at(CUdeviceptr address) {
+  AllocationPtr allocation = state().memory.find(address);
+  return allocation != nullptr && allocation->freed ? nullptr : allocation;
+}
+
+} // namespace
+
+namespace api {
+
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  AllocationPtr allocation = live_at(ptr);
+  if (data == nullptr || allocation == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  return read_attribute(data, attribute, *allocation, ptr);
+}
+
+CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
+                                CUdeviceptr ptr) {
+  AllocationPtr allocation = live_at(ptr);
+  if (numAttributes == 0 || attributes == nullptr || data == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < numAttributes; i++) {
+    if (data[i] == nullptr || attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT ||
+        attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (allocation == nullptr || read_attribute(data[i], attributes[i], *allocation, ptr) != CUDA_SUCCESS)
+      put_nothing(data[i], attributes[i]);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  AllocationPtr allocation = live_at(ptr);
+  if (value == nullptr || allocation == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+    return CUDA_ERROR_INVALID_VALUE;
+  int wanted = 0;
+  std::memcpy(&wanted, value, sizeof wanted);
+  allocation->sync_memops = wanted != 0; /* operations on memory are synchronous enough either way */
+  return CUDA_SUCCESS;
+}
+
+} // namespace api
+} // namespace sim

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stream-ordered memory and its pools. */
+#include "sim/control/report.h"
+#include "sim/driver/graph/capture.h"
+#include "sim/driver/memory/ipc.h"
+#include "sim/driver/base/room.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sim {
+namespace {
+
+constexpr uint64_t chunk = 32 << 20; /* pools reserve memory in pieces of it */
+
+/* Who may be given access: a device, or (null) the host where the pool is. */
+CUresult find_accessor(const Pool &pool, const CUmemLocation &location, Device *&device) {
+  switch (static_cast<int>(location.type)) {
+  case CU_MEM_LOCATION_TYPE_DEVICE:
+    return find_device(location.id, device);
+  case CU_MEM_LOCATION_TYPE_HOST:
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    return pool.is_shared_with_host() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+  default:
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
+
+/* The driver that first had pools of such memory. */
+int first_with(const CUmemPoolProps &properties) {
+  if (properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
+    return 13000;
+  switch (static_cast<int>(properties.location.type)) {
+  case CU_MEM_LOCATION_TYPE_HOST:
+    return 12060;
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    return 12020;
+  default:
+    return 11020;
+  }
+}
+
+void copy_out(void *value, uint64_t number) { std::memcpy(value, &number, sizeof number); }
+
+CUresult capture_allocation(CUdeviceptr *out, size_t size, const Pool &pool, const StreamPtr &stream) {
+  CUDA_MEM_ALLOC_NODE_PARAMS fields{};
+  ParamsPtr params;
+  fields.poolProps.allocType = pool.properties.allocType;
+  fields.poolProps.location = pool.properties.location;
+  fields.bytesize = size;
+  if (CUresult result = read_alloc(*stream->capture->capture->graph, fields, params))
+    return result;
+  capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::move(params));
+  *out = fields.dptr;
+  return CUDA_SUCCESS;
+}
+
+/* Takes the memory now, and makes it visible in the stream's order. */
+CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &pool, const StreamPtr &stream) {
+  State &s = state();
+  if (out == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (pool->imported != nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (!is_captured)
+    if (CUresult result = check_unsafe())
+      return result;
+  if (size == 0) {
+    *out = 0;
+    return CUDA_SUCCESS;
+  }
+  if (is_captured) /* a graph has no memory that processes share */
+    return pool->properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE ? CUDA_ERROR_NOT_SUPPORTED
+                                                                   : capture_allocation(out, size, *pool, stream);
+  if (pool->properties.maxSize != 0 && size > pool->properties.maxSize - pool->used)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  uint64_t before = pool->reserved;
+  if (!pool->reserve(size))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  uint64_t base = 0;
+  std::byte *host = nullptr;
+  if (!pool->take(size, base, host)) {
+    pool->trim(before);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  fill_new_memory(host, size);
+  pool->used += size;
+  pool->used_high = std::max(pool->used_high, pool->used);
+  auto allocation = std::make_shared<Allocation>();
+  allocation->kind = Allocation::Kind::pooled;
+  allocation->base = base;
+  allocation->size = size;
+  allocation->host = host;
+  allocation->device = pool->device;
+  allocation->pool = pool;
+  allocation->visible = false;
+  s.memory.add(allocation);
+  UnitPtr unit = new_unit("allocation", stream->context.lock());
+  unit->finish = [allocation, ordered = unit->ordered] {
+    allocation->visible = true;
+    state().memory.changed();
+    touch(ordered, allocation->base, allocation->size, Manner::allocate);
+  };
+  enqueue(stream, unit);
+  *out = base;
+  return CUDA_SUCCESS;
+}
+
+void free_graph_memory_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
+  mark_freed(*allocation);
+  UnitPtr unit = new_unit("free", stream->context.lock());
+  unit->finish = [allocation, ordered = unit->ordered] {
+    touch(ordered, allocation->base, allocation->size, Manner::free);
+    free_graph_memory(allocation, "cuMemFreeAsync");
+  };
+  enqueue(stream, unit);
+}
+
+/* What is freed is not reused before its pool is trimmed, as far as anybody can tell: its addresses are kept back. */
+void free_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
+  allocation->freed = true;
+  if (allocation->pool != nullptr)
+    allocation->pool->used -= allocation->size;
+  UnitPtr unit = new_unit("free", stream->context.lock());
+  unit->finish = [allocation, ordered = unit->ordered] {
+    touch(ordered, allocation->base, allocation->size, Manner::free);
+    if (state().memory.find(allocation->base) == allocation)
+      release_memory(allocation, "cuMemFreeAsync");
+  };
+  enqueue(stream, unit);
+}
+
+} // namespace
+
+CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> &out) {
+  return find_object(state().pools, Kind::pool, handle, out) == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool Pool::is_managed() const { return properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED; }
+
+bool Pool::is_shared_with_host() const { return device == nullptr || is_managed(); }
+
+bool Pool::reserve(uint64_t more) {
+  uint64_t needed = (used + more + chunk - 1) / chunk * chunk;
+  if (needed > reserved) {
+    if (device != nullptr && !device->charge(needed - reserved))
+      return false;
+    reserved = needed;
+  }
+  reserved_high = std::max(reserved_high, reserved);
+  return true;
+}
+
+bool Pool::take(uint64_t size, uint64_t &base, std::byte *&host) {
+  Arena &addresses = state().arena;
+  if (file != nullptr) {
+    uint64_t offset = file->take(size);
+    host = offset != 0 ? file->host(offset) : nullptr;
+  } else if (is_shared_with_host()) {
+    host = map_host_memory(size);
+    if (is_managed() && host != nullptr)
+      add_managed(host, size, device != nullptr);
+  } else {
+    base = addresses.take(size);
+    host = base != 0 ? addresses.host(base) : nullptr;
+    return base != 0;
+  }
+  if (host == nullptr)
+    return false;
+  base = is_shared_with_host() ? value_of(host) : addresses.take(size);
+  if (base == 0)
+    file->give_back(file->offset(host), size);
+  return base != 0;
+}
+
+void Pool::give_back(const Allocation &allocation) {
+  if (file != nullptr) {
+    file->give_back(file->offset(allocation.host), allocation.size);
+  } else if (imported == nullptr && is_shared_with_host()) {
+    remove_managed(allocation.host);
+    unmap_host_memory(allocation.host, allocation.size);
+  }
+  if (!is_shared_with_host())
+    state().arena.give_back(allocation.base, allocation.size);
+}
+
+void Pool::trim(uint64_t keep) {
+  uint64_t least = (used + chunk - 1) / chunk * chunk, wanted = std::max(least, keep);
+  if (wanted >= reserved)
+    return;
+  if (device != nullptr)
+    device->discharge(reserved - wanted);
+  reserved = wanted;
+}
+
+void shrink_pools(const Device &device) {
+  for (const std::shared_ptr<Pool> &pool : state().pools.all())
+    if (pool->device == &device)
+      pool->trim(pool->threshold);
+}
+
+namespace api {
+
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
+  if (pool == nullptr || poolProps == nullptr || config().driver_version < first_with(*poolProps))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto created = std::make_shared<Pool>();
+  if (CUresult result = check_pool_location(poolProps->location, poolProps->allocType, created->device))
+    return result;
+  auto is_set = [](unsigned char byte) { return byte != 0; };
+  if (std::any_of(std::begin(poolProps->reserved), std::end(poolProps->reserved), is_set))
+    return CUDA_ERROR_INVALID_VALUE;
+  created->properties = *poolProps;
+  bool can_be_shared = !created->is_managed() && poolProps->location.type != CU_MEM_LOCATION_TYPE_HOST;
+  switch (static_cast<int>(poolProps->handleTypes)) {
+  case CU_MEM_HANDLE_TYPE_NONE:
+    break;
+  case CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR: {
+    if (!can_be_shared)
+      return CUDA_ERROR_INVALID_VALUE;
+    created->file = std::make_unique<Arena>();
+    /* Twice the memory: what is in use can be in the way of what would fit. */
+    if (!created->file->open_file(2 * (created->device != nullptr ? created->device->memory : config().memory)))
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    Header header{};
+    header.pool = *poolProps;
+    write_header(created->file->file(), header, Shared::pool, created->device);
+    break;
+  }
+  case CU_MEM_HANDLE_TYPE_FABRIC:
+  case CU_MEM_HANDLE_TYPE_FABRIC | CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR:
+    return can_be_shared ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  created->handle = state().pools.add(created);
+  *pool = handle_of<CUmemoryPool>(created->handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+  std::shared_ptr<Pool> found;
+  if (CUresult result = find_pool(pool, found))
+    return result;
+  if (found->is_default) {
+    report("cuMemPoolDestroy was given a default pool, which cannot be destroyed");
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (--found->imports > 0)
+    return CUDA_SUCCESS;
+  forget_current_pool(found);
+  found->destroyed = true; /* its memory goes with the last allocation */
+  found->trim(0);
+  state().pools.remove(found->handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  return allocate(dptr, bytesize, stream->context.lock()->device->pools.current, stream);
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+  StreamPtr stream;
+  std::shared_ptr<Pool> found;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (CUresult result = find_pool(pool, found))
+    return result;
+  return allocate(dptr, bytesize, found, stream);
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (!is_captured)
+    if (CUresult result = check_unsafe())
+      return result;
+  if (dptr == 0)
+    return CUDA_SUCCESS;
+  if (is_captured) {
+    ParamsPtr params;
+    if (CUresult result = read_free(*stream->capture->capture->graph, dptr, params))
+      return result;
+    capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, std::move(params));
+    return CUDA_SUCCESS;
+  }
+  AllocationPtr allocation = state().memory.find(dptr);
+  bool can_be_freed = allocation != nullptr && allocation->base == dptr && !allocation->freed &&
+                      (allocation->kind == Allocation::Kind::pooled || allocation->kind == Allocation::Kind::device ||
+                       allocation->kind == Allocation::Kind::graph);
+  if (allocation != nullptr && allocation->kind == Allocation::Kind::managed)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (!can_be_freed) {
+    report("cuMemFreeAsync was given " + hex(dptr) +
+           ", which is not the start of an allocation that it frees: " + state().memory.explain(dptr));
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (allocation->kind == Allocation::Kind::graph)
+    free_graph_memory_in_order(allocation, stream);
+  else
+    free_in_order(allocation, stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
+  std::shared_ptr<Pool> found;
+  if (CUresult result = find_pool(pool, found))
+    return result;
+  found->trim(minBytesToKeep);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
+  std::shared_ptr<Pool> found;
+  if (CUresult result = find_pool(pool, found))
+    return result;
+  if (value == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  switch (static_cast<int>(attr)) {
+  case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+  case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+  case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+    *static_cast<int *>(value) = found->reuse[static_cast<size_t>(attr) - 1];
+    return CUDA_SUCCESS;
+  case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+    copy_out(value, found->threshold);
+    return CUDA_SUCCESS;
+  case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+    copy_out(value, found->reserved);
+    return CUDA_SUCCESS;
+  case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    copy_out(value, found->reserved_high);
+    return CUDA_SUCCESS;
+  case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+    copy_out(value, found->used);
+    return CUDA_SUCCESS;
+  case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+    copy_out(value, found->used_high);
+    return CUDA_SUCCESS;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
+  std::shared_ptr<Pool> found;
+  if (CUresult result = find_pool(pool, found))
+    return result;
+  if (value == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  uint64_t number = 0;
+  switch (static_cast<int>(attr)) {
+  case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+  case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+  case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+    found->reuse[static_cast<size_t>(attr) - 1] = *static_cast<int *>(value) != 0;
+    return CUDA_SUCCESS;
+  case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+    std::memcpy(&found->threshold, value, sizeof found->threshold);
+    return CUDA_SUCCESS;
+  case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+  case CU_MEMPOOL_ATTR_USED_MEM_HIGH: /* can be reset, to 0 only */
+    std::memcpy(&number, value, sizeof number);
+    if (number != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+      found->used_high = found->used;
+    else
+      found->reserved_high = found->reserved;
+    return CUDA_SUCCESS;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
+  std::shared_ptr<Pool> found;
+  if (CUresult result = find_pool(pool, found))
+    return result;
+  if (map == nullptr || count == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; i++) {
+    Device *device = nullptr;
+    if (CUresult result = find_accessor(*found, map[i].location, device))
+      return result;
+    /* Who has the memory cannot lose it, and nobody can have it for reading alone. */
+    bool has_it = device == found->device && !found->is_managed();
+    switch (static_cast<int>(map[i].flags)) {
+    case CU_MEM_ACCESS_FLAGS_PROT_READWRITE:
+      break;
+    case CU_MEM_ACCESS_FLAGS_PROT_NONE:
+      if (has_it)
+        return device != nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_NOT_SUPPORTED;
+      break;
+    case CU_MEM_ACCESS_FLAGS_PROT_READ:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  for (size_t i = 0; i < count; i++)
+    if (map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+      found->access.erase(map[i].location.id);
+      if (map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+        found->access[map[i].location.id] = true;
+    }
+  state().memory.changed();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location) {
+  std::shared_ptr<Pool> found;
+  Device *device = nullptr;
+  if (CUresult result = find_pool(memPool, found))
+    return result;
+  if (flags == nullptr || location == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUresult accessor = find_accessor(*found, *location, device);
+  bool is_host = location->type == CU_MEM_LOCATION_TYPE_HOST || location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  if (accessor != CUDA_SUCCESS && !is_host)
+    return CUDA_ERROR_INVALID_VALUE;
+  bool has_it = accessor == CUDA_SUCCESS && device == found->device && !found->is_managed();
+  bool is_granted = device != nullptr && found->access.count(device->ordinal) != 0;
+  *flags = has_it || is_granted ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return CUDA_SUCCESS;
+}
+
+} // namespace api
+} // namespace sim

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pools that every place has: its default one, and the one that cuMemAllocAsync takes from. */
+#include "sim/driver/base/state.h"
+
+namespace sim {
+namespace {
+
+PoolPlace &place_of(const CUmemLocation &location, CUmemAllocationType type, Device *device) {
+  if (device != nullptr && type == CU_MEM_ALLOCATION_TYPE_PINNED)
+    return device->pools;
+  bool has_number = location.type == CU_MEM_LOCATION_TYPE_DEVICE || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  PoolPlace &place = state().pool_places[{type, location.type, has_number ? location.id : 0}];
+  if (place.initial == nullptr) {
+    CUmemPoolProps properties{};
+    properties.allocType = type;
+    properties.location = location;
+    place.open(device, properties);
+  }
+  return place;
+}
+
+CUresult find_place(const CUmemLocation *location, CUmemAllocationType type, PoolPlace *&out) {
+  Device *device = nullptr;
+  if (location == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (CUresult result = check_pool_location(*location, type, device))
+    return result;
+  out = &place_of(*location, type, device);
+  return CUDA_SUCCESS;
+}
+
+CUresult find_place(CUdevice ordinal, PoolPlace *&out) {
+  Device *device = nullptr;
+  if (CUresult result = find_device(ordinal, device))
+    return result;
+  out = &device->pools;
+  return CUDA_SUCCESS;
+}
+
+CUmemoryPool handle_to(const std::shared_ptr<Pool> &pool) { return handle_of<CUmemoryPool>(pool->handle); }
+
+} // namespace
+
+void PoolPlace::open(Device *device, const CUmemPoolProps &properties) {
+  initial = std::make_shared<Pool>();
+  initial->device = device;
+  initial->is_default = true;
+  initial->properties = properties;
+  initial->handle = state().pools.add(initial);
+  current = initial;
+}
+
+void forget_current_pool(const std::shared_ptr<Pool> &pool) {
+  auto forget = [&](PoolPlace &place) {
+    if (pool == nullptr || place.current == pool)
+      place.current = place.initial;
+  };
+  for (const auto &device : state().devices)
+    forget(device->pools);
+  for (auto &entry : state().pool_places)
+    forget(entry.second);
+}
+
+CUresult check_pool_location(const CUmemLocation &location, CUmemAllocationType type, Device *&device) {
+  constexpr int numa_nodes = 1;
+  device = nullptr;
+  bool managed = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+  if (!managed && type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
+  switch (static_cast<int>(location.type)) {
+  case CU_MEM_LOCATION_TYPE_DEVICE:
+    return find_device(location.id, device) == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  case CU_MEM_LOCATION_TYPE_HOST:
+    return CUDA_SUCCESS;
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    return location.id >= 0 && location.id < numa_nodes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  case CU_MEM_LOCATION_TYPE_NONE:
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+    return managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+namespace api {
+
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type) {
+  PoolPlace *place = nullptr;
+  if (pool_out == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_place(location, type, place))
+    return result;
+  *pool_out = handle_to(place->initial);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type) {
+  PoolPlace *place = nullptr;
+  if (pool == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_place(location, type, place))
+    return result;
+  *pool = handle_to(place->current);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {
+  PoolPlace *place = nullptr;
+  std::shared_ptr<Pool> found;
+  if (CUresult result = find_place(location, type, place))
+    return result;
+  if (CUresult result = find_pool(pool, found))
+    return result;
+  const Pool &like = *place->initial;
+  if (found->imported != nullptr || found->device != like.device || found->is_managed() != like.is_managed())
+    return CUDA_ERROR_INVALID_VALUE;
+  place->current = found;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
+  PoolPlace *place = nullptr;
+  if (pool_out == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_place(dev, place))
+    return result;
+  *pool_out = handle_to(place->initial);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
+  PoolPlace *place = nullptr;
+  if (pool == nullptr || find_place(dev, place) != CUDA_SUCCESS)
+    return CUDA_ERROR_INVALID_VALUE;
+  *pool = handle_to(place->current);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
+  PoolPlace *place = nullptr;
+  std::shared_ptr<Pool> found;
+  if (find_place(dev, place) != CUDA_SUCCESS || find_pool(pool, found) != CUDA_SUCCESS)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (found->imported != nullptr || found->device != place->initial->device)
+    return CUDA_ERROR_INVALID_VALUE;
+  place->current = found;
+  return CUDA_SUCCESS;
+}
+
+} // namespace api
+} // namespace sim

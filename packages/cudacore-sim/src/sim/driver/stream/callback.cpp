@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions of the application that run in a stream's order. */
+#include "sim/driver/graph/capture.h"
+
+namespace sim {
+namespace {
+
+CUresult error_of(const Context &context) {
+  std::lock_guard<std::mutex> guard(state().mutex);
+  return context.error;
+}
+
+} // namespace
+
+namespace api {
+
+CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (fn == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (is_captured) {
+    HostParams params{};
+    params.fields.fn = fn;
+    params.fields.userData = userData;
+    capture_node(stream, CU_GRAPH_NODE_TYPE_HOST, std::make_shared<const Params>(params));
+    return CUDA_SUCCESS;
+  }
+  UnitPtr unit = new_unit("host function", stream->context.lock(), [fn, userData] {
+    CallbackScope scope("a host function");
+    fn(userData);
+  });
+  unit->of_application = true;
+  enqueue(stream, unit);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode) {
+  return syncMode > 1 ? CUDA_ERROR_INVALID_VALUE : api::cuLaunchHostFunc(hStream, fn, userData);
+}
+
+CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags) {
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (callback == nullptr || flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = check_uncaptured_work(stream))
+    return result;
+  ContextPtr context = stream->context.lock();
+  UnitPtr unit = new_unit("stream callback", context, [hStream, callback, userData, context] {
+    CUresult error = error_of(*context);
+    CallbackScope scope("a stream callback");
+    callback(hStream, error, userData);
+  });
+  unit->of_application = true;
+  unit->runs_after_error = true; /* it is told of it */
+  enqueue(stream, unit);
+  return CUDA_SUCCESS;
+}
+
+} // namespace api
+} // namespace sim

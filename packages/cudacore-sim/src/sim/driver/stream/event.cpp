@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events: the unit of work that records one is what is waited for. */
+#include "sim/driver/graph/capture.h"
+#include "sim/driver/memory/ipc.h"
+
+namespace sim {
+namespace {
+
+constexpr unsigned known_flags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+
+CUresult find_event(CUevent handle, std::shared_ptr<Event> &out) {
+  if (CUresult result = find_object(state().events, Kind::event, handle, out))
+    return result;
+  ContextPtr context = out->context.lock();
+  return context == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : usable(context);
+}
+
+} // namespace
+
+UnitPtr record(Event &event, const ContextPtr &context) {
+  event.captured = nullptr;
+  event.recorded = new_unit("event record", context);
+  if (std::shared_ptr<SharedEvent> shared = event.shared)
+    event.recorded->finish = [shared, number = shared->submit()] { shared->complete(number); };
+  return event.recorded;
+}
+
+void wait_in_context(Context &context, Event &event) {
+  if (UnitPtr recorded = awaited_record(event)) {
+    UnitPtr gate = new_unit("event wait of a context", home_of(context.shared_from_this()));
+    state().executor.submit(gate, {context.gate, recorded});
+    context.gate = gate;
+  }
+}
+
+UnitPtr latest_record(Event &event) {
+  SharedEvent *shared = event.shared.get();
+  uint64_t number = shared != nullptr ? shared->submitted() : 0;
+  if (shared == nullptr || number == shared->recorded_here)
+    return event.recorded != nullptr && !event.recorded->done ? event.recorded : nullptr;
+  if (shared->is_complete(number))
+    return nullptr;
+  if (shared->awaited == number && !event.recorded->done)
+    return event.recorded;
+  /* Another process recorded it. */
+  event.recorded = new_unit("event of another process", event.context.lock());
+  shared->awaited = number;
+  state().executor.complete_when(event.recorded, [kept = event.shared, number] { return kept->is_complete(number); });
+  return event.recorded;
+}
+
+UnitPtr awaited_record(Event &event) {
+  UnitPtr latest = latest_record(event);
+  if (latest != nullptr || !ordering())
+    return latest;
+  if (event.shared == nullptr || event.shared->submitted() == event.shared->recorded_here)
+    return event.recorded;
+  /* Another process recorded it, after whatever it may have waited for. */
+  ContextPtr context = event.context.lock();
+  UnitPtr recorded = new_unit("event of another process", context);
+  recorded->ordered->waits_outside = true;
+  state().executor.submit(recorded, {});
+  return recorded;
+}
+
+namespace api {
+
+CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags) {
+  ContextPtr context;
+  if (CUresult result = need_context(context))
+    return result;
+  bool shared_with_timing = (Flags & CU_EVENT_INTERPROCESS) != 0 && (Flags & CU_EVENT_DISABLE_TIMING) == 0;
+  if (phEvent == nullptr || (Flags & ~known_flags) != 0 || shared_with_timing)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto event = std::make_shared<Event>();
+  event->context = context;
+  event->flags = Flags;
+  if ((Flags & CU_EVENT_INTERPROCESS) != 0 && (event->shared = SharedEvent::make(*context->device)) == nullptr)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  event->handle = state().events.add(event);
+  *phEvent = handle_of<CUevent>(event->handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy_v2(CUevent hEvent) {
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
+    return result;
+  ContextPtr context = event->context.lock();
+  state().events.remove(event->handle);
+  return context != nullptr ? context->error : CUDA_SUCCESS;
+}
+
+CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
+  ContextPtr context;
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_exact_context(hCtx, context))
+    return result;
+  if (CUresult result = find_event(hEvent, event))
+    return result;
+  if (home_of(context) != event->context.lock())
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult result = check_wait(*context))
+    return result;
+  state().executor.submit(record(*event, home_of(context)), outstanding(*context));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
+  ContextPtr context;
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_exact_context(hCtx, context))
+    return result;
+  if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
+    return result;
+  if (CUresult result = check_wait(*context))
+    return result;
+  wait_in_context(*context, *event);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+  StreamPtr stream;
+  std::shared_ptr<Event> event;
+  if ((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (CUresult result = find_event(hEvent, event))
+    return result;
+  if (stream->context.lock() != event->context.lock())
+    return CUDA_ERROR_INVALID_HANDLE;
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  if (flags != 0 && !is_captured)
+    return CUDA_ERROR_ILLEGAL_STATE;
+  if (is_captured) {
+    if (flags != 0)
+      capture_node(stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, std::make_shared<const Params>(EventParams{hEvent, event}));
+    else
+      capture_record(stream, *event);
+    return CUDA_SUCCESS;
+  }
+  enqueue(stream, record(*event, stream->context.lock()));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream) { return api::cuEventRecordWithFlags(hEvent, hStream, 0); }
+
+CUresult cuEventQuery(CUevent hEvent) {
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_event(hEvent, event))
+    return result;
+  if (CUresult result = check_event(*event, true))
+    return result;
+  if (CUresult result = check_unsafe())
+    return result;
+  state().executor.poll();
+  if (latest_record(*event) != nullptr)
+    return CUDA_ERROR_NOT_READY;
+  if (event->recorded != nullptr)
+    learn_done(event->recorded->ordered.get());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventSynchronize(CUevent hEvent) {
+  std::shared_ptr<Event> event;
+  if (CUresult result = find_event(hEvent, event))
+    return result;
+  if (CUresult result = check_event(*event, true))
+    return result;
+  if (CUresult result = check_unsafe())
+    return result;
+  UnitPtr recorded = awaited_record(*event);
+  ContextPtr context = event->context.lock();
+  state().executor.wait(Call::current().lock, recorded);
+  shrink_pools(*context->device);
+  return usable(context);
+}
+
+CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+  std::shared_ptr<Event> start, end;
+  if (CUresult result = find_event(hStart, start))
+    return result;
+  if (CUresult result = find_event(hEnd, end))
+    return result;
+  for (const std::shared_ptr<Event> &event : {start, end})
+    if (CUresult result = check_event(*event, false))
+      return result;
+  if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 || start->recorded == nullptr ||
+      end->recorded == nullptr || start->context.lock() != end->context.lock())
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (pMilliseconds == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  state().executor.poll();
+  if (!start->recorded->done || !end->recorded->done)
+    return CUDA_ERROR_NOT_READY;
+  for (const std::shared_ptr<Event> &event : {start, end})
+    learn_done(event->recorded->ordered.get());
+  *pMilliseconds = static_cast<float>(static_cast<double>(end->recorded->finished) * 1e-6 -
+                                      static_cast<double>(start->recorded->finished) * 1e-6);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+  return api::cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+}
+
+} // namespace api
+} // namespace sim

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Logic, shifts, bit fields, permutation, and predicates. */
+#include "sim/isa/handlers.h"
+#include "sim/exec/ops/lanes.h"
+
+namespace sim::exec {
+
+namespace {
+
+struct And {
+  template <class T> static T apply(T a, T b) { return a & b; }
+};
+struct Or {
+  template <class T> static T apply(T a, T b) { return a | b; }
+};
+struct Xor {
+  template <class T> static T apply(T a, T b) { return a ^ b; }
+};
+struct Not {
+  template <class T> static T apply(T a) { return static_cast<T>(~a); }
+};
+struct Cnot {
+  template <class T> static T apply(T a) { return a == 0; }
+};
+/* Shift amounts of the width or more shift everything out. */
+struct Shl {
+  template <class T> static T apply(T a, uint32_t n) {
+    return n < sizeof(T) * 8 ? static_cast<T>(uint64_t{a} << n) : 0;
+  }
+};
+struct Shr {
+  template <class T> static T apply(T a, uint32_t n) {
+    constexpr uint32_t bits = sizeof(T) * 8;
+    if (n >= bits)
+      return std::is_signed_v<T> ? static_cast<T>(a >> (bits - 1)) : T{0};
+    return static_cast<T>(a >> n);
+  }
+};
+template <bool Wrap> uint32_t funnel_amount(uint32_t n) { return Wrap ? n & 31 : n > 32 ? 32 : n; }
+template <bool Wrap> struct FunnelLeft {
+  static uint32_t apply(uint32_t a, uint32_t b, uint32_t n) {
+    uint64_t both = uint64_t{b} << 32 | a;
+    return static_cast<uint32_t>(both >> (32 - funnel_amount<Wrap>(n)));
+  }
+};
+template <bool Wrap> struct FunnelRight {
+  static uint32_t apply(uint32_t a, uint32_t b, uint32_t n) {
+    uint64_t both = uint64_t{b} << 32 | a;
+    return static_cast<uint32_t>(both >> funnel_amount<Wrap>(n));
+  }
+};
+struct Popc {
+  template <class T> static uint32_t apply(T a) { return static_cast<uint32_t>(__builtin_popcountll(a)); }
+};
+struct Clz {
+  template <class T> static uint32_t apply(T a) {
+    return a == 0 ? sizeof(T) * 8 : static_cast<uint32_t>(__builtin_clzll(a)) - (64 - sizeof(T) * 8);
+  }
+};
+/* The highest bit that differs from the sign, or for unsigned types the highest that is set. */
+template <bool Shift> struct Bfind {
+  template <class T> static uint32_t apply(T a) {
+    using U = std::make_unsigned_t<T>;
+    U bits = static_cast<U>(a < 0 ? ~a : a);
+    if (bits == 0)
+      return 0xffffffffu;
+    uint32_t position = sizeof(T) * 8 - 1 - Clz::apply(bits);
+    return Shift ? static_cast<uint32_t>(sizeof(T) * 8 - 1) - position : position;
+  }
+};
+struct Brev {
+  template <class T> static T apply(T a) {
+    T result = 0;
+    for (size_t i = 0; i < sizeof(T) * 8; ++i, a >>= 1)
+      result = static_cast<T>(result << 1) | (a & 1);
+    return result;
+  }
+};
+struct Fns {
+  static uint32_t apply(uint32_t mask, uint32_t base, int32_t offset) {
+    if (base >= 32)
+      return 0xffffffffu;
+    if (offset == 0)
+      return (mask >> base) & 1 ? base : 0xffffffffu;
+    int32_t step = offset > 0 ? 1 : -1;
+    int64_t left = offset > 0 ? int64_t{offset} : -int64_t{offset};
+    for (auto at = static_cast<int32_t>(base); at >= 0 && at < 32; at += step)
+      if ((mask >> at) & 1 && --left == 0)
+        return static_cast<uint32_t>(at);
+    return 0xffffffffu;
+  }
+};
+/* Ones in the `length` lowest bits. */
+template <class U> U low_ones(uint32_t length) {
+  return length >= sizeof(U) * 8 ? static_cast<U>(~U{0}) : static_cast<U>((U{1} << length) - 1);
+}
+struct Bfe {
+  template <class T> static T apply(T a, uint32_t b, uint32_t c) {
+    using U = std::make_unsigned_t<T>;
+    constexpr uint32_t bits = sizeof(T) * 8;
+    uint32_t position = b & 0xff, length = c & 0xff;
+    if (length == 0)
+      return 0;
+    auto sign =
+        static_cast<U>(std::is_signed_v<T> && ((static_cast<U>(a) >> std::min(position + length - 1, bits - 1)) & 1));
+    uint32_t available = position < bits ? std::min(length, bits - position) : 0;
+    U field = available ? static_cast<U>(static_cast<U>(a) >> position) & low_ones<U>(available) : U{0};
+    return static_cast<T>(sign ? field | static_cast<U>(~low_ones<U>(available)) : field);
+  }
+};
+template <class T> struct Bfi {
+  static void run(Warp &w, const Instruction &ins, uint32_t lanes) {
+    const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]), *c = w.in(ins.op[3]), *l = w.in(ins.op[4]);
+    uint64_t *d = w.out(ins.op[0]);
+    for_lanes(lanes, [&](uint32_t lane) {
+      uint32_t position = get<uint32_t>(c, lane) & 0xff, length = get<uint32_t>(l, lane) & 0xff;
+      T base = get<T>(b, lane), mask = 0;
+      if (position < sizeof(T) * 8)
+        mask = static_cast<T>(low_ones<T>(length) << position);
+      T field = mask ? static_cast<T>(get<T>(a, lane) << position) : T{0};
+      put<T>(d, lane, (base & ~mask) | (field & mask));
+    });
+  }
+};
+template <bool Wrap> struct Bmsk {
+  static uint32_t apply(uint32_t a, uint32_t b) {
+    if (Wrap) {
+      a &= 31;
+      b &= 31;
+    }
+    return a >= 32 || b == 0 ? 0 : low_ones<uint32_t>(b) << a;
+  }
+};
+/* Extends the low `b` bits with their sign (s32) or zeros (u32). */
+template <bool Wrap, class T> struct Szext {
+  static uint32_t apply(uint32_t a, uint32_t b) {
+    if (Wrap)
+      b &= 31;
+    if (b >= 32)
+      return a;
+    if (b == 0)
+      return 0;
+    uint32_t field = a & low_ones<uint32_t>(b);
+    bool negative = std::is_signed_v<T> && (field >> (b - 1)) & 1;
+    return negative ? field | ~low_ones<uint32_t>(b) : field;
+  }
+};
+
+/* --- prmt ------------------------------------------------------------------------------------------------------------
+ */
+
+uint32_t select_bytes(uint32_t a, uint32_t b, uint32_t selectors) {
+  uint64_t both = uint64_t{b} << 32 | a;
+  uint32_t result = 0;
+  for (uint32_t i = 0; i < 4; ++i) {
+    uint32_t selector = selectors >> (4 * i);
+    auto byte = static_cast<uint32_t>(both >> (8 * (selector & 7))) & 0xff;
+    if (selector & 8)
+      byte = byte & 0x80 ? 0xff : 0; /* the sign, in all bits */
+    result |= byte << (8 * i);
+  }
+  return result;
+}
+struct Prmt {
+  static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) { return select_bytes(a, b, c & 0xffff); }
+};
+/* The special modes: four selectors for each value of the two low bits of c, bytes 3 to 0 as digits. */
+constexpr uint16_t f4e[] = {0x3210, 0x4321, 0x5432, 0x6543}, b4e[] = {0x5670, 0x6701, 0x7012, 0x0123},
+                   rc8[] = {0x0000, 0x1111, 0x2222, 0x3333}, ecl[] = {0x3210, 0x3211, 0x3222, 0x3333},
+                   ecr[] = {0x0000, 0x1110, 0x2210, 0x3210}, rc16[] = {0x1010, 0x3232, 0x1010, 0x3232};
+template <const uint16_t *Table> struct PrmtMode {
+  static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) { return select_bytes(a, b, Table[c & 3]); }
+};
+
+void lop3(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]), *c = w.in(ins.op[3]);
+  uint64_t *d = w.out(ins.op[0]);
+  auto table = static_cast<uint32_t>(ins.immediate);
+  uint32_t nonzero = 0;
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint32_t x = get<uint32_t>(a, lane), y = get<uint32_t>(b, lane), z = get<uint32_t>(c, lane), result = 0;
+    for (uint32_t term = 0; term < 8; ++term)
+      if ((table >> term) & 1)
+        result |= (term & 4 ? x : ~x) & (term & 2 ? y : ~y) & (term & 1 ? z : ~z);
+    put<uint32_t>(d, lane, result);
+    nonzero |= uint32_t{result != 0} << lane;
+  });
+  /* lop3.and / lop3.or: p = (d != 0) op q */
+  if (ins.op[4] == no_operand)
+    return;
+  uint32_t q = w.predicate(ins.op[5]);
+  w.set_predicate(ins.op[4], lanes, ins.mode == static_cast<uint8_t>(BooleanOp::and_) ? nonzero & q : nonzero | q);
+}
+
+template <class F> void predicates(Warp &w, const Instruction &ins, uint32_t lanes) {
+  w.set_predicate(ins.op[0], lanes, F::apply(w.predicate(ins.op[1]), w.predicate(ins.op[2])));
+}
+void not_predicate(Warp &w, const Instruction &ins, uint32_t lanes) {
+  w.set_predicate(ins.op[0], lanes, ~w.predicate(ins.op[1]));
+}
+void move_predicate(Warp &w, const Instruction &ins, uint32_t lanes) {
+  w.set_predicate(ins.op[0], lanes, w.predicate(ins.op[1]));
+}
+
+template <class F> Handler two(Type type) {
+  switch (ptx::bits_of(type)) {
+  case 16:
+    return binary<F, uint16_t, uint16_t>;
+  case 32:
+    return binary<F, uint32_t, uint32_t>;
+  case 64:
+    return binary<F, uint64_t, uint64_t>;
+  default:
+    return nullptr;
+  }
+}
+template <class F> Handler one(Type type) {
+  switch (ptx::bits_of(type)) {
+  case 16:
+    return unary<F, uint16_t, uint16_t>;
+  case 32:
+    return unary<F, uint32_t, uint32_t>;
+  case 64:
+    return unary<F, uint64_t, uint64_t>;
+  default:
+    return nullptr;
+  }
+}
+template <class F> Handler counting(Type type) {
+  return type == Type::b32   ? Handler(unary<F, uint32_t, uint32_t>)
+         : type == Type::b64 ? Handler(unary<F, uint32_t, uint64_t>)
+                             : nullptr;
+}
+template <bool Shift> Handler finding(Type type) {
+  switch (type) {
+  case Type::u32:
+    return unary<Bfind<Shift>, uint32_t, uint32_t>;
+  case Type::s32:
+    return unary<Bfind<Shift>, uint32_t, int32_t>;
+  case Type::u64:
+    return unary<Bfind<Shift>, uint32_t, uint64_t>;
+  case Type::s64:
+    return unary<Bfind<Shift>, uint32_t, int64_t>;
+  default:
+    return nullptr;
+  }
+}
+Handler shift_left(Type type) {
+  switch (type) {
+  case Type::b16:
+    return binary<Shl, uint16_t, uint16_t, uint32_t>;
+  case Type::b32:
+    return binary<Shl, uint32_t, uint32_t, uint32_t>;
+  case Type::b64:
+    return binary<Shl, uint64_t, uint64_t, uint32_t>;
+  default:
+    return nullptr;
+  }
+}
+Handler shift_right(Type type) {
+  switch (type) {
+  case Type::b16:
+  case Type::u16:
+    return binary<Shr, uint16_t, uint16_t, uint32_t>;
+  case Type::s16:
+    return binary<Shr, int16_t, int16_t, uint32_t>;
+  case Type::b32:
+  case Type::u32:
+    return binary<Shr, uint32_t, uint32_t, uint32_t>;
+  case Type::s32:
+    return binary<Shr, int32_t, int32_t, uint32_t>;
+  case Type::b64:
+  case Type::u64:
+    return binary<Shr, uint64_t, uint64_t, uint32_t>;
+  case Type::s64:
+    return binary<Shr, int64_t, int64_t, uint32_t>;
+  default:
+    return nullptr;
+  }
+}
+Handler extract(Type type) {
+  switch (type) {
+  case Type::u32:
+    return ternary<Bfe, uint32_t, uint32_t, uint32_t, uint32_t>;
+  case Type::s32:
+    return ternary<Bfe, int32_t, int32_t, uint32_t, uint32_t>;
+  case Type::u64:
+    return ternary<Bfe, uint64_t, uint64_t, uint32_t, uint32_t>;
+  case Type::s64:
+    return ternary<Bfe, int64_t, int64_t, uint32_t, uint32_t>;
+  default:
+    return nullptr;
+  }
+}
+template <bool Wrap> Handler extend(Type type) {
+  return type == Type::u32   ? Handler(binary<Szext<Wrap, uint32_t>, uint32_t, uint32_t>)
+         : type == Type::s32 ? Handler(binary<Szext<Wrap, int32_t>, uint32_t, uint32_t>)
+                             : nullptr;
+}
+template <class F> Handler word3() { return ternary<F, uint32_t, uint32_t>; }
+
+} // namespace
+
+Handler bit_handler(BitOp op, Type type) {
+  switch (op) {
+  case BitOp::and_:
+    return two<And>(type);
+  case BitOp::or_:
+    return two<Or>(type);
+  case BitOp::xor_:
+    return two<Xor>(type);
+  case BitOp::not_:
+    return one<Not>(type);
+  case BitOp::cnot:
+    return one<Cnot>(type);
+  case BitOp::shl:
+    return shift_left(type);
+  case BitOp::shr:
+    return shift_right(type);
+  case BitOp::lop3:
+    return lop3;
+  case BitOp::shf_l_wrap:
+    return word3<FunnelLeft<true>>();
+  case BitOp::shf_l_clamp:
+    return word3<FunnelLeft<false>>();
+  case BitOp::shf_r_wrap:
+    return word3<FunnelRight<true>>();
+  case BitOp::shf_r_clamp:
+    return word3<FunnelRight<false>>();
+  case BitOp::popc:
+    return counting<Popc>(type);
+  case BitOp::clz:
+    return counting<Clz>(type);
+  case BitOp::bfind:
+    return finding<false>(type);
+  case BitOp::bfind_shift:
+    return finding<true>(type);
+  case BitOp::fns:
+    return ternary<Fns, uint32_t, uint32_t, uint32_t, int32_t>;
+  case BitOp::brev:
+    return one<Brev>(type);
+  case BitOp::bfe:
+    return extract(type);
+  case BitOp::bfi:
+    return type == Type::b32 ? Bfi<uint32_t>::run : type == Type::b64 ? Bfi<uint64_t>::run : nullptr;
+  case BitOp::bmsk_clamp:
+    return binary<Bmsk<false>, uint32_t, uint32_t>;
+  case BitOp::bmsk_wrap:
+    return binary<Bmsk<true>, uint32_t, uint32_t>;
+  case BitOp::szext_clamp:
+    return extend<false>(type);
+  case BitOp::szext_wrap:
+    return extend<true>(type);
+  case BitOp::prmt:
+    return word3<Prmt>();
+  case BitOp::prmt_f4e:
+    return word3<PrmtMode<f4e>>();
+  case BitOp::prmt_b4e:
+    return word3<PrmtMode<b4e>>();
+  case BitOp::prmt_rc8:
+    return word3<PrmtMode<rc8>>();
+  case BitOp::prmt_ecl:
+    return word3<PrmtMode<ecl>>();
+  case BitOp::prmt_ecr:
+    return word3<PrmtMode<ecr>>();
+  case BitOp::prmt_rc16:
+    return word3<PrmtMode<rc16>>();
+  case BitOp::and_pred:
+    return predicates<And>;
+  case BitOp::or_pred:
+    return predicates<Or>;
+  case BitOp::xor_pred:
+    return predicates<Xor>;
+  case BitOp::not_pred:
+    return not_predicate;
+  case BitOp::mov_pred:
+    return move_predicate;
+  }
+  return nullptr;
+}
+
+} // namespace sim::exec

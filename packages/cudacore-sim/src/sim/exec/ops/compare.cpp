@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Comparisons, and selection by predicates and signs. */
+#include "sim/exec/ops/lanes.h"
+#include "sim/isa/numeric.h"
+
+namespace sim::exec {
+
+namespace {
+
+/* f16 and bf16 compare as the doubles that they are. */
+struct F16 {
+  uint16_t bits;
+  double value() const { return value_of(format_f16, bits); }
+};
+struct Bf16 {
+  uint16_t bits;
+  double value() const { return value_of(format_bf16, bits); }
+};
+template <class T> T comparable(T value) { return value; }
+double comparable(F16 value) { return value.value(); }
+double comparable(Bf16 value) { return value.value(); }
+
+template <Comparison C, class T> bool holds(T a, T b) {
+  bool unordered = false;
+  if constexpr (std::is_floating_point_v<T>)
+    unordered = a != a || b != b;
+  switch (C) {
+  case Comparison::eq:
+    return a == b;
+  case Comparison::ne:
+    return a != b && !unordered;
+  case Comparison::lt:
+    return a < b;
+  case Comparison::le:
+    return a <= b;
+  case Comparison::gt:
+    return a > b;
+  case Comparison::ge:
+    return a >= b;
+  case Comparison::equ:
+    return unordered || a == b;
+  case Comparison::neu:
+    return unordered || a != b;
+  case Comparison::ltu:
+    return unordered || a < b;
+  case Comparison::leu:
+    return unordered || a <= b;
+  case Comparison::gtu:
+    return unordered || a > b;
+  case Comparison::geu:
+    return unordered || a >= b;
+  case Comparison::num:
+    return !unordered;
+  case Comparison::nan:
+    return unordered;
+  }
+  return false;
+}
+
+template <Comparison C, class T, bool Ftz>
+uint32_t compare(const uint64_t *a, const uint64_t *b, uint32_t lanes, unsigned shift = 0) {
+  uint32_t result = 0;
+  for_lanes(lanes, [&](uint32_t lane) {
+    T left, right;
+    std::memcpy(&left, reinterpret_cast<const char *>(a + lane) + shift, sizeof left);
+    std::memcpy(&right, reinterpret_cast<const char *>(b + lane) + shift, sizeof right);
+    auto x = comparable(left), y = comparable(right);
+    if constexpr (Ftz && std::is_same_v<T, float>) {
+      x = flush(x);
+      y = flush(y);
+    }
+    result |= uint32_t{holds<C>(x, y)} << lane;
+  });
+  return result;
+}
+
+uint32_t combine(const Warp &w, const Instruction &ins, uint32_t value) {
+  switch (static_cast<BooleanOp>(ins.mode)) {
+  case BooleanOp::and_:
+    return value & w.predicate(ins.op[4]);
+  case BooleanOp::or_:
+    return value | w.predicate(ins.op[4]);
+  case BooleanOp::xor_:
+    return value ^ w.predicate(ins.op[4]);
+  default:
+    return value;
+  }
+}
+
+template <Comparison C, class T, bool Ftz> struct SetPredicate {
+  static void run(Warp &w, const Instruction &ins, uint32_t lanes) {
+    uint32_t result = compare<C, T, Ftz>(w.in(ins.op[2]), w.in(ins.op[3]), lanes);
+    uint32_t both = combine(w, ins, result), other = combine(w, ins, ~result);
+    w.set_predicate(ins.op[0], lanes, both);
+    if (ins.op[1] != no_operand)
+      w.set_predicate(ins.op[1], lanes, other);
+  }
+};
+template <Comparison C, class T, bool Ftz> struct SetPredicatePair {
+  static void run(Warp &w, const Instruction &ins, uint32_t lanes) {
+    const uint64_t *a = w.in(ins.op[2]), *b = w.in(ins.op[3]);
+    uint32_t low = combine(w, ins, compare<C, T, Ftz>(a, b, lanes));
+    uint32_t high = combine(w, ins, compare<C, T, Ftz>(a, b, lanes, 2));
+    w.set_predicate(ins.op[0], lanes, low);
+    if (ins.op[1] != no_operand)
+      w.set_predicate(ins.op[1], lanes, high);
+  }
+};
+/* d, a, b, -, c: true is all ones, or 1.0 in a floating-point destination, whose bits are the immediate. */
+template <Comparison C, class T, bool Ftz> struct SetValue {
+  static void run(Warp &w, const Instruction &ins, uint32_t lanes) {
+    uint32_t result = combine(w, ins, compare<C, T, Ftz>(w.in(ins.op[1]), w.in(ins.op[2]), lanes));
+    uint64_t *d = w.out(ins.op[0]);
+    auto truth = static_cast<uint64_t>(ins.immediate);
+    for_lanes(lanes, [&](uint32_t lane) { d[lane] = (result >> lane) & 1 ? truth : 0; });
+  }
+};
+template <Comparison C, class T, bool Ftz> struct SetValuePair {
+  static void run(Warp &w, const Instruction &ins, uint32_t lanes) {
+    const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]);
+    uint32_t low = combine(w, ins, compare<C, T, Ftz>(a, b, lanes));
+    uint32_t high = combine(w, ins, compare<C, T, Ftz>(a, b, lanes, 2));
+    uint64_t *d = w.out(ins.op[0]);
+    auto truth = static_cast<uint32_t>(ins.immediate);
+    for_lanes(lanes, [&](uint32_t lane) {
+      uint32_t value = ((low >> lane) & 1 ? truth & 0xffff : 0) | ((high >> lane) & 1 ? truth & 0xffff0000 : 0);
+      put<uint32_t>(d, lane, value);
+    });
+  }
+};
+
+template <template <Comparison, class, bool> class H, class T, bool Ftz> Handler ordered(Comparison comparison) {
+  switch (comparison) {
+  case Comparison::eq:
+    return H<Comparison::eq, T, Ftz>::run;
+  case Comparison::ne:
+    return H<Comparison::ne, T, Ftz>::run;
+  case Comparison::lt:
+    return H<Comparison::lt, T, Ftz>::run;
+  case Comparison::le:
+    return H<Comparison::le, T, Ftz>::run;
+  case Comparison::gt:
+    return H<Comparison::gt, T, Ftz>::run;
+  case Comparison::ge:
+    return H<Comparison::ge, T, Ftz>::run;
+  default:
+    return nullptr;
+  }
+}
+template <template <Comparison, class, bool> class H, class T, bool Ftz> Handler floating(Comparison comparison) {
+  switch (comparison) {
+  case Comparison::equ:
+    return H<Comparison::equ, T, Ftz>::run;
+  case Comparison::neu:
+    return H<Comparison::neu, T, Ftz>::run;
+  case Comparison::ltu:
+    return H<Comparison::ltu, T, Ftz>::run;
+  case Comparison::leu:
+    return H<Comparison::leu, T, Ftz>::run;
+  case Comparison::gtu:
+    return H<Comparison::gtu, T, Ftz>::run;
+  case Comparison::geu:
+    return H<Comparison::geu, T, Ftz>::run;
+  case Comparison::num:
+    return H<Comparison::num, T, Ftz>::run;
+  case Comparison::nan:
+    return H<Comparison::nan, T, Ftz>::run;
+  default:
+    return ordered<H, T, Ftz>(comparison);
+  }
+}
+template <template <Comparison, class, bool> class H> Handler typed(Comparison comparison, Type type, bool ftz) {
+  switch (type) {
+  case Type::b16:
+  case Type::u16:
+    return ordered<H, uint16_t, false>(comparison);
+  case Type::s16:
+    return ordered<H, int16_t, false>(comparison);
+  case Type::b32:
+  case Type::u32:
+    return ordered<H, uint32_t, false>(comparison);
+  case Type::s32:
+    return ordered<H, int32_t, false>(comparison);
+  case Type::b64:
+  case Type::u64:
+    return ordered<H, uint64_t, false>(comparison);
+  case Type::s64:
+    return ordered<H, int64_t, false>(comparison);
+  case Type::f16:
+    return floating<H, F16, false>(comparison);
+  case Type::bf16:
+    return floating<H, Bf16, false>(comparison);
+  case Type::f32:
+    return ftz ? floating<H, float, true>(comparison) : floating<H, float, false>(comparison);
+  case Type::f64:
+    return floating<H, double, false>(comparison);
+  default:
+    return nullptr;
+  }
+}
+template <template <Comparison, class, bool> class H> Handler paired(Comparison comparison, Type type) {
+  if (type == Type::f16x2)
+    return floating<H, F16, false>(comparison);
+  if (type == Type::bf16x2)
+    return floating<H, Bf16, false>(comparison);
+  return nullptr;
+}
+
+/* d = p ? a : b */
+template <class T> void select(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]);
+  uint32_t p = w.predicate(ins.op[3]);
+  uint64_t *d = w.out(ins.op[0]);
+  for_lanes(lanes, [&](uint32_t lane) { put<T>(d, lane, get<T>((p >> lane) & 1 ? a : b, lane)); });
+}
+
+struct SelectBySign {
+  template <class T, class S> static T apply(T a, T b, S c) { return c >= 0 ? a : b; }
+};
+struct SelectBySignFlushed {
+  template <class T> static T apply(T a, T b, float c) { return flush(c) >= 0 ? a : b; }
+};
+
+} // namespace
+
+Handler setp_handler(Comparison comparison, Type type, bool ftz) { return typed<SetPredicate>(comparison, type, ftz); }
+Handler setp_pair_handler(Comparison comparison, Type type) { return paired<SetPredicatePair>(comparison, type); }
+Handler set_handler(Comparison comparison, Type type, bool ftz) {
+  if (type == Type::f16x2 || type == Type::bf16x2)
+    return paired<SetValuePair>(comparison, type);
+  return typed<SetValue>(comparison, type, ftz);
+}
+
+Handler selp_handler(Type type) {
+  switch (ptx::bits_of(type)) {
+  case 16:
+    return select<uint16_t>;
+  case 32:
+    return select<uint32_t>;
+  case 64:
+    return select<uint64_t>;
+  default:
+    return nullptr;
+  }
+}
+
+Handler slct_handler(Type type, Type selector, bool ftz) {
+  uint32_t bits = ptx::bits_of(type);
+  if (selector == Type::s32 && !ftz) {
+    if (bits == 16)
+      return ternary<SelectBySign, uint16_t, uint16_t, uint16_t, int32_t>;
+    if (bits == 32)
+      return ternary<SelectBySign, uint32_t, uint32_t, uint32_t, int32_t>;
+    if (bits == 64)
+      return ternary<SelectBySign, uint64_t, uint64_t, uint64_t, int32_t>;
+  }
+  if (selector == Type::f32 && !ftz) {
+    if (bits == 16)
+      return ternary<SelectBySign, uint16_t, uint16_t, uint16_t, float>;
+    if (bits == 32)
+      return ternary<SelectBySign, uint32_t, uint32_t, uint32_t, float>;
+    if (bits == 64)
+      return ternary<SelectBySign, uint64_t, uint64_t, uint64_t, float>;
+  }
+  if (selector == Type::f32) {
+    if (bits == 16)
+      return ternary<SelectBySignFlushed, uint16_t, uint16_t, uint16_t, float>;
+    if (bits == 32)
+      return ternary<SelectBySignFlushed, uint32_t, uint32_t, uint32_t, float>;
+    if (bits == 64)
+      return ternary<SelectBySignFlushed, uint64_t, uint64_t, uint64_t, float>;
+  }
+  return nullptr;
+}
+
+} // namespace sim::exec

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cvt: between all types, with their roundings and saturations. */
+#include <limits>
+
+#include "sim/exec/ops/lanes.h"
+#include "sim/isa/numeric.h"
+
+namespace sim::exec {
+
+namespace {
+
+/* The variants of a conversion, as the instruction's mode carries them. */
+struct Mode {
+  Rounding rounding;
+  bool ftz, sat, relu, satfinite, integral;
+};
+constexpr uint32_t sat_bit = 1, ftz_bit = 2, relu_bit = 4, satfinite_bit = 8, integral_bit = 16;
+
+Mode mode_of(const Instruction &ins) {
+  auto bits = static_cast<uint32_t>(ins.immediate);
+  return {static_cast<Rounding>(bits >> 8), (bits & ftz_bit) != 0,       (bits & sat_bit) != 0,
+          (bits & relu_bit) != 0,           (bits & satfinite_bit) != 0, (bits & integral_bit) != 0};
+}
+
+const Format &format_of(Type type) {
+  switch (type) {
+  case Type::f16:
+    return format_f16;
+  case Type::bf16:
+    return format_bf16;
+  case Type::tf32:
+    return format_tf32;
+  case Type::e4m3:
+    return format_e4m3;
+  case Type::e5m2:
+    return format_e5m2;
+  case Type::f32:
+    return format_f32;
+  default:
+    return format_f64;
+  }
+}
+
+constexpr uint32_t half_bits(Type type) { return type == Type::f16 ? 16 : 8; }
+
+/* A source as a double; exact. */
+template <Type From> double read_float(uint64_t bits, bool ftz) {
+  if constexpr (From == Type::f32) {
+    auto value = bit_cast<float>(static_cast<uint32_t>(bits));
+    return ftz ? flush(canonical_nan(value)) : value;
+  } else if constexpr (From == Type::f64) {
+    return bit_cast<double>(bits);
+  } else {
+    return value_of(format_of(From), bits & ((uint64_t{1} << ptx::bits_of(From)) - 1));
+  }
+}
+
+template <Type To> uint64_t write_float(double value, const Mode &mode) {
+  if (mode.integral)
+    value = round_to_integral(value, mode.rounding);
+  if (mode.sat)
+    value = saturate_unit(value);
+  if (mode.relu && value <= 0)
+    value = 0;
+  if constexpr (To == Type::f64) {
+    return bit_cast<uint64_t>(value);
+  } else {
+    Rounding rounding = mode.rounding == Rounding::none || mode.integral ? Rounding::nearest : mode.rounding;
+    if (To == Type::f32 && rounding == Rounding::nearest) {
+      float result = canonical_nan(static_cast<float>(value));
+      return bit_cast<uint32_t>(mode.ftz ? flush(result) : result);
+    }
+    uint64_t bits = round_to(format_of(To), value, rounding, mode.satfinite);
+    if (To == Type::tf32)
+      bits <<= 13;
+    if (To == Type::f32 && mode.ftz)
+      bits = bit_cast<uint32_t>(flush(bit_cast<float>(static_cast<uint32_t>(bits))));
+    return bits;
+  }
+}
+
+/* A number of type From as the 64 bits that its register holds, extended by its sign. */
+template <class From> uint64_t extend(From value) {
+  if constexpr (std::is_signed_v<From>)
+    return static_cast<uint64_t>(static_cast<int64_t>(value));
+  return static_cast<uint64_t>(value);
+}
+
+template <class To, class From> struct IntegerToInteger {
+  static void run(Warp &w, const Instruction &ins, uint32_t lanes) {
+    const uint64_t *a = w.in(ins.op[1]);
+    uint64_t *d = w.out(ins.op[0]);
+    bool sat = mode_of(ins).sat;
+    for_lanes(lanes, [&](uint32_t lane) {
+      From value = get<From>(a, lane);
+      if (sat) {
+        constexpr To low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
+        if (std::is_signed_v<From> && (!std::is_signed_v<To> ? value < 0 : int64_t(value) < int64_t(low)))
+          return void(d[lane] = extend(low));
+        if (value > 0 && static_cast<uint64_t>(value) > static_cast<uint64_t>(high))
+          return void(d[lane] = extend(high));
+      }
+      d[lane] = extend(static_cast<To>(value));
+    });
+  }
+};
+
+template <class To, Type From> void float_to_integer(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]);
+  uint64_t *d = w.out(ins.op[0]);
+  Mode mode = mode_of(ins);
+  constexpr To low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
+  /* 2^width, or half of it: exact, while `high` itself might not be. */
+  const double above = std::ldexp(1.0, std::numeric_limits<To>::digits);
+  for_lanes(lanes, [&](uint32_t lane) {
+    double value = round_to_integral(read_float<From>(a[lane], mode.ftz), mode.rounding);
+    if (std::isnan(value)) {
+      bool top_bit = From == Type::f64 || sizeof(To) == 8;
+      d[lane] = top_bit ? extend(static_cast<To>(To{1} << (sizeof(To) * 8 - 1))) : 0;
+    } else if (value >= above) {
+      d[lane] = extend(high);
+    } else if (value < static_cast<double>(low)) {
+      d[lane] = extend(low);
+    } else {
+      d[lane] = extend(static_cast<To>(value));
+    }
+  });
+}
+
+template <Type To, class From> void integer_to_float(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]);
+  uint64_t *d = w.out(ins.op[0]);
+  Mode mode = mode_of(ins);
+  Rounding rounding = mode.rounding == Rounding::none ? Rounding::nearest : mode.rounding;
+  for_lanes(lanes, [&](uint32_t lane) {
+    From value = get<From>(a, lane);
+    bool negative = value < 0;
+    uint64_t magnitude = negative ? 0 - extend(value) : extend(value);
+    uint64_t bits = round_to(format_of(To), negative, magnitude, 0, false, rounding, mode.satfinite);
+    if (mode.sat)
+      bits = round_to(format_of(To), saturate_unit(value_of(format_of(To), bits)), Rounding::nearest);
+    std::memcpy(d + lane, &bits, ptx::bytes_of(To));
+  });
+}
+
+/* What is left of a NaN where it is not replaced by the format's own: as many bits as there is room for. */
+template <Type To, Type From> uint64_t convert_nan(uint64_t bits, const Mode &mode) {
+  const Format &format = format_of(To);
+  if (From == Type::f64 && To != Type::f64) {
+    uint64_t mantissa = (bits >> (52 - format.mantissa_bits)) & ((uint64_t{1} << format.mantissa_bits) - 1);
+    uint64_t quiet = uint64_t{1} << (format.mantissa_bits - 1);
+    return bits >> 63 << format.sign_shift() | (format.largest + 1) | quiet | mantissa;
+  }
+  if (From == Type::bf16 && To == Type::f32 && !mode.ftz)
+    return (bits & 0xffff) << 16;
+  if (To == Type::tf32)
+    return bits & 0xffffe000u;
+  return write_float<To>(read_float<From>(bits, mode.ftz), mode);
+}
+
+template <Type To, Type From> void float_to_float(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]);
+  uint64_t *d = w.out(ins.op[0]);
+  Mode mode = mode_of(ins);
+  for_lanes(lanes, [&](uint32_t lane) {
+    double value = read_float<From>(a[lane], mode.ftz);
+    bool keeps = std::isnan(value) && !mode.sat && !mode.relu && !mode.integral;
+    uint64_t bits = keeps ? convert_nan<To, From>(a[lane], mode) : write_float<To>(value, mode);
+    std::memcpy(d + lane, &bits, ptx::bytes_of(To));
+  });
+}
+
+template <class To> Handler to_integer(Type from) {
+  switch (from) {
+  case Type::u8:
+    return IntegerToInteger<To, uint8_t>::run;
+  case Type::s8:
+    return IntegerToInteger<To, int8_t>::run;
+  case Type::u16:
+    return IntegerToInteger<To, uint16_t>::run;
+  case Type::s16:
+    return IntegerToInteger<To, int16_t>::run;
+  case Type::u32:
+    return IntegerToInteger<To, uint32_t>::run;
+  case Type::s32:
+    return IntegerToInteger<To, int32_t>::run;
+  case Type::u64:
+    return IntegerToInteger<To, uint64_t>::run;
+  case Type::s64:
+    return IntegerToInteger<To, int64_t>::run;
+  case Type::f16:
+    return float_to_integer<To, Type::f16>;
+  case Type::bf16:
+    return float_to_integer<To, Type::bf16>;
+  case Type::f32:
+    return float_to_integer<To, Type::f32>;
+  case Type::f64:
+    return float_to_integer<To, Type::f64>;
+  default:
+    return nullptr;
+  }
+}
+template <Type To> Handler to_float(Type from) {
+  switch (from) {
+  case Type::u8:
+    return integer_to_float<To, uint8_t>;
+  case Type::s8:
+    return integer_to_float<To, int8_t>;
+  case Type::u16:
+    return integer_to_float<To, uint16_t>;
+  case Type::s16:
+    return integer_to_float<To, int16_t>;
+  case Type::u32:
+    return integer_to_float<To, uint32_t>;
+  case Type::s32:
+    return integer_to_float<To, int32_t>;
+  case Type::u64:
+    return integer_to_float<To, uint64_t>;
+  case Type::s64:
+    return integer_to_float<To, int64_t>;
+  case Type::f16:
+    return float_to_float<To, Type::f16>;
+  case Type::bf16:
+    return float_to_float<To, Type::bf16>;
+  case Type::f32:
+    return float_to_float<To, Type::f32>;
+  case Type::f64:
+    return float_to_float<To, Type::f64>;
+  default:
+    return nullptr;
+  }
+}
+
+/* --- pairs
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* d = {a, b}, each f32 rounded to a small format; a is the high half. */
+template <Type To> void pair_from_f32(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]);
+  uint64_t *d = w.out(ins.op[0]);
+  Mode mode = mode_of(ins);
+  constexpr uint32_t width = To == Type::f16 || To == Type::bf16 ? 16 : 8;
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint64_t high = write_float<To>(read_float<Type::f32>(a[lane], mode.ftz), mode);
+    uint64_t low = write_float<To>(read_float<Type::f32>(b[lane], mode.ftz), mode);
+    auto both = static_cast<uint32_t>(high << width | low);
+    std::memcpy(d + lane, &both, width / 4);
+  });
+}
+/* A pair to a pair: f16x2 to 8-bit formats and back. */
+template <Type To, Type From> void pair_to_pair(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]);
+  uint64_t *d = w.out(ins.op[0]);
+  Mode mode = mode_of(ins);
+  constexpr uint32_t to = half_bits(To), from = half_bits(From);
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint64_t low = write_float<To>(value_of(format_of(From), a[lane] & ((1u << from) - 1)), mode);
+    uint64_t high = write_float<To>(value_of(format_of(From), (a[lane] >> from) & ((1u << from) - 1)), mode);
+    auto both = static_cast<uint32_t>(high << to | low);
+    std::memcpy(d + lane, &both, to / 4);
+  });
+}
+
+/* --- cvt.pack
+ * ----------------------------------------------------------------------------------------------------------- */
+
+/* Saturates a and b to 16, 8, 4 or 2 bits; with c, they become its new low bits. */
+void pack(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]);
+  const uint64_t *c = ins.op[3] == no_operand ? nullptr : w.in(ins.op[3]);
+  uint64_t *d = w.out(ins.op[0]);
+  uint32_t bits = ins.mode;
+  bool is_signed = ins.flag;
+  int64_t low = is_signed ? -(int64_t{1} << (bits - 1)) : 0;
+  int64_t high = is_signed ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
+  uint32_t mask = (1u << bits) - 1;
+  for_lanes(lanes, [&](uint32_t lane) {
+    auto clamp = [&](int64_t value) {
+      return static_cast<uint32_t>(value < low ? low : value > high ? high : value) & mask;
+    };
+    uint32_t both = clamp(get<int32_t>(a, lane)) << bits | clamp(get<int32_t>(b, lane));
+    uint64_t rest = c ? uint64_t{get<uint32_t>(c, lane)} << (2 * bits) : 0;
+    put<uint32_t>(d, lane, static_cast<uint32_t>(rest) | both);
+  });
+}
+
+} // namespace
+
+Handler convert_handler(const Conversion &conversion) {
+  switch (conversion.to) {
+  case Type::u8:
+    return to_integer<uint8_t>(conversion.from);
+  case Type::s8:
+    return to_integer<int8_t>(conversion.from);
+  case Type::u16:
+    return to_integer<uint16_t>(conversion.from);
+  case Type::s16:
+    return to_integer<int16_t>(conversion.from);
+  case Type::u32:
+    return to_integer<uint32_t>(conversion.from);
+  case Type::s32:
+    return to_integer<int32_t>(conversion.from);
+  case Type::u64:
+    return to_integer<uint64_t>(conversion.from);
+  case Type::s64:
+    return to_integer<int64_t>(conversion.from);
+  case Type::f16:
+    return to_float<Type::f16>(conversion.from);
+  case Type::bf16:
+    return to_float<Type::bf16>(conversion.from);
+  case Type::f32:
+    return to_float<Type::f32>(conversion.from);
+  case Type::f64:
+    return to_float<Type::f64>(conversion.from);
+  case Type::tf32:
+    return conversion.from == Type::f32 ? float_to_float<Type::tf32, Type::f32> : nullptr;
+  default:
+    return nullptr;
+  }
+}
+
+int64_t convert_mode(const Conversion &conversion) {
+  return (conversion.sat ? sat_bit : 0) | (conversion.ftz ? ftz_bit : 0) | (conversion.relu ? relu_bit : 0) |
+         (conversion.satfinite ? satfinite_bit : 0) | (conversion.integral ? integral_bit : 0) |
+         int64_t{static_cast<uint8_t>(conversion.rounding)} << 8;
+}
+
+Handler convert_pair_handler(const Conversion &conversion) {
+  if (conversion.from == Type::f32)
+    switch (conversion.to) {
+    case Type::f16x2:
+      return pair_from_f32<Type::f16>;
+    case Type::bf16x2:
+      return pair_from_f32<Type::bf16>;
+    case Type::e4m3x2:
+      return pair_from_f32<Type::e4m3>;
+    case Type::e5m2x2:
+      return pair_from_f32<Type::e5m2>;
+    default:
+      return nullptr;
+    }
+  if (conversion.from == Type::f16x2) {
+    if (conversion.to == Type::e4m3x2)
+      return pair_to_pair<Type::e4m3, Type::f16>;
+    if (conversion.to == Type::e5m2x2)
+      return pair_to_pair<Type::e5m2, Type::f16>;
+  }
+  if (conversion.to == Type::f16x2) {
+    if (conversion.from == Type::e4m3x2)
+      return pair_to_pair<Type::f16, Type::e4m3>;
+    if (conversion.from == Type::e5m2x2)
+      return pair_to_pair<Type::f16, Type::e5m2>;
+  }
+  return nullptr;
+}
+
+Handler convert_pack_handler() { return pack; }
+
+} // namespace sim::exec

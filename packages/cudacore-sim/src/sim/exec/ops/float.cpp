@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* f32 and f64 arithmetic. IEEE operations are the host's; approximations are computed in double and rounded once. */
+#include <type_traits>
+
+#include "sim/exec/ops/lanes.h"
+#include "sim/isa/numeric.h"
+
+namespace sim::exec {
+
+namespace {
+
+struct Add {
+  template <class T> static T apply(T a, T b) { return a + b; }
+};
+struct Sub {
+  template <class T> static T apply(T a, T b) { return a - b; }
+};
+struct Mul {
+  template <class T> static T apply(T a, T b) { return a * b; }
+};
+struct Div {
+  template <class T> static T apply(T a, T b) { return a / b; }
+};
+struct Fma {
+  template <class T> static T apply(T a, T b, T c) { return std::fma(a, b, c); }
+};
+struct Rcp {
+  template <class T> static T apply(T a) { return T{1} / a; }
+};
+struct Sqrt {
+  template <class T> static T apply(T a) { return std::sqrt(a); }
+};
+
+template <class T> bool is_nan(T a) { return a != a; }
+/* A NaN loses against a number, and -0 is less than +0. */
+template <bool Max, bool KeepNan> struct Extreme {
+  template <class T> static T apply(T a, T b) {
+    if (is_nan(a) || is_nan(b)) {
+      if (KeepNan || (is_nan(a) && is_nan(b)))
+        return std::numeric_limits<T>::quiet_NaN();
+      return is_nan(a) ? b : a;
+    }
+    if (a == b)
+      return std::signbit(a) == Max ? b : a;
+    return (a < b) == Max ? b : a;
+  }
+};
+
+/* The extreme magnitude, with the sign of the product. */
+template <class E> struct XorSign {
+  static float apply(float a, float b) {
+    float magnitude = E::apply(std::abs(a), std::abs(b));
+    return is_nan(magnitude) ? magnitude : std::copysign(magnitude, std::signbit(a) != std::signbit(b) ? -1.0f : 1.0f);
+  }
+};
+
+/* Approximations: double precision is far better than what the hardware promises. */
+struct DivFull {
+  static float apply(float a, float b) { return static_cast<float>(double{a} / b); }
+};
+/* a times the reciprocal of b, which is flushed to zero where b is above 2^126. */
+struct DivApprox {
+  static float apply(float a, float b) {
+    if (std::isfinite(b) && std::abs(b) > 0x1p126f)
+      b = std::copysign(HUGE_VALF, b);
+    return DivFull::apply(a, b);
+  }
+};
+struct RcpApprox {
+  static float apply(float a) { return static_cast<float>(1.0 / a); }
+};
+struct SqrtApprox {
+  static float apply(float a) { return std::sqrt(a); }
+};
+struct RsqrtApprox {
+  static float apply(float a) { return static_cast<float>(1.0 / std::sqrt(double{a})); }
+  static double apply(double a) { return 1.0 / std::sqrt(a); }
+};
+struct Sin {
+  static float apply(float a) { return static_cast<float>(std::sin(double{a})); }
+};
+struct Cos {
+  static float apply(float a) { return static_cast<float>(std::cos(double{a})); }
+};
+struct Lg2 {
+  static float apply(float a) { return static_cast<float>(std::log2(double{a})); }
+};
+struct Ex2 {
+  static float apply(float a) { return static_cast<float>(std::exp2(double{a})); }
+};
+struct Tanh {
+  static float apply(float a) { return static_cast<float>(std::tanh(double{a})); }
+};
+/* The seeds of Newton iterations: of 20 bits of mantissa, the low words being ignored, subnormal numbers flushed. */
+template <class F> struct Seed {
+  static double apply(double a) {
+    a = bit_cast<double>(bit_cast<uint64_t>(a) & 0xffffffff00000000u);
+    if (a != 0 && std::abs(a) < 0x1p-1022)
+      a = std::copysign(0.0, a);
+    double result = F::apply(a);
+    if (is_nan(result))
+      return bit_cast<double>(uint64_t{0x7fffffff00000000});
+    if (std::abs(result) < 0x1p-1022)
+      return std::copysign(0.0, result);
+    return bit_cast<double>(bit_cast<uint64_t>(result) & 0xffffffff00000000u);
+  }
+};
+
+template <bool Ftz, class T> T flush_if(T value) { return Ftz ? flush(value) : value; }
+
+/* Which NaN an operation on f64 gives, as a GPU has it: the second source's comes first, the third's next. */
+template <class F> double nan_of(double a) { return first_nan({a}); }
+template <class F> double nan_of(double a, double b) {
+  return std::is_same_v<F, Div> ? first_nan({a, b}) : first_nan({b, a});
+}
+template <class F> double nan_of(double a, double b, double c) { return first_nan({b, c, a}); }
+
+template <class F, class T, Rounding R, bool Ftz, bool Sat> struct Variant {
+  template <class... Sources> static T apply(Sources... sources) {
+    return finish(flush_if<Ftz>(F::apply(flush_if<Ftz>(sources)...)), sources...);
+  }
+  template <class... Sources> static T finish(T value, Sources... sources) {
+    if (is_nan(value)) {
+      if constexpr (std::is_same_v<T, double>)
+        value = nan_of<F>(sources...);
+      else
+        value = canonical_nan(value);
+    }
+    return Sat ? saturate_unit(value) : value;
+  }
+  static void one(Warp &w, const Instruction &ins, uint32_t lanes) {
+    RoundingScope<R> scope;
+    unary<Variant, T, T>(w, ins, lanes);
+  }
+  static void two(Warp &w, const Instruction &ins, uint32_t lanes) {
+    RoundingScope<R> scope;
+    binary<Variant, T, T>(w, ins, lanes);
+  }
+  static void three(Warp &w, const Instruction &ins, uint32_t lanes) {
+    RoundingScope<R> scope;
+    ternary<Variant, T, T>(w, ins, lanes);
+  }
+#ifdef __x86_64__
+  /* The same, with the processor's own fused multiply-add instead of the library's. */
+  __attribute__((target("fma"))) static void three_fused(Warp &w, const Instruction &ins, uint32_t lanes) {
+    RoundingScope<R> scope;
+    const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]), *c = w.in(ins.op[3]);
+    uint64_t *d = w.out(ins.op[0]);
+    for (uint32_t lane = 0; lane < warp_size; ++lane)
+      if ((lanes >> lane) & 1) {
+        T x = get<T>(a, lane), y = get<T>(b, lane), z = get<T>(c, lane);
+        T value = flush_if<Ftz>(std::fma(flush_if<Ftz>(x), flush_if<Ftz>(y), flush_if<Ftz>(z)));
+        put<T>(d, lane, finish(value, x, y, z));
+      }
+  }
+#endif
+};
+
+enum class Arity : uint8_t { one, two, three };
+
+template <class F, class T, Arity N, Rounding R, bool Ftz, bool Sat> Handler variant() {
+  using V = Variant<F, T, R, Ftz, Sat>;
+  if constexpr (N == Arity::one)
+    return V::one;
+  else if constexpr (N == Arity::two)
+    return V::two;
+  else {
+#ifdef __x86_64__
+    static const bool fused = __builtin_cpu_supports("fma");
+    if (fused)
+      return V::three_fused;
+#endif
+    return V::three;
+  }
+}
+template <class F, class T, Arity N, Rounding R> Handler with_mode(FloatMode mode) {
+  if constexpr (std::is_same_v<T, double>) {
+    return mode.ftz || mode.sat ? nullptr : variant<F, T, N, R, false, false>();
+  } else {
+    if (mode.ftz)
+      return mode.sat ? variant<F, T, N, R, true, true>() : variant<F, T, N, R, true, false>();
+    return mode.sat ? variant<F, T, N, R, false, true>() : variant<F, T, N, R, false, false>();
+  }
+}
+template <class F, class T, Arity N> Handler rounded(FloatMode mode) {
+  switch (mode.rounding) {
+  case Rounding::none:
+  case Rounding::nearest:
+    return with_mode<F, T, N, Rounding::nearest>(mode);
+  case Rounding::zero:
+    return with_mode<F, T, N, Rounding::zero>(mode);
+  case Rounding::down:
+    return with_mode<F, T, N, Rounding::down>(mode);
+  case Rounding::up:
+    return with_mode<F, T, N, Rounding::up>(mode);
+  default:
+    return nullptr;
+  }
+}
+template <class F, Arity N> Handler both(Type type, FloatMode mode) {
+  if (type == Type::f32)
+    return rounded<F, float, N>(mode);
+  if (type == Type::f64)
+    return rounded<F, double, N>(mode);
+  return nullptr;
+}
+/* No rounding to choose, no saturation. */
+template <class F, Arity N> Handler plain(Type type, FloatMode mode) {
+  if (mode.sat)
+    return nullptr;
+  if (type == Type::f32)
+    return with_mode<F, float, N, Rounding::nearest>(mode);
+  if (type == Type::f64)
+    return with_mode<F, double, N, Rounding::nearest>(mode);
+  return nullptr;
+}
+template <class F, Arity N = Arity::one> Handler only_f32(Type type, FloatMode mode) {
+  return type == Type::f32 && !mode.sat ? with_mode<F, float, N, Rounding::nearest>(mode) : nullptr;
+}
+
+/* These are arithmetic to a GPU: NaNs are no different from those of a sum. */
+template <bool Negate, bool Ftz> struct SignOf {
+  static float apply(float a) {
+    float f = Ftz ? flush(a) : a;
+    return is_nan(f) ? canonical_nan(f) : Negate ? -f : std::abs(f);
+  }
+  static double apply(double a) { return is_nan(a) ? quiet_nan(a) : Negate ? -a : std::abs(a); }
+};
+template <class U> struct CopySign {
+  static U apply(U sign, U magnitude) {
+    constexpr U mask = U{1} << (sizeof(U) * 8 - 1);
+    return (sign & mask) | (magnitude & ~mask);
+  }
+};
+template <bool Negate> Handler sign_handler(Type type, bool ftz) {
+  if (type == Type::f32)
+    return ftz ? unary<SignOf<Negate, true>, float, float> : unary<SignOf<Negate, false>, float, float>;
+  return ftz ? nullptr : unary<SignOf<Negate, false>, double, double>;
+}
+
+template <FloatTest Test, class T> void test(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]);
+  uint32_t result = 0;
+  for_lanes(lanes, [&](uint32_t lane) {
+    T value = get<T>(a, lane);
+    bool holds = false;
+    switch (Test) {
+    case FloatTest::finite:
+      holds = std::isfinite(value);
+      break;
+    case FloatTest::infinite:
+      holds = std::isinf(value);
+      break;
+    case FloatTest::number:
+      holds = !std::isnan(value);
+      break;
+    case FloatTest::notanumber:
+      holds = std::isnan(value);
+      break;
+    /* Zero counts as normal here. */
+    case FloatTest::normal:
+      holds = std::isnormal(value) || value == 0;
+      break;
+    case FloatTest::subnormal:
+      holds = std::fpclassify(value) == FP_SUBNORMAL;
+      break;
+    }
+    result |= uint32_t{holds} << lane;
+  });
+  w.set_predicate(ins.op[0], lanes, result);
+}
+template <FloatTest Test> Handler test_of(Type type) {
+  return type == Type::f32 ? Handler(test<Test, float>) : type == Type::f64 ? Handler(test<Test, double>) : nullptr;
+}
+
+template <bool Max, bool KeepNan> Handler extreme(Type type, FloatMode mode) {
+  using E = Extreme<Max, KeepNan>;
+  if (mode.xorsign || KeepNan)
+    return mode.xorsign ? only_f32<XorSign<E>, Arity::two>(type, mode) : only_f32<E, Arity::two>(type, mode);
+  return plain<E, Arity::two>(type, mode);
+}
+
+Handler reciprocal(FloatOp op, Type type, FloatMode mode) {
+  bool root = op == FloatOp::rsqrt_approx;
+  if (type == Type::f32)
+    return root ? only_f32<RsqrtApprox>(type, mode) : only_f32<RcpApprox>(type, mode);
+  if (type != Type::f64 || mode.sat)
+    return nullptr;
+  if (!mode.ftz)
+    return root ? Handler(unary<RsqrtApprox, double, double>) : nullptr;
+  return root ? Handler(unary<Seed<RsqrtApprox>, double, double>) : Handler(unary<Seed<Rcp>, double, double>);
+}
+
+} // namespace
+
+Handler float_handler(FloatOp op, Type type, FloatMode mode) {
+  if (type != Type::f32 && type != Type::f64)
+    return half_handler(op, type, mode);
+  if (mode.relu)
+    return nullptr;
+  switch (op) {
+  case FloatOp::add:
+    return both<Add, Arity::two>(type, mode);
+  case FloatOp::sub:
+    return both<Sub, Arity::two>(type, mode);
+  case FloatOp::mul:
+    return both<Mul, Arity::two>(type, mode);
+  case FloatOp::fma:
+    return both<Fma, Arity::three>(type, mode);
+  case FloatOp::div:
+    return mode.sat ? nullptr : both<Div, Arity::two>(type, mode);
+  case FloatOp::div_approx:
+    return only_f32<DivApprox, Arity::two>(type, mode);
+  case FloatOp::div_full:
+    return only_f32<DivFull, Arity::two>(type, mode);
+  case FloatOp::rcp:
+    return mode.sat ? nullptr : both<Rcp, Arity::one>(type, mode);
+  case FloatOp::sqrt:
+    return mode.sat ? nullptr : both<Sqrt, Arity::one>(type, mode);
+  case FloatOp::rcp_approx:
+  case FloatOp::rsqrt_approx:
+    return reciprocal(op, type, mode);
+  case FloatOp::sqrt_approx:
+    return only_f32<SqrtApprox>(type, mode);
+  case FloatOp::sin:
+    return only_f32<Sin>(type, mode);
+  case FloatOp::cos:
+    return only_f32<Cos>(type, mode);
+  case FloatOp::lg2:
+    return only_f32<Lg2>(type, mode);
+  case FloatOp::ex2:
+    return only_f32<Ex2>(type, mode);
+  case FloatOp::tanh:
+    return only_f32<Tanh>(type, mode);
+  case FloatOp::abs:
+    return sign_handler<false>(type, mode.ftz);
+  case FloatOp::neg:
+    return sign_handler<true>(type, mode.ftz);
+  case FloatOp::min:
+    return extreme<false, false>(type, mode);
+  case FloatOp::max:
+    return extreme<true, false>(type, mode);
+  case FloatOp::min_nan:
+    return extreme<false, true>(type, mode);
+  case FloatOp::max_nan:
+    return extreme<true, true>(type, mode);
+  case FloatOp::copysign:
+    return type == Type::f32 ? binary<CopySign<uint32_t>, uint32_t, uint32_t>
+                             : binary<CopySign<uint64_t>, uint64_t, uint64_t>;
+  }
+  return nullptr;
+}
+
+Handler testp_handler(FloatTest test, Type type) {
+  switch (test) {
+  case FloatTest::finite:
+    return test_of<FloatTest::finite>(type);
+  case FloatTest::infinite:
+    return test_of<FloatTest::infinite>(type);
+  case FloatTest::number:
+    return test_of<FloatTest::number>(type);
+  case FloatTest::notanumber:
+    return test_of<FloatTest::notanumber>(type);
+  case FloatTest::normal:
+    return test_of<FloatTest::normal>(type);
+  case FloatTest::subnormal:
+    return test_of<FloatTest::subnormal>(type);
+  }
+  return nullptr;
+}
+
+} // namespace sim::exec

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Integer arithmetic. */
+#include <limits>
+
+#include "sim/isa/handlers.h"
+#include "sim/exec/ops/lanes.h"
+
+namespace sim::exec {
+
+namespace {
+
+__extension__ typedef __int128 int128;
+__extension__ typedef unsigned __int128 uint128;
+
+template <class T> using Unsigned = std::make_unsigned_t<T>;
+template <class T> struct Widened;
+template <> struct Widened<uint16_t> {
+  using type = uint32_t;
+};
+template <> struct Widened<int16_t> {
+  using type = int32_t;
+};
+template <> struct Widened<uint32_t> {
+  using type = uint64_t;
+};
+template <> struct Widened<int32_t> {
+  using type = int64_t;
+};
+template <> struct Widened<uint64_t> {
+  using type = uint128;
+};
+template <> struct Widened<int64_t> {
+  using type = int128;
+};
+template <class T> using Wide = typename Widened<T>::type;
+
+/* Wrap-around arithmetic: in an unsigned type of at least 32 bits, where C++ defines it. */
+template <class T> using Ring = std::conditional_t<sizeof(T) < 4, uint32_t, Unsigned<T>>;
+
+template <class T> T saturate(int64_t value) {
+  constexpr int64_t low = std::numeric_limits<T>::min(), high = std::numeric_limits<T>::max();
+  return static_cast<T>(value < low ? low : value > high ? high : value);
+}
+
+struct Add {
+  template <class T> static T apply(T a, T b) { return static_cast<T>(Ring<T>(a) + Ring<T>(b)); }
+};
+struct Sub {
+  template <class T> static T apply(T a, T b) { return static_cast<T>(Ring<T>(a) - Ring<T>(b)); }
+};
+struct AddSaturated {
+  template <class T> static T apply(T a, T b) { return saturate<T>(int64_t{a} + b); }
+};
+struct SubSaturated {
+  template <class T> static T apply(T a, T b) { return saturate<T>(int64_t{a} - b); }
+};
+struct MulLo {
+  template <class T> static T apply(T a, T b) { return static_cast<T>(Ring<T>(a) * Ring<T>(b)); }
+};
+struct MulHi {
+  template <class T> static T apply(T a, T b) { return static_cast<T>((Wide<T>(a) * Wide<T>(b)) >> (sizeof(T) * 8)); }
+};
+struct MulWide {
+  template <class T> static Wide<T> apply(T a, T b) { return Wide<T>(a) * Wide<T>(b); }
+};
+/* The 24 low bits of a, with its sign when it has one. */
+template <class T> int64_t low24(T a) {
+  uint32_t bits = static_cast<uint32_t>(a) & 0xffffff;
+  return std::is_signed_v<T> ? int64_t{static_cast<int32_t>(bits << 8) >> 8} : int64_t{bits};
+}
+struct Mul24Lo {
+  template <class T> static T apply(T a, T b) { return static_cast<T>(low24(a) * low24(b)); }
+};
+struct Mul24Hi {
+  template <class T> static T apply(T a, T b) { return static_cast<T>((low24(a) * low24(b)) >> 16); }
+};
+template <class F> struct ThenAdd {
+  template <class T> static T apply(T a, T b, T c) { return Add::apply(F::apply(a, b), c); }
+};
+template <class F> struct ThenAddSaturated {
+  template <class T> static T apply(T a, T b, T c) { return saturate<T>(int64_t{F::apply(a, b)} + c); }
+};
+struct MadWide {
+  template <class T> static Wide<T> apply(T a, T b, Wide<T> c) {
+    return static_cast<Wide<T>>(Unsigned<Wide<T>>(MulWide::apply(a, b)) + Unsigned<Wide<T>>(c));
+  }
+};
+struct Sad {
+  template <class T> static T apply(T a, T b, T c) {
+    Ring<T> difference = a < b ? Ring<T>(b) - Ring<T>(a) : Ring<T>(a) - Ring<T>(b);
+    return static_cast<T>(Ring<T>(c) + difference);
+  }
+};
+/* Division by zero gives all ones, quotient and remainder alike; the most negative number by -1 wraps. */
+struct Div {
+  template <class T> static T apply(T a, T b) {
+    if (b == 0)
+      return static_cast<T>(~T{0});
+    if constexpr (std::is_signed_v<T>)
+      if (b == -1)
+        return static_cast<T>(Ring<T>{0} - Ring<T>(a));
+    return static_cast<T>(a / b);
+  }
+};
+struct Rem {
+  template <class T> static T apply(T a, T b) {
+    if (b == 0)
+      return static_cast<T>(~T{0});
+    if constexpr (std::is_signed_v<T>)
+      if (b == -1)
+        return 0;
+    return static_cast<T>(a % b);
+  }
+};
+struct Neg {
+  template <class T> static T apply(T a) { return static_cast<T>(Ring<T>{0} - Ring<T>(a)); }
+};
+struct Abs {
+  template <class T> static T apply(T a) { return a < 0 ? Neg::apply(a) : a; }
+};
+struct Min {
+  template <class T> static T apply(T a, T b) { return b < a ? b : a; }
+};
+struct Max {
+  template <class T> static T apply(T a, T b) { return a < b ? b : a; }
+};
+template <class F> struct Relu {
+  template <class T> static T apply(T a, T b) { return Max::apply(F::apply(a, b), T{0}); }
+};
+/* Two 16-bit values in a 32-bit register. */
+template <class F, class T> struct Pair {
+  static uint32_t apply(uint32_t a, uint32_t b) {
+    auto low = static_cast<uint16_t>(F::apply(static_cast<T>(a), static_cast<T>(b)));
+    auto high = static_cast<uint16_t>(F::apply(static_cast<T>(a >> 16), static_cast<T>(b >> 16)));
+    return low | (uint32_t{high} << 16);
+  }
+};
+
+template <class F> Handler two(Type type) {
+  switch (type) {
+  case Type::u16:
+    return binary<F, uint16_t, uint16_t>;
+  case Type::s16:
+    return binary<F, int16_t, int16_t>;
+  case Type::u32:
+    return binary<F, uint32_t, uint32_t>;
+  case Type::s32:
+    return binary<F, int32_t, int32_t>;
+  case Type::u64:
+    return binary<F, uint64_t, uint64_t>;
+  case Type::s64:
+    return binary<F, int64_t, int64_t>;
+  default:
+    return nullptr;
+  }
+}
+template <class F> Handler two_or_pair(Type type) {
+  if (type == Type::u16x2)
+    return binary<Pair<F, uint16_t>, uint32_t, uint32_t>;
+  if (type == Type::s16x2)
+    return binary<Pair<F, int16_t>, uint32_t, uint32_t>;
+  return two<F>(type);
+}
+template <class F> Handler three(Type type) {
+  switch (type) {
+  case Type::u16:
+    return ternary<F, uint16_t, uint16_t>;
+  case Type::s16:
+    return ternary<F, int16_t, int16_t>;
+  case Type::u32:
+    return ternary<F, uint32_t, uint32_t>;
+  case Type::s32:
+    return ternary<F, int32_t, int32_t>;
+  case Type::u64:
+    return ternary<F, uint64_t, uint64_t>;
+  case Type::s64:
+    return ternary<F, int64_t, int64_t>;
+  default:
+    return nullptr;
+  }
+}
+template <class F> Handler one_signed(Type type) {
+  switch (type) {
+  case Type::s16:
+    return unary<F, int16_t, int16_t>;
+  case Type::s32:
+    return unary<F, int32_t, int32_t>;
+  case Type::s64:
+    return unary<F, int64_t, int64_t>;
+  default:
+    return nullptr;
+  }
+}
+template <class F> Handler two_of_32(Type type) {
+  return type == Type::u32   ? Handler(binary<F, uint32_t, uint32_t>)
+         : type == Type::s32 ? Handler(binary<F, int32_t, int32_t>)
+                             : nullptr;
+}
+template <class F> Handler three_of_32(Type type) {
+  return type == Type::u32   ? Handler(ternary<F, uint32_t, uint32_t>)
+         : type == Type::s32 ? Handler(ternary<F, int32_t, int32_t>)
+                             : nullptr;
+}
+
+Handler mul_wide(Type type) {
+  switch (type) {
+  case Type::u16:
+    return binary<MulWide, uint32_t, uint16_t>;
+  case Type::s16:
+    return binary<MulWide, int32_t, int16_t>;
+  case Type::u32:
+    return binary<MulWide, uint64_t, uint32_t>;
+  case Type::s32:
+    return binary<MulWide, int64_t, int32_t>;
+  default:
+    return nullptr;
+  }
+}
+Handler mad_wide(Type type) {
+  switch (type) {
+  case Type::u16:
+    return ternary<MadWide, uint32_t, uint16_t, uint16_t, uint32_t>;
+  case Type::s16:
+    return ternary<MadWide, int32_t, int16_t, int16_t, int32_t>;
+  case Type::u32:
+    return ternary<MadWide, uint64_t, uint32_t, uint32_t, uint64_t>;
+  case Type::s32:
+    return ternary<MadWide, int64_t, int32_t, int32_t, int64_t>;
+  default:
+    return nullptr;
+  }
+}
+
+/* --- extended precision: the carry of each lane is a bit of the warp ------------------------------------------------
+ */
+
+enum class Product : uint8_t { none, lo, hi };
+
+/*
+ * d = (a * b, or a) +- c (+- carry); `Set` keeps the new carry. Subtraction is the addition of the complement, and
+ * leaves the carry of that: set when there was no borrow. The PTX manual speaks of a borrow, which is the same as long
+ * as additions and subtractions are not mixed; NVRTC's division of 128-bit numbers does mix them, and relies on this.
+ */
+template <class T, Product P, bool Subtract, bool Use, bool Set>
+void extended(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]);
+  const uint64_t *c = P == Product::none ? b : w.in(ins.op[3]);
+  uint64_t *d = w.out(ins.op[0]);
+  for_lanes(lanes, [&](uint32_t lane) {
+    T left = get<T>(a, lane);
+    if (P == Product::lo)
+      left = MulLo::apply(left, get<T>(b, lane));
+    if (P == Product::hi)
+      left = MulHi::apply(left, get<T>(b, lane));
+    using U = Unsigned<T>;
+    U x = static_cast<U>(left), y = get<U>(c, lane), carry = Use ? (w.carries >> lane) & 1 : Subtract;
+    if (Subtract)
+      y = static_cast<U>(~y);
+    U first = x + y;
+    U result = first + carry;
+    put<U>(d, lane, result);
+    if (!Set)
+      return;
+    bool out = first < x || result < first;
+    w.carries = (w.carries & ~(1u << lane)) | (uint32_t{out} << lane);
+  });
+}
+
+template <Product P, bool Subtract, bool Use, bool Set> Handler extended_of(Type type) {
+  switch (type) {
+  case Type::u32:
+    return extended<uint32_t, P, Subtract, Use, Set>;
+  case Type::s32:
+    return extended<int32_t, P, Subtract, Use, Set>;
+  case Type::u64:
+    return extended<uint64_t, P, Subtract, Use, Set>;
+  case Type::s64:
+    return extended<int64_t, P, Subtract, Use, Set>;
+  default:
+    return nullptr;
+  }
+}
+
+/* --- dot products ---------------------------------------------------------------------------------------------------
+ */
+
+/* A byte (or half) of a word, extended to 32 bits as its type says. */
+template <class T> uint32_t element(uint32_t word, unsigned index) {
+  return static_cast<uint32_t>(static_cast<int32_t>(static_cast<T>(word >> (index * sizeof(T) * 8))));
+}
+template <class A, class B> struct Dp4a {
+  static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
+    for (unsigned i = 0; i < 4; ++i)
+      c += element<A>(a, i) * element<B>(b, i);
+    return c;
+  }
+};
+template <class A, class B, unsigned First> struct Dp2a {
+  static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
+    for (unsigned i = 0; i < 2; ++i)
+      c += element<A>(a, i) * element<B>(b, First + i);
+    return c;
+  }
+};
+
+/* Sources are a, b and c; differences are bytes, which wrap around where the signs of the types differ. */
+template <class A, class B, bool Sum> struct AbsDiff4 {
+  static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t bytes = 0;
+    for (unsigned i = 0; i < 4; ++i) {
+      auto difference = static_cast<int32_t>(element<A>(a, i) - element<B>(b, i));
+      auto magnitude = static_cast<uint8_t>(difference < 0 ? -difference : difference);
+      if (Sum)
+        c += magnitude;
+      else
+        bytes |= uint32_t{magnitude} << (8 * i);
+    }
+    return Sum ? c : bytes;
+  }
+};
+
+template <class A16, class A8, class B8> Handler dot(DotOp op) {
+  switch (op) {
+  case DotOp::dp4a:
+    return ternary<Dp4a<A8, B8>, uint32_t, uint32_t>;
+  case DotOp::dp2a_lo:
+    return ternary<Dp2a<A16, B8, 0>, uint32_t, uint32_t>;
+  case DotOp::dp2a_hi:
+    return ternary<Dp2a<A16, B8, 2>, uint32_t, uint32_t>;
+  case DotOp::absdiff4:
+    return ternary<AbsDiff4<A8, B8, false>, uint32_t, uint32_t>;
+  case DotOp::absdiff4_sum:
+    return ternary<AbsDiff4<A8, B8, true>, uint32_t, uint32_t>;
+  }
+  return nullptr;
+}
+
+Handler extended_handler(IntegerOp op, Type type) {
+  switch (op) {
+  case IntegerOp::add_cc:
+    return extended_of<Product::none, false, false, true>(type);
+  case IntegerOp::addc:
+    return extended_of<Product::none, false, true, false>(type);
+  case IntegerOp::addc_cc:
+    return extended_of<Product::none, false, true, true>(type);
+  case IntegerOp::sub_cc:
+    return extended_of<Product::none, true, false, true>(type);
+  case IntegerOp::subc:
+    return extended_of<Product::none, true, true, false>(type);
+  case IntegerOp::subc_cc:
+    return extended_of<Product::none, true, true, true>(type);
+  case IntegerOp::mad_lo_cc:
+    return extended_of<Product::lo, false, false, true>(type);
+  case IntegerOp::mad_hi_cc:
+    return extended_of<Product::hi, false, false, true>(type);
+  case IntegerOp::madc_lo:
+    return extended_of<Product::lo, false, true, false>(type);
+  case IntegerOp::madc_lo_cc:
+    return extended_of<Product::lo, false, true, true>(type);
+  case IntegerOp::madc_hi:
+    return extended_of<Product::hi, false, true, false>(type);
+  case IntegerOp::madc_hi_cc:
+    return extended_of<Product::hi, false, true, true>(type);
+  default:
+    return nullptr;
+  }
+}
+
+} // namespace
+
+Handler integer_handler(IntegerOp op, Type type) {
+  bool s32 = type == Type::s32;
+  switch (op) {
+  case IntegerOp::add:
+    return two_or_pair<Add>(type);
+  case IntegerOp::sub:
+    return two_or_pair<Sub>(type);
+  case IntegerOp::add_sat:
+    return s32 ? Handler(binary<AddSaturated, int32_t, int32_t>) : nullptr;
+  case IntegerOp::sub_sat:
+    return s32 ? Handler(binary<SubSaturated, int32_t, int32_t>) : nullptr;
+  case IntegerOp::mul_lo:
+    return two<MulLo>(type);
+  case IntegerOp::mul_hi:
+    return two<MulHi>(type);
+  case IntegerOp::mul_wide:
+    return mul_wide(type);
+  case IntegerOp::mul24_lo:
+    return two_of_32<Mul24Lo>(type);
+  case IntegerOp::mul24_hi:
+    return two_of_32<Mul24Hi>(type);
+  case IntegerOp::mad_lo:
+    return three<ThenAdd<MulLo>>(type);
+  case IntegerOp::mad_hi:
+    return three<ThenAdd<MulHi>>(type);
+  case IntegerOp::mad_hi_sat:
+    return s32 ? Handler(ternary<ThenAddSaturated<MulHi>, int32_t, int32_t>) : nullptr;
+  case IntegerOp::mad_wide:
+    return mad_wide(type);
+  case IntegerOp::mad24_lo:
+    return three_of_32<ThenAdd<Mul24Lo>>(type);
+  case IntegerOp::mad24_hi:
+    return three_of_32<ThenAdd<Mul24Hi>>(type);
+  case IntegerOp::mad24_hi_sat:
+    return s32 ? Handler(ternary<ThenAddSaturated<Mul24Hi>, int32_t, int32_t>) : nullptr;
+  case IntegerOp::sad:
+    return three<Sad>(type);
+  case IntegerOp::div:
+    return two<Div>(type);
+  case IntegerOp::rem:
+    return two<Rem>(type);
+  case IntegerOp::abs:
+    return one_signed<Abs>(type);
+  case IntegerOp::neg:
+    return one_signed<Neg>(type);
+  case IntegerOp::min:
+    return two_or_pair<Min>(type);
+  case IntegerOp::max:
+    return two_or_pair<Max>(type);
+  case IntegerOp::min_relu:
+    return type == Type::s16x2 ? Handler(binary<Pair<Relu<Min>, int16_t>, uint32_t, uint32_t>)
+           : s32               ? Handler(binary<Relu<Min>, int32_t, int32_t>)
+                               : nullptr;
+  case IntegerOp::max_relu:
+    return type == Type::s16x2 ? Handler(binary<Pair<Relu<Max>, int16_t>, uint32_t, uint32_t>)
+           : s32               ? Handler(binary<Relu<Max>, int32_t, int32_t>)
+                               : nullptr;
+  default:
+    return extended_handler(op, type);
+  }
+}
+
+Handler dot_handler(DotOp op, Type a, Type b) {
+  if (a == Type::u32 && b == Type::u32)
+    return dot<uint16_t, uint8_t, uint8_t>(op);
+  if (a == Type::u32 && b == Type::s32)
+    return dot<uint16_t, uint8_t, int8_t>(op);
+  if (a == Type::s32 && b == Type::u32)
+    return dot<int16_t, int8_t, uint8_t>(op);
+  if (a == Type::s32 && b == Type::s32)
+    return dot<int16_t, int8_t, int8_t>(op);
+  return nullptr;
+}
+
+} // namespace sim::exec

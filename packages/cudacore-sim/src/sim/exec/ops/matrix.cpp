@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Instructions on matrices that a warp's lanes execute together: their registers, and shared memory. */
+#include <algorithm>
+
+#include "sim/exec/checker.h"
+#include "sim/isa/matrix.h"
+#include "sim/exec/ops/memory.h"
+
+namespace sim::exec {
+
+namespace {
+
+/* Calls f(lanes) when all lanes of the warp have come, which .aligned promises; those that have ended do not count. */
+template <class F> void all_together(Warp &w, const Instruction &ins, uint32_t lanes, F &&f) {
+  Checker *checker = w.grid->checker.get();
+  uint32_t present = w.gather(lanes, all_lanes, false);
+  if (checker)
+    checker->gathers(w, lanes, all_lanes, present, false);
+  if (!present)
+    return;
+  if (checker)
+    checker->aligned(w, ins, present);
+  f(present);
+}
+
+/* The place of a cell in MatrixBits. */
+uint32_t index_of(const Fragment &fragment, const MatrixCell &cell) {
+  uint32_t one = fragment.rows() * fragment.columns();
+  uint32_t at = fragment.role == MatrixRole::b ? cell.column * fragment.rows() + cell.row
+                                               : cell.row * fragment.columns() + cell.column;
+  return cell.product * one + at;
+}
+
+/* Calls f(lane, register, bit, place of the element in MatrixBits) for all elements. */
+template <class F> void for_elements(const Fragment &fragment, F &&f) {
+  uint32_t registers = fragment.registers_used(), per_register = fragment.per_register(),
+           bits = bits_of(fragment.element);
+  for (uint32_t number = 0; number < registers; ++number)
+    for (uint32_t part = 0; part < per_register; ++part)
+      for (uint32_t lane = 0; lane < warp_size; ++lane)
+        f(lane, number, part * bits, index_of(fragment, cell_of(fragment, lane, number * per_register + part)));
+}
+
+void gather(const Warp &w, const Fragment &fragment, const OperandIndex *registers, MatrixBits &matrix) {
+  uint32_t bits = bits_of(fragment.element);
+  uint64_t mask = ~uint64_t{0} >> (64 - bits);
+  for_elements(fragment, [&](uint32_t lane, uint32_t number, uint32_t bit, uint32_t at) {
+    matrix[at] = (w.in(registers[number])[lane] >> bit) & mask;
+  });
+}
+
+void scatter(Warp &w, const Fragment &fragment, const OperandIndex *registers, const MatrixBits &matrix,
+             uint32_t present) {
+  if (bits_of(fragment.element) == 16) { /* halves of a register */
+    for (uint32_t number = 0; number < fragment.registers(); ++number)
+      for_lanes(present, [&](uint32_t lane) {
+        uint32_t low = index_of(fragment, cell_of(fragment, lane, 2 * number)),
+                 high = index_of(fragment, cell_of(fragment, lane, 2 * number + 1));
+        put<uint32_t>(w.out(registers[number]), lane, static_cast<uint32_t>(matrix[low] | matrix[high] << 16));
+      });
+    return;
+  }
+  for_elements(fragment, [&](uint32_t lane, uint32_t number, uint32_t, uint32_t at) {
+    if (!((present >> lane) & 1))
+      return;
+    if (bits_of(fragment.element) == 64)
+      put<uint64_t>(w.out(registers[number]), lane, matrix[at]);
+    else
+      put<uint32_t>(w.out(registers[number]), lane, static_cast<uint32_t>(matrix[at]));
+  });
+}
+
+void product(Warp &w, const Instruction &ins, uint32_t lanes) {
+  all_together(w, ins, lanes, [&](uint32_t present) {
+    const MatrixProduct &what = w.grid->program.products[ins.target];
+    const OperandIndex *d_registers = what.registers.data(), *a_registers = d_registers + what.d.registers(),
+                       *b_registers = a_registers + what.a.registers(), *c_registers = b_registers + what.b.registers();
+    MatrixBits a, b, c, d;
+    gather(w, what.a, a_registers, a);
+    if (what.a.sparse)
+      expand(what, w.in(what.metadata), a);
+    gather(w, what.b, b_registers, b);
+    gather(w, what.c, c_registers, c);
+    multiply(what, a, b, c, d);
+    scatter(w, what.d, d_registers, d, present);
+  });
+}
+
+uint64_t load_part(const std::byte *at, uint32_t bytes) {
+  return bytes == 8   ? load_relaxed<uint64_t>(at)
+         : bytes == 4 ? load_relaxed<uint32_t>(at)
+         : bytes == 2 ? load_relaxed<uint16_t>(at)
+                      : load_relaxed<uint8_t>(at);
+}
+void store_part(std::byte *at, uint64_t value, uint32_t bytes) {
+  switch (bytes) {
+  case 8:
+    return store_relaxed<uint64_t>(at, value);
+  case 4:
+    return store_relaxed<uint32_t>(at, static_cast<uint32_t>(value));
+  case 2:
+    return store_relaxed<uint16_t>(at, static_cast<uint16_t>(value));
+  default:
+    return store_relaxed<uint8_t>(at, static_cast<uint8_t>(value));
+  }
+}
+
+/* --- wgmma: four warps, each for its own rows -----------------------------------------------------------------------
+ */
+
+/* Puts the elements of a piece of memory where they belong in the matrix, `step` apart. */
+void put_piece(const std::byte *from, Element element, MatrixBits &matrix, uint32_t at, uint32_t step) {
+  uint32_t bytes = bits_of(element) / 8;
+  for (uint32_t i = 0; i < piece_bytes / bytes; ++i)
+    matrix[at + i * step] = load_part(from + i * bytes, bytes);
+}
+
+/*
+ * Reads lines, rows of A or columns of B, of which each has k elements. Which thread of the warp reads what is not
+ * known: the first does here.
+ */
+void read_lines(Warp &w, const Instruction &ins, uint32_t reader, const Fragment &fragment, OperandIndex descriptor,
+                bool by_k, uint32_t first, uint32_t count, MatrixBits &matrix) {
+  const MatrixDescriptor where(w.in(descriptor)[reader]);
+  const uint64_t own = uint64_t{w.block->rank} << shared_rank_shift;
+  const uint32_t k = fragment.role == MatrixRole::a ? fragment.columns() : fragment.rows(),
+                 bytes = bits_of(fragment.element) / 8, together = piece_bytes / bytes;
+  auto piece = [&](uint32_t offset) {
+    return locate<StateSpace::shared>(w, ins, reader, own + offset, piece_bytes, false);
+  };
+  if (by_k) {
+    for (uint32_t line = 0; line < count; ++line)
+      for (uint32_t t = 0; t < k; t += together)
+        put_piece(piece(where.by_k(first + line, t * bytes)), fragment.element, matrix, line * k + t, 1);
+    return;
+  }
+  for (uint32_t line = 0; line < count; line += together)
+    for (uint32_t t = 0; t < k; ++t)
+      put_piece(piece(where.by_line(first + line, t)), fragment.element, matrix, line * k + t, k);
+}
+
+void negate(Element element, uint32_t count, MatrixBits &matrix) {
+  for (uint32_t i = 0; i < count; ++i)
+    matrix[i] ^= uint64_t{1} << (bits_of(element) - 1);
+}
+
+/*
+ * A warp makes its share at once. But a product is one of all four warps: it does not begin before they have come, each
+ * with what it has copied to memory, which an H200 waits for, too; and it is not complete while one of them may still
+ * read there. Programs rely on both, with no barrier of their own.
+ */
+void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
+  all_together(w, ins, lanes, [&](uint32_t present) {
+    if (!w.block->begin_product(w, present))
+      return;
+    const GroupProduct &what = w.grid->program.group_products[ins.target];
+    const MatrixProduct &tile = what.tile;
+    const auto reader = static_cast<uint32_t>(__builtin_ctz(present));
+    const uint32_t rows = tile.a.rows(), columns = tile.b.columns(), k = tile.b.rows(), each = tile.d.registers();
+    const OperandIndex *d_registers = tile.registers.data();
+    const bool adds = (w.predicate(what.adds) >> reader) & 1;
+    if (Checker *checker = w.grid->checker.get())
+      checker->group_multiplies(w, ins, what);
+    MatrixBits a, b, c, d;
+    if (what.a_descriptor == no_operand)
+      gather(w, tile.a, d_registers + what.sums(), a);
+    else
+      read_lines(w, ins, reader, tile.a, what.a_descriptor, what.a_by_k, w.index % 4 * rows, rows, a);
+    if (what.negated_a)
+      negate(tile.a.element, rows * tile.a.columns(), a);
+    if (tile.a.sparse)
+      expand(tile, w.in(tile.metadata), a);
+    for (uint32_t n = 0; n < what.n; n += columns, d_registers += each) {
+      read_lines(w, ins, reader, tile.b, what.b_descriptor, what.b_by_k, n, columns, b);
+      if (what.negated_b)
+        negate(tile.b.element, k * columns, b);
+      if (adds)
+        gather(w, tile.c, d_registers, c);
+      else
+        std::fill_n(c.begin(), rows * columns, uint64_t{0});
+      multiply(tile, a, b, c, d);
+      scatter(w, tile.d, d_registers, d, present);
+    }
+    if (Checker *checker = w.grid->checker.get())
+      checker->group_has_multiplied(w);
+    w.block->end_product(w);
+  });
+}
+
+/* All but the wait is done at once, so that what is left is to know of programs that rely on it. */
+void group_order(Warp &w, const Instruction &ins, uint32_t lanes) {
+  all_together(w, ins, lanes, [&](uint32_t present) {
+    if (Checker *checker = w.grid->checker.get())
+      checker->group_orders(w, ins);
+    if (static_cast<GroupOrder>(ins.mode) == GroupOrder::wait)
+      w.block->wait_products(w, present);
+  });
+}
+
+void use_accumulators(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const AccumulatorUse &use = w.grid->program.accumulator_uses.at(w.pc);
+  if (Checker *checker = w.grid->checker.get())
+    checker->uses_accumulators(w, ins, use);
+  use.run(w, ins, lanes);
+}
+
+/* --- matrices of eight rows of eight elements of 16 bits ---------------------------------------------------------- */
+
+constexpr uint32_t row_words = 4;
+using Rows = std::array<std::array<uint32_t, row_words>, 8>;
+
+/* What a lane has of a matrix: two elements of a row, or, of a transposed one, of a column. */
+uint32_t part_of(const Rows &rows, uint32_t lane, bool transposed) {
+  if (!transposed)
+    return rows[lane / 4][lane % 4];
+  auto element = [&](uint32_t row, uint32_t column) { return rows[row][column / 2] >> (column % 2 * 16) & 0xffff; };
+  uint32_t row = lane % 4 * 2, column = lane / 4;
+  return element(row, column) | element(row + 1, column) << 16;
+}
+/* The matrix of which the lanes have these parts. */
+Rows rows_of(const uint64_t *parts, bool transposed) {
+  Rows rows{};
+  for (uint32_t lane = 0; lane < warp_size; ++lane) {
+    auto part = get<uint32_t>(parts, lane);
+    if (!transposed) {
+      rows[lane / 4][lane % 4] = part;
+      continue;
+    }
+    uint32_t row = lane % 4 * 2, column = lane / 4, shift = column % 2 * 16;
+    rows[row][column / 2] |= (part & 0xffff) << shift;
+    rows[row + 1][column / 2] |= (part >> 16) << shift;
+  }
+  return rows;
+}
+
+/* A generic address has to be one of shared memory. */
+template <StateSpace S>
+std::byte *locate_row(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, bool write) {
+  if (S == StateSpace::generic && static_cast<Window>(address >> window_shift) != Window::shared)
+    w.access_fault(FaultKind::illegal_instruction, ins, lane, address, 16, write, "generic",
+                   "the rows of matrices have to be in shared memory");
+  return locate<S>(w, ins, lane, address, 16, write);
+}
+
+/* Lanes 0 to 7 have the addresses of the first matrix' rows, 8 to 15 those of the second, and so on. */
+template <StateSpace S> void load_rows(Warp &w, const Instruction &ins, uint32_t lanes) {
+  all_together(w, ins, lanes, [&](uint32_t present) {
+    uint32_t count = ins.count;
+    const uint64_t *base = w.in(ins.op[count]);
+    uint64_t mask = address_mask(ins);
+    std::array<Rows, 4> matrices{};
+    for_lanes(present & (count == 4 ? all_lanes : (1u << count * 8) - 1), [&](uint32_t lane) {
+      uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+      const std::byte *at = locate_row<S>(w, ins, lane, address, false);
+      for (uint32_t word = 0; word < row_words; ++word)
+        matrices[lane / 8][lane % 8][word] = load_relaxed<uint32_t>(at + 4 * word);
+    });
+    for (uint32_t i = 0; i < count; ++i)
+      for_lanes(present,
+                [&](uint32_t lane) { put<uint32_t>(w.out(ins.op[i]), lane, part_of(matrices[i], lane, ins.mode)); });
+  });
+}
+
+template <StateSpace S> void store_rows(Warp &w, const Instruction &ins, uint32_t lanes) {
+  all_together(w, ins, lanes, [&](uint32_t present) {
+    uint32_t count = ins.count;
+    const uint64_t *base = w.in(ins.op[count]);
+    uint64_t mask = address_mask(ins);
+    ++w.stores;
+    std::array<Rows, 4> matrices;
+    for (uint32_t i = 0; i < count; ++i)
+      matrices[i] = rows_of(w.in(ins.op[i]), ins.mode);
+    for_lanes(present & (count == 4 ? all_lanes : (1u << count * 8) - 1), [&](uint32_t lane) {
+      uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+      std::byte *at = locate_row<S>(w, ins, lane, address, true);
+      for (uint32_t word = 0; word < row_words; ++word)
+        store_relaxed<uint32_t>(at + 4 * word, matrices[lane / 8][lane % 8][word]);
+    });
+  });
+}
+
+void transpose(Warp &w, const Instruction &ins, uint32_t lanes) {
+  all_together(w, ins, lanes, [&](uint32_t present) {
+    Rows rows = rows_of(w.in(ins.op[1]), false);
+    for_lanes(present, [&](uint32_t lane) { put<uint32_t>(w.out(ins.op[0]), lane, part_of(rows, lane, true)); });
+  });
+}
+
+/* --- wmma: fragments in memory -------------------------------------------------------------------------------------
+ */
+
+/* Elements that are next to each other in a register and in memory are accessed together. */
+template <StateSpace S, bool Write> void access_fragment(Warp &w, const Instruction &ins, uint32_t lanes) {
+  all_together(w, ins, lanes, [&](uint32_t present) {
+    const MatrixAccess &what = w.grid->program.matrix_accesses[ins.target];
+    const Fragment &fragment = what.fragment;
+    const uint64_t *base = w.in(ins.op[0]), *strides = w.in(ins.op[1]);
+    const uint32_t bits = bits_of(fragment.element), numbers = numbers_in(fragment.element);
+    const uint32_t together = fragment.has_neighbours() ? fragment.per_register() : 1;
+    const uint32_t bytes = bits * together / 8, parts = fragment.per_register() / together;
+    const uint64_t mask = address_mask(ins);
+    if (Write)
+      ++w.stores;
+    for (uint32_t i = 0; i < what.registers.size() * parts; ++i) {
+      OperandIndex where = what.registers[i / parts];
+      uint32_t shift = i % parts * bytes * 8;
+      for_lanes(present, [&](uint32_t lane) {
+        MatrixCell cell = cell_of(fragment, lane, i * together);
+        uint64_t line = fragment.by_row ? cell.row : cell.column, within = fragment.by_row ? cell.column : cell.row;
+        uint64_t bit = (line * get<uint32_t>(strides, lane) + within * numbers) * (bits / numbers);
+        uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate) + bit / 8) & mask;
+        std::byte *at = locate<S>(w, ins, lane, address, bytes, Write);
+        if (Write) {
+          store_part(at, w.in(where)[lane] >> shift, bytes);
+        } else {
+          uint64_t *to = w.out(where) + lane;
+          *to = (shift ? *to : 0) | load_part(at, bytes) << shift;
+        }
+      });
+    }
+  });
+}
+
+template <template <StateSpace> class Select> Handler in_space(StateSpace space) {
+  switch (space) {
+  case StateSpace::shared:
+    return Select<StateSpace::shared>::get();
+  case StateSpace::global:
+    return Select<StateSpace::global>::get();
+  case StateSpace::generic:
+    return Select<StateSpace::generic>::get();
+  default:
+    return nullptr;
+  }
+}
+template <StateSpace S> struct SelectLoad {
+  static Handler get() { return access_fragment<S, false>; }
+};
+template <StateSpace S> struct SelectStore {
+  static Handler get() { return access_fragment<S, true>; }
+};
+
+} // namespace
+
+Handler matrix_product_handler() { return product; }
+Handler group_product_handler() { return group_product; }
+Handler group_order_handler() { return group_order; }
+Handler accumulator_use_handler() { return use_accumulators; }
+Handler load_rows_handler(StateSpace space) {
+  return space == StateSpace::shared    ? load_rows<StateSpace::shared>
+         : space == StateSpace::generic ? load_rows<StateSpace::generic>
+                                        : nullptr;
+}
+Handler store_rows_handler(StateSpace space) {
+  return space == StateSpace::shared    ? store_rows<StateSpace::shared>
+         : space == StateSpace::generic ? store_rows<StateSpace::generic>
+                                        : nullptr;
+}
+Handler transpose_handler() { return transpose; }
+Handler load_fragment_handler(StateSpace space) { return in_space<SelectLoad>(space); }
+Handler store_fragment_handler(StateSpace space) { return in_space<SelectStore>(space); }
+
+} // namespace sim::exec

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the elements of a matrix lie in shared memory. A descriptor has, from its lowest bits on, where the matrix
+ * begins, two distances of its parts, and how pieces of 16 bytes change places ("swizzle").
+ */
+#include <utility>
+
+#include "sim/isa/matrix.h"
+
+namespace sim::exec {
+
+namespace {
+
+constexpr uint32_t lines_together = 8;
+
+} // namespace
+
+/* Bytes of a line that lie together: 16, or as many as pieces change places in. */
+uint32_t MatrixDescriptor::width() const {
+  auto mode = static_cast<uint32_t>(bits_ >> 62);
+  return mode == 0 ? piece_bytes : 256u >> mode;
+}
+
+/*
+ * The number of a piece among its line's is changed by that of the 128 bytes of memory that it is in, counted from
+ * where the pattern begins, which the base offset says.
+ */
+uint32_t MatrixDescriptor::swizzled(uint32_t offset) const {
+  auto base = static_cast<uint32_t>(bits_ >> 49 & 7) << 7;
+  return offset ^ ((offset - base) >> 3 & (width() - piece_bytes));
+}
+
+uint32_t MatrixDescriptor::by_k(uint32_t line, uint32_t k_byte) const {
+  uint32_t leading = field(16), stride = field(32);
+  return swizzled(field(0) + line % lines_together * width() + line / lines_together * stride + k_byte % width() +
+                  k_byte / width() * leading);
+}
+
+/* Eight places in k, one after the other. Without swizzling, the distances have changed their meaning. */
+uint32_t MatrixDescriptor::by_line(uint32_t line, uint32_t k) const {
+  uint32_t leading = field(16), stride = field(32), line_byte = line * 2;
+  if (width() == piece_bytes)
+    std::swap(leading, stride);
+  return swizzled(field(0) + k % lines_together * width() + k / lines_together * stride + line_byte % width() +
+                  line_byte / width() * leading);
+}
+
+} // namespace sim::exec

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sums of products as tensor cores make them. Of floating-point numbers, a block of products and what was summed
+ * before them are one sum: their exact values, cut off below the same bit, so far below the largest exponent of them
+ * all; the sum is exact then and is rounded once.
+ */
+#include <algorithm>
+
+#include "sim/isa/matrix.h"
+#include "sim/isa/numeric.h"
+
+namespace sim::exec {
+
+namespace {
+
+const Format &format_of(Element element) {
+  switch (element) {
+  case Element::f16:
+    return format_f16;
+  case Element::bf16:
+    return format_bf16;
+  case Element::tf32:
+    return format_tf32;
+  case Element::e4m3:
+    return format_e4m3;
+  case Element::e5m2:
+    return format_e5m2;
+  default:
+    return format_f32;
+  }
+}
+
+/* significand * 2^exponent, unless it is none that is finite. */
+enum class Kind : uint8_t { absent, finite, infinite, nan };
+struct Number {
+  int32_t significand;
+  int32_t exponent; /* of the significand's leading bit, were the number a normal one */
+  Kind kind;
+};
+
+constexpr int no_exponent = -100000; /* of zero, which counts for nothing where exponents are compared */
+constexpr int least_exponent = -133; /* that a sum has at the least: what is too far below it is cut off */
+
+Number number_of(const Format &format, uint64_t bits) {
+  uint64_t magnitude = bits & ((uint64_t{1} << format.sign_shift()) - 1);
+  auto biased = static_cast<int>(magnitude >> format.mantissa_bits);
+  auto fraction = static_cast<int32_t>(magnitude & ((uint64_t{1} << format.mantissa_bits) - 1));
+  bool negative = (bits >> format.sign_shift()) & 1;
+  if (magnitude > format.largest)
+    return {negative ? -1 : 1, 0, format.has_infinity && fraction == 0 ? Kind::infinite : Kind::nan};
+  int32_t significand = biased ? fraction | 1 << format.mantissa_bits : fraction;
+  int exponent = (biased ? biased : 1) - format.bias();
+  return {negative ? -significand : significand, significand ? exponent : no_exponent, Kind::finite};
+}
+
+/* How sums are made, which is not what the instructions' names suggest. */
+struct Model {
+  uint32_t block;    /* products that are summed with what was before, as one sum */
+  int fraction_bits; /* that are kept below the largest exponent, and of a sum in f32 at the most */
+  /*
+   * Numbers become f16 before they are multiplied, so that the least ones of e4m3 are no longer subnormal, and C is
+   * added in the end, rounded to the nearest, instead of being what there is at first.
+   */
+  bool by_f16 = false;
+  uint32_t together = 0; /* columns that come first, of twice as many, and before the others of all; 0: in order */
+};
+
+/*
+ * As on sm_90, whose tensor cores multiply 16 columns at once, or 8 of tf32, of which wmma gives them 4; of a sparse A,
+ * those that are there count. For numbers of 8 bits mma has no instructions of its own there: they become f16, which
+ * are multiplied in two steps, and C is added without tensor cores. wgmma has them, and makes one sum of all 32
+ * products and C: it keeps 13 bits below the largest exponent, of C, too, and the same of a result in f32, though one
+ * in f16 is that sum rounded once. For all other types its sums are those of mma.
+ */
+Model model_of(const MatrixProduct &product) {
+  constexpr int fraction_bits = 25;
+  uint32_t k = product.a.shape.k;
+  if (format_of(product.a.element).mantissa_bits < 7) {
+    if (product.a.spread == Spread::wgmma)
+      return {k, 13};
+    return {k / 2, fraction_bits, true, product.a.sparse ? 4u : 2u};
+  }
+  uint32_t block = product.a.element != Element::tf32 ? 16 : product.a.spread == Spread::wmma ? 4 : 8;
+  if (product.a.sparse)
+    block *= 2;
+  return {block, fraction_bits};
+}
+
+struct Matrix {
+  std::array<int32_t, most_elements> significand, exponent;
+  std::array<Kind, most_elements> kind;
+};
+
+/* Lines of k numbers: rows of A, columns of B. */
+void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k, const Model &model, Matrix &matrix) {
+  const Format &from = format_of(element), &format = model.by_f16 ? format_f16 : from;
+  const uint32_t together = model.together;
+  int shift = element == Element::tf32 ? 13 : 0;
+  for (uint32_t line = 0; line < lines; ++line)
+    for (uint32_t t = 0; t < k; ++t) {
+      uint64_t value = bits[line * k + t] >> shift;
+      bool absent = bits[line * k + t] == absent_element;
+      if (&from != &format)
+        value = round_to(format, value_of(from, value), Rounding::nearest); /* which is exact */
+      Number number = number_of(format, value);
+      uint32_t at = line * k + t;
+      if (together)
+        at = line * k + t / (2 * together) * together + t % together + (t / together % 2 ? k / 2 : 0);
+      matrix.significand[at] = number.significand;
+      matrix.exponent[at] = number.exponent;
+      matrix.kind[at] = absent ? Kind::absent : number.kind;
+    }
+}
+
+/* The sum where a term is none that is finite: its kind, and its sign. */
+Number special_sum(const Number &c, const Matrix &a, const Matrix &b, uint32_t i, uint32_t j, uint32_t count) {
+  bool nan = c.kind == Kind::nan, positive = c.kind == Kind::infinite && c.significand > 0,
+       negative = c.kind == Kind::infinite && c.significand < 0;
+  for (uint32_t t = 0; t < count; ++t) {
+    Kind x = a.kind[i + t], y = b.kind[j + t];
+    if (x == Kind::absent || (x == Kind::finite && y == Kind::finite))
+      continue;
+    int64_t sign = int64_t{a.significand[i + t]} * b.significand[j + t];
+    nan |= x == Kind::nan || y == Kind::nan || sign == 0; /* zero times infinity */
+    positive |= sign > 0;
+    negative |= sign < 0;
+  }
+  if (nan || (positive && negative))
+    return {1, 0, Kind::nan};
+  return {positive ? 1 : -1, 0, positive || negative ? Kind::infinite : Kind::finite};
+}
+
+uint64_t special_bits(const Format &format, const Number &number) {
+  if (number.kind == Kind::nan)
+    return format.nan;
+  return (uint64_t{number.significand < 0} << format.sign_shift()) | (format.largest + 1);
+}
+
+/* The bits of significand * 2^exponent: f32 is cut off, though not what is too large. A zero has no sign. */
+uint64_t rounded(const Format &format, int64_t significand, int exponent) {
+  bool negative = significand < 0, is_f32 = format.mantissa_bits == format_f32.mantissa_bits;
+  auto magnitude = static_cast<uint64_t>(negative ? -significand : significand);
+  if (is_f32 && magnitude && exponent + 64 - __builtin_clzll(magnitude) > format.bias() + 1)
+    return special_bits(format, {negative ? -1 : 1, 0, Kind::infinite});
+  uint64_t bits =
+      round_to(format, negative, magnitude, exponent, false, is_f32 ? Rounding::zero : Rounding::nearest, false);
+  return bits == uint64_t{1} << format.sign_shift() ? 0 : bits;
+}
+
+/* Rows of A, columns of B. */
+struct Operands {
+  Model model;
+  int product_bits; /* of a product's fraction */
+  bool may_be_special;
+  Matrix a, b;
+};
+
+/* One block: c plus `count` products, from the ith element of A and the jth of B on. */
+uint64_t block_sum(const Operands &o, const Format &format, uint64_t c_bits, uint32_t i, uint32_t j, uint32_t count) {
+  Number c = number_of(format, c_bits);
+  if (o.may_be_special || c.kind != Kind::finite) {
+    Number special = special_sum(c, o.a, o.b, i, j, count);
+    if (special.kind != Kind::finite)
+      return special_bits(format, special);
+  }
+  const int32_t *a_exponent = o.a.exponent.data() + i, *b_exponent = o.b.exponent.data() + j;
+  const int32_t *a_significand = o.a.significand.data() + i, *b_significand = o.b.significand.data() + j;
+  int largest = std::max(c.exponent, least_exponent);
+  for (uint32_t t = 0; t < count; ++t)
+    largest = std::max(largest, a_exponent[t] + b_exponent[t]);
+  auto aligned = [&](int64_t significand, int fraction_bits, int exponent) {
+    int64_t magnitude = (significand < 0 ? -significand : significand) << o.model.fraction_bits;
+    magnitude >>= std::min(fraction_bits + largest - exponent, 63);
+    return significand < 0 ? -magnitude : magnitude;
+  };
+  int64_t sum = aligned(c.significand, format.mantissa_bits, c.exponent);
+  for (uint32_t t = 0; t < count; ++t)
+    sum += aligned(int64_t{a_significand[t]} * b_significand[t], o.product_bits, a_exponent[t] + b_exponent[t]);
+  uint64_t bits = rounded(format, sum, largest - o.model.fraction_bits);
+  if (o.model.fraction_bits >= format.mantissa_bits)
+    return bits;
+  bits &= ~uint64_t{0} << (format.mantissa_bits - o.model.fraction_bits);
+  return bits == uint64_t{1} << format.sign_shift() ? 0 : bits;
+}
+
+/* a + b, rounded to the nearest, of two f32, or of two f16. */
+uint64_t plain_sum(const Format &format, uint64_t a, uint64_t b) {
+  return round_to(format, add_to_odd(value_of(format, a), value_of(format, b)), Rounding::nearest);
+}
+
+/* In f32 where C or D is; only then, what is not f32 becomes it, or is made of it. */
+uint64_t sum_of_products(const Operands &o, const Format &c_format, const Format &d_format, uint64_t c, uint32_t i,
+                         uint32_t j, uint32_t k) {
+  bool all_f16 = &c_format == &format_f16 && &d_format == &format_f16;
+  const Format &format = all_f16 ? format_f16 : format_f32;
+  if (&c_format != &format)
+    c = round_to(format, value_of(c_format, c), Rounding::nearest);
+  uint64_t sum = o.model.by_f16 ? 0 : c;
+  for (uint32_t t = 0; t < k; t += o.model.block)
+    sum = block_sum(o, format, sum, i + t, j + t, std::min(o.model.block, k - t));
+  if (o.model.by_f16)
+    sum = plain_sum(format, sum, c);
+  return &d_format == &format ? sum : round_to(d_format, value_of(format, sum), Rounding::nearest);
+}
+
+void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
+                     MatrixBits &d) {
+  const MatrixShape &shape = product.a.shape;
+  Operands o;
+  o.model = model_of(product);
+  auto fraction_bits = [&](Element element) {
+    return (o.model.by_f16 ? format_f16 : format_of(element)).mantissa_bits;
+  };
+  o.product_bits = fraction_bits(product.a.element) + fraction_bits(product.b.element);
+  uint32_t m = shape.m, n = shape.n, k = shape.k;
+  decode(product.a.element, a, m, k, o.model, o.a);
+  decode(product.b.element, b, n, k, o.model, o.b);
+  auto all_finite = [](const Matrix &matrix, uint32_t count) {
+    return std::all_of(matrix.kind.begin(), matrix.kind.begin() + count, [](Kind one) { return one <= Kind::finite; });
+  };
+  o.may_be_special = !all_finite(o.a, m * k) || !all_finite(o.b, n * k);
+  for (uint32_t i = 0; i < m; ++i)
+    for (uint32_t j = 0; j < n; ++j)
+      d[i * n + j] =
+          sum_of_products(o, format_of(product.c.element), format_of(product.d.element), c[i * n + j], i * k, j * k, k);
+}
+
+/* mma.m8n8k4, without tensor cores: in f32, C being added in the end; in halves, if the sum is f16. */
+float sum_of_four(const float *x, const float *y, float c, bool in_halves) {
+  if (in_halves)
+    return std::fma(x[1], y[1], x[0] * y[0]) + c + std::fma(x[3], y[3], x[2] * y[2]);
+  float sum = 0;
+  for (uint32_t t = 0; t < 4; ++t)
+    sum = std::fma(x[t], y[t], sum);
+  return sum + c;
+}
+
+void multiply_quad_pairs(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
+                         MatrixBits &d) {
+  constexpr uint32_t size = 8, k = 4;
+  const Format &c_format = format_of(product.c.element), &d_format = format_of(product.d.element);
+  for (uint32_t i = 0; i < size * product.a.products(); ++i)
+    for (uint32_t j = 0; j < size; ++j) {
+      uint32_t column = i / size * size + j;
+      float x[k], y[k];
+      for (uint32_t t = 0; t < k; ++t) {
+        x[t] = static_cast<float>(value_of(format_f16, a[i * k + t]));
+        y[t] = static_cast<float>(value_of(format_f16, b[column * k + t]));
+      }
+      float sum =
+          sum_of_four(x, y, static_cast<float>(value_of(c_format, c[i * size + j])), product.d.element == Element::f16);
+      d[i * size + j] = round_to(d_format, double{sum}, Rounding::nearest);
+    }
+}
+
+void multiply_doubles(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
+                      MatrixBits &d) {
+  const MatrixShape &shape = product.a.shape;
+  for (uint32_t i = 0; i < shape.m; ++i)
+    for (uint32_t j = 0; j < shape.n; ++j) {
+      auto sum = bit_cast<double>(c[i * shape.n + j]);
+      for (uint32_t t = 0; t < shape.k; ++t) {
+        auto x = bit_cast<double>(a[i * shape.k + t]), y = bit_cast<double>(b[j * shape.k + t]);
+        double next = std::fma(x, y, sum);
+        sum = std::isnan(next) ? first_nan({y, sum, x}) : next;
+      }
+      d[i * shape.n + j] = bit_cast<uint64_t>(sum);
+    }
+}
+
+int64_t integer_of(Element element, uint64_t bits) {
+  switch (element) {
+  case Element::s4:
+    return static_cast<int64_t>(bits << 60) >> 60;
+  case Element::s8:
+    return static_cast<int8_t>(bits);
+  case Element::s32:
+    return static_cast<int32_t>(bits);
+  default:
+    return static_cast<uint8_t>(bits);
+  }
+}
+
+void multiply_integers(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
+                       MatrixBits &d) {
+  const MatrixShape &shape = product.a.shape;
+  std::array<int32_t, most_elements> left, right;
+  for (uint32_t i = 0; i < shape.m * shape.k; ++i)
+    left[i] = static_cast<int32_t>(integer_of(product.a.element, a[i]));
+  for (uint32_t i = 0; i < shape.n * shape.k; ++i)
+    right[i] = static_cast<int32_t>(integer_of(product.b.element, b[i]));
+  for (uint32_t i = 0; i < shape.m; ++i)
+    for (uint32_t j = 0; j < shape.n; ++j) {
+      int32_t products = 0; /* 128 of 16 bits at most */
+      for (uint32_t t = 0; t < shape.k; ++t)
+        products += left[i * shape.k + t] * right[j * shape.k + t];
+      int64_t sum = integer_of(Element::s32, c[i * shape.n + j]) + products;
+      if (product.saturate)
+        sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
+      d[i * shape.n + j] = static_cast<uint32_t>(sum);
+    }
+}
+
+void multiply_bits(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
+                   MatrixBits &d) {
+  const MatrixShape &shape = product.a.shape;
+  for (uint32_t i = 0; i < shape.m; ++i)
+    for (uint32_t j = 0; j < shape.n; ++j) {
+      auto sum = static_cast<uint32_t>(c[i * shape.n + j]);
+      for (uint32_t t = 0; t < shape.k; ++t) {
+        uint64_t x = a[i * shape.k + t], y = b[j * shape.k + t];
+        sum += static_cast<uint32_t>(__builtin_popcountll(product.bits == BitProduct::and_ ? x & y : x ^ y));
+      }
+      d[i * shape.n + j] = sum;
+    }
+}
+
+} // namespace
+
+void multiply(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
+              MatrixBits &d) {
+  switch (product.a.element) {
+  case Element::f64:
+    return multiply_doubles(product, a, b, c, d);
+  case Element::b1:
+    return multiply_bits(product, a, b, c, d);
+  case Element::s4:
+  case Element::u4:
+  case Element::s8:
+  case Element::u8:
+    return multiply_integers(product, a, b, c, d);
+  default:
+    return product.a.spread == Spread::quad_pairs ? multiply_quad_pairs(product, a, b, c, d)
+                                                  : multiply_floats(product, a, b, c, d);
+  }
+}
+
+} // namespace sim::exec

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mbarrier objects, 64 bits of shared memory that count arrivals and bytes, and the bulk copies that count on them. */
+#include "sim/exec/checker.h"
+#include "sim/exec/ops/lanes.h"
+#include "sim/exec/ops/memory.h"
+
+namespace sim::exec {
+
+namespace {
+
+/* How the 64 bits are used: pending arrivals, expected arrivals, pending bytes (with a bias), the phase. */
+struct State {
+  static constexpr uint32_t count_mask = (1u << 20) - 1;
+  static constexpr int64_t bytes_bias = 1 << 21;
+  uint32_t pending, expected;
+  int64_t bytes;
+  uint32_t phase;
+
+  static State from(uint64_t word) {
+    return {static_cast<uint32_t>(word & count_mask), static_cast<uint32_t>((word >> 20) & count_mask),
+            static_cast<int64_t>((word >> 40) & ((1u << 22) - 1)) - bytes_bias, static_cast<uint32_t>(word >> 63)};
+  }
+  uint64_t word() const {
+    return uint64_t{pending & count_mask} | uint64_t{expected & count_mask} << 20 |
+           (static_cast<uint64_t>(bytes + bytes_bias) & ((1u << 22) - 1)) << 40 | uint64_t{phase & 1} << 63;
+  }
+  void settle() {
+    if (pending != 0 || bytes != 0)
+      return;
+    phase ^= 1;
+    pending = expected;
+  }
+};
+
+template <class Change> uint64_t change(std::byte *at, Change &&how) {
+  auto *word = reinterpret_cast<uint64_t *>(at);
+  uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
+  for (;;) {
+    State state = State::from(old);
+    how(state);
+    state.settle();
+    if (__atomic_compare_exchange_n(word, &old, state.word(), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+      return old;
+  }
+}
+
+/* What counts the bytes of an asynchronous operation has to be where these go: in shared memory of the same block. */
+void need_in_block_of(uint64_t destination, Warp &w, const Instruction &ins, uint32_t lane, uint64_t mbarrier) {
+  uint32_t there = static_cast<uint32_t>(destination) >> shared_rank_shift;
+  uint32_t here = static_cast<uint32_t>(mbarrier) >> shared_rank_shift;
+  if (here != there)
+    w.access_fault(FaultKind::illegal_address, ins, lane, static_cast<uint32_t>(mbarrier), 8, true, "shared",
+                   "the mbarrier is in block " + std::to_string(here) +
+                       " of the cluster, and what it counts goes to block " + std::to_string(there) +
+                       ": it has to be in the same one");
+}
+
+/* d (a state, or a predicate), address, count or parity or state; of complete_tx, where the bytes went. */
+template <MbarrierOp Op, StateSpace S> void operate(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *base = w.in(ins.op[1]);
+  const uint64_t *b = ins.op[2] == no_operand ? nullptr : w.in(ins.op[2]);
+  uint64_t mask = address_mask(ins);
+  uint32_t complete = 0;
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+    if (Op == MbarrierOp::complete_tx && ins.op[3] != no_operand)
+      need_in_block_of(w.in(ins.op[3])[lane], w, ins, lane, address);
+    std::byte *at = locate<S>(w, ins, lane, address, 8, true);
+    uint64_t argument = b ? b[lane] : 1;
+    auto number = static_cast<uint32_t>(argument);
+    uint64_t old = 0;
+    switch (Op) {
+    case MbarrierOp::init:
+      store_relaxed<uint64_t>(at, State{number, number, 0, 0}.word());
+      break;
+    case MbarrierOp::inval:
+      store_relaxed<uint64_t>(at, 0);
+      break;
+    case MbarrierOp::arrive:
+      old = change(at, [&](State &s) { s.pending -= number; });
+      break;
+    case MbarrierOp::arrive_drop:
+      old = change(at, [&](State &s) {
+        s.pending -= number;
+        s.expected -= number;
+      });
+      break;
+    case MbarrierOp::expect_tx:
+      change(at, [&](State &s) { s.bytes += number; });
+      break;
+    case MbarrierOp::complete_tx:
+      change(at, [&](State &s) { s.bytes -= number; });
+      break;
+    case MbarrierOp::arrive_expect_tx:
+      old = change(at, [&](State &s) {
+        s.bytes += number;
+        s.pending -= 1;
+      });
+      break;
+    case MbarrierOp::wait_state:
+    case MbarrierOp::wait_parity: {
+      uint32_t phase = State::from(__atomic_load_n(reinterpret_cast<uint64_t *>(at), __ATOMIC_ACQUIRE)).phase;
+      uint32_t waited = Op == MbarrierOp::wait_state ? State::from(argument).phase : number & 1;
+      complete |= uint32_t{phase != waited} << lane;
+      break;
+    }
+    }
+    if (ins.op[0] != no_operand && Op != MbarrierOp::wait_state && Op != MbarrierOp::wait_parity)
+      w.out(ins.op[0])[lane] = old;
+  });
+  if (Op == MbarrierOp::wait_state || Op == MbarrierOp::wait_parity) {
+    w.set_predicate(ins.op[0], lanes, complete);
+    if (complete != lanes)
+      w.yield();
+  }
+}
+
+void pending_count(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]);
+  uint64_t *d = w.out(ins.op[0]);
+  for_lanes(lanes, [&](uint32_t lane) { put<uint32_t>(d, lane, State::from(a[lane]).pending); });
+}
+
+/* --- cp.async.bulk: copied at once, then counted on the mbarrier
+ * -------------------------------------------------------- */
+
+constexpr uint32_t bulk_granule = 16;
+
+std::byte *bulk_place(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, bool narrow, uint32_t bytes,
+                      bool write) {
+  if (narrow)
+    return locate<StateSpace::shared>(w, ins, lane, static_cast<uint32_t>(address), bytes, write);
+  return locate<StateSpace::generic>(w, ins, lane, address, bytes, write);
+}
+
+void copy_bulk(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *to = w.in(ins.op[0]), *from = w.in(ins.op[1]), *sizes = w.in(ins.op[2]);
+  const uint64_t *barriers = ins.op[3] == no_operand ? nullptr : w.in(ins.op[3]);
+  ++w.stores;
+  for_lanes(lanes, [&](uint32_t lane) {
+    auto size = get<uint32_t>(sizes, lane);
+    bool is_to_shared = (ins.mode & 1) || static_cast<Window>(to[lane] >> window_shift) == Window::shared;
+    if (barriers && is_to_shared)
+      need_in_block_of(to[lane], w, ins, lane, barriers[lane]);
+    if (size % bulk_granule)
+      w.access_fault(FaultKind::misaligned_address, ins, lane, to[lane], size, true, "bulk copy",
+                     "the size is not a multiple of 16");
+    for (uint32_t at = 0; at < size; at += bulk_granule) {
+      const std::byte *source = bulk_place(w, ins, lane, from[lane] + at, ins.mode & 2, bulk_granule, false);
+      if (w.grid->checker)
+        w.grid->checker->copies(source);
+      std::byte *target = bulk_place(w, ins, lane, to[lane] + at, ins.mode & 1, bulk_granule, true);
+      for (uint32_t word = 0; word < bulk_granule; word += 8)
+        store_relaxed<uint64_t>(target + word, load_relaxed<uint64_t>(source + word));
+    }
+    if (w.grid->checker)
+      w.grid->checker->copies(nullptr);
+    if (barriers)
+      change(bulk_place(w, ins, lane, barriers[lane], ins.mode & 4, 8, true), [&](State &s) { s.bytes -= size; });
+  });
+}
+
+template <StateSpace S> Handler in_space(MbarrierOp op) {
+  switch (op) {
+  case MbarrierOp::init:
+    return operate<MbarrierOp::init, S>;
+  case MbarrierOp::inval:
+    return operate<MbarrierOp::inval, S>;
+  case MbarrierOp::arrive:
+    return operate<MbarrierOp::arrive, S>;
+  case MbarrierOp::arrive_drop:
+    return operate<MbarrierOp::arrive_drop, S>;
+  case MbarrierOp::expect_tx:
+    return operate<MbarrierOp::expect_tx, S>;
+  case MbarrierOp::complete_tx:
+    return operate<MbarrierOp::complete_tx, S>;
+  case MbarrierOp::arrive_expect_tx:
+    return operate<MbarrierOp::arrive_expect_tx, S>;
+  case MbarrierOp::wait_state:
+    return operate<MbarrierOp::wait_state, S>;
+  case MbarrierOp::wait_parity:
+    return operate<MbarrierOp::wait_parity, S>;
+  }
+  return nullptr;
+}
+
+} // namespace
+
+Handler mbarrier_handler(MbarrierOp op, StateSpace space) {
+  return space == StateSpace::generic ? in_space<StateSpace::generic>(op) : in_space<StateSpace::shared>(op);
+}
+Handler mbarrier_pending_handler() { return pending_count; }
+Handler copy_bulk_handler() { return copy_bulk; }
+
+} // namespace sim::exec

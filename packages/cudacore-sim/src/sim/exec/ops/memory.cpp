@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads, stores, asynchronous copies, and conversions between generic and other addresses. */
+#include "sim/exec/ops/memory.h"
+
+#include <algorithm>
+
+#include "sim/exec/checker.h"
+#include "sim/exec/heap.h"
+#include "sim/exec/ops/lanes.h"
+
+namespace sim::exec {
+
+namespace {
+const char *space_name(StateSpace space) {
+  switch (space) {
+  case StateSpace::global:
+    return "global";
+  case StateSpace::shared:
+    return "shared";
+  case StateSpace::shared_cluster:
+    return "shared::cluster";
+  case StateSpace::local:
+    return "local";
+  case StateSpace::constant:
+    return "const";
+  case StateSpace::param:
+    return "param";
+  default:
+    return "generic";
+  }
+}
+} // namespace
+
+void misaligned(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write,
+                StateSpace space) {
+  w.access_fault(FaultKind::misaligned_address, ins, lane, address, bytes, write, space_name(space),
+                 "the address is not a multiple of " + std::to_string(bytes));
+}
+
+std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {
+  if (w.grid->launch.memory) {
+    const std::vector<Range> &ranges = w.grid->launch.memory->ranges;
+    auto after = std::upper_bound(ranges.begin(), ranges.end(), address,
+                                  [](uint64_t value, const Range &range) { return value < range.begin; });
+    if (after != ranges.begin()) {
+      const Range &range = *std::prev(after);
+      if (address < range.end && bytes <= range.end - address) {
+        if (write && !range.writable)
+          w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global",
+                         "the memory is read-only");
+        std::byte *host = range.host + (address - range.begin);
+        if (Checker *checker = w.grid->checker.get()) /* which has to see all accesses: no short way to the range */
+          checker->global(w, ins, lane,
+                          {"global", address, host, range.written ? range.written + (address - range.begin) : nullptr},
+                          bytes, write);
+        else
+          w.range = range;
+        return host;
+      }
+    }
+  }
+  if (Checker *checker = w.grid->checker.get())
+    checker->misses(w, ins, address, bytes, write);
+  w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global");
+}
+
+std::byte *locate_generic(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes,
+                          bool write) {
+  uint64_t offset = address & ((uint64_t{1} << window_shift) - 1);
+  switch (static_cast<Window>(address >> window_shift)) {
+  case Window::memory:
+    return locate_memory(w, ins, lane, address, bytes, write);
+  case Window::shared:
+    return locate<StateSpace::shared>(w, ins, lane, offset, bytes, write);
+  case Window::local:
+    return locate_local(w, ins, lane, offset, bytes, write);
+  case Window::parameter:
+    return locate_parameter(w, ins, lane, offset, bytes, write);
+  case Window::workspace:
+    if (offset + bytes <= w.grid->workspace.size()) {
+      std::byte *host = w.grid->workspace.data() + offset;
+      if (Checker *checker = w.grid->checker.get())
+        checker->global(w, ins, lane, {"global", address, host, nullptr}, bytes, write);
+      return host;
+    }
+    break;
+  case Window::heap:
+    if (std::byte *at = w.grid->launch.heap ? w.grid->launch.heap->locate(offset, bytes) : nullptr) {
+      if (Checker *checker = w.grid->checker.get())
+        checker->heap(w, ins, lane, {"heap", address, at, w.grid->launch.heap->states(offset)}, bytes, write);
+      return at;
+    }
+    break;
+  default:
+    break;
+  }
+  w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "generic");
+}
+
+std::byte *locate_shared(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {
+  Unit &unit = *w.block->unit;
+  uint64_t rank = address >> shared_rank_shift;
+  uint64_t offset = (address & ((1u << shared_rank_shift) - 1)) - shared_reserved;
+  if (rank < unit.blocks.size()) {
+    Block &block = unit.blocks[rank];
+    std::vector<std::byte> &shared = block.shared;
+    if (offset < shared.size() && bytes <= shared.size() - offset) {
+      if (Checker *checker = w.grid->checker.get())
+        checker->shared(w, ins, lane, block, static_cast<uint32_t>(offset), bytes, write);
+      return shared.data() + offset;
+    }
+    offset += shared_reserved - shared_scratch_offset;
+    if (offset < shared_scratch && bytes <= shared_scratch - offset) {
+      if (Checker *checker = w.grid->checker.get())
+        checker->scratch(w, ins, lane, block.scratch.data() + offset);
+      return block.scratch.data() + offset;
+    }
+  }
+  w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "shared",
+                 "the block has " + std::to_string(w.grid->shared_bytes) + " bytes of shared memory, from " +
+                     std::to_string((uint64_t{w.block->rank} << shared_rank_shift) + shared_reserved));
+}
+
+std::byte *locate_local(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {
+  uint64_t top = w.local_top[lane];
+  if (address < top && bytes <= top - address) {
+    if (std::byte *written = w.local_written(lane))
+      w.grid->checker->local(w, ins, lane, {"local", address, w.local(lane) + address, written + address}, bytes,
+                             write);
+    return w.local(lane) + address;
+  }
+  w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "local",
+                 "the thread uses " + std::to_string(top) + " bytes of local memory");
+}
+
+std::byte *locate_parameter(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes,
+                            bool write) {
+  const std::vector<std::byte> &block = w.grid->launch.parameters;
+  if (!write && address < block.size() && bytes <= block.size() - address)
+    return const_cast<std::byte *>(block.data()) + address; /* only read, as checked */
+  w.access_fault(write ? FaultKind::invalid_address_space : FaultKind::illegal_address, ins, lane, address, bytes,
+                 write, "param");
+}
+
+namespace {
+
+/* --- loads and stores --------------------------------------------------------------------------------------------- */
+
+template <class T> uint64_t extended(T value) {
+  if constexpr (std::is_signed_v<T>)
+    return static_cast<uint64_t>(static_cast<int64_t>(value));
+  return static_cast<uint64_t>(value);
+}
+
+template <StateSpace S, class T, bool Ordered> void load(Warp &w, const Instruction &ins, uint32_t lanes) {
+  uint32_t count = ins.count;
+  auto bytes = static_cast<uint32_t>(sizeof(T) * count);
+  const uint64_t *base = w.in(ins.op[count]);
+  uint64_t mask = address_mask(ins);
+  if (Ordered)
+    w.polled();
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+    const std::byte *at = locate<S>(w, ins, lane, address, bytes, false);
+    if constexpr (Ordered) {
+      for (uint32_t i = 0; i < count; ++i, at += sizeof(T))
+        w.out(ins.op[i])[lane] = extended(__atomic_load_n(reinterpret_cast<const T *>(at), __ATOMIC_ACQUIRE));
+    } else {
+      for (uint32_t i = 0; i < count; ++i, at += sizeof(T))
+        w.out(ins.op[i])[lane] = extended(load_relaxed<T>(at));
+    }
+  });
+}
+
+template <StateSpace S, class T, bool Ordered> void store(Warp &w, const Instruction &ins, uint32_t lanes) {
+  uint32_t count = ins.count;
+  auto bytes = static_cast<uint32_t>(sizeof(T) * count);
+  const uint64_t *base = w.in(ins.op[count]);
+  uint64_t mask = address_mask(ins);
+  ++w.stores;
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+    std::byte *at = locate<S>(w, ins, lane, address, bytes, true);
+    for (uint32_t i = 0; i < count; ++i, at += sizeof(T)) {
+      auto value = get<T>(w.in(ins.op[i]), lane);
+      if (Ordered)
+        __atomic_store_n(reinterpret_cast<T *>(at), value, __ATOMIC_RELEASE);
+      else
+        store_relaxed<T>(at, value);
+    }
+  });
+}
+
+/* Variables at a fixed place of the frame: always there, so nothing to check. */
+template <class T> void load_frame(Warp &w, const Instruction &ins, uint32_t lanes) {
+  if (w.grid->checker)
+    w.grid->checker->frame(w, ins, lanes, static_cast<uint32_t>(sizeof(T) * ins.count), false);
+  for_lanes(lanes, [&](uint32_t lane) {
+    const std::byte *at = w.frame_bytes(lane, static_cast<uint32_t>(ins.immediate));
+    for (uint32_t i = 0; i < ins.count; ++i, at += sizeof(T)) {
+      T value;
+      std::memcpy(&value, at, sizeof value);
+      w.out(ins.op[i])[lane] = extended(value);
+    }
+  });
+}
+template <class T> void store_frame(Warp &w, const Instruction &ins, uint32_t lanes) {
+  if (w.grid->checker)
+    w.grid->checker->frame(w, ins, lanes, static_cast<uint32_t>(sizeof(T) * ins.count), true);
+  for_lanes(lanes, [&](uint32_t lane) {
+    std::byte *at = w.frame_bytes(lane, static_cast<uint32_t>(ins.immediate));
+    for (uint32_t i = 0; i < ins.count; ++i, at += sizeof(T))
+      std::memcpy(at, w.in(ins.op[i]) + lane, sizeof(T));
+  });
+}
+/* A kernel's parameter at a fixed place: the same for all lanes. */
+template <class T> void load_kernel_parameter(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const std::byte *at = w.grid->launch.parameters.data() + ins.immediate;
+  for (uint32_t i = 0; i < ins.count; ++i, at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, at, sizeof value);
+    uint64_t *d = w.out(ins.op[i]);
+    for_lanes(lanes, [&](uint32_t lane) { d[lane] = extended(value); });
+  }
+}
+
+/* 128 bits in two registers of 64. */
+template <StateSpace S, bool Write> void access_wide(Warp &w, const Instruction &ins, uint32_t lanes) {
+  uint32_t count = ins.count;
+  const uint64_t *base = w.in(ins.op[count]);
+  uint64_t mask = address_mask(ins);
+  if (Write)
+    ++w.stores;
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+    std::byte *at = locate<S>(w, ins, lane, address, 16 * count, Write);
+    for (uint32_t i = 0; i < count; ++i)
+      for (uint32_t half = 0; half < 2; ++half, at += 8) {
+        OperandIndex op = ins.op[i] + static_cast<OperandIndex>(half * warp_size);
+        if (Write)
+          store_relaxed<uint64_t>(at, w.in(op)[lane]);
+        else
+          w.out(op)[lane] = load_relaxed<uint64_t>(at);
+      }
+  });
+}
+
+template <template <class> class Select> Handler by_type(Type type) {
+  switch (type) {
+  case Type::b8:
+  case Type::u8:
+    return Select<uint8_t>::get();
+  case Type::s8:
+    return Select<int8_t>::get();
+  case Type::b16:
+  case Type::u16:
+  case Type::f16:
+  case Type::bf16:
+    return Select<uint16_t>::get();
+  case Type::s16:
+    return Select<int16_t>::get();
+  case Type::b32:
+  case Type::u32:
+  case Type::f32:
+  case Type::f16x2:
+  case Type::bf16x2:
+    return Select<uint32_t>::get();
+  case Type::s32:
+    return Select<int32_t>::get();
+  case Type::b64:
+  case Type::u64:
+  case Type::s64:
+  case Type::f64:
+    return Select<uint64_t>::get();
+  default:
+    return nullptr;
+  }
+}
+template <class T> struct SelectFrameLoad {
+  static Handler get() { return load_frame<T>; }
+};
+template <class T> struct SelectFrameStore {
+  static Handler get() { return store_frame<T>; }
+};
+template <class T> struct SelectParameterLoad {
+  static Handler get() { return load_kernel_parameter<T>; }
+};
+template <StateSpace S, bool Ordered> struct InSpace {
+  template <class T> struct Load {
+    static Handler get() { return load<S, T, Ordered>; }
+  };
+  template <class T> struct Store {
+    static Handler get() { return store<S, T, Ordered>; }
+  };
+};
+template <StateSpace S> Handler load_from(const AccessMode &mode) {
+  if (mode.type == Type::b128)
+    return access_wide<S, false>;
+  return mode.ordered ? by_type<InSpace<S, true>::template Load>(mode.type)
+                      : by_type<InSpace<S, false>::template Load>(mode.type);
+}
+template <StateSpace S> Handler store_to(const AccessMode &mode) {
+  if (mode.type == Type::b128)
+    return access_wide<S, true>;
+  return mode.ordered ? by_type<InSpace<S, true>::template Store>(mode.type)
+                      : by_type<InSpace<S, false>::template Store>(mode.type);
+}
+
+/* --- asynchronous copies: done at once, which is one of the legal orders --------------------------------------------
+ */
+
+void copy_async(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *to = w.in(ins.op[0]), *from = w.in(ins.op[1]);
+  const uint64_t *size = ins.op[2] == no_operand ? nullptr : w.in(ins.op[2]);
+  uint32_t ignored = ins.op[3] == no_operand ? 0 : w.predicate(ins.op[3]);
+  uint32_t bytes = ins.count;
+  uint64_t mask = address_mask(ins);
+  ++w.stores;
+  for_lanes(lanes, [&](uint32_t lane) {
+    uint64_t place = (to[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
+    uint32_t wanted = size ? std::min(get<uint32_t>(size, lane), bytes) : bytes;
+    if ((ignored >> lane) & 1)
+      wanted = 0;
+    uint64_t address = from[lane] + ins.target;
+    if (address & (bytes - 1))
+      misaligned(w, ins, lane, address, bytes, false, StateSpace::global);
+    std::array<std::byte, 16> values{};
+    for (uint32_t i = 0; i < wanted; ++i)
+      values[i] = std::byte{load_relaxed<uint8_t>(locate<StateSpace::generic>(w, ins, lane, address + i, 1, false))};
+    if (w.grid->checker)
+      w.grid->checker->copies(values.data());
+    std::byte *target = locate<StateSpace::shared>(w, ins, lane, place, bytes, true);
+    for (uint32_t i = 0; i < bytes; ++i)
+      store_relaxed<uint8_t>(target + i, static_cast<uint8_t>(values[i]));
+  });
+}
+
+/* --- address spaces
+ * --------------------------------------------------------------------------------------------------- */
+
+template <Window W> void to_window(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]);
+  uint64_t *d = w.out(ins.op[0]);
+  for_lanes(lanes, [&](uint32_t lane) { d[lane] = window_base(W) + a[lane]; });
+}
+template <Window W> void from_window(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]);
+  uint64_t *d = w.out(ins.op[0]);
+  for_lanes(lanes, [&](uint32_t lane) { d[lane] = a[lane] - window_base(W); });
+}
+template <StateSpace S> void test_space(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]);
+  uint32_t result = 0;
+  for_lanes(lanes, [&](uint32_t lane) {
+    auto window = static_cast<Window>(a[lane] >> window_shift);
+    uint64_t rank = (a[lane] & 0xffffffff) >> shared_rank_shift;
+    bool is = false;
+    switch (S) {
+    case StateSpace::global:
+      is = window == Window::memory || window == Window::workspace || window == Window::heap;
+      break;
+    case StateSpace::shared:
+      is = window == Window::shared && rank == w.block->rank;
+      break;
+    case StateSpace::shared_cluster:
+      is = window == Window::shared;
+      break;
+    case StateSpace::local:
+      is = window == Window::local;
+      break;
+    case StateSpace::param:
+      is = window == Window::parameter;
+      break;
+    case StateSpace::constant:
+      if (window == Window::memory) {
+        const Instance &instance = *w.grid->launch.instance;
+        const std::vector<Variable> &variables = instance.module->info.variables;
+        for (size_t i = 0; i < variables.size(); ++i)
+          is = is ||
+               (variables[i].space == Space::constant && a[lane] - instance.variable_addresses[i] < variables[i].size);
+      }
+      break;
+    default:
+      break;
+    }
+    result |= uint32_t{is} << lane;
+  });
+  w.set_predicate(ins.op[0], lanes, result);
+}
+
+/* The address in another block's shared memory that corresponds to this one. */
+template <class T> void map_address(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]);
+  uint64_t *d = w.out(ins.op[0]);
+  constexpr T ranks = T{0xff} << shared_rank_shift;
+  for_lanes(lanes, [&](uint32_t lane) {
+    T rank = get<uint32_t>(b, lane);
+    put<T>(d, lane, (get<T>(a, lane) & ~ranks) | (rank << shared_rank_shift & ranks));
+  });
+}
+void rank_of_address(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const uint64_t *a = w.in(ins.op[1]);
+  uint64_t *d = w.out(ins.op[0]);
+  for_lanes(lanes, [&](uint32_t lane) { put<uint32_t>(d, lane, get<uint32_t>(a, lane) >> shared_rank_shift); });
+}
+
+void nothing(Warp &, const Instruction &, uint32_t) {}
+void fence(Warp &w, const Instruction &ins, uint32_t lanes) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  if (w.grid->checker)
+    w.grid->checker->fences(w, ins, lanes);
+}
+
+} // namespace
+
+Handler load_handler(const AccessMode &mode) {
+  if (mode.frame)
+    return by_type<SelectFrameLoad>(mode.type);
+  if (mode.parameter)
+    return by_type<SelectParameterLoad>(mode.type);
+  switch (mode.space) {
+  case StateSpace::generic:
+    return load_from<StateSpace::generic>(mode);
+  case StateSpace::global:
+    return load_from<StateSpace::global>(mode);
+  case StateSpace::shared:
+  case StateSpace::shared_cluster:
+    return load_from<StateSpace::shared>(mode);
+  case StateSpace::local:
+    return load_from<StateSpace::local>(mode);
+  case StateSpace::constant:
+    return load_from<StateSpace::constant>(mode);
+  case StateSpace::param:
+    return load_from<StateSpace::param>(mode);
+  default:
+    return nullptr;
+  }
+}
+
+Handler store_handler(const AccessMode &mode) {
+  if (mode.frame)
+    return by_type<SelectFrameStore>(mode.type);
+  switch (mode.space) {
+  case StateSpace::generic:
+    return store_to<StateSpace::generic>(mode);
+  case StateSpace::global:
+    return store_to<StateSpace::global>(mode);
+  case StateSpace::shared:
+  case StateSpace::shared_cluster:
+    return store_to<StateSpace::shared>(mode);
+  case StateSpace::local:
+    return store_to<StateSpace::local>(mode);
+  default:
+    return nullptr;
+  }
+}
+
+Handler copy_async_handler() { return copy_async; }
+Handler nop_handler() { return nothing; }
+Handler fence_handler() { return fence; }
+
+Handler to_generic_handler(StateSpace space) {
+  switch (space) {
+  case StateSpace::global:
+  case StateSpace::constant:
+    return move_handler(Type::b64);
+  case StateSpace::shared:
+  case StateSpace::shared_cluster:
+    return to_window<Window::shared>;
+  case StateSpace::local:
+    return to_window<Window::local>;
+  case StateSpace::param:
+    return to_window<Window::parameter>;
+  default:
+    return nullptr;
+  }
+}
+Handler from_generic_handler(StateSpace space) {
+  switch (space) {
+  case StateSpace::global:
+  case StateSpace::constant:
+    return move_handler(Type::b64);
+  case StateSpace::shared:
+  case StateSpace::shared_cluster:
+    return from_window<Window::shared>;
+  case StateSpace::local:
+    return from_window<Window::local>;
+  case StateSpace::param:
+    return from_window<Window::parameter>;
+  default:
+    return nullptr;
+  }
+}
+Handler space_test_handler(StateSpace space) {
+  switch (space) {
+  case StateSpace::global:
+    return test_space<StateSpace::global>;
+  case StateSpace::constant:
+    return test_space<StateSpace::constant>;
+  case StateSpace::shared:
+    return test_space<StateSpace::shared>;
+  case StateSpace::shared_cluster:
+    return test_space<StateSpace::shared_cluster>;
+  case StateSpace::local:
+    return test_space<StateSpace::local>;
+  case StateSpace::param:
+    return test_space<StateSpace::param>;
+  default:
+    return nullptr;
+  }
+}
+Handler mapa_handler(bool wide) { return wide ? map_address<uint64_t> : map_address<uint32_t>; }
+Handler getctarank_handler() { return rank_of_address; }
+
+} // namespace sim::exec

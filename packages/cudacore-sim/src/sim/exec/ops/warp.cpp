@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the lanes of a warp, the warps of a block and the blocks of a cluster do together. */
+#include "sim/exec/checker.h"
+#include "sim/isa/handlers.h"
+#include "sim/exec/ops/lanes.h"
+
+namespace sim::exec {
+
+namespace {
+
+/*
+ * Calls f(lanes) for every set of lanes that execute a .sync instruction together. Lanes of one group may name
+ * different members (tiles of a warp do); those of a set that is not complete wait.
+ */
+template <class F> void together(Warp &w, uint32_t lanes, OperandIndex members, bool anywhere, F &&f) {
+  const uint64_t *masks = w.in(members);
+  while (lanes) {
+    auto first = static_cast<uint32_t>(__builtin_ctz(lanes));
+    auto mask = get<uint32_t>(masks, first);
+    uint32_t same = 0;
+    for_lanes(lanes, [&](uint32_t lane) { same |= uint32_t{get<uint32_t>(masks, lane) == mask} << lane; });
+    lanes &= ~same;
+    Checker *checker = w.grid->checker.get();
+    if (checker)
+      checker->names(w, same, mask);
+    uint32_t present = w.gather(same, mask, anywhere);
+    if (checker)
+      checker->gathers(w, same, mask, present, anywhere);
+    if (present)
+      f(present);
+  }
+}
+
+/* Reads a lane as it was before the instruction: the destination may be the source. */
+struct Snapshot {
+  std::array<uint64_t, warp_size> value;
+  Snapshot(const Warp &w, OperandIndex op) { std::memcpy(value.data(), w.in(op), sizeof value); }
+  template <class T> T as(uint32_t lane) const { return get<T>(value.data(), lane); }
+};
+
+template <ShuffleOp Op> void shuffle(Warp &w, const Instruction &ins, uint32_t lanes) {
+  together(w, lanes, ins.op[5], false, [&](uint32_t present) {
+    Snapshot a(w, ins.op[2]), b(w, ins.op[3]), c(w, ins.op[4]);
+    uint64_t *d = w.out(ins.op[0]);
+    uint32_t inside = 0;
+    for_lanes(present, [&](uint32_t lane) {
+      uint32_t shift = b.as<uint32_t>(lane) & 31, control = c.as<uint32_t>(lane);
+      uint32_t clamp = control & 31, segment = (control >> 8) & 31;
+      uint32_t max_lane = (lane & segment) | (clamp & ~segment), min_lane = lane & segment;
+      uint32_t from = 0;
+      bool valid = false;
+      switch (Op) {
+      case ShuffleOp::up:
+        from = lane - shift;
+        valid = static_cast<int32_t>(from) >= static_cast<int32_t>(max_lane);
+        break;
+      case ShuffleOp::down:
+        from = lane + shift;
+        valid = from <= max_lane;
+        break;
+      case ShuffleOp::butterfly:
+        from = lane ^ shift;
+        valid = from <= max_lane;
+        break;
+      case ShuffleOp::index:
+        from = min_lane | (shift & ~segment);
+        valid = from <= max_lane;
+        break;
+      }
+      if (!valid)
+        from = lane;
+      put<uint32_t>(d, lane, a.as<uint32_t>(from & 31));
+      inside |= uint32_t{valid} << lane;
+    });
+    if (ins.op[1] != no_operand)
+      w.set_predicate(ins.op[1], present, inside);
+  });
+}
+
+template <VoteOp Op> void vote(Warp &w, const Instruction &ins, uint32_t lanes) {
+  together(w, lanes, ins.op[2], false, [&](uint32_t present) {
+    uint32_t set = w.predicate(ins.op[1]) & present;
+    switch (Op) {
+    case VoteOp::all:
+      w.set_predicate(ins.op[0], present, set == present ? all_lanes : 0);
+      break;
+    case VoteOp::any:
+      w.set_predicate(ins.op[0], present, set ? all_lanes : 0);
+      break;
+    case VoteOp::uniform:
+      w.set_predicate(ins.op[0], present, set == 0 || set == present ? all_lanes : 0);
+      break;
+    case VoteOp::ballot: {
+      uint64_t *d = w.out(ins.op[0]);
+      for_lanes(present, [&](uint32_t lane) { put<uint32_t>(d, lane, set); });
+      break;
+    }
+    }
+  });
+}
+
+template <bool All, class T> void match(Warp &w, const Instruction &ins, uint32_t lanes) {
+  together(w, lanes, ins.op[3], false, [&](uint32_t present) {
+    Snapshot a(w, ins.op[2]);
+    uint64_t *d = w.out(ins.op[0]);
+    uint32_t equal_to_all = 0;
+    for_lanes(present, [&](uint32_t lane) {
+      uint32_t same = 0;
+      for_lanes(present, [&](uint32_t other) { same |= uint32_t{a.as<T>(lane) == a.as<T>(other)} << other; });
+      bool all = same == present;
+      equal_to_all |= uint32_t{all} << lane;
+      put<uint32_t>(d, lane, All && !all ? 0 : same);
+    });
+    if (ins.op[1] != no_operand)
+      w.set_predicate(ins.op[1], present, equal_to_all);
+  });
+}
+
+template <ReduceOp Op, class T> void reduce(Warp &w, const Instruction &ins, uint32_t lanes) {
+  together(w, lanes, ins.op[2], false, [&](uint32_t present) {
+    const uint64_t *a = w.in(ins.op[1]);
+    auto first = static_cast<uint32_t>(__builtin_ctz(present));
+    T result = get<T>(a, first);
+    for_lanes(present & ~(1u << first), [&](uint32_t lane) {
+      T value = get<T>(a, lane);
+      switch (Op) {
+      case ReduceOp::add:
+        result = static_cast<T>(static_cast<uint32_t>(result) + static_cast<uint32_t>(value));
+        break;
+      case ReduceOp::min:
+        result = value < result ? value : result;
+        break;
+      case ReduceOp::max:
+        result = result < value ? value : result;
+        break;
+      case ReduceOp::and_:
+        result = result & value;
+        break;
+      case ReduceOp::or_:
+        result = result | value;
+        break;
+      case ReduceOp::xor_:
+        result = result ^ value;
+        break;
+      }
+    });
+    uint64_t *d = w.out(ins.op[0]);
+    for_lanes(present, [&](uint32_t lane) { put<T>(d, lane, result); });
+  });
+}
+
+void elect(Warp &w, const Instruction &ins, uint32_t lanes) {
+  together(w, lanes, ins.op[2], false, [&](uint32_t present) {
+    auto leader = static_cast<uint32_t>(__builtin_ctz(present));
+    if (ins.op[0] != no_operand) {
+      uint64_t *d = w.out(ins.op[0]);
+      for_lanes(present, [&](uint32_t lane) { put<uint32_t>(d, lane, leader); });
+    }
+    w.set_predicate(ins.op[1], present, 1u << leader);
+  });
+}
+
+void active_mask(Warp &w, const Instruction &ins, uint32_t lanes) {
+  uint64_t *d = w.out(ins.op[0]);
+  for_lanes(lanes, [&](uint32_t lane) { put<uint32_t>(d, lane, lanes); });
+}
+
+void warp_barrier(Warp &w, const Instruction &ins, uint32_t lanes) {
+  together(w, lanes, ins.op[0], true, [](uint32_t) {});
+}
+
+void barrier(Warp &w, const Instruction &ins, uint32_t lanes) {
+  uint32_t predicate = ins.op[3] == no_operand ? 0 : w.predicate(ins.op[3]);
+  const uint64_t *numbers = w.in(ins.op[1]);
+  const uint64_t *counts = ins.op[2] == no_operand ? nullptr : w.in(ins.op[2]);
+  /* Lanes can name different barriers, though they hardly ever do. */
+  while (lanes) {
+    auto first = static_cast<uint32_t>(__builtin_ctz(lanes));
+    auto number = get<uint32_t>(numbers, first);
+    uint32_t expected = counts ? get<uint32_t>(counts, first) : 0;
+    if (number >= barrier_count)
+      w.fault(FaultKind::illegal_instruction, ins, first, "barrier " + std::to_string(number) + " of 16");
+    if (counts && (expected == 0 || expected % warp_size != 0))
+      w.fault(FaultKind::illegal_instruction, ins, first,
+              "a barrier of " + std::to_string(expected) + " threads, which is no multiple of 32");
+    uint32_t same = 0;
+    for_lanes(lanes, [&](uint32_t lane) { same |= uint32_t{get<uint32_t>(numbers, lane) == number} << lane; });
+    lanes &= ~same;
+    if (w.grid->checker)
+      w.grid->checker->comes(w, same, number, expected);
+    w.block->arrive(w, same, number, expected, ins.flag, ins.op[3] == no_operand ? nullptr : &predicate);
+  }
+}
+
+void cluster_arrive(Warp &w, const Instruction &, uint32_t lanes) { w.block->unit->arrive_cluster(w, lanes); }
+/* Lanes whose arrival still counts wait for the phase to end; for others it has ended. */
+void cluster_wait(Warp &w, const Instruction &, uint32_t lanes) {
+  uint32_t early = lanes & w.cluster_arrived;
+  if (w.grid->checker)
+    w.grid->checker->passes_cluster(w, lanes & ~early);
+  if (early)
+    w.wait(early, Warp::Wait::cluster);
+}
+
+template <class T> Handler reduction(ReduceOp op) {
+  switch (op) {
+  case ReduceOp::add:
+    return reduce<ReduceOp::add, T>;
+  case ReduceOp::min:
+    return reduce<ReduceOp::min, T>;
+  case ReduceOp::max:
+    return reduce<ReduceOp::max, T>;
+  case ReduceOp::and_:
+    return reduce<ReduceOp::and_, T>;
+  case ReduceOp::or_:
+    return reduce<ReduceOp::or_, T>;
+  case ReduceOp::xor_:
+    return reduce<ReduceOp::xor_, T>;
+  }
+  return nullptr;
+}
+
+} // namespace
+
+Handler shuffle_handler(ShuffleOp op) {
+  switch (op) {
+  case ShuffleOp::up:
+    return shuffle<ShuffleOp::up>;
+  case ShuffleOp::down:
+    return shuffle<ShuffleOp::down>;
+  case ShuffleOp::butterfly:
+    return shuffle<ShuffleOp::butterfly>;
+  case ShuffleOp::index:
+    return shuffle<ShuffleOp::index>;
+  }
+  return nullptr;
+}
+Handler vote_handler(VoteOp op) {
+  switch (op) {
+  case VoteOp::all:
+    return vote<VoteOp::all>;
+  case VoteOp::any:
+    return vote<VoteOp::any>;
+  case VoteOp::uniform:
+    return vote<VoteOp::uniform>;
+  case VoteOp::ballot:
+    return vote<VoteOp::ballot>;
+  }
+  return nullptr;
+}
+Handler match_handler(bool all, Type type) {
+  if (type == Type::b32)
+    return all ? match<true, uint32_t> : match<false, uint32_t>;
+  if (type == Type::b64)
+    return all ? match<true, uint64_t> : match<false, uint64_t>;
+  return nullptr;
+}
+Handler reduce_handler(ReduceOp op, Type type) {
+  bool logic = op == ReduceOp::and_ || op == ReduceOp::or_ || op == ReduceOp::xor_;
+  if (logic != (type == Type::b32))
+    return nullptr;
+  if (type == Type::u32 || type == Type::b32)
+    return reduction<uint32_t>(op);
+  return type == Type::s32 ? reduction<int32_t>(op) : nullptr;
+}
+Handler elect_handler() { return elect; }
+Handler active_mask_handler() { return active_mask; }
+Handler warp_barrier_handler() { return warp_barrier; }
+Handler barrier_handler() { return barrier; }
+Handler cluster_arrive_handler() { return cluster_arrive; }
+Handler cluster_wait_handler() { return cluster_wait; }
+
+} // namespace sim::exec

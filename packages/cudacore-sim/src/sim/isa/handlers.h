@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_ISA_HANDLERS_H
+#define CUDACORE_SIM_ISA_HANDLERS_H
+
+#include "sim/isa/instruction.h"
+#include "sim/isa/types.h"
+
+/*
+ * What the decoder chooses from: for an operation and its variants, the handler that executes it. A null pointer says
+ * that there is no such instruction. Operands are the destination first, then the sources, unless said otherwise.
+ */
+namespace sim::exec {
+
+using ptx::StateSpace;
+using ptx::Type;
+
+enum class Rounding : uint8_t { nearest, zero, down, up, nearest_away, none };
+
+/* --- integers -------------------------------------------------------------------------------------------------- */
+enum class IntegerOp : uint8_t {
+  add,
+  sub,
+  add_sat,
+  sub_sat,
+  mul_lo,
+  mul_hi,
+  mul_wide,
+  mul24_lo,
+  mul24_hi,
+  mad_lo,
+  mad_hi,
+  mad_hi_sat,
+  mad_wide,
+  mad24_lo,
+  mad24_hi,
+  mad24_hi_sat,
+  sad,
+  div,
+  rem,
+  abs,
+  neg,
+  min,
+  max,
+  min_relu,
+  max_relu,
+  add_cc,
+  addc,
+  addc_cc,
+  sub_cc,
+  subc,
+  subc_cc,
+  mad_lo_cc,
+  mad_hi_cc,
+  madc_lo,
+  madc_lo_cc,
+  madc_hi,
+  madc_hi_cc
+};
+Handler integer_handler(IntegerOp op, Type type);
+
+enum class BitOp : uint8_t {
+  and_,
+  or_,
+  xor_,
+  not_,
+  cnot,
+  shl,
+  shr,
+  lop3,
+  shf_l_wrap,
+  shf_l_clamp,
+  shf_r_wrap,
+  shf_r_clamp,
+  popc,
+  clz,
+  bfind,
+  bfind_shift,
+  fns,
+  brev,
+  bfe,
+  bfi,
+  bmsk_clamp,
+  bmsk_wrap,
+  szext_clamp,
+  szext_wrap,
+  prmt,
+  prmt_f4e,
+  prmt_b4e,
+  prmt_rc8,
+  prmt_ecl,
+  prmt_ecr,
+  prmt_rc16,
+  and_pred,
+  or_pred,
+  xor_pred,
+  not_pred,
+  mov_pred
+};
+Handler bit_handler(BitOp op, Type type); /* lop3: the table is the immediate */
+
+/* absdiff4: of the bytes of two words, differences or, absdiff4_sum, c and all of them together */
+enum class DotOp : uint8_t { dp4a, dp2a_lo, dp2a_hi, absdiff4, absdiff4_sum };
+Handler dot_handler(DotOp op, Type a, Type b);
+
+/* The scalar video instructions: operands d, a, b, c or absent; the immediate is a VideoMode. */
+enum class VideoOp : uint8_t { add, sub, absdiff, min, max, shl, shr, mad, set };
+enum class VideoPart : uint8_t { word, b0, b1, b2, b3, h0, h1 }; /* of an operand */
+enum class VideoSecond : uint8_t { none, add, min, max };        /* what is done with the result and c */
+struct VideoMode {
+  VideoPart d = VideoPart::word, a = VideoPart::word, b = VideoPart::word;
+  bool d_signed = false, a_signed = false, b_signed = false;
+  bool saturate = false;
+  VideoSecond second = VideoSecond::none;
+  bool merge = false;                          /* into c, where d says */
+  bool wrap = false;                           /* shifts: else what is above 32 is 32 */
+  bool minus_product = false, minus_c = false; /* mad */
+  bool plus_one = false;                       /* likewise */
+  uint8_t shift = 0;                           /* likewise: 7 or 15 */
+  uint8_t comparison = 0;                      /* set: a Comparison */
+};
+Handler video_handler(VideoOp op);
+int64_t video_mode(const VideoMode &mode);
+
+/* --- floating point -------------------------------------------------------------------------------------------- */
+enum class FloatOp : uint8_t {
+  add,
+  sub,
+  mul,
+  fma,
+  div,
+  div_approx,
+  div_full,
+  rcp,
+  rcp_approx,
+  sqrt,
+  sqrt_approx,
+  rsqrt_approx,
+  sin,
+  cos,
+  lg2,
+  ex2,
+  tanh,
+  abs,
+  neg,
+  min,
+  max,
+  min_nan,
+  max_nan,
+  copysign
+};
+struct FloatMode {
+  Rounding rounding = Rounding::nearest;
+  bool ftz = false;
+  bool sat = false;
+  bool relu = false;
+  bool xorsign = false; /* min and max: of magnitudes, the sign being that of the product */
+};
+Handler float_handler(FloatOp op, Type type, FloatMode mode);
+Handler half_handler(FloatOp op, Type type, FloatMode mode);
+
+enum class FloatTest : uint8_t { finite, infinite, number, notanumber, normal, subnormal };
+Handler testp_handler(FloatTest test, Type type); /* destination: a predicate */
+
+/* --- comparison and selection ---------------------------------------------------------------------------------- */
+enum class Comparison : uint8_t { eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gtu, geu, num, nan };
+enum class BooleanOp : uint8_t { none, and_, or_, xor_ };
+/* Operands: p, q, a, b, c; p and q may be absent, c is there with a BooleanOp, which is the instruction's mode. */
+Handler setp_handler(Comparison comparison, Type type, bool ftz);
+/* For f16x2 and bf16x2: p has the low half's result, q the high one's. */
+Handler setp_pair_handler(Comparison comparison, Type type);
+/* Operands: d, a, b, absent, c; the immediate is what stands for true. */
+Handler set_handler(Comparison comparison, Type type, bool ftz);
+Handler selp_handler(Type type);
+Handler slct_handler(Type type, Type selector, bool ftz);
+
+/* --- moves and conversions ------------------------------------------------------------------------------------- */
+Handler move_handler(Type type);
+Handler pack_handler(Type element);   /* op[0] = {op[1], ...}; count elements */
+Handler unpack_handler(Type element); /* {op[0], ...} = op[count]; */
+enum class SpecialRegister : uint8_t;
+Handler special_handler(SpecialRegister special); /* mode: the component */
+Handler global_address_handler();                 /* target: a variable; immediate: what is added */
+Handler shared_address_handler();                 /* likewise */
+Handler local_address_handler();                  /* immediate: offset in the frame */
+Handler function_address_handler();               /* target: a function */
+
+struct Conversion {
+  Type to = Type::none, from = Type::none;
+  Rounding rounding = Rounding::none;
+  bool integral = false; /* .rni and the like */
+  bool ftz = false, sat = false, relu = false, satfinite = false;
+};
+Handler convert_handler(const Conversion &conversion);
+Handler convert_pair_handler(const Conversion &conversion); /* d = {a: high, b: low}, or a pair to a pair */
+int64_t convert_mode(const Conversion &conversion);         /* the immediate that both need */
+Handler convert_pack_handler(); /* d, a, b, c or absent; mode: bits of an element; flag: signed */
+
+/* d = a + window, and back; isspacep: p, a. */
+Handler to_generic_handler(StateSpace space);
+Handler from_generic_handler(StateSpace space);
+Handler space_test_handler(StateSpace space);
+Handler mapa_handler(bool wide); /* of 64-bit addresses, generic ones */
+Handler getctarank_handler();
+
+/* --- memory ------------------------------------------------------------------------------------------------------ */
+/* `frame`: the address is the immediate, an offset in the frame. Loads: values, then the base; stores likewise. */
+struct AccessMode {
+  StateSpace space = StateSpace::generic;
+  Type type = Type::none;
+  bool frame = false;
+  bool parameter = false; /* of the kernel */
+  bool ordered = false;   /* volatile, relaxed, acquire, release */
+};
+Handler load_handler(const AccessMode &mode);
+Handler store_handler(const AccessMode &mode);
+
+enum class AtomicOp : uint8_t { add, exch, cas, inc, dec, min, max, and_, or_, xor_ };
+/* Operands: d (or absent), address, b, c. */
+Handler atomic_handler(AtomicOp op, Type type, StateSpace space);
+Handler fence_handler(); /* mode: one between the ways to memory, too, .proxy.async */
+Handler nop_handler();
+/*
+ * Operands: shared address, global address, size or absent, a predicate to copy nothing or absent; count: bytes;
+ * immediate and target are added to the addresses.
+ */
+Handler copy_async_handler();
+/* cp.async.bulk: destination, source, bytes, the mbarrier that counts them or absent. Addresses may be of 32 bits,
+ * which are shared ones: bit 0 of the mode says so for the destination, bit 1 for the source, bit 2 for the mbarrier.
+ */
+Handler copy_bulk_handler();
+/* cp.reduce.async.bulk: destination (of the space), source (shared), bytes; null: there is no such reduction. */
+Handler reduce_bulk_handler(AtomicOp op, Type type, StateSpace space);
+
+enum class MbarrierOp : uint8_t {
+  init,
+  inval,
+  arrive,
+  arrive_drop,
+  expect_tx,
+  complete_tx,
+  arrive_expect_tx,
+  wait_state,
+  wait_parity
+};
+/* Operands: d (a state, or the predicate of a wait; or absent), address, a count, state or parity, or absent. */
+Handler mbarrier_handler(MbarrierOp op, StateSpace space);
+Handler mbarrier_pending_handler(); /* d, state */
+
+/* --- warps, blocks, clusters -------------------------------------------------------------------------------------- */
+enum class ShuffleOp : uint8_t { up, down, butterfly, index };
+Handler shuffle_handler(ShuffleOp op); /* d, p, a, b, c, members */
+enum class VoteOp : uint8_t { all, any, uniform, ballot };
+Handler vote_handler(VoteOp op);            /* d, a, members */
+Handler match_handler(bool all, Type type); /* d, p, a, members */
+enum class ReduceOp : uint8_t { add, min, max, and_, or_, xor_ };
+Handler reduce_handler(ReduceOp op, Type type); /* d, a, members */
+Handler elect_handler();                        /* d, p, members */
+Handler active_mask_handler();
+Handler warp_barrier_handler(); /* members */
+/* d or absent, barrier, threads or absent, predicate; mode: what d is (0 a count, 1 all, 2 any); flag: waits. */
+Handler barrier_handler();
+Handler cluster_arrive_handler();
+Handler cluster_wait_handler();
+
+/* --- matrices: all lanes of a warp execute them together --------------------------------------------------------- */
+Handler matrix_product_handler(); /* target: of Program::products */
+Handler group_product_handler();  /* target: of Program::group_products */
+/* wgmma's fence, commit_group and wait_group; mode: a GroupOrder; the immediate: groups that need not be complete */
+enum class GroupOrder : uint8_t { fence, commit, wait };
+Handler group_order_handler();
+Handler accumulator_use_handler(); /* one of Program::accumulator_uses */
+/* count matrices: their parts, then the rows' addresses; mode: transposed */
+Handler load_rows_handler(StateSpace space);
+Handler store_rows_handler(StateSpace space);
+Handler transpose_handler(); /* d, a */
+/* Operands: address, distance of lines in numbers; target: of Program::matrix_accesses */
+Handler load_fragment_handler(StateSpace space);
+Handler store_fragment_handler(StateSpace space);
+
+/* --- control flow ------------------------------------------------------------------------------------------------- */
+Handler branch_handler();         /* target: an instruction */
+Handler branch_indexed_handler(); /* index; target: a table */
+Handler call_handler();           /* target: a call site; immediate: the function */
+Handler call_indirect_handler();  /* likewise, the function's address in op[0] */
+Handler return_handler();
+Handler exit_handler();
+Handler trap_handler();
+Handler sleep_handler(); /* a */
+
+/* Special registers: name, component (0: none). The one list of them. */
+#define SIM_SPECIAL_REGISTERS(X)                                                                                       \
+  X(tid, 3)                                                                                                            \
+  X(ntid, 3)                                                                                                           \
+  X(ctaid, 3)                                                                                                          \
+  X(nctaid, 3)                                                                                                         \
+  X(clusterid, 3)                                                                                                      \
+  X(nclusterid, 3)                                                                                                     \
+  X(cluster_ctaid, 3)                                                                                                  \
+  X(cluster_nctaid, 3)                                                                                                 \
+  X(laneid, 0)                                                                                                         \
+  X(warpid, 0)                                                                                                         \
+  X(nwarpid, 0)                                                                                                        \
+  X(smid, 0)                                                                                                           \
+  X(nsmid, 0)                                                                                                          \
+  X(gridid, 0)                                                                                                         \
+  X(cluster_ctarank, 0)                                                                                                \
+  X(cluster_nctarank, 0)                                                                                               \
+  X(is_explicit_cluster, 0)                                                                                            \
+  X(lanemask_eq, 0)                                                                                                    \
+  X(lanemask_lt, 0)                                                                                                    \
+  X(lanemask_le, 0)                                                                                                    \
+  X(lanemask_gt, 0)                                                                                                    \
+  X(lanemask_ge, 0)                                                                                                    \
+  X(clock, 0)                                                                                                          \
+  X(clock_hi, 0)                                                                                                       \
+  X(clock64, 0)                                                                                                        \
+  X(globaltimer, 0)                                                                                                    \
+  X(globaltimer_lo, 0)                                                                                                 \
+  X(globaltimer_hi, 0)                                                                                                 \
+  X(dynamic_smem_size, 0)                                                                                              \
+  X(total_smem_size, 0)                                                                                                \
+  X(aggr_smem_size, 0)                                                                                                 \
+  X(envreg, 0)                                                                                                         \
+  X(reserved_smem_offset_begin, 0)                                                                                     \
+  X(reserved_smem_offset_end, 0)                                                                                       \
+  X(reserved_smem_offset_cap, 0)                                                                                       \
+  X(reserved_smem_offset_0, 0)                                                                                         \
+  X(reserved_smem_offset_1, 0)                                                                                         \
+  X(pm, 0)                                                                                                             \
+  X(current_graph_exec, 0)
+enum class SpecialRegister : uint8_t {
+#define SIM_SPECIAL(name, components) name,
+  SIM_SPECIAL_REGISTERS(SIM_SPECIAL)
+#undef SIM_SPECIAL
+};
+
+} // namespace sim::exec
+
+#endif

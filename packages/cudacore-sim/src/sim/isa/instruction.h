@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_ISA_INSTRUCTION_H
+#define CUDACORE_SIM_ISA_INSTRUCTION_H
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace sim::exec {
+
+class Warp;
+struct Instruction;
+
+/* Executes one instruction for the lanes of a mask, which is never empty. */
+using Handler = void (*)(Warp &, const Instruction &, uint32_t lanes);
+
+constexpr uint32_t warp_size = 32;
+constexpr uint32_t all_lanes = 0xffffffffu;
+
+/*
+ * Operands. A register is the index of its 32 lanes in the frame, in units of one 64-bit lane (slot * 32). A constant
+ * has the complement of its index in the program's constants, where it is stored 32 times over, so that handlers
+ * read both alike. A predicate is its index in the frame's masks times two, plus one when it is negated.
+ */
+using OperandIndex = int32_t;
+constexpr OperandIndex no_operand = INT32_MIN;
+constexpr OperandIndex predicate_false = -2;
+constexpr OperandIndex predicate_true = -1;
+
+constexpr size_t max_operands = 10;
+
+/* What checks need to know of an access or a barrier besides what it does. */
+enum Manner : uint8_t {
+  manner_strong = 1,   /* volatile, relaxed or more: races with none of its kind */
+  manner_acquire = 2,  /* what comes after it sees what was released */
+  manner_release = 4,  /* what comes before it is released */
+  manner_update = 8,   /* reads and writes in one */
+  manner_replace = 16, /* an update that does not depend on what was there */
+  manner_store = 32,   /* the operands before the address are what is written */
+  manner_barrier = 64, /* of an mbarrier */
+  manner_aligned = 128 /* a barrier that all threads of a warp execute together */
+};
+
+/* For which threads an atomic or a fence orders memory. */
+enum class Scope : uint8_t { block, cluster, all };
+constexpr size_t scopes = 3;
+
+struct Instruction {
+  Handler run = nullptr;
+  std::array<OperandIndex, max_operands> op;
+  OperandIndex guard = no_operand;
+  uint8_t count = 1;     /* elements of a vector access */
+  uint8_t mode = 0;      /* what the handler's family needs besides: a comparison, a table, ... */
+  bool flag : 1;         /* likewise */
+  uint8_t scope_ : 2;    /* of Scope */
+  uint8_t manner = 0;    /* of Manner */
+  int64_t immediate = 0; /* an address offset, a value */
+  uint32_t target = 0;   /* a label's instruction, a function, a variable, a call site */
+  uint32_t line = 0;     /* of the PTX text */
+  uint32_t source_file = 0, source_line = 0;
+
+  Instruction() : flag(false), scope_(static_cast<uint8_t>(Scope::all)) { op.fill(no_operand); }
+  Scope scope() const { return static_cast<Scope>(scope_); }
+  void set_scope(Scope scope) { scope_ = static_cast<uint8_t>(scope) & 3; }
+};
+
+} // namespace sim::exec
+
+#endif

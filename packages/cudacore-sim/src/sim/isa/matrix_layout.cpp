@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the elements of a matrix lie in the registers of a warp. */
+#include "sim/isa/matrix.h"
+
+#include <utility>
+
+namespace sim::exec {
+
+uint32_t bits_of(Element element) {
+  switch (element) {
+  case Element::s4:
+  case Element::u4:
+    return 4;
+  case Element::e4m3:
+  case Element::e5m2:
+  case Element::s8:
+  case Element::u8:
+    return 8;
+  case Element::f16:
+  case Element::bf16:
+    return 16;
+  case Element::f64:
+    return 64;
+  default:
+    return 32;
+  }
+}
+
+namespace {
+
+bool is_transposed(const Fragment &fragment) { return fragment.spread == Spread::wmma && fragment.shape.n == 32; }
+
+/* Lanes are in eight groups of four: a group has a row of A and C, and a column of B. */
+uint32_t group_of(uint32_t lane) { return lane / 4; }
+uint32_t place_of(uint32_t lane) { return lane % 4; }
+
+/* A tile of 16 rows of A, or of 8: a register has elements that are next to each other in k. */
+MatrixCell a_cell(uint32_t lane, uint32_t index, uint32_t per_register, bool tall) {
+  uint32_t number = index / per_register, part = index % per_register;
+  uint32_t lower = tall ? number % 2 : 0, right = tall ? number / 2 : number;
+  return {group_of(lane) + 8 * lower, (place_of(lane) + 4 * right) * per_register + part, 0};
+}
+/* A tile of 8 columns of B, likewise. */
+MatrixCell b_cell(uint32_t lane, uint32_t index, uint32_t per_register) {
+  uint32_t number = index / per_register, part = index % per_register;
+  return {(place_of(lane) + 4 * number) * per_register + part, group_of(lane), 0};
+}
+/* A tile of 8 columns of C: two of them for each lane, in one row, then in one that is 8 further down. */
+MatrixCell c_cell(uint32_t lane, uint32_t index) {
+  return {group_of(lane) + 8 * (index / 2), place_of(lane) * 2 + index % 2, 0};
+}
+
+/* mma.m8n8k4: lanes 0 to 3 and 16 to 19 have the first product, and so on. */
+MatrixCell quad_pair_cell(const Fragment &fragment, uint32_t lane, uint32_t index) {
+  uint32_t product = lane % 16 / 4, upper = lane / 16 * 4, place = lane % 4;
+  if (fragment.role == MatrixRole::a)
+    return fragment.by_row ? MatrixCell{place + upper, index, product} : MatrixCell{index + upper, place, product};
+  if (fragment.role == MatrixRole::b)
+    return fragment.by_row ? MatrixCell{place, index + upper, product} : MatrixCell{index, place + upper, product};
+  if (fragment.element == Element::f16)
+    return {place + upper, index, product};
+  return {(lane & 1) + (index & 2) + upper, (index & 4) + (lane & 2) + (index & 1), product};
+}
+
+MatrixCell mma_cell(const Fragment &fragment, uint32_t lane, uint32_t index) {
+  switch (fragment.role) {
+  case MatrixRole::a:
+    return a_cell(lane, index, fragment.per_register(), fragment.shape.m == 16);
+  case MatrixRole::b:
+    return b_cell(lane, index, fragment.per_register());
+  default:
+    return c_cell(lane, index);
+  }
+}
+
+/*
+ * wmma is made of mma: tiles of 16 rows and 8 columns, one after the other; what has more registers than that needs has
+ * its elements several times over. With 8 rows and 32 columns, all is transposed.
+ */
+MatrixCell wmma_cell(const Fragment &fragment, uint32_t lane, uint32_t index) {
+  MatrixShape shape = fragment.shape;
+  MatrixRole role = fragment.role;
+  bool transposed = is_transposed(fragment);
+  if (transposed) {
+    std::swap(shape.m, shape.n);
+    role = role == MatrixRole::a ? MatrixRole::b : role == MatrixRole::b ? MatrixRole::a : role;
+  }
+  bool tall = shape.m >= 16;
+  MatrixCell cell{};
+  if (role == MatrixRole::a) {
+    uint32_t each = (tall ? 16 : 8) * shape.k / warp_size, tiles = tall ? shape.m / 16 : 1;
+    cell = a_cell(lane, index % each, fragment.per_register(), tall);
+    cell.row += index / each % tiles * 16;
+  } else if (role == MatrixRole::b) {
+    uint32_t each = 8 * shape.k / warp_size, tiles = shape.n / 8;
+    cell = b_cell(lane, index % each, fragment.per_register());
+    cell.column += index / each % tiles * 8;
+  } else {
+    uint32_t each = tall ? 4 : 2, tile = index / each;
+    cell = c_cell(lane, index % each);
+    (shape.m == 32 ? cell.row : cell.column) += tile * (shape.m == 32 ? 16 : 8);
+  }
+  if (transposed)
+    std::swap(cell.row, cell.column);
+  return cell;
+}
+
+} // namespace
+
+uint32_t Fragment::registers_used() const { return products() * rows() * columns() / warp_size / per_register(); }
+uint32_t Fragment::registers() const {
+  return spread == Spread::wmma && element == Element::f16 && role != MatrixRole::c ? 8 : registers_used();
+}
+bool Fragment::has_neighbours() const {
+  switch (role) {
+  case MatrixRole::a:
+    return by_row;
+  case MatrixRole::b:
+    return !by_row;
+  default:
+    return by_row != is_transposed(*this);
+  }
+}
+
+MatrixCell cell_of(const Fragment &fragment, uint32_t lane, uint32_t index) {
+  switch (fragment.spread) {
+  case Spread::quad_pairs:
+    return quad_pair_cell(fragment, lane, index);
+  case Spread::wmma:
+    return wmma_cell(fragment, lane, index);
+  default:
+    return mma_cell(fragment, lane, index);
+  }
+}
+
+} // namespace sim::exec

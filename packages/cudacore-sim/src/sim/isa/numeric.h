@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_ISA_NUMERIC_H
+#define CUDACORE_SIM_ISA_NUMERIC_H
+
+#include <cfenv>
+#include <cmath>
+#include <cstring>
+#include <initializer_list>
+
+#include "sim/isa/handlers.h"
+
+/* Floating-point formats and correct rounding between them. */
+namespace sim::exec {
+
+struct Format {
+  int exponent_bits;
+  int mantissa_bits;
+  bool has_infinity;
+  uint64_t nan;     /* the NaN that operations give */
+  uint64_t largest; /* finite */
+
+  constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  constexpr int sign_shift() const { return exponent_bits + mantissa_bits; }
+};
+constexpr Format format_f16{5, 10, true, 0x7fff, 0x7bff};
+constexpr Format format_bf16{8, 7, true, 0x7fff, 0x7f7f};
+constexpr Format format_tf32{8, 10, true, 0x3ffff, 0x3fbff};
+constexpr Format format_e4m3{4, 3, false, 0x7f, 0x7e};
+constexpr Format format_e5m2{5, 2, true, 0x7f, 0x7b};
+constexpr Format format_f32{8, 23, true, 0x7fffffff, 0x7f7fffff};
+constexpr Format format_f64{11, 52, true, 0x7ff8000000000000, 0x7fefffffffffffff};
+
+/*
+ * The bits of mantissa * 2^exponent, rounded. `sticky`: the exact value is a little larger in magnitude. Overflow gives
+ * infinity or the largest number as the rounding says; always the latter with `satfinite`.
+ */
+uint64_t round_to(const Format &format, bool negative, uint64_t mantissa, int exponent, bool sticky, Rounding rounding,
+                  bool satfinite);
+/* The same for a double, NaN and infinities included. */
+uint64_t round_to(const Format &format, double value, Rounding rounding, bool satfinite = false);
+/* Exact for all formats up to f64. */
+double value_of(const Format &format, uint64_t bits);
+
+/* a + b, rounded to odd when inexact: rounding that to a format of at most 51 bits rounds the exact sum. */
+double add_to_odd(double a, double b);
+
+template <class To, class From> inline To bit_cast(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+inline float canonical_nan(float value) { return value == value ? value : bit_cast<float>(0x7fffffffu); }
+/* f64 operations keep a NaN's sign and payload, but it becomes a quiet one. */
+inline double quiet_nan(double value) { return bit_cast<double>(bit_cast<uint64_t>(value) | uint64_t{1} << 51); }
+/* The result of an operation that is a NaN: the first of its sources that is one, else the one of invalid operations.
+ */
+inline double first_nan(std::initializer_list<double> sources) {
+  for (double one : sources)
+    if (one != one)
+      return quiet_nan(one);
+  return bit_cast<double>(uint64_t{0xfff8000000000000});
+}
+inline float flush(float value) {
+  return (bit_cast<uint32_t>(value) & 0x7f800000u) == 0 ? bit_cast<float>(bit_cast<uint32_t>(value) & 0x80000000u)
+                                                        : value;
+}
+inline double flush(double value) { return value; }
+/* [0, 1], NaN to 0. */
+template <class T> inline T saturate_unit(T value) { return value > T{0} ? (value < T{1} ? value : T{1}) : T{0}; }
+
+/* A directed rounding mode of the host while it lives. */
+template <Rounding R> class RoundingScope {
+public:
+  RoundingScope() {
+    std::fesetround(R == Rounding::zero ? FE_TOWARDZERO : R == Rounding::down ? FE_DOWNWARD : FE_UPWARD);
+  }
+  ~RoundingScope() { std::fesetround(FE_TONEAREST); }
+};
+template <> class RoundingScope<Rounding::nearest> {
+public:
+  RoundingScope() {}
+};
+
+double round_to_integral(double value, Rounding rounding);
+
+} // namespace sim::exec
+
+#endif

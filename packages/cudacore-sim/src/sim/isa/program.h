@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_ISA_PROGRAM_H
+#define CUDACORE_SIM_ISA_PROGRAM_H
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/engine.h"
+#include "sim/isa/matrix.h"
+#include "sim/isa/types.h"
+
+namespace sim::exec {
+
+/* Functions that the CUDA runtime environment provides. */
+enum class Builtin : uint8_t { none, vprintf, assert_fail, malloc, free, set_condition };
+
+/* Where a value passed to or from a function lies: in the frame's bytes, or in a register. */
+struct Place {
+  bool is_register = false;
+  OperandIndex register_index = no_operand; /* or a constant, at a call */
+  bool is_predicate = false;
+  uint32_t offset = 0; /* in the frame's bytes */
+  uint32_t size = 0;
+};
+
+struct Function {
+  std::string name;
+  bool is_entry = false;
+  bool is_defined = false;
+  bool address_taken = false;
+  Builtin builtin = Builtin::none;
+  uint32_t entry = 0;       /* its first instruction */
+  uint32_t slots = 0;       /* registers and predicates of a frame, in slots of 32 lanes */
+  uint32_t frame_bytes = 0; /* .local and .param variables of a lane */
+  uint32_t local_bytes = 0; /* .local ones alone */
+  std::vector<Place> results, parameters;
+  std::vector<uint32_t> callees;
+  std::vector<uint32_t> shared_variables; /* that it names */
+  bool calls_indirectly = false;
+};
+
+struct CallSite {
+  uint32_t caller = 0;
+  std::vector<Place> results, arguments;
+};
+
+struct SharedVariable {
+  std::string name;
+  uint64_t size = 0;
+  uint64_t alignment = 1;
+  bool is_dynamic = false; /* extern .shared x[]: what the launch adds */
+};
+
+/* Of a kernel: where the shared variables that it can reach lie in a block's shared memory. */
+struct SharedLayout {
+  std::unordered_map<uint32_t, uint32_t> offsets; /* by variable */
+  uint32_t static_bytes = 0;
+  uint32_t dynamic_offset = 0;
+};
+
+struct Kernel {
+  uint32_t function = 0;
+  SharedLayout shared;
+};
+
+/* An instruction that takes or moves what may be a sum of wgmma, which is no number before it was waited for. */
+struct AccumulatorUse {
+  Handler run = nullptr;
+  bool moves = false; /* to its first operand: a copy is a sum as well */
+  std::vector<OperandIndex> registers;
+};
+
+struct Program {
+  std::vector<Instruction> code;
+  std::vector<uint64_t> constants; /* warp_size of each */
+  std::vector<Function> functions;
+  std::vector<CallSite> calls;
+  std::vector<std::vector<uint32_t>> branch_tables;
+  std::vector<MatrixProduct> products;
+  std::vector<GroupProduct> group_products;
+  std::unordered_map<uint32_t, AccumulatorUse> accumulator_uses; /* by instruction */
+  std::vector<MatrixAccess> matrix_accesses;
+  std::vector<SharedVariable> shared_variables;
+  std::vector<Kernel> kernels; /* in the order of ModuleInfo::kernels */
+  std::map<uint32_t, std::string> files;
+  uint32_t id = 0; /* distinguishes the function addresses of modules */
+};
+
+/* The windows of generic addresses, above all addresses that user-space memory can have. */
+constexpr uint64_t window_shift = 48;
+enum class Window : uint64_t {
+  memory = 0,
+  shared = 1,
+  local = 2,
+  parameter = 3,
+  workspace = 4,
+  heap = 5,
+  function = 6
+};
+constexpr uint64_t window_base(Window window) { return static_cast<uint64_t>(window) << window_shift; }
+
+/* A shared address: the rank of its block in the cluster, and an offset. The first KiB is the system's, as on sm_90. */
+constexpr uint32_t shared_rank_shift = 24;
+constexpr uint32_t shared_reserved = 1024;
+/* Of that, what cooperative groups of several warps work with, at %reserved_smem_offset_1; the rest nobody may touch.
+ */
+constexpr uint32_t shared_scratch = 288, shared_scratch_offset = shared_reserved - shared_scratch;
+constexpr uint32_t shared_unit = 128; /* what shared memory is given in, on devices from 8.0 on */
+
+constexpr uint64_t function_address(uint32_t program, uint32_t function) {
+  return window_base(Window::function) | (uint64_t{program} << 24) | (uint64_t{function} << 4);
+}
+
+} // namespace sim::exec
+
+namespace sim {
+class Module {
+public:
+  ModuleInfo info;
+  exec::Program program;
+};
+} // namespace sim
+
+#endif

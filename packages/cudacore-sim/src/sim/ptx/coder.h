@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_PTX_CODER_H
+#define CUDACORE_SIM_PTX_CODER_H
+
+#include "sim/ptx/builder.h"
+
+namespace sim::ptx {
+
+/*
+ * One instruction while it is decoded: its modifiers, which are taken one by one until none is left, its operands,
+ * which become places, and what is made of them.
+ */
+class Coder {
+public:
+  Coder(FunctionBuilder &function, const ast::Instruction &tree);
+
+  /* --- modifiers ---------------------------------------------------------------------------------------------------
+   */
+  bool take(std::string_view modifier);
+  /* The first that is left and one of `names`: its place there, or `count`. */
+  size_t take_one_of(const std::string_view *names, size_t count);
+  /* The first type that is left, or Type::none. */
+  Type take_type();
+  Type need_type();
+  StateSpace take_space(); /* the first that is left; generic when there is none */
+  exec::Rounding take_rounding();
+  /* .v2, .v4, .v8 */
+  uint32_t take_vector();
+  /* Modifiers that change nothing here: how caches and the memory system are used. */
+  void skip_cache_hints();
+  /* .sem and .scope; true for those that order or share memory. */
+  bool take_memory_order();
+  void take_scope();
+  [[noreturn]] void unsupported() const;
+  [[noreturn]] void fail(const std::string &message) const;
+
+  /* --- operands ----------------------------------------------------------------------------------------------------
+   */
+  size_t count() const { return tree_.operands.size(); }
+  void need(size_t least, size_t most);
+  void need(size_t exactly) { need(exactly, exactly); }
+  const ast::Operand &operand(size_t i) const { return tree_.operands[i]; }
+  bool is_list(size_t i) const { return i < count() && operand(i).kind == ast::Operand::Kind::vector; }
+
+  OperandIndex destination(const ast::Operand &operand, Type type, bool may_be_wider = false);
+  OperandIndex source(const ast::Operand &operand, Type type, bool may_be_wider = false);
+  OperandIndex destination_predicate(std::string_view name);
+  OperandIndex source_predicate(const ast::Operand &operand);
+  OperandIndex destination(size_t i, Type type) { return destination(tree_.operands[i], type); }
+  OperandIndex source(size_t i, Type type) { return source(tree_.operands[i], type); }
+  OperandIndex constant(uint64_t value) { return function_.module.constant(value); }
+  uint64_t integer(size_t i) const;
+  Type register_type(const ast::Operand &operand);
+
+  struct Address {
+    enum class Kind : uint8_t { dynamic, frame, kernel_parameter } kind = Kind::dynamic;
+    OperandIndex base = exec::no_operand;
+    bool narrow = false; /* the base has 32 bits */
+    int64_t offset = 0;
+  };
+  Address address(const ast::Operand &operand, uint64_t bytes);
+  /* The address's base, offset and width as fields of `out`. */
+  void set_address(const ast::Operand &operand, size_t place, uint64_t bytes = 1);
+  /* Whether an operand is a special register; `read` becomes what reads it, but for the destination. */
+  bool special(const ast::Operand &operand, Instruction &read) const;
+  /* Computes the address of a symbol into a register. */
+  void emit_address_of(const Symbol &symbol, int64_t offset, OperandIndex into);
+
+  /* --- results -----------------------------------------------------------------------------------------------------
+   */
+  Instruction out;
+  /* Adds the instruction; `handler` null: there is no such instruction. All modifiers must have been taken. */
+  void emit(exec::Handler handler);
+  void emit_before(Instruction instruction);
+  void emit_branch(uint32_t label);
+  FunctionBuilder &function() { return function_; }
+  std::string_view opcode() const { return tree_.opcode; }
+  std::string text() const; /* add.s32 */
+
+private:
+  void check_all_taken() const;
+  void refuse_component(const ast::Operand &operand) const;
+  uint64_t addend(const ast::Operand &operand, const Symbol &symbol) const;
+  uint64_t immediate(const ast::Operand &operand, Type type) const;
+  void stamp(Instruction &instruction) const;
+
+  FunctionBuilder &function_;
+  const ast::Instruction &tree_;
+  std::vector<bool> taken_;
+};
+
+/* Decodes an instruction and adds it to the code. Throws StatementError. */
+void decode(Coder &coder);
+
+/* The decoders, by groups of instructions; each table ends with a null name. */
+struct Decoder {
+  const char *name;
+  void (*decode)(Coder &);
+};
+extern const Decoder arithmetic_decoders[];
+extern const Decoder video_decoders[];
+extern const Decoder logic_decoders[];
+extern const Decoder data_decoders[];
+extern const Decoder memory_decoders[];
+extern const Decoder parallel_decoders[];
+extern const Decoder matrix_decoders[];
+extern const Decoder control_decoders[];
+
+} // namespace sim::ptx
+
+#endif

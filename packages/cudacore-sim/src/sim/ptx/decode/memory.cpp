@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads, stores, atomics, fences, asynchronous copies, mbarriers. */
+#include "sim/ptx/coder.h"
+
+namespace sim::ptx {
+
+namespace {
+
+using exec::AccessMode;
+using exec::AtomicOp;
+using exec::MbarrierOp;
+
+const std::vector<ast::Operand> &elements_of(Coder &c, const ast::Operand &operand, uint32_t vector) {
+  if (operand.kind != ast::Operand::Kind::vector || operand.elements.size() != vector)
+    c.fail("expected a vector of " + std::to_string(vector));
+  return operand.elements;
+}
+
+/* The value operand of a load or store: one register, or a vector of them. */
+template <class Place> void values(Coder &c, const ast::Operand &operand, uint32_t vector, Place &&place) {
+  if (vector == 1 && operand.kind != ast::Operand::Kind::vector) {
+    c.out.op[0] = place(operand);
+    return;
+  }
+  const std::vector<ast::Operand> &elements = elements_of(c, operand, vector);
+  for (uint32_t i = 0; i < vector; ++i)
+    c.out.op[i] = place(elements[i]);
+}
+
+/* Fills in the address; the space becomes what the access really touches. */
+void set_access(Coder &c, const ast::Operand &operand, uint32_t vector, AccessMode &mode) {
+  uint64_t bytes = uint64_t{bytes_of(mode.type)} * vector;
+  Coder::Address where = c.address(operand, bytes);
+  c.out.count = static_cast<uint8_t>(vector);
+  c.out.immediate = where.offset;
+  c.out.flag = where.narrow;
+  c.out.op[vector] = where.base;
+  mode.frame = where.kind == Coder::Address::Kind::frame;
+  mode.parameter = where.kind == Coder::Address::Kind::kernel_parameter;
+  if ((mode.frame || mode.parameter) && mode.type == Type::b128)
+    c.unsupported();
+  if (mode.space == StateSpace::param && !c.function().is_entry())
+    mode.space = StateSpace::local;
+}
+
+void ld(Coder &c) {
+  AccessMode mode;
+  mode.ordered = c.take_memory_order();
+  mode.space = c.take_space();
+  c.skip_cache_hints();
+  uint32_t vector = c.take_vector();
+  if (c.take("L2::cache_hint"))
+    c.need(3);
+  else
+    c.need(2);
+  mode.type = c.need_type();
+  values(c, c.operand(0), vector, [&](const ast::Operand &one) { return c.destination(one, mode.type, true); });
+  set_access(c, c.operand(1), vector, mode);
+  c.emit(exec::load_handler(mode));
+}
+
+/* What all operations on an mbarrier are: nearly all order memory, so that none is held to be relaxed. */
+constexpr uint8_t mbarrier_manner =
+    exec::manner_strong | exec::manner_acquire | exec::manner_release | exec::manner_update | exec::manner_barrier;
+
+/* An address as a value: in a register, with what is added to it. */
+OperandIndex computed_address(Coder &c, const ast::Operand &operand, bool &narrow) {
+  Coder::Address where = c.address(operand, 1);
+  if (where.kind != Coder::Address::Kind::dynamic)
+    c.fail("this needs an address in memory");
+  narrow = where.narrow;
+  if (where.offset == 0)
+    return where.base;
+  Instruction add;
+  add.line = c.out.line;
+  add.op[0] = c.function().scratch();
+  add.op[1] = where.base;
+  add.op[2] = c.constant(static_cast<uint64_t>(where.offset));
+  add.run = exec::integer_handler(exec::IntegerOp::add, narrow ? Type::u32 : Type::u64);
+  c.emit_before(add);
+  return add.op[0];
+}
+
+/*
+ * The end of an asynchronous operation, which is done when this is reached: the mbarrier counts its bytes. That
+ * releases what was done, and the thread that began it learns nothing by it.
+ */
+void complete_on_mbarrier(Coder &c, const Instruction &whole, const ast::Operand &destination,
+                          const ast::Operand &mbarrier, OperandIndex bytes) {
+  bool narrow = false;
+  c.out = whole;
+  c.out.manner = mbarrier_manner & ~exec::manner_acquire;
+  c.set_address(mbarrier, 1, 8);
+  c.out.op[2] = bytes;
+  c.out.op[3] = computed_address(c, destination, narrow);
+  c.emit(exec::mbarrier_handler(MbarrierOp::complete_tx, StateSpace::shared));
+}
+
+/* st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [a], {b, c}, [mbarrier]: a store, done at once. */
+void st_async(Coder &c) {
+  AccessMode mode;
+  const Instruction whole = c.out;
+  c.take("weak");
+  mode.space = c.take_space();
+  uint32_t vector = c.take_vector();
+  bool counted = c.take("mbarrier::complete_tx::bytes");
+  mode.type = c.need_type();
+  c.need(3);
+  bool is_of_words = bytes_of(mode.type) == 4 || bytes_of(mode.type) == 8;
+  exec::Handler handler = exec::store_handler(mode);
+  if (mode.space != StateSpace::shared_cluster || !counted || !is_of_words || vector > 4 || !handler)
+    c.unsupported();
+  values(c, c.operand(1), vector, [&](const ast::Operand &one) { return c.source(one, mode.type, true); });
+  c.set_address(c.operand(0), vector, uint64_t{bytes_of(mode.type)} * vector);
+  c.out.count = static_cast<uint8_t>(vector);
+  c.out.manner = exec::manner_store;
+  c.out.run = handler;
+  c.emit_before(c.out);
+  complete_on_mbarrier(c, whole, c.operand(0), c.operand(2), c.constant(uint64_t{bytes_of(mode.type)} * vector));
+}
+
+void st(Coder &c) {
+  if (c.take("async"))
+    return st_async(c);
+  AccessMode mode;
+  mode.ordered = c.take_memory_order();
+  mode.space = c.take_space();
+  c.skip_cache_hints();
+  uint32_t vector = c.take_vector();
+  if (c.take("L2::cache_hint"))
+    c.need(3);
+  else
+    c.need(2);
+  mode.type = c.need_type();
+  values(c, c.operand(1), vector, [&](const ast::Operand &one) { return c.source(one, mode.type, true); });
+  set_access(c, c.operand(0), vector, mode);
+  if (mode.parameter)
+    c.fail("a kernel's parameters cannot be written");
+  c.out.manner |= exec::manner_store;
+  c.emit(exec::store_handler(mode));
+}
+
+/* ldu is a load of what no other thread writes. */
+void ldu(Coder &c) { ld(c); }
+
+bool take_atomic_op(Coder &c, AtomicOp &op) {
+  static constexpr struct {
+    std::string_view name;
+    AtomicOp op;
+  } all[] = {{"add", AtomicOp::add}, {"exch", AtomicOp::exch}, {"cas", AtomicOp::cas}, {"inc", AtomicOp::inc},
+             {"dec", AtomicOp::dec}, {"min", AtomicOp::min},   {"max", AtomicOp::max}, {"and", AtomicOp::and_},
+             {"or", AtomicOp::or_},  {"xor", AtomicOp::xor_}};
+  for (const auto &one : all)
+    if (c.take(one.name)) {
+      op = one.op;
+      return true;
+    }
+  return false;
+}
+
+/*
+ * atom.global.add.v4.f32 {d, ...}, [a], {b, ...}: one element after the other, as each is atomic by itself. What they
+ * were is set aside at first, as a destination may be the address or a source of an element to come.
+ */
+void vector_atomic(Coder &c, AtomicOp op, StateSpace space, uint32_t vector, Type type, bool returns) {
+  size_t first = returns ? 1 : 0;
+  uint32_t bytes = bytes_of(type);
+  c.need(first + (c.take("L2::cache_hint") ? 3 : 2));
+  bool is_float = class_of(type) == TypeClass::floating || class_of(type) == TypeClass::packed;
+  exec::Handler handler = exec::atomic_handler(op, type, space);
+  if (!handler || !is_float || space != StateSpace::global || vector * bytes > 16)
+    c.unsupported();
+  c.set_address(c.operand(first), 1, uint64_t{vector} * bytes);
+  const std::vector<ast::Operand> &sources = elements_of(c, c.operand(first + 1), vector);
+  const Instruction whole = c.out;
+  std::vector<OperandIndex> old(vector, exec::no_operand);
+  for (uint32_t i = 0; i < vector; ++i) {
+    Instruction part = whole;
+    part.run = handler;
+    part.count = static_cast<uint8_t>(i == 0 ? vector : 1); /* the first one sees that all are aligned */
+    part.immediate += int64_t{i} * bytes;
+    part.op[2] = c.source(sources[i], type);
+    if (returns)
+      part.op[0] = old[i] = c.function().scratch();
+    c.emit_before(part);
+  }
+  c.out.op.fill(exec::no_operand);
+  if (!returns)
+    return c.emit(exec::nop_handler());
+  const std::vector<ast::Operand> &destinations = elements_of(c, c.operand(0), vector);
+  for (uint32_t i = 0; i < vector; ++i) {
+    c.out.op[0] = c.destination(destinations[i], type);
+    c.out.op[1] = old[i];
+    c.out.run = exec::move_handler(type);
+    i + 1 < vector ? c.emit_before(c.out) : c.emit(c.out.run);
+  }
+}
+
+/* atom.global.add.u32 d, [a], b; red has no d. */
+void atomic(Coder &c, bool returns) {
+  AtomicOp op;
+  c.take_memory_order();
+  c.out.manner |= exec::manner_strong | exec::manner_update;
+  StateSpace space = c.take_space();
+  if (!take_atomic_op(c, op))
+    c.unsupported();
+  if (op == AtomicOp::exch)
+    c.out.manner |= exec::manner_replace;
+  bool keeps_subnormals = c.take("noftz");
+  uint32_t vector = c.take_vector();
+  Type type = c.need_type();
+  bool is_half = type == Type::f16 || type == Type::bf16 || type == Type::f16x2 || type == Type::bf16x2;
+  if (is_half && op != AtomicOp::add && (vector == 1 || !keeps_subnormals)) /* minima and maxima are of vectors alone */
+    c.unsupported();
+  if (vector > 1)
+    return vector_atomic(c, op, space, vector, type, returns);
+  size_t first = returns ? 1 : 0, sources = op == AtomicOp::cas ? 2 : 1;
+  if (c.take("L2::cache_hint"))
+    c.need(first + sources + 2);
+  else
+    c.need(first + sources + 1);
+  if (returns && c.operand(0).name != "_")
+    c.out.op[0] = c.destination(0, type);
+  c.set_address(c.operand(first), 1, bytes_of(type));
+  c.out.op[2] = c.source(first + 1, type);
+  if (sources == 2)
+    c.out.op[3] = c.source(first + 2, type);
+  c.emit(exec::atomic_handler(op, type, space));
+}
+void atom(Coder &c) { atomic(c, true); }
+
+/* Of atomic operations, those that asynchronous ones have, in shared memory. */
+bool is_asynchronous(AtomicOp op, Type type) {
+  switch (op) {
+  case AtomicOp::inc:
+  case AtomicOp::dec:
+    return type == Type::u32;
+  case AtomicOp::min:
+  case AtomicOp::max:
+    return type == Type::u32 || type == Type::s32;
+  case AtomicOp::and_:
+  case AtomicOp::or_:
+  case AtomicOp::xor_:
+    return type == Type::b32;
+  case AtomicOp::add:
+    return type == Type::u32 || type == Type::s32 || type == Type::u64;
+  default:
+    return false;
+  }
+}
+
+/* red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [a], b, [mbarrier]: done at once. */
+void red_async(Coder &c) {
+  const Instruction whole = c.out;
+  AtomicOp op;
+  bool relaxed = c.take("relaxed") && c.take("cluster");
+  StateSpace space = c.take_space();
+  bool counted = c.take("mbarrier::complete_tx::bytes");
+  if (!relaxed || space != StateSpace::shared_cluster || !counted || !take_atomic_op(c, op))
+    c.unsupported();
+  Type type = c.need_type();
+  c.need(3);
+  if (!is_asynchronous(op, type))
+    c.unsupported();
+  c.out.manner = exec::manner_strong | exec::manner_update;
+  c.out.set_scope(exec::Scope::cluster);
+  c.set_address(c.operand(0), 1, bytes_of(type));
+  c.out.op[2] = c.source(1, type);
+  c.out.run = exec::atomic_handler(op, type, space);
+  c.emit_before(c.out);
+  complete_on_mbarrier(c, whole, c.operand(0), c.operand(2), c.constant(bytes_of(type)));
+}
+void red(Coder &c) { c.take("async") ? red_async(c) : atomic(c, false); }
+
+void membar(Coder &c) {
+  if (c.take("cta"))
+    c.out.set_scope(exec::Scope::block);
+  else if (!c.take("gl") && !c.take("sys"))
+    c.unsupported();
+  c.need(0);
+  c.emit(exec::fence_handler());
+}
+void fence(Coder &c) {
+  bool crosses = c.take("proxy") && c.take("async");
+  for (const char *word :
+       {"sc", "acq_rel", "acquire", "release", "proxy", "mbarrier_init", "async", "alias", "async::generic",
+        "sync_restrict::shared::cta", "sync_restrict::shared::cluster", "async.global", "tensormap::generic"})
+    c.take(word);
+  c.take_scope();
+  c.out.mode = c.take_space() != StateSpace::global && crosses;
+  if (c.count() > 2)
+    c.need(0);
+  c.emit(exec::fence_handler());
+}
+
+/* --- hints: they need an address that is well formed, and do nothing
+ * ---------------------------------------------------- */
+
+void prefetch(Coder &c) {
+  c.take_space();
+  for (const char *level : {"L1", "L2", "L2::evict_last", "L2::evict_normal", "tensormap"})
+    c.take(level);
+  c.need(1);
+  c.set_address(c.operand(0), 0);
+  c.emit(exec::nop_handler());
+}
+void applypriority(Coder &c) {
+  c.take_space();
+  c.skip_cache_hints();
+  c.need(2);
+  c.set_address(c.operand(0), 0);
+  c.emit(exec::nop_handler());
+}
+/* The memory may be lost at will: what it holds stays, which is a value as good as any. */
+void discard(Coder &c) {
+  if (c.take_space() != StateSpace::global && c.count() != 2)
+    c.unsupported();
+  if (!c.take("L2"))
+    c.unsupported();
+  c.need(2);
+  if (c.integer(1) != 128)
+    c.fail("what is discarded has 128 bytes");
+  c.set_address(c.operand(0), 0);
+  c.emit(exec::nop_handler());
+}
+void createpolicy(Coder &c) {
+  for (const char *word : {"fractional", "cvt", "L2"})
+    c.take(word);
+  c.skip_cache_hints();
+  c.take("L2::evict_unchanged");
+  c.take_type();
+  c.out.op[0] = c.destination(0, Type::b64);
+  c.out.op[1] = c.constant(0);
+  c.emit(exec::move_handler(Type::b64));
+}
+
+/* --- cp.async
+ * ------------------------------------------------------------------------------------------------------------- */
+
+void wait_for_copies(Coder &c) {
+  c.need(0, 1);
+  c.emit(exec::nop_handler());
+}
+/* cp.async.bulk.dst.src.completion [to], [from], size, [mbarrier] */
+void cp_bulk(Coder &c) {
+  if (c.take("commit_group") || c.take("wait_group")) {
+    c.take("read");
+    return wait_for_copies(c);
+  }
+  StateSpace to = c.take_space(), from = c.take_space();
+  bool counted = c.take("mbarrier::complete_tx::bytes");
+  if (!counted && !c.take("bulk_group"))
+    c.unsupported();
+  size_t fixed = counted ? 4 : 3;
+  if (c.take("L2::cache_hint"))
+    c.need(fixed + 1);
+  else
+    c.need(fixed);
+  bool narrow[3] = {false, false, false};
+  c.out.op[0] = computed_address(c, c.operand(0), narrow[0]);
+  c.out.op[1] = computed_address(c, c.operand(1), narrow[1]);
+  c.out.op[2] = c.source(2, Type::u32);
+  if (counted)
+    c.out.op[3] = computed_address(c, c.operand(3), narrow[2]);
+  /* Shared addresses can also be in registers of 64 bits. */
+  auto is_shared = [](StateSpace space) { return space == StateSpace::shared || space == StateSpace::shared_cluster; };
+  c.out.mode = static_cast<uint8_t>((narrow[0] || is_shared(to) ? 1 : 0) | (narrow[1] || is_shared(from) ? 2 : 0) | 4);
+  c.emit(exec::copy_bulk_handler());
+}
+
+/* cp.reduce.async.bulk.dst.src.completion.add.u32 [to], [from], size, [mbarrier] */
+void cp_reduce(Coder &c) {
+  const Instruction whole = c.out;
+  if (!c.take("async") || !c.take("bulk"))
+    c.unsupported();
+  StateSpace to = c.take_space(), from = c.take_space();
+  bool counted = c.take("mbarrier::complete_tx::bytes");
+  bool is_global = to == StateSpace::global && c.take("bulk_group") && !counted;
+  if (from != StateSpace::shared || !(is_global || (to == StateSpace::shared_cluster && counted)))
+    c.unsupported();
+  AtomicOp op;
+  if (!take_atomic_op(c, op))
+    c.unsupported();
+  bool keeps_subnormals = c.take("noftz");
+  Type type = c.need_type();
+  bool is_half = type == Type::f16 || type == Type::bf16;
+  if (keeps_subnormals != (is_half && op == AtomicOp::add) || class_of(type) == TypeClass::packed ||
+      (!is_global && !is_asynchronous(op, type)))
+    c.unsupported();
+  size_t fixed = counted ? 4 : 3;
+  c.need(fixed + (is_global && c.take("L2::cache_hint") ? 1 : 0));
+  bool narrow = false;
+  OperandIndex size = c.source(2, Type::u32);
+  c.out.manner = exec::manner_strong | exec::manner_update;
+  c.out.op[0] = computed_address(c, c.operand(0), narrow);
+  if (is_global && narrow)
+    c.fail("the destination must be in global memory");
+  c.out.op[1] = computed_address(c, c.operand(1), narrow);
+  c.out.op[2] = size;
+  exec::Handler handler = exec::reduce_bulk_handler(op, type, to);
+  if (!counted || !handler)
+    return c.emit(handler);
+  c.out.run = handler;
+  c.emit_before(c.out);
+  complete_on_mbarrier(c, whole, c.operand(0), c.operand(3), size);
+}
+
+/* The copies are done when this is reached: what is left is one arrival, which .noinc has counted before. */
+void cp_mbarrier(Coder &c) {
+  c.out.manner = mbarrier_manner;
+  if (!c.take("arrive"))
+    c.unsupported();
+  bool counted_before = c.take("noinc");
+  StateSpace space = c.take_space();
+  if (c.need_type() != Type::b64)
+    c.unsupported();
+  c.need(1);
+  c.set_address(c.operand(0), 1, 8);
+  c.emit(counted_before ? exec::mbarrier_handler(MbarrierOp::arrive, space) : exec::nop_handler());
+}
+
+void cp(Coder &c) {
+  if (c.take("reduce"))
+    return cp_reduce(c);
+  if (!c.take("async"))
+    c.unsupported();
+  if (c.take("bulk"))
+    return cp_bulk(c);
+  if (c.take("commit_group"))
+    return wait_for_copies(c);
+  if (c.take("wait_group") || c.take("wait_all"))
+    return wait_for_copies(c);
+  if (c.take("mbarrier"))
+    return cp_mbarrier(c);
+  bool ca = c.take("ca");
+  if (!ca && !c.take("cg"))
+    c.unsupported();
+  c.take("shared");
+  c.take("shared::cta");
+  c.take("global");
+  c.skip_cache_hints();
+  size_t fixed = c.take("L2::cache_hint") ? 4 : 3;
+  c.need(3, fixed + 1);
+  uint64_t bytes = c.integer(2);
+  if (bytes != 16 && (!ca || (bytes != 4 && bytes != 8)))
+    c.fail("copies have 4, 8 or 16 bytes");
+  c.out.count = static_cast<uint8_t>(bytes);
+  Coder::Address from = c.address(c.operand(1), bytes);
+  if (from.kind != Coder::Address::Kind::dynamic || from.narrow)
+    c.fail("the source must be in global memory");
+  c.out.op[1] = from.base;
+  c.set_address(c.operand(0), 0, bytes);
+  c.out.target = static_cast<uint32_t>(from.offset);
+  if (from.offset < 0 || from.offset > INT32_MAX)
+    c.fail("the source's offset is too large");
+  if (c.count() > 3 && c.operand(3).kind == ast::Operand::Kind::name && c.register_type(c.operand(3)) == Type::pred)
+    c.out.op[3] = c.source_predicate(c.operand(3));
+  else if (c.count() > 3)
+    c.out.op[2] = c.source(3, Type::u32);
+  c.emit(exec::copy_async_handler());
+}
+
+/* --- mbarrier
+ * --------------------------------------------------------------------------------------------------------------- */
+
+void mbarrier_arrive(Coder &c, bool drop) {
+  bool expect = c.take("expect_tx");
+  c.take("noComplete");
+  c.take_memory_order();
+  c.out.manner = mbarrier_manner;
+  StateSpace space = c.take_space();
+  if (c.need_type() != Type::b64)
+    c.unsupported();
+  bool returns = c.operand(0).kind != ast::Operand::Kind::address;
+  size_t first = returns ? 1 : 0;
+  c.need(first + 1, first + 2);
+  if (returns && c.operand(0).name != "_")
+    c.out.op[0] = c.destination(0, Type::b64);
+  c.set_address(c.operand(first), 1, 8);
+  if (c.count() > first + 1)
+    c.out.op[2] = c.source(first + 1, Type::u32);
+  if (expect && (drop || c.out.op[2] == exec::no_operand))
+    c.unsupported();
+  c.emit(exec::mbarrier_handler(expect ? MbarrierOp::arrive_expect_tx
+                                : drop ? MbarrierOp::arrive_drop
+                                       : MbarrierOp::arrive,
+                                space));
+}
+
+void mbarrier_wait(Coder &c) {
+  bool parity = c.take("parity");
+  c.take_memory_order();
+  c.out.manner = mbarrier_manner;
+  StateSpace space = c.take_space();
+  if (c.need_type() != Type::b64)
+    c.unsupported();
+  c.need(3, 4); /* the fourth is how long try_wait may sleep */
+  c.out.op[0] = c.destination_predicate(c.operand(0).name);
+  c.set_address(c.operand(1), 1, 8);
+  c.out.op[2] = c.source(2, parity ? Type::u32 : Type::b64);
+  c.emit(exec::mbarrier_handler(parity ? MbarrierOp::wait_parity : MbarrierOp::wait_state, space));
+}
+
+void mbarrier(Coder &c) {
+  if (c.take("arrive"))
+    return mbarrier_arrive(c, false);
+  if (c.take("arrive_drop"))
+    return mbarrier_arrive(c, true);
+  if (c.take("test_wait") || c.take("try_wait"))
+    return mbarrier_wait(c);
+  if (c.take("pending_count")) {
+    if (c.need_type() != Type::b64)
+      c.unsupported();
+    c.need(2);
+    c.out.op[0] = c.destination(0, Type::u32);
+    c.out.op[1] = c.source(1, Type::b64);
+    return c.emit(exec::mbarrier_pending_handler());
+  }
+  static constexpr struct {
+    std::string_view name;
+    MbarrierOp op;
+  } simple[] = {{"init", MbarrierOp::init},
+                {"inval", MbarrierOp::inval},
+                {"expect_tx", MbarrierOp::expect_tx},
+                {"complete_tx", MbarrierOp::complete_tx}};
+  for (const auto &one : simple)
+    if (c.take(one.name)) {
+      c.take_memory_order();
+      c.out.manner = mbarrier_manner;
+      if (one.op == MbarrierOp::init)
+        c.out.manner |= exec::manner_replace;
+      StateSpace space = c.take_space();
+      if (c.need_type() != Type::b64)
+        c.unsupported();
+      c.need(one.op == MbarrierOp::inval ? 1 : 2);
+      c.set_address(c.operand(0), 1, 8);
+      if (c.count() > 1)
+        c.out.op[2] = c.source(1, Type::u32);
+      return c.emit(exec::mbarrier_handler(one.op, space));
+    }
+  c.unsupported();
+}
+
+} // namespace
+
+const Decoder memory_decoders[] = {{"ld", ld},
+                                   {"ldu", ldu},
+                                   {"st", st},
+                                   {"atom", atom},
+                                   {"red", red},
+                                   {"membar", membar},
+                                   {"fence", fence},
+                                   {"prefetch", prefetch},
+                                   {"prefetchu", prefetch},
+                                   {"applypriority", applypriority},
+                                   {"discard", discard},
+                                   {"createpolicy", createpolicy},
+                                   {"cp", cp},
+                                   {"mbarrier", mbarrier},
+                                   {nullptr, nullptr}};
+
+} // namespace sim::ptx

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scalar video instructions: vadd, vsub, vabsdiff, vmin, vmax, vshl, vshr, vmad, vset. */
+#include "sim/ptx/coder.h"
+
+namespace sim::ptx {
+
+namespace {
+
+using exec::VideoMode;
+using exec::VideoOp;
+using exec::VideoPart;
+using exec::VideoSecond;
+
+/* Takes the part off an operand: %r1.b2 becomes %r1. */
+VideoPart take_part(Coder &c, ast::Operand &operand) {
+  static constexpr std::string_view names[] = {"", "b0", "b1", "b2", "b3", "h0", "h1"};
+  for (size_t i = 0; i < std::size(names); ++i)
+    if (operand.component == names[i]) {
+      operand.component = {};
+      return static_cast<VideoPart>(i);
+    }
+  c.fail("'" + std::string(operand.name) + "' has no part '." + std::string(operand.component) + "'");
+}
+
+bool take_minus(ast::Operand &operand) {
+  bool minus = operand.minus;
+  operand.minus = false;
+  return minus;
+}
+
+bool take_sign(Coder &c) {
+  Type type = c.need_type();
+  if (type != Type::u32 && type != Type::s32)
+    c.unsupported();
+  return type == Type::s32;
+}
+
+void set_operand(Coder &c, size_t i, const ast::Operand &operand) {
+  c.out.op[i] = i == 0 ? c.destination(operand, Type::b32) : c.source(operand, Type::b32);
+}
+
+/* vmad.d.a.b{.po}{.sat}{.scale} d, {-}a{.part}, {-}b{.part}, {-}c */
+void multiply_add(Coder &c, VideoMode &mode) {
+  mode.plus_one = c.take("po");
+  mode.shift = c.take("shr7") ? 7 : c.take("shr15") ? 15 : 0;
+  c.need(4);
+  ast::Operand operands[] = {c.operand(0), c.operand(1), c.operand(2), c.operand(3)};
+  bool minus_a = take_minus(operands[1]), minus_b = take_minus(operands[2]);
+  mode.minus_product = minus_a != minus_b;
+  mode.minus_c = take_minus(operands[3]);
+  if ((mode.minus_product || minus_a || mode.minus_c) && mode.plus_one)
+    c.fail("an operand cannot have a minus sign with .po");
+  if (mode.minus_product && mode.minus_c)
+    c.fail("the product and what is added cannot both be negative");
+  mode.a = take_part(c, operands[1]);
+  mode.b = take_part(c, operands[2]);
+  for (size_t i = 0; i < 4; ++i)
+    set_operand(c, i, operands[i]);
+}
+
+void take_comparison(Coder &c, VideoMode &mode) {
+  static constexpr struct {
+    std::string_view name;
+    exec::Comparison comparison;
+  } all[] = {{"eq", exec::Comparison::eq}, {"ne", exec::Comparison::ne}, {"lt", exec::Comparison::lt},
+             {"le", exec::Comparison::le}, {"gt", exec::Comparison::gt}, {"ge", exec::Comparison::ge}};
+  for (const auto &one : all)
+    if (c.take(one.name)) {
+      mode.comparison = static_cast<uint8_t>(one.comparison);
+      return;
+    }
+  c.unsupported();
+}
+
+/* v<op>.d.a.b{.sat} d, a{.part}, b{.part}; with .add, .min or .max, or with d.part, there is a c. */
+template <VideoOp Op> void video(Coder &c) {
+  VideoMode mode;
+  if (Op != VideoOp::set) /* which gives 0 or 1 */
+    mode.d_signed = take_sign(c);
+  mode.a_signed = take_sign(c);
+  mode.b_signed = take_sign(c);
+  mode.saturate = Op != VideoOp::set && c.take("sat");
+  if (Op == VideoOp::mad) {
+    multiply_add(c, mode);
+    c.out.immediate = exec::video_mode(mode);
+    return c.emit(exec::video_handler(Op));
+  }
+  if (Op == VideoOp::shl || Op == VideoOp::shr) {
+    mode.wrap = c.take("wrap");
+    if (mode.b_signed || (!mode.wrap && !c.take("clamp")))
+      c.unsupported();
+  }
+  if (Op == VideoOp::set)
+    take_comparison(c, mode);
+  mode.second = c.take("add")   ? VideoSecond::add
+                : c.take("min") ? VideoSecond::min
+                : c.take("max") ? VideoSecond::max
+                                : VideoSecond::none;
+  c.need(3, 4);
+  ast::Operand to = c.operand(0);
+  mode.d = take_part(c, to);
+  mode.merge = mode.d != VideoPart::word;
+  if (mode.merge && mode.second != VideoSecond::none)
+    c.fail("a part of the destination leaves no second operation");
+  bool has_c = mode.merge || mode.second != VideoSecond::none;
+  c.need(has_c ? 4 : 3, 4); /* a c that nothing is done with is allowed */
+  ast::Operand a = c.operand(1), b = c.operand(2);
+  mode.a = take_part(c, a);
+  mode.b = take_part(c, b);
+  set_operand(c, 0, to);
+  set_operand(c, 1, a);
+  set_operand(c, 2, b);
+  if (has_c)
+    set_operand(c, 3, c.operand(3));
+  c.out.immediate = exec::video_mode(mode);
+  c.emit(exec::video_handler(Op));
+}
+
+} // namespace
+
+const Decoder video_decoders[] = {{"vadd", video<VideoOp::add>},         {"vsub", video<VideoOp::sub>},
+                                  {"vabsdiff", video<VideoOp::absdiff>}, {"vmin", video<VideoOp::min>},
+                                  {"vmax", video<VideoOp::max>},         {"vshl", video<VideoOp::shl>},
+                                  {"vshr", video<VideoOp::shr>},         {"vmad", video<VideoOp::mad>},
+                                  {"vset", video<VideoOp::set>},         {nullptr, nullptr}};
+
+} // namespace sim::ptx

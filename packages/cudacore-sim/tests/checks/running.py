@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the kernels of ``planted.py`` in a process with checks, and compare the reports with what the kernels say."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from planted import FOLDER, Kernel, kernels_of
+
+RUN = f"""
+import json, sys
+sys.path.append({str(FOLDER)!r})
+from planted import Cuda, kernels_of, run
+cuda = Cuda(cu)
+"""
+
+LAUNCH_ALL = """
+check, ptx = json.load(open(PATH))
+module = cuda.out("cuModuleLoadData", ptx.encode())
+said = {}
+for kernel in kernels_of(check):
+    before = len(cudacore_sim.reports())
+    run(cuda, module, kernel)
+    said[kernel.name] = cudacore_sim.reports()[before:]
+print(json.dumps(said))
+"""
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def compile_to_ptx(source: str, name: str, architecture: str = "compute_90") -> str:
+    from cuda.bindings import nvrtc
+
+    def call(function: str, *arguments: Any) -> Any:
+        status, *values = getattr(nvrtc, f"nvrtc{function}")(*arguments)
+        assert int(status) == 0, f"nvrtc{function}: {status}"
+        return values[0] if values else None
+
+    program = call("CreateProgram", source.encode(), name.encode(), 0, [], [])
+    call("CompileProgram", program, 3, [b"-arch=" + architecture.encode(), b"-lineinfo", b"-w"])
+    text = b" " * call("GetPTXSize", program)
+    call("GetPTX", program, text)
+    return text.rstrip(b"\0").decode()
+
+
+def reports_of(
+    check: str, run_python: Run, tmp_path: Path, architecture: str = "compute_90", **settings: str
+) -> dict[str, list[str]]:
+    path = tmp_path / "kernels.json"
+    ptx = compile_to_ptx((FOLDER / f"{check}.cu").read_text(), f"{check}.cu", architecture)
+    path.write_text(json.dumps([check, ptx]))
+    result = run_python(RUN + LAUNCH_ALL.replace("PATH", repr(str(path))), **settings)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return json.loads(result.stdout)
+
+
+def problem_with(kernel: Kernel, reports: list[str], file: str) -> str:
+    if kernel.text is None:
+        return "; ".join(reports)
+    if not any(re.search(kernel.text, report) for report in reports):
+        return f"no report has {kernel.text!r}: {reports}"
+    for report in reports:
+        lines = [int(number) for number in re.findall(rf"/{file}:(\d+)\]", report)]
+        expected = kernel.found | kernel.other
+        if set(lines) != expected and (kernel.other or not set(lines) & kernel.found):
+            return f"{report}: that is not at {expected}"
+    return ""
+
+
+def check_kernels(name: str, reports: dict[str, list[str]], planted: int) -> None:
+    """Whether each kernel of a file is reported as it says, or not at all, and so many have a defect."""
+    problems = {one.name: problem_with(one, reports[one.name], f"{name}.cu") for one in kernels_of(name)}
+    assert not "\n".join(f"{kernel}: {problem}" for kernel, problem in problems.items() if problem)
+    assert sum(bool(one.text) for one in kernels_of(name)) >= planted

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDACORE_SIM_CHECK: what a GPU leaves undefined is found where it is, and nothing else is.
+
+``checks/planted.py`` says what the kernels are, and runs them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from planted import CHECKS, FOLDER, kernels_of
+from running import RUN, Run, check_kernels, reports_of
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_kernels(check: str, run_python: Run, tmp_path: Path) -> None:
+    """A defect would not be found, be told to be elsewhere, or a kernel be blamed that has none."""
+    check_kernels(check, reports_of(check, run_python, tmp_path, CHECK=check), planted=12)
+
+
+# What compute-sanitizer says of kernels that are right here, with the reason.
+NOT_FOUND = {
+    "two_barriers_right": "warps at two barriers of one number, which PTX allows and CUDA C++ does not promise",
+    "counter_right": "an exchange, whose result nobody uses, is no read",
+    "copies_of_one_value_right": "all of them write what is there already",
+    "copies_of_nothing_right": "zeros, all of them",
+    "bulk_copies_of_one_value_right": "all of them write what is there already",
+    "arrival_nobody_waits_for": "it takes what the first thread alone does to an mbarrier for another thread's",
+}
+
+# Lines that it names because the code of the GPU has one instruction for two of the source.
+ONE_INSTRUCTION = {("syncwarp_of_others", 110): 108}
+
+
+# More files of kernels than there are checks, and how many findings it has of them: in global memory it looks for none.
+RACES = {"asynchronous": 4, "scopes": 0}
+
+
+@pytest.mark.parametrize("check", [*CHECKS, *RACES])
+def test_all_that_compute_sanitizer_finds(check: str, run_python: Run, tmp_path: Path) -> None:
+    """A user who leaves compute-sanitizer for the simulator would miss what it finds."""
+    recorded = json.loads((FOLDER / "compute_sanitizer.json").read_text())["findings"][check]
+    reports = reports_of(check, run_python, tmp_path, CHECK="race" if check in RACES else check)
+    problems, found = [], 0
+    for tool, by_name in recorded.items():
+        assert set(by_name) == set(reports), f"{tool} has other kernels: record them again"
+        for name, kinds in by_name.items():
+            ours = {int(line) for one in reports[name] for line in re.findall(rf"/{check}.cu:(\d+)\]", one)}
+            for kind, lines in kinds.items():
+                found += name not in NOT_FOUND
+                wanted = {ONE_INSTRUCTION.get((name, line), line) for line in lines}
+                if not wanted or (name in NOT_FOUND) != bool(wanted - ours):
+                    problems.append(f"{name}: {tool} has {kind} at {lines}, we have {reports[name]}")
+    assert not problems, "\n".join(problems)
+    assert found >= RACES.get(check, 3)
+
+
+def test_the_documented_numbers() -> None:
+    """The table that compares the two would say what is no longer so."""
+    path = FOLDER.parents[3] / "docs/simulator/checks.rst"
+    if not path.is_file():
+        pytest.skip("the documentation is not there")
+    from order import PROGRAMS
+
+    recorded = json.loads((FOLDER / "compute_sanitizer.json").read_text())["findings"]
+    files = {check: [check, *RACES] if check == "race" else [check] for check in CHECKS}
+    planted = {check: {one.name for file in files[check] for one in kernels_of(file) if one.text} for check in CHECKS}
+    planted["order"] = {name for name, program in PROGRAMS.items() if program.text}
+    found = {
+        name
+        for findings in recorded.values()
+        for by_name in findings.values()
+        for name, kinds in by_name.items()
+        if kinds and name not in NOT_FOUND
+    }
+    rows = re.findall(r"\* - ``(\w+)``\n     - (\d+) of (\d+)\n     - (\d+), by", path.read_text())
+    assert {check: numbers for check, *numbers in rows} == {
+        check: [str(len(names)), str(len(names)), str(len(names & found))] for check, names in planted.items()
+    }
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_nothing_is_said_without(check: str, run_python: Run, tmp_path: Path) -> None:
+    """Checks that nobody asked for would cost time, or fail programs that work."""
+    assert not any(reports_of(check, run_python, tmp_path).values())
+
+
+def test_a_list_that_is_not_one(run_python: Run) -> None:
+    """A run that was to look for races would pass without having looked."""
+    result = run_python("print(cudacore_sim.ignored_settings())", CHECK="races")
+    assert "CUDACORE_SIM_CHECK=races is ignored: a list of race, sync, init and order" in result.stdout
+
+
+# What the driver's own work writes, and what it only copies.
+COPIES = """
+module = cuda.out("cuModuleLoadData", PTX)
+raw, copy, filled = (cuda.out("cuMemAlloc_v2", c_size_t(64), kind=c_uint64) for _ in range(3))
+result = cuda.out("cuMemAlloc_v2", c_size_t(64), kind=c_uint64)
+def said(what):
+    before = len(cudacore_sim.reports())
+    cuda.launch(module, "copy", 1, 1, 0, what, result)
+    cuda.cuCtxSynchronize()
+    return ["uninitialized read" in one for one in cudacore_sim.reports()[before:]]
+back = (c_char * 64)()
+def said_of_a_copy(what, size=64):
+    before = len(cudacore_sim.reports())
+    cuda.cuMemcpyDtoH_v2(back, what, c_size_t(size))
+    return ["nothing to read: nobody wrote the 64 bytes" in one for one in cudacore_sim.reports()[before:]]
+cuda.cuMemcpyDtoD_v2(copy, raw, c_size_t(64))
+to_the_host = said_of_a_copy(copy)
+cuda.cuMemsetD8_v2(copy, 1, c_size_t(1))
+to_the_host += said_of_a_copy(copy)
+cuda.cuMemcpyDtoD_v2(copy, raw, c_size_t(64))
+cuda.cuMemsetD8_v2(filled, 0, c_size_t(64))
+found = {"to the host": to_the_host, "copy of nothing": said(copy), "filled": said(filled)}
+cuda.cuMemcpyHtoD_v2(raw, (c_char * 64)(), c_size_t(64))
+found["from the host"] = said(raw)
+cuda.cuMemcpyDtoD_v2(copy, raw, c_size_t(64))
+found["copy of it"] = said(copy)
+stream = cuda.out("cuStreamCreate", 0)
+pooled = cuda.out("cuMemAllocAsync", c_size_t(64), stream, kind=c_uint64)
+cuda.cuStreamSynchronize(stream)
+found["pooled"] = said(pooled)
+cuda.cuStreamWriteValue32_v2(stream, pooled, 5, 0)
+cuda.cuStreamSynchronize(stream)
+found["written by a stream"] = said(pooled)
+cuda.cuMemFreeAsync(pooled, stream)
+cuda.cuStreamSynchronize(stream)
+managed = cuda.out("cuMemAllocManaged", c_size_t(64), 1, kind=c_uint64)
+found["managed"] = said(managed)
+variable, size = c_uint64(), c_size_t()
+cuda.cuModuleGetGlobal_v2(byref(variable), byref(size), module, b"counter")
+found["a variable"] = said(variable)
+print(json.dumps(found))
+"""
+COPY = """
+.version 8.0
+.target sm_90
+.address_size 64
+.global .align 4 .u32 counter;
+.visible .entry copy(.param .u64 from, .param .u64 to)
+{
+  .reg .b64 %rd<3>; .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [from];
+  ld.param.u64 %rd2, [to];
+  ld.global.u32 %r1, [%rd1];
+  st.global.u32 [%rd2], %r1;
+  ret;
+}
+"""
+
+
+def test_what_the_driver_writes(run_python: Run) -> None:
+    """A kernel would be blamed for reading what a copy or a fill wrote, or not for what was copied from nothing."""
+    result = run_python(RUN + COPIES.replace("PTX", repr(COPY.encode())), CHECK="init")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == {
+        "to the host": [True],
+        "copy of nothing": [True],
+        "filled": [],
+        "from the host": [],
+        "copy of it": [],
+        "pooled": [True],
+        "written by a stream": [],
+        "managed": [],
+        "a variable": [],
+    }

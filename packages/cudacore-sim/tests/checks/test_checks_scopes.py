@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Races of what atomics and fences order for the threads of their scope alone: ``checks/scopes.cu``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from running import Run, check_kernels, reports_of
+
+NAME = "scopes"
+
+
+def test_kernels(run_python: Run, tmp_path: Path) -> None:
+    """What orders threads of one block would hide races of several, or be no order where it is one."""
+    check_kernels(NAME, reports_of(NAME, run_python, tmp_path, CHECK="race"), planted=8)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs with wgmma leave undefined: ``checks/wgmma.cu``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from running import Run, check_kernels, reports_of
+
+NAME = "wgmma"
+
+
+def test_kernels(run_python: Run, tmp_path: Path) -> None:
+    """A wait or a fence that is missing would not be found, or a kernel be blamed that has them."""
+    check_kernels(NAME, reports_of(NAME, run_python, tmp_path, "compute_90a", CHECK="race,sync"), planted=12)
+
+
+def test_matrices_that_nobody_wrote(run_python: Run, tmp_path: Path) -> None:
+    """Products of what nobody wrote would be found nowhere, or in what was written."""
+    reports = reports_of(NAME, run_python, tmp_path, "compute_90a", CHECK="init")
+    assert "uninitialized read of 16 bytes" in reports["half_a_matrix"][0]
+    assert "'half_a_matrix::left' + " in reports["half_a_matrix"][0]
+    assert not {name: said for name, said in reports.items() if said and name.endswith("_right")}
+
+
+def test_nothing_is_said_without(run_python: Run, tmp_path: Path) -> None:
+    """Checks that nobody asked for would fail programs that work."""
+    assert not any(reports_of(NAME, run_python, tmp_path, "compute_90a").values())

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDACORE_SIM_CHECK=order: work on different streams that nothing orders is found, whichever comes first.
+
+``checks/order.py`` has the programs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from order import PROGRAMS
+from running import FOLDER, RUN, compile_to_ptx
+
+import cudacore_sim
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+RUN_ALL = """
+from order import PROGRAMS, Stage
+said = {}
+for name, program in PROGRAMS.items():
+    cuda = Cuda(cu)
+    before = len(cudacore_sim.reports())
+    program.run(Stage(cuda, cuda.out("cuModuleLoadData", open(PATH, "rb").read() + b"\\0")))
+    cudacore_sim.clear_errors()  # and whatever is left to run, where a program has failed
+    said[name] = cudacore_sim.reports()[before:]
+    cudacore_sim.reset_device()
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture(scope="module")
+def ptx(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("order") / "order.ptx"
+    path.write_text(compile_to_ptx((FOLDER / "order.cu").read_text(), "order.cu"))
+    return path
+
+
+def reports_of(run_python: Run, ptx: Path, **settings: object) -> dict[str, list[str]]:
+    result = run_python(RUN + RUN_ALL.replace("PATH", repr(str(ptx))), **settings)
+    assert result.returncode == 0, f"{result.returncode}: {result.stderr[-2000:]}"
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_programs(seed: int | None, run_python: Run, ptx: Path) -> None:
+    """A missing wait would be found in one order alone, or a program be blamed that waits."""
+    shuffle = {} if seed is None else {"SHUFFLE": seed}
+    said = reports_of(run_python, ptx, CHECK="order", **shuffle)
+    problems = []
+    for name, program in PROGRAMS.items():
+        reports = [one for one in said[name] if one.startswith("order: ")]
+        if not program.text:
+            problems += [f"{name}: {one}" for one in said[name]]
+            continue
+        one, other = program.text
+        sides = [report.split(", which ", 1) for report in reports]
+        if not any((one in a and other in b) or (one in b and other in a) for a, b in sides):
+            problems.append(f"{name}: no report of {said[name]} has {one!r} on one side and {other!r} on the other")
+    assert not problems, "\n".join(problems)
+
+
+def test_nothing_is_said_without(run_python: Run, ptx: Path) -> None:
+    """A check that nobody asked for would cost time, or fail programs that work."""
+    assert not [one for said in reports_of(run_python, ptx).values() for one in said if one.startswith("order: ")]
+
+
+def test_loops_of_graphs(tmp_path: Path) -> None:
+    """The turns of a loop in a graph, which are submitted one by one, would seem to have no order."""
+    command = [sys.executable, "-m", "pytest", "-qs", "-p", "no:cacheprovider", "--cuda-driver=sim"]
+    command += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    command += [str(FOLDER.parent / "driver/graph/test_graphs.py"), "-k", "test_long_loops or bodies"]
+    environment = os.environ | {"CUDACORE_SIM_CHECK": "order", "CUDACORE_SIM_LIBRARY": cudacore_sim.get_library()}
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "2 passed" in result.stdout
+    assert "order: " not in result.stdout + result.stderr
+
+
+def test_all_that_compute_sanitizer_finds() -> None:
+    """A user who leaves compute-sanitizer for the simulator would miss what it finds; what we find is tested above."""
+    recorded = json.loads((FOLDER / "compute_sanitizer.json").read_text())["findings"]["order"]["memcheck"]
+    never_ended = {"host_function_that_waits"}  # under compute-sanitizer
+    assert set(recorded) == set(PROGRAMS) - never_ended, "it has other programs: record them again"
+    found = {name for name, kinds in recorded.items() if kinds}
+    assert len(found) >= 4
+    assert all(PROGRAMS[name].text for name in found)
