@@ -21,6 +21,8 @@ PAST_THE_DOORS = {
     ("cudacore_graph/_native.py", "cudacore_handles._native"): "it names the graph part of the extension module",
     ("cudacore_graph/_native.pyi", "cudacore_handles._native"): "its classes stand on Handle",
 }
+#: Files that the compiled packages have a copy of each, because their source distributions stand alone.
+COPIES = ("tools/build_backend.py", "tools/find_cuda_headers.py")
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
@@ -63,9 +65,17 @@ def imports_across_packages(root: Path) -> Iterator[str]:
         yield f"{name} does not import {module} any more: take it out of PAST_THE_DOORS"
 
 
+def copies_that_differ(root: Path) -> Iterator[str]:
+    """Return the files that are not the same in all packages that have them."""
+    for name in COPIES:
+        found = sorted(root.glob(f"packages/*/{name}"))
+        if len({path.read_bytes() for path in found}) != 1:
+            yield f"{' and '.join(str(path.relative_to(root)) for path in found) or name}: must be equal copies"
+
+
 def problems(root: Path) -> list[str]:
     """Return what is wrong, a line each."""
-    return [*imports_across_packages(root)]
+    return [*imports_across_packages(root), *copies_that_differ(root)]
 
 
 def main() -> None:

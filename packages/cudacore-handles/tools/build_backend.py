@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""meson-python, with wheels for Python 3.10 and later: it puts the interpreter that builds into the tag."""
+"""meson-python, with the tags of wheels that ``[tool.cudacore]`` in pyproject.toml states.
+
+meson-python puts the interpreter that builds into the tag, and takes a shared library among modules for an extension
+module. The compiled packages have a copy each, because their source distributions stand alone; the copies are equal.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,11 @@ from mesonpy import (
     get_requires_for_build_wheel,
 )
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # which meson-python requires there
+
 __all__ = [
     "build_editable",
     "build_sdist",
@@ -26,15 +35,13 @@ __all__ = [
     "get_requires_for_build_wheel",
 ]
 
-# What is compiled asks for no more: the extension modules are of its limited API.
-LOWEST_PYTHON = "cp310"
-
 
 def build_wheel(
     wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
-    """Build the wheel and return its name, tagged for the lowest Python that it is for."""
+    """Build the wheel and return its name, with the tags that pyproject.toml states."""
     name = mesonpy.build_wheel(wheel_directory, config_settings, metadata_directory)
-    command = [sys.executable, "-m", "wheel", "tags", "--remove", "--python-tag", LOWEST_PYTHON, name]
+    tags = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["tool"]["cudacore"]["wheel-tags"]
+    command = [sys.executable, "-m", "wheel", "tags", "--remove", *tags, name]
     made = subprocess.run(command, cwd=wheel_directory, check=True, capture_output=True, text=True).stdout
     return Path(made.splitlines()[-1].strip()).name

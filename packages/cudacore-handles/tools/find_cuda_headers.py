@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print the folder that holds ``cuda.h`` of the ``nvidia-cuda-runtime`` wheel in this environment."""
+"""Print the folder that holds ``cuda.h`` of the ``nvidia-cuda-runtime`` wheel in this environment.
 
+Each compiled package has a copy, because its source distribution stands alone; the copies are equal.
+"""
+
+import sys
 from importlib.metadata import PackageNotFoundError, files
 
 for name in ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"):
@@ -9,7 +13,7 @@ for name in ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"):
     except PackageNotFoundError:
         continue
     if found:
-        print(found[0].locate().parent)
+        sys.stdout.write(f"{found[0].locate().parent}\n")
         break
 else:
     raise SystemExit("cuda.h not found: install the wheel nvidia-cuda-runtime, or set the option cudart_include")

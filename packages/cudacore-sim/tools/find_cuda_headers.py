@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print the folder that holds ``cuda.h`` of the ``nvidia-cuda-runtime`` wheel in this environment."""
+"""Print the folder that holds ``cuda.h`` of the ``nvidia-cuda-runtime`` wheel in this environment.
+
+Each compiled package has a copy, because its source distribution stands alone; the copies are equal.
+"""
 
 import sys
 from importlib.metadata import PackageNotFoundError, files

@@ -45,3 +45,14 @@ def test_the_compiled_half_of_graphs_is_all_there() -> None:
     native = importlib.import_module("cudacore_handles._native")
     for name in cudacore_graph._native.__all__:
         assert getattr(cudacore_graph._native, name) is getattr(native, name)
+
+
+def test_copies_that_differ_are_found(tmp_path: Path) -> None:
+    """One of the two build backends would be mended, and not the other."""
+    for name in check_rooms.COPIES:
+        for package in ("one", "two"):
+            write(tmp_path, f"{package}/{name}", "")
+    assert list(check_rooms.copies_that_differ(tmp_path)) == []
+    write(tmp_path, f"two/{check_rooms.COPIES[0]}", "changed")
+    (found,) = check_rooms.copies_that_differ(tmp_path)
+    assert found == "packages/one/tools/build_backend.py and packages/two/tools/build_backend.py: must be equal copies"

@@ -34,6 +34,7 @@ from cudacore_handles._launch.launch import PreparedLaunch, launch
 from cudacore_handles._launch.launch_config import LaunchConfig
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._memory.copy import CopyOptions, copy_batch
+from cudacore_handles._memory.device_pool import DeviceMemoryResource, DeviceMemoryResourceOptions
 from cudacore_handles._memory.host import Host
 from cudacore_handles._memory.ipc import IPCAllocationHandle, IPCBufferDescriptor, IPCEventDescriptor
 from cudacore_handles._memory.managed import (
@@ -43,14 +44,8 @@ from cudacore_handles._memory.managed import (
     prefetch_batch,
     reset_concurrent_access_warning,
 )
-from cudacore_handles._memory.pool import (
-    DeviceMemoryResource,
-    DeviceMemoryResourceOptions,
-    ManagedMemoryResource,
-    ManagedMemoryResourceOptions,
-    PinnedMemoryResource,
-    PinnedMemoryResourceOptions,
-)
+from cudacore_handles._memory.managed_pool import ManagedMemoryResource, ManagedMemoryResourceOptions
+from cudacore_handles._memory.pinned_pool import PinnedMemoryResource, PinnedMemoryResourceOptions
 from cudacore_handles._memory.resource import LegacyPinnedMemoryResource, MemoryResource
 from cudacore_handles._memory.virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
 from cudacore_handles._native import api

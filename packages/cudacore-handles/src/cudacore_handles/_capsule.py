@@ -13,7 +13,8 @@ from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.context import Context
 from cudacore_handles._driver.device import graph_module
 from cudacore_handles._memory.buffer import Buffer
-from cudacore_handles._memory.pool import DeviceMemoryResource, Pool
+from cudacore_handles._memory.device_pool import DeviceMemoryResource
+from cudacore_handles._memory.pool import Pool
 from cudacore_handles._stream.event import Event
 from cudacore_handles._stream.stream import Stream
 

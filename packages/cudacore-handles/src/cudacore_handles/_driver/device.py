@@ -327,7 +327,7 @@ class Device:
         ValueError.
         """
         if self._memory_resource is None:
-            from cudacore_handles._memory.pool import DeviceMemoryResource
+            from cudacore_handles._memory.device_pool import DeviceMemoryResource
             from cudacore_handles._memory.resource import _SynchronousMemoryResource
 
             pools = self.properties.memory_pools_supported

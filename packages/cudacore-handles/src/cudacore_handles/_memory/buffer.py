@@ -26,7 +26,8 @@ from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept,
 
 if TYPE_CHECKING:
     from cudacore_handles._memory.copy import CopyOptions
-    from cudacore_handles._memory.pool import DeviceMemoryResource, PinnedMemoryResource
+    from cudacore_handles._memory.device_pool import DeviceMemoryResource
+    from cudacore_handles._memory.pinned_pool import PinnedMemoryResource
     from cudacore_handles._memory.resource import MemoryResource
     from cudacore_handles._views.view import StridedMemoryView
 

@@ -12,7 +12,7 @@ from cudacore_handles._cffi import ffi, lib
 
 if TYPE_CHECKING:
     from cudacore_handles._driver.device import Device
-    from cudacore_handles._memory.pool import DeviceMemoryResource
+    from cudacore_handles._memory.device_pool import DeviceMemoryResource
 
 # Of CUmemAccess_flags.
 _NO_ACCESS, _READ_WRITE = 0, 3

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { MOST_ARGUMENTS = 12, MOST_PEERS = 64 };
+enum { MOST_ARGUMENTS = 12 };
 
 struct node_kind {
   const char *name; /* of the method */
@@ -153,7 +153,7 @@ static uint64_t extent(size_t width, size_t height, size_t depth, size_t pitch, 
   return bytes > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes;
 }
 
-/* Ends the list of what is kept: it becomes the bundle. `empty_too`: items without anything have their place in it. */
+/* Makes the bundle of a node of the list of what is kept, and releases the list. */
 static int take_bundle(const state *st, owners *keep, node_params *out, int status) {
   if (keep->heap == NULL && owners_own_nothing(keep))
     return status; /* as for addresses that are numbers */

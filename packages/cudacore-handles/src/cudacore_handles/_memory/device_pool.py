@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools of a device's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cudacore_handles._base.errors import check, closed
+from cudacore_handles._base.handle import hold
+from cudacore_handles._base.options import as_options, check_flags
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.device import Device
+from cudacore_handles._memory.buffer import check_size
+from cudacore_handles._memory.ipc import (
+    IPCAllocationHandle,
+    SharedPool,
+    check_pools,
+    import_pool,
+)
+
+if TYPE_CHECKING:
+    from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
+from cudacore_handles._memory.pool import Pool, _MemPool
+
+
+@dataclass
+class DeviceMemoryResourceOptions:
+    """Say how a new pool behaves.
+
+    Attributes
+    ----------
+    ipc_enabled : bool, optional
+        Whether the memory can be shared with other processes. Default False.
+    max_size : int, optional
+        Most bytes that the pool may hold; 0 for the system's limit. Default 0.
+    """
+
+    ipc_enabled: bool = False
+    max_size: int = 0
+
+    def __post_init__(self) -> None:
+        check_flags(self)
+
+
+class DeviceMemoryResource(SharedPool, _MemPool):
+    """Allocate a device's memory from a pool, in the order of streams.
+
+    Parameters
+    ----------
+    device_id : int or Device
+        The device.
+    options : DeviceMemoryResourceOptions, optional
+        Options of a new pool. Default: no new pool, but the one that the device uses now; it is told to keep freed
+        memory for reuse, unless somebody set its release threshold already.
+
+    Notes
+    -----
+    Keep a pool of your own as long as other threads work with CUDA: driver 580 (CUDA 13.0) can hang or crash where a
+    pool is destroyed (``cuMemPoolDestroy``) while another thread waits for a stream.
+    """
+
+    def __init__(
+        self,
+        device_id: Device | int,
+        options: DeviceMemoryResourceOptions | Mapping[str, Any] | None = None,
+    ) -> None:
+        self._device_id = Device(device_id).device_id
+        if options is None:
+            out = ffi.new("cch_pool **")
+            check(lib.cch_pool_current(out, self._device_id))
+            self._take(out[0], owned=False)
+        else:
+            given = as_options(DeviceMemoryResourceOptions, options)
+            if given.ipc_enabled:
+                check_pools(Device(self._device_id))
+            location = (lib.CCH_LOCATION_DEVICE, self._device_id)
+            max_size = check_size(given.max_size, "max_size")
+            self._create(location, lib.CCH_ALLOCATION_PINNED, max_size, shared=bool(given.ipc_enabled))
+            if given.ipc_enabled:
+                self._share()
+
+    @classmethod
+    def _init(cls, pool: Pool) -> DeviceMemoryResource:
+        """Make one of a pool that somebody else made."""
+        self = cls.__new__(cls)
+        self._pool = pool
+        self._device_id = lib.cch_pool_device(hold(pool))
+        if self._device_id < 0:
+            raise TypeError("the pool is of host memory; a DeviceMemoryResource is made of a device's")
+        return self
+
+    @classmethod
+    def from_allocation_handle(
+        cls, device_id: Device | int, alloc_handle: int | IPCAllocationHandle
+    ) -> DeviceMemoryResource:
+        """Import the pool of another process (cuMemPoolImportFromShareableHandle).
+
+        Parameters
+        ----------
+        device_id : int or Device
+            The device whose memory it is; ordinals are each process's own.
+        alloc_handle : IPCAllocationHandle or int
+            The other process's :attr:`allocation_handle`, or a file descriptor, which stays the caller's.
+
+        Returns
+        -------
+        DeviceMemoryResource
+            The resource of the pool; the one that there is already, in a process that made or imported it.
+
+        Raises
+        ------
+        ValueError
+            When the pool is of the memory of another device, or of the host.
+        """
+        return import_pool(cls, Device(device_id), alloc_handle)
+
+    def _shared_devices(self) -> tuple[str, ...]:
+        return (Device(self._device_id).uuid,)
+
+    @property
+    def peer_accessible_by(self) -> PeerAccessibleBySetProxy:
+        """Set of the other devices whose kernels can use the memory; can be assigned (cuMemPoolSetAccess)."""
+        from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
+
+        if self.is_closed:
+            raise closed(self)
+        return PeerAccessibleBySetProxy._init(self)
+
+    @peer_accessible_by.setter
+    def peer_accessible_by(self, devices: Iterable[Device | int]) -> None:
+        self.peer_accessible_by._replace(devices)
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the device."""
+        return self._device_id
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: False."""
+        return False

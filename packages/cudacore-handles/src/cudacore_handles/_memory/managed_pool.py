@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools of managed memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cudacore_handles._base.driver_version import need_driver
+from cudacore_handles._base.errors import check
+from cudacore_handles._base.options import as_options
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.device import Device
+from cudacore_handles._memory.host import check_node
+from cudacore_handles._stream.stream import IsStreamType, Stream
+from cudacore_handles.typing import ManagedMemoryLocationType, _as_name
+
+if TYPE_CHECKING:
+    from cudacore_handles._memory.managed import ManagedBuffer
+from cudacore_handles._memory.pool import _MemPool, check_int
+
+
+@dataclass
+class ManagedMemoryResourceOptions:
+    """Say where the memory of a new pool of managed memory had better be.
+
+    Attributes
+    ----------
+    preferred_location : int, optional
+        Ordinal of the device, or the NUMA node of the host. Default None.
+    preferred_location_type : ManagedMemoryLocationType or str, optional
+        ``"device"``, ``"host"``, or ``"host_numa"``, where `preferred_location` is a node, or None for that which is
+        closest to the current device. Default None: `preferred_location` is a device, or -1 for the host, or None for
+        no place.
+    """
+
+    preferred_location: int | None = None
+    preferred_location_type: ManagedMemoryLocationType | str | None = None
+
+
+class ManagedMemoryResource(_MemPool):
+    """Allocate managed memory, which goes where it is used, from a pool, in the order of streams.
+
+    Its buffers are :class:`ManagedBuffer` objects. Needs a driver for CUDA 13. The host must wait for the stream before
+    it uses memory that was allocated on it; and for all work of a device that cannot share the memory, about which a
+    warning is given.
+
+    Parameters
+    ----------
+    options : ManagedMemoryResourceOptions, optional
+        Options of a new pool. Default: no new pool, but everybody's.
+    """
+
+    _preferred: tuple[ManagedMemoryLocationType, int | None] | None = None
+
+    def __init__(self, options: ManagedMemoryResourceOptions | Mapping[str, Any] | None = None) -> None:
+        from cudacore_handles._memory.managed import ManagedBuffer, warn_of_no_concurrent_access
+
+        given = None if options is None else as_options(ManagedMemoryResourceOptions, options)
+        self._buffer_class = ManagedBuffer
+        place = (0, 0)
+        if given is not None:
+            self._preferred, place = _preferred_location(given)
+        need_driver(13000, "cuMemPoolCreate", "That version has pools of managed memory")
+        if given is None:
+            out = ffi.new("cch_pool **")
+            check(lib.cch_pool_of(out, *place, lib.CCH_ALLOCATION_MANAGED))
+            self._take(out[0], owned=False)
+        else:
+            self._create(place, lib.CCH_ALLOCATION_MANAGED)
+        warn_of_no_concurrent_access(stacklevel=2)
+
+    if TYPE_CHECKING:
+
+        def allocate(self, size: int, *, stream: Stream | IsStreamType) -> ManagedBuffer: ...
+
+    @property
+    def _where(self) -> str:
+        return "managed memory"
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the device that the memory had better be on; -1 for the host, or no place."""
+        if self._preferred is not None and self._preferred[0] is ManagedMemoryLocationType.DEVICE:
+            return self._preferred[1]  # type: ignore[return-value]
+        return -1
+
+    @property
+    def preferred_location(self) -> tuple[ManagedMemoryLocationType, int | None] | None:
+        """tuple or None: Where the memory had better be: what sort of place, and its number; None for no place."""
+        return self._preferred
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_managed(self) -> bool:
+        """bool: True."""
+        return True
+
+
+def _preferred_location(
+    options: ManagedMemoryResourceOptions,
+) -> tuple[tuple[ManagedMemoryLocationType, int | None] | None, tuple[int, int]]:
+    """Return a preferred location as it is told, and as a ``CCH_LOCATION_*`` with its id."""
+    number, given = options.preferred_location, options.preferred_location_type
+    if number is not None:
+        number = check_int("preferred_location", number, "an int or None")
+    if given is not None:
+        kind = _as_name(
+            ManagedMemoryLocationType, given, f"preferred_location_type: {given!r} is not a valid place, or None"
+        )
+    elif number is None:
+        return None, (0, 0)
+    else:
+        kind = ManagedMemoryLocationType.HOST if number == -1 else ManagedMemoryLocationType.DEVICE
+        number = None if number == -1 else number
+    if kind is ManagedMemoryLocationType.HOST:
+        if number is not None:
+            raise ValueError(
+                f"preferred_location must be None when preferred_location_type is 'host', got {number}; 'host_numa' "
+                "takes a node"
+            )
+        return (kind, None), (lib.CCH_LOCATION_HOST, 0)
+    if kind is ManagedMemoryLocationType.HOST_NUMA:
+        if number is None:
+            number = max(Device().properties.host_numa_id, 0)
+        elif number < 0:
+            raise ValueError(f"preferred_location must be a NUMA node (>= 0) or None, got {number}")
+        number = check_node(number, "preferred_location")
+        return (kind, number), (lib.CCH_LOCATION_HOST_NUMA, number)
+    if number is None or number < 0:
+        raise ValueError(
+            f"preferred_location must be a device ordinal (>= 0) when preferred_location_type is 'device', got {number}"
+        )
+    ordinal = Device(number).device_id
+    return (kind, ordinal), (lib.CCH_LOCATION_DEVICE, ordinal)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools of page-locked host memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cudacore_handles._base.driver_version import driver_version, need_driver
+from cudacore_handles._base.errors import check
+from cudacore_handles._base.handle import hold
+from cudacore_handles._base.options import as_options, check_flags
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.device import Device
+from cudacore_handles._memory.buffer import check_size
+from cudacore_handles._memory.host import check_node
+from cudacore_handles._memory.ipc import (
+    IPCAllocationHandle,
+    SharedPool,
+    check_pools,
+    import_pool,
+)
+
+if TYPE_CHECKING:
+    pass
+from cudacore_handles._memory.pool import Pool, _MemPool, check_int
+
+_HOST_POOLS = "That version has pools of host memory; LegacyPinnedMemoryResource has page-locked memory without one"
+_NO_ACCESS, _READ_WRITE = 0, 3  # of CUmemAccess_flags
+
+
+@dataclass
+class PinnedMemoryResourceOptions:
+    """Say how a new pool of host memory behaves.
+
+    Attributes
+    ----------
+    ipc_enabled : bool, optional
+        Whether the memory can be shared with other processes. Default False.
+    max_size : int, optional
+        Most bytes that the pool may hold; 0 for the system's limit. Default 0.
+    numa_id : int, optional
+        NUMA node of the host that the memory is on. Default None: any; of memory that is shared, the one that is
+        closest to the current device.
+    """
+
+    ipc_enabled: bool = False
+    max_size: int = 0
+    numa_id: int | None = None
+
+    def __post_init__(self) -> None:
+        check_flags(self)
+
+
+class PinnedMemoryResource(SharedPool, _MemPool):
+    """Allocate page-locked host memory, which devices can reach too, from a pool, in the order of streams.
+
+    The host must wait for the stream before it uses memory that was allocated on it. Needs a driver for CUDA 12.6.
+
+    Parameters
+    ----------
+    options : PinnedMemoryResourceOptions, optional
+        Options of a new pool, which all devices can use. Default: no new pool, but the host's own (CUDA 13); with an
+        older driver a new one.
+    """
+
+    _numa_id = -1
+
+    def __init__(self, options: PinnedMemoryResourceOptions | Mapping[str, Any] | None = None) -> None:
+        given = None if options is None else as_options(PinnedMemoryResourceOptions, options)
+        if given is None and driver_version() >= 13000:
+            out = ffi.new("cch_pool **")
+            check(lib.cch_pool_of(out, lib.CCH_LOCATION_HOST, 0, lib.CCH_ALLOCATION_PINNED))
+            self._take(out[0], owned=False)
+        else:
+            given = given or PinnedMemoryResourceOptions()
+            location, shared = (lib.CCH_LOCATION_HOST, 0), bool(given.ipc_enabled)
+            numa_id = given.numa_id
+            if shared:
+                check_pools(Device())
+                if numa_id is None:  # processes share memory of a node only
+                    numa_id = max(Device().properties.host_numa_id, 0)
+            if numa_id is not None:
+                self._numa_id = _check_numa_id(numa_id)
+                location = (lib.CCH_LOCATION_HOST_NUMA, self._numa_id)
+            need_driver(12060, "cuMemPoolCreate", _HOST_POOLS)
+            self._create(location, lib.CCH_ALLOCATION_PINNED, check_size(given.max_size, "max_size"), shared=shared)
+            if shared:
+                self._share()
+        self._open_to_devices()
+
+    @classmethod
+    def from_allocation_handle(cls, alloc_handle: int | IPCAllocationHandle) -> PinnedMemoryResource:
+        """Import the pool of another process; see :meth:`DeviceMemoryResource.from_allocation_handle`.
+
+        Raises
+        ------
+        ValueError
+            When the pool is of a device's memory.
+        """
+        return import_pool(cls, None, alloc_handle)
+
+    @classmethod
+    def _init(cls, pool: Pool) -> PinnedMemoryResource:
+        """Make one of a pool that somebody else made."""
+        self = cls.__new__(cls)
+        self._pool = pool
+        place = ffi.new("int[2]")
+        lib.cch_pool_location(place, place + 1, hold(pool))
+        if place[0] == lib.CCH_LOCATION_HOST_NUMA:
+            self._numa_id = place[1]
+        self._open_to_devices()
+        return self
+
+    def _shared_devices(self) -> tuple[str, ...]:
+        return ()
+
+    def _open_to_devices(self) -> None:
+        """Give all devices access: of itself, a pool of the host gives it to none."""
+        out = ffi.new("int *")
+        check(lib.cch_device_count(out))
+        closed_to = []
+        for ordinal in range(out[0]):
+            check(lib.cch_pool_access(out, hold(self._pool), ordinal))
+            if out[0] == _NO_ACCESS:
+                closed_to.append(ordinal)
+        if closed_to:
+            access = [_READ_WRITE] * len(closed_to)
+            check(lib.cch_pool_set_access(hold(self._pool), closed_to, access, len(closed_to)))
+
+    @property
+    def _where(self) -> str:
+        return "the host" if self._numa_id < 0 else f"NUMA node {self._numa_id} of the host"
+
+    @property
+    def device_id(self) -> int:
+        """int: -1: it is host memory."""
+        return -1
+
+    @property
+    def numa_id(self) -> int:
+        """int: NUMA node of the host; -1 for any, or of a pool that was imported by the number of a file descriptor."""
+        return self._numa_id
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+
+def _check_numa_id(numa_id: object) -> int:
+    number = check_int("numa_id", numa_id, "an int, the number of a NUMA node")
+    if not 0 <= number < 2**31:
+        raise ValueError(f"numa_id must be >= 0, got {number}: the number of a NUMA node")
+    return check_node(number, "numa_id")
