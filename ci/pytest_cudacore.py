@@ -21,6 +21,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 SECONDS_TO_SETTLE = 2
 CALL_FAILED = pytest.StashKey[bool]()
 TOO_OLD = pytest.StashKey[bool]()
+MODULE = pytest.StashKey[Path]()
 
 # What older drivers of CUDA 12 and 13 lack, by the functions that errors name.
 FEATURES = {
@@ -54,8 +56,12 @@ _CHOICE = re.compile(r"cuGraphAddNode.*(?:A second body|A switch) needs a driver
 _PTX_TOO_NEW = re.compile(r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION \(222\).*The PTX is of version ([\d.]+), which is newer")
 
 
-def pytest_collection_finish() -> None:
-    # What is there before the first test need not be looked through twice a test for garbage.
+def freeze_what_is_there() -> None:
+    """Keep what exists between two modules out of the search for garbage, which each test runs several times.
+
+    What became garbage since the last time is found first.
+    """
+    gc.unfreeze()
     gc.collect()
     gc.freeze()
 
@@ -102,6 +108,9 @@ def need_driver() -> Callable[[str, str], None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.config.stash.get(MODULE, None) != item.path:
+        item.config.stash[MODULE] = item.path
+        freeze_what_is_there()
     for marker in item.iter_markers("needs_driver"):
         skip_older_driver(*marker.args)
 
