@@ -334,6 +334,8 @@ typedef struct cch_api {
   int (*graph_condition_is_used)(int *out, cch_graph *graph, CUgraphConditionalHandle condition);
   int (*library_disown)(cch_library *library);
   int (*nvrtc_program_cancel)(cch_nvrtc_program *program);
+  int (*launch_keeping)(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
+                        size_t args_size, cch_keep_fn keep, void *data);
 } cch_api;
 
 /**

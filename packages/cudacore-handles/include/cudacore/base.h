@@ -136,6 +136,9 @@ typedef void (*cch_release_fn)(void *owner);
 /** What CUDA has called on the host: no CUDA call is allowed in it. What it lets go of is destroyed later. */
 typedef void (*cch_host_fn)(void *data);
 
+/** Has a graph keep what work uses that becomes a part of it; 0, or a failure, for which the work is not given. */
+typedef int (*cch_keep_fn)(void *data);
+
 /** Version of the loaded library, as CCH_VERSION; the header's may differ. Destructor-safe. @since 0.1 */
 CCH_EXPORT uint32_t cch_version(void);
 

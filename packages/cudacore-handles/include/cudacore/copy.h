@@ -38,7 +38,7 @@ typedef struct cch_copy_attributes {
  * not on the legacy default stream, nor where the stream is captured, nor between devices (see cch_deviceptr_copy());
  * else one copy after the other, and for
  * CCH_COPY_DURING_CALL the stream is waited for, which a capture cannot be: CCH_EINVAL. Sizes that differ: CCH_EINVAL,
- * before anything is copied.
+ * before anything is copied. The graph of a capture keeps all of the allocations.
  * @since 0.1
  */
 CCH_EXPORT int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
@@ -60,7 +60,8 @@ typedef struct cch_copy_shape {
 
 /**
  * Copies a part of an allocation, ordered on a stream (cuMemcpy3DAsync; between devices cuMemcpy3DPeerAsync, see
- * cch_deviceptr_copy()). CCH_EINVAL where it reaches beyond either, or rows overlap. @since 0.1
+ * cch_deviceptr_copy()). CCH_EINVAL where it reaches beyond either, or rows overlap. The graph of a capture keeps both
+ * allocations. @since 0.1
  */
 CCH_EXPORT int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream);
 

@@ -89,13 +89,13 @@ CCH_EXPORT size_t cch_deviceptr_size(const cch_deviceptr *ptr);
  * Copies `size` bytes between any two allocations, ordered on a stream (cuMemcpyAsync). CCH_EINVAL when
  * `size` exceeds either. Where an allocation is on another device than the stream's, the copy is cuMemcpyPeerAsync,
  * which needs no access between the devices; in a capture, which takes no such copy, it is cuMemcpyAsync, and the
- * stream's device needs access to both. @since 0.1
+ * stream's device needs access to both. The graph of a capture, whoever began that, keeps both allocations. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream);
 
 /**
  * Fills the whole allocation with a value of `width` 1, 2 or 4 bytes, ordered on a stream (cuMemsetD8Async and
- * kin). CCH_EINVAL when the size is no multiple of the width. @since 0.1
+ * kin). CCH_EINVAL when the size is no multiple of the width. The graph of a capture keeps the allocation. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream);
 

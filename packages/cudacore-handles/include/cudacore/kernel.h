@@ -70,6 +70,16 @@ CCH_EXPORT int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params
 CCH_EXPORT int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
                           const void *CCH_NULLABLE args, size_t args_size);
 
+/**
+ * Launches as cch_launch() does, and asks first whether the stream is being captured, whoever began that. If it is,
+ * `keep(data)` is called before the launch, because work in a capture cannot be taken back: by cch_capture_keep_all()
+ * it has the graph keep the kernel and what the arguments point into. If `keep` fails, nothing is launched, and its
+ * status is returned. @since 0.1
+ */
+CCH_EXPORT int cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
+                                  const void *CCH_NULLABLE args, size_t args_size, cch_keep_fn keep,
+                                  void *CCH_NULLABLE data);
+
 /** Launches a kernel with an array of pointers to its arguments, as cuLaunchKernelEx takes it. @since 0.1 */
 CCH_EXPORT int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
                                  void **CCH_NULLABLE params);

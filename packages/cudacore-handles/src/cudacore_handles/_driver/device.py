@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._memory.resource import MemoryResource
 
+_BufferHandle = _native.BufferHandle
 _TEXT_SIZE = 256  # more than the name of any device
 
 
@@ -205,7 +206,7 @@ class Device:
         """
         resource = self._memory_resource or self.memory_resource
         buffer = resource.allocate(size, stream=stream)
-        if not isinstance(buffer, _native.BufferHandle):
+        if not isinstance(buffer, _BufferHandle):
             raise no_buffer(resource, buffer)
         return buffer
 

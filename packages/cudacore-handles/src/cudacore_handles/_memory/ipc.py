@@ -531,8 +531,6 @@ def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
 
 def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBufferDescriptor, stream: Any) -> Buffer:
     """Return a buffer of another process's memory; or another of this one's own, where the descriptor came back."""
-    from cudacore_handles._stream.stream import Stream_accept
-
     data = resource._ipc_data
     if data is None or (data._is_mapped and resource._pool.is_closed):
         data = resource._open_ipc_data()  # which says what is wrong
@@ -542,6 +540,7 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
     offset, size, name = descriptor._offset, descriptor._size, descriptor._data
     if not size:
         from cudacore_handles._memory.buffer import empty_buffer
+        from cudacore_handles._stream.stream import Stream_accept
 
         Stream_accept(stream, allow_stream_protocol=True)
         buffer = empty_buffer(cls, resource)
@@ -557,6 +556,8 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
                 error.hint = _NOT_SO_LARGE
             raise
     else:
+        from cudacore_handles._stream.stream import Stream_accept
+
         accepted = Stream_accept(stream, allow_stream_protocol=True)
         box = _own_buffers.hold((own, name))
         if box is None:

@@ -43,14 +43,18 @@ void cch__box_unref(void *box);
 bool cch__box_unref_unless_last(cch__box *box);
 /* Whether the caller's reference is the only one. */
 bool cch__box_is_last(const cch__box *box);
+/* Whether there is a reference to it still. */
+static inline bool cch__box_is_alive(const cch__box *box) {
+  return atomic_load_explicit(&box->references, memory_order_relaxed) != 0;
+}
 /* Takes a reference unless the count is zero. */
 bool cch__box_try_ref(cch__box *box);
 
 /*
  * Destroys the resource and frees the box, whose count is zero. False where the driver refuses it here and now: the
- * box is as it was.
+ * box is as it was. `is_there` says that its context was just seen not to be lost.
  */
-bool cch__box_destroy(cch__box *box);
+bool cch__box_destroy(cch__box *box, bool is_there);
 /* Whether its destruction enters the driver, or foreign code that may. */
 bool cch__box_needs_driver(const cch__box *box);
 

@@ -100,21 +100,23 @@ static void drop(cch__box *box) {
 
 /*
  * Whether the driver must not be given the resource any more: it went with a context that was reset. A graph outlives
- * that, and the driver destroys it; of an executable graph there is more to end.
+ * that, and the driver destroys it; of an executable graph there is more to end. A part of an allocation leaves its
+ * stream to the whole, and the driver is not called.
  */
 static bool is_lost(const cch__box *box) {
   if (box->context == NULL || !(box->owned || box->kind == CCH_KIND_DEVICEPTR) || box->kind == CCH_KIND_GRAPH ||
-      box->kind == CCH_KIND_GRAPH_EXEC)
+      box->kind == CCH_KIND_GRAPH_EXEC ||
+      (box->kind == CCH_KIND_DEVICEPTR && ((const cch_deviceptr *)box)->origin == CCH__PART))
     return false;
   return cch__context_is_lost((const cch_context *)box->context);
 }
 
-bool cch__box_destroy(cch__box *box) {
+bool cch__box_destroy(cch__box *box, bool is_there) {
   /* A handle must not be found when the driver has it again; a value not be made again before it has ended. */
   bool by_value = box->value_size > 0;
   if (!by_value)
     cch__registry_remove(box);
-  if (!atomic_load_explicit(&box->gone, memory_order_acquire) && !is_lost(box) && !end(box))
+  if (!atomic_load_explicit(&box->gone, memory_order_acquire) && (is_there || !is_lost(box)) && !end(box))
     return false;
   if (by_value)
     cch__registry_remove(box);

@@ -18,13 +18,27 @@ struct cch_context {
   uint64_t id;      /* of a primary context: after a reset the same handle has another one; 0: not known */
 };
 
-/*
- * Whether a primary context is still the one that the box was made for: 0, or a recorded failure. Anybody in the
- * process can reset it. Its handle stays, and is the next primary context's. The driver crashes when it is given a
- * stream, an event or an executable graph of the old one (13.0, H200), so it is asked before.
+/* Whether a context is a primary one, which anybody in the process can reset, and the driver can be asked about that.
  */
-int cch__context_check(const cch_context *context, const char *operation);
-/* The same as an answer, without a record. NULL is no context. */
+static inline bool cch__context_can_be_lost(const cch_context *context) {
+  return context->id != 0 && cch__driver.cuCtxGetId != NULL;
+}
+
+/*
+ * Whether a primary context is still the one that the box was made for: 0, or a recorded failure. After a reset the
+ * handle stays, and is the next primary context's. The driver crashes when it is given a stream, an event or an
+ * executable graph of the old one (13.0, H200), so it is asked before. NULL is no context.
+ */
+CCH__COLD int cch__context_fail_lost(const cch_context *context, CUresult answer, const char *operation);
+static inline int cch__context_check(const cch_context *context, const char *operation) {
+  if (context == NULL || !cch__context_can_be_lost(context))
+    return 0;
+  unsigned long long id = 0; /* no two contexts of a process have the same */
+  CUresult answer = cch__driver.cuCtxGetId(context->raw, &id);
+  return answer == CUDA_SUCCESS && id == context->id ? 0 : cch__context_fail_lost(context, answer, operation);
+}
+
+/* The same as an answer, without a record; false in a function that CUDA calls, where the driver must not be asked. */
 bool cch__context_is_lost(const cch_context *context);
 
 struct cch_stream {
@@ -94,6 +108,11 @@ struct cch_deviceptr {
   cch__range **ranges; /* one behind the other; those behind `range_count` have been given up */
   size_t range_count;
 };
+
+/* What cch_deviceptr_whole() gives. */
+static inline const cch_deviceptr *cch__whole(const cch_deviceptr *ptr) {
+  return ptr->origin == CCH__PART ? (const cch_deviceptr *)ptr->backing : ptr;
+}
 
 struct cch_library {
   cch__box box;
@@ -185,20 +204,34 @@ void cch__graph_node_drop(cch_graph_node *node);
 cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
 void cch__graph_exec_drop(cch_graph_exec *exec);
 
-/* Whether memory is still there: a copy from pinned memory that went with its context is a SIGSEGV in the driver. */
-static inline int cch__memory_check(const cch_deviceptr *ptr, const char *operation) {
-  return ptr->box.context == NULL ? 0 : cch__context_check((const cch_context *)ptr->box.context, operation);
+/*
+ * Whether memory is still there: a copy from pinned memory that went with its context is a SIGSEGV in the driver. The
+ * context of the stream is current, or will be before the memory is used, so it is checked anyway.
+ */
+static inline int cch__memory_check(const cch_deviceptr *ptr, const cch_stream *stream, const char *operation) {
+  const cch_context *context = (const cch_context *)ptr->box.context;
+  return context == stream->context ? 0 : cch__context_check(context, operation);
 }
 
-/* What public functions do with a context, or memory, that was checked by CCH__REQUIRE_USABLE() but may be lost. */
+/* What public functions do with a context that was checked by CCH__REQUIRE_USABLE() but may be lost. */
 #define CCH__REQUIRE_CONTEXT(context) CCH__RETURN_FAILURE(cch__context_check(context, __func__))
-#define CCH__REQUIRE_MEMORY(ptr) CCH__RETURN_FAILURE(cch__memory_check(ptr, __func__))
+
+/* Checks the memory of a copy, or of a fill, whose `src` is NULL; in a capture the graph keeps it. The right context is
+ * current. */
+int cch__memory_keep(cch_deviceptr *dst, cch_deviceptr *src, cch_stream *stream, const char *operation);
 
 /* Ends memory on a stream, or behind it; false where the driver refuses that now. */
 bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream);
 
 /* Whether work on a stream would go into a capture, or break one. The right context is current. */
 bool cch__is_capturing(CUstream stream);
+
+/*
+ * Whether work that is given to a stream becomes a part of a graph, whoever began the capture; and has the graph keep
+ * the boxes that the work uses. The right context is current.
+ */
+int cch__capture_ask(bool *captured, cch_stream *stream);
+int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, size_t count);
 
 /* The stream that is meant by one of another thread: its per-thread default stream is not this one's. */
 cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread);

@@ -98,22 +98,40 @@ bool cch__not_now(int result) {
          (result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 }
 
+/* Asks something that changes nothing, of the box's context where it has one: whether that was reset is to be known,
+ * too. */
+static CUresult ask_driver(const cch__box *box, bool *is_there) {
+  const cch_context *context = (const cch_context *)box->context;
+  CUcontext current;
+  if (context == NULL || !cch__context_can_be_lost(context))
+    return cch__driver.cuCtxGetCurrent != NULL ? cch__driver.cuCtxGetCurrent(&current) : CUDA_ERROR_NOT_FOUND;
+  unsigned long long id = 0;
+  CUresult answer = cch__driver.cuCtxGetId(context->raw, &id);
+  *is_there = answer == CUDA_SUCCESS && id == context->id;
+  return answer == CUDA_ERROR_NOT_PERMITTED ? answer : CUDA_SUCCESS;
+}
+
+/* The end of our memory is a call that may be refused first of all: it enters the context. */
+static bool asks_by_itself(const cch__box *box) {
+  const cch_deviceptr *ptr = (const cch_deviceptr *)box;
+  return box->kind == CCH_KIND_DEVICEPTR && ptr->origin == CCH__FROM_POOL && ptr->context != NULL;
+}
+
 /*
  * In a host function or a user object's destructor, of which nobody told us, the driver refuses some calls and not
  * others, and foreign owners count on being able to make them: so it is asked once for all that die together.
  */
-static bool is_permitted(const cch__box *box) {
-  if (!cch__box_needs_driver(box))
+static bool is_permitted(const cch__box *box, bool *is_there) {
+  if (!cch__box_needs_driver(box) || asks_by_itself(box))
     return true;
   if (dying.calls == UNKNOWN) {
     dying.calls = PERMITTED;
     if (atomic_load_explicit(&cch__state, memory_order_acquire) == CCH__READY) {
-      CUcontext current;
-      int status = CCH__CALL(cuCtxGetCurrent, (&current));
-      if (status == CUDA_ERROR_NOT_PERMITTED)
+      CUresult answer = ask_driver(box, is_there);
+      if (answer == CUDA_ERROR_NOT_PERMITTED)
         dying.calls = FORBIDDEN;
       else
-        cch__report(status);
+        cch__report(cch__checked((int)answer, "cuCtxGetCurrent"));
     }
   }
   return dying.calls == PERMITTED;
@@ -131,7 +149,8 @@ static void run(void) {
     bool waited = box->waited;
     if (cch__forked())
       continue;
-    if (!is_permitted(box) || !cch__box_destroy(box)) {
+    bool is_there = false;
+    if (!is_permitted(box, &is_there) || !cch__box_destroy(box, is_there)) {
       atomic_fetch_add_explicit(&refused_count, 1, memory_order_relaxed);
       push(&refused, box);
     } else if (waited) {

@@ -224,11 +224,24 @@ int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *
   CCH__REQUIRE_USABLE(stream, config, kernel);
   CCH__REQUIRE_ARRAY(args, args_size);
   cch__poll();
+  return CCH__IN_CONTEXT(stream->context, launch_block(stream, config, kernel, args, args_size));
+}
+
+int cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
+                       size_t args_size, cch_keep_fn keep, void *data) {
+  CCH__REQUIRE_USABLE(stream, config, kernel, keep);
+  CCH__REQUIRE_ARRAY(args, args_size);
+  cch__poll();
   cch__current current;
   int status = cch__current_enter(&current, stream->context);
   if (status != 0)
     return status;
-  status = launch_block(stream, config, kernel, args, args_size);
+  bool captured;
+  status = cch__capture_ask(&captured, stream);
+  if (status == 0 && captured)
+    status = keep(data);
+  if (status == 0)
+    status = launch_block(stream, config, kernel, args, args_size);
   cch__current_leave(&current);
   return status;
 }
@@ -236,13 +249,7 @@ int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *
 int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params) {
   CCH__REQUIRE_USABLE(stream, config, kernel);
   cch__poll();
-  cch__current current;
-  int status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
-  status = launch(stream, config, kernel, params, NULL);
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(stream->context, launch(stream, config, kernel, params, NULL));
 }
 
 void cch__kernel_drop(cch_kernel *kernel) {

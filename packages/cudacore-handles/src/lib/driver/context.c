@@ -36,24 +36,18 @@ static int is_primary(bool *out, const cch_context *context) {
   return CCH__CALL(cuDevicePrimaryCtxRelease, (context->device));
 }
 
-int cch__context_check(const cch_context *context, const char *operation) {
-  if (context == NULL || context->id == 0 || cch__driver.cuCtxGetId == NULL)
-    return 0;
-  if (cch__is_gone(context))
-    return cch__fail_gone(context, operation);
-  if (cch__in_callback()) /* where the driver must not be asked */
-    return 0;
-  unsigned long long id = 0;
-  CUresult result = cch__driver.cuCtxGetId(context->raw, &id);
-  if (result == CUDA_SUCCESS && id == context->id)
-    return 0;
-  if (result != CUDA_SUCCESS && result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
-    return 0; /* the driver cannot say: the operation itself fails, if anything is wrong */
-  cch__invalidate((void *)(uintptr_t)context);
-  return cch__fail_gone(context, operation);
+int cch__context_fail_lost(const cch_context *context, CUresult answer, const char *operation) {
+  /* Where the driver cannot say, the operation itself fails, if anything is wrong. */
+  if (!cch__is_gone(context) && (answer == CUDA_SUCCESS || answer == CUDA_ERROR_CONTEXT_IS_DESTROYED))
+    cch__invalidate((void *)(uintptr_t)context);
+  return cch__is_gone(context) ? cch__fail_gone(context, operation) : 0;
 }
 
 bool cch__context_is_lost(const cch_context *context) {
+  if (context == NULL || cch__is_gone(context))
+    return context != NULL;
+  if (cch__in_callback())
+    return false;
   cch__destructor_enter();
   int status = cch__context_check(context, "cuCtxGetId");
   cch__destructor_leave();

@@ -1,24 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/current.h"
 
-int cch__current_enter(cch__current *current, const cch_context *context) {
-  current->switched = false;
-  if (context == NULL)
-    return 0;
-  int status;
-  if (context->id != 0 && cch__driver.cuCtxGetId != NULL) {
-    /* One question says both that it is current, and that it was not reset. */
-    unsigned long long id = 0;
-    CUresult result = cch__driver.cuCtxGetId(NULL, &id);
-    if (result == CUDA_SUCCESS && id == context->id)
-      return 0;
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_CONTEXT && result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
-      return cch__fail_driver((int)result, "cuCtxGetId");
-    status = cch__context_check(context, "cuCtxSetCurrent");
-    if (status != 0)
-      return status;
-  }
-  status = CCH__CALL(cuCtxGetCurrent, (&current->saved));
+int cch__current_switch(cch__current *current, const cch_context *context, CUresult answer) {
+  if (answer != CUDA_SUCCESS && answer != CUDA_ERROR_INVALID_CONTEXT && answer != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return cch__fail_driver((int)answer, "cuCtxGetId");
+  int status = cch__context_check(context, "cuCtxSetCurrent");
+  if (status == 0)
+    status = CCH__CALL(cuCtxGetCurrent, (&current->saved));
   if (status != 0 || current->saved == context->raw)
     return status;
   status = CCH__CALL(cuCtxSetCurrent, (context->raw));
@@ -39,8 +27,8 @@ static void report_way_back(CUresult result, const char *name) {
   cch__owner_leave(&saved);
 }
 
-void cch__current_leave(const cch__current *current) {
-  if (current->switched && cch__driver.cuCtxSetCurrent(current->saved) != CUDA_SUCCESS)
+void cch__current_restore(const cch__current *current) {
+  if (cch__driver.cuCtxSetCurrent(current->saved) != CUDA_SUCCESS)
     report_way_back(cch__driver.cuCtxSetCurrent(current->saved), "cuCtxSetCurrent");
 }
 

@@ -8,8 +8,9 @@
 
 static atomic_size_t captures;
 
-/* Of what streams know of their captures: a box that dies is not found any more once this was taken. */
-static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Guards what streams know of their captures, the captures of graphs, and what captures keep. A graph that dies is not
+ * found any more once this was taken. */
+static pthread_mutex_t captures_lock = PTHREAD_MUTEX_INITIALIZER;
 
 size_t cch_capture_count(void) { return atomic_load_explicit(&captures, memory_order_relaxed); }
 
@@ -33,17 +34,6 @@ int cch__capture_info_of(cch__capture_info *out, CUstream stream) {
   int status = cch__checked(ask(out, stream), name);
   if (status != 0 || out->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
     *out = (cch__capture_info){.status = out->status}; /* the driver need not have written the rest */
-  return status;
-}
-
-int cch__capture_info_in_context(cch__capture_info *out, const cch_stream *stream) {
-  *out = (cch__capture_info){.status = CU_STREAM_CAPTURE_STATUS_NONE};
-  cch__current current;
-  int status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
-  status = cch__capture_info_of(out, stream->raw);
-  cch__current_leave(&current);
   return status;
 }
 
@@ -83,21 +73,25 @@ static void free_capture(cch__capture *capture) {
 }
 
 /* Has a stream know, or forget, its capture. The handle of the per-thread default stream means as many streams as there
- * are threads: about that one the driver is asked. */
-static void know(cch_stream *stream, cch_graph *old, cch_graph *graph, uint64_t id) {
-  pthread_mutex_lock(&known_lock);
+ * are threads: about that one the driver is asked. The lock is held. */
+static void set_known(cch_stream *stream, cch_graph *old, cch_graph *graph, uint64_t id) {
   if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == old && stream->raw != CU_STREAM_PER_THREAD) {
     atomic_store_explicit(&stream->capture_id, id, memory_order_relaxed);
     atomic_store_explicit(&stream->capture, graph, memory_order_release);
   }
-  pthread_mutex_unlock(&known_lock);
+}
+
+static void forget(cch_stream *stream, cch_graph *known) {
+  pthread_mutex_lock(&captures_lock);
+  set_known(stream, known, NULL, 0);
+  pthread_mutex_unlock(&captures_lock);
 }
 
 static void begun(cch_graph *graph, cch__capture *capture) {
-  cch__graph_lock(graph);
+  pthread_mutex_lock(&captures_lock);
   graph->capture = capture;
-  cch__graph_unlock(graph);
-  know(capture->stream, NULL, graph, capture->id);
+  set_known(capture->stream, NULL, graph, capture->id);
+  pthread_mutex_unlock(&captures_lock);
   atomic_fetch_add_explicit(&captures, 1, memory_order_relaxed);
 }
 
@@ -289,13 +283,13 @@ static void forget_joined(cch_graph *graph, uint64_t capture) {
 
 /* The capture is over. What it kept is kept by the graph alone from now on. */
 static void over(cch_graph *graph) {
-  cch__graph_lock(graph);
+  pthread_mutex_lock(&captures_lock);
   cch__capture *capture = graph->capture;
   graph->capture = NULL;
-  cch__graph_unlock(graph);
+  set_known(capture->stream, graph, NULL, 0);
+  pthread_mutex_unlock(&captures_lock);
   forget_joined(graph, capture->id);
   atomic_fetch_sub_explicit(&captures, 1, memory_order_relaxed);
-  know(capture->stream, graph, NULL, 0);
   free_capture(capture);
 }
 
@@ -444,7 +438,7 @@ void cch__capture_drop(cch_graph *graph) {
 int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream) {
   CCH__REQUIRE_USABLE(status, stream);
   cch__capture_info info;
-  int asked = cch__capture_info_in_context(&info, stream);
+  int asked = CCH__IN_CONTEXT(stream->context, cch__capture_info_of(&info, stream->raw));
   if (asked != 0)
     return asked;
   *status = (int)info.status;
@@ -457,59 +451,50 @@ int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream) {
 static cch_graph *known_graph(cch_stream *stream) {
   if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
     return NULL;
-  pthread_mutex_lock(&known_lock);
+  pthread_mutex_lock(&captures_lock);
   cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_relaxed);
   if (known != NULL && !cch__box_try_ref(&known->box))
     known = NULL;
-  pthread_mutex_unlock(&known_lock);
+  pthread_mutex_unlock(&captures_lock);
   return known;
 }
 
-/* Asks the driver in one call, which every launch makes. A capture that began here can have been ended by others, by
- * the stream's handle, and another one have begun: that is forgotten then. */
-static CUresult ask_active(int *out, const char **name, cch_stream *stream) {
+/*
+ * Asks the driver in one call, which every launch makes. A capture that began here can have been ended by others, by
+ * the stream's handle, and another one have begun: that is forgotten then. The right context is current.
+ */
+int cch__capture_ask(bool *out, cch_stream *stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  cuuint64_t id = 0;
   CUresult result;
+  const char *name = "cuStreamIsCapturing";
   cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_acquire);
   if (known == NULL || cch__driver.cuStreamGetCaptureInfo == NULL) {
-    *name = "cuStreamIsCapturing";
+    if (cch__driver.cuStreamIsCapturing == NULL) { /* the driver cannot say: perhaps */
+      *out = cch_capture_count() != 0;
+      return 0;
+    }
     result = cch__driver.cuStreamIsCapturing(stream->raw, &status);
   } else {
-    uint64_t known_id = atomic_load_explicit(&stream->capture_id, memory_order_relaxed);
-    *name = "cuStreamGetCaptureInfo";
+    cuuint64_t id = 0, known_id = atomic_load_explicit(&stream->capture_id, memory_order_relaxed);
+    name = "cuStreamGetCaptureInfo";
     result = cch__driver.cuStreamGetCaptureInfo(stream->raw, &status, &id);
     if (result == CUDA_SUCCESS &&
         (status == CU_STREAM_CAPTURE_STATUS_NONE || (status == CU_STREAM_CAPTURE_STATUS_ACTIVE && id != known_id)))
-      know(stream, known, NULL, 0);
+      forget(stream, known);
   }
-  if (result == CUDA_SUCCESS)
-    *out = status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  return result;
+  /* The legacy stream says CUDA_ERROR_STREAM_CAPTURE_IMPLICIT while a blocking one captures: the work is refused for
+     that. */
+  *out = result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  return cch__not_now(result) ? 0 : cch__checked((int)result, name);
 }
 
 int cch_capture_is_active(int *out, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, stream);
-  CCH__REQUIRE_CONTEXT(stream->context);
-  if (cch__driver.cuStreamIsCapturing == NULL) { /* the driver cannot say: perhaps */
-    *out = cch_capture_count() != 0;
-    return 0;
-  }
-  const char *name;
-  CUresult result = ask_active(out, &name, stream);
-  /* A stream of its own says what context is meant, whichever is current, if only there is one. */
-  if (result == CUDA_ERROR_INVALID_CONTEXT && stream->context != NULL) {
-    cch__current current;
-    int status = cch__current_enter(&current, stream->context);
-    if (status != 0)
-      return status;
-    result = ask_active(out, &name, stream);
-    cch__current_leave(&current);
-  }
-  if (!cch__not_now(result))
-    return cch__checked((int)result, name);
-  *out = 0; /* the legacy stream, while a blocking one captures: the work is refused for that */
-  return 0;
+  bool active = false;
+  int status = CCH__IN_CONTEXT(stream->context, cch__capture_ask(&active, stream));
+  if (status == 0)
+    *out = active;
+  return status;
 }
 
 int cch_capture_graph(cch_graph **out, cch_stream *stream) {
@@ -558,9 +543,9 @@ cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t c
 /* Whether a box is memory that the capture allocates, or one into the same hierarchy: a body uses that of the graph
  * around it. Its free is to be captured, too, and waits for nobody. The graph may be NULL. */
 static bool is_own_memory(const void *box, uint64_t capture, const cch_graph *graph) {
-  if (box == NULL || cch_kind_of(box) != CCH_KIND_DEVICEPTR)
+  if (((const cch__box *)box)->kind != CCH_KIND_DEVICEPTR)
     return false;
-  const cch_deviceptr *memory = cch_deviceptr_whole(box);
+  const cch_deviceptr *memory = cch__whole(box);
   return (memory->capture != 0 && memory->capture == capture) ||
          (memory->graph != NULL && graph != NULL && memory->graph->hierarchy == graph->hierarchy);
 }
@@ -582,18 +567,35 @@ static int keep_boxes(cch_bundle *kept, void *const *boxes, size_t count, uint64
   return status;
 }
 
-/* Keeps boxes with a capture that was begun here. False where none goes into the graph. */
-static bool keep_here(int *status, cch_graph *graph, void *const *boxes, size_t count) {
-  cch__graph_lock(graph);
+/* Keeps boxes with a capture that was begun here. False where none goes into the graph. The lock is held. */
+static bool keep_here(int *status, const cch_graph *graph, void *const *boxes, size_t count) {
   const cch__capture *capture = graph->capture;
   if (capture != NULL)
     *status = keep_boxes(capture->kept, boxes, count, capture->id, graph);
-  cch__graph_unlock(graph);
   return capture != NULL;
 }
 
-/* Guards what the bundles of others' captures keep. */
-static pthread_mutex_t others_lock = PTHREAD_MUTEX_INITIALIZER;
+/* The same with the capture that began on this stream. */
+static bool keep_with_known(int *status, cch_stream *stream, void *const *boxes, size_t count) {
+  if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
+    return false;
+  pthread_mutex_lock(&captures_lock);
+  const cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_relaxed);
+  bool kept = known != NULL && cch__box_is_alive(&known->box) && keep_here(status, known, boxes, count);
+  pthread_mutex_unlock(&captures_lock);
+  return kept;
+}
+
+/* The same with the capture into a graph, a reference that is given back; NULL for none. */
+static bool keep_with_graph(int *status, cch_graph *graph, void *const *boxes, size_t count) {
+  if (graph == NULL)
+    return false;
+  pthread_mutex_lock(&captures_lock);
+  bool kept = keep_here(status, graph, boxes, count);
+  pthread_mutex_unlock(&captures_lock);
+  cch_graph_unref(graph);
+  return kept;
+}
 
 /*
  * The bundle of a capture that others began, a new reference. The driver keeps it, by one user object, as long as the
@@ -626,36 +628,45 @@ static int keep_with_others(const cch__capture_info *info, void *const *boxes, s
   int status = bundle_of_others(&kept, info);
   if (status != 0)
     return status;
-  pthread_mutex_lock(&others_lock);
+  pthread_mutex_lock(&captures_lock);
   status = keep_boxes(kept, boxes, count, info->id, NULL);
-  pthread_mutex_unlock(&others_lock);
+  pthread_mutex_unlock(&captures_lock);
   cch_bundle_unref(kept);
   return status;
+}
+
+/* Keeps boxes as cch_capture_keep_all() does. The right context is current. */
+static int keep_all(cch_stream *stream, void *const *boxes, size_t count) {
+  int status = 0;
+  if (keep_with_known(&status, stream, boxes, count))
+    return status;
+  cch__capture_info info;
+  status = cch__capture_info_of(&info, stream->raw);
+  if (status != 0 || info.graph == NULL)
+    return status;
+  if (keep_with_graph(&status, cch__registry_find(CCH_KIND_GRAPH, info.graph), boxes, count))
+    return status;
+  return keep_with_others(&info, boxes, count);
+}
+
+int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, size_t count) {
+  int status = cch__capture_ask(captured, stream);
+  return status == 0 && *captured ? keep_all(stream, boxes, count) : status;
 }
 
 int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_ALL(boxes, count);
   int status = 0;
-  cch_graph *graph = known_graph(stream);
-  bool kept = graph != NULL && keep_here(&status, graph, boxes, count);
-  cch_graph_unref(graph);
-  if (kept)
+  if (keep_with_known(&status, stream, boxes, count))
     return status;
-  cch__capture_info info;
-  status = cch__capture_info_in_context(&info, stream);
-  if (status != 0 || info.graph == NULL)
-    return status;
-  graph = cch__registry_find(CCH_KIND_GRAPH, info.graph);
-  kept = graph != NULL && keep_here(&status, graph, boxes, count);
-  cch_graph_unref(graph);
-  return kept ? status : keep_with_others(&info, boxes, count);
+  return CCH__IN_CONTEXT(stream->context, keep_all(stream, boxes, count));
 }
 
 int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
   CCH__REQUIRE_USABLE(graph, object);
   int status = 0;
-  cch__graph_lock(graph);
+  pthread_mutex_lock(&captures_lock);
   cch__capture *capture = graph->capture;
   if (capture == NULL)
     status = cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
@@ -663,7 +674,7 @@ int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
     status = keep_boxes(capture->kept, &object, 1, capture->id, graph);
   else
     status = cch_bundle_add_object(capture->kept, object, release);
-  cch__graph_unlock(graph);
+  pthread_mutex_unlock(&captures_lock);
   return status;
 }
 

@@ -17,9 +17,6 @@ typedef struct cch__capture_info {
 /* The right context is current. Where nothing is captured, only the status is set. */
 int cch__capture_info_of(cch__capture_info *out, CUstream stream);
 
-/* Likewise in the stream's own context. */
-int cch__capture_info_in_context(cch__capture_info *out, const cch_stream *stream);
-
 /* The stream behind whose work that of a stream of a capture into the graph is, a new reference: the one that it was
  * joined into, as long as the capture goes on and afterwards. Otherwise the stream itself. */
 cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture);

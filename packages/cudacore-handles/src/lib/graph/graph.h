@@ -58,7 +58,7 @@ typedef struct cch__joined {
 typedef struct cch__capture {
   cch_stream *stream;
   cch_context *context; /* the stream's; for a default stream the one that was current when it began */
-  cch_bundle *kept;     /* what captured work uses, which the graph keeps; guarded by the hierarchy's lock */
+  cch_bundle *kept;     /* what captured work uses, which the graph keeps; guarded by a lock of capture.c */
   uint64_t id;
   uint64_t thread;  /* whose stream it is, if that is the per-thread default stream */
   bool makes_graph; /* the graph began with the capture, and fails with it */
@@ -72,8 +72,9 @@ struct cch_graph {
   cch__level *level;     /* NULL once the graph is gone; guarded by the hierarchy's lock */
   CUgraphNode node;      /* that it is in */
   atomic_bool has_room;  /* the level has it for one more record; false: perhaps not */
-  cch__capture *capture; /* guarded by the hierarchy's lock */
-  cch__joined *joined;   /* likewise; after a capture those on which there is memory that it allocated */
+  cch__capture *capture; /* guarded by a lock of capture.c */
+  cch__joined
+      *joined; /* guarded by the hierarchy's lock; after a capture those on which there is memory that it allocated */
 };
 
 struct cch_graph_node {

@@ -103,7 +103,7 @@ static int fill_memcpy(cch__node_params *out, const void *given, cch_bundle *bun
                                        .Height = height,
                                        .Depth = depth};
   if (context == NULL)
-    status = cch__context_for_copy(&native->copyCtx, node.dst, node.src);
+    status = cch__context_for_copy(&native->copyCtx, node.dst, node.src, bundle);
   else
     native->copyCtx = context->raw;
   return status != 0 ? status : keep_given(out, bundle);

@@ -13,7 +13,8 @@ typedef struct batch {
   CUmemcpyAttributes *attributes;
   CUdeviceptr *dst, *src;
   size_t *sizes, *first; /* first: of each run */
-  cch__peers *peers;     /* of each copy */
+  void **boxes;          /* a destination and a source of each copy */
+  cch__peers *peers;     /* likewise */
   bool waits;            /* a source is to be read before the call returns */
   bool between;          /* devices: at least one copy is, which no batch of the driver's takes */
 } batch;
@@ -43,15 +44,15 @@ static bool is_same(const CUmemcpyAttributes *a, const CUmemcpyAttributes *b) {
          a->dstLocHint.id == b->dstLocHint.id;
 }
 
-static int add(batch *all, const cch_deviceptr *dst, const cch_deviceptr *src, size_t place,
-               const cch_copy_attributes *attributes, const cch_stream *stream, const char *operation) {
+static int add(batch *all, cch_deviceptr *dst, cch_deviceptr *src, size_t place, const cch_copy_attributes *attributes,
+               const cch_stream *stream, const char *operation) {
   int status = cch__fail_at_place(CCH__USABLE(dst, "the argument dst[i]", operation), place);
   if (status == 0)
     status = cch__fail_at_place(CCH__USABLE(src, "the argument src[i]", operation), place);
   if (status == 0)
-    status = cch__fail_at_place(cch__memory_check(dst, operation), place);
+    status = cch__fail_at_place(cch__memory_check(dst, stream, operation), place);
   if (status == 0)
-    status = cch__fail_at_place(cch__memory_check(src, operation), place);
+    status = cch__fail_at_place(cch__memory_check(src, stream, operation), place);
   if (status != 0)
     return status;
   if (dst->size != src->size)
@@ -71,6 +72,8 @@ static int add(batch *all, const cch_deviceptr *dst, const cch_deviceptr *src, s
     all->between |= all->peers[all->count].dst != NULL;
   }
   all->waits |= wanted.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+  all->boxes[2 * all->count] = dst;
+  all->boxes[2 * all->count + 1] = src;
   all->dst[all->count] = dst->ptr;
   all->src[all->count] = src->ptr;
   all->sizes[all->count++] = src->size;
@@ -78,17 +81,9 @@ static int add(batch *all, const cch_deviceptr *dst, const cch_deviceptr *src, s
 }
 
 /* Whether the driver takes a batch on the stream: not in a capture, and not on the legacy one. */
-static int takes_batch(bool *out, bool *capturing, const cch_stream *stream) {
-  CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (cch__driver.cuStreamIsCapturing != NULL) {
-    int status = CCH__CALL(cuStreamIsCapturing, (stream->raw, &state));
-    if (status != 0)
-      return status;
-  }
-  *capturing = state != CU_STREAM_CAPTURE_STATUS_NONE;
-  *out = !*capturing && stream->raw != CU_STREAM_LEGACY &&
+static bool takes_batch(const cch_stream *stream, bool captured) {
+  return !captured && stream->raw != CU_STREAM_LEGACY &&
          (cch__driver.cuMemcpyBatchAsync_v13000 != NULL || cch__driver.cuMemcpyBatchAsync != NULL);
-  return 0;
 }
 
 static int copy_at_once(const batch *all, CUstream stream) {
@@ -111,20 +106,17 @@ static int copy_in_order(const batch *all, CUstream stream) {
   return status;
 }
 
-static int copy_all(const batch *all, const cch_stream *stream, const char *operation) {
-  cch__current current;
-  bool at_once, capturing;
-  int status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
-  status = takes_batch(&at_once, &capturing, stream);
-  if (status == 0 && capturing && all->waits)
+/* The context of the stream is current. */
+static int copy_all(const batch *all, cch_stream *stream, const char *operation) {
+  bool captured;
+  int status = cch__capture_keep(&captured, stream, all->boxes, 2 * all->count);
+  if (status == 0 && captured && all->waits)
     status = cch__fail(CCH_EINVAL, operation,
                        "a source cannot be read during the call: the stream is captured, and the graph reads it later");
-  if (status == 0)
-    status = at_once && !all->between ? copy_at_once(all, stream->raw) : copy_in_order(all, stream->raw);
-  cch__current_leave(&current);
-  return status;
+  if (status != 0)
+    return status;
+  return takes_batch(stream, captured) && !all->between ? copy_at_once(all, stream->raw)
+                                                        : copy_in_order(all, stream->raw);
 }
 
 int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
@@ -135,19 +127,22 @@ int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t 
   int status = 0;
   if (count == 0)
     return 0;
-  enum { EACH = sizeof(CUmemcpyAttributes) + sizeof(cch__peers) + 2 * sizeof(CUdeviceptr) + 2 * sizeof(size_t) };
+  enum {
+    EACH = sizeof(CUmemcpyAttributes) + sizeof(cch__peers) + 2 * (sizeof(void *) + sizeof(CUdeviceptr) + sizeof(size_t))
+  };
   batch all = {.peers = calloc(count, EACH)};
   if (all.peers == NULL)
     return cch__fail_nomem(__func__);
   all.attributes = (CUmemcpyAttributes *)(all.peers + count);
-  all.dst = (CUdeviceptr *)(all.attributes + count);
+  all.boxes = (void **)(all.attributes + count);
+  all.dst = (CUdeviceptr *)(all.boxes + 2 * count);
   all.src = all.dst + count;
   all.sizes = (size_t *)(all.src + count);
   all.first = all.sizes + count;
   for (size_t i = 0; i < count && status == 0; i++)
     status = add(&all, dst[i], src[i], i, attributes != NULL ? attributes[i] : NULL, stream, __func__);
   if (status == 0 && all.count > 0)
-    status = copy_all(&all, stream, __func__);
+    status = CCH__IN_CONTEXT(stream->context, copy_all(&all, stream, __func__));
   for (size_t i = 0; i < count; i++)
     cch__peers_release(&all.peers[i]);
   free(all.peers);
@@ -170,10 +165,21 @@ static bool fits(size_t room, size_t offset, size_t width, size_t height, size_t
          !__builtin_add_overflow(end, offset, &end) && end <= room;
 }
 
+static int copy_box(cch_deviceptr *dst, cch_deviceptr *src, const CUDA_MEMCPY3D *box, cch_stream *stream,
+                    const char *operation) {
+  cch__peers peers;
+  int status = cch__memory_keep(dst, src, stream, operation);
+  if (status == 0)
+    status = cch__peers_find(&peers, dst, src, stream);
+  if (status != 0)
+    return status;
+  status = cch__copy_box(&peers, box, stream->raw);
+  cch__peers_release(&peers);
+  return status;
+}
+
 int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream) {
   CCH__REQUIRE_USABLE(dst, src, shape, stream);
-  CCH__REQUIRE_MEMORY(dst);
-  CCH__REQUIRE_MEMORY(src);
   cch_copy_shape s;
   int status = cch__read_sized(&s, sizeof s, shape, shape->size, SHAPE_0_1, "cch_copy_shape", __func__);
   if (status != 0)
@@ -197,15 +203,5 @@ int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *
                         .WidthInBytes = s.width,
                         .Height = height,
                         .Depth = depth};
-  cch__current current;
-  status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
-  cch__peers peers;
-  status = cch__peers_find(&peers, dst, src, stream);
-  if (status == 0)
-    status = cch__copy_box(&peers, &copy, stream->raw);
-  cch__peers_release(&peers);
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(stream->context, copy_box(dst, src, &copy, stream, __func__));
 }

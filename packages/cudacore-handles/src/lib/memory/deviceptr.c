@@ -221,17 +221,16 @@ cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr) {
   return joined;
 }
 
-int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream) {
-  CCH__REQUIRE_USABLE(dst, src, stream);
-  CCH__REQUIRE_MEMORY(dst);
-  CCH__REQUIRE_MEMORY(src);
-  if (size > dst->size || size > src->size)
-    return cch__fail(CCH_EINVAL, __func__, "cannot copy %zu bytes from an allocation of %zu bytes to one of %zu bytes",
-                     size, src->size, dst->size);
-  if (size == 0)
-    return 0;
-  cch__current current;
-  int status = cch__current_enter(&current, stream->context);
+int cch__memory_keep(cch_deviceptr *dst, cch_deviceptr *src, cch_stream *stream, const char *operation) {
+  bool captured;
+  int status = cch__memory_check(dst, stream, operation);
+  if (status == 0 && src != NULL)
+    status = cch__memory_check(src, stream, operation);
+  return status != 0 ? status : cch__capture_keep(&captured, stream, (void *[]){dst, src}, src != NULL ? 2 : 1);
+}
+
+static int copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream, const char *operation) {
+  int status = cch__memory_keep(dst, src, stream, operation);
   if (status != 0)
     return status;
   cch__peers peers = {0};
@@ -240,29 +239,33 @@ int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_
   if (status == 0)
     status = cch__copy_line(&peers, dst->ptr, src->ptr, size, stream->raw);
   cch__peers_release(&peers);
-  cch__current_leave(&current);
   return status;
+}
+
+int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(dst, src, stream);
+  if (size > dst->size || size > src->size)
+    return cch__fail(CCH_EINVAL, __func__, "cannot copy %zu bytes from an allocation of %zu bytes to one of %zu bytes",
+                     size, src->size, dst->size);
+  return size == 0 ? 0 : CCH__IN_CONTEXT(stream->context, copy(dst, src, size, stream, __func__));
+}
+
+static int fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream, const char *operation) {
+  int status = cch__memory_keep(dst, NULL, stream, operation);
+  if (status != 0)
+    return status;
+  if (width == 1)
+    return CCH__CALL(cuMemsetD8Async, (dst->ptr, (unsigned char)value, dst->size, stream->raw));
+  if (width == 2)
+    return CCH__CALL(cuMemsetD16Async, (dst->ptr, (unsigned short)value, dst->size / 2, stream->raw));
+  return CCH__CALL(cuMemsetD32Async, (dst->ptr, value, dst->size / 4, stream->raw));
 }
 
 int cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream) {
   CCH__REQUIRE_USABLE(dst, stream);
-  CCH__REQUIRE_MEMORY(dst);
   if ((width != 1 && width != 2 && width != 4) || dst->size % width != 0)
     return cch__fail(CCH_EINVAL, __func__, "cannot fill %zu bytes with values of %u bytes", dst->size, width);
-  if (dst->size == 0)
-    return 0;
-  cch__current current;
-  int status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
-  if (width == 1)
-    status = CCH__CALL(cuMemsetD8Async, (dst->ptr, (unsigned char)value, dst->size, stream->raw));
-  else if (width == 2)
-    status = CCH__CALL(cuMemsetD16Async, (dst->ptr, (unsigned short)value, dst->size / 2, stream->raw));
-  else
-    status = CCH__CALL(cuMemsetD32Async, (dst->ptr, value, dst->size / 4, stream->raw));
-  cch__current_leave(&current);
-  return status;
+  return dst->size == 0 ? 0 : CCH__IN_CONTEXT(stream->context, fill(dst, value, width, stream, __func__));
 }
 
 int cch_pointer_check(CUdeviceptr raw) {

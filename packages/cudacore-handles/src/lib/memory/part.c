@@ -33,7 +33,7 @@ static pthread_mutex_t uses_lock = PTHREAD_MUTEX_INITIALIZER;
 
 cch_deviceptr *cch_deviceptr_whole(const cch_deviceptr *ptr) {
   CCH__REQUIRE_ELSE(NULL, ptr);
-  return ptr->origin == CCH__PART ? (cch_deviceptr *)ptr->backing : (cch_deviceptr *)ptr;
+  return (cch_deviceptr *)cch__whole(ptr);
 }
 
 size_t cch_deviceptr_offset(const cch_deviceptr *ptr) {
@@ -95,9 +95,11 @@ int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, s
 
 /* ---- the end of parts ---- */
 
-/* The stream of a use. One that was lost with its context has done its work: any other will do. */
-static cch_stream *stream_of(const cch__use *use) {
-  if (!cch__context_is_lost(use->stream->context))
+/* The stream of a use. One that was lost with its context has done its work: any other will do. `checked` is the box of
+ * a context that was just seen not to be lost, or NULL. */
+static cch_stream *stream_of(const cch__use *use, const cch__box *checked) {
+  const cch_context *context = use->stream->context;
+  if ((const cch__box *)context == checked || !cch__context_is_lost(context))
     return cch__stream_for_thread(use->stream, use->thread);
   cch_stream *legacy = cch_stream_legacy();
   cch_stream_unref(legacy); /* it never dies */
@@ -130,7 +132,7 @@ static size_t add_use(cch_deviceptr *whole, cch__use *added) {
 
 /* Whether a stream has done all that it was given. */
 static bool is_done(const cch__use *use) {
-  const cch_stream *stream = stream_of(use);
+  const cch_stream *stream = stream_of(use, NULL);
   return !cch__is_capturing(stream->raw) && cch__driver.cuStreamQuery != NULL &&
          cch__driver.cuStreamQuery(stream->raw) == CUDA_SUCCESS;
 }
@@ -208,7 +210,7 @@ static int stream_to_join(cch_stream **out, const cch_deviceptr *whole, cch_stre
     return status;
   cch__report(status);
   if (status != 0 || whole->context == NULL)
-    *out = cch_stream_ref(own != NULL ? own : stream_of(whole->uses));
+    *out = cch_stream_ref(own != NULL ? own : stream_of(whole->uses, whole->box.context));
   return 0;
 }
 
@@ -216,14 +218,14 @@ static bool end_behind_all(cch_deviceptr *whole, cch_stream *own) {
   if (own != NULL && cch__is_capturing(own->raw))
     return false;
   for (const cch__use *use = whole->uses; use != NULL; use = use->next)
-    if (cch__is_capturing(stream_of(use)->raw))
+    if (cch__is_capturing(stream_of(use, whole->box.context)->raw))
       return false;
   cch_stream *join = NULL;
   if (stream_to_join(&join, whole, own) != 0)
     return false;
   bool ended = own == NULL || join_stream(join, own);
   for (const cch__use *use = whole->uses; use != NULL && ended; use = use->next)
-    ended = join_stream(join, stream_of(use));
+    ended = join_stream(join, stream_of(use, whole->box.context));
   ended = ended && cch__deviceptr_end_on(whole, join);
   cch_stream_unref(join);
   return ended;
@@ -243,9 +245,9 @@ bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own) {
     follow_joins(whole);
   /* Most often one stream did all. */
   bool one = true;
-  cch_stream *first = own != NULL ? own : stream_of(whole->uses);
+  cch_stream *first = own != NULL ? own : stream_of(whole->uses, whole->box.context);
   for (const cch__use *use = whole->uses; use != NULL && one; use = use->next)
-    one = is_same(stream_of(use), first);
+    one = is_same(stream_of(use, whole->box.context), first);
   if (one)
     return cch__deviceptr_end_on(whole, first);
   cch__current current;

@@ -44,12 +44,14 @@ static int device_of_address(int *out, CUdeviceptr ptr) {
 }
 
 static int device_of(int *out, const cch_deviceptr *ptr) {
-  const cch_pool *pool = cch_deviceptr_pool(ptr);
-  if (pool != NULL && pool->location_type == CCH_LOCATION_DEVICE && pool->alloc_type != CCH_ALLOCATION_MANAGED) {
-    *out = pool->location_id;
-    return 0;
+  const cch_deviceptr *whole = cch__whole(ptr);
+  if (whole->backing != NULL && whole->backing->kind == CCH_KIND_POOL) {
+    const cch_pool *pool = (const cch_pool *)whole->backing;
+    if (pool->location_type == CCH_LOCATION_DEVICE && pool->alloc_type != CCH_ALLOCATION_MANAGED) {
+      *out = pool->location_id;
+      return 0;
+    }
   }
-  const cch_deviceptr *whole = cch_deviceptr_whole(ptr);
   if (whole->origin == CCH__FROM_DEVICE || whole->origin == CCH__FROM_HOST) {
     *out = whole->origin == CCH__FROM_DEVICE ? whole->context->device : ANY_DEVICE;
     return 0;
@@ -174,33 +176,49 @@ static bool reaches(CUdeviceptr dst, CUdeviceptr src) {
   return cch_pointer_check(dst) == 0 && cch_pointer_check(src) == 0;
 }
 
-int cch__context_for_copy(CUcontext *out, CUdeviceptr dst, CUdeviceptr src) {
+/* The device of an operand: usually the bundle has the box of the memory, so that the driver need not be asked. */
+static int device_of_operand(int *out, CUdeviceptr ptr, const cch_bundle *bundle) {
+  enum { OPERANDS = 2 };
+  for (size_t i = 0; bundle != NULL && i < bundle->count && i < OPERANDS; i++) {
+    const cch_deviceptr *box = bundle->owners[i].object;
+    if (bundle->owners[i].release == NULL && box->box.kind == CCH_KIND_DEVICEPTR && ptr - box->ptr < box->size)
+      return device_of(out, box);
+  }
+  return device_of_address(out, ptr);
+}
+
+/* A device whose memory the current one does not reach without access. -1 for none, or where that is not known. */
+static void find_other_devices(int out[2], CUdeviceptr dst, CUdeviceptr src, const cch_bundle *bundle) {
   CUdevice here = 0;
-  int devices[2];
+  if (CCH__CALL(cuCtxGetDevice, (&here)) != 0 || device_of_operand(&out[0], dst, bundle) != 0 ||
+      device_of_operand(&out[1], src, bundle) != 0) {
+    out[0] = out[1] = ANY_DEVICE;
+    return;
+  }
+  for (int i = 0; i < 2; i++)
+    if (is_at((int)here, out[i]))
+      out[i] = ANY_DEVICE;
+}
+
+int cch__context_for_copy(CUcontext *out, CUdeviceptr dst, CUdeviceptr src, const cch_bundle *bundle) {
+  int others[2] = {ANY_DEVICE, ANY_DEVICE};
   int status = CCH__CALL(cuCtxGetCurrent, (out));
   if (status == 0)
     status = count_devices();
   if (status != 0 || *out == NULL || cch__is_one_device())
     return status;
-  cch_error_record saved = {.size = sizeof saved};
-  cch_error_get(&saved);
-  bool is_here = CCH__CALL(cuCtxGetDevice, (&here)) != 0 || device_of_address(&devices[0], dst) != 0 ||
-                 device_of_address(&devices[1], src) != 0 ||
-                 (is_at((int)here, devices[0]) && is_at((int)here, devices[1]));
-  bool found = is_here || reaches(dst, src);
+  cch__destructor_enter(); /* what is only tried is no failure */
+  find_other_devices(others, dst, src, bundle);
+  bool found = (others[0] < 0 && others[1] < 0) || reaches(dst, src);
   for (int i = 0; i < 2 && !found; i++) {
     cch_context *there = NULL;
-    cch__current current;
-    if (is_at((int)here, devices[i]) || cch_context_primary(&there, devices[i]) != 0)
+    if (others[i] < 0 || cch_context_primary(&there, others[i]) != 0)
       continue;
-    if (cch__current_enter(&current, there) == 0) {
-      found = reaches(dst, src);
-      cch__current_leave(&current);
-    }
+    found = CCH__IN_CONTEXT(there, reaches(dst, src) ? 0 : CCH_EMISMATCH) == 0;
     if (found)
       *out = there->raw; /* a primary context, which the memory keeps */
     cch_context_unref(there);
   }
-  cch_error_put(&saved); /* what was only tried is no failure */
+  cch__destructor_leave();
   return 0;
 }

@@ -37,9 +37,9 @@ int cch__copy_box(const cch__peers *peers, const CUDA_MEMCPY3D *box, CUstream st
 
 /*
  * The context in which a node of a graph copies, where none was given: of a device that has access to both sides, or
- * else the current one.
+ * else the current one. The bundle keeps the operands, as far as it is known what does; NULL for nothing.
  */
-int cch__context_for_copy(CUcontext *out, CUdeviceptr dst, CUdeviceptr src);
+int cch__context_for_copy(CUcontext *out, CUdeviceptr dst, CUdeviceptr src, const cch_bundle *bundle);
 
 /* Says more of the thread's last failure, a copy that a graph refused, where its memory is that of several devices. */
 void cch__explain_graph_copy(CUdeviceptr dst, CUdeviceptr src);

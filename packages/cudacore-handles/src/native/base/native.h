@@ -331,6 +331,7 @@ typedef struct buffer {
   Py_ssize_t size;
   PyObject *mr, *owner; /* NULL: none */
   PyObject *known;      /* what is known of the memory, once it was asked for */
+  int device;           /* of the memory: arrays.c */
 } buffer;
 
 int add_buffer_type(PyObject *module, state *st);
@@ -365,10 +366,10 @@ extern const char register_doc[], registered_doc[], is_exchange_api_doc[], set_r
 /* How an object is kept: by a reference, or, for one call, by the caller; a face is then in use. */
 typedef enum hold { HELD, BORROWED, IN_USE } hold;
 
-/* One argument's: a reference to a box, to a Python object, or to both. */
+/* One argument's: a box, a Python object, or both. */
 typedef struct owned {
   Py_ssize_t index; /* of the argument */
-  void *box;
+  void *box;        /* a reference; of a face that is in use, the face's */
   PyObject *object; /* of a face, the face: it tells whether it was closed */
   hold how;
 } owned;
@@ -401,8 +402,6 @@ int owners_add_argument(owners *self, Py_ssize_t index, PyObject *object);
 void owners_release(owners *self);
 /* Makes a bundle that keeps what is kept here, NULL where that is nothing; -1 with an exception. */
 int owners_bundle(const state *st, owners *self, cch_bundle **out);
-/* The box that an item keeps, borrowed; NULL where it keeps an object alone. */
-void *owned_box(const owned *item);
 /* Whether there is nothing to keep, and nothing to release but memory for more items. */
 bool owners_own_nothing(owners *self);
 
@@ -513,7 +512,6 @@ int add_launch_types(PyObject *module, state *st);
 int target_take(const state *st, PyObject *const *given, target *out);
 /* NULL with an exception: explains why a launch was refused. */
 PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel);
-/* A work_fn: cch_launch(). */
 typedef struct launch_arguments {
   cch_stream *stream;
   const cch_launch_config *config;
@@ -521,7 +519,10 @@ typedef struct launch_arguments {
   const void *block;
   size_t size;
 } launch_arguments;
-int launch_work(void *arguments);
+/* Launches without the GIL, and stores the status. Where the stream is captured, by whomever, the graph keeps the
+ * kernel and `used`. All Python code of the arguments has run when this is called: it can have begun a capture. -1 with
+ * an exception. */
+int launch_keeping(const state *st, const launch_arguments *given, owners *used, int *status);
 /* Ordinal of the device that a stream's work runs on; -1 for a default stream, which is the current device's. */
 int device_of_stream(cch_stream *stream);
 void target_drop(target *t);
@@ -715,13 +716,12 @@ static inline PyObject *stream_or_builder(const state *st, PyObject *argument) {
 }
 
 /*
- * Gives work to a stream: calls `work` without the GIL, and stores the status that it returns. Where the stream is
- * captured, by whomever, the graph keeps before what the work uses, because work that was given cannot be taken back:
- * `used`, and a box that may be NULL. All Python code of the arguments has run when this is called: it can have begun a
- * capture. -1 with an exception.
+ * Has the graph that a stream is being captured into keep a box, and what is in `used`: called without the GIL, which
+ * is taken back to `*thread` for as long as it is needed. Returns the status of the library, or -1 with an exception,
+ * whose
+ * `*raised` is set.
  */
-typedef int (*work_fn)(void *arguments);
-int give_work(const state *st, cch_stream *stream, owners *used, void *box, work_fn work, void *arguments, int *status);
+int capture_keep(const state *st, cch_stream *stream, void *box, owners *used, PyThreadState **thread, bool *raised);
 
 /* ---- dlpack.c ---- */
 

@@ -1,90 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hot half of GraphBuilder; and how work is given to a stream, whose graph keeps what captured work uses. */
+/* The hot half of GraphBuilder; and what captured work keeps. */
 #include "base/native.h"
 
-/* ---- giving work to a stream ---- */
+#include <stdlib.h>
 
-/* The boxes that a graph is to keep: those of faces, and a bundle of the objects that have none. */
-typedef struct kept_boxes {
-  void **boxes;
-  size_t count;
-  cch_bundle *objects; /* a reference; NULL for none */
-} kept_boxes;
+/* ---- what captured work keeps ---- */
 
-static int add_object(const state *st, cch_bundle *bundle, PyObject *object) {
-  owner *kept = owner_make(st, object, false);
-  if (kept == NULL)
-    return -1;
-  int status = cch_bundle_add_object(bundle, kept, owner_release);
-  if (status != 0) {
-    owner_discard(kept);
-    raise_status(st, status);
-  }
-  return status == 0 ? 0 : -1;
-}
-
-static int find_boxes(const state *st, owners *used, void *box, kept_boxes *out) {
-  if (box != NULL)
-    out->boxes[out->count++] = box;
-  for (Py_ssize_t i = 0; i < used->count; i++) {
-    const owned *item = &owners_items(used)[i];
-    void *of_item = owned_box(item);
-    if (of_item != NULL) {
-      out->boxes[out->count++] = of_item;
-      continue;
-    }
-    if (item->object == NULL) /* nothing, in its place: see read_memory() */
-      continue;
-    if (out->objects == NULL) {
-      int status = cch_bundle_create(&out->objects, 0);
-      if (status != 0) {
-        raise_status(st, status);
+/* A bundle of the objects that have no box, NULL for none; -1 with an exception. */
+static int bundle_objects(const state *st, const owned *items, Py_ssize_t count, cch_bundle **out) {
+  int status = cch_bundle_create(out, 0);
+  for (Py_ssize_t i = 0; status == 0 && i < count; i++)
+    if (items[i].box == NULL && items[i].object != NULL) {
+      owner *kept = owner_make(st, items[i].object, false);
+      if (kept == NULL)
         return -1;
-      }
-      out->boxes[out->count++] = out->objects;
+      status = cch_bundle_add_object(*out, kept, owner_release);
+      if (status != 0)
+        owner_discard(kept);
     }
-    if (add_object(st, out->objects, item->object) < 0)
-      return -1;
-  }
-  return 0;
+  if (status != 0)
+    raise_status(st, status);
+  return status != 0 ? -1 : 0;
 }
 
-/* Has the graph that the stream is being captured into keep what the work uses; -1 with an exception. */
-static int keep_captured(const state *st, cch_stream *stream, owners *used, void *box) {
-  kept_boxes kept = {.boxes = PyMem_Malloc(((size_t)used->count + 2) * sizeof *kept.boxes)};
-  if (kept.boxes == NULL) {
+int capture_keep(const state *st, cch_stream *stream, void *box, owners *used, PyThreadState **thread, bool *raised) {
+  const owned *items = owners_items(used);
+  void *few[OWNERS_INLINE + 2], **boxes = few;
+  size_t count = 0;
+  cch_bundle *objects = NULL;
+  bool has_objects = false;
+  if (used->count > OWNERS_INLINE && (boxes = malloc(((size_t)used->count + 2) * sizeof *boxes)) == NULL) {
+    PyEval_RestoreThread(*thread);
     PyErr_NoMemory();
+    *thread = PyEval_SaveThread();
+    *raised = true;
     return -1;
   }
-  int found = find_boxes(st, used, box, &kept), status = 0;
-  if (found == 0) {
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_capture_keep_all(stream, kept.boxes, kept.count);
-    Py_END_ALLOW_THREADS;
-    if (status != 0)
-      raise_status(st, status);
+  boxes[count++] = box;
+  for (Py_ssize_t i = 0; i < used->count; i++)
+    if (items[i].box != NULL)
+      boxes[count++] = items[i].box;
+    else
+      has_objects |= items[i].object != NULL; /* else nothing, in its place: see read_memory() */
+  if (has_objects) {
+    PyEval_RestoreThread(*thread);
+    *raised = bundle_objects(st, items, used->count, &objects) < 0;
+    *thread = PyEval_SaveThread();
+    boxes[count++] = objects;
   }
-  PyMem_Free(kept.boxes);
-  box_let_go(kept.objects);
-  return found == 0 && status == 0 ? 0 : -1;
-}
-
-int give_work(const state *st, cch_stream *stream, owners *used, void *box, work_fn work, void *arguments,
-              int *status) {
-  int captured = 0;
-  Py_BEGIN_ALLOW_THREADS;
-  *status = cch_capture_is_active(&captured, stream);
-  if (*status == 0 && !captured)
-    *status = work(arguments);
-  Py_END_ALLOW_THREADS;
-  if (*status != 0 || !captured)
-    return 0;
-  if (keep_captured(st, stream, used, box) < 0)
-    return -1;
-  Py_BEGIN_ALLOW_THREADS;
-  *status = work(arguments);
-  Py_END_ALLOW_THREADS;
-  return 0;
+  int status = *raised ? -1 : cch_capture_keep_all(stream, boxes, count);
+  cch_unref(objects);
+  if (boxes != few)
+    free(boxes);
+  return status;
 }
 
 /* ---- the type ---- */

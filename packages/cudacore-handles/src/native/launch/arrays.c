@@ -131,6 +131,14 @@ static int device_of_memory(const cch_deviceptr *box) {
   return context ? cch_context_device(context) : DEVICE_UNKNOWN;
 }
 
+/* The same of an open buffer, which remembers it. */
+static int device_of_buffer(buffer *self) {
+  enum { FIRST = 1 - DEVICE_UNKNOWN }; /* so that 0 is not a device */
+  if (self->device == 0)
+    self->device = device_of_memory(self->base.box) + FIRST;
+  return self->device - FIRST;
+}
+
 /* An object of another class that was registered for its attribute `_ptr`. */
 static int pack_foreign_buffer(const destination *to, PyObject *value) {
   PyObject *address = PyObject_GetAttr(value, to->st->ptr_name);
@@ -160,7 +168,7 @@ int pack_buffer(const destination *to, PyObject *value) {
         "again");
     return -1;
   }
-  return store_checked(to, value, address, to->device < 0 ? DEVICE_ANY : device_of_memory(((handle *)value)->box));
+  return store_checked(to, value, address, to->device < 0 ? DEVICE_ANY : device_of_buffer((buffer *)value));
 }
 
 /* ---- arrays ---- */

@@ -26,9 +26,26 @@ PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject
   return NULL;
 }
 
-int launch_work(void *arguments) {
-  const launch_arguments *given = arguments;
-  return cch_launch(given->stream, given->config, given->kernel, given->block, given->size);
+/* A launch whose graph keeps what it uses, if it is captured. */
+typedef struct launch_under_way {
+  const state *st;
+  const launch_arguments *given;
+  owners *used;
+  PyThreadState *thread;
+  bool raised;
+} launch_under_way;
+
+static int keep_used(void *data) {
+  launch_under_way *self = data;
+  return capture_keep(self->st, self->given->stream, self->given->kernel, self->used, &self->thread, &self->raised);
+}
+
+int launch_keeping(const state *st, const launch_arguments *given, owners *used, int *status) {
+  launch_under_way self = {st, given, used, PyEval_SaveThread(), false};
+  *status =
+      cch_launch_keeping(given->stream, given->config, given->kernel, given->block, given->size, keep_used, &self);
+  PyEval_RestoreThread(self.thread);
+  return self.raised ? -1 : 0;
 }
 
 /* Whether the device is still that of a default stream, against which the arguments were checked: their Python code can
@@ -68,7 +85,7 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
              check_device_stays(st, stream, device) == 0) {
     launch_arguments ready = {stream, &configuration, box, block, (size_t)params.total};
     int status;
-    if (give_work(st, stream, &keep, box, launch_work, &ready, &status) == 0) {
+    if (launch_keeping(st, &ready, &keep, &status) == 0) {
       if (status == 0)
         result = Py_NewRef(Py_None);
       else

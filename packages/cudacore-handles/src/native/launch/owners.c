@@ -7,11 +7,13 @@
 static void give_back(owned *items, Py_ssize_t count) {
   bool left = false;
   for (Py_ssize_t i = 0; i < count; i++)
-    left |= (items[i].box = cch_unref_lightly(items[i].box)) != NULL;
+    if (items[i].how == HELD)
+      left |= (items[i].box = cch_unref_lightly(items[i].box)) != NULL;
   if (left) { /* the last reference to one can enter the driver */
     Py_BEGIN_ALLOW_THREADS;
     for (Py_ssize_t i = 0; i < count; i++)
-      cch_unref(items[i].box);
+      if (items[i].how == HELD)
+        cch_unref(items[i].box);
     Py_END_ALLOW_THREADS;
   }
   for (Py_ssize_t i = 0; i < count; i++)
@@ -56,7 +58,7 @@ int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *
     return -1;
   *address = ((handle *)face)->raw;
   if (self->for_call)
-    return add(self, (owned){index, NULL, face, IN_USE});
+    return add(self, (owned){index, box, face, IN_USE});
   Py_INCREF(face);
   return add(self, (owned){index, box, face, HELD});
 }
@@ -74,15 +76,8 @@ void owners_release(owners *self) {
   PyMem_Free(taken.heap);
 }
 
-void *owned_box(const owned *item) {
-  if (item->box != NULL || item->how != IN_USE)
-    return item->box;
-  const handle *face = (const handle *)item->object;
-  return face->box != NULL ? face->box : face->closing; /* somebody may have closed it meanwhile */
-}
-
 static int add_to_bundle(const state *st, cch_bundle *bundle, const owned *item) {
-  void *box = owned_box(item);
+  void *box = item->box;
   int status;
   if (box != NULL) {
     status = cch_bundle_add(bundle, box);

@@ -161,7 +161,7 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
   held->references++; /* another thread can give the object other values while this launch is under way */
   launch_arguments ready = {self->target.stream, &self->target.config, self->target.kernel, block, size};
   int status;
-  if (give_work(st, ready.stream, &held->owners, ready.kernel, launch_work, &ready, &status) == 0) {
+  if (launch_keeping(st, &ready, &held->owners, &status) == 0) {
     if (status == 0)
       result = Py_NewRef(Py_None);
     else

@@ -83,24 +83,27 @@ PyObject *import_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t
 typedef struct operands {
   PyObject *ordered_on;
   cch_stream *stream;
-  owners used;
+  Py_ssize_t count;
+  PyObject **faces, *few[2];
 } operands;
 
 /* A buffer, whose class is checked; NULL with an exception, `what` having %U for its class. */
-static cch_deviceptr *use_buffer(const state *st, operands *of, Py_ssize_t index, PyObject *face, const char *what) {
-  uint64_t address;
+static cch_deviceptr *use_buffer(const state *st, operands *of, PyObject *face, const char *what) {
   if (!PyType_IsSubtype(Py_TYPE(face), st->buffer_type)) {
     raise_about(PyExc_TypeError, what, face, 0, 0);
     return NULL;
   }
-  if (owners_add_memory(&of->used, index, face, &address) < 0)
-    return NULL;
-  return owned_box(&owners_items(&of->used)[of->used.count - 1]);
+  cch_deviceptr *box = handle_use(face);
+  if (box != NULL)
+    of->faces[of->count++] = face;
+  return box;
 }
 
-/* Begins a call on a stream; -1 with an exception. It ends with operands_done(), also after a failure. */
-static int operands_begin(const state *st, operands *of, PyObject *stream) {
-  owners_init(&of->used, true);
+/* Begins a call on a stream, with room for so many buffers; -1 with an exception. It ends with operands_failed(), also
+ * after a failure. */
+static int operands_begin(const state *st, operands *of, PyObject *stream, PyObject **faces) {
+  of->count = 0;
+  of->faces = faces != NULL ? faces : of->few;
   of->stream = NULL;
   of->ordered_on = stream_accept(st, stream);
   if (of->ordered_on != NULL)
@@ -109,22 +112,11 @@ static int operands_begin(const state *st, operands *of, PyObject *stream) {
 }
 
 static void operands_done(operands *of) {
-  owners_release(&of->used);
+  for (Py_ssize_t i = 0; i < of->count; i++)
+    handle_done(of->faces[i]);
   if (of->stream != NULL)
     handle_done(of->ordered_on);
   Py_XDECREF(of->ordered_on);
-}
-
-/* Gives the work to the stream, and ends the call; NULL with an exception. */
-static PyObject *operands_work(const state *st, operands *of, work_fn work, void *arguments) {
-  int status;
-  bool done = give_work(st, of->stream, &of->used, NULL, work, arguments, &status) == 0;
-  if (done && status != 0)
-    raise_status(st, status);
-  operands_done(of);
-  if (!done || status != 0)
-    return NULL;
-  Py_RETURN_NONE;
 }
 
 static PyObject *operands_failed(operands *of) {
@@ -132,39 +124,38 @@ static PyObject *operands_failed(operands *of) {
   return NULL;
 }
 
+/* Ends a call with the status of the work; NULL with an exception. */
+static PyObject *operands_end(const state *st, operands *of, int status) {
+  if (status != 0)
+    raise_status(st, status);
+  operands_done(of);
+  return status == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
 const char copy_doc[] = "copy(dst, src, stream, /)\n--\n\n"
                         "Copy between buffers of one size (cuMemcpyAsync).";
 
-typedef struct copy_arguments {
-  cch_deviceptr *dst, *src;
-  const cch_copy_shape *shape; /* of a part; NULL for the whole */
-  cch_stream *stream;
-} copy_arguments;
-
-static int copy_work(void *arguments) {
-  const copy_arguments *given = arguments;
-  if (given->shape != NULL)
-    return cch_copy_part(given->dst, given->src, given->shape, given->stream);
-  return cch_deviceptr_copy(given->dst, given->src, cch_deviceptr_size(given->src), given->stream);
-}
-
-static PyObject *copy_operands(const state *st, PyObject *dst, PyObject *src, const cch_copy_shape *shape,
+/* Copies a part as `shape` says, or, where that is NULL, the whole. */
+static PyObject *copy_operands(const state *st, PyObject *dst_face, PyObject *src_face, const cch_copy_shape *shape,
                                PyObject *stream) {
   operands of;
-  if (operands_begin(st, &of, stream) < 0)
+  if (operands_begin(st, &of, stream, NULL) < 0)
     return operands_failed(&of);
-  copy_arguments ready = {.shape = shape, .stream = of.stream};
-  ready.dst = use_buffer(st, &of, 0, dst, "dst must be a Buffer, not %U");
-  ready.src = ready.dst != NULL ? use_buffer(st, &of, 1, src, "src must be a Buffer, not %U") : NULL;
-  if (ready.src == NULL)
+  cch_deviceptr *dst = use_buffer(st, &of, dst_face, "dst must be a Buffer, not %U");
+  cch_deviceptr *src = dst != NULL ? use_buffer(st, &of, src_face, "src must be a Buffer, not %U") : NULL;
+  if (src == NULL)
     return operands_failed(&of);
-  size_t size = cch_deviceptr_size(ready.src), room = cch_deviceptr_size(ready.dst);
+  size_t size = cch_deviceptr_size(src), room = cch_deviceptr_size(dst);
   if (shape == NULL && size != room) {
     PyErr_Format(PyExc_ValueError, "buffer sizes mismatch between src and dst (sizes are: src=%zu, dst=%zu)", size,
                  room);
     return operands_failed(&of);
   }
-  return operands_work(st, &of, copy_work, &ready);
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = shape != NULL ? cch_copy_part(dst, src, shape, of.stream) : cch_deviceptr_copy(dst, src, size, of.stream);
+  Py_END_ALLOW_THREADS;
+  return operands_end(st, &of, status);
 }
 
 PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
@@ -177,22 +168,21 @@ const char copy_batch_doc[] =
     "copy_batch(dsts, srcs, attributes, stream, /)\n--\n\n"
     "Copy between the buffers of two tuples (cuMemcpyBatchAsync); attributes: None, or a tuple of cch_copy_attributes.";
 
-/* The buffers of a tuple; -1 with an exception. */
-static int use_buffers(const state *st, operands *of, PyObject *tuple) {
-  for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++)
-    if (use_buffer(st, of, i, PyTuple_GetItem(tuple, i), "copy_batch: expected Buffer, got %U") == NULL)
+/* The boxes of a tuple of buffers; -1 with an exception. */
+static int use_buffers(const state *st, operands *of, PyObject *tuple, cch_deviceptr **boxes) {
+  for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
+    boxes[i] = use_buffer(st, of, PyTuple_GetItem(tuple, i), "copy_batch: expected Buffer, got %U");
+    if (boxes[i] == NULL)
       return -1;
+  }
   return 0;
 }
 
-/* What a batch is made of: 0, or -1 with an exception. */
-static int read_batch(const owners *used, Py_ssize_t count, PyObject *attributes, cch_deviceptr **boxes,
+/* Checks the buffers of a batch, and reads its attributes: 0, or -1 with an exception. */
+static int read_batch(Py_ssize_t count, PyObject *attributes, cch_deviceptr *const *dsts, cch_deviceptr *const *srcs,
                       const cch_copy_attributes **settings) {
-  const owned *items = owners_items((owners *)used);
   for (Py_ssize_t i = 0; i < count; i++) {
-    boxes[i] = owned_box(&items[i]);
-    boxes[count + i] = owned_box(&items[count + i]);
-    size_t size = cch_deviceptr_size(boxes[count + i]), room = cch_deviceptr_size(boxes[i]);
+    size_t size = cch_deviceptr_size(srcs[i]), room = cch_deviceptr_size(dsts[i]);
     if (size != room) {
       PyErr_Format(PyExc_ValueError, "copy_batch: buffer size mismatch at index %zd (src=%zu, dst=%zu)", i, size, room);
       return -1;
@@ -203,18 +193,6 @@ static int read_batch(const owners *used, Py_ssize_t count, PyObject *attributes
       return -1;
   }
   return 0;
-}
-
-typedef struct batch_arguments {
-  cch_deviceptr **boxes; /* destinations, then sources */
-  const cch_copy_attributes **settings;
-  size_t count;
-  cch_stream *stream;
-} batch_arguments;
-
-static int batch_work(void *arguments) {
-  const batch_arguments *given = arguments;
-  return cch_copy_batch(given->boxes, given->boxes + given->count, given->count, given->settings, given->stream);
 }
 
 PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t given) {
@@ -229,19 +207,24 @@ PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t gi
   Py_ssize_t count = PyTuple_Size(dsts);
   operands of;
   PyObject *result = NULL;
-  batch_arguments ready = {.count = (size_t)count};
-  ready.boxes = PyMem_Malloc(((size_t)count + 1) * (2 * sizeof *ready.boxes + sizeof(void *)));
-  if (ready.boxes == NULL)
+  enum { ARRAYS = 5 }; /* of pointers: boxes and faces of both sides, attributes */
+  void **room = PyMem_Malloc(((size_t)count + 1) * ARRAYS * sizeof *room);
+  if (room == NULL)
     return PyErr_NoMemory();
-  ready.settings = (const cch_copy_attributes **)(void *)(ready.boxes + 2 * count);
-  if (operands_begin(st, &of, arguments[3]) == 0 && use_buffers(st, &of, dsts) == 0 &&
-      use_buffers(st, &of, srcs) == 0 && read_batch(&of.used, count, arguments[2], ready.boxes, ready.settings) == 0) {
-    ready.stream = of.stream;
-    result = operands_work(st, &of, batch_work, &ready);
+  PyObject **faces = (PyObject **)room;
+  cch_deviceptr **to = (cch_deviceptr **)(room + 2 * count), **from = to + count;
+  const cch_copy_attributes **settings = (const cch_copy_attributes **)(void *)(from + count);
+  if (operands_begin(st, &of, arguments[3], faces) == 0 && use_buffers(st, &of, dsts, to) == 0 &&
+      use_buffers(st, &of, srcs, from) == 0 && read_batch(count, arguments[2], to, from, settings) == 0) {
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = cch_copy_batch(to, from, (size_t)count, settings, of.stream);
+    Py_END_ALLOW_THREADS;
+    result = operands_end(st, &of, status);
   } else {
-    operands_failed(&of);
+    operands_done(&of);
   }
-  PyMem_Free(ready.boxes);
+  PyMem_Free(room);
   return result;
 }
 
@@ -260,18 +243,6 @@ PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
 const char fill_doc[] = "fill(buffer, value, width, stream, /)\n--\n\n"
                         "Fill a buffer with a value of 1, 2 or 4 bytes (cuMemsetD8Async and its kin).";
 
-typedef struct fill_arguments {
-  cch_deviceptr *dst;
-  uint32_t value;
-  unsigned width;
-  cch_stream *stream;
-} fill_arguments;
-
-static int fill_work(void *arguments) {
-  const fill_arguments *given = arguments;
-  return cch_deviceptr_fill(given->dst, given->value, given->width, given->stream);
-}
-
 PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("fill(buffer, value, width, stream)", count, 4) < 0)
@@ -280,11 +251,16 @@ PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (PyErr_Occurred())
     return NULL;
   operands of;
-  if (operands_begin(st, &of, arguments[3]) < 0)
+  if (operands_begin(st, &of, arguments[3], NULL) < 0)
     return operands_failed(&of);
-  fill_arguments ready = {.value = (uint32_t)value, .width = (unsigned)width, .stream = of.stream};
-  ready.dst = use_buffer(st, &of, 0, arguments[0], "a Buffer is needed, not %U");
-  return ready.dst != NULL ? operands_work(st, &of, fill_work, &ready) : operands_failed(&of);
+  cch_deviceptr *dst = use_buffer(st, &of, arguments[0], "a Buffer is needed, not %U");
+  if (dst == NULL)
+    return operands_failed(&of);
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_deviceptr_fill(dst, (uint32_t)value, (unsigned)width, of.stream);
+  Py_END_ALLOW_THREADS;
+  return operands_end(st, &of, status);
 }
 
 /* ---- the type ---- */
