@@ -135,6 +135,20 @@ def test_copies_between_devices(
     assert ch.Device() == device
 
 
+@pytest.mark.cuda_sim
+def test_copies_of_buffers_ask_for_no_places(
+    definition: cg.GraphDefinition, device: ch.Device, other_device: ch.Device, stream: ch.Stream, cuda_sim: Any
+) -> None:
+    """Adding a copy would ask the driver where memory is that is known: 100 ns for each operand."""
+    dst, src = (device.allocate(64, stream=stream) for _ in range(2))
+    stream.sync()
+    asked = cuda_sim.calls("cuPointerGetAttributes")
+    definition.memcpy(dst, src, 64).memcpy(dst[16:], src[16:32], 16)
+    assert cuda_sim.calls("cuPointerGetAttributes") == asked
+    definition.memcpy(dst.handle, src, 64)
+    assert cuda_sim.calls("cuPointerGetAttributes") == asked + 1
+
+
 def test_copies_between_devices_without_access(
     definition: cg.GraphDefinition, device: ch.Device, remote: Remote, stream: ch.Stream
 ) -> None:

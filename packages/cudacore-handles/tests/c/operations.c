@@ -381,6 +381,12 @@ GIVES(occupancy_max_potential_cluster_size, int,
       cch_occupancy_max_potential_cluster_size(&out, w->stream, &launch_config, w->kernel))
 GIVES(occupancy_max_active_clusters, int, cch_occupancy_max_active_clusters(&out, w->stream, &launch_config, w->kernel))
 DOES(launch, cch_launch(w->stream, &launch_config, w->kernel, launch_arguments, sizeof launch_arguments))
+static int launch_keep(void *data) {
+  (void)data;
+  return 0;
+}
+DOES(launch_keeping, cch_launch_keeping(w->stream, &launch_config, w->kernel, launch_arguments, sizeof launch_arguments,
+                                        launch_keep, NULL))
 DOES(launch_by_pointers, cch_launch_params(w->stream, &launch_config, w->kernel, launch_params))
 
 /* A call that adds a node. */
@@ -762,6 +768,7 @@ const operation operations[] = {
     DONE(occupancy_max_potential_cluster_size, 0),
     DONE(occupancy_max_active_clusters, 0),
     DONE(launch, 0),
+    DONE(launch_keeping, 0),
     DONE(launch_by_pointers, 0),
     MADE(graph_create, 0),
     MADE(graph_clone, 0),

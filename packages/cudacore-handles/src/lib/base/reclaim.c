@@ -98,17 +98,17 @@ bool cch__not_now(int result) {
          (result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 }
 
-/* Asks something that changes nothing, of the box's context where it has one: whether that was reset is to be known,
- * too. */
-static CUresult ask_driver(const cch__box *box, bool *is_there) {
+/* Asks something that changes nothing; of the box's context where it has one: whether that was reset is to be known,
+ * too. The driver's answer. */
+static int ask_driver(const cch__box *box, bool *is_there) {
   const cch_context *context = (const cch_context *)box->context;
   CUcontext current;
   if (context == NULL || !cch__context_can_be_lost(context))
-    return cch__driver.cuCtxGetCurrent != NULL ? cch__driver.cuCtxGetCurrent(&current) : CUDA_ERROR_NOT_FOUND;
+    return CCH__CALL(cuCtxGetCurrent, (&current));
   unsigned long long id = 0;
   CUresult answer = cch__driver.cuCtxGetId(context->raw, &id);
   *is_there = answer == CUDA_SUCCESS && id == context->id;
-  return answer == CUDA_ERROR_NOT_PERMITTED ? answer : CUDA_SUCCESS;
+  return answer == CUDA_ERROR_NOT_PERMITTED ? (int)answer : 0;
 }
 
 /* The end of our memory is a call that may be refused first of all: it enters the context. */
@@ -127,11 +127,11 @@ static bool is_permitted(const cch__box *box, bool *is_there) {
   if (dying.calls == UNKNOWN) {
     dying.calls = PERMITTED;
     if (atomic_load_explicit(&cch__state, memory_order_acquire) == CCH__READY) {
-      CUresult answer = ask_driver(box, is_there);
-      if (answer == CUDA_ERROR_NOT_PERMITTED)
+      int status = ask_driver(box, is_there);
+      if (status == CUDA_ERROR_NOT_PERMITTED)
         dying.calls = FORBIDDEN;
       else
-        cch__report(cch__checked((int)answer, "cuCtxGetCurrent"));
+        cch__report(status);
     }
   }
   return dying.calls == PERMITTED;

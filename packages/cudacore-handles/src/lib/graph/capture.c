@@ -635,14 +635,16 @@ static int keep_with_others(const cch__capture_info *info, void *const *boxes, s
   return status;
 }
 
-/* Keeps boxes as cch_capture_keep_all() does. The right context is current. */
-static int keep_all(cch_stream *stream, void *const *boxes, size_t count) {
+/* Keeps boxes as cch_capture_keep_all() does, and says whether there is a capture. The right context is current. */
+static int keep_all(bool *captured, cch_stream *stream, void *const *boxes, size_t count) {
   int status = 0;
+  *captured = true;
   if (keep_with_known(&status, stream, boxes, count))
     return status;
   cch__capture_info info;
   status = cch__capture_info_of(&info, stream->raw);
-  if (status != 0 || info.graph == NULL)
+  *captured = info.graph != NULL;
+  if (status != 0 || !*captured)
     return status;
   if (keep_with_graph(&status, cch__registry_find(CCH_KIND_GRAPH, info.graph), boxes, count))
     return status;
@@ -651,7 +653,7 @@ static int keep_all(cch_stream *stream, void *const *boxes, size_t count) {
 
 int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, size_t count) {
   int status = cch__capture_ask(captured, stream);
-  return status == 0 && *captured ? keep_all(stream, boxes, count) : status;
+  return status == 0 && *captured ? keep_all(captured, stream, boxes, count) : status;
 }
 
 int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count) {
@@ -660,7 +662,8 @@ int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count) {
   int status = 0;
   if (keep_with_known(&status, stream, boxes, count))
     return status;
-  return CCH__IN_CONTEXT(stream->context, keep_all(stream, boxes, count));
+  bool captured;
+  return CCH__IN_CONTEXT(stream->context, keep_all(&captured, stream, boxes, count));
 }
 
 int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {

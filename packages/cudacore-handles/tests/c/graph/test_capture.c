@@ -130,6 +130,84 @@ static void captures_of_others_keep_what_work_uses(void) {
   graphs_close();
 }
 
+/* What a launch has the graph of a capture keep. */
+typedef struct told {
+  cch_bundle *bundle;
+  int calls, status;
+} told;
+
+static int tell(void *data) {
+  told *self = data;
+  self->calls++;
+  return self->status != 0 ? self->status
+                           : cch_capture_keep_all(world.stream, (void *[]){world.kernel, self->bundle}, 2);
+}
+
+static int launch_keeping(told *keep) {
+  return cch_launch_keeping(world.stream, &graphs_config, world.kernel, &graphs_arguments, CHECK_MIXED_SIZE, tell,
+                            keep);
+}
+
+/* A launch asks the driver more than whether the context is there and whether the stream is captured, each once; or a
+ * captured one is given to the driver before the graph keeps what it uses. */
+static void launches_ask_twice_and_keep_first(void) {
+  graphs_open();
+  OK(cch_context_set_current(cch_stream_context(world.stream)));
+  launch(); /* the first one asks for the kernel's parameters */
+  told keep = {.bundle = new_bundle()};
+  size_t contexts = fake_calls("cuCtxGetId"), captures = fake_calls("cuStreamIsCapturing"), calls = fake_calls(NULL);
+  OK(launch_keeping(&keep));
+  CHECK_EQ(keep.calls, 0);
+  CHECK_EQ(fake_calls("cuCtxGetId"), contexts + 1);
+  CHECK_EQ(fake_calls("cuStreamIsCapturing"), captures + 1);
+  CHECK_EQ(fake_calls(NULL), calls + 3);
+  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
+  size_t launches = fake_calls("cuLaunchKernelEx");
+  keep.status = CCH_ENOMEM;
+  CHECK_EQ(launch_keeping(&keep), CCH_ENOMEM);
+  CHECK(keep.calls == 1 && fake_calls("cuLaunchKernelEx") == launches);
+  keep.status = 0;
+  calls = fake_calls(NULL);
+  OK(launch_keeping(&keep));
+  CHECK_EQ(keep.calls, 2);
+  CHECK_EQ(fake_calls(NULL), calls + 3);
+  OK(cch_capture_end(g, world.stream));
+  cch_bundle_unref(keep.bundle);
+  cch_reclaim_drain();
+  CHECK_EQ(ends(), 0);
+  cch_graph_unref(g);
+  cch_reclaim_drain();
+  CHECK_EQ(ends(), 1);
+  OK(cch_context_set_current(NULL));
+  graphs_close();
+}
+
+/* Memory of a captured copy or fill is freed while the graph still uses it, because the caller kept nothing. */
+static void captured_copies_and_fills_keep_their_memory(void) {
+  graphs_open();
+  enum { SIZE = 64 };
+  cch_context *context = cch_stream_context(world.stream);
+  cch_deviceptr *ptrs[6];
+  for (size_t i = 0; i < 6; i++)
+    OK(cch_deviceptr_alloc(&ptrs[i], context, SIZE));
+  size_t freed = fake_calls("cuMemFree");
+  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
+  const cch_copy_shape shape = {.size = sizeof shape, .width = SIZE};
+  OK(cch_deviceptr_fill(ptrs[0], 1, 1, world.stream));
+  OK(cch_deviceptr_copy(ptrs[1], ptrs[0], SIZE, world.stream));
+  OK(cch_copy_part(ptrs[3], ptrs[2], &shape, world.stream));
+  OK(cch_copy_batch(&ptrs[5], &ptrs[4], 1, NULL, world.stream));
+  OK(cch_capture_end(g, world.stream));
+  for (size_t i = 0; i < 6; i++)
+    cch_deviceptr_unref(ptrs[i]);
+  cch_reclaim_drain();
+  CHECK_EQ(fake_calls("cuMemFree"), freed);
+  cch_graph_unref(g);
+  cch_reclaim_drain();
+  CHECK_EQ(fake_calls("cuMemFree"), freed + 6);
+  graphs_close();
+}
+
 /* Work of a stream is taken for work of our capture, which others have ended to begin another one. */
 static void captures_that_others_begin_anew(void) {
   graphs_open();
@@ -429,6 +507,8 @@ int main(void) {
   RUN(captures_make_graphs);
   RUN(captures_keep_what_work_uses);
   RUN(captures_of_others_keep_what_work_uses);
+  RUN(launches_ask_twice_and_keep_first);
+  RUN(captured_copies_and_fills_keep_their_memory);
   RUN(captures_that_others_begin_anew);
   RUN(failed_beginnings_leave_no_capture);
   RUN(dropped_captures_end);

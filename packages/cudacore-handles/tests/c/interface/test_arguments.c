@@ -40,6 +40,10 @@ typedef struct function {
 /* What is given for functions that are called back, by the names of their types. */
 static void fn_cch_release_fn(void *owner) { (void)owner; }
 static void fn_cch_host_fn(void *data) { (void)data; }
+static int fn_cch_keep_fn(void *data) {
+  (void)data;
+  return 0;
+}
 static void fn_cch_report_fn(const cch_error *error) { (void)error; }
 static size_t fn_cch_shared_bytes_fn(int block_size) { return (size_t)block_size; }
 static void fn_cch_free_fn(void *owner, CUdeviceptr ptr, size_t size, cch_stream *stream) {

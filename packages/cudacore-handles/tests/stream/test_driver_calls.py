@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often hot operations call the driver: each call costs 10 to 300 ns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+
+PTX = b".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }\n"
+ONE = ch.LaunchConfig(grid=1, block=1)
+RESET, CAPTURED = {"cuCtxGetId": 1}, {"cuStreamIsCapturing": 1}  # the two questions of most operations
+
+
+@pytest.fixture
+def operations(device: ch.Device, stream: ch.Stream) -> dict[str, Callable[[], object]]:
+    """Give hot operations, by their names in OPERATIONS."""
+    kernel = ch.ObjectCode.from_ptx(PTX).get_kernel("k")
+    buffer, other = (device.allocate(64, stream=stream) for _ in range(2))
+    pinned = ch.LegacyPinnedMemoryResource().allocate(64)
+    prepared = kernel.prepare(stream, ONE, buffer)
+    event = stream.record()
+    return {
+        "launch": lambda: ch.launch(stream, ONE, kernel, buffer),
+        "prepared launch": prepared,
+        "fill": lambda: buffer.fill(0, stream=stream),
+        "copy": lambda: buffer.copy_to(other, stream=stream),
+        "copy from pinned memory": lambda: buffer.copy_from(pinned, stream=stream),
+        "record": lambda: stream.record(event),
+        "wait": lambda: stream.wait(event),
+        "is_done": lambda: event.is_done,
+        "event": lambda: device.create_event().close(),
+        "allocation": lambda: device.allocate(64, stream=stream).close(),
+        "set_current": device.set_current,
+    }
+
+
+OPERATIONS = {
+    "launch": {**RESET, **CAPTURED, "cuLaunchKernelEx": 1},
+    "prepared launch": {**RESET, **CAPTURED, "cuLaunchKernelEx": 1},
+    "fill": {**RESET, **CAPTURED, "cuMemsetD8Async": 1},
+    "copy": {**RESET, **CAPTURED, "cuMemcpyAsync": 1},
+    "copy from pinned memory": {**RESET, **CAPTURED, "cuMemcpyAsync": 1},
+    "record": {**RESET, "cuEventRecord": 1},
+    "wait": {**RESET, "cuStreamWaitEvent": 1},
+    "is_done": {**RESET, "cuEventQuery": 1},
+    "event": {"cuCtxGetId": 2, "cuEventCreate": 1, "cuEventDestroy": 1},
+    "allocation": {
+        "cuCtxGetId": 2,
+        **CAPTURED,
+        "cuMemAllocFromPoolAsync": 1,
+        "cuThreadExchangeStreamCaptureMode": 2,
+        "cuMemFreeAsync": 1,
+    },
+    "set_current": {**RESET, "cuCtxSetCurrent": 1},
+}
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_calls_of_an_operation(operations: dict[str, Callable[[], object]], cuda_sim: Any, name: str) -> None:
+    """An operation would ask the driver again what it was told just before."""
+    operation, expected = operations[name], OPERATIONS[name]
+    operation()  # what is asked only once
+    before = {entry: cuda_sim.calls(entry) for entry in expected}
+    total = cuda_sim.calls()
+    operation()
+    total = cuda_sim.calls() - total
+    assert {entry: cuda_sim.calls(entry) - before[entry] for entry in expected} == expected
+    assert total == sum(expected.values())
