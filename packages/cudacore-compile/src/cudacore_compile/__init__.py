@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cudacore_compile._cache.keys import make_program_cache_key
     from cudacore_compile._cache.memory import InMemoryProgramCache
     from cudacore_compile._cache.resource import CacheStatistics, ProgramCacheResource
-    from cudacore_compile._cache.scan import UncacheableError
+    from cudacore_compile._cache.uncacheable import UncacheableError
     from cudacore_compile._compilers.cuda_headers import cuda_include_path
     from cudacore_compile._compilers.linker_options import LinkerOptions
     from cudacore_compile._compilers.versions import CompilerVersion, versions
@@ -71,7 +71,7 @@ _LATER = {
     "LinkerOptions": "_compilers.linker_options",
     "NVFatbinError": "_fatbin",
     "ProgramCacheResource": "_cache.resource",
-    "UncacheableError": "_cache.scan",
+    "UncacheableError": "_cache.uncacheable",
     "compile_many": "_batch",
     "cuda_include_path": "_compilers.cuda_headers",
     "make_fatbin": "_fatbin",

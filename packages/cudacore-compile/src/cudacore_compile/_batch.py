@@ -15,9 +15,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from cudacore_compile._batch_error import make_batch_error
-from cudacore_compile._cache.compile import CachedCompilation, check_cache
+from cudacore_compile._cache.compile import CachedCompilation, Watch, check_cache
+from cudacore_compile._cache.identity import Look
 from cudacore_compile._cache.resource import ProgramCacheResource
-from cudacore_compile._compilers import process_state as _process_state
 from cudacore_compile._compilers.errors import cancelled
 from cudacore_compile._compilers.option_values import current_arch
 from cudacore_compile._compilers.options import ProgramOptions
@@ -33,7 +33,8 @@ class _Outcome(NamedTuple):
 
     code: ObjectCode
     log: str
-    is_clean: bool
+    key: bytes
+    """bytes: The key that the worker has found; empty without a cache, or where it is not certain."""
 
 
 def compile_many(
@@ -117,9 +118,14 @@ class _Group:
         self.error: Exception | None = None
         self.log = ""
 
+    @property
+    def is_cacheable(self) -> bool:
+        """bool: Whether a cache will keep the code."""
+        return self.cached is not None and self.cached.is_cacheable
+
     def compile(self) -> _Outcome:
         """Compile on a thread of this process, so that the compilation can be cancelled."""
-        return _compile_job(self.job, self._begin)
+        return _compile_job(self.job, self.is_cacheable, self._begin)
 
     def _begin(self, program: Program) -> None:
         with self._lock:
@@ -166,7 +172,7 @@ class _Group:
     def done(self, outcome: _Outcome) -> None:
         self.code, self.log = outcome.code, outcome.log
         if self.cached is not None:
-            self.cached.keep(outcome.code, outcome.log, is_clean=outcome.is_clean)
+            self.cached.keep(outcome.code, outcome.log, outcome.key)
 
     def failed(self, error: Exception) -> None:
         if error.__traceback__ is not None:  # without the frame that caught it, which leads to this object
@@ -185,6 +191,7 @@ class _Batch:
         self._count = 0
         known: dict[Any, _Group] = {}
         arch: str | None = None
+        look = Look()
         for index, job in enumerate(jobs):
             self._count += 1
             identity: Any = index
@@ -208,7 +215,7 @@ class _Batch:
                 if not files_written(options):
                     identity = request.identity()
                 if cache is not None and identity not in known:
-                    cached = CachedCompilation(cache, request)
+                    cached = CachedCompilation(cache, request, look)
             except Exception as error:
                 group = _Group(job, None)
                 group.indices.append(index)
@@ -238,7 +245,7 @@ class _Batch:
             for group in todo:
                 stack.enter_context(group.listening())
             if executor is not None:
-                self._run_on(todo, lambda group: executor.submit(_compile_job, group.job), step)
+                self._run_on(todo, lambda group: executor.submit(_compile_job, group.job, group.is_cacheable), step)
                 return
             pool = ThreadPoolExecutor(min(workers, len(todo)), thread_name_prefix="cudacore-compile")
             try:
@@ -290,18 +297,18 @@ class _Batch:
         return [code for code in results if code is not None]
 
 
-def _compile_job(job: CompileJob, begin: Callable[[Program], None] | None = None) -> _Outcome:
+def _compile_job(job: CompileJob, is_cacheable: bool, begin: Callable[[Program], None] | None = None) -> _Outcome:
     """Compile, in a worker."""
     log = io.StringIO()
     program = Program(job.code, job.code_type, job.options, headers=job.headers)
     if begin is not None:
         begin(program)
     try:
+        watch = Watch(program._request(job.target_type, job.name_expressions)) if is_cacheable else None
         code = program.compile(job.target_type, job.name_expressions, log)
     finally:
         program.close()
-    options = as_options(ProgramOptions, job.options)
-    return _Outcome(code, log.getvalue(), _process_state.is_clean_for(options))
+    return _Outcome(code, log.getvalue(), b"" if watch is None else watch.end())
 
 
 def _as_job(index: int, job: object) -> CompileJob:

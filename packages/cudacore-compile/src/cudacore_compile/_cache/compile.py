@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilation with a program cache."""
+"""Request with a program cache."""
 
 from __future__ import annotations
 
@@ -8,24 +8,30 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from cudacore_compile._cache.digest import program_key
+from cudacore_compile._cache.digest import Key, program_key
 from cudacore_compile._cache.entry import Entry
+from cudacore_compile._cache.identity import Look
+from cudacore_compile._cache.inputs import Notes
 from cudacore_compile._cache.resource import ProgramCacheResource
-from cudacore_compile._cache.scan import UncacheableError
-from cudacore_compile._compilers import process_state as _process_state
+from cudacore_compile._cache.uncacheable import UncacheableError
+from cudacore_compile._compilers import process_state
 from cudacore_compile._compilers.request import Request
 from cudacore_handles import ObjectCode
 
+_MAX_TRIES = 3  # to find the files as they were a moment ago, while somebody writes them
 
-def key_of(compilation: Request) -> tuple[bytes, bool]:
-    """Return a compilation's key, and whether that can change: see :func:`program_key`."""
+
+def key_of(request: Request, *, look: Look | None = None, notes: Notes | None = None) -> Key:
+    """Return a compilation's key."""
     return program_key(
-        compilation.code,
-        compilation.code_type,
-        compilation.options,
-        compilation.target,
-        compilation.names,
-        headers=compilation.headers,
+        request.code,
+        request.code_type,
+        request.options,
+        request.target,
+        request.names,
+        headers=request.headers,
+        look=look,
+        notes=notes,
     )
 
 
@@ -36,7 +42,7 @@ def check_cache(cache: object) -> None:
 
 
 def compile_cached(
-    cache: ProgramCacheResource, compilation: Request, compile_now: Callable[[Any], ObjectCode], logs: Any
+    cache: ProgramCacheResource, request: Request, compile_now: Callable[[Any], ObjectCode], logs: Any
 ) -> ObjectCode:
     """Return the code from a cache, or compile it and keep it there.
 
@@ -44,42 +50,90 @@ def compile_cached(
     ----------
     cache : ProgramCacheResource
         The cache. Whatever is wrong with it costs a compilation, and a RuntimeWarning.
-    compilation : Request
+    request : Request
         What is compiled.
     compile_now : callable
         Compiles; takes the object to write the log to.
     logs : object with a ``write`` method, or None
         Receives the compiler's log, also when that was kept.
     """
-    cached = CachedCompilation(cache, compilation)
+    cached = CachedCompilation(cache, request)
     found = cached.find()
     if found is not None:
         code, log = found
         if logs is not None and log:
             logs.write(log)
         return code
+    if not cached.is_cacheable:
+        return compile_now(logs)
+    watch = Watch(request, cache._notes())
     heard = io.StringIO()
     try:
         result = compile_now(heard)
     finally:
         if logs is not None and heard.getvalue():
             logs.write(heard.getvalue())
-    cached.keep(result, heard.getvalue(), is_clean=_process_state.is_clean_for(compilation.options))
+    cached.keep(result, heard.getvalue(), watch.end())
     return result
 
 
-class CachedCompilation:
-    """One compilation, between the lookup and the store."""
+class Watch:
+    """What decides on a compilation, from right before it to right after it, in the process that compiles.
 
-    def __init__(self, cache: ProgramCacheResource, compilation: Request) -> None:
+    Parameters
+    ----------
+    request : Request
+        What is compiled.
+    notes : Notes, optional
+        Where closures are kept for other processes.
+    """
+
+    def __init__(self, request: Request, notes: Notes | None = None) -> None:
+        self._request = request
+        self._key: Key | None = None
+        for _ in range(_MAX_TRIES):
+            try:
+                key = key_of(request, notes=notes)
+            except UncacheableError:
+                return
+            if key.inputs is None or key.inputs.prepare():
+                self._key = key
+                return
+
+    def end(self) -> bytes:
+        """Return the key of what was compiled; an empty one where it is not certain."""
+        key = self._key
+        if key is None or (key.inputs is not None and not key.inputs.are_same()):
+            return b""
+        return key.key if process_state.is_clean_for(self._request.options) else b""
+
+
+class CachedCompilation:
+    """One compilation, as a cache sees it.
+
+    Parameters
+    ----------
+    cache : ProgramCacheResource
+        The cache.
+    request : Request
+        What is compiled.
+    look : Look, optional
+        Looks up files; shared by compilations that are looked up at one time.
+    """
+
+    def __init__(self, cache: ProgramCacheResource, request: Request, look: Look | None = None) -> None:
         self._cache = cache
-        self._compilation = compilation
+        self._request = request
         self._key = b""
-        self._can_change = False
         try:
-            self._key, self._can_change = key_of(compilation)
+            self._key = key_of(request, look=look, notes=cache._notes()).key
         except UncacheableError:
             cache.count("uncacheable")
+
+    @property
+    def is_cacheable(self) -> bool:
+        """bool: Whether there is a key."""
+        return bool(self._key)
 
     def find(self) -> tuple[ObjectCode, str] | None:
         """Return the code and the log, if they are kept."""
@@ -92,24 +146,21 @@ class CachedCompilation:
             return None
         if entry is None:
             return None
-        code = entry.object_code(self._compilation.target.value, self._compilation.options.name or "default_program")
+        code = entry.object_code(self._request.target.value, self._request.options.name or "default_program")
         return None if code is None else (code, entry.log)
 
-    def keep(self, code: ObjectCode, log: str, *, is_clean: bool) -> None:
-        """Keep what was compiled, if another process would make the same of the same files."""
-        # A file that changed while the compiler was running may have been read before or after.
-        if not self._key or not is_clean or (self._can_change and self._has_changed()):
+    def keep(self, code: ObjectCode, log: str, key: bytes) -> None:
+        """Keep what was compiled, if its key is the one that was looked up.
+
+        It is another one if a file was changed in between, or if the process that has compiled has another compiler,
+        other files or another environment.
+        """
+        if not self._key or key != self._key:
             return
         try:
             self._cache._save(self._key, Entry.of(code, log))
         except Exception as error:
             self._warn("written", error)
-
-    def _has_changed(self) -> bool:
-        try:
-            return key_of(self._compilation)[0] != self._key
-        except UncacheableError:
-            return True
 
     def _warn(self, what: str, error: Exception) -> None:
         self._cache.count("failures")

@@ -9,9 +9,12 @@ import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from cudacore_compile._cache.includes import digest_of_file, inputs_of
-from cudacore_compile._cache.scan import UncacheableError
+from cudacore_compile._cache.identity import Look
+from cudacore_compile._cache.inputs import Inputs, Notes, inputs_of
+from cudacore_compile._cache.settings import check_options, environment
+from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_compile._compilers.errors import NVJitLinkError
 from cudacore_compile._compilers.options import ProgramOptions
@@ -20,17 +23,15 @@ from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, S
 from cudacore_handles._sdk.compile import carries_ptx
 
 # Whatever changes what a key means, or what an entry has, changes this: old entries are not found any more.
-_SCHEMA = b"cudacore-program-2"
-# What the compilers read from the environment, and change the code by; none of it is documented.
-_VARIABLES = (
-    "CAN_FINALIZE_DEBUG",
-    "EDG_BASE",
-    "FINALIZER_USE_LEGACY_ELF_BUILDER",
-    "LIBNVVM_NVVM_VERSION",
-    "LLVM_OVERRIDE_PRODUCER",
-    "NV_NVVM_VERSION",
-    "NVVM_IR_VER_CHK",
-)
+_SCHEMA = b"cudacore-program-3"
+
+
+class Key(NamedTuple):
+    """The key of a compilation, with the files that are in it."""
+
+    key: bytes
+    inputs: Inputs | None
+    """Inputs or None: The files; None for programs that read none."""
 
 
 def program_key(
@@ -42,13 +43,15 @@ def program_key(
     *,
     headers: Mapping[bytes, bytes],
     extra_digest: bytes | None = None,
-) -> tuple[bytes, bool]:
-    """Return a key, and whether it depends on what can change while the program is compiled.
+    look: Look | None = None,
+    notes: Notes | None = None,
+) -> Key:
+    """Return the key of a compilation.
 
     Raises
     ------
     UncacheableError
-        When it cannot be found out what the program reads.
+        When it cannot be found out what the compilation depends on.
     ValueError
         When the options have the compiler write files.
     """
@@ -61,8 +64,7 @@ def program_key(
     flags = options.as_bytes(backend, target)
     digest = _Digest()
     digest.add(b"schema", _SCHEMA)
-    digest.add(b"compiler", nvrtc_identity() if backend is CompilerBackendType.NVRTC else _identity(backend, code))
-    digest.add_all(b"environment", [os.fsencode(os.environ.get(name, "")) for name in _VARIABLES])
+    digest.add(b"environment", repr(environment()).encode("utf-8", "surrogateescape"))
     digest.add(b"code type", code_type.value.encode())
     digest.add(b"target", target.value.encode())
     if target is ObjectCodeFormatType.CUBIN and carries_ptx():
@@ -72,38 +74,32 @@ def program_key(
     digest.add_all(b"name expressions", sorted(name.encode() for name in names))
     digest.add_all(b"headers", [item for pair in sorted(headers.items()) for item in pair])
     digest.add(b"extra", b"" if extra_digest is None else b"+" + extra_digest)
+    digest.add(b"code", code)
     if options.debug or options.lineinfo:  # there is the whole path of the program then
         digest.add(b"directory", os.fsencode(os.getcwd()))
         digest.add(b"directory by its link", os.fsencode(os.environ.get("PWD", "")))
-    if code_type is not SourceCodeType.CXX:
-        _add_modules(digest, options)
-        digest.add(b"inputs", code)
-        return digest.digest(), False
-    include_path = _values(flags, b"--include-path=")
-    if options.use_bundled_headers:
-        bundled = _values(flags, b"--use-bundled-headers=")
-        include_path += [*bundled, *(os.path.join(top, "cccl") for top in bundled)]
-    for path in _values(flags, b"--use-pch="):
-        for directory in ("", *_values(flags, b"--pch-dir=")):
-            digest.add(b"precompiled header", digest_of_file(os.path.join(directory, path)) or b"none")
-    macros = [value.partition(b"=") for value in _raw_values(flags, b"--define-macro=")]
+    inputs = None
     try:
-        inputs, can_change = inputs_of(
-            code,
-            directory=os.path.dirname(options.name or ""),
-            include_path=include_path,
-            pre_include=_values(flags, b"--pre-include="),
-            headers=headers,
-            macros={name: value for name, _, value in macros},
-        )
+        digest.add(b"compiler", compiler_identity(code_type, code))
+        check_options(options)
+        if code_type is SourceCodeType.CXX:
+            inputs = inputs_of(code, flags, options, headers=headers, notes=notes)
+            digest.add(b"files", inputs.look(look or Look()))
+        else:
+            _add_modules(digest, options)
     except UncacheableError as error:
         if extra_digest is None:
             raise UncacheableError(
-                f"it cannot be told from the sources what the program is compiled from, so that it has no key: {error}"
+                f"it cannot be determined from the sources what the program is compiled from, so it has no key: {error}"
             ) from None
-        inputs, can_change = code, False
-    digest.add(b"inputs", inputs)
-    return digest.digest(), can_change
+        inputs = None
+    return Key(digest.digest(), inputs)
+
+
+def compiler_identity(code_type: SourceCodeType, code: bytes) -> bytes:
+    """Return what tells the build of the compiler for a program from all others."""
+    backend = BACKENDS[code_type]
+    return nvrtc_identity() if backend is CompilerBackendType.NVRTC else _identity(backend, code)
 
 
 class _Digest:
@@ -125,14 +121,6 @@ class _Digest:
 
     def digest(self) -> bytes:
         return self._hash.digest()
-
-
-def _raw_values(flags: Sequence[bytes], flag: bytes) -> list[bytes]:
-    return [option[len(flag) :] for option in flags if option.startswith(flag)]
-
-
-def _values(flags: Sequence[bytes], flag: bytes) -> list[str]:
-    return [os.fsdecode(value) for value in _raw_values(flags, flag)]
 
 
 def _add_modules(digest: _Digest, options: ProgramOptions) -> None:

@@ -62,7 +62,7 @@ def make_program_cache_key(
     if extra_digest is not None and not isinstance(extra_digest, (bytes, bytearray)):
         raise TypeError(f"extra_digest must be bytes, not {type(extra_digest).__name__}")
     language = check_code_type(code_type)
-    key, _ = program_key(
+    return program_key(
         check_source("code", code, binary=language is SourceCodeType.NVVM),
         language,
         as_options(ProgramOptions, options),
@@ -70,5 +70,4 @@ def make_program_cache_key(
         check_names(name_expressions),
         headers=check_headers(headers),
         extra_digest=extra_digest,
-    )
-    return key
+    ).key

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from cudacore_compile._cache.entry import Entry
 
 if TYPE_CHECKING:
+    from cudacore_compile._cache.inputs import Notes
     from cudacore_handles import ObjectCode
 
     Key = bytes | str
@@ -144,6 +145,10 @@ class ProgramCacheResource(abc.ABC):
         statistics = self.statistics
         with _counting:
             setattr(statistics, what, getattr(statistics, what) + by)
+
+    def _notes(self) -> Notes | None:
+        """Return where closures are kept for other processes; None if they are not."""
+        return None
 
     def _load(self, key: bytes) -> Entry | None:
         """Return what :meth:`_save` kept; None when there is nothing, or it is damaged."""

@@ -1,181 +1,278 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file of source says of other files, for cache keys."""
+"""What one file of C++ says of other files.
+
+This recognizes a small grammar, which docs/compile-cache.rst describes. Everything else is refused. All branches of
+conditionals count, because their conditions are not evaluated.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import stat
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from cudacore_compile._cache.lexer import Lexed, lex
+from cudacore_compile._cache.uncacheable import UncacheableError
 
 
-class UncacheableError(ValueError):
-    """Say why what a program compiles to cannot be known before it is compiled."""
+class Reference(NamedTuple):
+    """A name in ``#include`` or ``__has_include``."""
+
+    name: bytes
+    is_quoted: bool
+    is_next: bool  # #include_next, which goes on behind the directory of its own file
 
 
-Reference = tuple[bool, bytes]  # whether it is quoted, and the name
+class Computed(NamedTuple):
+    """An ``#include`` of a macro."""
+
+    macro: bytes
+    argument: bytes | None
+    is_next: bool
 
 
-@dataclass(frozen=True)
-class Scan:
+class Definition(NamedTuple):
+    """A ``#define`` that can be part of a name."""
+
+    parameter: bytes | None  # of a macro with one parameter
+    name: bytes  # part of a name, or a macro
+    is_quoted: bool
+
+
+class Scan(NamedTuple):
     """What a file says that matters here."""
 
     digest: bytes
     references: tuple[Reference, ...]
-    computed: frozenset[bytes]  # macros that stand for names in #include
-    tested: frozenset[bytes]  # macros, or parameters of macros, that stand for names in __has_include
-    perhaps: frozenset[Reference]  # names that such a macro may be called with
-    macros: Mapping[bytes, frozenset[bytes]]  # definitions by macro: those that can be names, the others are empty
-    has_date: bool
-    unclear: str  # a computed name that is not followed
-    leads_out: bool  # whether a macro may lead out of the directories that are looked into
-    error: str  # what makes it useless to look on
+    computed: tuple[Computed, ...]
+    macros: Mapping[bytes, frozenset[Definition | None]]  # None: a definition that cannot be part of a name
+    atoms: frozenset[bytes]  # tokens of which __TIME__ and the like can be pasted
+    tested_atoms: frozenset[bytes]  # tokens of which __has_include can be pasted, in definitions and conditions
+    unbalanced: frozenset[bytes]  # macros whose parentheses are not in pairs
+    pastes: bool
+    has_raw: bool
+    has_separators: bool
+    error: str  # what is not understood; the rest is empty then
+
+    @property
+    def question(self) -> tuple[object, ...]:
+        """tuple: All but the digest: files of which this is the same read the same files."""
+        return (
+            self.references,
+            self.computed,
+            sorted((name, sorted(map(repr, bodies))) for name, bodies in self.macros.items()),
+            sorted(self.atoms),
+            sorted(self.tested_atoms),
+            sorted(self.unbalanced),
+            *self[7:],
+        )
 
 
-_BLANK = rb"(?:[ \t\v\f]|/\*.*?\*/)"
-_WORD = re.compile(rb"include(_next)?(?![\w])")
-_INCLUDED = re.compile(rb'%b*(?:<([^>\n]+)>|"([^"\n]+)"|([A-Za-z_$][\w$]*)|)([^\n]*)' % _BLANK, re.DOTALL)
-_TESTED = re.compile(rb'%b*\(%b*(?:<([^>\n]+)>|"([^"\n]+)"|([A-Za-z_$][\w$]*))?' % (_BLANK, _BLANK), re.DOTALL)
-_DEFINED = re.compile(
-    rb'define%b+([A-Za-z_$][\w$]*)(?:%b+(<[^\n]*?>|"[^"\n]*"|[A-Za-z_$][\w$]*)%b*(?://[^\n]*)?\r?(?:\n|\Z)|)'
-    % (_BLANK, _BLANK, _BLANK),
-    re.DOTALL,
+DIRECTIVE = re.compile(rb"^[ \t]*(?:#|%:)[ \t]*([A-Za-z_]\w*)?([^\n]*)$", re.MULTILINE)
+_PLAIN = frozenset((b"if", b"ifdef", b"ifndef", b"elif", b"elifdef", b"elifndef", b"else", b"endif"))
+_IGNORED = frozenset((b"error", b"warning"))
+_NAME = rb"(?:<(?P<angle>[^<>\s\x01]+)>|\x01(?P<string>\d+)\x01)"
+_INCLUDED = re.compile(
+    rb"[ \t]*(?:" + _NAME + rb"|(?P<macro>[A-Za-z_]\w*)(?:\([ \t]*(?P<argument>[\w./-]+)[ \t]*\))?)[ \t]*"
 )
-_CALLED = re.compile(rb'\([ \t]*(?:<([^<>\n()]+)>|"([^"\n]+)")[ \t]*\)')
-IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$]*")
-# A quote behind a backslash begins no name: it is inside of a string.
-LEADS_OUT = re.compile(rb'define[ \t](?:[^\n/]|/(?!/))*?(?:\.\.[ \t]*/|(?:[ \t<(]|(?<!\\)")/[\w.])')
-_TRAILING_BLANK = re.compile(rb"\\[ \t]+\r?\n")
+_TESTED = re.compile(rb"[ \t]*\([ \t]*" + _NAME + rb"[ \t]*\)")
+_DEFINED = re.compile(rb"defined[ \t]*\(?[ \t]*\Z")
+_DEFINE = re.compile(
+    rb"[ \t]+(?P<macro>[A-Za-z_$][\w$]*)(?:(?P<parameters>\([^()]*\))|(?![^ \t]))[ \t]*(?P<body>.*?)[ \t]*"
+)
+_PART = re.compile(rb"<(?P<angle>[\w./-]+)>|\x01(?P<string>\d+)\x01|(?P<part>[\w./-]+)")
+_PARAMETER = re.compile(rb"\([ \t]*([A-Za-z_]\w*)[ \t]*\)")
+_MODULES = re.compile(rb"^[ \t]*(?:export\s+)?(?:import|module)\b[ \t]*[^ \t=(.,>\-+)]", re.MULTILINE)
+
+# What makes a result depend on more than the text of the files.
+FILE_TESTS = (b"__has_include", b"__has_include_next", b"__has_embed")
+TIMES = (b"__TIME__", b"__DATE__", b"__TIMESTAMP__")
+WORDS = (*FILE_TESTS, *TIMES)
+_WORD = re.compile(rb"\b(?:" + b"|".join(sorted(WORDS, reverse=True)) + rb")\b")
+# Directives whose tokens are never part of a macro's arguments or body.
+_WITHOUT_ATOMS = re.compile(
+    rb"^[ \t]*(?:#|%:)[ \t]*(?:include|include_next|undef|pragma|error|warning|line)\b[^\n]*$", re.MULTILINE
+)
+_ATOM = re.compile(rb"\b[_A-Za-z]{1,18}\b")
+
+
+def _parts(words: Sequence[bytes]) -> frozenset[bytes]:
+    """Return all parts of words, without the words."""
+    parts = {word[start:end] for word in words for start in range(len(word)) for end in range(start + 1, len(word) + 1)}
+    return frozenset(parts.difference(WORDS))
+
+
+_TIME_ATOMS = _parts(TIMES)
+_TEST_ATOMS = _parts(FILE_TESTS)
+_ATOMS = _TIME_ATOMS | _TEST_ATOMS
+
+
+def atoms_of(text: bytes) -> frozenset[bytes]:
+    """Return the tokens that are parts of the words that matter."""
+    return _ATOMS.intersection(_ATOM.findall(text))
 
 
 def scan(data: bytes) -> Scan:
+    """Return what a file says of other files."""
     digest = hashlib.sha256(data).digest()
-    if b"??" in data:  # trigraphs, which C++ has up to C++14
-        data = data.replace(b"??=", b"#").replace(b"??/", b"\\")
-    if b"\\" in data:
-        data = data.replace(b"\\\n", b"").replace(b"\\\r\n", b"")
-    references: dict[Reference, None] = {}
-    computed: set[bytes] = set()
-    tested: set[bytes] = set()
-    unclear = error = ""
-    if _TRAILING_BLANK.search(data):  # some compilers take it for a continued line
-        error = "has blanks behind a backslash at the end of a line"
-    elif b"__TIME__" in data or b"__TIMESTAMP__" in data:
-        error = "asks for the time"
-    for match in _WORD.finditer(data):
-        if data.endswith(b"__has_", 0, match.start()):
-            found = _TESTED.match(data, match.end())
-            if found is None:
-                continue  # "#ifdef __has_include"
-            names = tested
-            rest = b""
-        elif _is_directive(data, match.start()):
-            found = _INCLUDED.match(data, match.end())
-            assert found is not None
-            names = computed
-            rest = found[4]
-        else:
-            continue
-        if found[1] or found[2]:
-            references[not found[1], found[1] or found[2]] = None
-        elif found[3] and not rest.strip().startswith((b"(", b"#")):
-            names.add(found[3])
-        elif names is computed and (found[3] or rest.strip()):
-            unclear = f"#include {((found[3] or b'') + rest).strip().decode('utf-8', 'replace')}"
-        elif names is tested:
-            unclear = "__has_include of what is no name"
-    macros: dict[bytes, set[bytes]] = {}
-    if b"define" in data:
-        for match in _DEFINED.finditer(data):
-            macros.setdefault(match[1], set()).add(match[2] or b"")
+    try:
+        return _scan(digest, lex(data))
+    except UncacheableError as error:
+        return Scan(digest, (), (), {}, frozenset(), frozenset(), frozenset(), False, False, False, str(error))
+
+
+def scan_options(definitions: Iterable[bytes]) -> Scan:
+    """Return what the macros of the options say: ``NAME`` or ``NAME=BODY``."""
+    lines = []
+    for definition in definitions:
+        if b"\n" in definition or b"//" in definition or b"/*" in definition or definition.endswith(b"\\"):
+            error = f"define {definition.decode('utf-8', 'replace')!r}, which may be read in two ways"
+            return Scan(b"", (), (), {}, frozenset(), frozenset(), frozenset(), False, False, False, error)
+        name, equals, body = definition.partition(b"=")
+        lines.append(b"#define " + name + b" " + (body if equals else b"1") + b"\n")
+    return scan(b"".join(lines))
+
+
+def _scan(digest: bytes, lexed: Lexed) -> Scan:
+    text = lexed.text
+    reader = _Directives(lexed)
+    for match in DIRECTIVE.finditer(text):
+        reader.read(match[1] or b"", match[2])
+    allowed = reader.words
+    for word in _WORD.findall(text):
+        if word in TIMES:
+            raise UncacheableError(f"has {word.decode()}")
+        allowed -= 1
+    if allowed != 0:
+        raise UncacheableError("has __has_include other than as #if __has_include(<name>)")
+    if (b"import" in text or b"module" in text) and _MODULES.search(text):
+        raise UncacheableError("imports or declares a module")
     return Scan(
         digest,
-        tuple(references),
-        frozenset(computed),
-        frozenset(tested),
-        frozenset((not match[1], match[1] or match[2]) for match in _CALLED.finditer(data)),
-        {name: frozenset(bodies) for name, bodies in macros.items()},
-        b"__DATE__" in data,
-        unclear,
-        bool(LEADS_OUT.search(data)),
-        error,
+        tuple(dict.fromkeys(reader.references)),
+        tuple(dict.fromkeys(reader.computed)),
+        {name: frozenset(bodies) for name, bodies in reader.macros.items()},
+        atoms_of(_WITHOUT_ATOMS.sub(b"", text)) & _TIME_ATOMS,
+        frozenset(reader.atoms & _TEST_ATOMS),
+        frozenset(reader.unbalanced),
+        b"##" in text or b"%:%:" in text,
+        lexed.has_raw,
+        lexed.has_separators,
+        "",
     )
 
 
-def _is_directive(data: bytes, at: int) -> bool:
-    """Return whether there is a ``#`` before, with nothing but blanks and comments between."""
-    before = data[max(0, at - 1000) : at]
-    while True:
-        before = before.rstrip(b" \t\v\f")
-        if not before.endswith(b"*/"):
-            return before.endswith((b"#", b"%:"))
-        start = before.rfind(b"/*")
-        if start < 0:
-            return True  # a comment so long that it may stand behind one
-        before = before[:start]
+class _Directives:
+    """The directives of a file, one after the other."""
+
+    def __init__(self, lexed: Lexed) -> None:
+        self.references: list[Reference] = []
+        self.computed: list[Computed] = []
+        self.macros: dict[bytes, set[Definition | None]] = {}
+        self.atoms: set[bytes] = set()
+        self.unbalanced: set[bytes] = set()
+        self.words = 0  # occurrences of __has_include that are understood
+        self._strings = lexed.strings
+
+    def read(self, name: bytes, rest: bytes) -> None:
+        """Take a directive."""
+        if name in _PLAIN or name == b"define":
+            self.atoms |= atoms_of(rest)
+        if name in _PLAIN:
+            if b"__has_" in rest:
+                self._condition(name, rest)
+        elif name == b"define":
+            self._define(rest)
+        elif name in (b"include", b"include_next"):
+            self._include(rest, name == b"include_next")
+        elif name == b"undef":
+            if b"__has_" in rest:
+                raise UncacheableError("undefines __has_include")
+        elif name == b"pragma":
+            if b"include" in rest or b"import" in rest:
+                raise UncacheableError(f"has #pragma{_show(rest)}")
+        elif name == b"line":
+            if not rest.strip(b" \t").isdigit():
+                raise UncacheableError("has #line with a name")
+        elif name not in _IGNORED and (name or rest.strip(b" \t")):
+            raise UncacheableError(f"has the directive #{_show(name + rest)}")
+
+    def _reference(self, match: re.Match[bytes], is_next: bool) -> None:
+        name = match["angle"]
+        is_quoted = name is None
+        if is_quoted:
+            name = self._string(match["string"])
+        elif any(mark in name for mark in (b"\\", b"'", b"//")):
+            raise UncacheableError(f"has the file name <{_show(name)}>")
+        self.references.append(Reference(name, is_quoted, is_next))
+
+    def _string(self, index: bytes) -> bytes:
+        name = self._strings[int(index)]
+        if not name or b"\\" in name or b"\n" in name:
+            raise UncacheableError(f'has the file name "{_show(name)}"')
+        return name
+
+    def _condition(self, name: bytes, rest: bytes) -> None:
+        if name not in (b"if", b"elif"):
+            self.words += len(_WORD.findall(rest))  # "#ifdef __has_include"
+            return
+        for word in _WORD.finditer(rest):
+            tested = _TESTED.match(rest, word.end())
+            if _DEFINED.search(rest, 0, word.start()):
+                self.words += 1
+            elif tested is not None and word[0] != b"__has_embed":
+                self._reference(tested, word[0] == b"__has_include_next")
+                self.words += 1
+
+    def _include(self, rest: bytes, is_next: bool) -> None:
+        match = _INCLUDED.fullmatch(rest)
+        if match is None:
+            raise UncacheableError(f"has #include{_show(rest)}")
+        if match["macro"] is None:
+            self._reference(match, is_next)
+        else:
+            self.computed.append(Computed(match["macro"], match["argument"], is_next))
+
+    def _define(self, rest: bytes) -> None:
+        match = _DEFINE.fullmatch(rest)
+        if match is None:
+            raise UncacheableError(f"has #define{_show(rest)}")
+        name = match["macro"]
+        if name in FILE_TESTS:  # "#ifndef __has_include", "#define __has_include(x) 0"
+            self.words += 1
+        if (b"(" in match["body"] or b")" in match["body"]) and _are_unbalanced(match["body"]):
+            self.unbalanced.add(name)
+        self.macros.setdefault(name, set()).add(self._definition(match["parameters"], match["body"]))
+
+    def _definition(self, parameters: bytes | None, body: bytes) -> Definition | None:
+        part = _PART.fullmatch(body)
+        parameter = None
+        if parameters is not None:
+            single = _PARAMETER.fullmatch(parameters)
+            parameter = None if single is None else single[1]
+        if part is None or (parameters is not None and (parameter is None or part["angle"] is None)):
+            return None
+        if part["string"] is not None:
+            try:
+                return Definition(parameter, self._string(part["string"]), True)
+            except UncacheableError:
+                return None  # it is a name only if something includes it
+        return Definition(parameter, part["part"] or part[0], False)
 
 
-SETTLED_NS = 2_000_000_000  # the coarsest times that file systems keep
-MOST_FILES = 20_000
-
-Identity = tuple[int, ...]
-
-
-def identity_of(path: str) -> Identity | None:
-    """Return what tells whether a file or directory is still the same; None if there is none."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return _identity(status)
+def _show(text: bytes) -> str:
+    """Return part of a directive for a message."""
+    return re.sub(rb"\x01\d+\x01", b'"..."', text).decode("utf-8", "replace")
 
 
-def _identity(status: os.stat_result) -> Identity:
-    return status.st_dev, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def is_settled(identity: Identity | None) -> bool:
-    """Return whether a change would show: what was written just now can be written again without its times telling."""
-    return identity is None or time.time_ns() - max(identity[-2:]) > SETTLED_NS
-
-
-class Files:
-    """What files say, by path: of this process, and each file is read again when it has changed.
-
-    What two threads do at once they do twice.
-    """
-
-    def __init__(self) -> None:
-        self._scans: dict[str, tuple[Identity, Scan]] = {}
-
-    def scan(self, path: str) -> tuple[Scan | None, Identity | None]:
-        """Return what a file says, and what it was then; None and what is there instead, if that is no file.
-
-        Raises
-        ------
-        UncacheableError
-            When it is there and cannot be read.
-        """
-        there = identity_of(path)
-        if there is None or not stat.S_ISREG(there[2]):
-            return None, there
-        known = self._scans.get(path)
-        if known is not None and known[0] == there:
-            return known[1], there
-        try:
-            with open(path, "rb") as file:
-                before = _identity(os.fstat(file.fileno()))
-                data = file.read()
-                after = _identity(os.fstat(file.fileno()))
-        except OSError as error:
-            raise UncacheableError(f"{path} cannot be read: {error.strerror}") from None
-        found = scan(data)
-        if before == after and is_settled(after):
-            if len(self._scans) >= MOST_FILES:
-                self._scans.clear()
-            self._scans[path] = (after, found)
-            return found, after
-        return found, (*after[:-1], time.time_ns())  # what is never the same again
+def _are_unbalanced(body: bytes) -> bool:
+    depth = 0
+    for char in body:
+        if char == 0x28:
+            depth += 1
+        elif char == 0x29:
+            depth -= 1
+            if depth < 0:
+                return True
+    return depth != 0

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that a C++ program may read.
+
+All branches of conditionals count, and a file that is looked for in vain counts too: it could appear. So there are
+more files here than the compiler reads, never fewer.
+
+NVRTC 12.0 to 13.5 look for a quoted name in the directory of the file that includes it, then in the include path, and
+for a name in angle brackets in the include path alone. The first regular file is taken. A name without a suffix is
+tried with the suffix ``.stdh``, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+from cudacore_compile._cache.identity import Identity, Look, identity_of, is_settled, read, settled
+from cudacore_compile._cache.names import expand
+from cudacore_compile._cache.pastes import atoms_in_macros, pasted_word
+from cudacore_compile._cache.scan import Definition, Reference, Scan, scan, scan_options
+from cudacore_compile._cache.uncacheable import UncacheableError
+
+_MAX_FILES = 20_000
+_MAX_LOOKS = 50
+
+
+class Files:
+    """What files say, by path: each file is read again when it has changed.
+
+    What two threads do at once they do twice.
+    """
+
+    def __init__(self) -> None:
+        self._scans: dict[str, tuple[Identity, Scan]] = {}
+
+    def scan(self, path: str, identity: Identity) -> tuple[Identity, Scan]:
+        """Return what a file says, and the identity that it had then."""
+        known = self._scans.get(path)
+        if known is not None and known[0] == identity:
+            return known
+        data, identity = read(path)
+        found = identity, scan(data)
+        if len(self._scans) >= _MAX_FILES:
+            self._scans.clear()
+        self._scans[path] = found
+        return found
+
+
+@dataclass
+class Closure:
+    """Files that a program may read, and places where it looks for files in vain."""
+
+    files: dict[str, tuple[bytes, Identity]] = field(default_factory=dict)
+    """dict: SHA-256 and identity, by path."""
+    directories: dict[str, tuple[Identity | None, set[str]]] = field(default_factory=dict)
+    """dict: Identity, and names for which there is nothing, by directory."""
+    others: dict[str, Identity | None] = field(default_factory=dict)
+    """dict: Directories and dangling links with the name of a file."""
+
+    @cached_property
+    def digest(self) -> bytes:
+        """bytes: A hash of all files, with their paths; of a closure that is complete."""
+        found = hashlib.sha256()
+        for path, (digest, _) in sorted(self.files.items()):
+            found.update(hashlib.sha256(os.fsencode(path)).digest())
+            found.update(digest)
+        return found.digest()
+
+    def is_same(self, look: Look) -> bool:
+        """Return whether no file has changed, come or gone."""
+        return (
+            all(look[path] == identity for path, (_, identity) in self.files.items())
+            and all(look[path] == identity for path, identity in self.others.items())
+            and all(look[path] == identity for path, (identity, _) in self.directories.items())
+        )
+
+    def refreshed(self) -> Closure | None:
+        """Return the closure with the present identities; None where contents have changed, or files come or gone."""
+        try:
+            return self._refreshed()
+        except UncacheableError:
+            return None
+
+    def _refreshed(self) -> Closure | None:
+        for path, identity in self.others.items():
+            if identity_of(path) != identity:
+                return None
+        directories = {}
+        for directory, (identity, names) in self.directories.items():
+            now = settled(identity_of(directory))
+            if now != identity and any(os.path.lexists(os.path.join(directory, name)) for name in names):
+                return None
+            directories[directory] = (now, names)
+        files = {}
+        for path, (digest, identity) in self.files.items():
+            now = identity_of(path)
+            if now is None:
+                return None
+            if now != identity:
+                data, now = read(path)
+                if hashlib.sha256(data).digest() != digest:
+                    return None
+            files[path] = (digest, now)
+        return Closure(files, directories, self.others)
+
+    def is_settled(self) -> bool:
+        """Return whether every later change would show."""
+        return all(is_settled(identity) for _, identity in self.files.values()) and all(
+            is_settled(identity) for identity, _ in self.directories.values()
+        )
+
+
+def close_over(
+    source: bytes,
+    macros: Sequence[bytes],
+    *,
+    directory: str | None,
+    include_path: Sequence[str],
+    pre_include: Sequence[str],
+    headers: Mapping[bytes, bytes],
+    standard: str,
+    files: Files,
+) -> Closure:
+    """Find all files that a program may read.
+
+    Parameters
+    ----------
+    source : bytes
+        The program.
+    macros : sequence of bytes
+        The macros of the options, as ``NAME`` or ``NAME=BODY``.
+    directory : str or None
+        The directory of the program; None where the compiler does not look there.
+    include_path : sequence of str
+        The directories to look into.
+    pre_include : sequence of str
+        Names of files to include first.
+    headers : mapping
+        Files in memory: contents by name.
+    standard : str
+        The language, such as ``"c++20"``; empty for the compiler's default.
+    files : Files
+        Reads files.
+
+    Raises
+    ------
+    UncacheableError
+        When it cannot be known what the program reads.
+    """
+    walk = _Walk(include_path, directory is not None, standard, files)
+    options = scan_options(macros)
+    walk.add(options, "the options", None, None)
+    walk.add(scan(source), "the program", directory, None)
+    for header, content in headers.items():  # which all count, because their contents are in the key
+        text = os.fsdecode(header)
+        walk.add(scan(content), f"the header {text!r}", os.path.dirname(text), partial(bytes, content))
+    for name in pre_include:
+        walk.add_reference(Reference(os.fsencode(name), True, False), "")
+    walk.follow()
+    return walk.closure
+
+
+class _Walk:
+    """A search through files that include others."""
+
+    def __init__(self, include_path: Sequence[str], takes_first: bool, standard: str, files: Files) -> None:
+        self.closure = Closure()
+        self._include_path = list(dict.fromkeys(include_path))
+        self._takes_first = takes_first
+        self._has_raw = standard not in ("c++03", "c++98")
+        self._has_separators = self._has_raw and standard not in ("c++11", "c++0x")
+        self._files = files
+        self._seen: set[tuple[Reference, str | None]] = set()
+        self._todo: list[tuple[Scan, str | None]] = []
+        self._macros: dict[bytes, set[Definition | None]] = {}
+        self._computed: list[tuple[Scan, str | None, str]] = []
+        self._texts: list[tuple[Scan, Callable[[], bytes] | None]] = []
+        self._paster = ""
+
+    def add(self, said: Scan, shown: str, directory: str | None, load: Callable[[], bytes] | None) -> None:
+        """Add what a file says.
+
+        Parameters
+        ----------
+        said : Scan
+            What it says.
+        shown : str
+            Its name, for messages.
+        directory : str or None
+            Where it looks for quoted names first.
+        load : callable or None
+            Returns its contents; None for the program itself, because other programs share its closure.
+        """
+        if said.error:
+            raise UncacheableError(f"{shown} {said.error}")
+        if (said.has_raw and not self._has_raw) or (said.has_separators and not self._has_separators):
+            raise UncacheableError(f"{shown} has raw strings or digit separators, which the language does not have")
+        self._todo.append((said, directory))
+        self._texts.append((said, load))
+        for name, definitions in said.macros.items():
+            self._macros.setdefault(name, set()).update(definitions)
+        if said.computed:
+            self._computed.append((said, directory, shown))
+        if said.pastes:
+            self._paster = shown
+
+    def follow(self) -> None:
+        """Add what everything includes, until there is nothing new."""
+        while self._todo:
+            while self._todo:
+                said, directory = self._todo.pop()
+                for reference in said.references:
+                    self.add_reference(reference, directory)
+            for said, directory, shown in list(self._computed):  # again, because there may be more definitions now
+                for computed in said.computed:
+                    try:
+                        names = expand(computed, self._macros)
+                    except UncacheableError as error:
+                        raise UncacheableError(f"{shown} has {error}") from None
+                    for reference in names:
+                        self.add_reference(reference, directory)
+        if self._paster:
+            self._check_pastes()
+
+    def _check_pastes(self) -> None:
+        """Raise if ``##`` can make a word that makes the program uncacheable."""
+        has = [(said.atoms, said.tested_atoms, load) for said, load in self._texts if said.atoms or said.tested_atoms]
+        counts = Counter(atom for atoms, tested, _ in has for atom in atoms | tested)
+        atoms = {atom for one, _, _ in has for atom in one}
+        tested = {atom for _, one, _ in has for atom in one}
+        unbalanced = {name for said, _ in self._texts for name in said.unbalanced}
+        seen: dict[int, Set[bytes]] = {}
+        # Most of these tokens are names in ordinary code, which no macro gets. The rare ones are looked at closely.
+        for atom, count in sorted(counts.items(), key=lambda item: item[1]):
+            word = pasted_word(atoms, tested)
+            if word is None:
+                return
+            if count > _MAX_LOOKS:
+                break
+            if atom not in word:
+                continue
+            for index, (one, two, load) in enumerate(has):
+                if atom in one or atom in two:
+                    if index not in seen:
+                        text = None if load is None else load()
+                        seen[index] = (
+                            one | two if text is None else atoms_in_macros(text, self._macros.keys(), unbalanced)
+                        )
+                    if atom in seen[index]:
+                        break
+            else:
+                atoms.discard(atom)
+                tested.discard(atom)
+        word = pasted_word(atoms, tested)
+        if word is not None:
+            raise UncacheableError(f"{self._paster} pastes tokens, of which {word.decode()} can be made")
+
+    def add_reference(self, reference: Reference, directory: str | None) -> None:
+        """Add the file that a name means; `directory` is that of the file which has the name."""
+        if not reference.is_quoted:
+            directory = None
+        if (reference, directory) in self._seen:
+            return
+        self._seen.add((reference, directory))
+        name = os.fsdecode(reference.name)
+        suffixes = ("",) if "." in os.path.basename(name) else ("", ".stdh")
+        places = self._include_path if directory is None else [directory, *self._include_path]
+        if os.path.isabs(name):
+            places = [""]
+        for place in places:
+            for suffix in suffixes:
+                is_found = self._add_file(os.path.join(place, name + suffix))
+                if is_found and self._takes_first and not reference.is_next:
+                    return
+
+    def _add_file(self, path: str) -> bool:
+        """Add a file, or the place where there is none; return whether there is one."""
+        closure = self.closure
+        if path in closure.files:
+            return True
+        if path in closure.others:
+            return False
+        directory, name = os.path.split(path)
+        directory = directory or "."
+        known = closure.directories.get(directory)
+        if known is None:  # before anything is looked for in it
+            known = closure.directories[directory] = (settled(identity_of(directory)), set())
+        identity = identity_of(path)
+        if identity is None:
+            if os.path.lexists(path):
+                closure.others[path] = None
+            else:
+                known[1].add(name)
+            return False
+        if stat.S_ISDIR(identity.mode):
+            closure.others[path] = identity
+            return False
+        identity, said = self._files.scan(path, identity)
+        closure.files[path] = (said.digest, identity)
+        self.add(said, path, os.path.dirname(path), lambda: read(path)[0])
+        return True

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compilation reads, remembered: in the process, and beside the entries of a cache for later processes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cudacore_compile._cache.closure import Closure, Files, close_over
+from cudacore_compile._cache.identity import Identity, Look, Way, is_same_way, way_to
+from cudacore_compile._cache.scan import scan
+from cudacore_compile._compilers.options import ProgramOptions
+
+_MAX_CLOSURES = 200
+_VERSION = "cudacore-closure-1"
+_FRESH_SECONDS = 0.02
+_files = Files()
+_closures: dict[bytes, Closure] = {}
+
+
+class Notes(NamedTuple):
+    """Where closures are kept for other processes."""
+
+    load: Callable[[bytes], bytes | None]
+    save: Callable[[bytes, bytes], None]
+
+
+class Inputs:
+    """The files that one compilation may read.
+
+    Parameters
+    ----------
+    question : bytes
+        A hash of all that decides on which files these are, apart from the files.
+    find : callable
+        Finds the files.
+    notes : Notes, optional
+        Where closures are kept for other processes.
+    """
+
+    def __init__(self, question: bytes, find: Callable[[], Closure], notes: Notes | None) -> None:
+        self._question = question
+        self._find = find
+        self._notes = notes
+        self.closure = Closure()
+        self._way: Way = {}
+
+    def look(self, look: Look) -> bytes:
+        """Find the files, or see that those of the last time are the same; return a hash of them."""
+        closure = _closures.get(self._question)
+        if closure is None and self._notes is not None:
+            data = self._notes.load(self._question)
+            closure = None if data is None else _unpack(data)
+        if closure is None or not closure.is_same(look):
+            look.clear()
+            refreshed = None if closure is None else closure.refreshed()
+            self._keep(self._find() if refreshed is None else refreshed)
+        else:
+            self._remember(closure)
+        return self.closure.digest
+
+    def prepare(self) -> bool:
+        """Get ready for the compiler to read the files: wait until every change will show.
+
+        A few milliseconds, where a file was written just now.
+
+        Returns
+        -------
+        bool
+            Whether the files are still the same.
+        """
+        if not self.closure.is_settled():
+            time.sleep(_FRESH_SECONDS)
+            refreshed = self.closure.refreshed()
+            if refreshed is None:
+                return False
+            self._keep(refreshed)
+        self._way = way_to([*self.closure.files, *self.closure.directories])
+        return True
+
+    def are_same(self) -> bool:
+        """Return whether the files that the compiler has read since :meth:`prepare` are those in the key."""
+        closure = self.closure
+        return (
+            closure.is_settled()
+            and closure.is_same(Look())
+            and is_same_way(self._way, way_to([*closure.files, *closure.directories]))
+        )
+
+    def _keep(self, closure: Closure) -> None:
+        self._remember(closure)
+        if self._notes is not None and closure.files and closure.is_settled():
+            self._notes.save(self._question, _pack(closure))
+
+    def _remember(self, closure: Closure) -> None:
+        self.closure = closure
+        if len(_closures) >= _MAX_CLOSURES:
+            _closures.clear()
+        _closures[self._question] = closure
+
+
+def inputs_of(
+    source: bytes,
+    flags: Sequence[bytes],
+    options: ProgramOptions,
+    *,
+    headers: Mapping[bytes, bytes],
+    notes: Notes | None = None,
+) -> Inputs:
+    """Return what finds the files that a C++ program reads.
+
+    Parameters
+    ----------
+    source : bytes
+        The program.
+    flags : sequence of bytes
+        The options as NVRTC takes them.
+    options : ProgramOptions
+        The same options.
+    headers : mapping
+        Files in memory: contents by name.
+    notes : Notes, optional
+        Where closures are kept for other processes.
+    """
+    include_path = _values(flags, b"--include-path=")
+    if options.use_bundled_headers:
+        bundled = _values(flags, b"--use-bundled-headers=")
+        include_path += [*bundled, *(os.path.join(top, "cccl") for top in bundled)]
+    pre_include = _values(flags, b"--pre-include=")
+    macros = [flag[len(_DEFINE) :] for flag in flags if flag.startswith(_DEFINE)]
+    directory = None if options.no_source_include else os.path.dirname(options.name or "")
+    standard = options.std or ""
+    question = hashlib.sha256()
+    for part in (_VERSION, os.getcwd(), standard, directory, include_path, pre_include, scan(source).question, macros):
+        question.update(repr(part).encode("utf-8", "surrogateescape"))
+    for name, content in sorted(headers.items()):
+        question.update(hashlib.sha256(name).digest() + hashlib.sha256(content).digest())
+
+    def find() -> Closure:
+        return close_over(
+            source,
+            macros,
+            directory=directory,
+            include_path=include_path,
+            pre_include=pre_include,
+            headers=headers,
+            standard=standard,
+            files=_files,
+        )
+
+    return Inputs(question.digest(), find, notes)
+
+
+_DEFINE = b"--define-macro="
+
+
+def _values(flags: Sequence[bytes], flag: bytes) -> list[str]:
+    return [os.fsdecode(option[len(flag) :]) for option in flags if option.startswith(flag)]
+
+
+def _pack(closure: Closure) -> bytes:
+    """Return a closure as bytes."""
+    facts = {
+        "files": [[path, digest.hex(), identity] for path, (digest, identity) in closure.files.items()],
+        "directories": [[path, identity, sorted(names)] for path, (identity, names) in closure.directories.items()],
+        "others": [[path, identity] for path, identity in closure.others.items()],
+    }
+    return json.dumps(facts).encode()
+
+
+def _unpack(data: bytes) -> Closure | None:
+    """Return a closure of bytes; None for anything else."""
+    try:
+        facts = json.loads(data)
+        return Closure(
+            {str(path): (bytes.fromhex(digest), Identity(*identity)) for path, digest, identity in facts["files"]},
+            {str(path): (_identity(identity), {*names}) for path, identity, names in facts["directories"]},
+            {str(path): _identity(identity) for path, identity in facts["others"]},
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _identity(fields: Any) -> Identity | None:
+    return None if fields is None else Identity(*fields)

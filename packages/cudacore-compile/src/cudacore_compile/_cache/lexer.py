@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first phases of translating a C++ file: continued lines, comments and literals.
+
+What these phases leave has one directive a line, no comments, and no text of literals. A file is refused if two
+readings of it are possible: what NVRTC does there would have to be guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from cudacore_compile._cache.uncacheable import UncacheableError
+
+_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
+_ALLOWED = bytes([*b"\t\n\r", *range(0x20, 0x7F), *range(0x80, 0x100)])
+_TRAILING_BLANK = re.compile(rb"\\[ \t]+\n")
+# Each alternative begins with a letter of its own, which makes the search many times as fast.
+_COMMENT = rb"/(?:/[^\n]*|\*[^*]*\*+(?:[^/*][^*]*\*+)*/|\*)"
+_LITERAL = rb""""(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)+'|"(?P<string>[^\n]*)|'(?P<character>[^\n]*)"""
+_COMMON = re.compile(_COMMENT + b"|" + _LITERAL)
+# Raw strings and digit separators are rare.
+_RARE = re.compile(rb"R\"|[0-9a-fA-F]'[0-9a-fA-F]")
+_ALL = re.compile(
+    rb'(?P<raw>(?<!\w)(?:u8|[uUL])?R"(?P<delimiter>[^ ()\\\t\n"]{0,16})\([\s\S]*?\)(?P=delimiter)")'
+    rb"|(?P<number>(?<![\w.])\.?[0-9](?:[eEpP][+-]|[\w.])*(?:'(?:[eEpP][+-]|[\w.])+)+)"
+    rb"|" + _COMMENT + b"|" + _LITERAL
+)
+
+
+class Lexed(NamedTuple):
+    """A file without comments and literals."""
+
+    text: bytes
+    """bytes: The file. Each string is a number between ``\\x01`` bytes, an index into `strings`."""
+    strings: tuple[bytes, ...]
+    has_raw: bool
+    """bool: Whether there are raw strings, which C++03 does not have."""
+    has_separators: bool
+    """bool: Whether there are digit separators, which C++11 does not have."""
+
+
+def lex(data: bytes) -> Lexed:
+    """Return a file without comments, continued lines and literals.
+
+    Raises
+    ------
+    UncacheableError
+        When the file can be read in two ways.
+    """
+    if data.startswith(_MARKS):
+        raise UncacheableError("begins with a byte order mark")
+    odd = data.translate(None, _ALLOWED)
+    if b"??=" in data or b"??/" in data:
+        raise UncacheableError("has trigraphs")
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
+        odd += b"\r" * (b"\r" in data)
+    if odd:
+        raise UncacheableError(f"has the control character {odd[:1]!r}")
+    is_continued = False
+    if b"\\" in data:
+        if _TRAILING_BLANK.search(data):  # some compilers take it for a continued line
+            raise UncacheableError("has blanks behind a backslash at the end of a line")
+        is_continued = b"\\\n" in data
+        data = data.replace(b"\\\n", b"")
+    literals = _Literals(is_continued)
+    text = (_ALL if _RARE.search(data) else _COMMON).sub(literals.replace, data)
+    if b"\\" in text:
+        raise UncacheableError("has a backslash outside of comments and literals")
+    return Lexed(text, tuple(literals.strings), literals.has_raw, literals.has_separators)
+
+
+class _Literals:
+    """The literals of a file."""
+
+    def __init__(self, is_continued: bool) -> None:
+        self.strings: list[bytes] = []
+        self.has_raw = self.has_separators = False
+        self._is_continued = is_continued
+
+    def replace(self, match: re.Match[bytes]) -> bytes:
+        """Return what stands for a token in the text."""
+        token = match[0]
+        first = token[:1]
+        if first == b"/":
+            if token == b"/*":
+                raise UncacheableError("has a comment without an end")
+            return b" "
+        if match.lastgroup == "number":
+            self.has_separators = True
+            return b"0"
+        if match.lastgroup in ("string", "character"):
+            return self._open(match)
+        if match.lastgroup is not None:
+            return self._raw(match)
+        if first == b"'":
+            if b"/*" in token:  # code that is skipped can have a lone apostrophe, as in "don't"
+                raise UncacheableError("has a comment between two apostrophes")
+            return b"0"
+        self.strings.append(token[1:-1])
+        return b"\x01%d\x01" % (len(self.strings) - 1)
+
+    def _raw(self, match: re.Match[bytes]) -> bytes:
+        self.has_raw = True
+        if self._is_continued:  # a raw string has no continued lines
+            raise UncacheableError("has a raw string and continued lines")
+        if b"\n" in match[0] and _begins_directive(match.string, match.start()):
+            raise UncacheableError("has a raw string of several lines in a directive")
+        self.strings.append(b"\n")  # which is no name of a file
+        return b"\x01%d\x01" % (len(self.strings) - 1)
+
+    def _open(self, match: re.Match[bytes]) -> bytes:
+        """Take a literal that ends nowhere, as in ``#error don't``, whatever is made of the rest of the line."""
+        before = match.string[max(0, match.start() - 1) : match.start()]
+        if before == b"R" or any(mark in match[0][1:] for mark in (b"/*", b"*/", b"'", b'"')):
+            raise UncacheableError("has a literal without an end")
+        return b""
+
+
+def _begins_directive(data: bytes, at: int) -> bool:
+    line = data[data.rfind(b"\n", 0, at) + 1 : at]
+    return b"#" in line or b"%:" in line or b"*/" in line

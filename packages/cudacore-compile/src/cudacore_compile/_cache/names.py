@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names that a macro in ``#include`` can stand for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+
+from cudacore_compile._cache.scan import Computed, Definition, Reference
+from cudacore_compile._cache.uncacheable import UncacheableError
+
+Macros = Mapping[bytes, Set["Definition | None"]]
+
+_MAX_NAMES = 64
+_TOKEN = re.compile(rb"\.?[0-9](?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
+# Names of the implementation may be predefined, and so may these. Thrust's names are its own.
+_RESERVED = re.compile(rb"_[A-Z_](?<!__)\w*|__(?!THRUST_)\w*|linux|unix|i386|NULL|M_\w+|[A-Z]+_(?:MAX|MIN|BIT)")
+
+
+def expand(computed: Computed, macros: Macros) -> list[Reference]:
+    """Return all names that a computed ``#include`` can stand for.
+
+    Every definition of a macro counts, and so does the case that the macro is not defined.
+
+    Raises
+    ------
+    UncacheableError
+        When a name is made in a way that is not followed.
+    """
+    names: set[tuple[bytes, bool]] = set()
+    _expand(computed.macro, computed.argument, macros, names, ())
+    return [Reference(name, is_quoted, computed.is_next) for name, is_quoted in sorted(names)]
+
+
+def _expand(
+    macro: bytes, argument: bytes | None, macros: Macros, names: set[tuple[bytes, bool]], seen: tuple[bytes, ...]
+) -> None:
+    shown = macro.decode() + ("" if argument is None else f"({argument.decode()})")
+    definitions = macros.get(macro)
+    if not definitions:
+        raise UncacheableError(f"#include {shown}, where no file that is read defines {macro.decode()}")
+    _check(macro)
+    for definition in definitions:
+        if definition is None or (definition.parameter is None) != (argument is None):
+            raise UncacheableError(f"#include {shown}, where {macro.decode()} is defined in a way that is not followed")
+        if definition.is_quoted:
+            names.add((definition.name, True))
+        elif definition.name.startswith(b"<"):
+            local: dict[bytes, Set[Definition | None]] = {}
+            if definition.parameter is not None and argument is not None:
+                local[definition.parameter] = frozenset([Definition(None, argument, False)])
+            for name in _paths(definition.name[1:-1], macros, local, seen):
+                names.add((name, False))
+                if len(names) > _MAX_NAMES:
+                    raise UncacheableError(f"#include {shown}, which can mean more than {_MAX_NAMES} files")
+        elif definition.name in seen:
+            raise UncacheableError(f"#include {shown}, which is defined by itself")
+        else:
+            _expand(definition.name, None, macros, names, (*seen, definition.name))
+
+
+def _paths(path: bytes, macros: Macros, local: Macros, seen: tuple[bytes, ...]) -> set[bytes]:
+    """Return what part of a name can be, once macros are expanded or not."""
+    found = {b""}
+    at = 0
+    for match in _TOKEN.finditer(path):
+        token = match[0]
+        alternatives = {token}
+        if not token[:1].isdigit() and token[:1] != b"." and token not in seen:
+            _check(token)
+            if token in local:
+                alternatives = set()
+            for definition in local.get(token) or macros.get(token) or ():
+                if definition is None or definition.is_quoted or definition.name.startswith(b"<"):
+                    raise UncacheableError(f"a file name with {token.decode()}, which is a macro that is not followed")
+                if definition.parameter is None:
+                    alternatives |= _paths(definition.name, macros, {}, (*seen, token))
+        found = {start + path[at : match.start()] + end for start in found for end in alternatives}
+        at = match.end()
+        if len(found) > _MAX_NAMES:
+            raise UncacheableError(f"a file name that can mean more than {_MAX_NAMES} files")
+    return {start + path[at:] for start in found}
+
+
+def _check(token: bytes) -> None:
+    if _RESERVED.fullmatch(token):
+        raise UncacheableError(f"a file name with {token.decode()}, which the compiler may define")

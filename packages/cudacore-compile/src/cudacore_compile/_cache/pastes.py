@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the operator ``##`` can make of the tokens of a program.
+
+``__TIME__`` and ``__has_include`` can be pasted from parts, which no search for these words finds. So a program is
+refused if they can be put together from the tokens that reach the operator: those in definitions of macros, in
+conditions and in the arguments of macros.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+
+from cudacore_compile._cache.lexer import lex
+from cudacore_compile._cache.scan import DIRECTIVE, TIMES, WORDS, atoms_of
+
+
+def pasted_word(atoms: Set[bytes], tested_atoms: Set[bytes]) -> bytes | None:
+    """Return a word that ``##`` can make of tokens and that makes a program uncacheable; None if there is none."""
+    for word in WORDS:
+        parts = atoms if word in TIMES else tested_atoms
+        reached = {0}
+        for end in range(1, len(word) + 1):
+            if any(word[start:end] in parts for start in reached):
+                reached.add(end)
+        if len(word) in reached:
+            return word
+    return None
+
+
+_CONDITIONS = (b"if", b"ifdef", b"ifndef", b"elif", b"elifdef", b"elifndef", b"else", b"endif")
+_PAREN = re.compile(rb"\x02|\)|(?:([A-Za-z_]\w*)[ \t\n]*)?\(|\b[_A-Za-z]{1,18}\b")
+_NAME = re.compile(rb"[A-Za-z_]\w*")
+
+
+def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> Set[bytes]:
+    """Return the parts of the words that a file has in definitions, in conditions and in the arguments of macros.
+
+    Parameters
+    ----------
+    data : bytes
+        The file.
+    macros : set
+        The names of all macros that the program and its headers define.
+    unbalanced : set
+        Those that open parentheses and do not close them, or the reverse.
+    """
+    text = lex(data).text
+    everything = atoms_of(text)
+    found: set[bytes] = set()
+    pieces = []
+    at = 0
+    for match in DIRECTIVE.finditer(text):
+        pieces.append(text[at : match.start()])
+        at = match.end()
+        if match[1] in _CONDITIONS:
+            pieces.append(b"\x02")
+        if match[1] in (b"define", b"if", b"elif"):
+            found |= atoms_of(match[2])
+    pieces.append(text[at:])
+    body = b"".join(pieces)
+    if unbalanced and not unbalanced.isdisjoint(_NAME.findall(body)):
+        return everything
+    stack: list[bool] = []
+    for match in _PAREN.finditer(body):
+        token = match[0]
+        is_inside = bool(stack) and stack[-1]
+        if token == b"\x02":
+            if stack:  # each branch may close what is open
+                return everything
+        elif token == b")":
+            if not stack:
+                return everything
+            stack.pop()
+        elif token.endswith(b"("):
+            name = match[1] or b""
+            if is_inside:
+                found |= atoms_of(name)
+            stack.append(is_inside or name in macros or name.startswith(b"_") or name.isupper())
+        elif is_inside:
+            found |= atoms_of(token)
+    return everything if stack else found

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options and environment variables by which a compiler reads files that no source names."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import fields
+
+from cudacore_compile._cache.uncacheable import UncacheableError
+from cudacore_compile._compilers.options import ProgramOptions
+
+# None of this is documented. The names are those that NVRTC 12.0 to 13.5 look up.
+_PREFIXES = (
+    "AS_",
+    "CAN_FINALIZE",
+    "DUMP_KNOBS",
+    "EDG_",
+    "FINALIZER_",
+    "LIBNVVM_",
+    "LLVM_",
+    "NVRTC",
+    "NVVM_",
+    "NV_NVVM",
+)
+_READS_FILES = ("EDG_BASE", "EDG_MODULES_PATH", "NVRTCWIZ", "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS")
+
+_WITH_FILES = {
+    "pch": "NVRTC does not notice when a header in a precompiled header changes",
+    "use_pch": "NVRTC does not notice when a header in a precompiled header changes",
+}
+_KNOWN = frozenset(
+    """
+    name arch relocatable_device_code extensible_whole_program debug lineinfo device_code_optimize ptxas_options
+    max_register_count ftz prec_sqrt prec_div fma use_fast_math extra_device_vectorization link_time_optimization
+    gen_opt_lto define_macro undefine_macro include_path use_bundled_headers pre_include no_source_include std
+    builtin_move_forward builtin_initializer_list disable_warnings restrict device_as_default_execution_space
+    device_int128 optimization_info no_display_error_number diag_error diag_suppress diag_warn brief_diagnostics time
+    split_compile fdevice_syntax_only minimal no_cache fdevice_time_trace device_float128 frandom_seed ofast_compile
+    pch create_pch use_pch pch_dir pch_verbose pch_messages instantiate_templates_in_pch extra_sources use_libdevice
+    numba_debug
+    """.split()
+)
+# An option of ptxas that names no file. One that does has it behind "=", or as the next item.
+_PTXAS = re.compile(r"--?[A-Za-z][\w-]*(?:=(?:true|false|yes|no|on|off|all|[0-9]+|c[agsv]|lu|wb|wt)?)?")
+_PTXAS_FILES = re.compile(r"--?(?:o|optf|options-file|output-file|input-as-string|ias)(?:=.*)?")
+
+
+def environment() -> list[tuple[str, str]]:
+    """Return the environment variables that compilers look up."""
+    return sorted((name, value) for name, value in os.environ.items() if name.startswith(_PREFIXES))
+
+
+def check_options(options: ProgramOptions) -> None:
+    """Raise if an option or an environment variable has the compiler read files that are not followed.
+
+    Raises
+    ------
+    UncacheableError
+        When there is such an option.
+    """
+    for name in _READS_FILES:
+        if os.environ.get(name):
+            raise UncacheableError(f"the environment variable {name} can have the compiler read other files")
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if value is None or value is False or value == []:
+            continue
+        if field.name in _WITH_FILES:
+            raise UncacheableError(f"ProgramOptions.{field.name}: {_WITH_FILES[field.name]}")
+        if field.name not in _KNOWN:
+            raise UncacheableError(
+                f"ProgramOptions.{field.name}: it is not known whether the compiler reads files for it"
+            )
+    given = options.ptxas_options
+    for option in (given,) if isinstance(given, str) else given or ():
+        for word in option.replace(",", " ").split():
+            if not _PTXAS.fullmatch(word) or _PTXAS_FILES.fullmatch(word):
+                raise UncacheableError(f"ProgramOptions.ptxas_options: {word!r} may name a file")

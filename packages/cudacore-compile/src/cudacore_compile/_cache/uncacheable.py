@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The error that says why a compilation cannot be cached."""
+
+from __future__ import annotations
+
+
+class UncacheableError(ValueError):
+    """A compilation whose inputs cannot be determined before it runs; the message says why."""
