@@ -259,7 +259,7 @@ def test_processes() -> None:
         assert [list(code.symbol_mapping) for code in results] == [[f"scale<float, {n}>"] for n in (1, 2, 3)]
         assert len(cache) == 3
         with pytest.raises(BatchError) as caught:
-            compile_many([*jobs(1), CompileJob("nonsense", {"arch": 90})], executor=pool, cache=cache)
+            compile_many([*jobs(1, target="ptx"), CompileJob("nonsense", {"arch": 90})], executor=pool, cache=cache)
         assert isinstance(caught.value.errors[1], CUDAError)
         assert "nonsense" in caught.value.errors[1].log
         assert cache.statistics.hits == 1

@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile random programs with a cache while their headers change, and compare with fresh compilations.
+
+``python fuzz_cache.py SECONDS [SEED]`` does so for as long as one likes, and ``nox -s fuzz_cache -- SECONDS`` runs it.
+The programs use everything that can hide from a scanner that they read a file: macros that make operands of directives,
+comments and literals that look like each other, conditionals, pasted names, and files that appear before others. A
+program that the cache refuses is no failure. The share of these is printed, so that a scanner that refuses everything is
+noticed.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import random
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cudacore_compile import FileStreamProgramCache, InMemoryProgramCache, NVRTCError, Program, ProgramOptions
+from cudacore_compile._cache import inputs
+
+PLACES = ("src", "inc0", "inc1", "inc2")
+NAMES = ("a.h", "b.h", "sub/c.h", "sub/d.h", "e", "linux.h", "f.stdh")
+SLOTS = 6  # values of a program, each of which a header can set
+
+
+class StaleError(AssertionError):
+    """A cache gave out code that the compiler would not make."""
+
+
+class Generator:
+    """Random sources."""
+
+    def __init__(self, choose: random.Random) -> None:
+        self.choose = choose
+        self.macros: list[str] = []
+        self.count = 0
+        self.exotic = choose.random() < 0.4  # whether there is anything that should be refused
+
+    def name(self) -> str:
+        return self.choose.choice(NAMES).removesuffix(".stdh")
+
+    def new(self, prefix: str = "M") -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def blank(self) -> str:
+        return self.choose.choice(
+            ["", "", " ", "\t", "/**/", "/* ' */", '/* " */', "\\\n", "/*\n*/", "/*#include <a.h>*/"]
+        )
+
+    def literal(self) -> str:
+        return self.choose.choice(['"{}"', "<{}>"]).format(self.name())
+
+    def directive(self, name: str, rest: str) -> str:
+        sign = self.choose.choice(["#", "#", "#", "%:"])
+        if self.choose.random() < 0.1:
+            at = self.choose.randrange(1, len(name))
+            name = f"{name[:at]}\\\n{name[at:]}"
+        end = self.choose.choice(["", "", " // <a.h>", " /* a comment", "// \\\n of two lines"])
+        more = " of two lines */" if end.endswith("comment") else ""
+        return f"{self.blank()}{sign}{self.blank()}{name}{self.blank()}{rest}{end}{more}\n"
+
+    def define(self, name: str, body: str) -> str:
+        return self.directive("define", f" {name} {body}")
+
+    def include(self) -> str:
+        literal = self.literal()
+        text = self.directive("include", literal)
+        if self.choose.random() < 0.4:  # of which a missing file is no error
+            return f"#if __has_include({literal})\n{text}#endif\n"
+        return text
+
+    def include_next(self) -> str:
+        return self.directive("include_next", self.literal())
+
+    def include_macro(self) -> str:
+        macro = self.new()
+        text = self.define(macro, self.literal())
+        if self.choose.random() < 0.4:
+            again = self.new()
+            text += self.define(again, macro)
+            macro = again
+        if self.choose.random() < 0.3:
+            text += f"#if A0 == 1\n#undef {macro}\n" + self.define(macro, self.literal()) + "#endif\n"
+        return text + self.directive("include", f" {macro}")
+
+    def include_call(self) -> str:
+        macro, part = self.new(), self.new()
+        stem = self.choose.choice(["sub", part])
+        text = self.define(part, self.choose.choice(["sub", "sub", "none", "a"]))
+        text += self.define(f"{macro}(x)", f"<{stem}/x.h>" if self.choose.random() < 0.5 else "<x>")
+        argument = self.choose.choice(["c", "d", "a.h", "b.h", "sub/c.h", part, f"{part}/c.h"])
+        return text + self.directive("include", f" {macro}({argument})")
+
+    def test(self) -> str:
+        word = self.choose.choice(["__has_include"] * 6 + ["defined(__has_include) && __has_include"])
+        return self.condition(f"{word}{self.blank()}({self.literal()})")
+
+    def condition(self, condition: str) -> str:
+        value, slot = self.choose.randrange(3, 9), self.choose.randrange(SLOTS)
+        start = self.choose.choice(["if", "if", "if A1\n#elif"])
+        return (
+            f"{self.blank()}#{start} {condition}\n#undef A{slot}\n#define A{slot} {value}\n"
+            f"#else\n{self.choose.choice(['', self.include()])}#endif\n"
+        )
+
+    def branch(self) -> str:
+        condition = self.choose.choice([f"A{self.choose.randrange(SLOTS)} == 1", "0", "1", "defined(NOTHING)"])
+        return f"#if {condition}\n{self.snippet()}#else\n{self.snippet()}#endif\n"
+
+    def skipped(self) -> str:
+        text = self.choose.choice(
+            ["don't", '"', "'/*'", '"/*"', "won't \"can't\"", 'R"(', "#what", "it's // here", "'\"'"]
+        )
+        return f"#if 0\n{text}\n#endif\n"
+
+    def noise(self) -> str:
+        n = self.new("n")
+        return self.choose.choice(
+            [
+                f'__device__ const char *{n} = "/*";\n',
+                f'__device__ const char *{n} = "\\"//";\n',
+                f"__device__ char {n} = '\"';\n",
+                f"__device__ char {n} = '\\'';\n",
+                f'__device__ const char *{n} = R"({self.include()})";\n',
+                f'__device__ const char *{n} = R"x()" /* )x";\n',
+                f"__device__ int {n} = 1'000;\n",
+                f"__device__ int {n} = 1'0/*'*/;\n",
+                f"// {self.include()}",
+                "// \\\n#include <a.h>\n",
+                "/* // */\n",
+                '/* " */\n',
+                f"#define {n}(a, b) a##b\n",
+                f"#define {n} 'x' \"y\"\n",
+                f"#pragma nothing {n}\n",
+                "#\n",
+                f"#define {n}(...) #__VA_ARGS__\n__device__ const char *{n}_ = {n}(/* ) */ '\"');\n",
+            ]
+        )
+
+    def trick(self) -> str:
+        literal, name, m, k = self.literal(), self.name(), self.new(), self.new()
+        time_parts = self.choose.choice([("__TI", "ME__"), ("__TIME", "__"), ("_", "_TIME__"), ("__", "TIME__")])
+        has_parts = self.choose.choice([("__has_", "include"), ("__", "has_include"), ("__has", "_include")])
+        slot = self.choose.randrange(SLOTS)
+        condition = self.condition
+        return self.choose.choice(
+            [
+                lambda: f"#define {m} __has_include\n" + condition(f"{m}({literal})"),
+                lambda: f"#define {m}(x) __has_include(x)\n" + condition(f"{m}({literal})"),
+                lambda: f"#define {m}(x) __has_include(<x>)\n" + condition(f"{m}({name})"),
+                lambda: f"#define {m}(n, x) __has_include(x)\n" + condition(f"{m}(1, {literal})"),
+                lambda: f"#define {k}(x) #x\n#define {m}(x) {k}(x)\n" + condition(f"__has_include({m}({name}))"),
+                lambda: f"#define {m} {literal}\n" + condition(f"__has_include({m})"),
+                lambda: f"#define {m}(a, b) a##b\n" + condition(f"{m}({has_parts[0]}, {has_parts[1]})({literal})"),
+                lambda: f"#define {m}(f) f({literal})\n" + condition(f"{m}(__has_include)"),
+                lambda: f"#define {m} defined\n" + condition(f"{m} __has_include && __has_include({literal})"),
+                lambda: (
+                    f"#define {m}(a, b) a##b\n__device__ const char *{k} = {m}({time_parts[0]}, {time_parts[1]});\n"
+                ),
+                lambda: f"#define {m} {time_parts[0]}##{time_parts[1]}\n",
+                lambda: f"#define {m}(x) x\n__device__ const char *{k} = {m}(__TIME__);\n",
+                lambda: f"#define {m}(a, b) a##b\n#include {m}(<{name[:1]}, {name[1:]}>)\n",
+                lambda: f"#define {m}(a, b) <a/b>\n#include {m}(sub, c.h)\n",
+                lambda: f"#define {m}() {literal}\n#include {m}()\n",
+                lambda: f"#define {m} include {literal}\n# {m}\n",
+                lambda: f"#define {m} ..\n#define {k} <{m}/inc1/{name}>\n#include {k}\n",
+                lambda: f"#define {m} <linux.h>\n#include {m}\n",
+                lambda: f"#define {m}(x) <x>\n#include {m}(linux.h)\n",
+                lambda: f"#define a b\n#define {m} <a.h>\n#include {m}\n#undef a\n",
+                lambda: f"#define h h\n#define {m} <{name}>\n#include {m}\n#undef h\n",
+                lambda: f"#define sub\n#define {m} <sub/c.h>\n#include {m}\n#undef sub\n",
+                lambda: f"#\rinclude {literal}\n",
+                lambda: f"#include {literal} junk\n",
+                lambda: f"# /* a /* b */ include {literal}\n",
+                lambda: f"??=include {literal}\n",
+                lambda: f"#inc\\ \nlude {literal}\n",
+                lambda: f"#incl\\u0075de {literal}\n",
+                lambda: f"#include_next {literal}\n",
+                lambda: f'#line 1 "inc1/x.cu"\n#include {literal}\n',
+                lambda: f'_Pragma("push_macro(\\"A{slot}\\")") #include {literal}\n',
+                lambda: f'#pragma push_macro("A{slot}")\n#include {literal}\n#pragma pop_macro("A{slot}")\n',
+                lambda: f"#define {m}(x) x\n{m}(\n#include {literal}\n)\n",
+                lambda: f"#if 0\ndon't /*\n#endif\n#include {literal}\n// */\n",
+                lambda: f"#if 0\n'\n#endif /*\n#include {literal}\n*/\n",
+                lambda: f'"\n#include {literal}\n',
+                lambda: f'__device__ char {m}[] = R"(\\\n)" "\n#include {literal}\n',
+                lambda: f'__device__ int {m} = 0x1R"(\n#include {literal}\n)";\n',
+                lambda: f'#define {m} R"(\n#include {literal}\n)"\n',
+                lambda: f"__device__ int {m} = 1'0 + '0'; /*'\n#include {literal}\n'*/\n",
+                lambda: f"#assert x(y)\n#if #x(y)\n#include {literal}\n#endif\n",
+                lambda: f"#import {literal}\n",
+                lambda: f"#include <./{name}>\n",
+                lambda: f'#include "../inc2/{name}"\n',
+                lambda: f"#include <sub/../{name}>\n",
+                lambda: "#include <sub//c.h>\n",
+                lambda: "#include <s\\\nub/c.h>\n",
+                lambda: f'#include "{os.path.abspath("inc2")}/{name}"\n',
+                lambda: f"\ufeff#include {literal}\n",
+                lambda: (
+                    f"#if __has_include({literal}) && __has_include(<sub>)\n#undef A{slot}\n#define A{slot} 7\n#endif\n"
+                ),
+            ]
+        )()
+
+    def snippet(self) -> str:
+        if self.exotic and self.choose.random() < 0.35:
+            return self.trick()
+        choices: list[Callable[[], str]] = [
+            self.include,
+            self.include,
+            self.include_macro,
+            self.include_call,
+            self.test,
+        ]
+        choices += [self.test, self.branch, self.skipped, self.noise, self.noise, self.include_next]
+        return self.choose.choice(choices)()
+
+    def header(self, slot: int, value: int) -> str:
+        text = f"#undef A{slot}\n#define A{slot} {value}\n"
+        if self.choose.random() < 0.3:  # which is included once: circles end
+            guard = self.new("G")
+            text = f"#ifndef {guard}\n#define {guard}\n{text}{self.snippet()}#endif\n"
+        return text
+
+    def program(self) -> str:
+        text = "".join(f"#define A{slot} 0\n" for slot in range(SLOTS))
+        text += "".join(self.snippet() for _ in range(self.choose.randrange(1, 6)))
+        values = ", ".join(f"A{slot}" for slot in range(SLOTS))
+        return f"{text}\n__device__ int values[] = {{{values}}};\n"
+
+    def options(self) -> dict[str, Any]:
+        include_path = ["inc0", "inc1", "inc2"]
+        self.choose.shuffle(include_path)
+        options: dict[str, Any] = {"arch": "sm_90", "include_path": include_path[: self.choose.randrange(1, 4)]}
+        if self.choose.random() < 0.7:
+            options["name"] = "src/program.cu"
+        if self.choose.random() < 0.2:
+            options["pre_include"] = self.name()
+        if self.choose.random() < 0.1:
+            options["no_source_include"] = True
+        if self.choose.random() < 0.2:
+            options["std"] = self.choose.choice(["c++11", "c++14", "c++17", "c++20"])
+        if self.choose.random() < 0.2:
+            options["define_macro"] = self.choose.choice(
+                [
+                    [("M1", self.literal())],
+                    ["h=h"],
+                    ["a=b"],
+                    [("M2(x)", "<x>")],
+                    ["T=__TI", "E=ME__"] if self.exotic else ["sub=sub"],
+                    [("M1", "__has_include")] if self.exotic else ["d"],
+                ]
+            )
+        return options
+
+
+class Case:
+    """One program, with files that change."""
+
+    def __init__(self, seed: int, counts: collections.Counter[str]) -> None:
+        self.choose = random.Random(seed)
+        self.seed = seed
+        self.counts = counts
+        self.maker = Generator(self.choose)
+        self.versions: dict[str, list[str]] = {}
+        for place in PLACES:
+            for name in NAMES:
+                if self.choose.random() < 0.7:
+                    slot = self.choose.randrange(SLOTS)
+                    path = f"{place}/{name}"
+                    one = self.maker.header(slot, 1)
+                    two = (
+                        one.replace(f"A{slot} 1\n", f"A{slot} 2\n", 1)
+                        if self.choose.random() < 0.7
+                        else self.maker.header(slot, 2)
+                    )
+                    self.versions[path] = [one, two]
+        self.source = self.maker.program()
+        self.options = self.maker.options()
+        self.headers = None
+        if self.choose.random() < 0.15:
+            self.headers = {self.maker.name(): self.maker.header(0, 5)}
+        self.caches = [InMemoryProgramCache(), FileStreamProgramCache("cache")]
+
+    def write(self, path: str) -> None:
+        text = self.choose.choice(self.versions[path])
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        if os.path.isdir(path):
+            os.rmdir(path)
+        how = self.choose.random()
+        if how < 0.6:
+            Path(path).write_text(text, newline="")
+        elif how < 0.8:  # as editors do
+            Path(path + "~").write_text(text, newline="")
+            os.replace(path + "~", path)
+        else:
+            target = Path(f"elsewhere{self.choose.randrange(2)}/{path.replace('/', '_')}")
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(text, newline="")
+            Path(path).unlink(missing_ok=True)
+            os.symlink(target.resolve(), path)
+
+    def change(self) -> None:
+        """Change one file, or the way to it."""
+        how = self.choose.random()
+        path = self.choose.choice(list(self.versions) or ["inc0/none.h"])
+        if how < 0.65 and path in self.versions:
+            self.write(path)
+        elif how < 0.75:
+            if not os.path.isdir(path):
+                Path(path).unlink(missing_ok=True)
+        elif how < 0.85:
+            one, two = self.choose.sample(["inc0", "inc1", "inc2"], 2)
+            if os.path.isdir(one) and os.path.isdir(two):
+                os.rename(one, "aside")
+                os.rename(two, one)
+                os.rename("aside", two)
+        elif how < 0.9 and os.path.isfile(path):
+            os.utime(path)
+        elif how < 0.95:
+            if not os.path.lexists(path):
+                os.makedirs(path)
+        else:
+            shutil.rmtree(path.split("/")[0] + "/sub", ignore_errors=True)
+
+    def compile(self, cache: Any) -> bytes | str:
+        try:
+            program = Program(self.source, "c++", ProgramOptions(**self.options), headers=self.headers)
+            return program.compile("ptx", cache=cache).code
+        except NVRTCError as error:
+            return re.sub(r"\d\d:\d\d:\d\d", "", error.code_name)
+
+    def run(self, steps: int) -> None:
+        for path in self.versions:
+            if self.choose.random() < 0.8:
+                self.write(path)
+        for _ in range(steps):
+            cache = self.choose.choice(self.caches)
+            before = cache.statistics.hits, cache.statistics.uncacheable
+            if self.choose.random() < 0.2:
+                inputs._closures.clear()
+            if self.choose.random() < 0.15:
+                self.compile_while_changing(cache)
+            cached = self.compile(cache)
+            fresh = self.compile(None)
+            self.counts["compilations"] += 1
+            self.counts["hits"] += cache.statistics.hits - before[0]
+            if cached != fresh:
+                raise StaleError(f"seed {self.seed}")
+            if isinstance(fresh, str):
+                self.counts["that fail"] += 1
+            if cache.statistics.uncacheable > before[1]:
+                self.counts["refused programs"] += 1
+                if not self.choose.random() < 0.2:
+                    return  # whatever changes, it will be refused
+            for _ in range(self.choose.choice([0, 1, 1, 1, 2])):
+                self.change()
+
+    def compile_while_changing(self, cache: Any) -> None:
+        """Have a file changed, and changed back, while the compiler may be reading it."""
+        path = self.choose.choice(list(self.versions) or ["inc0/none.h"])
+        if not os.path.isfile(path):
+            return
+        pause = self.choose.random() * 0.02
+
+        def change() -> None:
+            time.sleep(pause)
+            old = Path(path).read_text()
+            for text in (*self.versions.get(path, ()), old):
+                Path(path).write_text(text, newline="")
+                time.sleep(pause)
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        self.compile(cache)
+        thread.join()
+        self.counts["compilations while a file changes"] += 1
+
+
+def run(seconds: float, seed: int) -> collections.Counter[str]:
+    """Compile random programs for some seconds; return how many of what there were.
+
+    Raises
+    ------
+    StaleError
+        When a cache gives out code that the compiler would not make; the folder with the program is left.
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    end = time.monotonic() + seconds
+    start = os.getcwd()
+    while time.monotonic() < end:
+        folder = tempfile.mkdtemp(prefix="fuzz-cache-")
+        try:
+            os.chdir(folder)
+            inputs._closures.clear()
+            case = Case(seed, counts)
+            try:
+                case.run(12)
+            except StaleError:
+                Path("program.cu").write_text(f"// {case.options} {case.headers}\n{case.source}")
+                print(f"stale: seed {seed}, {folder}", flush=True)
+                raise
+        finally:
+            os.chdir(start)
+        shutil.rmtree(folder)
+        counts["programs"] += 1
+        seed += 1
+    return counts
+
+
+if __name__ == "__main__":
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(10**9)
+    print(f"seed {first}", flush=True)
+    for key, number in sorted(run(float(sys.argv[1]), first).items()):
+        print(f"{number:8} {key}")
