@@ -69,6 +69,22 @@ def nvrtc_version() -> tuple[int, ...]:
     return tuple(map(int, load().version_text.split(".")))
 
 
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command; return its status, and what it wrote to the standard output and to stderr."""
+    from cudacore_compile._command import main
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
 @pytest.fixture(autouse=True)
 def _forgets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have nothing that another test compiled keep this one's code out of caches."""

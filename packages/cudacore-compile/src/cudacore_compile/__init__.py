@@ -19,7 +19,7 @@ from cudacore_compile._compilers.targets import SUPPORTED_TARGETS
 from cudacore_compile._program import Program
 
 if TYPE_CHECKING:
-    from cudacore_compile._batch import CompileJob, compile_many
+    from cudacore_compile._batch import compile_many
     from cudacore_compile._batch_error import BatchError
     from cudacore_compile._cache.files import FileStreamProgramCache
     from cudacore_compile._cache.keys import make_program_cache_key
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cudacore_compile._compilers.linker_options import LinkerOptions
     from cudacore_compile._compilers.versions import CompilerVersion, versions
     from cudacore_compile._fatbin import NVFatbinError, make_fatbin
+    from cudacore_compile._job import CompileJob
     from cudacore_compile._linker import Linker
 
 __all__ = [
@@ -63,7 +64,7 @@ __all__ = [
 _LATER = {
     "BatchError": "_batch_error",
     "CacheStatistics": "_cache.resource",
-    "CompileJob": "_batch",
+    "CompileJob": "_job",
     "CompilerVersion": "_compilers.versions",
     "FileStreamProgramCache": "_cache.files",
     "InMemoryProgramCache": "_cache.memory",

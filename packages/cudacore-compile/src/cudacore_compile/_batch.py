@@ -24,6 +24,7 @@ from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.request import BACKENDS, files_written
 from cudacore_compile._job import Cancellation, CompileJob
 from cudacore_compile._program import Program
+from cudacore_compile.typing import SourceCodeType
 from cudacore_handles import ObjectCode
 from cudacore_handles._sdk import as_options
 
@@ -271,7 +272,7 @@ class _Batch:
                 try:
                     futures[future].done(future.result())
                 except CancelledError:
-                    futures[future].failed(cancelled(BACKENDS[futures[future].job.code_type]))
+                    futures[future].failed(cancelled(BACKENDS[SourceCodeType(futures[future].job.code_type)]))
                 except Exception as error:
                     futures[future].failed(error)
                 step()

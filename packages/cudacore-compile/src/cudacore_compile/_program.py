@@ -197,6 +197,28 @@ class Program:
             raise ValueError(f"name_expressions are for C++ programs, and this is {self._code_type}")
         return Request(self._code, self._code_type, self._options, target, names, self._headers)
 
+    def dependencies(self) -> list[str]:
+        """Return the files that the program may include, which are those that decide on what it compiles to.
+
+        All branches of conditionals count, so that there may be more files than the compiler reads, never fewer. Files
+        in `headers` and headers that the compiler carries are left out. Only C++ programs include files.
+
+        Returns
+        -------
+        list of str
+            Their paths, as the compiler opens them: relative to the current directory, or absolute.
+
+        Raises
+        ------
+        UncacheableError
+            When it cannot be known what the program includes, with the reason.
+        """
+        if self._code_type is not SourceCodeType.CXX:
+            return []
+        from cudacore_compile._cache.dependencies import included_files
+
+        return included_files(self._code, self._options, self._headers)
+
     def cancel(self) -> None:
         """Cancel the compilations of the program that are running, and all later ones (nvrtcSetFlowCallback).
 

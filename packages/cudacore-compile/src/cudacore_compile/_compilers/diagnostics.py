@@ -11,6 +11,8 @@ _HEAD = re.compile(
     r"(?P<severity>catastrophic error|internal error|error|warning|remark|info)"
     r"(?: #(?P<number>[\w-]+))?: (?P<message>.*)"
 )
+# "ptxas warning : ...", and of PTX "ptxas application ptx input, line 7; error   : ..."; ptxas info is no message.
+_PTXAS = re.compile(r"ptxas (?:.*?, line (?P<line>\d+); )?(?P<severity>fatal|error|warning)\s*: (?P<message>.*)")
 _CARET = re.compile(r"  ([ \t]*)\^\s*")
 _CONTEXT = 2  # lines before the one that is meant
 _COLOURS = {"error": "31;1", "warning": "35;1", "remark": "36;1", "place": "1", "caret": "32;1"}
@@ -50,20 +52,36 @@ class Diagnostic:
 
 def parse_log(log: str) -> list[Diagnostic]:
     """Return the messages in a compiler's log, each once; what is no message is left out."""
+    return split_log(log)[0]
+
+
+def split_log(log: str) -> tuple[list[Diagnostic], list[str]]:
+    """Return the messages in a compiler's log, each once, and the lines that belong to no message."""
     found: dict[Diagnostic, None] = {}
+    others: list[str] = []
     lines = log.splitlines()
     at = 0
     while at < len(lines):
         head = _HEAD.fullmatch(lines[at])
         at += 1
         if head is None:
+            if ptxas := _PTXAS.fullmatch(lines[at - 1].rstrip()):
+                found[_of_assembler(ptxas)] = None
+            else:
+                others.append(lines[at - 1])
             continue
         rest = []
         while at < len(lines) and lines[at].startswith(" ") and not lines[at].startswith(" and "):
             rest.append(lines[at])
             at += 1
         found[_diagnostic(head, rest)] = None
-    return list(found)
+    return list(found), others
+
+
+def _of_assembler(match: re.Match[str]) -> Diagnostic:
+    place = f"line {match['line']} of the PTX: " if match["line"] else ""
+    severity = {"fatal": "error"}.get(match["severity"], match["severity"])
+    return Diagnostic(severity, f"ptxas: {place}{match['message']}")
 
 
 def _diagnostic(head: re.Match[str], rest: list[str]) -> Diagnostic:

@@ -29,10 +29,10 @@ class ProgramOptions:
 
     The flags are NVRTC's. NVVM programs can have `name`, `arch`, `debug` (``-g``), `device_code_optimize` (``-opt=3``,
     False is ``-opt=0``), `ftz`, `prec_sqrt`, `prec_div`, `fma`, `link_time_optimization`, `numba_debug`, `no_cache`
-    (which NVVM does not have), `extra_sources` and `use_libdevice`. PTX programs can have `name`, `arch`,
-    `max_register_count`, `debug`, `lineinfo`, `device_code_optimize`, `ptxas_options`, `split_compile`, `no_cache` and
-    `time` (True), which the linker takes; `ftz`, `prec_sqrt`, `prec_div` and `fma` are without effect there, and a
-    RuntimeWarning. Anything else that is set is a ValueError.
+    (which NVVM does not have), `extra_sources`, `use_libdevice` and `raw_options`. PTX programs can have `name`,
+    `arch`, `max_register_count`, `debug`, `lineinfo`, `device_code_optimize`, `ptxas_options`, `split_compile`,
+    `no_cache` and `time` (True), which the linker takes; `ftz`, `prec_sqrt`, `prec_div` and `fma` are without effect
+    there, and a RuntimeWarning. Anything else that is set is a ValueError.
 
     Parameters
     ----------
@@ -160,6 +160,9 @@ class ProgramOptions:
     numba_debug : bool, optional
         Generate the debug information that Numba needs; needs `debug`, and NVRTC 13.2 or the libNVVM of CUDA 13.1.
         ``--numba-debug``.
+    raw_options : str or list of str, optional
+        Options of NVRTC or libNVVM that have no field here, as the compiler takes them, such as
+        ``["--fmax-errors=3"]``. Program caches do not keep what is compiled with them.
 
     Raises
     ------
@@ -224,6 +227,7 @@ class ProgramOptions:
     ) = None
     use_libdevice: bool | None = None
     numba_debug: bool | None = None
+    raw_options: str | list[str] | tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.name is None:
@@ -300,7 +304,7 @@ class ProgramOptions:
         number = (
             values.current_arch() if self.arch is None else values.architecture("ProgramOptions.arch", self.arch)[1]
         )
-        flags = [f"-arch=compute_{number}"]
+        flags = [f"-arch=compute_{number}", *self._raw_flags()]
         for field, (flag, arguments) in _NVVM_FLAGS.items():
             value = getattr(self, field)
             if value is not None:
@@ -350,7 +354,7 @@ class ProgramOptions:
                     "ProgramOptions.use_libdevice is for NVVM programs; C++ programs always have libdevice"
                 )
             return
-        known = _OF_NVVM if code_type is SourceCodeType.NVVM else _OF_PTX
+        known = options_of(code_type)
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name not in known and value is not None and value is not False and value != []:
@@ -386,6 +390,18 @@ class ProgramOptions:
             value = getattr(self, field)
             if value is not None:
                 flags += [flag + argument for argument in arguments(f"ProgramOptions.{field}", value)]
+        return flags + self._raw_flags()
+
+    def _raw_flags(self) -> list[str]:
+        """Return the flags that have no field, or raise for one that has."""
+        flags = [] if self.raw_options is None else values.texts("ProgramOptions.raw_options", self.raw_options)
+        flags = [flag.removeprefix("=") for flag in flags]
+        for flag in flags:
+            if not flag.startswith("-"):
+                raise ValueError(f"ProgramOptions.raw_options: {flag!r} is no option: options begin with a minus sign")
+            field = field_of(flag)
+            if field is not None:
+                raise ValueError(f"ProgramOptions.raw_options: {flag!r} has a field of its own, ProgramOptions.{field}")
         return flags
 
     def _arch_flag(self, target: ObjectCodeFormatType | None) -> str:
@@ -413,7 +429,12 @@ _BUNDLED_HEADERS = "--use-bundled-headers"
 
 def field_of(flag: str) -> str | None:
     """Return the field of ProgramOptions that a flag of the compiler stands for."""
-    return _FIELDS.get(flag.partition("=")[0])
+    return _FIELDS.get(flag.partition("=")[0]) or _FIELDS_OF_LETTERS.get(flag[:2])
+
+
+def options_of(code_type: str) -> set[str]:
+    """Return the fields of ProgramOptions that NVVM or PTX programs can have."""
+    return _OF_NVVM if code_type == SourceCodeType.NVVM else _OF_PTX
 
 
 def since(field: str) -> str:
@@ -509,7 +530,35 @@ _FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
 _FIELDS = {flag.partition("=")[0]: field for field, (flag, _) in _FLAGS.items()} | {
     "--gpu-architecture": "arch",
     _BUNDLED_HEADERS: "use_bundled_headers",
+    "-arch": "arch",
+    "-rdc": "relocatable_device_code",
+    "-ewp": "extensible_whole_program",
+    "-G": "debug",
+    "-lineinfo": "lineinfo",
+    "-dopt": "device_code_optimize",
+    "-Xptxas": "ptxas_options",
+    "-maxrregcount": "max_register_count",
+    "-ftz": "ftz",
+    "-prec-sqrt": "prec_sqrt",
+    "-prec-div": "prec_div",
+    "-fmad": "fma",
+    "-use_fast_math": "use_fast_math",
+    "-dlto": "link_time_optimization",
+    "-include": "pre_include",
+    "-std": "std",
+    "-w": "disable_warnings",
+    "-restrict": "restrict",
+    "-default-device": "device_as_default_execution_space",
+    "-opt-info": "optimization_info",
+    "-time": "time",
+    "-minimal": "minimal",
+    "-pch": "pch",
 }
+_FIELDS_OF_LETTERS = {
+    "-D": "define_macro",
+    "-U": "undefine_macro",
+    "-I": "include_path",
+}  # whose value can follow at once
 
 # What NVRTC 12.0 did not have, with the first version that took it.
 _SINCE = {
@@ -539,7 +588,10 @@ _NVVM_FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
     "numba_debug": ("-numba-debug", values.switch),
 }
 # NVVM has no cache, so that it is not used.
-_OF_NVVM = {*_NVVM_FLAGS, "name", "arch", "link_time_optimization", "extra_sources", "use_libdevice", "no_cache"}
+_OF_NVVM = {
+    *_NVVM_FLAGS,
+    *("name", "arch", "link_time_optimization", "extra_sources", "use_libdevice", "no_cache", "raw_options"),
+}
 
 # What a PTX program's linker takes under the same name.
 _LINKER_FIELDS = (

@@ -6,7 +6,7 @@ from __future__ import annotations
 from cudacore_compile._compilers.options import ProgramOptions
 
 # See ProgramOptions. What is compiled later without the option is not what another process would make.
-_STAYS = ("optimization_info", "restrict", "use_fast_math")
+_STAYS = ("optimization_info", "raw_options", "restrict", "use_fast_math")
 
 _left: set[str] = set()
 

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``cudacore-compile cache``: the compiled code that is kept, and how often it was found."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from cudacore_compile._cache.files import FileStreamProgramCache, default_directory
+from cudacore_compile._cache.resource import CacheStatistics
+from cudacore_compile._command.arguments import Parser
+from cudacore_compile._command.errors import FAILURE, SUCCESS, UsageError
+
+_STATISTICS = "command-statistics.json"
+
+
+def run_cache(words: Sequence[str]) -> int:
+    """Run the sub-command; return the exit status."""
+    arguments = _parse(words)
+    if arguments.cache_dir == "":
+        raise UsageError("--cache-dir: path must not be empty")
+    directory = Path(arguments.cache_dir) if arguments.cache_dir is not None else default_directory()
+    if arguments.action == "path":
+        _say(f"{directory}\n")
+        return SUCCESS
+    try:
+        if not directory.exists() and arguments.action == "clear":  # there is nothing to remove, and nothing to make
+            entries = size = 0
+        else:
+            cache = FileStreamProgramCache(directory)
+            entries, size = len(cache), cache.size_bytes
+            if arguments.action == "clear":
+                cache.clear()
+                (directory / _STATISTICS).unlink(missing_ok=True)
+    except (OSError, ValueError) as error:
+        return _fail(str(error), as_json=arguments.format == "json")
+    statistics = _read(directory)
+    if arguments.format == "json":
+        cleared = arguments.action == "clear"
+        facts: dict[str, Any] = {"path": str(directory), "entries": entries, "bytes": size, "cleared": cleared}
+        _say(json.dumps(facts | {"statistics": asdict(statistics) | {"hit_rate": statistics.hit_rate}}) + "\n")
+        return SUCCESS
+    verb = "removed from" if arguments.action == "clear" else "in"
+    noun = "entry" if entries == 1 else "entries"
+    _say(f"{entries} {noun}, {size / 1e6:.1f} MB, {verb} {directory}\n")
+    if arguments.action == "show":
+        _say(
+            f"{statistics.hits} hits, {statistics.misses} misses ({statistics.hit_rate:.0%} hits), "
+            f"{statistics.uncacheable} uncacheable, {statistics.stores} stored, {statistics.evictions} evicted, "
+            f"{statistics.corrupt + statistics.failures} failures\n"
+        )
+    return SUCCESS
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    parser = Parser(
+        "cudacore-compile cache",
+        description="Look at the compiled code that is kept, or remove it.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("action", nargs="?", choices=("show", "clear", "path"), default="show")
+    parser.add_argument("--cache-dir", metavar="DIR", help="the directory; default: in the user's cache directory")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="how it is written")
+    return parser.parse_args(words)
+
+
+def note_statistics(cache: FileStreamProgramCache | None) -> None:
+    """Add what a command found in its cache to the statistics of all commands; failures do not matter."""
+    if cache is None:
+        return
+    with contextlib.suppress(OSError, ValueError), _locked(cache.directory) as file:
+        total = _parse_statistics(file.read())
+        for field in fields(CacheStatistics):
+            setattr(total, field.name, getattr(total, field.name) + getattr(cache.statistics, field.name))
+        file.seek(0)
+        file.truncate()
+        file.write(json.dumps(asdict(total)))
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[Any]:
+    with open(directory / _STATISTICS, "a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of several at once, one counts
+        file.seek(0)
+        yield file
+
+
+def _read(directory: Path) -> CacheStatistics:
+    try:
+        return _parse_statistics((directory / _STATISTICS).read_text(encoding="utf-8"))
+    except OSError:
+        return CacheStatistics()
+
+
+def _parse_statistics(text: str) -> CacheStatistics:
+    """Return the statistics in a file; none where it is empty or damaged."""
+    try:
+        found = json.loads(text or "{}")
+        return CacheStatistics(**{field.name: int(found.get(field.name, 0)) for field in fields(CacheStatistics)})
+    except (ValueError, TypeError, AttributeError):
+        return CacheStatistics()
+
+
+def _fail(message: str, *, as_json: bool) -> int:
+    if as_json:
+        sys.stderr.write(json.dumps([{"severity": "error", "message": message}]) + "\n")
+    else:
+        sys.stderr.write(f"cudacore-compile: error: {message}\n")
+    return FAILURE
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

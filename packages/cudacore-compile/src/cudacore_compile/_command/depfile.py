@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules for Make and Ninja, which say which files an output is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+# Has no rule and is no file, so that Make and Ninja build again what depends on it, each time.
+_ALWAYS = "cudacore-compile-always"
+
+
+def make_rule(targets: Sequence[str], dependencies: Iterable[str], *, phony: bool, is_complete: bool) -> str:
+    """Return a rule.
+
+    Parameters
+    ----------
+    targets : sequence of str
+        The targets, quoted where that is wanted.
+    dependencies : iterable of str
+        The files; the first one is the source.
+    phony : bool
+        Whether each header gets an empty rule, so that Make does not fail when a header was removed.
+    is_complete : bool
+        Whether these are all files. Otherwise the rule has the targets made each time.
+    """
+    names = [quote(name) for name in dict.fromkeys(dependencies)]
+    extra = [] if is_complete else [_ALWAYS]
+    text = " \\\n ".join([f"{' '.join(targets)}:", *names, *extra]) + "\n"
+    for name in [*(names[1:] if phony else ()), *extra]:
+        text += f"\n{name}:\n"
+    return text
+
+
+def quote(name: str) -> str:
+    """Return the name of a file as Make reads it: spaces, ``#`` and ``$`` are quoted as gcc does."""
+    quoted: list[str] = []
+    for letter in name:
+        if letter in " \t":  # the backslashes before a space are doubled
+            count = 0
+            while count < len(quoted) and quoted[-1 - count] == "\\":
+                count += 1
+            quoted += "\\" * (count + 1)
+        elif letter == "#":
+            quoted.append("\\")
+        elif letter == "$":
+            quoted.append("$")
+        quoted.append(letter)
+    return "".join(quoted)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing of outputs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def write(file: str, content: bytes) -> None:
+    """Write a file whole, or not at all; into devices, pipes and links, as they are."""
+    path = Path(file)
+    if file == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        path.write_bytes(content)
+        return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that the command reads: what is in them follows from their suffix and their content."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from cudacore_compile._command.errors import UsageError
+
+SOURCES = ("c++", "ptx", "nvvm")
+LANGUAGES = (*SOURCES, "cubin", "ltoir", "fatbin", "object", "library")
+"""What a file can contain: types of source code, and of what a Linker takes."""
+
+_SUFFIXES = {
+    ".cu": "c++",
+    ".cuh": "c++",
+    ".cpp": "c++",
+    ".cxx": "c++",
+    ".cc": "c++",
+    ".c": "c++",
+    ".ptx": "ptx",
+    ".ll": "nvvm",
+    ".bc": "nvvm",
+    ".nvvm": "nvvm",
+    ".cubin": "cubin",
+    ".ltoir": "ltoir",
+    ".fatbin": "fatbin",
+    ".o": "object",
+    ".obj": "object",
+    ".a": "library",
+}
+_TITLES = {
+    "c++": "CUDA C++",
+    "ptx": "PTX",
+    "nvvm": "NVVM IR",
+    "cubin": "a cubin",
+    "ltoir": "LTO-IR",
+    "fatbin": "a fat binary",
+    "object": "an object of the host",
+    "library": "a library of the host",
+}
+_MAGIC = {
+    b"\xedCN\x7f": "ltoir",
+    b"\x50\xed\x55\xba": "fatbin",
+    b"!<arch>\n": "library",
+    b"!<thin>\n": "library",
+    b"BC\xc0\xde": "nvvm",
+}
+_ELF, _ELF_CUDA = b"\x7fELF", (190).to_bytes(2, "little")  # e_machine is EM_CUDA
+_PTX = re.compile(rb"(?:\s|//[^\n]*\n|/\*.*?\*/)*\.version\s+\d", re.DOTALL)
+_NVVM = re.compile(rb"^\s*(?:target\s+(?:triple|datalayout)\s*=|source_filename\s*=|; ModuleID\b)", re.MULTILINE)
+
+
+class Input(NamedTuple):
+    """A file that was read."""
+
+    file: str
+    kind: str
+    content: bytes
+
+    @property
+    def is_source(self) -> bool:
+        """bool: Whether a compiler takes it."""
+        return self.kind in SOURCES
+
+    @property
+    def stem(self) -> str:
+        """str: The name for outputs."""
+        return "stdin" if self.file == "-" else Path(self.file).stem
+
+    @property
+    def program_name(self) -> str:
+        """str: The name for diagnostics."""
+        return "stdin.cu" if self.file == "-" else self.file
+
+
+def read(file: str, language: str | None) -> Input:
+    """Read a file, and recognise what is in it.
+
+    Raises
+    ------
+    UsageError
+        When its suffix contradicts its content.
+    OSError
+        When it cannot be read.
+    """
+    content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    content = content.removeprefix(codecs.BOM_UTF8)  # which no compiler takes for none
+    if language is not None:
+        return Input(file, language, content)
+    by_suffix, by_content = _SUFFIXES.get(Path(file).suffix.lower()), _kind_of(content)
+    if by_content is None:  # text of another kind, or what is damaged, which its reader says
+        return Input(file, by_suffix or "c++", content)
+    if by_suffix not in (None, by_content):
+        raise UsageError(
+            f"{file} is {_TITLES[by_content]}, and its suffix says {_TITLES[str(by_suffix)]}: say -x {by_content}"
+        )
+    return Input(file, by_content, content)
+
+
+def _kind_of(content: bytes) -> str | None:
+    """Return what a file contains; None for what is not certain, such as C++."""
+    if content.startswith(_ELF):
+        return "cubin" if content[18:20] == _ELF_CUDA else "object"
+    for magic, kind in _MAGIC.items():
+        if content.startswith(magic):
+            return kind
+    if _PTX.match(content):
+        return "ptx"
+    if _NVVM.search(content[:4096]) and b"#include" not in content[:4096]:
+        return "nvvm"
+    return None

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linking, for each architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from cudacore_compile._command.report import Report
+from cudacore_compile._compilers.linker_options import LinkerOptions
+from cudacore_compile._compilers.options import ProgramOptions
+from cudacore_compile._linker import Linker
+from cudacore_handles import CUDAError, ObjectCode
+
+_ALWAYS = ("max_register_count", "debug", "lineinfo", "ptxas_options", "split_compile", "no_cache")
+_OF_LTO = ("ftz", "prec_div", "prec_sqrt", "fma")
+
+
+def link(
+    parts: Mapping[str | None, Sequence[ObjectCode]],
+    options: ProgramOptions,
+    target: str,
+    *,
+    name: str,
+    lto: bool,
+    report: Report,
+) -> dict[str | None, ObjectCode]:
+    """Link the parts for each architecture, on threads, so that the main thread can be interrupted.
+
+    Parameters
+    ----------
+    parts : mapping of str or None to sequence of ObjectCode
+        The code by architecture.
+    options : ProgramOptions
+        The options of the compilations, of which a linker takes some.
+    target : str
+        The format to link to.
+    name : str
+        The name of what is linked.
+    lto : bool
+        Whether link-time optimization is wanted; it is also done for LTO-IR.
+    report : Report
+        Receives logs and failures.
+    """
+
+    def link_for(arch: str | None) -> tuple[ObjectCode, str]:
+        codes = parts[arch]
+        has_lto = lto or any(code.code_type == "ltoir" for code in codes)
+        fields = [*_ALWAYS, *(_OF_LTO if has_lto else ())]
+        given = {field: getattr(options, field) for field in fields}
+        linker = Linker(*codes, options=LinkerOptions(name=name, arch=arch, **given))
+        code = linker.link(target)
+        return code, linker.get_error_log() + "\n" + linker.get_info_log()
+
+    linked: dict[str | None, ObjectCode] = {}
+    pool = ThreadPoolExecutor(min(4, len(parts)), thread_name_prefix="cudacore-compile-link")
+    try:
+        futures = {arch: pool.submit(link_for, arch) for arch in parts}
+        for arch, future in futures.items():
+            try:
+                linked[arch], log = future.result()
+                report.add_log(log)
+            except (CUDAError, ValueError) as error:
+                report.add_failure(error, name)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return linked

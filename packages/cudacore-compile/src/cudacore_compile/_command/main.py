@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entry point of the command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from cudacore_compile._command.arguments import make_parser, parse, wants_json
+from cudacore_compile._command.cache import note_statistics, run_cache
+from cudacore_compile._command.compilers import run_compilers
+from cudacore_compile._command.completion import add_completion
+from cudacore_compile._command.errors import FAILURE, INTERRUPTED, USAGE, UsageError
+from cudacore_compile._command.listing import list_kernels
+from cudacore_compile._command.plan import Plan
+from cudacore_compile._command.report import Report, say_usage_error
+from cudacore_handles import CUDAError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The arguments. Default: the process's. Then an interrupt ends the process at once, because compilers that cannot
+        be interrupted would keep it until they are done.
+
+    Returns
+    -------
+    int
+        The exit status.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    # Python has None for a standard stream that was closed when it began.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    try:
+        return _run(words)
+    except KeyboardInterrupt:
+        if arguments is None:
+            _exit_now()
+        return INTERRUPTED
+    except UsageError as error:
+        say_usage_error(str(error), error.usage or make_parser().format_usage(), as_json=wants_json(words))
+        return USAGE
+    except BrokenPipeError:  # the reader of the standard output has ended, such as head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+    except SystemExit as stop:  # --help and --version
+        return stop.code if isinstance(stop.code, int) else USAGE
+
+
+def _run(words: Sequence[str]) -> int:
+    if words[:1] == ["cache"]:
+        return run_cache(words[1:])
+    if words[:1] == ["compilers"]:
+        return run_compilers(words[1:])
+    parser = make_parser()
+    add_completion(parser)
+    arguments = parse(parser, words)
+    report = Report(arguments)
+    try:
+        plan = Plan(arguments)
+    except (ValueError, TypeError) as error:
+        raise UsageError(str(error)) from None
+    except (OSError, CUDAError) as error:
+        report.add_error(str(error))
+        return report.finish()
+    try:
+        if arguments.only_rule:
+            plan.write_rules(report)
+            return report.finish()
+        results = plan.compile(report)
+        if report.status:
+            return report.finish()
+        plan.write(results, report)
+        if arguments.list_kernels:
+            _say(list_kernels(plan.listed(results), as_json=arguments.format == "json"))
+    except BrokenPipeError:  # nobody reads the standard output any more
+        raise
+    except (OSError, CUDAError, ValueError) as error:
+        report.add_error(str(error))
+    finally:
+        note_statistics(plan.cache)
+    return report.finish()
+
+
+def _say(text: str) -> None:
+    """Write to the standard output at once, because an error at the exit of Python could not be handled."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _exit_now() -> NoReturn:
+    """End the process without waiting for compilers: outputs are written when all of them are done."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            pass
+    os._exit(INTERRUPTED)

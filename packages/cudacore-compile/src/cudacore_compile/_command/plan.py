@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the arguments ask for: what is compiled, linked and written."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from cudacore_compile import UncacheableError
+from cudacore_compile._batch import compile_many
+from cudacore_compile._batch_error import BatchError
+from cudacore_compile._cache.files import FileStreamProgramCache
+from cudacore_compile._command.architectures import resolve
+from cudacore_compile._command.arguments import TARGETS, program_options
+from cudacore_compile._command.depfile import make_rule, quote
+from cudacore_compile._command.errors import UsageError
+from cudacore_compile._command.files import write
+from cudacore_compile._command.inputs import Input, read
+from cudacore_compile._command.link import link
+from cudacore_compile._command.report import Report
+from cudacore_compile._compilers.options import ProgramOptions, options_of
+from cudacore_compile._compilers.request import files_written
+from cudacore_compile._fatbin import make_fatbin
+from cudacore_compile._job import CompileJob
+from cudacore_compile._program import Program
+from cudacore_handles import ObjectCode
+
+_CACHE_BYTES = 1 << 30
+_LINKS = ("ltoir", "object", "library")  # kinds of input that can only be linked
+# What the assembler or linker takes, when it goes on with what libNVVM has made.
+_BEHIND_NVVM = {"ptxas_options", "max_register_count", "lineinfo"}
+_COMBINES = ("cubin", "ptx", "ltoir")  # and those that can go into a fat binary
+
+
+class _Unit(NamedTuple):
+    """A source that is compiled for an architecture."""
+
+    source: Input
+    arch: str | None
+    target: str
+
+
+class _Output(NamedTuple):
+    """A file to write."""
+
+    path: str
+    inputs: list[Input]
+    arches: list[str | None]
+
+
+class Plan:
+    """The work of one command.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        The arguments.
+
+    Raises
+    ------
+    UsageError
+        For arguments that contradict each other or the files.
+    OSError
+        For files that cannot be read.
+    """
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._output: str = arguments.output or ""
+        self._inputs = [read(file, arguments.language) for file in arguments.files]
+        only_lists = arguments.list_kernels and not (arguments.output or arguments.to)
+        self._target = arguments.to or _target_of(self._output)
+        combines = self._target == "fatbin"
+        kinds = {one.kind for one in self._inputs}
+        links_lto = arguments.lto and self._target not in (None, "ltoir")
+        self._links = arguments.link or links_lto or (not combines and bool(kinds & set(_LINKS)))
+        as_they_are = {"ptx"} if combines or only_lists or self._links else set()
+        self._sources = [one for one in self._inputs if one.is_source and one.kind not in as_they_are]
+        self._ready = [one for one in self._inputs if one not in self._sources]
+        if self._target is None and (self._sources or self._links):
+            self._target = "ltoir" if arguments.lto and not self._links else "cubin"
+        is_needed = bool(self._sources) or self._links
+        self._arches = resolve(arguments.arch, combines=combines and not self._links, needed=is_needed)
+        self._check()
+        self._options = program_options(arguments)
+        self._units = [
+            _Unit(source, arch, self._unit_target(source, arch)) for source in self._sources for arch in self._arches
+        ]
+        self._jobs = [self._job(unit) for unit in self._units]
+        self._outputs = [] if only_lists and not self._links else self._all_outputs()
+        self._linked: dict[str | None, ObjectCode] = {}
+        self._check_files()
+        self.cache: FileStreamProgramCache | None = None
+        if not arguments.no_cache and not files_written(self._options):
+            try:
+                self.cache = FileStreamProgramCache(arguments.cache_dir, max_size_bytes=_CACHE_BYTES)
+            except OSError:
+                if arguments.cache_dir is not None:
+                    raise
+
+    def _check(self) -> None:
+        """Raise where it is not clear what to write."""
+        if self._target == "fatbin":
+            wrong = [one.file for one in self._ready if not self._links and one.kind not in _COMBINES]
+            if wrong:
+                raise UsageError(f"{wrong[0]} cannot go into a fat binary: cubins, PTX and LTO-IR can")
+            if not self._links and len(self._sources) > 1 and "{name}" not in self._output and self._output:
+                raise UsageError("a fat binary is of one source: write {name} in -o for several, or --link them")
+            return
+        if not self._links:
+            if self._sources and self._ready:
+                raise UsageError(
+                    f"{self._ready[0].file} is compiled: --link it with the sources, or combine all: --to fatbin"
+                )
+            if self._ready and (self._output or self._target):
+                raise UsageError("compiled code can be listed, linked (--link) or combined (--to fatbin)")
+        if self._output and len(self._arches) > 1 and "{arch}" not in self._output:
+            raise UsageError("-o is for one file: write {arch} in it, or combine all: --to fatbin")
+        if self._output and len(self._sources) > 1 and "{name}" not in self._output and not self._links:
+            raise UsageError("-o is for one file: write {name} in it, or --link the sources")
+
+    def _unit_target(self, source: Input, arch: str | None) -> str:
+        if self._links:
+            if self._arguments.lto or self._target in ("ltoir", "ptx"):
+                return "ltoir"
+            return "ptx" if source.kind == "nvvm" else "cubin"
+        if self._target == "fatbin":
+            return "ptx" if (arch or "").startswith("compute_") else "cubin"
+        return str(self._target)
+
+    def _job(self, unit: _Unit) -> CompileJob:
+        options = dataclasses.replace(self._options, arch=unit.arch, name=unit.source.program_name)
+        if unit.source.kind != "c++":
+            options = self._options_of(unit, options)
+        elif self._links and unit.target == "cubin" and options.relocatable_device_code is None:
+            options = dataclasses.replace(options, relocatable_device_code=True)
+        names = self._arguments.name_expression if unit.source.kind == "c++" else ()
+        # libNVVM makes PTX, which is assembled afterwards.
+        target = "ptx" if (unit.source.kind, unit.target) == ("nvvm", "cubin") else unit.target
+        return CompileJob(unit.source.content, options, target, names, unit.source.kind)
+
+    def _options_of(self, unit: _Unit, options: ProgramOptions) -> ProgramOptions:
+        """Return the options without those for other sources, and for the assembler and linker behind libNVVM."""
+        others = {one.kind for one in self._sources} - {unit.source.kind}
+        dropped = _BEHIND_NVVM if unit.source.kind == "nvvm" and unit.target != "ptx" else set()
+        if others:
+            dropped = {field.name for field in dataclasses.fields(options)} - options_of(unit.source.kind)
+        return dataclasses.replace(options, **dict.fromkeys(dropped))
+
+    def _all_outputs(self) -> list[_Output]:
+        """Return the files to write: of fat binaries one a source, of linked code one an architecture."""
+        target, arches = str(self._target), self._arches
+        if self._links:
+            if target == "fatbin":
+                return [_Output(self._path("linked", "", target), self._inputs, arches)]
+            several = len(arches) > 1
+            return [_Output(self._path("linked", arch or "", target, several), self._inputs, [arch]) for arch in arches]
+        if target == "fatbin":
+            return [
+                _Output(self._path(source.stem, "", target), [source, *self._ready], arches)
+                for source in self._sources or self._ready[:1]
+            ]
+        several = len(arches) > 1
+        return [
+            _Output(self._path(unit.source.stem, unit.arch or "", target, several), [unit.source], [unit.arch])
+            for unit in self._units
+        ]
+
+    def _path(self, name: str, arch: str, suffix: str, several: bool = False) -> str:
+        if self._output:
+            return self._output.replace("{name}", name).replace("{arch}", arch)
+        return f"{name}.{arch}.{suffix}" if several else f"{name}.{suffix}"
+
+    def _check_files(self) -> None:
+        """Raise for files that would be written twice, or over what is read."""
+        outputs = [one.path for one in self._outputs]
+        if self._arguments.names:
+            outputs.append(self._arguments.names)
+        if self._writes_rules:
+            outputs += [path for path, _ in self._rules()]
+        read_files = {
+            os.path.realpath(file) for file in (*self._arguments.files, *self._arguments.include) if file != "-"
+        }
+        written: set[str] = set()
+        for output in outputs:
+            path = os.path.realpath(output)
+            if output == "-":
+                continue
+            if path in read_files:
+                raise UsageError(f"{output} is read, and cannot be written too: name another output")
+            if path in written:
+                raise UsageError(f"two outputs would have the name {output}: compile their sources one by one")
+            written.add(path)
+
+    def compile(self, report: Report) -> list[ObjectCode]:
+        """Compile and link; what fails goes to the report."""
+        results = self._compile(self._jobs, [unit.source.file for unit in self._units], report)
+        again = [
+            at
+            for at, unit in enumerate(self._units)
+            if (unit.source.kind, unit.target) == ("nvvm", "cubin") and not report.status
+        ]
+        if again:
+            jobs = [self._assembly(self._units[at], results[at]) for at in again]
+            files = [self._units[at].source.file for at in again]
+            results = [*results]
+            for at, code in zip(again, self._compile(jobs, files, report), strict=False):  # there are none if one fails
+                results[at] = code
+        if self._links and not report.status:
+            self._linked = self._link(results, report)
+        return results
+
+    def _compile(self, jobs: Sequence[CompileJob], files: Sequence[str], report: Report) -> list[ObjectCode]:
+        log = _Log()
+        try:
+            return compile_many(jobs, cache=self.cache, max_workers=self._arguments.jobs, logs=log)
+        except BatchError as error:
+            for job, failure in error.errors.items():
+                report.add_failure(failure, files[job])
+            return []
+        finally:
+            report.add_log(log.text)
+
+    def _assembly(self, unit: _Unit, ptx: ObjectCode) -> CompileJob:
+        given = self._options
+        options = {
+            "name": unit.source.program_name,
+            "arch": unit.arch,
+            "debug": given.debug,
+            "max_register_count": given.max_register_count,
+            "ptxas_options": given.ptxas_options,
+        }
+        return CompileJob(ptx._read(), options, "cubin", (), "ptx")
+
+    def _link(self, results: Sequence[ObjectCode], report: Report) -> dict[str | None, ObjectCode]:
+        ready = [_object_code(one) for one in self._ready]
+        parts = {
+            arch: [code for unit, code in zip(self._units, results, strict=True) if unit.arch == arch] + ready
+            for arch in self._arches
+        }
+        target = "cubin" if self._target == "fatbin" else str(self._target)
+        name = self._outputs[0].path
+        return link(parts, self._options, target, name=name, lto=self._arguments.lto, report=report)
+
+    def write(self, results: Sequence[ObjectCode], report: Report) -> None:
+        """Write all files."""
+        codes = [self._code_of(output, results) for output in self._outputs]
+        for output, code in zip(self._outputs, codes, strict=True):
+            write(output.path, code._read())
+        if self._arguments.names:
+            found = {expression: symbol for code in results for expression, symbol in code.symbol_mapping.items()}
+            write(self._arguments.names, json.dumps(found, indent=2).encode() + b"\n")
+        if self._writes_rules:
+            self.write_rules(report)
+
+    def _code_of(self, output: _Output, results: Sequence[ObjectCode]) -> ObjectCode:
+        if self._links:
+            linked = [self._linked[arch] for arch in output.arches]
+            return make_fatbin(linked, name=output.path) if self._target == "fatbin" else linked[0]
+        codes = [
+            code
+            for unit, code in zip(self._units, results, strict=True)
+            if unit.source in output.inputs and unit.arch in output.arches
+        ]
+        if self._target != "fatbin":
+            return codes[0]
+        return make_fatbin([*codes, *map(_object_code, self._ready)], name=output.inputs[0].file)
+
+    def listed(self, results: Sequence[ObjectCode]) -> list[tuple[str, ObjectCode]]:
+        """Return the code to list, with the files that it is of."""
+        if self._links:
+            return [(output.path, self._linked[arch]) for output in self._outputs for arch in output.arches]
+        compiled = [(unit.source.file, code) for unit, code in zip(self._units, results, strict=True)]
+        return [*compiled, *((one.file, _object_code(one)) for one in self._ready)]
+
+    @property
+    def _writes_rules(self) -> bool:
+        arguments = self._arguments
+        return bool(arguments.write_rule or arguments.rule_file or arguments.only_rule)
+
+    def _rules(self) -> list[tuple[str, list[_Output]]]:
+        """Return the dependency files, with the outputs that each is about."""
+        if self._arguments.rule_file or self._arguments.only_rule:
+            return [(self._arguments.rule_file or "-", self._outputs)]
+        if "-" in (output.path for output in self._outputs):
+            raise UsageError("-MD names the rule's file after the output, which has no name: say -MF FILE")
+        return [(str(Path(output.path).with_suffix(".d")), [output]) for output in self._outputs]
+
+    def write_rules(self, report: Report) -> None:
+        """Write the dependency files."""
+        arguments = self._arguments
+        closures = {one.file: self._dependencies(one, report) for one in self._inputs if one.file != "-"}
+        for path, outputs in self._rules():
+            targets = [*arguments.rule_targets, *map(quote, arguments.quoted_targets)]
+            targets = targets or [quote(output.path) for output in outputs]
+            files = dict.fromkeys(one.file for output in outputs for one in output.inputs if one.file != "-")
+            known = [closures[file] for file in files]
+            names = [*files, *(name for names in known for name in names or ())]
+            is_complete = all(names is not None for names in known)
+            text = make_rule(targets, names, phony=arguments.phony_rules, is_complete=is_complete)
+            write(path, text.encode("utf-8", "surrogateescape"))
+
+    def _dependencies(self, one: Input, report: Report) -> Iterable[str] | None:
+        """Return what a source may include; None where that is not known."""
+        if one.kind != "c++":
+            return ()
+        options = dataclasses.replace(self._options, arch=self._arches[0], name=one.program_name)
+        try:
+            return Program(one.content, "c++", options).dependencies()
+        except UncacheableError as error:
+            report.add_warning(f"{one.file}: {error}; the rule therefore has it built each time")
+            return None
+
+
+class _Log:
+    """What compilers write to."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text if text.endswith("\n") else text + "\n"
+
+
+def _object_code(one: Input) -> ObjectCode:
+    return ObjectCode._init(one.content, one.kind, name=one.file)
+
+
+def _target_of(output: str) -> str | None:
+    suffix = Path(output).suffix.lstrip(".")
+    if not output or suffix in TARGETS:
+        return suffix or None
+    raise UsageError(f"-o {output}: a name that ends in .{', .'.join(TARGETS)}, or --to, says the format")

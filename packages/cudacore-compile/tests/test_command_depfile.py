@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dependency files, for Make and Ninja, and the examples of projects for CMake and Meson."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cudacore_compile import NVFatbinError, Program, UncacheableError
+from cudacore_compile._command.depfile import make_rule, quote
+
+Run = Callable[..., tuple[int, str, str]]
+EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
+SOURCE = """#include "h.h"
+#ifdef NEVER
+#include <other.h>
+#endif
+extern "C" __global__ void f(int *p) { *p = VALUE; }
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    # The installed command, and Ninja, are beside Python.
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    Path("k.cu").write_text(SOURCE)
+    Path("h.h").write_text('#include "deep.h"\n')
+    Path("deep.h").write_text("#define VALUE 4711\n")
+
+
+def program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+# -- the API
+
+
+def test_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build system written in Python could not know what a program includes."""
+    Path("inc").mkdir()
+    Path("inc/other.h").write_text("")
+    options = {"arch": "sm_90", "include_path": "inc"}
+    assert Program(SOURCE, "c++", options).dependencies() == ["deep.h", "h.h", "inc/other.h"]
+    assert Program("", "c++", options).dependencies() == []
+    assert Program(".version 8.0", "ptx").dependencies() == []
+    monkeypatch.setenv("CUDACORE_DRIVER", "/nonexistent/libcuda.so")
+    assert Program(SOURCE, "c++").dependencies() == ["deep.h", "h.h"]
+
+
+def test_dependencies_that_are_not_known() -> None:
+    """A list that is not complete would be taken for one that is."""
+    hidden = "#define NAME(x) <x##.h>\n#include NAME(h)\n"
+    with pytest.raises(UncacheableError):
+        Program(hidden, "c++", {"arch": "sm_90"}).dependencies()
+    with pytest.raises(UncacheableError, match="raw_options"):
+        Program(SOURCE, "c++", {"arch": "sm_90", "raw_options": "--x"}).dependencies()
+
+
+# -- the rules
+
+
+def test_rule(run: Run) -> None:
+    """A build system would not hear of a header."""
+    assert run("k.cu", "-arch=sm_90", "-MD", "-o", "out/k.ptx") == (0, "", "")
+    assert Path("out/k.d").read_text() == "out/k.ptx: \\\n k.cu \\\n deep.h \\\n h.h\n"
+    assert run("k.cu", "-arch=sm_90", "-MD", "-MF", "rule", "-MT", "all $(X)", "-MQ", "a$b", "-MP", "-ptx")[0] == 0
+    assert Path("rule").read_text() == (
+        "all $(X) a$$b: \\\n k.cu \\\n deep.h \\\n h.h\n\ndeep.h:\n\nh.h:\n"
+    )  # fmt: skip
+    assert run("k.cu", "-arch=80,90", "-MD", "-ptx")[0] == 0
+    assert Path("k.sm_80.d").read_text().startswith("k.sm_80.ptx: \\\n k.cu")
+    assert Path("k.sm_90.d").exists()
+    status, out, _ = run("k.cu", "-arch=sm_90", "-M", "-o", "never.ptx")
+    assert (status, out, Path("never.ptx").exists()) == (0, "never.ptx: \\\n k.cu \\\n deep.h \\\n h.h\n", False)
+    status, _, err = run("k.cu", "-arch=sm_90", "-MD", "-ptx", "-o", "-")
+    assert (status, "say -MF FILE" in err) == (2, True)
+    status, _, err = run("k.cu", "-arch=sm_90", "-ptx", "-MD", "-MF", "h.h", "--include", "h.h")
+    assert (status, "h.h is read, and cannot be written" in err) == (2, True)
+    assert run("k.cu", "-arch=sm_90", "-ptx", "-D", "f=1", "-MD", "-MF", "failed.d")[0] == 1
+    assert not Path("failed.d").exists()
+
+
+def test_rule_where_files_are_not_known(run: Run) -> None:
+    """Where it cannot be said what a source includes, old code would be taken for new."""
+    Path("k.cu").write_text("#define NAME(x) <x##.h>\n#if 0\n#include NAME(h)\n#endif\n__global__ void f() {}")
+    status, _, err = run("k.cu", "-arch=sm_90", "-MD", "-ptx")
+    assert (status, "warning: k.cu: " in err, "built each time" in err) == (0, True, True)
+    rule = Path("k.d").read_text()
+    assert rule == "k.ptx: \\\n k.cu \\\n cudacore-compile-always\n\ncudacore-compile-always:\n"
+
+
+def test_names_are_quoted() -> None:
+    """Make would read a file's name as something else."""
+    assert quote("a b#c$d.h") == "a\\ b\\#c$$d.h"
+    assert quote("back\\slash\\ .h") == "back\\slash\\\\\\ .h"
+    assert make_rule(["t"], ["a", "a"], phony=True, is_complete=True) == "t: \\\n a\n"
+
+
+@pytest.mark.parametrize("tool", ["make", "ninja"])
+def test_rebuilds(tool: str) -> None:
+    """A build would keep old code when a header changes, or compile each time."""
+    tool_path = program(tool)
+    header = "with space, # and $.h" if tool == "make" else "plain.h"  # Ninja reads fewer quotes than gcc writes
+    Path("k.cu").write_text(f'#include "{header}"\n__global__ void f() {{}}')
+    Path(header).write_text("")
+    command = f"{sys.executable} -m cudacore_compile k.cu -arch=sm_90 -MD -o k.ptx"
+    Path("Makefile").write_text(f"k.ptx: k.cu\n\t{command}\n-include k.d\n")
+    Path("build.ninja").write_text(
+        f"rule compile\n  command = {command}\n  depfile = k.d\n  deps = gcc\nbuild k.ptx: compile k.cu\n"
+    )
+
+    def builds() -> bool:
+        result = subprocess.run([tool_path], capture_output=True, text=True, timeout=120, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return "up to date" not in result.stdout and "no work to do" not in result.stdout
+
+    assert (builds(), builds()) == (True, False)
+    time.sleep(0.02)
+    os.utime(header)
+    assert (builds(), builds()) == (True, False)
+
+
+# -- projects
+
+
+@pytest.fixture
+def _nvfatbin() -> None:
+    from cudacore_compile._fatbin import _load
+
+    try:
+        _load()
+    except NVFatbinError as error:
+        pytest.skip(str(error).splitlines()[0])
+    if not EXAMPLES.is_dir():
+        pytest.skip("needs the repository's docs folder")
+    program("ninja")
+    program("cudacore-compile")
+
+
+def check_project(*setup: str) -> None:
+    """Build a project, change its header, build again."""
+    subprocess.run(setup, check=True, capture_output=True, timeout=120)
+    ninja = ["ninja", "-C", "build"]
+    subprocess.run(ninja, check=True, capture_output=True, timeout=120)
+    output = Path("build/saxpy.fatbin")
+    first = output.read_bytes()
+    assert first[:4] == b"\x50\xed\x55\xba"
+    again = subprocess.run(ninja, check=True, capture_output=True, text=True, timeout=120)
+    assert "no work to do" in again.stdout
+    time.sleep(0.02)
+    Path("saxpy.h").write_text("#define BLOCK 128\n")
+    subprocess.run(ninja, check=True, capture_output=True, timeout=120)
+    assert output.read_bytes() != first
+
+
+@pytest.mark.usefixtures("_nvfatbin")
+def test_cmake_project() -> None:
+    """The example for CMake would not build, or not build again when a header changes."""
+    shutil.copytree(EXAMPLES / "cmake", "project")
+    os.chdir("project")
+    check_project(program("cmake"), "-G", "Ninja", "-S", ".", "-B", "build", "-DGPU_ARCHITECTURES=sm_80,sm_90")
+
+
+@pytest.mark.usefixtures("_nvfatbin")
+def test_meson_project() -> None:
+    """The example for Meson would not build, or not build again when a header changes."""
+    shutil.copytree(EXAMPLES / "meson", "project")
+    os.chdir("project")
+    check_project(program("meson"), "setup", "build", "-Darchitectures=sm_80,sm_90")

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command's inputs: what is in files, and how they are linked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, WHOLE
+
+from cudacore_compile import NVFatbinError, NVJitLinkError, NVVMError
+from cudacore_compile._compilers import nvjitlink, nvvm
+from cudacore_handles import ObjectCode
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A cache for all tests of this file, which compile the same."""
+    return str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    Path("kernel.cu").write_text(KERNEL)
+    Path("function.cu").write_text(FUNCTION)
+    Path("function.ll").write_text(FUNCTION_IR)
+
+
+@pytest.fixture
+def _nvjitlink() -> None:
+    try:
+        nvjitlink.load()
+    except NVJitLinkError as error:
+        pytest.skip(str(error).splitlines()[0])
+
+
+@pytest.fixture
+def _nvvm() -> None:
+    try:
+        nvvm.load()
+    except NVVMError as error:
+        pytest.skip(str(error).splitlines()[0])
+
+
+@pytest.fixture
+def _nvfatbin() -> None:
+    from cudacore_compile._fatbin import _load
+
+    try:
+        _load()
+    except NVFatbinError as error:
+        pytest.skip(str(error).splitlines()[0])
+
+
+def kernels(file: str) -> list[str]:
+    return [kernel.symbol for kernel in ObjectCode.from_cubin(file).kernels]
+
+
+@pytest.mark.usefixtures("_nvjitlink")
+@pytest.mark.parametrize("more", [[], ["-dlto"]], ids=["cubins", "lto"])
+def test_translation_units(run: Run, more: list[str]) -> None:
+    """A kernel could not call what another file defines."""
+    assert run("kernel.cu", "function.cu", "--link", "-arch=sm_90", "-o", "all.cubin", *more) == (0, "", "")
+    assert kernels("all.cubin") == ["map"]
+    status, _, err = run("kernel.cu", "--link", "-arch=sm_90", "-o", "one.cubin", *more)
+    assert (status, Path("one.cubin").exists()) == (1, False)
+    assert "'f'" in err or "f" in err.split()
+
+
+@pytest.mark.usefixtures("_nvjitlink")
+def test_links_what_was_compiled(run: Run) -> None:
+    """What one command has compiled, another could not link: LTO-IR was taken for C++."""
+    assert run("kernel.cu", "-arch=sm_90", "-dlto")[0] == 0
+    assert Path("kernel.ltoir").read_bytes()[:4] == b"\xedCN\x7f"
+    assert run("function.cu", "-arch=sm_90", "-dc", "-o", "function.cubin")[0] == 0
+    assert run("function.cu", "-arch=sm_90", "-rdc=true", "-ptx")[0] == 0
+    for part in ("function.cubin", "function.ptx", "function.cu"):
+        assert run("kernel.ltoir", part, "-arch=sm_90", "-o", "out.cubin") == (0, "", ""), part
+        assert kernels("out.cubin") == ["map"]
+    status, _, err = run("kernel.ltoir", "function.cu", "-arch=sm_80,sm_90", "-o", "out.cubin")
+    assert (status, "write {arch} in it" in err) == (2, True)
+
+
+@pytest.mark.usefixtures("_nvjitlink", "_nvfatbin")
+def test_linked_fat_binary(run: Run) -> None:
+    """A program of several files could not be had for several architectures."""
+    assert run("kernel.cu", "function.cu", "--link", "--arch", "80,90", "-o", "all.fatbin") == (0, "", "")
+    assert Path("all.fatbin").read_bytes()[:4] == b"\x50\xed\x55\xba"
+    assert run("kernel.cu", "function.cu", "--link", "--arch", "80,90", "-o", "{name}.{arch}.cubin")[0] == 0
+    assert kernels("linked.sm_80.cubin") == kernels("linked.sm_90.cubin") == ["map"]
+
+
+@pytest.mark.usefixtures("_nvjitlink")
+def test_ptx_is_assembled(run: Run) -> None:
+    """PTX could not be made a cubin."""
+    Path("whole.cu").write_text(WHOLE)
+    assert run("whole.cu", "-arch=sm_80", "-ptx")[0] == 0
+    status, out, err = run("whole.ptx", "-arch=sm_90", "-v")
+    assert (status, out, kernels("whole.cubin")) == (0, "", ["map"])
+    assert err.splitlines()[1].split()[:2] == ["map", "sm_90"]
+    Path("wrong.ptx").write_text(Path("whole.ptx").read_text().replace("ret;", "return;"))
+    status, _, err = run("wrong.ptx", "-arch=sm_90")
+    assert (status, "error: ptxas: line " in err) == (1, True), err
+
+
+@pytest.mark.usefixtures("_nvvm", "_nvjitlink")
+def test_nvvm_ir(run: Run) -> None:
+    """NVVM IR was taken for C++, so that nothing of it could be compiled or linked."""
+    assert run("function.ll", "-arch=sm_90", "-ptx") == (0, "", "")
+    assert ".target sm_90" in Path("function.ptx").read_text()
+    assert run("function.ll", "-arch=sm_90", "-o", "function.cubin", "--maxrregcount", "40") == (0, "", "")
+    words = ("kernel.cu", "function.ll", "--link", "-arch=sm_90", "-I", ".", "-v", "-lineinfo")
+    for more in ([], ["-dlto"]):
+        status, _, err = run(*words, "-o", "out.cubin", *more)
+        assert (status, kernels("out.cubin")) == (0, ["map"]), err
+    status, _, err = run("function.ll", "-arch=sm_90", "-std=c++20")
+    assert (status, "ProgramOptions.std is not supported for NVVM programs" in err) == (1, True)
+
+
+def test_content_counts(run: Run) -> None:
+    """A file with an unknown suffix would be taken for C++, or one with a wrong suffix go to the wrong compiler."""
+    assert run("kernel.cu", "-arch=sm_90", "-rdc=true", "-o", "kernel.cubin")[0] == 0
+    Path("kernel.bin").write_bytes(Path("kernel.cubin").read_bytes())
+    assert run("kernel.bin", "--list-kernels")[1].startswith("kernel.bin, cubin for sm_90:")
+    Path("kernel.ptx").write_bytes(Path("kernel.cubin").read_bytes())
+    status, _, err = run("kernel.ptx", "--list-kernels")
+    assert (status, "kernel.ptx is a cubin, and its suffix says PTX: say -x cubin" in err) == (2, True)
+    assert run("kernel.ptx", "-x", "cubin", "--list-kernels")[0] == 0
+    Path("text").write_text(FUNCTION)
+    assert run("text", "-arch=sm_90", "-ptx")[0] == 0
+    Path("text").write_text("// a comment\n/* and\n another */ .version 8.0\n.target sm_90\n.address_size 64\n")
+    assert run("text", "--list-kernels")[1].startswith("text, ptx for sm_90:")
+
+
+def test_fat_binaries_are_not_mixed(run: Run) -> None:
+    """Compiled code beside sources would be left out without a word."""
+    assert run("kernel.cu", "-arch=sm_90", "-rdc=true", "-o", "kernel.cubin")[0] == 0
+    status, _, err = run("function.cu", "kernel.cubin", "-arch=sm_90")
+    assert (status, "kernel.cubin is compiled: --link it with the sources" in err) == (2, True)
+    status, _, err = run("kernel.cubin", "-o", "copy.cubin")
+    assert (status, "linked (--link) or combined" in err) == (2, True)
+    Path("code.fatbin").write_bytes(b"\x50\xed\x55\xba\x01\x00\x10\x00")
+    status, _, err = run("code.fatbin", "-o", "out.fatbin")
+    assert (status, "code.fatbin cannot go into a fat binary" in err) == (2, True)
+
+
+@pytest.mark.usefixtures("_nvjitlink")
+def test_resources_of_linked_code(run: Run) -> None:
+    """What the assembler says when LTO-IR is linked would not be shown."""
+    words = ("kernel.cu", "function.cu", "--link", "-dlto", "-arch=sm_90", "-o", "out.cubin", "-v", "--format", "json")
+    status, _, err = run(*words)
+    found = [item["resources"] for item in json.loads(err) if "resources" in item]
+    assert (status, [(one["kernel"], one["arch"]) for one in found]) == (0, [("map", "sm_90")])

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command's options: those of nvcc, raw ones, architectures, and what the assembler says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compile_sources import FUNCTION_IR
+
+from cudacore_compile import (
+    InMemoryProgramCache,
+    NVRTCError,
+    NVVMError,
+    Program,
+    ProgramOptions,
+    UncacheableError,
+    make_program_cache_key,
+)
+from cudacore_compile._command import architectures
+from cudacore_compile._command.arguments import make_parser, parse, program_options
+from cudacore_compile._command.resources import parse_resources
+from cudacore_compile._compilers.diagnostics import split_log
+
+Run = Callable[..., tuple[int, str, str]]
+QUICK = 'extern "C" __global__ void quick(float *p) { *p += 1; }'
+WARNS = 'extern "C" __global__ void warns() { int unused; }'
+# Spills where there are few registers.
+SPILLS = (
+    'extern "C" __global__ void spills(float *p) { float a[64];\n'
+    + "".join(f"a[{i}] = p[{i}] * p[{i + 1}];\n" for i in range(64))
+    + "__syncthreads();\n"
+    + "".join(f"p[{i}] = a[{63 - i}] + a[{(i * 7) % 64}];\n" for i in range(64))
+    + "}"
+)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A cache for all tests of this file."""
+    return str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    Path("quick.cu").write_text(QUICK)
+    Path("warns.cu").write_text(WARNS)
+
+
+def options(*words: str) -> ProgramOptions:
+    return program_options(parse(make_parser(), ["quick.cu", *words]))
+
+
+# -- nvcc
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (["-std=c++20"], {"std": "c++20"}),
+        (["-rdc=true"], {"relocatable_device_code": True}),
+        (["-rdc=false"], {"relocatable_device_code": False}),
+        (["-dc"], {"relocatable_device_code": True}),
+        (["-lineinfo", "-G"], {"lineinfo": True, "debug": True}),
+        (["-use_fast_math"], {"use_fast_math": True}),
+        (["-maxrregcount=40"], {"max_register_count": 40}),
+        (["-ftz=true", "-prec-div=false", "-prec-sqrt=0", "-fmad=1"],
+         {"ftz": True, "prec_div": False, "prec_sqrt": False, "fma": True}),
+        (["-Xptxas", "-v", "-Xptxas=-O2,-warn-spills"], {"ptxas_options": ["-v", "-O2", "-warn-spills"]}),
+        (["-res-usage"], {"ptxas_options": ["-v"]}),
+        (["-w", "-restrict", "-extra-device-vectorization"],
+         {"disable_warnings": True, "restrict": True, "extra_device_vectorization": True}),
+        (["-diag-suppress", "177,550", "-diag-error=20012"], {"diag_suppress": [177, 550], "diag_error": [20012]}),
+        (["-DA=1", "-D", "B", "-UC", "-Iinc", "-isystem", "sys", "-include", "first.h"],
+         {"define_macro": ["A=1", "B"], "undefine_macro": ["C"], "include_path": ["inc", "sys"],
+          "pre_include": ["first.h"]}),
+        (["-X", "ftz=1", "-X", "minimal=True"], {"ftz": True, "minimal": True}),
+        (["-X", "split_compile=1", "-X", "time=-"], {"split_compile": 1, "time": "-"}),
+        (["--raw", "--fmax-errors=3", "-Xnvrtc=--x"], {"raw_options": ["--fmax-errors=3", "--x"]}),
+    ],
+)  # fmt: skip
+def test_spellings(words: list[str], fields: dict[str, Any]) -> None:
+    """A command line for nvcc would have to be rewritten; or an option would be another in the API."""
+    assert options(*words) == ProgramOptions(**fields)
+
+
+def test_formats_as_nvcc_says_them(run: Run) -> None:
+    """nvcc's options for the format, and for architectures, would be unknown."""
+    assert run("quick.cu", "-gencode", "arch=compute_90,code=[sm_90]", "-ptx")[0] == 0
+    assert run("quick.cu", "--gpu-architecture=sm_80", "-cubin")[0] == 0
+    assert run("quick.cu", "-arch", "sm_90", "-gencode=arch=compute_80,code=sm_80", "-o", "{arch}.ptx")[0] == 0
+    assert {path.name for path in Path().glob("*.*[nx]")} == {"quick.ptx", "quick.cubin", "sm_90.ptx", "sm_80.ptx"}
+    status, _, err = run("quick.cu", "-gencode", "sm_90")
+    assert (status, "write arch=compute_90,code=sm_90" in err) == (2, True)
+    status, _, err = run("quick.cu", "-arch=sm_90", "-ftz=maybe")
+    assert (status, "-ftz=maybe: write true or false" in err) == (2, True)
+
+
+def test_groups_of_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of architectures would have to be kept in each project."""
+
+    class Compiler:
+        def architectures(self) -> list[int]:
+            return [75, 80, 86, 90, 100, 103]
+
+    monkeypatch.setattr(architectures.nvrtc, "load", Compiler)
+    assert architectures.resolve(["all"], combines=False, needed=True) == [
+        "sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_103",
+    ]  # fmt: skip
+    found = architectures.resolve(["all-major"], combines=True, needed=True)
+    assert found == ["sm_75", "sm_80", "sm_90", "sm_100", "compute_100"]
+
+
+def test_native(run: Run, device: Any) -> None:
+    """Code for the devices of this machine would have to name them."""
+    assert run("quick.cu", "--arch", "native", "-ptx") == (0, "", "")
+    assert f".target sm_{device.arch}" in Path("quick.ptx").read_text()
+
+
+def test_usage_errors_in_json(run: Run) -> None:
+    """An editor would get text where it wants JSON, when the command is wrong."""
+    for words in (["--nonsense"], ["-o", "k.exe"], ["-X", "nonsense=1"], ["--arch", ""]):
+        status, out, err = run("quick.cu", "--format", "json", *words)
+        (message,) = json.loads(err)
+        assert (status, out, message["severity"]) == (2, "", "error")
+    status, _, err = run("cache", "nonsense", "--format=json")
+    assert (status, json.loads(err)[0]["severity"]) == (2, "error")
+
+
+def test_no_architecture() -> None:
+    """Where there is no device, the command would not say which of its options to give."""
+    env = os.environ | {"CUDACORE_DRIVER": "/nonexistent/libcuda.so"}
+    command = [sys.executable, "-m", "cudacore_compile", "quick.cu", "--format", "json"]
+    result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert (result.returncode, "such as --arch sm_90" in json.loads(result.stderr)[0]["message"]) == (1, True)
+
+
+# -- warnings
+
+
+def test_warnings_as_errors(run: Run) -> None:
+    """A build that has to be free of warnings could not be had; also from a cache."""
+    for words in (["-Werror"], ["-Werror", "all-warnings"], ["--warning-as-error=all-warnings"]):
+        status, _, err = run("warns.cu", "-arch=sm_90", *words)
+        assert (status, list(Path().glob("*.cubin"))) == (1, [])
+        assert 'warns.cu:1:42: error: variable "unused" was declared' in err
+    assert run("quick.cu", "-arch=sm_90", "-Werror") == (0, "", "")
+    assert run("warns.cu", "-arch=sm_90")[0] == 0
+
+
+# -- what the assembler says
+
+
+def test_resources(run: Run) -> None:
+    """Registers and spills, for which people read the assembler's output, would not be shown."""
+    Path("spills.cu").write_text(SPILLS + QUICK)
+    words = ("spills.cu", "-arch=sm_90", "-maxrregcount=32")
+    status, out, err = run(*words, "-v")
+    lines = err.splitlines()
+    assert (status, out) == (0, "")
+    assert lines[0].split() == [
+        "kernel", "arch", "registers", "stack", "spill", "stores", "spill", "loads", "shared", "constant",
+    ]  # fmt: skip
+    rows = {line.split()[0]: line.split()[1:] for line in lines[1:] if line[:5] != "ptxas"}
+    assert set(rows) == {"spills", "quick"}
+    assert rows["spills"][0] == "sm_90"
+    assert all(int(number) > 0 for number in rows["spills"][1:5])
+    assert rows["quick"][2:5] == ["0", "0", "0"]
+    items = json.loads(run(*words, "-v", "--format", "json")[2])
+    found = [item["resources"] for item in items if "resources" in item]
+    spilled = next(one for one in found if one["symbol"] == "spills")
+    assert [str(spilled[f"spill_{what}_bytes"]) for what in ("store", "load")] == rows["spills"][3:5]
+    status, _, err = run(*words, "-Xptxas", "-warn-spills")
+    assert (status, "warning: ptxas: " in err, "spill" in err) == (0, True, True), err
+
+
+def test_other_output_is_shown(run: Run) -> None:
+    """The times that were asked for would not be shown."""
+    status, _, err = run("quick.cu", "-arch=sm_90", "-X", "time=-")
+    assert (status, "quick.cu, CUDA C++ Frontend" in err) == (0, True)
+
+
+def test_logs_of_the_assembler() -> None:
+    """What older and newer assemblers say would be read in part."""
+    diagnostics, lines = split_log(
+        "ptxas info    : 0 bytes gmem, 8 bytes cmem[3]\n"
+        "ptxas info    : Compiling entry function '_Z1kPf' for 'sm_80'\n"
+        "ptxas info    : Function properties for _Z1kPf\n"
+        "    16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads\n"
+        "ptxas info    : Used 10 registers, 384 bytes smem, 360 bytes cmem[0], 8 bytes cmem[2]\n"
+        "ptxas application ptx input, line 7; error   : Unknown symbol 'x'\n"
+        "ptxas fatal   : Ptx assembly aborted due to errors\n"
+        "something else\n"
+    )
+    assert [(one.severity, one.message) for one in diagnostics] == [
+        ("error", "ptxas: line 7 of the PTX: Unknown symbol 'x'"),
+        ("error", "ptxas: Ptx assembly aborted due to errors"),
+    ]
+    resources, others = parse_resources(lines)
+    assert [tuple(vars(one).values()) for one in resources] == [
+        ("k(float*)", "_Z1kPf", "sm_80", 10, 16, 8, 4, 384, 368),
+    ]
+    assert others == ["something else"]
+
+
+# -- raw options
+
+
+def test_raw_options(build: Callable[..., Any]) -> None:
+    """What the compiler can do and this package has no name for could not be said."""
+    with pytest.raises(NVRTCError, match="unrecognized option --nonsense"):  # it arrives
+        build(QUICK, raw_options=["--nonsense"])
+    with pytest.raises(NVVMError, match="nonsense"):
+        Program(FUNCTION_IR, "nvvm", {"arch": "sm_90", "raw_options": "-nonsense"}).compile("ptx")
+    for wrong, message in (
+        ("-I/usr/include", "has a field of its own, ProgramOptions.include_path"),
+        (["-arch=sm_90"], "ProgramOptions.arch"),
+        (["--ftz=true"], "ProgramOptions.ftz"),
+        ("fmax-errors", "options begin with a minus sign"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ProgramOptions(raw_options=wrong)
+
+
+def test_raw_options_are_not_cached(build: Callable[..., Any]) -> None:
+    """A raw option could have the compiler read files that the key has nothing of."""
+    cache = InMemoryProgramCache()
+    raw = ProgramOptions(arch="sm_90", raw_options="--nonsense")
+    with pytest.raises(UncacheableError, match="raw_options"):
+        make_program_cache_key(code=QUICK, code_type="c++", options=raw, target_type="ptx")
+    with pytest.raises(NVRTCError, match="unrecognized"):
+        Program(QUICK, "c++", raw).compile("ptx", cache=cache)
+    assert (len(cache), cache.statistics.uncacheable) == (0, 1)
+    Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx", cache=cache)
+    assert len(cache) == 0  # it may have left something behind in NVRTC
+
+
+# -- what there is
+
+
+def test_compilers(run: Run) -> None:
+    """Nobody would see which compilers are found, and where."""
+    status, out, _ = run("compilers")
+    assert (status, out.splitlines()[0].split()[0]) == (0, "NVRTC")
+    found = json.loads(run("compilers", "--format", "json")[1])
+    assert set(found) == {"NVRTC", "NVVM", "nvJitLink", "driver"}
+    assert 90 in found["NVRTC"]["architectures"]
+
+
+def test_completion(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell could not complete the command's options, or what that needs would not be named."""
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    status, _, err = run("--print-completion", "bash")
+    assert (status, 'pip install "cudacore-compile[completion]"' in err) == (2, True)
+    monkeypatch.undo()
+    pytest.importorskip("shtab", reason="shtab is not installed")
+    status, out, _ = run("--print-completion", "bash")
+    assert (status, "--list-kernels" in out) == (0, True)
+    checked = subprocess.run(["bash", "-n"], input=out, text=True, capture_output=True, check=False)
+    assert checked.stderr == ""
