@@ -8,6 +8,6 @@ is in compiled code, and ``depfile`` writes rules for build systems. ``cache`` a
 
 from __future__ import annotations
 
-from cudacore_compile._command.main import main
+from cudacore_compile._command.entry import main
 
 __all__ = ["main"]
