@@ -216,7 +216,8 @@ def test_logs_of_the_assembler() -> None:
 
 def test_raw_options(build: Callable[..., Any]) -> None:
     """What the compiler can do and this package has no name for could not be said."""
-    with pytest.raises(NVRTCError, match="unrecognized option --nonsense"):  # it arrives
+    assert ProgramOptions(arch=90, raw_options=["-x", "--y=1"]).as_bytes("nvrtc") == [b"-arch=sm_90", b"-x", b"--y=1"]
+    with pytest.raises(NVRTCError, match="unrecognized option --nonsense"):
         build(QUICK, raw_options=["--nonsense"])
     with pytest.raises(NVVMError, match="nonsense"):
         Program(FUNCTION_IR, "nvvm", {"arch": "sm_90", "raw_options": "-nonsense"}).compile("ptx")

@@ -103,7 +103,7 @@ FLAGS: list[tuple[str, Any, list[bytes]]] = [
     ("instantiate_templates_in_pch", False, [b"--instantiate-templates-in-pch=false"]),
     ("numba_debug", True, [b"--numba-debug"]),
 ]
-ELSEWHERE = {"name", "arch", "use_bundled_headers", "extra_sources", "use_libdevice"}
+ELSEWHERE = {"name", "arch", "use_bundled_headers", "extra_sources", "use_libdevice", "raw_options"}
 
 
 @pytest.mark.parametrize(("field", "value", "flags"), FLAGS)
@@ -322,6 +322,7 @@ def test_backends() -> None:
         ({"device_code_optimize": False}, ["-opt=0"]),
         ({"ftz": True, "prec_sqrt": False, "prec_div": True}, ["-ftz=1", "-prec-sqrt=0", "-prec-div=1"]),
         ({"fma": False, "use_libdevice": True, "extra_sources": [("a", "b")]}, ["-fma=0"]),
+        ({"raw_options": ["-x"]}, ["-x"]),
         ({"numba_debug": True, "debug": 1, "relocatable_device_code": False}, ["-g", "-numba-debug"]),
         ({"link_time_optimization": True}, ["-gen-lto"]),
     ],
@@ -368,7 +369,7 @@ def test_flags_of_ptx_programs() -> None:
 
 FOR_NVVM = {
     "name", "arch", "debug", "device_code_optimize", "ftz", "prec_sqrt", "prec_div", "fma", "numba_debug",
-    "link_time_optimization", "extra_sources", "use_libdevice", "no_cache",
+    "link_time_optimization", "extra_sources", "use_libdevice", "no_cache", "raw_options",
 }  # fmt: skip
 FOR_PTX = {
     "name", "arch", "max_register_count", "debug", "lineinfo", "ptxas_options", "split_compile", "no_cache", "time",
@@ -378,6 +379,7 @@ SET = {field: True if value is False else value for field, value, flags in FLAGS
     "use_bundled_headers": True,
     "extra_sources": [("a", "b")],
     "use_libdevice": True,
+    "raw_options": ["-x"],
 }
 
 
