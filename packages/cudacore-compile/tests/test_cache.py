@@ -22,6 +22,8 @@ from cudacore_compile import (
     ProgramCacheResource,
     ProgramOptions,
 )
+from cudacore_compile._cache import inputs
+from cudacore_compile._cache.entry import Entry
 from cudacore_handles import ObjectCode
 
 SOURCE = """
@@ -389,29 +391,107 @@ def test_directory_that_goes(tmp_path: Path) -> None:
     cache["a"] = b"1"
     import shutil
 
-    shutil.rmtree(tmp_path / "cache" / "v1" / "entries")
-    assert (cache.get("a"), len(cache)) == (None, 0)
-    cache["a"] = b"2"
-    assert cache["a"] == b"2"
+    for path in ("v1/entries", "v1/tmp", "v1", "."):
+        shutil.rmtree(tmp_path / "cache" / path)
+        assert len(cache) == (path == "v1/tmp")
+        assert cache.get("a") == (b"2" if path == "v1/tmp" else None)
+        cache["a"] = b"2"
+        assert cache["a"] == b"2"
 
 
 def test_locked_by_a_stopped_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A process that was stopped while it wrote would stop all others."""
+    """A process that was stopped while it wrote would stop all others, for five seconds a store, without a word."""
     import fcntl
 
     from cudacore_compile._cache import files as _cache_files
 
-    monkeypatch.setattr(_cache_files, "_LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(_cache_files, "_LOCK_SECONDS", 0.1)
     cache = FileStreamProgramCache(tmp_path)
     cache["a"] = b"1"
     with open(tmp_path / "v1" / "lock", "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        cache["b"] = b"2"
+        with pytest.warns(RuntimeWarning, match="has kept the program cache in .* locked"):
+            cache["b"] = b"2"
         assert (cache["a"], cache.get("b"), cache.statistics.failures) == (b"1", None, 1)
+        start = time.perf_counter()
+        for _ in range(20):
+            cache["b"] = b"2"  # without a warning, and without waiting
+        assert time.perf_counter() - start < 1
         with pytest.raises(TimeoutError, match=r"keeps .* locked"):
             cache.clear()
     cache["b"] = b"2"
     assert cache["b"] == b"2"
+    assert cache._impatient_until == 0
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"code_type": "ptx"},
+        {"code_type": "ptx", "name": "n", "symbol_mapping": {}, "signatures": 1},
+        {"code_type": "ptx", "name": "n", "symbol_mapping": ["k"], "signatures": None},
+        {"code_type": "ptx", "name": "n", "symbol_mapping": {"k": 1}, "signatures": None},
+        {"code_type": "ptx", "name": "n", "symbol_mapping": {}, "signatures": None, "log": 1},
+        {"code_type": 3},
+        [1],
+    ],
+)
+def test_forged_entry(tmp_path: Path, facts: Any) -> None:
+    """An entry that another program wrote, with a good checksum, would raise anything out of compile()."""
+    cache = FileStreamProgramCache(tmp_path)
+    program = Program("__global__ void k() {}", "c++", {"arch": "sm_90"})
+    code = program.compile("ptx", cache=cache).code
+    (path,) = (path for path in (tmp_path / "v1" / "entries").rglob("*") if path.is_file())
+    path.write_bytes(Entry(b"forged", facts).pack())
+    assert program.compile("ptx", cache=cache).code == code
+    assert cache.statistics.corrupt == 1
+    path.write_bytes(Entry(b"forged", facts).pack().replace(b"[1]", b"[[["))  # what is no JSON
+    assert program.compile("ptx", cache=cache).code == code
+
+
+@pytest.mark.parametrize("total", [b"0\n", b"", b"-5 00000000\n", b"                   0 12345678\n", b"\xff" * 30])
+def test_damaged_total(tmp_path: Path, total: bytes) -> None:
+    """A count of bytes that is too small would have the cache grow beyond its bound."""
+    cache = FileStreamProgramCache(tmp_path, max_size_bytes=10_000)
+    for key in "abc":
+        cache[key] = b"x" * 3000
+    (tmp_path / "v1" / "total").write_bytes(total)
+    for key in "defg":
+        cache[key] = b"x" * 3000
+        assert cache.size_bytes <= 10_000
+    assert cache._read_total() == cache.size_bytes
+
+
+def test_files_of_a_program_are_kept_for_other_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each process would read all headers to find out that they are the same."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(inputs, "_closures", {})
+    Path("v.h").write_text("#define VALUE 1111")
+    cache = FileStreamProgramCache("cache", max_size_bytes=100_000)
+    program = Program('#include "v.h"\n__global__ void k(int *p) { *p = VALUE; }', "c++", {"arch": "sm_90"})
+    first = program.compile("ptx", cache=cache)
+    assert (len(cache), cache.statistics.stores) == (1, 1)
+    assert cache.size_bytes > len(first.code) + 200
+    with monkeypatch.context() as patch:
+        patch.setattr(inputs, "_closures", {})
+        patch.setattr(inputs, "close_over", None)
+        assert program.compile("ptx", cache=cache).code == first.code
+        os.utime("v.h")
+        inputs._closures.clear()
+        assert program.compile("ptx", cache=cache).code == first.code
+    (note,) = (tmp_path / "cache").rglob("*.closure")
+    for forged in (b"{}", b"[]", b"\xff", b'{"files": [[1, 2, 3]], "directories": [], "others": []}', b'{"files": 1}'):
+        note.write_bytes(Entry(forged, {}).pack())
+        inputs._closures.clear()
+        assert program.compile("ptx", cache=cache).code == first.code
+    note.write_bytes(b"damaged")
+    inputs._closures.clear()
+    assert program.compile("ptx", cache=cache).code == first.code
+    inputs._closures.clear()
+    Path("v.h").write_text("#define VALUE 2222")
+    assert "2222" in program.compile("ptx", cache=cache).code.decode()
+    cache.clear()
+    assert cache.size_bytes == 0
 
 
 def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
@@ -419,7 +499,7 @@ def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
     cache = FileStreamProgramCache(tmp_path, max_size_bytes=10_000)
     cache["a"] = b"1" * 3000
     (tmp_path / "v1" / "tmp" / "half").write_bytes(b"half")
-    (tmp_path / "v1" / "total").write_text("9999")  # it died between the count and the file
+    cache._write_total(9999)  # it died between the count and the file
     cache["b"] = b"2" * 3000
     assert not list((tmp_path / "v1" / "tmp").iterdir())
     assert (len(cache), cache.statistics.evictions) == (2, 0)

@@ -59,7 +59,11 @@ class Entry:
             return None
         if hashlib.sha256(memoryview(data)[:at]).digest() != digest:
             return None
-        return cls(data[:code_size], json.loads(data[code_size:at]) if facts_size else {})
+        try:
+            facts = json.loads(data[code_size:at]) if facts_size else {}
+        except (ValueError, RecursionError):
+            return None
+        return cls(data[:code_size], facts) if _are_facts(facts) else None
 
     def object_code(self, code_type: str, name: str) -> ObjectCode | None:
         """Return the code as a compiler's user gets it; None when it is of another kind."""
@@ -77,3 +81,22 @@ class Entry:
     def log(self) -> str:
         """str: What the compiler said."""
         return self.facts.get("log", "")
+
+
+def _are_facts(facts: object) -> bool:
+    """Return whether this is what :meth:`Entry.of` makes: others can write entries with a good checksum."""
+    if not isinstance(facts, dict):
+        return False
+    if not facts:
+        return True
+    signatures = facts.get("signatures")
+    return (
+        all(isinstance(facts.get(name), str) for name in ("code_type", "name"))
+        and _is_of_strings(facts.get("symbol_mapping"))
+        and (signatures is None or _is_of_strings(signatures))
+        and isinstance(facts.get("log", ""), str)
+    )
+
+
+def _is_of_strings(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())

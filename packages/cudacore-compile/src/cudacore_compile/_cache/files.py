@@ -9,11 +9,14 @@ import fcntl
 import hashlib
 import os
 import time
+import warnings
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cudacore_compile._cache.entry import Entry
+from cudacore_compile._cache.inputs import Notes
 from cudacore_compile._cache.resource import ProgramCacheResource, check_limit, key_bytes
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
 _LAYOUT = "v1"  # a later layout has its own directory: releases that share a cache do not see each other's files
 _LOCK_SECONDS = 5.0  # a store waits no longer for the others, and is left out: somebody may have stopped a process
+_BACK_OFF_SECONDS = 60.0  # after that, stores do not wait
+_CLOSURE = ".closure"  # the suffix of what is kept for other processes beside the entries
 _MANY = 512  # entries; where there are more, room is made for several, because each time all are looked at
 
 
@@ -35,7 +40,9 @@ class FileStreamProgramCache(ProgramCacheResource):
 
     An entry is written aside and renamed, so that nobody sees half of it; it has a checksum, and what does not match it
     is not there. Processes can be killed at any moment: locks go with them, and what they were writing is removed by
-    the next that writes. The size of all files, those being written included, never exceeds the bound.
+    the next that writes. The size of all files, those being written included, never exceeds the bound. Where another
+    process keeps the lock for seconds, there is one RuntimeWarning, and stores no longer wait until the lock is free.
+    The directory may be removed at any time; it is made again.
 
     All methods can be called from any thread.
 
@@ -64,13 +71,9 @@ class FileStreamProgramCache(ProgramCacheResource):
         self._path = default_directory() if path is None else Path(path)
         self._entries = self._path / _LAYOUT / "entries"
         self._temporary = self._path / _LAYOUT / "tmp"
-        for directory in (self._entries, self._temporary):
-            try:
-                directory.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise OSError(
-                    error.errno, f"the program cache cannot be made there: {error.strerror}", str(directory)
-                ) from None
+        self._impatient_until = 0.0
+        self._has_warned = False
+        self._make_directories()
 
     def __repr__(self) -> str:
         return f"<FileStreamProgramCache path={str(self._path)!r} max_size_bytes={self._limit}>"
@@ -91,7 +94,7 @@ class FileStreamProgramCache(ProgramCacheResource):
             raise KeyError(key) from None
 
     def __len__(self) -> int:
-        return sum(1 for _ in self._files())
+        return sum(1 for file in self._files() if not file.path.endswith(_CLOSURE))
 
     def clear(self) -> None:
         """Remove all entries.
@@ -109,35 +112,53 @@ class FileStreamProgramCache(ProgramCacheResource):
             self._sweep()
             self._write_total(0)
 
-    def _load(self, key: bytes) -> Entry | None:
-        path = self._file(key)
-        entry = None
+    def _notes(self) -> Notes:
+        return Notes(self._load_note, self._save_note)
+
+    def _load_note(self, key: bytes) -> bytes | None:
+        entry = self._read(self._file(key) + _CLOSURE)
+        return None if entry is None else entry.code
+
+    def _save_note(self, key: bytes, note: bytes) -> None:
         try:
-            with open(path, "rb", buffering=0) as file:
-                data = file.read()
-        except FileNotFoundError:
-            data = None
-        if data is not None:
-            entry = Entry.unpack(data)
-            if entry is None:
-                self.count("corrupt")
-                _remove(path)
-            else:
-                with contextlib.suppress(OSError):  # it was evicted meanwhile, or the file system is read-only
-                    os.utime(path)
+            self._write(self._file(key) + _CLOSURE, Entry(note, {}).pack())
+        except OSError:
+            self.count("failures")  # the files are searched for again
+
+    def _load(self, key: bytes) -> Entry | None:
+        entry = self._read(self._file(key))
         self.count("misses" if entry is None else "hits")
         return entry
 
     def _save(self, key: bytes, entry: Entry) -> None:
-        data = entry.pack()
-        path = self._file(key)
+        if self._write(self._file(key), entry.pack()):
+            self.count("stores")
+
+    def _read(self, path: str) -> Entry | None:
+        """Return what a file has; None for one that is not there or is damaged, which is removed."""
+        try:
+            with open(path, "rb", buffering=0) as file:
+                data = file.read()
+        except FileNotFoundError:
+            return None
+        entry = Entry.unpack(data)
+        if entry is None:
+            self.count("corrupt")
+            _remove(path)
+            return None
+        with contextlib.suppress(OSError):  # it was evicted meanwhile, or the file system is read-only
+            os.utime(path)
+        return entry
+
+    def _write(self, path: str, data: bytes) -> bool:
+        """Write a file as a whole; return whether it is kept."""
         if self._limit is not None and len(data) > self._limit:
             _remove(path)  # whatever it was, it is replaced
-            return
+            return False
         with self._locked() as locked:
             if not locked:
                 self.count("failures")
-                return
+                return False
             self._sweep()
             total = self._read_total() + len(data)
             if self._limit is not None and total > self._limit:
@@ -161,7 +182,16 @@ class FileStreamProgramCache(ProgramCacheResource):
                 raise
             if replaced:
                 self._write_total(total - replaced)
-        self.count("stores")
+        return True
+
+    def _make_directories(self) -> None:
+        for directory in (self._entries, self._temporary):
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise OSError(
+                    error.errno, f"the program cache cannot be made there: {error.strerror}", str(directory)
+                ) from None
 
     def _file(self, key: bytes) -> str:
         name = hashlib.sha256(key).hexdigest()
@@ -183,9 +213,24 @@ class FileStreamProgramCache(ProgramCacheResource):
 
         The kernel takes it back when its holder dies.
         """
-        file = os.open(self._path / _LAYOUT / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        path, flags = self._path / _LAYOUT / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
-            locked = _lock(file)
+            file = os.open(path, flags, 0o666)
+        except FileNotFoundError:
+            file = -1
+        if file < 0 or not self._temporary.is_dir():  # somebody has removed the whole directory
+            if file >= 0:
+                os.close(file)
+            self._make_directories()
+            file = os.open(path, flags, 0o666)
+        try:
+            is_impatient = time.monotonic() < self._impatient_until
+            locked = _lock(file, 0.0 if is_impatient else _LOCK_SECONDS)
+            if locked:
+                self._impatient_until = 0.0
+            elif not is_impatient:
+                self._impatient_until = time.monotonic() + _BACK_OFF_SECONDS
+                self._warn_of_lock()
             try:
                 yield locked
             finally:
@@ -193,6 +238,17 @@ class FileStreamProgramCache(ProgramCacheResource):
                     fcntl.flock(file, fcntl.LOCK_UN)
         finally:
             os.close(file)
+
+    def _warn_of_lock(self) -> None:
+        if self._has_warned:
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"another process has kept the program cache in {self._path} locked for {_LOCK_SECONDS:.0f} seconds: it "
+            "may have been stopped. Nothing is stored while it is locked",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
     def _sweep(self) -> None:
         """Remove what killed processes were writing: who writes has the lock."""
@@ -222,14 +278,19 @@ class FileStreamProgramCache(ProgramCacheResource):
         """Return what all entries have at most."""
         try:
             with open(self._path / _LAYOUT / "total", "rb", buffering=0) as file:
-                return int(file.read())
-        except (FileNotFoundError, ValueError):  # ValueError: a disk that was full
-            return sum(file.size for file in self._files())
+                total, checksum = file.read().split()
+                if int(checksum, 16) == zlib.crc32(total):
+                    return int(total)
+        except (FileNotFoundError, ValueError):
+            pass
+        return sum(file.size for file in self._files())
 
     def _write_total(self, total: int) -> None:
+        text = b"%d" % total
         file = os.open(self._path / _LAYOUT / "total", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            os.pwrite(file, b"%20d\n" % total, 0)  # of one length: in one call, no part of it remains
+            # Of one length: in one call, no part of the last one remains.
+            os.pwrite(file, b"%20b %08x\n" % (text, zlib.crc32(text)), 0)
         finally:
             os.close(file)
 
@@ -256,8 +317,8 @@ def default_directory() -> Path:
     return user_cache_path("cudacore", appauthor=False) / "programs"
 
 
-def _lock(file: int) -> bool:
-    deadline = time.monotonic() + _LOCK_SECONDS
+def _lock(file: int, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
     pause = 0.0005
     while True:
         try:
@@ -266,7 +327,7 @@ def _lock(file: int) -> bool:
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.EINTR):
                 raise
-        if time.monotonic() > deadline:
+        if time.monotonic() >= deadline:
             return False
         time.sleep(pause)
         pause = min(pause * 2, 0.02)
