@@ -36,7 +36,7 @@ from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._memory.copy import CopyOptions, copy_batch
 from cudacore_handles._memory.device_pool import DeviceMemoryResource, DeviceMemoryResourceOptions
 from cudacore_handles._memory.host import Host
-from cudacore_handles._memory.ipc import IPCAllocationHandle, IPCBufferDescriptor, IPCEventDescriptor
+from cudacore_handles._memory.ipc import IPCAllocationHandle, IPCBufferDescriptor
 from cudacore_handles._memory.managed import (
     ManagedBuffer,
     discard_batch,
@@ -50,6 +50,7 @@ from cudacore_handles._memory.resource import LegacyPinnedMemoryResource, Memory
 from cudacore_handles._memory.virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
 from cudacore_handles._native import api
 from cudacore_handles._stream.event import Event, EventOptions
+from cudacore_handles._stream.ipc import IPCEventDescriptor
 from cudacore_handles._stream.stream import (
     LEGACY_DEFAULT_STREAM,
     PER_THREAD_DEFAULT_STREAM,

@@ -320,9 +320,10 @@ def test_what_came_back_can_be_sent_again(
     del came, sent, whole, event, part, one
     gc.collect()
     from cudacore_handles._memory import ipc
+    from cudacore_handles._stream.ipc import _events
 
     assert not ipc._own_buffers._references
-    assert not ipc._events._references
+    assert not _events._references
 
 
 def test_parts(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
@@ -441,7 +442,7 @@ def test_a_child_of_fork(run_on_driver: Callable[..., str]) -> None:
         import threading
         import warnings
         import cudacore_handles as ch
-        from cudacore_handles._memory import ipc
+        from cudacore_handles._base import ipc
 
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, which this is about
         device = ch.Device(0)
@@ -455,7 +456,7 @@ def test_a_child_of_fork(run_on_driver: Callable[..., str]) -> None:
         held, done = threading.Event(), threading.Event()
 
         def hold():
-            with ipc._lock:
+            with ipc.lock:
                 held.set()
                 done.wait()
 

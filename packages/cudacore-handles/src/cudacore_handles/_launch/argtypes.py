@@ -19,7 +19,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.errors import check
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.param_kinds import KINDS, ParamKind
-from cudacore_handles._views.arrays import has_protocol, why_no_array
+from cudacore_handles._memory.arrays import has_protocol, why_no_array
 
 __all__ = ["resolve"]
 

@@ -608,7 +608,7 @@ def _copy_array(
     buffer: Buffer, array: Any, name: str, attributes: tuple[bytes, ...] | None, stream: Stream | IsStreamType
 ) -> None:
     """Copy between a buffer and an array of another library."""
-    from cudacore_handles._views.arrays import memory_of
+    from cudacore_handles._memory.arrays import memory_of
 
     size = size_of(buffer)
     accepted = Stream_accept(stream, allow_stream_protocol=True)
@@ -638,7 +638,7 @@ def is_capturing(stream: Stream) -> bool:
 
 def fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tuple[int, int]:
     """Return the pattern of a fill as an integer, and its bytes."""
-    from cudacore_handles._views.arrays import has_protocol, is_numpy_scalar
+    from cudacore_handles._memory.arrays import has_protocol, is_numpy_scalar
 
     try:
         # First, because NumPy's integers are numbers too, of a definite size.
@@ -659,7 +659,7 @@ def fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tup
 
 def _host_bytes(value: object, stream: Stream | IsStreamType) -> bytes:
     """Return the bytes of a DLPack object in host memory."""
-    from cudacore_handles._views.arrays import memory_of
+    from cudacore_handles._memory.arrays import memory_of
 
     with memory_of(value, "value", Stream_accept(stream, allow_stream_protocol=True)) as memory:
         if not memory.on_host:

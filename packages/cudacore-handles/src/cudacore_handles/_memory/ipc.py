@@ -1,91 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What processes share: memory pools by file descriptors, their buffers and events by descriptors, all by pickle."""
+"""Memory that processes share: pools by file descriptors, their buffers by descriptors, all by pickle."""
 
 from __future__ import annotations
 
 import os
 import sys
-import threading
 import weakref
-import zlib
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cudacore_handles import _native
+from cudacore_handles._base import ipc as base
 from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.errors import ClosedError, CUDAError, check, closed, last_error
+from cudacore_handles._base.errors import CUDAError, check, closed, last_error
 from cudacore_handles._base.handle import address, adopt, hold
+from cudacore_handles._base.ipc import HANDLE_SIZE, Shared, check_restored, check_type, checksum_of, find_device
 from cudacore_handles._cffi import ffi, lib
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from cudacore_handles._driver.context import Context
     from cudacore_handles._driver.device import Device
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._memory.pool import _MemPool
-    from cudacore_handles._stream.event import Event
 else:
     _MemPool = object  # it is the other base of each SharedPool; its module needs this one
 
 Resource = TypeVar("Resource", bound="SharedPool")
 
 POSIX_FILE_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-_HANDLE_SIZE = 64
 _READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 _NOT_ENABLED = "Memory resource is not IPC-enabled"
 _NOT_SO_LARGE = "ipc_descriptor says other bytes than those of a buffer: it is not as the other process made it"
 
-# An RLock, because a garbage collection can come while it is held, and run what asks again.
-_lock = threading.RLock()
-
-
-def _renew_lock() -> None:
-    """Replace the lock in a forked child: the thread that held it may not be there."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
-
-
-class _Shared:
-    """Objects of what processes share, by what names it between them.
-
-    A resource can have several objects, of which each can be closed. Any that is open leads to the resource.
-    """
-
-    def __init__(self) -> None:
-        self._references: dict[object, list[weakref.ref[_native.Handle]]] = {}
-
-    def add(self, name: object, face: _native.Handle) -> None:
-        def forget(reference: weakref.ref[_native.Handle]) -> None:
-            with _lock:
-                references = self._references[name]
-                references.remove(reference)
-                if not references:
-                    del self._references[name]
-
-        reference = weakref.ref(face, forget)
-        with _lock:
-            self._references.setdefault(name, []).append(reference)
-
-    def hold(self, name: object) -> Any:
-        """Return a pointer to the box of a resource that is open, as :func:`hold` does; or None."""
-        with _lock:
-            faces = [reference() for reference in self._references.get(name, ())]
-        for face in faces:
-            if face is not None:
-                with suppress(ClosedError):
-                    return hold(face)
-        return None
-
-
-# What this process has, by what it is called between processes: pools, its own buffers, and all events.
+# What this process has, by what it is called between processes: pools, and its own buffers.
 _resources: weakref.WeakValueDictionary[UUID, SharedPool] = weakref.WeakValueDictionary()
-_own_buffers = _Shared()
-_events = _Shared()
+_own_buffers = Shared()
 
 
 class IPCAllocationHandle:
@@ -192,7 +141,7 @@ class IPCBufferDescriptor:
         return f"<IPCBufferDescriptor of {self._size} bytes>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore_buffer_descriptor, (*self._fields(), _checksum(*self._fields()))
+        return _restore_buffer_descriptor, (*self._fields(), checksum_of(*self._fields()))
 
     @classmethod
     def _init(cls, data: bytes, size: int, uuid: UUID | None, offset: int = 0) -> IPCBufferDescriptor:
@@ -209,53 +158,13 @@ class IPCBufferDescriptor:
         return self._size
 
 
-class IPCEventDescriptor:
-    """Name an event for other processes: :attr:`Event.ipc_descriptor` gives it.
-
-    It can be pickled, and sent in any way. Two are equal when they name the same event.
-    """
-
-    __slots__ = ("_blocking", "_data", "_device")
-    _data: bytes
-    _blocking: bool
-    _device: str | None  # UUID
-
-    def __init__(self, *arg: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "IPCEventDescriptor objects cannot be instantiated directly. Please use Event APIs: Event.ipc_descriptor"
-        )
-
-    def __repr__(self) -> str:
-        return f"<IPCEventDescriptor of an event of device {self._device or '?'}>"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, IPCEventDescriptor):
-            return NotImplemented
-        return self._data == other._data
-
-    def __hash__(self) -> int:
-        return hash(self._data)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restore_event_descriptor, (*self._fields(), _checksum(*self._fields()))
-
-    @classmethod
-    def _init(cls, data: bytes, blocking: bool, device: str | None) -> IPCEventDescriptor:
-        self = cls.__new__(cls)
-        self._data, self._blocking, self._device = data, blocking, device
-        return self
-
-    def _fields(self) -> tuple[bytes, bool, str | None]:
-        return self._data, self._blocking, self._device
-
-
 class IPCDataForMR:
     """Hold what a pool that processes share has beside the pool."""
 
     __slots__ = ("_alloc_handle", "_is_mapped")
 
     def __init__(self, alloc_handle: IPCAllocationHandle, is_mapped: bool) -> None:
-        self._alloc_handle = _check_type("alloc_handle", alloc_handle, IPCAllocationHandle)
+        self._alloc_handle = check_type("alloc_handle", alloc_handle, IPCAllocationHandle)
         self._is_mapped = is_mapped
 
     @property
@@ -332,8 +241,8 @@ class SharedPool(_MemPool):
         from uuid import UUID
 
         data = self._open_ipc_data("registered")
-        _check_type("uuid", uuid, UUID)
-        with _lock:
+        check_type("uuid", uuid, UUID)
+        with base.lock:
             known = _find(uuid)
             if known is not None:
                 return known
@@ -357,7 +266,7 @@ class SharedPool(_MemPool):
 
         uuid = uuid4()
         self._ipc_data = IPCDataForMR(_export(self._pool, uuid), False)
-        with _lock:
+        with base.lock:
             _resources[uuid] = self
         _teach_multiprocessing(type(self), _reduce_resource)
 
@@ -422,16 +331,6 @@ def check_pools(device: Device) -> None:
         )
 
 
-def check_events(context: Context) -> None:
-    """Raise where the events of a context cannot be shared between processes."""
-    device = context.device
-    if not device.properties.ipc_event_supported:
-        raise RuntimeError(
-            f"ipc_enabled: {device!r} ({device.name}) has no events that processes can share, as its "
-            "properties.ipc_event_supported says"
-        )
-
-
 # ---- pools
 
 
@@ -489,14 +388,14 @@ def _export(pool: _native.Handle, uuid: UUID | None) -> IPCAllocationHandle:
 
 
 def _find(uuid: UUID | None) -> Any:
-    with _lock:
+    with base.lock:
         found = _resources.get(uuid) if uuid is not None else None
     return found if found is not None and not found.is_closed else None
 
 
 def _find_own(uuid: UUID | None) -> Any:
     """Find a resource that this process made, also when it was closed: its buffers can come back."""
-    with _lock:
+    with base.lock:
         found = _resources.get(uuid) if uuid is not None else None
     data = found._ipc_data if found is not None else None
     return found if data is not None and not data.is_mapped else None
@@ -520,7 +419,7 @@ def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
     box = hold(buffer)
     size = lib.cch_deviceptr_size(box)
     if not size:
-        return IPCBufferDescriptor._init(bytes(_HANDLE_SIZE), 0, data.uuid)
+        return IPCBufferDescriptor._init(bytes(HANDLE_SIZE), 0, data.uuid)
     out = ffi.new("cch_ipc_handle *")
     check(lib.cch_deviceptr_export(out, box))
     descriptor = IPCBufferDescriptor._init(bytes(out.bytes), size, data.uuid, lib.cch_deviceptr_offset(box))
@@ -579,41 +478,6 @@ def receive_buffer(resource: SharedPool, descriptor: IPCBufferDescriptor) -> Buf
     return Buffer.from_ipc_descriptor(resource, descriptor, stream=default_stream())  # type: ignore[arg-type]
 
 
-# ---- events
-
-
-def describe_event(event: Event) -> IPCEventDescriptor:
-    """Export an event of this process."""
-    if not event.is_ipc_enabled:
-        raise RuntimeError("Event is not IPC-enabled: make it with EventOptions(ipc_enabled=True)")
-    out = ffi.new("cch_ipc_handle *")
-    check(lib.cch_event_export(out, hold(event)))
-    device = event.device
-    descriptor = IPCEventDescriptor._init(
-        bytes(out.bytes), event.is_blocking_sync, device.uuid if device is not None else None
-    )
-    _events.add(descriptor._data, event)
-    return descriptor
-
-
-def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
-    """Return an event of another process; or another object of one that this process has, its own or not."""
-    known = _events.hold(descriptor._data)
-    if known is not None:
-        event = adopt(cls, lib.cch_event_ref(known))
-    else:
-        device = _device_of(descriptor._device)
-        out = ffi.new("cch_event **")
-        handle = ffi.new("cch_ipc_handle *", (descriptor._data,))
-        flags = lib.CCH_EVENT_BLOCKING_SYNC if descriptor._blocking else 0
-        status = lib.cch_event_import(out, hold(device._target()), handle, flags)
-        check(status, hint="the process that made the event must be of this machine, and have it still")
-        event = adopt(cls, out[0])
-    event._descriptor = descriptor
-    _events.add(descriptor._data, event)
-    return event
-
-
 # ---- between processes
 
 
@@ -649,49 +513,13 @@ def _reduce_resource(resource: SharedPool) -> tuple[Any, ...]:
 def _receive_resource(cls: Any, devices: tuple[str, ...], handle: IPCAllocationHandle) -> Any:
     try:
         own = _find_own(handle.uuid)
-        return cls.from_allocation_handle(*map(_device_of, devices), handle) if own is None else own
+        return cls.from_allocation_handle(*map(find_device, devices), handle) if own is None else own
     finally:
         handle.close()  # the resource has its own
-
-
-def _device_of(uuid: str | None) -> Device:
-    """Find a device by its UUID: ordinals are each process's own."""
-    from cudacore_handles._driver.device import Device
-
-    if uuid is None:
-        return Device()
-    for device in Device.get_all_devices():
-        if device.uuid == uuid:
-            return device
-    raise RuntimeError(
-        f"device {uuid} is not there: what another process shares must be of this machine, and its device one that "
-        "CUDA_VISIBLE_DEVICES does not hide from this process"
-    )
 
 
 def _restore_buffer_descriptor(
     data: bytes, size: int, uuid: UUID | None, offset: int, checksum: int
 ) -> IPCBufferDescriptor:
-    _check_restored("IPCBufferDescriptor", (data, size, uuid, offset), checksum)
+    check_restored("IPCBufferDescriptor", (data, size, uuid, offset), checksum)
     return IPCBufferDescriptor._init(data, size, uuid, offset)
-
-
-def _restore_event_descriptor(data: bytes, blocking: bool, device: str | None, checksum: int) -> IPCEventDescriptor:
-    _check_restored("IPCEventDescriptor", (data, blocking, device), checksum)
-    return IPCEventDescriptor._init(data, blocking, device)
-
-
-def _check_restored(name: str, fields: tuple[Any, ...], checksum: int) -> None:
-    """Refuse what was changed on the way: the driver would take it for what it says."""
-    if not isinstance(fields[0], bytes) or len(fields[0]) != _HANDLE_SIZE or _checksum(*fields) != checksum:
-        raise ValueError(f"the {name} was damaged on its way, or is of another release: it is not what was pickled")
-
-
-def _checksum(*fields: Any) -> int:
-    return zlib.crc32(repr(fields).encode())
-
-
-def _check_type(name: str, value: Any, cls: type) -> Any:
-    if not isinstance(value, cls):
-        raise TypeError(f"{name} must be of type {cls.__name__}, not {type(value).__name__}")
-    return value

@@ -13,7 +13,7 @@ from cudacore_handles._base.handle import hold
 from cudacore_handles._base.options import as_options, check_flags
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.context import Context, context_of
-from cudacore_handles._memory.ipc import IPCEventDescriptor, check_events, describe_event, import_event
+from cudacore_handles._stream.ipc import IPCEventDescriptor, check_events, describe_event, import_event
 
 if TYPE_CHECKING:
     from cuda.bindings import driver

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.not_yet import NotYet, dir_of_what_is_there
+from cudacore_handles._memory.arrays import has_protocol, is_numpy_scalar, why_no_array
 from cudacore_handles._memory.buffer import Buffer, check_dlpack_arguments
 from cudacore_handles._stream.order import LEGACY, order_behind, stream_for_interface, stream_of_exporter
 from cudacore_handles._stream.stream import IsStreamType, Stream, default_stream
-from cudacore_handles._views.arrays import has_protocol, is_numpy_scalar, why_no_array
 from cudacore_handles._views.dtypes import (
     ELEMENT_TYPES,
     ElementType,

@@ -4,7 +4,8 @@
 
 /* What every box begins with, its references and its validity. */
 
-#include "driver/driver_table.h"
+#include "base/errors.h"
+#include "base/process.h"
 
 #include <cudacore/base.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a box of each kind ends, and what becomes of its owner. */
-#include "graph/graph.h"
+#include "base/kinds.h"
 #include "base/registry.h"
 
 static atomic_bool exiting;

@@ -2,6 +2,8 @@
 /* The calling thread's last failure, and reports of failures in destructors. */
 #include "base/arguments.h"
 
+#include <cuda.h>
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -150,9 +152,7 @@ const char *cch_error_name(int code) {
   for (size_t i = 0; i < sizeof own_codes / sizeof *own_codes; i++)
     if (own_codes[i].code == code)
       return own_codes[i].name;
-  const char *name = NULL;
-  if (code > 0 && cch__driver_loaded() && cch__driver.cuGetErrorName)
-    cch__driver.cuGetErrorName((CUresult)code, &name);
+  const char *name = cch__driver_error_name(code);
   return name ? name : "CUDA_ERROR_UNRECOGNIZED";
 }
 
@@ -160,9 +160,7 @@ const char *cch_error_string(int code) {
   for (size_t i = 0; i < sizeof own_codes / sizeof *own_codes; i++)
     if (own_codes[i].code == code)
       return own_codes[i].meaning;
-  const char *meaning = NULL;
-  if (code > 0 && cch__driver_loaded() && cch__driver.cuGetErrorString)
-    cch__driver.cuGetErrorString((CUresult)code, &meaning);
+  const char *meaning = cch__driver_error_string(code);
   return meaning ? meaning : "unrecognized error code";
 }
 

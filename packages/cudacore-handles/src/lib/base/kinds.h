@@ -6,6 +6,8 @@
 
 #include "base/arguments.h"
 
+#include <cuda.h>
+
 #include <cudacore/cudacore.h>
 
 #include <stdatomic.h>
@@ -18,28 +20,14 @@ struct cch_context {
   uint64_t id;      /* of a primary context: after a reset the same handle has another one; 0: not known */
 };
 
-/* Whether a context is a primary one, which anybody in the process can reset, and the driver can be asked about that.
- */
-static inline bool cch__context_can_be_lost(const cch_context *context) {
-  return context->id != 0 && cch__driver.cuCtxGetId != NULL;
-}
+/* Whether a context was reset; false in a function that CUDA calls, where the driver must not be asked. */
+bool cch__context_is_lost(const cch_context *context);
 
 /*
- * Whether a primary context is still the one that the box was made for: 0, or a recorded failure. After a reset the
- * handle stays, and is the next primary context's. The driver crashes when it is given a stream, an event or an
- * executable graph of the old one (13.0, H200), so it is asked before. NULL is no context.
+ * Whether the driver takes calls on this thread now, which CUDA forbids in the functions that it calls. The question
+ * that is asked also tells whether a context, unless it is NULL or cannot be reset, is still there.
  */
-CCH__COLD int cch__context_fail_lost(const cch_context *context, CUresult answer, const char *operation);
-static inline int cch__context_check(const cch_context *context, const char *operation) {
-  if (context == NULL || !cch__context_can_be_lost(context))
-    return 0;
-  unsigned long long id = 0; /* no two contexts of a process have the same */
-  CUresult answer = cch__driver.cuCtxGetId(context->raw, &id);
-  return answer == CUDA_SUCCESS && id == context->id ? 0 : cch__context_fail_lost(context, answer, operation);
-}
-
-/* The same as an answer, without a record; false in a function that CUDA calls, where the driver must not be asked. */
-bool cch__context_is_lost(const cch_context *context);
+bool cch__driver_permits_calls(const cch_context *context, bool *is_there);
 
 struct cch_stream {
   cch__box box;
@@ -204,18 +192,6 @@ void cch__graph_node_drop(cch_graph_node *node);
 cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
 void cch__graph_exec_drop(cch_graph_exec *exec);
 
-/*
- * Whether memory is still there: a copy from pinned memory that went with its context is a SIGSEGV in the driver. The
- * context of the stream is current, or will be before the memory is used, so it is checked anyway.
- */
-static inline int cch__memory_check(const cch_deviceptr *ptr, const cch_stream *stream, const char *operation) {
-  const cch_context *context = (const cch_context *)ptr->box.context;
-  return context == stream->context ? 0 : cch__context_check(context, operation);
-}
-
-/* What public functions do with a context that was checked by CCH__REQUIRE_USABLE() but may be lost. */
-#define CCH__REQUIRE_CONTEXT(context) CCH__RETURN_FAILURE(cch__context_check(context, __func__))
-
 /* Checks the memory of a copy, or of a fill, whose `src` is NULL; in a capture the graph keeps it. The right context is
  * current. */
 int cch__memory_keep(cch_deviceptr *dst, cch_deviceptr *src, cch_stream *stream, const char *operation);
@@ -235,6 +211,10 @@ int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, si
 
 /* The stream that is meant by one of another thread: its per-thread default stream is not this one's. */
 cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread);
+
+/* The stream behind whose work that of a stream of a capture into the graph is, a new reference: the one that it was
+ * joined into, as long as the capture goes on and afterwards. Otherwise the stream itself. */
+cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture);
 
 /* Whether the end of a graph that is not owned enters the driver: it ends a capture. */
 bool cch__graph_is_captured(const cch_graph *graph);

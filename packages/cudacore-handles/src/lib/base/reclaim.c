@@ -8,8 +8,10 @@
  */
 #include "base/reclaim.h"
 
-#include "driver/current.h"
+#include "base/kinds.h"
 #include "base/registry.h"
+
+#include <cuda.h>
 
 typedef struct stack {
   _Atomic(cch__box *) top;
@@ -98,19 +100,6 @@ bool cch__not_now(int result) {
          (result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 }
 
-/* Asks something that changes nothing; of the box's context where it has one: whether that was reset is to be known,
- * too. The driver's answer. */
-static int ask_driver(const cch__box *box, bool *is_there) {
-  const cch_context *context = (const cch_context *)box->context;
-  CUcontext current;
-  if (context == NULL || !cch__context_can_be_lost(context))
-    return CCH__CALL(cuCtxGetCurrent, (&current));
-  unsigned long long id = 0;
-  CUresult answer = cch__driver.cuCtxGetId(context->raw, &id);
-  *is_there = answer == CUDA_SUCCESS && id == context->id;
-  return answer == CUDA_ERROR_NOT_PERMITTED ? (int)answer : 0;
-}
-
 /* The end of our memory is a call that may be refused first of all: it enters the context. */
 static bool asks_by_itself(const cch__box *box) {
   const cch_deviceptr *ptr = (const cch_deviceptr *)box;
@@ -125,14 +114,9 @@ static bool is_permitted(const cch__box *box, bool *is_there) {
   if (!cch__box_needs_driver(box) || asks_by_itself(box))
     return true;
   if (dying.calls == UNKNOWN) {
-    dying.calls = PERMITTED;
-    if (atomic_load_explicit(&cch__state, memory_order_acquire) == CCH__READY) {
-      int status = ask_driver(box, is_there);
-      if (status == CUDA_ERROR_NOT_PERMITTED)
-        dying.calls = FORBIDDEN;
-      else
-        cch__report(status);
-    }
+    bool asks = atomic_load_explicit(&cch__state, memory_order_acquire) == CCH__READY;
+    dying.calls =
+        !asks || cch__driver_permits_calls((const cch_context *)box->context, is_there) ? PERMITTED : FORBIDDEN;
   }
   return dying.calls == PERMITTED;
 }

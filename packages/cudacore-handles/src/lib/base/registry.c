@@ -7,7 +7,7 @@
  */
 #include "base/registry.h"
 
-#include "driver/current.h"
+#include "base/kinds.h"
 #include "base/reclaim.h"
 
 #include <pthread.h>

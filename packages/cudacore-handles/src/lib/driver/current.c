@@ -45,6 +45,22 @@ void cch__relaxed_leave(CUstreamCaptureMode saved) {
     report_way_back(cch__driver.cuThreadExchangeStreamCaptureMode(&saved), "cuThreadExchangeStreamCaptureMode");
 }
 
+bool cch__driver_permits_calls(const cch_context *context, bool *is_there) {
+  CUcontext current;
+  int status;
+  if (context != NULL && cch__context_can_be_lost(context)) {
+    unsigned long long id = 0;
+    CUresult answer = cch__driver.cuCtxGetId(context->raw, &id);
+    *is_there = answer == CUDA_SUCCESS && id == context->id;
+    return answer != CUDA_ERROR_NOT_PERMITTED;
+  }
+  status = CCH__CALL(cuCtxGetCurrent, (&current));
+  if (status == CUDA_ERROR_NOT_PERMITTED)
+    return false;
+  cch__report(status);
+  return true;
+}
+
 uint64_t cch__thread(void) {
   static atomic_uint_fast64_t threads;
   static _Thread_local uint64_t mine;

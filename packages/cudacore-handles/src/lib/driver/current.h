@@ -2,9 +2,42 @@
 #ifndef CUDACORE_CURRENT_H
 #define CUDACORE_CURRENT_H
 
-/* What belongs to the calling thread for a few calls: the current context, the capture mode; and the thread itself. */
+/* What belongs to the calling thread for a few calls: the current context and the capture mode. */
 
 #include "base/kinds.h"
+#include "driver/driver_table.h"
+
+/* Whether a context is a primary one, which anybody in the process can reset, and the driver can be asked about that.
+ */
+static inline bool cch__context_can_be_lost(const cch_context *context) {
+  return context->id != 0 && cch__driver.cuCtxGetId != NULL;
+}
+
+/*
+ * Whether a primary context is still the one that the box was made for: 0, or a recorded failure. After a reset the
+ * handle stays, and is the next primary context's. The driver crashes when it is given a stream, an event or an
+ * executable graph of the old one (13.0, H200), so it is asked before. NULL is no context.
+ */
+CCH__COLD int cch__context_fail_lost(const cch_context *context, CUresult answer, const char *operation);
+static inline int cch__context_check(const cch_context *context, const char *operation) {
+  if (context == NULL || !cch__context_can_be_lost(context))
+    return 0;
+  unsigned long long id = 0; /* no two contexts of a process have the same */
+  CUresult answer = cch__driver.cuCtxGetId(context->raw, &id);
+  return answer == CUDA_SUCCESS && id == context->id ? 0 : cch__context_fail_lost(context, answer, operation);
+}
+
+/*
+ * Whether memory is still there: a copy from pinned memory that went with its context is a SIGSEGV in the driver. The
+ * context of the stream is current, or will be before the memory is used, so it is checked anyway.
+ */
+static inline int cch__memory_check(const cch_deviceptr *ptr, const cch_stream *stream, const char *operation) {
+  const cch_context *context = (const cch_context *)ptr->box.context;
+  return context == stream->context ? 0 : cch__context_check(context, operation);
+}
+
+/* What public functions do with a context that was checked by CCH__REQUIRE_USABLE() but may be lost. */
+#define CCH__REQUIRE_CONTEXT(context) CCH__RETURN_FAILURE(cch__context_check(context, __func__))
 
 /* Makes a box's context current; NULL means whatever is current. */
 typedef struct cch__current {
@@ -59,8 +92,5 @@ static inline void cch__current_leave(const cch__current *current) {
  */
 CUstreamCaptureMode cch__relaxed_enter(void);
 void cch__relaxed_leave(CUstreamCaptureMode saved);
-
-/* A number of the calling thread that no other thread ever has; not 0. */
-uint64_t cch__thread(void);
 
 #endif

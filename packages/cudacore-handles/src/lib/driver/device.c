@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arguments.h"
+#include "driver/driver_table.h"
 
 #include <cudacore/device.h>
 

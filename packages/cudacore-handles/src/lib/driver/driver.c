@@ -2,6 +2,7 @@
 /* Finding and loading the driver, once, and telling a forked child apart. */
 #define _GNU_SOURCE
 #include "base/arguments.h"
+#include "driver/driver_table.h"
 
 #include <cudacore/process.h>
 
@@ -52,6 +53,20 @@ void *cch__driver_entry(const char *name, int version) {
 }
 
 bool cch__driver_loaded(void) { return atomic_load_explicit(&loaded, memory_order_acquire); }
+
+const char *cch__driver_error_name(int result) {
+  const char *name = NULL;
+  if (result > 0 && cch__driver_loaded() && cch__driver.cuGetErrorName)
+    cch__driver.cuGetErrorName((CUresult)result, &name);
+  return name;
+}
+
+const char *cch__driver_error_string(int result) {
+  const char *meaning = NULL;
+  if (result > 0 && cch__driver_loaded() && cch__driver.cuGetErrorString)
+    cch__driver.cuGetErrorString((CUresult)result, &meaning);
+  return meaning;
+}
 
 static const char *variable(const char *name) {
   const char *value = getenv(name);

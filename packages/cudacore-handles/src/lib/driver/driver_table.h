@@ -2,16 +2,13 @@
 #ifndef CUDACORE_DRIVER_TABLE_H
 #define CUDACORE_DRIVER_TABLE_H
 
-/* The driver's entry points, where the process stands with CUDA, and how a call is made. */
+/* The driver's entry points, and how they are called. */
 
 #include "base/errors.h"
+#include "base/process.h"
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
-
-#include <cudacore/driver.h>
-
-#include <stdatomic.h>
 
 /* Every entry point that the library uses, with the CUDA version of the ABI that it was written for. */
 #define CCH__DRIVER_FUNCTIONS(X)                                                                                       \
@@ -238,25 +235,12 @@ void *cch__driver_entry(const char *name, int version);
 /* Puts what older functions can do in the places that this driver leaves empty: older_driver.c. */
 void cch__stand_in(void);
 
-/* The function that failed: the operation, or the older one that stands in for it. To be asked once, at once. */
-const char *cch__really_called(const char *operation);
-
 /* Whether the table is filled: for those who may look before, or without, cch_driver_init(). */
 bool cch__driver_loaded(void);
 
 /* The simulated driver where $CUDACORE_DRIVER asks for it, or else a driver that is loaded already, for nothing that
  * needs no driver loads one; it stays open. NULL: none. */
 void *cch__driver_chosen(void);
-
-/* Where the process stands with CUDA. Everything that may enter the driver asks cch__ready() first. */
-enum { CCH__UNINITIALISED = 0, CCH__READY = 1, CCH__FORKED = 2 };
-extern atomic_int cch__state;
-
-static inline int cch__ready(void) {
-  return atomic_load_explicit(&cch__state, memory_order_acquire) == CCH__READY ? 0 : cch_driver_init();
-}
-
-static inline bool cch__forked(void) { return atomic_load_explicit(&cch__state, memory_order_relaxed) == CCH__FORKED; }
 
 static inline int cch__checked(int result, const char *operation) {
   return result == 0 ? 0 : cch__fail_driver(result, operation);

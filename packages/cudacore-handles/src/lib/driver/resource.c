@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resources of devices: values that the driver has filled in, and the few fields of them that may be read. */
 #include "base/kinds.h"
+#include "driver/driver_table.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "graph/capture.h"
+#include "stream/capture_info.h"
 #include "driver/current.h"
 #include "memory/part.h"
 #include "memory/peers.h"

@@ -6,7 +6,6 @@
  */
 #include "memory/part.h"
 
-#include "graph/capture.h"
 #include "driver/current.h"
 #include "base/reclaim.h"
 

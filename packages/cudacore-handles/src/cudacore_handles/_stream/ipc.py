@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events that processes share, by descriptors that can be pickled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cudacore_handles._base.errors import check
+from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.ipc import Shared, check_restored, checksum_of, find_device
+from cudacore_handles._cffi import ffi, lib
+
+if TYPE_CHECKING:
+    from cudacore_handles._driver.context import Context
+    from cudacore_handles._stream.event import Event
+
+_events = Shared()  # that this process has, its own and imported ones, by what names them between processes
+
+
+class IPCEventDescriptor:
+    """Name an event for other processes: :attr:`Event.ipc_descriptor` gives it.
+
+    It can be pickled, and sent in any way. Two are equal when they name the same event.
+    """
+
+    __slots__ = ("_blocking", "_data", "_device")
+    _data: bytes
+    _blocking: bool
+    _device: str | None  # UUID
+
+    def __init__(self, *arg: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "IPCEventDescriptor objects cannot be instantiated directly. Please use Event APIs: Event.ipc_descriptor"
+        )
+
+    def __repr__(self) -> str:
+        return f"<IPCEventDescriptor of an event of device {self._device or '?'}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IPCEventDescriptor):
+            return NotImplemented
+        return self._data == other._data
+
+    def __hash__(self) -> int:
+        return hash(self._data)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_event_descriptor, (*self._fields(), checksum_of(*self._fields()))
+
+    @classmethod
+    def _init(cls, data: bytes, blocking: bool, device: str | None) -> IPCEventDescriptor:
+        self = cls.__new__(cls)
+        self._data, self._blocking, self._device = data, blocking, device
+        return self
+
+    def _fields(self) -> tuple[bytes, bool, str | None]:
+        return self._data, self._blocking, self._device
+
+
+def check_events(context: Context) -> None:
+    """Raise where the events of a context cannot be shared between processes."""
+    device = context.device
+    if not device.properties.ipc_event_supported:
+        raise RuntimeError(
+            f"ipc_enabled: {device!r} ({device.name}) has no events that processes can share, as its "
+            "properties.ipc_event_supported says"
+        )
+
+
+def describe_event(event: Event) -> IPCEventDescriptor:
+    """Export an event of this process."""
+    if not event.is_ipc_enabled:
+        raise RuntimeError("Event is not IPC-enabled: make it with EventOptions(ipc_enabled=True)")
+    out = ffi.new("cch_ipc_handle *")
+    check(lib.cch_event_export(out, hold(event)))
+    device = event.device
+    descriptor = IPCEventDescriptor._init(
+        bytes(out.bytes), event.is_blocking_sync, device.uuid if device is not None else None
+    )
+    _events.add(descriptor._data, event)
+    return descriptor
+
+
+def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
+    """Return an event of another process; or another object of one that this process has, its own or not."""
+    known = _events.hold(descriptor._data)
+    if known is not None:
+        event = adopt(cls, lib.cch_event_ref(known))
+    else:
+        device = find_device(descriptor._device)
+        out = ffi.new("cch_event **")
+        handle = ffi.new("cch_ipc_handle *", (descriptor._data,))
+        flags = lib.CCH_EVENT_BLOCKING_SYNC if descriptor._blocking else 0
+        status = lib.cch_event_import(out, hold(device._target()), handle, flags)
+        check(status, hint="the process that made the event must be of this machine, and have it still")
+        event = adopt(cls, out[0])
+    event._descriptor = descriptor
+    _events.add(descriptor._data, event)
+    return event
+
+
+def _restore_event_descriptor(data: bytes, blocking: bool, device: str | None, checksum: int) -> IPCEventDescriptor:
+    check_restored("IPCEventDescriptor", (data, blocking, device), checksum)
+    return IPCEventDescriptor._init(data, blocking, device)
