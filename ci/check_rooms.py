@@ -3,12 +3,18 @@
 """Check how the sources are laid out: what each package and each room may use of the others.
 
 usage: check_rooms.py [ROOT]       ROOT: the repository, or a folder that is laid out like it
+
+A layer is a folder whose subfolders are rooms. A room uses those below it; a lower room does not include or import what
+is in an upper one. Exceptions are listed here, each with its reason; one that is not needed any more is an error, too.
 """
 
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +27,48 @@ PAST_THE_DOORS = {
     ("cudacore_graph/_native.py", "cudacore_handles._native"): "it names the graph part of the extension module",
     ("cudacore_graph/_native.pyi", "cudacore_handles._native"): "its classes stand on Handle",
 }
+#: The rooms of each layer, from the lowest to the uppermost. What is in no room is above all of them.
+LAYERS = {
+    "cudacore-handles/src/lib": ("base", "driver", "stream", "memory", "code", "compiler", "graph"),
+    "cudacore-handles/src/native": ("base", "stream", "memory", "launch", "graph"),
+    "cudacore-handles/src/cudacore_handles": (
+        *("_base", "_driver", "_stream", "_memory", "_code", "_compiler", "_launch", "_views", "_graph", "_sdk"),
+    ),
+    "cudacore-compile/src/cudacore_compile": ("_compilers", "_cache"),
+    "cudacore-sim/src/sim": ("control", "isa", "ptx", "exec", "checks", "driver", "carry"),
+}
+#: Uses of an upper room: the file in its package, and the room, with the reason.
+UPWARD = {
+    ("src/native/base/native.h", "memory"): "the module's state has a table of DLPack's",
+    ("src/sim/driver/code/image.h", "carry"): "code that carries its PTX is read where images are",
+    ("src/cudacore_handles/_driver/context.py", "_stream"): "Context.create_stream() and create_event()",
+    ("src/cudacore_handles/_driver/device.py", "_stream"): "Device.create_stream() and create_event()",
+    ("src/cudacore_handles/_driver/device.py", "_memory"): "Device.memory_resource",
+    ("src/cudacore_handles/_memory/arrays.py", "_views"): "arrays that only a view can read",
+    ("src/cudacore_handles/_memory/buffer.py", "_views"): "Buffer.view()",
+    ("src/cudacore_handles/_code/kernel.py", "_launch"): "Kernel.prepare()",
+    ("src/cudacore_handles/_code/kernel_attributes.py", "_launch"): "occupancy is asked for launch configurations",
+}
+#: Most files in a folder, and most lines in a file, of what is written by hand.
+MAX_FILES, MAX_LINES, MAX_LINES_OF_TEST = 25, 600, 1000
+#: Folders with more files, with the reason.
+LARGE_FOLDERS = {
+    "packages/cudacore-handles/include/cudacore": "public headers, one a subject: programs include them by these names",
+    "packages/cudacore-compile/tests": "to be divided into rooms",
+    "packages/cudacore-sim/tests/corpus/kernels": "kernels for the GPU that recorded them, found by their names",
+}
+#: Files with more lines, with the reason.
+LONG_FILES = {
+    "packages/cudacore-sim/src/sim/driver/base/entry_points.inc": "written by tools/generate_entry_points.py",
+    "packages/cudacore-handles/src/native/base/native.h": "to be divided into a header a room",
+    "packages/cudacore-handles/src/native/graph/node_add.c": "to be divided by node types",
+    "packages/cudacore-handles/src/native/graph/node_params.c": "to be divided by node types",
+    "packages/cudacore-handles/tests/launch/test_pack.py": "one table of types and values after the other",
+    "packages/cudacore-handles/tests/views/test_memoryview.py": "to be divided",
+    "packages/cudacore-sim/src/sim/driver/device/context.cpp": "to be divided",
+    "packages/cudacore-sim/src/sim/driver/graph/params.cpp": "to be divided by node types",
+}
+SUFFIXES = {".c", ".cpp", ".cu", ".h", ".inc", ".py", ".pyi"}
 #: Files that the compiled packages have a copy of each, because their source distributions stand alone.
 COPIES = ("tools/build_backend.py", "tools/find_cuda_headers.py")
 
@@ -65,6 +113,74 @@ def imports_across_packages(root: Path) -> Iterator[str]:
         yield f"{name} does not import {module} any more: take it out of PAST_THE_DOORS"
 
 
+def runs(node: ast.AST) -> Iterator[ast.AST]:
+    """Return the nodes under one that run, so none that only type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            continue
+        yield child
+        yield from runs(child)
+
+
+def rooms_used(path: Path, layer: Path) -> Iterator[tuple[int, str]]:
+    """Return the line and the room of each include or import of a room of the layer."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        for node in runs(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{layer.name}."):
+                yield node.lineno, node.module.split(".")[1]
+            elif isinstance(node, ast.ImportFrom) and node.module == layer.name:
+                yield from ((node.lineno, name.name) for name in node.names)
+    elif path.suffix in {".c", ".cpp", ".h"}:
+        for number, line in enumerate(text.splitlines(), 1):
+            found = re.match(rf'#include "(?:{layer.name}/)?(\w+)/', line)
+            if found:
+                yield number, found.group(1)
+
+
+def uses_of_upper_rooms(root: Path) -> Iterator[str]:
+    """Return the uses of rooms by those that are below them."""
+    used = set()
+    for name, rooms in LAYERS.items():
+        layer = root / "packages" / name
+        rank = {room: number for number, room in enumerate(rooms)}
+        there = {path.name for path in layer.glob("*") if path.is_dir() and not path.name.startswith("__")}
+        if there != set(rooms) and there:
+            yield f"packages/{name}: its rooms are {sorted(there)}; LAYERS says {sorted(rooms)}"
+        for path in sorted(path for path in layer.glob("*/**/*") if path.is_file()):
+            room = path.relative_to(layer).parts[0]
+            for line, other in rooms_used(path, layer):
+                if rank.get(other, -1) <= rank.get(room, -1):
+                    continue
+                key = str(path.relative_to(root / "packages" / name.partition("/")[0])), other
+                if key in UPWARD:
+                    used.add(key)
+                else:
+                    yield f"{path.relative_to(root)}:{line}: uses the room {other}, which is above {room}"
+    for key in sorted(UPWARD.keys() - used):
+        yield f"{key[0]} does not use {key[1]} any more: take it out of UPWARD"
+
+
+def sources(root: Path) -> list[Path]:
+    """Return the hand-written sources, without what git ignores."""
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.check_output(command, text=True).split("\0")
+    return sorted(Path(name) for name in names if Path(name).suffix in SUFFIXES and (root / name).is_file())
+
+
+def sizes(root: Path) -> Iterator[str]:
+    """Return the folders with too many files, and the files with too many lines."""
+    files = sources(root)
+    for folder, count in Counter(str(path.parent) for path in files).items():
+        if (count > MAX_FILES) != (folder in LARGE_FOLDERS):
+            yield f"{folder} has {count} files, and {MAX_FILES} are the most: divide it, or LARGE_FOLDERS is wrong"
+    for path in files:
+        count = len((root / path).read_text(encoding="utf-8").splitlines())
+        most = MAX_LINES_OF_TEST if "tests" in path.parts else MAX_LINES
+        if (count > most) != (str(path) in LONG_FILES):
+            yield f"{path} has {count} lines, and {most} are the most: divide it, or LONG_FILES is wrong"
+
+
 def copies_that_differ(root: Path) -> Iterator[str]:
     """Return the files that are not the same in all packages that have them."""
     for name in COPIES:
@@ -75,7 +191,12 @@ def copies_that_differ(root: Path) -> Iterator[str]:
 
 def problems(root: Path) -> list[str]:
     """Return what is wrong, a line each."""
-    return [*imports_across_packages(root), *copies_that_differ(root)]
+    return [
+        *imports_across_packages(root),
+        *uses_of_upper_rooms(root),
+        *sizes(root),
+        *copies_that_differ(root),
+    ]
 
 
 def main() -> None:

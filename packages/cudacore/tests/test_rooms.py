@@ -40,6 +40,26 @@ def test_private_imports_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ]
 
 
+def test_uses_of_upper_rooms_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule about rooms would hold because nothing is looked at: includes, imports, and those inside functions."""
+    monkeypatch.setattr(check_rooms, "LAYERS", {"p/src/lib": ("low", "high"), "p/src/q": ("_low", "_high")})
+    monkeypatch.setattr(
+        check_rooms, "UPWARD", {("src/lib/low/known.c", "high"): "", ("src/lib/low/gone.c", "high"): ""}
+    )
+    write(tmp_path, "p/src/lib/low/x.c", '#include "low/y.h"\n#include "high/z.h"\n#include <high/z.h>\n')
+    write(tmp_path, "p/src/lib/low/known.c", '#include "high/z.h"\n')
+    write(tmp_path, "p/src/lib/high/z.h", '#include "low/y.h"\n')
+    lazy = "def f():\n    from q._high.y import z\n\nif TYPE_CHECKING:\n    from q._high.y import z\n"
+    write(tmp_path, "p/src/q/_low/x.py", f"from q._low import y\nfrom q._high import y\n{lazy}")
+    write(tmp_path, "p/src/q/_high/y.py", "from q._low import x\n")
+    assert list(check_rooms.uses_of_upper_rooms(tmp_path)) == [
+        "packages/p/src/lib/low/x.c:2: uses the room high, which is above low",
+        "packages/p/src/q/_low/x.py:2: uses the room _high, which is above _low",
+        "packages/p/src/q/_low/x.py:4: uses the room _high, which is above _low",
+        "src/lib/low/gone.c does not use high any more: take it out of UPWARD",
+    ]
+
+
 def test_the_compiled_half_of_graphs_is_all_there() -> None:
     """A name of the graph part would be typed, and not be in the extension module, or the other way round."""
     native = importlib.import_module("cudacore_handles._native")

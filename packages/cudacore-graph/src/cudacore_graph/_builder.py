@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cudacore_graph import _native
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._definition import GraphDefinition
+from cudacore_graph._errors import check_begun, explain_loss
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_handles import PER_THREAD_DEFAULT_STREAM, CUDAError, Stream
 from cudacore_handles._sdk import Face, adopt, as_integer, check, closed, ffi, hold, last_error, lib
@@ -221,14 +222,14 @@ class GraphBuilder(Builder):
         stream = hold(face)
         if self._capture is None:
             out = ffi.new("cch_graph **")
-            _check_begun(lib.cch_capture_begin(out, stream, _MODES[mode]))
+            check_begun(lib.cch_capture_begin(out, stream, _MODES[mode]))
             self._capture = _Capture(adopt(GraphDefinition, out[0]))
         else:
             graph = self._capture.graph
             status = _native.locked_call(
                 graph, None, lib.cch_capture_begin_to, hold(graph), stream, ffi.NULL, 0, _MODES[mode]
             )
-            _check_begun(status)
+            check_begun(status)
         if mode != "relaxed" or face == PER_THREAD_DEFAULT_STREAM:
             self._capture.thread = threading.get_ident()
         self._capture.mode = mode
@@ -270,7 +271,7 @@ class GraphBuilder(Builder):
                 if known:
                     error.hint = capture.describe_loss()
                 else:
-                    _explain_loss(error, capture.mode)
+                    explain_loss(error, capture.mode)
             raise
         if self._state is _State.CAPTURING:  # else another thread has closed it meanwhile
             self._state = _State.ENDED
@@ -590,33 +591,3 @@ class GraphBuilder(Builder):
 def _view(face: Face) -> Face:
     """Return another object of what a face has: whoever closes one, the other stays."""
     return adopt(type(face), ffi.cast("void *", face._reference()))
-
-
-_NOT_BEGUN = {
-    "CUDA_ERROR_ILLEGAL_STATE": "The stream is being captured already: give each builder a stream of its own",
-    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (
-        "The legacy default stream cannot be captured: use Device.create_graph_builder(), or that of another stream"
-    ),
-}
-
-
-def _check_begun(status: int) -> None:
-    if status:
-        raise _not_begun(last_error(status))
-
-
-def _not_begun(error: CUDAError) -> CUDAError:
-    error.hint = _NOT_BEGUN.get(error.code_name, error.hint)
-    return error
-
-
-def _explain_loss(error: CUDAError, mode: str) -> None:
-    if error.code > 0:  # the driver's; the library says it all
-        advice = (
-            "captured work cannot be waited for, nor can an event that was recorded in the capture"
-            if mode == "relaxed"
-            else "begin_building('relaxed') allows most"
-        )
-        error.hint = error.hint or (
-            f"Something that is not allowed in a capture was done meanwhile, and the graph is lost: {advice}"
-        )

@@ -98,3 +98,36 @@ def explain(error: CUDAError, hint: str) -> CUDAError:
 
 set_face("gone", gone)
 set_face("node_failed", _node_failed)
+
+
+_NOT_BEGUN = {
+    "CUDA_ERROR_ILLEGAL_STATE": "The stream is being captured already: give each builder a stream of its own",
+    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (
+        "The legacy default stream cannot be captured: use Device.create_graph_builder(), or that of another stream"
+    ),
+}
+
+
+def check_begun(status: int) -> None:
+    """Raise what kept a capture from beginning."""
+    if status:
+        raise not_begun(last_error(status))
+
+
+def not_begun(error: CUDAError) -> CUDAError:
+    """Add advice to the error of a capture that did not begin."""
+    error.hint = _NOT_BEGUN.get(error.code_name, error.hint)
+    return error
+
+
+def explain_loss(error: CUDAError, mode: str) -> None:
+    """Add advice to the error of a capture whose graph is lost."""
+    if error.code > 0:  # the driver's; the library says it all
+        advice = (
+            "captured work cannot be waited for, nor can an event that was recorded in the capture"
+            if mode == "relaxed"
+            else "begin_building('relaxed') allows most"
+        )
+        error.hint = error.hint or (
+            f"Something that is not allowed in a capture was done meanwhile, and the graph is lost: {advice}"
+        )

@@ -8,14 +8,11 @@ import threading
 import weakref
 import zlib
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.errors import ClosedError
 from cudacore_handles._base.handle import hold
-
-if TYPE_CHECKING:
-    from cudacore_handles._driver.device import Device
 
 HANDLE_SIZE = 64
 
@@ -65,21 +62,6 @@ class Shared:
                 with suppress(ClosedError):
                     return hold(face)
         return None
-
-
-def find_device(uuid: str | None) -> Device:
-    """Find a device by its UUID: ordinals are each process's own."""
-    from cudacore_handles._driver.device import Device
-
-    if uuid is None:
-        return Device()
-    for device in Device.get_all_devices():
-        if device.uuid == uuid:
-            return device
-    raise RuntimeError(
-        f"device {uuid} is not there: what another process shares must be of this machine, and its device one that "
-        "CUDA_VISIBLE_DEVICES does not hide from this process"
-    )
 
 
 def check_restored(name: str, fields: tuple[Any, ...], checksum: int) -> None:

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-import operator
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
-from cudacore_handles._base.address import as_address, as_integer
+from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import check, closed, no_buffer, raise_status
 from cudacore_handles._base.handle import address, adopt, hold
 from cudacore_handles._base.names import shorten
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size
+from cudacore_handles._memory.copy import side_of
+from cudacore_handles._memory.fill import fill_pattern
 from cudacore_handles._memory.ipc import (
     IPCBufferDescriptor,
     SharedPool,
@@ -22,7 +24,8 @@ from cudacore_handles._memory.ipc import (
     not_enabled,
     receive_buffer,
 )
-from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept, default_stream
+from cudacore_handles._memory.pointer import Attributes, pointer_attributes
+from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept, default_stream, is_capturing
 
 if TYPE_CHECKING:
     from cudacore_handles._memory.copy import CopyOptions
@@ -33,19 +36,8 @@ if TYPE_CHECKING:
 
 _SHAPE = struct.Struct("10N")  # cch_copy_shape
 
-_MEMORY_TYPE_HOST = 1  # CU_MEMORYTYPE_HOST
-_MOST_PITCH = 2**31 - 1  # bytes from row to row, of cuMemcpy3DAsync
 
 _FREE = ffi.cast("cch_free_fn", _native.FREE)
-
-
-class _Attributes(NamedTuple):
-    """Where memory is and who can reach it."""
-
-    device_id: int
-    is_device_accessible: bool
-    is_host_accessible: bool
-    is_managed: bool
 
 
 class Buffer(_native.BufferHandle):
@@ -413,8 +405,8 @@ class Buffer(_native.BufferHandle):
         if not all(part):
             raise ValueError(f"the part has a width of {width}, a height of {height}, a depth of {depth}: it is empty")
         sides = (
-            _side("dst", self, part, dst_offset, dst_pitch, dst_height),
-            _side("src", src, part, src_offset, src_pitch, src_height),
+            side_of("dst", self, part, dst_offset, dst_pitch, dst_height),
+            side_of("src", src, part, src_offset, src_pitch, src_height),
         )
         _native.copy_part(self, src, _SHAPE.pack(_SHAPE.size, *part, *sides[0], *sides[1]), stream)
 
@@ -467,12 +459,12 @@ class Buffer(_native.BufferHandle):
             shape = (size // itemsize,)
         return StridedMemoryView.from_buffer(self, shape, strides, dtype=dtype)
 
-    def _driver_attributes(self) -> _Attributes:
+    def _driver_attributes(self) -> Attributes:
         """What the driver says of memory that has no memory resource (cuPointerGetAttributes)."""
         if self.is_closed:
             raise closed(self)
         if self._known is None:
-            self._known = _pointer_attributes(self._raw)
+            self._known = pointer_attributes(self._raw)
         return self._known
 
     @property
@@ -534,31 +526,6 @@ def empty_buffer(cls: type[Buffer], mr: MemoryResource | None, owner: object = N
     return cls._adopt_memory(address(out[0]), mr, owner)
 
 
-def check_size(size: Any, name: str = "size") -> int:
-    """Return a number of bytes as an int, or say what is wrong with it."""
-    value = as_integer(size)
-    if value is None:
-        raise TypeError(f"{name} must be an int, the number of bytes, not {type(size).__name__}")
-    if not 0 <= value < 2**63:
-        raise ValueError(f"{name} is {value}; it must be from 0 to 2**63 - 1 bytes")
-    return value
-
-
-def check_dlpack_arguments(
-    device: tuple[int, int], stream: object, max_version: object, dl_device: object, copy: object
-) -> bool:
-    """Check what a consumer gave to ``__dlpack__``, and return whether the tensor is to be versioned."""
-    if copy:
-        raise BufferError("copy=True: the export is the memory itself, and does not copy it; use copy_to() first")
-    if dl_device is not None and _pair("dl_device", dl_device, "(type, ordinal)") != device:
-        raise BufferError(f"dl_device is {dl_device}, and the memory is on {device}; use copy_to() first")
-    if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
-        raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
-    if stream is not None and not -1 <= stream < 2**64:
-        raise BufferError(f"stream is {stream}; it must be a stream's address, -1 for no order, or None")
-    return max_version is not None and _pair("max_version", max_version, "(major, minor)") >= (1, 0)
-
-
 def _attributes(function: str, options: object, stream: Stream | IsStreamType) -> tuple[bytes, ...]:
     """Return options as ``_native`` takes them, or say what is wrong with them."""
     from cudacore_handles._memory.copy import check_options, check_order
@@ -576,32 +543,6 @@ def _copy(dst: Buffer, src: Buffer, attributes: tuple[bytes, ...] | None, stream
     if dst_size != src_size:
         raise ValueError(f"buffer sizes mismatch between src and dst (sizes are: src={src_size}, dst={dst_size})")
     _native.copy_batch((dst,), (src,), attributes, stream)
-
-
-def _side(
-    name: str, buffer: Buffer, part: tuple[int, ...], offset: object, pitch: object, height: object
-) -> tuple[int, int, int]:
-    """Return where a part of a buffer begins, its pitch and its height; or say what is wrong with them."""
-    size = size_of(buffer)
-    width, rows, slices = part
-    begin = check_size(offset, f"{name}_offset")
-    row = width if pitch is None else check_size(pitch, f"{name}_pitch")
-    slice_rows = rows if height is None else check_size(height, f"{name}_height")
-    # What leads to no other row, or slice, can be anything; the driver wants it right all the same.
-    if rows * slices == 1:
-        row = width
-    elif row > _MOST_PITCH:
-        raise ValueError(f"{name}_pitch is {row}; {_MOST_PITCH} bytes are the most that CUDA takes")
-    elif row < width:
-        raise ValueError(f"{name}_pitch is {row}, less than the width, {width}: rows would overlap")
-    if slices == 1:
-        slice_rows = rows
-    elif slice_rows < rows:
-        raise ValueError(f"{name}_height is {slice_rows}, less than the height, {rows}: slices would overlap")
-    end = begin + ((slices - 1) * slice_rows + rows - 1) * row + width
-    if end > size:
-        raise ValueError(f"the part ends {end} bytes into {name}, which has {size}; make it smaller")
-    return begin, row, slice_rows
 
 
 def _copy_array(
@@ -628,73 +569,6 @@ def _copy_array(
         _copy(*((other, buffer) if to_array else (buffer, other)), attributes, accepted)
         if memory.on_host:
             accepted.sync()
-
-
-def is_capturing(stream: Stream) -> bool:
-    out = ffi.new("int *")
-    check(lib.cch_stream_is_capturing(out, hold(stream)))
-    return bool(out[0])
-
-
-def fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tuple[int, int]:
-    """Return the pattern of a fill as an integer, and its bytes."""
-    from cudacore_handles._memory.arrays import has_protocol, is_numpy_scalar
-
-    try:
-        # First, because NumPy's integers are numbers too, of a definite size.
-        pattern = bytes(memoryview(value))  # type: ignore[arg-type]
-    except (TypeError, ValueError, BufferError):  # no buffer, or elements that buffers do not have, such as bfloat16
-        if is_numpy_scalar(value):
-            pattern = value.tobytes()  # type: ignore[attr-defined]
-        elif has_protocol(value, "__dlpack__"):
-            pattern = _host_bytes(value, stream)
-        else:
-            return _fill_byte(value), 1
-    if len(pattern) not in (1, 2, 4):
-        raise ValueError(f"value must be 1, 2, or 4 bytes, got {len(pattern)}")
-    if size % len(pattern):
-        raise ValueError(f"buffer size ({size}) must be divisible by {len(pattern)}, the bytes of value")
-    return int.from_bytes(pattern, "little"), len(pattern)
-
-
-def _host_bytes(value: object, stream: Stream | IsStreamType) -> bytes:
-    """Return the bytes of a DLPack object in host memory."""
-    from cudacore_handles._memory.arrays import memory_of
-
-    with memory_of(value, "value", Stream_accept(stream, allow_stream_protocol=True)) as memory:
-        if not memory.on_host:
-            raise TypeError("value is in device memory; a fill's value is the host's: copy it there first")
-        return bytes(ffi.buffer(ffi.cast("char *", memory.address), memory.nbytes))
-
-
-def _fill_byte(value: object) -> int:
-    number = as_integer(value)
-    if number is None:
-        raise TypeError(f"value must be an int from 0 to 255 or 1, 2 or 4 bytes, not {type(value).__name__}")
-    if not 0 <= number < 256:
-        raise OverflowError(f"value is {number}; an int fills bytes, 0 to 255. Give wider values as 2 or 4 bytes")
-    return number
-
-
-def _pair(name: str, value: Any, what: str) -> tuple[int, int]:
-    try:
-        first, second = value
-        return operator.index(first), operator.index(second)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be two ints, {what}, or None, not {shorten(repr(value))}") from None
-
-
-def _pointer_attributes(ptr: int) -> _Attributes:
-    out = ffi.new("int[3]")
-    check(lib.cch_pointer_attributes(out, out + 1, out + 2, ptr))
-    memory_type, ordinal, managed = out
-    if memory_type == 0:  # CUDA does not know it: ordinary host memory
-        return _Attributes(-1, False, True, False)
-    if managed:
-        return _Attributes(ordinal, True, True, True)
-    if memory_type == _MEMORY_TYPE_HOST:
-        return _Attributes(-1, True, True, False)
-    return _Attributes(ordinal, True, False, False)
 
 
 def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
+from cudacore_handles._base.handle import hold
 from cudacore_handles._cffi import lib
-from cudacore_handles._stream.stream import Stream, Stream_accept
+from cudacore_handles._memory.arguments import check_size
+from cudacore_handles._stream.stream import Stream, Stream_accept, is_capturing
 from cudacore_handles.typing import MemcpyOverlapMode, MemcpySrcAccessOrder, _as_name
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._memory.host import Host
 
+_MAX_PITCH = 2**31 - 1  # bytes from row to row, of cuMemcpy3DAsync
 _ATTRIBUTES = struct.Struct("NiIiiii")  # cch_copy_attributes
 _ORDERS = {
     MemcpySrcAccessOrder.STREAM: lib.CCH_COPY_IN_STREAM_ORDER,
@@ -134,8 +137,6 @@ def check_options(function: str, options: object) -> CopyOptions:
 
 def check_order(attributes: tuple[bytes, ...], stream: Any) -> None:
     """Say that a graph reads the source when it runs, where the options want it read now."""
-    from cudacore_handles._memory.buffer import is_capturing
-
     now = any(_ATTRIBUTES.unpack(item)[1] == lib.CCH_COPY_DURING_CALL for item in attributes)
     if now and is_capturing(Stream_accept(stream, allow_stream_protocol=True)):
         raise ValueError(
@@ -168,3 +169,29 @@ def _hint(side: str, location: Device | Host | None) -> tuple[int, int]:
     from cudacore_handles._memory.host import place_of
 
     return place_of(location, f"CopyOptions.{side}_location_hint")
+
+
+def side_of(
+    name: str, buffer: Buffer, part: tuple[int, ...], offset: object, pitch: object, height: object
+) -> tuple[int, int, int]:
+    """Return where a part of a buffer begins, its pitch and its height; or say what is wrong with them."""
+    size = int(lib.cch_deviceptr_size(hold(buffer)))
+    width, rows, slices = part
+    begin = check_size(offset, f"{name}_offset")
+    row = width if pitch is None else check_size(pitch, f"{name}_pitch")
+    slice_rows = rows if height is None else check_size(height, f"{name}_height")
+    # What leads to no other row, or slice, can be anything; the driver wants it right all the same.
+    if rows * slices == 1:
+        row = width
+    elif row > _MAX_PITCH:
+        raise ValueError(f"{name}_pitch is {row}; {_MAX_PITCH} bytes are the most that CUDA takes")
+    elif row < width:
+        raise ValueError(f"{name}_pitch is {row}, less than the width, {width}: rows would overlap")
+    if slices == 1:
+        slice_rows = rows
+    elif slice_rows < rows:
+        raise ValueError(f"{name}_height is {slice_rows}, less than the height, {rows}: slices would overlap")
+    end = begin + ((slices - 1) * slice_rows + rows - 1) * row + width
+    if end > size:
+        raise ValueError(f"the part ends {end} bytes into {name}, which has {size}; make it smaller")
+    return begin, row, slice_rows

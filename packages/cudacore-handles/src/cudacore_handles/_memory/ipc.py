@@ -13,8 +13,9 @@ from cudacore_handles._base import ipc as base
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, check, closed, last_error
 from cudacore_handles._base.handle import address, adopt, hold
-from cudacore_handles._base.ipc import HANDLE_SIZE, Shared, check_restored, check_type, checksum_of, find_device
+from cudacore_handles._base.ipc import HANDLE_SIZE, Shared, check_restored, check_type, checksum_of
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.find_device import find_device
 
 if TYPE_CHECKING:
     from uuid import UUID

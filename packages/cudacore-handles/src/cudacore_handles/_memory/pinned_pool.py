@@ -13,7 +13,7 @@ from cudacore_handles._base.handle import hold
 from cudacore_handles._base.options import as_options, check_flags
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
-from cudacore_handles._memory.buffer import check_size
+from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.host import check_node
 from cudacore_handles._memory.ipc import (
     IPCAllocationHandle,

@@ -10,7 +10,8 @@ from cudacore_handles._base.address import as_address, as_integer
 from cudacore_handles._base.errors import CUDAError, call_driver, check, closed
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._memory.buffer import Buffer, check_size, empty_buffer
+from cudacore_handles._memory.arguments import check_size
+from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._memory.ipc import (
     POSIX_FILE_DESCRIPTOR,
 )

@@ -13,7 +13,8 @@ from cudacore_handles._base.handle import address, hold
 from cudacore_handles._base.options import as_options, check_flags
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
-from cudacore_handles._memory.buffer import Buffer, check_size, empty_buffer
+from cudacore_handles._memory.arguments import check_size
+from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._memory.peer_access import device_given
 from cudacore_handles._memory.resource import MemoryResource
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept

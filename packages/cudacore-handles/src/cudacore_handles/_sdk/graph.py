@@ -6,11 +6,12 @@ by ``cudacore_graph._native``, whose stub has its types.
 """
 
 from cudacore_handles._launch.launch import check_kernel
+from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.arrays import has_protocol, why_no_array
-from cudacore_handles._memory.buffer import check_size, fill_pattern, is_capturing
+from cudacore_handles._memory.fill import fill_pattern
 from cudacore_handles._memory.pool import Pool
 from cudacore_handles._native import HAS_VALUE, UNSIGNED, Builder, allocate, pack, register, set_face
-from cudacore_handles._stream.stream import Stream_accept
+from cudacore_handles._stream.stream import Stream_accept, is_capturing
 
 __all__ = [
     "HAS_VALUE",

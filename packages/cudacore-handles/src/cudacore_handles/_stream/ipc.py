@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import adopt, hold
-from cudacore_handles._base.ipc import Shared, check_restored, checksum_of, find_device
+from cudacore_handles._base.ipc import Shared, check_restored, checksum_of
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.find_device import find_device
 
 if TYPE_CHECKING:
     from cudacore_handles._driver.context import Context

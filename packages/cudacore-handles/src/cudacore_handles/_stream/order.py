@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cudacore_handles import _native
-from cudacore_handles._base.errors import check
-from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.handle import adopt
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._stream.stream import Stream
+from cudacore_handles._stream.stream import Stream, is_capturing
 
 LEGACY, _PER_THREAD = 1, 2  # the default streams' handles
 
@@ -66,16 +65,10 @@ def stream_of_exporter(exporter: object, device: tuple[int, int], order: Callabl
 
 
 def _unless_captured(stream: Stream) -> int | None:
-    if stream._raw > _PER_THREAD and _captures(stream):
+    if stream._raw > _PER_THREAD and is_capturing(stream):
         return None
     return stream._raw or LEGACY
 
 
 def _adopt(reference: int) -> Stream | None:
     return adopt(Stream, ffi.cast("cch_stream *", reference)) if reference else None
-
-
-def _captures(stream: Stream) -> bool:
-    out = ffi.new("int *")
-    check(lib.cch_stream_is_capturing(out, hold(stream)))
-    return bool(out[0])

@@ -270,6 +270,13 @@ def _new_event(stream: Stream, options: EventOptions | None) -> Event:
     return Event._create(stream.context, options)
 
 
+def is_capturing(stream: Stream) -> bool:
+    """Return whether work on a stream goes into a graph (cuStreamIsCapturing)."""
+    out = ffi.new("int *")
+    check(lib.cch_stream_is_capturing(out, hold(stream)))
+    return bool(out[0])
+
+
 _native.set_face("stream", Stream)
 _native.set_face("accept_stream", _accept)
 _native.set_face("new_event", _new_event)

@@ -60,7 +60,7 @@ def pack(code: int, bits: int, lanes: int = 1) -> int:
 ELEMENT_TYPES: dict[Any, ElementType] = {
     name: ElementType(pack(*pair), pair[1] // 8, ...) for name, pair in _BY_NAME.items()
 }
-_MOSTELEMENT_TYPES = 1000
+_MAX_ELEMENT_TYPES = 1000
 
 
 def raw_type(itemsize: int) -> ElementType:
@@ -87,7 +87,7 @@ def type_given(dtype: Any) -> ElementType:
     if made.itemsize == 0:
         raise ValueError(f"dtype is {made!r}, whose elements have no bytes; give their length, too")
     kind = ElementType(dlpack_type_of(made), made.itemsize, made)
-    if len(ELEMENT_TYPES) < _MOSTELEMENT_TYPES and (dtype is made or isinstance(dtype, (str, type))):
+    if len(ELEMENT_TYPES) < _MAX_ELEMENT_TYPES and (dtype is made or isinstance(dtype, (str, type))):
         ELEMENT_TYPES[dtype] = kind
     return kind
 

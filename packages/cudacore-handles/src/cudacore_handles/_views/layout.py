@@ -8,10 +8,18 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cudacore_handles._base.address import as_integer
+from cudacore_handles._views.layout_arguments import (
+    axis_of,
+    check_itemsize,
+    dense_strides,
+    fits,
+    ints,
+    is_contiguous,
+    nests,
+    order_of,
+)
 
 MAX_NDIM = 64
-_MOST = 2**63 - 1
 
 
 class _StridedLayout:
@@ -53,15 +61,15 @@ class _StridedLayout:
         itemsize: int,
         divide_strides: bool = False,
     ) -> None:
-        extents = _ints("shape", shape)
-        size = _check_itemsize("itemsize", itemsize)
+        extents = ints("shape", shape)
+        size = check_itemsize("itemsize", itemsize)
         if len(extents) > MAX_NDIM:
             raise ValueError(f"shape has {len(extents)} dimensions; {MAX_NDIM} are the most")
         if any(extent < 0 for extent in extents):
             raise ValueError(f"Extents must be non-negative, and shape is {extents}")
         steps = None
         if strides is not None:
-            steps = _ints("strides", strides)
+            steps = ints("strides", strides)
             if len(steps) != len(extents):
                 raise ValueError(
                     "Strides, if provided, must have the same length as shape. "
@@ -95,7 +103,7 @@ class _StridedLayout:
             raise ValueError(f"shape has {len(shape)} dimensions; {MAX_NDIM} are the most")
         for numbers in (shape, strides or (), (offset,)):
             for number in numbers:
-                _fits(number, "a number of the layout")
+                fits(number, "a number of the layout")
         layout = cls.__new__(cls)
         layout._set(shape, strides, itemsize, offset)
         return layout
@@ -134,8 +142,8 @@ class _StridedLayout:
             the innermost.
         """
         plain = cls(shape, None, itemsize)
-        order = _order(stride_order, plain.ndim, "'C', 'F', or a permutation tuple")
-        return cls._make(plain._shape, _dense_strides(plain._shape, order), plain.itemsize)
+        order = order_of(stride_order, plain.ndim, "'C', 'F', or a permutation tuple")
+        return cls._make(plain._shape, dense_strides(plain._shape, order), plain.itemsize)
 
     @classmethod
     def dense_like(cls, other: _StridedLayout, stride_order: str | Sequence[int] = "K") -> _StridedLayout:
@@ -155,8 +163,8 @@ class _StridedLayout:
                 return other
             order = other.stride_order
         else:
-            order = _order(stride_order, other.ndim, "'K', 'C', 'F', or a permutation tuple")
-        return cls._make(other._shape, _dense_strides(other._shape, order), other.itemsize)
+            order = order_of(stride_order, other.ndim, "'K', 'C', 'F', or a permutation tuple")
+        return cls._make(other._shape, dense_strides(other._shape, order), other.itemsize)
 
     def to_dense(self, stride_order: str | Sequence[int] = "K") -> _StridedLayout:
         """Return :meth:`dense_like` of this layout."""
@@ -168,7 +176,7 @@ class _StridedLayout:
         """Return the strides, also where they are implicit."""
         if self._strides is not None:
             return self._strides
-        return _dense_strides(self._shape, range(len(self._shape)))
+        return dense_strides(self._shape, range(len(self._shape)))
 
     @property
     def ndim(self) -> int:
@@ -190,7 +198,7 @@ class _StridedLayout:
         """tuple of int or None: Strides in bytes; None when :attr:`strides` is."""
         if self._strides is None:
             return None
-        return tuple(_fits(step * self.itemsize, "a stride in bytes") for step in self._strides)
+        return tuple(fits(step * self.itemsize, "a stride in bytes") for step in self._strides)
 
     @property
     def stride_order(self) -> tuple[int, ...]:
@@ -201,7 +209,7 @@ class _StridedLayout:
     @property
     def volume(self) -> int:
         """int: Number of elements."""
-        return _fits(math.prod(self._shape), "the number of elements")
+        return fits(math.prod(self._shape), "the number of elements")
 
     @property
     def is_unique(self) -> bool:
@@ -210,22 +218,22 @@ class _StridedLayout:
         True of every layout that comes of a contiguous one by permuting, slicing, reshaping, and so on; False of
         broadcast ones. Of strides that were made up it can be False although the places are different.
         """
-        return _nests(self._shape, self._steps(), exactly=False)
+        return nests(self._shape, self._steps(), exactly=False)
 
     @property
     def is_contiguous_c(self) -> bool:
         """bool: Whether the elements lie one behind the other, the last axis being the innermost."""
-        return _contiguous(self._shape, self._steps(), range(self.ndim - 1, -1, -1))
+        return is_contiguous(self._shape, self._steps(), range(self.ndim - 1, -1, -1))
 
     @property
     def is_contiguous_f(self) -> bool:
         """bool: Whether the elements lie one behind the other, the first axis being the innermost."""
-        return _contiguous(self._shape, self._steps(), range(self.ndim))
+        return is_contiguous(self._shape, self._steps(), range(self.ndim))
 
     @property
     def is_contiguous_any(self) -> bool:
         """bool: Whether the elements lie one behind the other, in some order of the axes."""
-        return _nests(self._shape, self._steps(), exactly=True)
+        return nests(self._shape, self._steps(), exactly=True)
 
     @property
     def is_dense(self) -> bool:
@@ -242,7 +250,7 @@ class _StridedLayout:
             reach = step * (extent - 1)
             low += min(reach, 0)
             high += max(reach, 0)
-        return (_fits(low, "the lowest offset"), _fits(high, "the highest offset"))
+        return (fits(low, "the lowest offset"), fits(high, "the highest offset"))
 
     @property
     def min_offset(self) -> int:
@@ -257,7 +265,7 @@ class _StridedLayout:
     @property
     def slice_offset_in_bytes(self) -> int:
         """int: :attr:`slice_offset` in bytes."""
-        return _fits(self.slice_offset * self.itemsize, "the offset in bytes")
+        return fits(self.slice_offset * self.itemsize, "the offset in bytes")
 
     def required_size_in_bytes(self) -> int:
         """Return the bytes of memory that an array of this layout needs, from its address on.
@@ -273,7 +281,7 @@ class _StridedLayout:
                 "Allocation size for a layout that maps elements to negative memory offsets is ambiguous. "
                 f"The layout's min_offset is {low}."
             )
-        return _fits((high + 1) * self.itemsize, "the size in bytes")
+        return fits((high + 1) * self.itemsize, "the size in bytes")
 
     # ---- what can be made of it ----
 
@@ -297,7 +305,7 @@ class _StridedLayout:
         """
         if self.ndim == 0:
             return self._make((1,), (1,), self.itemsize, self.slice_offset)
-        start, end = _axis(start_axis, self.ndim, "start axis"), _axis(end_axis, self.ndim, "end axis")
+        start, end = axis_of(start_axis, self.ndim, "start axis"), axis_of(end_axis, self.ndim, "end axis")
         allowed = self.flattened_axis_mask()
         if mask is not None:
             given = operator.index(mask)
@@ -328,7 +336,7 @@ class _StridedLayout:
         ValueError
             When the number of elements is another one, or the strides do not allow it without a copy.
         """
-        extents = list(_ints("shape", shape))
+        extents = list(ints("shape", shape))
         volume = self.volume
         if extents.count(-1) > 1:
             raise ValueError("There can be at most one -1 extent in a shape")
@@ -372,13 +380,13 @@ class _StridedLayout:
         axis_order : tuple of int
             Each axis once; negative ones count from the end.
         """
-        given = _ints("axis_order", axis_order)
+        given = ints("axis_order", axis_order)
         if len(given) != self.ndim:
             raise ValueError(
                 "Permutation must have the same length as the number of dimensions, "
                 f"got {len(given)} for {self.ndim}D tensor."
             )
-        order = [_axis(axis, self.ndim, "axis") for axis in given]
+        order = [axis_of(axis, self.ndim, "axis") for axis in given]
         for axis in order:
             if order.count(axis) > 1:
                 raise ValueError(f"Invalid permutation: axis {axis} appears multiple times.")
@@ -402,7 +410,7 @@ class _StridedLayout:
         axis : int or tuple of int
             Where the new axes are in the new layout; negative ones count from its end.
         """
-        given = _ints("axis", axis) if isinstance(axis, Iterable) else (operator.index(axis),)
+        given = ints("axis", axis) if isinstance(axis, Iterable) else (operator.index(axis),)
         if not given:
             return self
         ndim = self.ndim + len(given)
@@ -468,7 +476,7 @@ class _StridedLayout:
             raise ValueError(f"new itemsize must be greater than zero, got {new}.")
         if new == self.itemsize:
             return self
-        at = _axis(axis, self.ndim, "axis")
+        at = axis_of(axis, self.ndim, "axis")
         shape, strides = list(self._shape), list(self._steps())
         if shape[at] == 0:
             raise ValueError(f"The axis {at} extent must be positive, got 0.")
@@ -500,7 +508,7 @@ class _StridedLayout:
             offset //= factor
         if not keep_dim and shape[at] == 1:
             del shape[at], strides[at]
-        return self._make(tuple(shape), tuple(strides), _check_itemsize("itemsize", new), offset)
+        return self._make(tuple(shape), tuple(strides), check_itemsize("itemsize", new), offset)
 
     def max_compatible_itemsize(self, max_itemsize: int = 16, data_ptr: int = 0, axis: int = -1) -> int:
         """Return the largest size of elements that :meth:`repacked` can make, among the divisors of a maximum.
@@ -517,7 +525,7 @@ class _StridedLayout:
             raise ValueError(f"max_itemsize must be greater than zero, got {most}.")
         if most < self.itemsize:
             raise ValueError(f"max_itemsize ({most}) cannot be less than itemsize ({self.itemsize}).")
-        at = _axis(axis, self.ndim, "axis")
+        at = axis_of(axis, self.ndim, "axis")
         steps = self._steps()
         if self._shape[at] == 0 or steps[at] != 1:
             return self.itemsize
@@ -558,91 +566,3 @@ class _StridedLayout:
         if 0 in shape:
             strides, offset = [0] * len(shape), self.slice_offset
         return self._make(tuple(shape), tuple(strides), self.itemsize, offset)
-
-
-def _fits(value: int, what: str) -> int:
-    if not -_MOST - 1 <= value <= _MOST:
-        raise OverflowError(f"value too large: {what} is {value}, which does not fit into 64 bits")
-    return value
-
-
-def _ints(name: str, values: Any) -> tuple[int, ...]:
-    """Return an argument as a tuple of ints of 64 bits."""
-    try:
-        numbers = tuple(map(operator.index, values))
-    except TypeError:
-        raise TypeError(f"{name} must be a tuple of ints, not {values!r}") from None
-    for number in numbers:
-        _fits(number, f"a number in {name}")
-    return numbers
-
-
-def _check_itemsize(name: str, value: Any) -> int:
-    size = as_integer(value)
-    if size is None:
-        raise TypeError(f"{name} must be an int, the bytes of an element, not {type(value).__name__}")
-    if size <= 0:
-        raise ValueError(f"{name} must be positive, and is {size}")
-    if size >= 2**31:
-        raise OverflowError(f"value too large: {name} is {size}; 2**31 - 1 bytes are the most")
-    return size
-
-
-def _axis(axis: int, ndim: int, what: str) -> int:
-    number = operator.index(axis)
-    if not -ndim <= number < ndim:
-        raise ValueError(f"Invalid {what}: {number} out of range for {ndim}D tensor")
-    return number % ndim
-
-
-def _order(stride_order: Any, ndim: int, choices: str) -> tuple[int, ...]:
-    """Return the axes from the outermost to the innermost."""
-    if isinstance(stride_order, str):
-        if stride_order not in ("C", "F"):
-            raise ValueError(f"The stride_order must be {choices}. Got: {stride_order}")
-        return tuple(range(ndim)) if stride_order == "C" else tuple(range(ndim - 1, -1, -1))
-    given = _ints("stride_order", stride_order)
-    if len(given) != ndim:
-        raise ValueError(
-            f"stride_order must have the same length as shape. Shape has {ndim} dimensions, but stride_order has "
-            f"{len(given)} elements."
-        )
-    order = tuple(_axis(axis, ndim, "axis") for axis in given)
-    for axis in order:
-        if order.count(axis) > 1:
-            raise ValueError(f"The stride order must be a permutation. Axis {axis} appears multiple times.")
-    return order
-
-
-def _dense_strides(shape: tuple[int, ...], order: Sequence[int]) -> tuple[int, ...]:
-    """Return strides without gaps, of axes from the outermost to the innermost; zeros where there is no element."""
-    strides, step = [0] * len(shape), 1
-    if 0 in shape:
-        return tuple(strides)
-    for axis in reversed(order):
-        strides[axis] = _fits(step, "a stride")
-        step *= shape[axis]
-    return tuple(strides)
-
-
-def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], inner_to_outer: Iterable[int]) -> bool:
-    expected = 1
-    for axis in inner_to_outer:
-        if shape[axis] == 0:
-            return True
-        if shape[axis] != 1 and strides[axis] != expected:
-            return 0 in shape
-        expected *= shape[axis]
-    return True
-
-
-def _nests(shape: tuple[int, ...], strides: tuple[int, ...], *, exactly: bool) -> bool:
-    """Whether each axis, from the shortest stride on, steps over all that is within it; `exactly`: without gaps."""
-    if 0 in shape:
-        return True
-    reach = 0  # the highest offset of what is within
-    for step, extent in sorted((abs(step), extent) for step, extent in zip(strides, shape, strict=True) if extent != 1):
-        if step != reach + 1 if exactly else step <= reach:
-            return False
-        reach += step * (extent - 1)
-    return not exactly or all(step > 0 for step, extent in zip(strides, shape, strict=True) if extent != 1)

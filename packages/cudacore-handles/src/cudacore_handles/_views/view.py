@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.not_yet import NotYet, dir_of_what_is_there
+from cudacore_handles._memory.arguments import check_dlpack_arguments
 from cudacore_handles._memory.arrays import has_protocol, is_numpy_scalar, why_no_array
-from cudacore_handles._memory.buffer import Buffer, check_dlpack_arguments
+from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._stream.order import LEGACY, order_behind, stream_for_interface, stream_of_exporter
 from cudacore_handles._stream.stream import IsStreamType, Stream, default_stream
 from cudacore_handles._views.dtypes import (
@@ -516,11 +517,11 @@ def _view_of_interface(
 
 def _device_of(address: int) -> tuple[int, int]:
     """Return DLPack's device of an address that kernels can use."""
-    from cudacore_handles._memory.buffer import _pointer_attributes
+    from cudacore_handles._memory.pointer import pointer_attributes
 
     if not address:
         return (_native.DL_CUDA, max(_native.current_device(), 0))
-    known = _pointer_attributes(address)
+    known = pointer_attributes(address)
     if known.is_managed:
         return (_native.DL_CUDA_MANAGED, 0)
     if known.is_host_accessible and known.is_device_accessible:

@@ -8,9 +8,7 @@
 
 static atomic_size_t captures;
 
-/* Guards what streams know of their captures, the captures of graphs, and what captures keep. A graph that dies is not
- * found any more once this was taken. */
-static pthread_mutex_t captures_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t cch__captures_lock = PTHREAD_MUTEX_INITIALIZER;
 
 size_t cch_capture_count(void) { return atomic_load_explicit(&captures, memory_order_relaxed); }
 
@@ -61,16 +59,16 @@ static void set_known(cch_stream *stream, cch_graph *old, cch_graph *graph, uint
 }
 
 static void forget(cch_stream *stream, cch_graph *known) {
-  pthread_mutex_lock(&captures_lock);
+  pthread_mutex_lock(&cch__captures_lock);
   set_known(stream, known, NULL, 0);
-  pthread_mutex_unlock(&captures_lock);
+  pthread_mutex_unlock(&cch__captures_lock);
 }
 
 static void begun(cch_graph *graph, cch__capture *capture) {
-  pthread_mutex_lock(&captures_lock);
+  pthread_mutex_lock(&cch__captures_lock);
   graph->capture = capture;
   set_known(capture->stream, NULL, graph, capture->id);
-  pthread_mutex_unlock(&captures_lock);
+  pthread_mutex_unlock(&cch__captures_lock);
   atomic_fetch_add_explicit(&captures, 1, memory_order_relaxed);
 }
 
@@ -262,11 +260,11 @@ static void forget_joined(cch_graph *graph, uint64_t capture) {
 
 /* The capture is over. What it kept is kept by the graph alone from now on. */
 static void over(cch_graph *graph) {
-  pthread_mutex_lock(&captures_lock);
+  pthread_mutex_lock(&cch__captures_lock);
   cch__capture *capture = graph->capture;
   graph->capture = NULL;
   set_known(capture->stream, graph, NULL, 0);
-  pthread_mutex_unlock(&captures_lock);
+  pthread_mutex_unlock(&cch__captures_lock);
   forget_joined(graph, capture->id);
   atomic_fetch_sub_explicit(&captures, 1, memory_order_relaxed);
   free_capture(capture);
@@ -430,11 +428,11 @@ int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream) {
 static cch_graph *known_graph(cch_stream *stream) {
   if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
     return NULL;
-  pthread_mutex_lock(&captures_lock);
+  pthread_mutex_lock(&cch__captures_lock);
   cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_relaxed);
   if (known != NULL && !cch__box_try_ref(&known->box))
     known = NULL;
-  pthread_mutex_unlock(&captures_lock);
+  pthread_mutex_unlock(&cch__captures_lock);
   return known;
 }
 
@@ -515,149 +513,6 @@ cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t c
   cch_stream *last = cch_stream_ref(last_joined(graph, stream, capture));
   cch__graph_unlock(graph);
   return last;
-}
-
-/* ---- what captured work uses ---- */
-
-/* Whether a box is memory that the capture allocates, or one into the same hierarchy: a body uses that of the graph
- * around it. Its free is to be captured, too, and waits for nobody. The graph may be NULL. */
-static bool is_own_memory(const void *box, uint64_t capture, const cch_graph *graph) {
-  if (((const cch__box *)box)->kind != CCH_KIND_DEVICEPTR)
-    return false;
-  const cch_deviceptr *memory = cch__whole(box);
-  return (memory->capture != 0 && memory->capture == capture) ||
-         (memory->graph != NULL && graph != NULL && memory->graph->hierarchy == graph->hierarchy);
-}
-
-/* Whether a box is among those that were kept last: the same few work in turns. */
-static bool is_kept(const cch_bundle *kept, const void *box) {
-  enum { LAST = 4 };
-  for (size_t i = kept->count; i > 0 && i + LAST > kept->count; i--)
-    if (kept->owners[i - 1].object == box)
-      return true;
-  return false;
-}
-
-static int keep_boxes(cch_bundle *kept, void *const *boxes, size_t count, uint64_t capture, const cch_graph *graph) {
-  int status = 0;
-  for (size_t i = 0; i < count && status == 0; i++)
-    if (!is_own_memory(boxes[i], capture, graph) && !is_kept(kept, boxes[i]))
-      status = cch_bundle_add(kept, boxes[i]);
-  return status;
-}
-
-/* Keeps boxes with a capture that was begun here. False where none goes into the graph. The lock is held. */
-static bool keep_here(int *status, const cch_graph *graph, void *const *boxes, size_t count) {
-  const cch__capture *capture = graph->capture;
-  if (capture != NULL)
-    *status = keep_boxes(capture->kept, boxes, count, capture->id, graph);
-  return capture != NULL;
-}
-
-/* The same with the capture that began on this stream. */
-static bool keep_with_known(int *status, cch_stream *stream, void *const *boxes, size_t count) {
-  if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
-    return false;
-  pthread_mutex_lock(&captures_lock);
-  const cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_relaxed);
-  bool kept = known != NULL && cch__box_is_alive(&known->box) && keep_here(status, known, boxes, count);
-  pthread_mutex_unlock(&captures_lock);
-  return kept;
-}
-
-/* The same with the capture into a graph, a reference that is given back; NULL for none. */
-static bool keep_with_graph(int *status, cch_graph *graph, void *const *boxes, size_t count) {
-  if (graph == NULL)
-    return false;
-  pthread_mutex_lock(&captures_lock);
-  bool kept = keep_here(status, graph, boxes, count);
-  pthread_mutex_unlock(&captures_lock);
-  cch_graph_unref(graph);
-  return kept;
-}
-
-/*
- * The bundle of a capture that others began, a new reference. The driver keeps it, by one user object, as long as the
- * graph and whatever is made from it; so does nobody here. It is found by the capture's number, which is no other's.
- */
-static int bundle_of_others(cch_bundle **out, const cch__capture_info *info) {
-  const void *key = (const void *)(uintptr_t)info->id;
-  cch_bundle *kept = cch__registry_find(CCH_KIND_BUNDLE, key);
-  if (kept == NULL) {
-    CUuserObject object;
-    int status = cch_bundle_create(&kept, 0);
-    if (status == 0)
-      status = cch__driver_keep(&object, info->graph, kept);
-    if (status != 0) {
-      cch_bundle_unref(kept);
-      return status;
-    }
-    cch_bundle *known = cch__registry_insert_unless_known(kept, key);
-    if (known != NULL) { /* another thread was first; the graph keeps an empty bundle beside it */
-      cch_bundle_unref(kept);
-      kept = known;
-    }
-  }
-  *out = kept;
-  return 0;
-}
-
-static int keep_with_others(const cch__capture_info *info, void *const *boxes, size_t count) {
-  cch_bundle *kept;
-  int status = bundle_of_others(&kept, info);
-  if (status != 0)
-    return status;
-  pthread_mutex_lock(&captures_lock);
-  status = keep_boxes(kept, boxes, count, info->id, NULL);
-  pthread_mutex_unlock(&captures_lock);
-  cch_bundle_unref(kept);
-  return status;
-}
-
-/* Keeps boxes as cch_capture_keep_all() does, and says whether there is a capture. The right context is current. */
-static int keep_all(bool *captured, cch_stream *stream, void *const *boxes, size_t count) {
-  int status = 0;
-  *captured = true;
-  if (keep_with_known(&status, stream, boxes, count))
-    return status;
-  cch__capture_info info;
-  status = cch__capture_info_of(&info, stream->raw);
-  *captured = info.graph != NULL;
-  if (status != 0 || !*captured)
-    return status;
-  if (keep_with_graph(&status, cch__registry_find(CCH_KIND_GRAPH, info.graph), boxes, count))
-    return status;
-  return keep_with_others(&info, boxes, count);
-}
-
-int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, size_t count) {
-  int status = cch__capture_ask(captured, stream);
-  return status == 0 && *captured ? keep_all(captured, stream, boxes, count) : status;
-}
-
-int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count) {
-  CCH__REQUIRE_USABLE(stream);
-  CCH__REQUIRE_ALL(boxes, count);
-  int status = 0;
-  if (keep_with_known(&status, stream, boxes, count))
-    return status;
-  bool captured;
-  return CCH__IN_CONTEXT(stream->context, keep_all(&captured, stream, boxes, count));
-}
-
-int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn release) {
-  CCH__REQUIRE_USABLE(graph, object);
-  int status = 0;
-  pthread_mutex_lock(&captures_lock);
-  cch__capture *capture = graph->capture;
-  if (capture == NULL)
-    status = cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
-  else if (release == NULL)
-    status = keep_boxes(capture->kept, &object, 1, capture->id, graph);
-  else
-    status = cch_bundle_add_object(capture->kept, object, release);
-  pthread_mutex_unlock(&captures_lock);
-  return status;
 }
 
 /* ---- nodes ---- */

@@ -360,3 +360,46 @@ int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index) 
   }
   return status != 0 ? status : cch__graph_in_node(out, node->graph, node->raw, raw, __func__);
 }
+
+/* The context of a node's parameters, NULL where they have none. */
+static int context_of(CUcontext *out, cch_graph_node *node) {
+  cch__graph_lock(node->graph);
+  const cch__record *record = cch__record_find(node->graph->level, node->raw);
+  *out = record != NULL ? record->context : NULL;
+  cch__graph_unlock(node->graph);
+  if (*out != NULL || node->type != CCH_NODE_KERNEL)
+    return 0;
+  CUDA_KERNEL_NODE_PARAMS native;
+  int status = CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, &native));
+  if (status != 0)
+    return status;
+  *out = native.ctx;
+  cch__graph_lock(node->graph);
+  cch__record *found = cch__record_find(node->graph->level, node->raw);
+  if (found != NULL && !node->graph->hierarchy->shared)
+    found->context = native.ctx; /* nobody else can change it */
+  cch__graph_unlock(node->graph);
+  return 0;
+}
+
+int cch_graph_node_context(cch_context **out, cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(out, node);
+  CUcontext raw;
+  int status = context_of(&raw, node);
+  if (status == 0 && raw != NULL)
+    return cch_context_wrap(out, raw, NULL, NULL);
+  if (status == 0)
+    *out = NULL;
+  return status;
+}
+
+int cch_graph_node_is_current(int *out, cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(out, node);
+  CUcontext raw, current;
+  int status = context_of(&raw, node);
+  if (status == 0 && raw != NULL)
+    status = CCH__CALL(cuCtxGetCurrent, (&current));
+  if (status == 0)
+    *out = raw == NULL || raw == current;
+  return status;
+}

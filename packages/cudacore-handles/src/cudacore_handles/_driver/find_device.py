@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices by what names them in other processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cudacore_handles._driver.device import Device
+
+
+def find_device(uuid: str | None) -> Device:
+    """Find a device by its UUID: ordinals are each process's own."""
+    from cudacore_handles._driver.device import Device
+
+    if uuid is None:
+        return Device()
+    for device in Device.get_all_devices():
+        if device.uuid == uuid:
+            return device
+    raise RuntimeError(
+        f"device {uuid} is not there: what another process shares must be of this machine, and its device one that "
+        "CUDA_VISIBLE_DEVICES does not hide from this process"
+    )

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of arguments that functions of memory share."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.names import shorten
+
+
+def check_size(size: Any, name: str = "size") -> int:
+    """Return a number of bytes as an int, or say what is wrong with it."""
+    value = as_integer(size)
+    if value is None:
+        raise TypeError(f"{name} must be an int, the number of bytes, not {type(size).__name__}")
+    if not 0 <= value < 2**63:
+        raise ValueError(f"{name} is {value}; it must be from 0 to 2**63 - 1 bytes")
+    return value
+
+
+def check_dlpack_arguments(
+    device: tuple[int, int], stream: object, max_version: object, dl_device: object, copy: object
+) -> bool:
+    """Check what a consumer gave to ``__dlpack__``, and return whether the tensor is to be versioned."""
+    if copy:
+        raise BufferError("copy=True: the export is the memory itself, and does not copy it; use copy_to() first")
+    if dl_device is not None and _pair("dl_device", dl_device, "(type, ordinal)") != device:
+        raise BufferError(f"dl_device is {dl_device}, and the memory is on {device}; use copy_to() first")
+    if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
+        raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
+    if stream is not None and not -1 <= stream < 2**64:
+        raise BufferError(f"stream is {stream}; it must be a stream's address, -1 for no order, or None")
+    return max_version is not None and _pair("max_version", max_version, "(major, minor)") >= (1, 0)
+
+
+def _pair(name: str, value: Any, what: str) -> tuple[int, int]:
+    try:
+        first, second = value
+        return operator.index(first), operator.index(second)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be two ints, {what}, or None, not {shorten(repr(value))}") from None

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values of fills."""
+
+from __future__ import annotations
+
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._cffi import ffi
+from cudacore_handles._memory.arrays import has_protocol, is_numpy_scalar, memory_of
+from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
+
+
+def fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tuple[int, int]:
+    """Return the pattern of a fill as an integer, and its bytes."""
+    try:
+        # First, because NumPy's integers are numbers too, of a definite size.
+        pattern = bytes(memoryview(value))  # type: ignore[arg-type]
+    except (TypeError, ValueError, BufferError):  # no buffer, or elements that buffers do not have, such as bfloat16
+        if is_numpy_scalar(value):
+            pattern = value.tobytes()  # type: ignore[attr-defined]
+        elif has_protocol(value, "__dlpack__"):
+            pattern = _host_bytes(value, stream)
+        else:
+            return _fill_byte(value), 1
+    if len(pattern) not in (1, 2, 4):
+        raise ValueError(f"value must be 1, 2, or 4 bytes, got {len(pattern)}")
+    if size % len(pattern):
+        raise ValueError(f"buffer size ({size}) must be divisible by {len(pattern)}, the bytes of value")
+    return int.from_bytes(pattern, "little"), len(pattern)
+
+
+def _host_bytes(value: object, stream: Stream | IsStreamType) -> bytes:
+    """Return the bytes of a DLPack object in host memory."""
+    with memory_of(value, "value", Stream_accept(stream, allow_stream_protocol=True)) as memory:
+        if not memory.on_host:
+            raise TypeError("value is in device memory; a fill's value is the host's: copy it there first")
+        return bytes(ffi.buffer(ffi.cast("char *", memory.address), memory.nbytes))
+
+
+def _fill_byte(value: object) -> int:
+    number = as_integer(value)
+    if number is None:
+        raise TypeError(f"value must be an int from 0 to 255 or 1, 2 or 4 bytes, not {type(value).__name__}")
+    if not 0 <= number < 256:
+        raise OverflowError(f"value is {number}; an int fills bytes, 0 to 255. Give wider values as 2 or 4 bytes")
+    return number

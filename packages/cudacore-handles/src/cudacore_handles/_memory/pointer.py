@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the driver knows of an address."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cudacore_handles._base.errors import check
+from cudacore_handles._cffi import ffi, lib
+
+_MEMORY_TYPE_HOST = 1  # CU_MEMORYTYPE_HOST
+
+
+class Attributes(NamedTuple):
+    """Where memory is and who can reach it."""
+
+    device_id: int
+    is_device_accessible: bool
+    is_host_accessible: bool
+    is_managed: bool
+
+
+def pointer_attributes(ptr: int) -> Attributes:
+    """Return what memory an address is of (cuPointerGetAttributes)."""
+    out = ffi.new("int[3]")
+    check(lib.cch_pointer_attributes(out, out + 1, out + 2, ptr))
+    memory_type, ordinal, managed = out
+    if memory_type == 0:  # CUDA does not know it: ordinary host memory
+        return Attributes(-1, False, True, False)
+    if managed:
+        return Attributes(ordinal, True, True, True)
+    if memory_type == _MEMORY_TYPE_HOST:
+        return Attributes(-1, True, True, False)
+    return Attributes(ordinal, True, False, False)
