@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
-from cudacore_handles._code.demangle import demangle
+from cudacore_handles._sdk.compile import demangle
 
 _ENTRY = re.compile(r"ptxas info\s*: Compiling entry function '(?P<symbol>[^']+)' for '(?P<arch>\w+)'")
 _PROPERTIES = re.compile(r"ptxas info\s*: Function properties for '?(?P<symbol>[^\s']+)'?")

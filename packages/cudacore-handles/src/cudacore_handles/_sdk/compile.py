@@ -2,8 +2,9 @@
 """What cudacore-compile uses: the tables of the compilers' functions, the driver's linker, and readers of code."""
 
 from cudacore_handles._base.simulated import carries_ptx
+from cudacore_handles._code.demangle import demangle
 from cudacore_handles._code.ptx_signatures import ptx_signatures
 from cudacore_handles._compiler import compilers
 from cudacore_handles._compiler.driver_linker import driver_cuda_version, link_with_driver
 
-__all__ = ["carries_ptx", "compilers", "driver_cuda_version", "link_with_driver", "ptx_signatures"]
+__all__ = ["carries_ptx", "compilers", "demangle", "driver_cuda_version", "link_with_driver", "ptx_signatures"]
