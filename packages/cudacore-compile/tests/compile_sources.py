@@ -62,6 +62,12 @@ define void @map(float addrspace(1)* %p) {{
 !nvvm.annotations = !{{!1}}
 !1 = !{{void (float addrspace(1)*)* @map, !"kernel", i32 1}}
 {VERSION}"""
+# Takes many seconds to compile.
+SLOW = "".join(
+    ["template <int N> __device__ float f(float x) { return f<N - 1>(x) * x + __sinf(x) * N; }\n"]
+    + ["template <> __device__ float f<0>(float x) { return x; }\n"]
+    + [f"__global__ void k{n}(float *p) {{ *p = f<{n % 150 + 1}>(*p); }}\n" for n in range(400)]
+)
 
 
 def run_map(device: Device, code: ObjectCode, values: Any, *, count: bool = True) -> np.ndarray[Any, Any]:

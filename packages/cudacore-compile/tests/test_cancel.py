@@ -13,17 +13,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from compile_sources import SLOW
 
 from cudacore_compile import BatchError, CompileJob, NVRTCError, Program, compile_many
 from cudacore_compile._compilers import nvrtc as _nvrtc
 
 QUICK = 'extern "C" __global__ void quick() {}'
-# Takes many seconds.
-SLOW = "".join(
-    ["template <int N> __device__ float f(float x) { return f<N - 1>(x) * x + __sinf(x) * N; }\n"]
-    + ["template <> __device__ float f<0>(float x) { return x; }\n"]
-    + [f"__global__ void k{n}(float *p) {{ *p = f<{n % 150 + 1}>(*p); }}\n" for n in range(400)]
-)
 SLOW_JOB = (SLOW, {"arch": "sm_90"})
 
 

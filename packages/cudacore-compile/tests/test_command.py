@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compile_sources import SLOW
 
 from cudacore_compile import FileStreamProgramCache, NVFatbinError, Program
 from cudacore_compile._command import arguments as _arguments
@@ -428,21 +429,20 @@ def test_no_driver_is_needed(run: Run) -> None:
 
 
 def test_interrupt() -> None:
-    """Ctrl-C would be a traceback, or the status of a success."""
-    for number in range(400):
-        Path(f"k{number}.cu").write_text(f"__global__ void f(float *p) {{ *p = __sinf({number} * *p); }}")
-    sources = [f"k{number}.cu" for number in range(400)]
-    arches = "sm_75,sm_80,sm_86,sm_90,sm_100,sm_120"
-    command = [sys.executable, "-m", "cudacore_compile", *sources, "--arch", arches]
+    """Ctrl-C would wait for the compiler, be a traceback, or the status of a success."""
+    Path("slow.cu").write_text(SLOW)
+    command = [sys.executable, "-m", "cudacore_compile", "slow.cu", "--arch", "sm_80,sm_90", "--no-cache"]
     # The background jobs of a shell begin without the signal, and so do their children.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     signal.signal(signal.SIGINT, before)
-    time.sleep(3)
+    time.sleep(1.5)
+    sent = time.monotonic()
     worker.send_signal(signal.SIGINT)
     try:
         out, err = worker.communicate(timeout=120)
     finally:
         worker.kill()
+    assert time.monotonic() - sent < 2  # 0.02 seconds on a machine that does nothing else
     assert (worker.returncode, out, err) == (130, b"", b"")
     assert not list(Path().glob("*.cubin"))

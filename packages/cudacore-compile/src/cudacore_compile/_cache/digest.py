@@ -60,8 +60,6 @@ def program_key(
             f"ProgramOptions.{field} has the compiler write a file, which a program cache would leave out: compile "
             "without cache=, or leave the option out"
         )
-    if options.raw_options:
-        raise UncacheableError("ProgramOptions.raw_options is not understood: what the compiler reads is not known")
     backend = BACKENDS[code_type]
     flags = options.as_bytes(backend, target)
     digest = _Digest()

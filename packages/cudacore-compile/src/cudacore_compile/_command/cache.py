@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import fcntl
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
@@ -19,6 +20,7 @@ from cudacore_compile._command.arguments import Parser
 from cudacore_compile._command.errors import FAILURE, SUCCESS, UsageError
 
 _STATISTICS = "command-statistics.json"
+RECORDS = "command-records"
 
 
 def run_cache(words: Sequence[str]) -> int:
@@ -39,6 +41,7 @@ def run_cache(words: Sequence[str]) -> int:
             if arguments.action == "clear":
                 cache.clear()
                 (directory / _STATISTICS).unlink(missing_ok=True)
+                shutil.rmtree(directory / RECORDS, ignore_errors=True)
     except (OSError, ValueError) as error:
         return _fail(str(error), as_json=arguments.format == "json")
     statistics = _read(directory)
@@ -63,9 +66,11 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
         "cudacore-compile cache",
         description="Look at the compiled code that is kept, or remove it.",
+        epilog="`cudacore-compile cache explain` takes the arguments of a compilation, and says for each source and "
+        "architecture whether its code is in the cache, and if not, why: what has changed, or what is not understood.",
         allow_abbrev=False,
     )
-    parser.add_argument("action", nargs="?", choices=("show", "clear", "path"), default="show")
+    parser.add_argument("action", nargs="?", choices=("show", "clear", "path", "explain"), default="show")
     parser.add_argument("--cache-dir", metavar="DIR", help="the directory; default: in the user's cache directory")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how it is written")
     return parser.parse_args(words)

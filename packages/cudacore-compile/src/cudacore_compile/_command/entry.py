@@ -13,6 +13,7 @@ from cudacore_compile._command.cache import note_statistics, run_cache
 from cudacore_compile._command.compilers import run_compilers
 from cudacore_compile._command.completion import add_completion
 from cudacore_compile._command.errors import FAILURE, INTERRUPTED, USAGE, UsageError
+from cudacore_compile._command.explain import note_records, run_explain
 from cudacore_compile._command.listing import list_kernels
 from cudacore_compile._command.plan import Plan
 from cudacore_compile._command.report import Report, say_usage_error
@@ -54,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
+    if words[:2] == ["cache", "explain"]:
+        return run_explain(words[2:])
     if words[:1] == ["cache"]:
         return run_cache(words[1:])
     if words[:1] == ["compilers"]:
@@ -77,6 +80,7 @@ def _run(words: Sequence[str]) -> int:
         if report.status:
             return report.finish()
         plan.write(results, report)
+        note_records(plan)
         if arguments.list_kernels:
             _say(list_kernels(plan.listed(results), as_json=arguments.format == "json"))
     except BrokenPipeError:  # nobody reads the standard output any more

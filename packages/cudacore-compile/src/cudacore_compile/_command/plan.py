@@ -197,6 +197,11 @@ class Plan:
                 raise UsageError(f"two outputs would have the name {output}: compile their sources one by one")
             written.add(path)
 
+    @property
+    def jobs(self) -> list[tuple[str, CompileJob]]:
+        """list of (str, CompileJob): What is compiled first, with the files that it is of."""
+        return [(unit.source.file, job) for unit, job in zip(self._units, self._jobs, strict=True)]
+
     def compile(self, report: Report) -> list[ObjectCode]:
         """Compile and link; what fails goes to the report."""
         results = self._compile(self._jobs, [unit.source.file for unit in self._units], report)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command's cache: what it shows, clears and explains."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cudacore_compile import FileStreamProgramCache
+from cudacore_compile._command import cache as _cache
+
+Run = Callable[..., tuple[int, str, str]]
+WORDS = ("k.cu", "-arch=sm_90", "-ptx")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    Path("k.cu").write_text('#include "h.h"\nextern "C" __global__ void f() {}\n')
+    Path("h.h").write_text("")
+
+
+def test_statistics(run: Run) -> None:
+    """Nobody could tell whether the cache is of use: each command forgot its hits."""
+    assert run("cache")[1].splitlines()[1].startswith("0 hits, 0 misses (0% hits)")
+    for _ in range(3):
+        assert run(*WORDS)[0] == 0
+    assert run("cache")[1].splitlines()[1].startswith("2 hits, 1 misses (67% hits), 0 uncacheable, 1 stored")
+    statistics = json.loads(run("cache", "--format", "json")[1])["statistics"]
+    assert (statistics["hits"], statistics["misses"], round(statistics["hit_rate"], 2)) == (2, 1, 0.67)
+    assert run("cache", "clear")[0] == 0
+    assert json.loads(run("cache", "--format", "json")[1])["statistics"]["hits"] == 0
+
+
+@pytest.mark.parametrize("text", ["", "damaged", "[]", '{"hits": []}', '{"hits": "3", "unknown": 1}'])
+def test_damaged_statistics(run: Run, text: str) -> None:
+    """A damaged file of statistics would end builds."""
+    directory = FileStreamProgramCache().directory
+    (directory / _cache._STATISTICS).write_text(text)
+    assert run(*WORDS)[::2] == (0, "")
+    assert json.loads(run("cache", "--format", "json")[1])["statistics"]["misses"] == 1
+
+
+def test_clear_makes_nothing(run: Run) -> None:
+    """Clearing a cache that is not there would make it, with a wrong name perhaps."""
+    status, out, _ = run("cache", "clear", "--cache-dir", "typo")
+    assert (status, out.startswith("0 entries, 0.0 MB, removed from"), Path("typo").exists()) == (0, True, False)
+
+
+def test_errors_in_json(run: Run) -> None:
+    """A program that reads the cache's state would get text where it wants JSON."""
+    Path("file").write_text("")
+    status, _, err = run("cache", "--cache-dir", "file/cache", "--format", "json")
+    (message,) = json.loads(err)
+    assert (status, message["severity"], "cannot be made there" in message["message"]) == (1, "error", True)
+
+
+def explain(run: Run, *words: str) -> dict[str, Any]:
+    status, out, _ = run("cache", "explain", *(words or WORDS), "--format", "json")
+    assert status == 0
+    (answer,) = json.loads(out)
+    return answer
+
+
+def test_explanations(run: Run) -> None:
+    """Somebody whose builds are slow would not learn why code is compiled again."""
+    assert explain(run)["reasons"] == ["this command has not compiled it for this architecture and format yet"]
+    assert run(*WORDS)[0] == 0
+    assert (explain(run)["state"], explain(run)["reasons"]) == ("hit", [])
+    assert run("cache", "explain", *WORDS)[1] == "k.cu, ptx for sm_90: hit\n"
+    Path("h.h").write_text("// changed")
+    assert (explain(run)["state"], explain(run)["reasons"]) == ("miss", ["h.h has changed"])
+    Path("h.h").write_text("")
+    answer = explain(run, *WORDS, "-D", "N=1", "-std=c++17")
+    assert answer["reasons"] == ["options are new: --define-macro=N=1 --std=c++17"]
+    Path("k.cu").write_text('extern "C" __global__ void f() {}\n')
+    assert explain(run)["reasons"] == ["the source has changed", "h.h is included no more"]
+    assert run(*WORDS)[0] == 0
+    FileStreamProgramCache().clear()
+    assert explain(run)["reasons"][0].startswith("nothing has changed: the entry was removed to make room")
+    Path("k.cu").write_text("__device__ const char *now = __TIME__; __global__ void f() {}")
+    answer = explain(run)
+    assert (answer["state"], "__TIME__" in answer["reasons"][0]) == ("uncacheable", True)
+    assert explain(run, *WORDS, "-X", "time=-")["state"] == "uncacheable"
+    assert run("cache", "explain", *WORDS, "--no-cache")[0] == 2
