@@ -270,6 +270,34 @@ def test_spoiled_process(python: Callable[..., Any]) -> None:
     assert (result.stdout.split(), result.stderr) == (["1", "1", "2"], "")
 
 
+@pytest.mark.parametrize("flag", ["--restrict", "--optimization-info=inline"])
+def test_process_that_another_library_has_spoiled(python: Callable[..., Any], flag: str) -> None:
+    """Options that cuda.core, CuPy or numba set would be in code that is kept for processes without them."""
+    result = python(f"""
+        import ctypes, warnings
+        from cudacore_compile import *
+        from cudacore_compile._compilers.nvrtc import load
+
+        def compile_elsewhere(*flags):
+            program = ctypes.c_void_p()
+            nvrtc.nvrtcCreateProgram(ctypes.byref(program), b"__global__ void f() {{}}", b"name", 0, None, None)
+            assert not nvrtc.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
+
+        nvrtc = ctypes.CDLL(load().path)
+        cache = InMemoryProgramCache()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for number in range(4):
+                if number == 2:
+                    compile_elsewhere({flag.encode()!r})
+                source = "__global__ void f() {{}} //" + str(number)
+                Program(source, "c++", {{"arch": "sm_90"}}).compile("ptx", cache=cache)
+                print(len(cache), len(caught))
+        print("NVRTC keeps these" in str(caught[0].message))
+    """)
+    assert (result.stdout.split(), result.stderr) == (["1", "0", "2", "0", "2", "1", "2", "1", "True"], "")
+
+
 def test_cost_of_a_hit(make: Make) -> None:
     """A cached compilation would cost more than 3 % of an uncached one."""
     cache = make()

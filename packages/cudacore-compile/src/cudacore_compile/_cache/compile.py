@@ -105,7 +105,7 @@ class Watch:
         key = self._key
         if key is None or (key.inputs is not None and not key.inputs.are_same()):
             return b""
-        return key.key if process_state.is_clean_for(self._request.options) else b""
+        return key.key if process_state.is_clean_for(self._request.options, self._request.code_type) else b""
 
 
 class CachedCompilation:

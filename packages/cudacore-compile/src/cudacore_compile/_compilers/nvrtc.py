@@ -26,6 +26,13 @@ _RESTRICT_STAYS = (
     "pointer parameters of kernels are taken for restrict pointers in this program too. Write __restrict__ in the "
     "source instead, or compile such programs in a process of their own"
 )
+# A program that has a read-only load with --restrict, and a log with --optimization-info.
+_CANARY = b"""
+static __device__ float twice(float x) { return x + x; }
+__global__ void canary(const float *in, float *out) { *out = twice(*in); }
+"""
+# The driver's cache would answer with what was compiled before the option was set.
+_CANARY_FLAGS = {b"--minimal": (12, 4), b"--no-cache": (12, 9)}
 _CANCELS = (12, 8)  # the first version with nvrtcSetFlowCallback
 _PCH_STATUS = {
     "NVRTC_SUCCESS": PCHStatusType.CREATED,
@@ -157,6 +164,19 @@ class NVRTC:
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error) from None
         return True
+
+    def keeps_options(self) -> bool:
+        """Return whether an option of an earlier compilation of this process changes what is compiled now.
+
+        Other libraries compile, too. So a small program is compiled that shows the options which NVRTC keeps.
+        """
+        box = self.create(_CANARY, b"canary", {})
+        flags = [flag for flag, version in _CANARY_FLAGS.items() if self._version >= version]
+        try:
+            self._library.compile(box, flags)
+            return b"ld.global.nc" in self.ptx(box) or bool(log_text(self._library.log(box)).strip())
+        except CUDAError:
+            return True
 
     def architectures(self) -> Sequence[int]:
         """Return the numbers of the architectures that this NVRTC compiles for."""
