@@ -252,6 +252,19 @@ def test_module(device: ch.Device) -> None:
     code = make("ptx", PTX)
     status, _ = driver.cuModuleGetFunction(code.get_module(), b"add")
     assert int(status) == 0
+    assert int(driver.cuLibraryUnload(code.handle)[0]) == 0
+
+
+def test_a_module_outlives_its_code(device: ch.Device) -> None:
+    """The code would be unloaded under those who were given its module, and who cannot keep it loaded."""
+    from cuda.bindings import driver
+
+    code = make("ptx", PTX)
+    module, library = code.get_module(), driver.CUlibrary(code._raw())
+    del code
+    gc.collect()
+    assert int(driver.cuModuleGetFunction(module, b"add")[0]) == 0
+    assert int(driver.cuLibraryUnload(library)[0]) == 0
 
 
 def test_a_missing_file(device: ch.Device, tmp_path: Path) -> None:

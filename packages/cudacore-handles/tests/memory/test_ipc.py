@@ -14,6 +14,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import pytest
 from ipc_children import SIZE, new_pool, read
 
 import cudacore_handles as ch
+from cudacore_handles._stream import ipc
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes share memory on Linux")
 
@@ -319,7 +321,7 @@ def test_what_came_back_can_be_sent_again(
     one = None
     del came, sent, whole, event, part, one
     gc.collect()
-    from cudacore_handles._memory import ipc
+    from cudacore_handles._stream import ipc
     from cudacore_handles._stream.ipc import _events
 
     assert not ipc._own_buffers._references
@@ -419,6 +421,28 @@ def test_an_event_that_comes_twice(device: ch.Device, exporter: Callable[..., An
     event.close()
     again.sync()
     assert ch.Event.from_ipc_descriptor(again.ipc_descriptor) == again
+
+
+def test_threads_import_an_event(
+    device: ch.Device, exporter: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that import one event would get events that are not equal."""
+    _, _, event, _ = exporter()
+    descriptor = event.ipc_descriptor
+    event.close()
+    gate = threading.Barrier(2)
+    find_device = ipc.find_device
+
+    def find_together(name: str | None) -> ch.Device:
+        """Find the device, once each thread is about to open the event; or a moment later."""
+        with suppress(threading.BrokenBarrierError):
+            gate.wait(0.2)
+        return find_device(name)
+
+    monkeypatch.setattr(ipc, "find_device", find_together)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(ch.Event.from_ipc_descriptor, [descriptor] * 2)
+    assert first == second
 
 
 def test_no_memory_for_a_graph(device: ch.Device, stream: ch.Stream) -> None:

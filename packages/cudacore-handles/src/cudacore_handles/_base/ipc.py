@@ -18,16 +18,18 @@ HANDLE_SIZE = 64
 
 # An RLock, because a garbage collection can come while it is held, and run what asks again.
 lock = threading.RLock()
+# Held during a driver's call, by which something is opened only once. Weak references do not wait for it.
+opening_lock = threading.RLock()
 
 
-def _renew_lock() -> None:
-    """Replace the lock in a forked child: the thread that held it may not be there."""
-    global lock
-    lock = threading.RLock()
+def _renew_locks() -> None:
+    """Replace the locks in a forked child: the threads that held them may not be there."""
+    global lock, opening_lock
+    lock, opening_lock = threading.RLock(), threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 class Shared:

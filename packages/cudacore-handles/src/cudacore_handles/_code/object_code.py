@@ -229,8 +229,14 @@ class ObjectCode:
         return Buffer.from_handle(address[0], size[0], owner=self)
 
     def get_module(self) -> driver.CUmodule:
-        """Return the code as a module of the current context, for ``cuda.bindings`` (cuLibraryGetModule)."""
-        return call_driver("cuLibraryGetModule", self._library())
+        """Return the code as a module of the current context, for ``cuda.bindings`` (cuLibraryGetModule).
+
+        A module has nothing that keeps the code loaded. So from the first call on, the code is only unloaded by others,
+        or with the process, as with :attr:`handle`.
+        """
+        module = call_driver("cuLibraryGetModule", self._library())
+        check(lib.cch_library_disown(self._box))
+        return module
 
     def _contents(self) -> CodeContents:
         from cudacore_handles._code.contents import read_contents

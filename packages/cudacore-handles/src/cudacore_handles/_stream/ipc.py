@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cudacore_handles._base import ipc
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.ipc import Shared, check_restored, checksum_of
@@ -84,20 +85,22 @@ def describe_event(event: Event) -> IPCEventDescriptor:
 
 def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
     """Return an event of another process; or another object of one that this process has, its own or not."""
-    known = _events.hold(descriptor._data)
-    if known is not None:
-        event = adopt(cls, lib.cch_event_ref(known))
-    else:
-        device = find_device(descriptor._device)
-        out = ffi.new("cch_event **")
-        handle = ffi.new("cch_ipc_handle *", (descriptor._data,))
-        flags = lib.CCH_EVENT_BLOCKING_SYNC if descriptor._blocking else 0
-        status = lib.cch_event_import(out, hold(device._target()), handle, flags)
-        check(status, hint="the process that made the event must be of this machine, and have it still")
-        event = adopt(cls, out[0])
-    event._descriptor = descriptor
-    _events.add(descriptor._data, event)
+    with ipc.opening_lock:
+        known = _events.hold(descriptor._data)
+        event = _open_event(cls, descriptor) if known is None else adopt(cls, lib.cch_event_ref(known))
+        event._descriptor = descriptor
+        _events.add(descriptor._data, event)
     return event
+
+
+def _open_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
+    device = find_device(descriptor._device)
+    out = ffi.new("cch_event **")
+    handle = ffi.new("cch_ipc_handle *", (descriptor._data,))
+    flags = lib.CCH_EVENT_BLOCKING_SYNC if descriptor._blocking else 0
+    status = lib.cch_event_import(out, hold(device._target()), handle, flags)
+    check(status, hint="the process that made the event must be of this machine, and have it still")
+    return adopt(cls, out[0])
 
 
 def _restore_event_descriptor(data: bytes, blocking: bool, device: str | None, checksum: int) -> IPCEventDescriptor:
