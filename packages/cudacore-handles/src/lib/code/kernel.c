@@ -158,13 +158,8 @@ int cch__kernel_params(const cch__params **out, cch_kernel *kernel) {
 int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, cch_context *context) {
   CCH__REQUIRE_USABLE(out, count, kernel);
   CCH__REQUIRE_USABLE_OR_NULL(context);
-  cch__current current;
-  int status = cch__current_enter(&current, context);
-  if (status != 0)
-    return status;
   const cch__params *params;
-  status = cch__kernel_params(&params, kernel);
-  cch__current_leave(&current);
+  int status = CCH__IN_CONTEXT(context, cch__kernel_params(&params, kernel));
   if (status != 0)
     return status;
   *out = params->param;
@@ -227,23 +222,22 @@ int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *
   return CCH__IN_CONTEXT(stream->context, launch_block(stream, config, kernel, args, args_size));
 }
 
+/* Likewise, once the graph of a capture keeps what the launch uses. */
+static int launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
+                          size_t args_size, cch_keep_fn keep, void *data) {
+  bool captured;
+  int status = cch__capture_ask(&captured, stream);
+  if (status == 0 && captured)
+    status = keep(data);
+  return status != 0 ? status : launch_block(stream, config, kernel, args, args_size);
+}
+
 int cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
                        size_t args_size, cch_keep_fn keep, void *data) {
   CCH__REQUIRE_USABLE(stream, config, kernel, keep);
   CCH__REQUIRE_ARRAY(args, args_size);
   cch__poll();
-  cch__current current;
-  int status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
-  bool captured;
-  status = cch__capture_ask(&captured, stream);
-  if (status == 0 && captured)
-    status = keep(data);
-  if (status == 0)
-    status = launch_block(stream, config, kernel, args, args_size);
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(stream->context, launch_keeping(stream, config, kernel, args, args_size, keep, data));
 }
 
 int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params) {

@@ -10,14 +10,8 @@ int cch_occupancy_max_active_blocks(int *out, cch_kernel *kernel, int block_size
                                     cch_context *context) {
   CCH__REQUIRE_USABLE(out, kernel);
   CCH__REQUIRE_USABLE_OR_NULL(context);
-  cch__current current;
-  int status = cch__current_enter(&current, context);
-  if (status != 0)
-    return status;
-  status =
-      CCH__CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, (out, (CUfunction)kernel->raw, block_size, shared_bytes));
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(context, CCH__CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+                                            (out, (CUfunction)kernel->raw, block_size, shared_bytes)));
 }
 
 int cch_occupancy_max_potential_block_size(int *grid_size, int *block_size, cch_kernel *kernel,
@@ -25,55 +19,35 @@ int cch_occupancy_max_potential_block_size(int *grid_size, int *block_size, cch_
                                            cch_context *context) {
   CCH__REQUIRE_USABLE(grid_size, block_size, kernel);
   CCH__REQUIRE_USABLE_OR_NULL(context);
-  cch__current current;
-  int status = cch__current_enter(&current, context);
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuOccupancyMaxPotentialBlockSize,
-                     (grid_size, block_size, (CUfunction)kernel->raw, shared_bytes_of, shared_bytes, limit));
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(
+      context, CCH__CALL(cuOccupancyMaxPotentialBlockSize,
+                         (grid_size, block_size, (CUfunction)kernel->raw, shared_bytes_of, shared_bytes, limit)));
 }
 
 int cch_occupancy_available_shared_bytes(size_t *out, cch_kernel *kernel, int blocks, int block_size,
                                          cch_context *context) {
   CCH__REQUIRE_USABLE(out, kernel);
   CCH__REQUIRE_USABLE_OR_NULL(context);
-  cch__current current;
-  int status = cch__current_enter(&current, context);
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuOccupancyAvailableDynamicSMemPerBlock, (out, (CUfunction)kernel->raw, blocks, block_size));
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(
+      context, CCH__CALL(cuOccupancyAvailableDynamicSMemPerBlock, (out, (CUfunction)kernel->raw, blocks, block_size)));
 }
 
 int cch_occupancy_max_potential_cluster_size(int *out, cch_stream *stream, const cch_launch_config *config,
                                              cch_kernel *kernel) {
   CCH__REQUIRE_USABLE(out, stream, config, kernel);
   cch__native_launch launch;
-  cch__current current;
   int status = cch__native_launch_fill(&launch, config, stream->raw, __func__);
-  if (status == 0)
-    status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuOccupancyMaxPotentialClusterSize, (out, (CUfunction)kernel->raw, &launch.config));
-  cch__current_leave(&current);
-  return status;
+  return status != 0 ? status
+                     : CCH__IN_CONTEXT(stream->context, CCH__CALL(cuOccupancyMaxPotentialClusterSize,
+                                                                  (out, (CUfunction)kernel->raw, &launch.config)));
 }
 
 int cch_occupancy_max_active_clusters(int *out, cch_stream *stream, const cch_launch_config *config,
                                       cch_kernel *kernel) {
   CCH__REQUIRE_USABLE(out, stream, config, kernel);
   cch__native_launch launch;
-  cch__current current;
   int status = cch__native_launch_fill(&launch, config, stream->raw, __func__);
-  if (status == 0)
-    status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuOccupancyMaxActiveClusters, (out, (CUfunction)kernel->raw, &launch.config));
-  cch__current_leave(&current);
-  return status;
+  return status != 0 ? status
+                     : CCH__IN_CONTEXT(stream->context, CCH__CALL(cuOccupancyMaxActiveClusters,
+                                                                  (out, (CUfunction)kernel->raw, &launch.config)));
 }

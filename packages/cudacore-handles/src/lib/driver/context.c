@@ -143,14 +143,9 @@ int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_
     if (context == NULL)
       return CCH_ENOMEM;
     context->raw = raw;
-    cch__current current;
-    status = cch__current_enter(&current, context);
-    if (status == 0) {
-      CUdevice device = 0;
-      status = CCH__CALL(cuCtxGetDevice, (&device));
-      context->device = device;
-      cch__current_leave(&current);
-    }
+    CUdevice device = 0;
+    status = CCH__IN_CONTEXT(context, CCH__CALL(cuCtxGetDevice, (&device)));
+    context->device = device;
     bool primary = false;
     if (status == 0 && cch__driver.cuDevicePrimaryCtxGetState != NULL)
       status = is_primary(&primary, context);
@@ -191,24 +186,12 @@ int cch_context_set_current(cch_context *context) {
 int cch_context_synchronize(cch_context *context) {
   CCH__REQUIRE_USABLE(context);
   cch__poll_patiently();
-  cch__current current;
-  int status = cch__current_enter(&current, context);
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuCtxSynchronize, ());
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(context, CCH__CALL(cuCtxSynchronize, ()));
 }
 
 int cch_context_priorities(int *lowest, int *highest, cch_context *context) {
   CCH__REQUIRE_USABLE(lowest, highest, context);
-  cch__current current;
-  int status = cch__current_enter(&current, context);
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuCtxGetStreamPriorityRange, (lowest, highest));
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(context, CCH__CALL(cuCtxGetStreamPriorityRange, (lowest, highest)));
 }
 
 int cch_current_device(int *out) {
@@ -237,14 +220,8 @@ int cch_context_is_green(int *out, cch_context *context) {
   CCH__REQUIRE_USABLE(out, context);
   int status = 0;
   CUgreenCtx green = context->green;
-  if (!context->box.owned && cch__driver.cuStreamGetGreenCtx != NULL) { /* without it there are none */
-    cch__current current;
-    status = cch__current_enter(&current, context);
-    if (status != 0)
-      return status;
-    status = CCH__CALL(cuStreamGetGreenCtx, (CU_STREAM_LEGACY, &green));
-    cch__current_leave(&current);
-  }
+  if (!context->box.owned && cch__driver.cuStreamGetGreenCtx != NULL) /* without it there are none */
+    status = CCH__IN_CONTEXT(context, CCH__CALL(cuStreamGetGreenCtx, (CU_STREAM_LEGACY, &green)));
   if (status == 0)
     *out = green != NULL;
   return status;

@@ -32,14 +32,10 @@ static int call_in_stream(cch_stream *stream, cch_host_fn function, void *data, 
   *call = (cch__host_call){function, data};
   if (captured)
     status = cch_capture_keep_all(stream, (void *[]){kept}, 1);
-  cch__current current;
   if (status == 0)
-    status = cch__current_enter(&current, stream->context);
-  if (status == 0) {
-    status = captured ? CCH__CALL(cuLaunchHostFunc, (stream->raw, cch__host_trampoline, call))
-                      : CCH__CALL(cuLaunchHostFunc, (stream->raw, call_once, kept));
-    cch__current_leave(&current);
-  }
+    status = CCH__IN_CONTEXT(stream->context,
+                             captured ? CCH__CALL(cuLaunchHostFunc, (stream->raw, cch__host_trampoline, call))
+                                      : CCH__CALL(cuLaunchHostFunc, (stream->raw, call_once, kept)));
   if (status != 0 || captured)
     cch_bundle_unref(kept);
   return status;

@@ -134,12 +134,7 @@ int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
   }
   cch__graph_is_of(graph, cch_context_ref(capture->context));
   CUgraph raw = NULL;
-  cch__current current;
-  status = cch__current_enter(&current, stream->context);
-  if (status == 0) {
-    status = begin(&raw, graph, capture, mode);
-    cch__current_leave(&current);
-  }
+  status = CCH__IN_CONTEXT(stream->context, begin(&raw, graph, capture, mode));
   if (status != 0) {
     free_capture(capture);
     cch__graph_discard(graph);
@@ -186,12 +181,7 @@ int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *c
   if (status == 0)
     status = new_capture(&capture, stream, false, __func__);
   if (status == 0) {
-    cch__current current;
-    status = cch__current_enter(&current, stream->context);
-    if (status == 0) {
-      status = begin_to(graph, capture, before, count, mode);
-      cch__current_leave(&current);
-    }
+    status = CCH__IN_CONTEXT(stream->context, begin_to(graph, capture, before, count, mode));
     if (status == 0)
       begun(graph, capture);
     else
@@ -335,13 +325,8 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
   if (!is_reached_from_here(capture))
     return cch__fail(CCH_EMISMATCH, __func__,
                      "the capture into the graph began on the default stream of another thread");
-  cch__current current;
-  int status = cch__current_enter(&current, capture->context);
-  if (status != 0)
-    return status;
-  bool ended;
-  status = end(&ended, capture, __func__);
-  cch__current_leave(&current);
+  bool ended = false;
+  int status = CCH__IN_CONTEXT(capture->context, end(&ended, capture, __func__));
   if (!ended)
     return status;
   bool makes_graph = capture->makes_graph;
@@ -549,11 +534,5 @@ int cch_capture_add(cch_graph_node **out, cch_stream *stream, const cch_node_spe
   if (status != 0)
     return status;
   cch__poll();
-  cch__current current;
-  status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
-  status = add_in_context(out, stream, spec, __func__);
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(stream->context, add_in_context(out, stream, spec, __func__));
 }

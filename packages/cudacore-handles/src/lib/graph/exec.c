@@ -369,6 +369,7 @@ static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void
                           const cch_context *context, const char *operation) {
   cch__node_params filled;
   given *one = NULL;
+  settle(exec);
   replaced *room = malloc(sizeof *room);
   int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
   if (status == 0 && room == NULL)
@@ -393,6 +394,8 @@ static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void
     free(room);
   }
   cch__node_params_drop(&filled);
+  if (status != 0)
+    cch__fail_at_node(node->raw);
   return status;
 }
 
@@ -411,16 +414,7 @@ int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *p
     return cch__fail(CCH_EINVAL, __func__, "the parameters of a node of type %d cannot be changed", node->type);
   }
   cch__poll();
-  cch__current current;
-  status = cch__current_enter(&current, context);
-  if (status != 0)
-    return status;
-  settle(exec);
-  status = set_in_context(exec, node, params, bundle, context, __func__);
-  if (status != 0)
-    cch__fail_at_node(node->raw);
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(context, set_in_context(exec, node, params, bundle, context, __func__));
 }
 
 int cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled) {
@@ -447,13 +441,7 @@ int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream) {
   CCH__REQUIRE_USABLE(exec, stream);
   CCH__REQUIRE_CONTEXT(exec->made_in);
   cch__poll();
-  cch__current current;
-  int status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuGraphUpload, (exec->raw, stream->raw));
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(stream->context, CCH__CALL(cuGraphUpload, (exec->raw, stream->raw)));
 }
 
 static int launch(CUgraphExec raw, const cch_stream *stream) {
@@ -464,13 +452,7 @@ static int launch(CUgraphExec raw, const cch_stream *stream) {
     if (status != CUDA_ERROR_INVALID_CONTEXT)
       return cch__checked(status, "cuGraphLaunch");
   }
-  cch__current current;
-  status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuGraphLaunch, (raw, stream->raw));
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(stream->context, CCH__CALL(cuGraphLaunch, (raw, stream->raw)));
 }
 
 /* Has the graph that a stream is being captured into, whosever it is, keep what was given. */

@@ -100,14 +100,10 @@ static void copy_extra(void *block, size_t size, void **extra) {
 /* Copies the arguments, if their places are known: a driver before 12.4 cannot tell them. */
 static int copy_arguments(cch__kernel_read *read, const char *operation) {
   cch_context context = {.raw = read->native.ctx};
-  cch__current current;
   if (!cch__kernel_has_params(read->kernel))
     return 0;
-  int status = cch__current_enter(&current, read->native.ctx != NULL ? &context : NULL);
-  if (status != 0)
-    return status;
-  status = cch__kernel_params(&read->params, read->kernel);
-  cch__current_leave(&current);
+  int status =
+      CCH__IN_CONTEXT(read->native.ctx != NULL ? &context : NULL, cch__kernel_params(&read->params, read->kernel));
   if (status != 0 || read->params->block_size == 0)
     return status;
   read->block = calloc(1, read->params->block_size);

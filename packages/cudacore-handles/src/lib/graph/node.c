@@ -288,6 +288,8 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
     *out = box;
   else
     cch_graph_node_unref(box);
+  if (status == CUDA_ERROR_INVALID_VALUE && spec->type == CCH_NODE_MEMCPY)
+    cch__explain_graph_copy(((const cch_memcpy_node *)spec->params)->dst, ((const cch_memcpy_node *)spec->params)->src);
   return status;
 }
 
@@ -298,15 +300,7 @@ int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, cons
     status = CCH__USABLE_OR_NULL(spec->bundle, "the bundle of the cch_node_spec", operation);
   if (status != 0)
     return status;
-  cch__current current;
-  status = cch__current_enter(&current, spec->context);
-  if (status != 0)
-    return status;
-  status = add_in_context(raw, out, graph, spec, before, edges, count, operation);
-  if (status == CUDA_ERROR_INVALID_VALUE && spec->type == CCH_NODE_MEMCPY)
-    cch__explain_graph_copy(((const cch_memcpy_node *)spec->params)->dst, ((const cch_memcpy_node *)spec->params)->src);
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(spec->context, add_in_context(raw, out, graph, spec, before, edges, count, operation));
 }
 
 /* A few handles are on the stack, many on the heap. */
@@ -547,6 +541,8 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
     cch__driver_let_go(graph->raw, old);
   }
   cch__node_params_drop(&filled);
+  if (status != 0)
+    cch__fail_at_node(node->raw);
   return status;
 }
 
@@ -562,14 +558,7 @@ int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bun
     return cch__fail(CCH_EINVAL, __func__, "the parameters of a node of type %d cannot be changed", node->type);
   }
   cch__poll();
-  cch__current current;
-  int status = cch__current_enter(&current, context);
-  if (status != 0)
-    return status;
-  status = set_in_context(node, params, bundle, context, __func__);
-  if (status != 0)
-    cch__fail_at_node(node->raw);
-  cch__current_leave(&current);
+  int status = CCH__IN_CONTEXT(context, set_in_context(node, params, bundle, context, __func__));
   cch__poll(); /* what is no longer needed */
   return status;
 }

@@ -89,92 +89,80 @@ bool cch__is_capturing(CUstream stream) {
   return cch__not_now(result) || (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream) {
-  CCH__REQUIRE_USABLE(out, pool, stream);
+/* A box for memory that is about to be allocated, with a reference to the context; end_alloc() follows. */
+static inline __attribute__((always_inline)) int begin_alloc(cch_deviceptr **out, cch__origin origin, size_t size,
+                                                             cch_context *context, const char *operation) {
   if (size == 0)
-    return cch__fail(CCH_EINVAL, __func__, "the size is 0");
-  int status = 0;
+    return cch__fail(CCH_EINVAL, operation, "the size is 0");
   cch__poll();
-  cch_deviceptr *ptr = new_box(CCH__FROM_POOL, size, __func__);
+  cch_deviceptr *ptr = new_box(origin, size, operation);
   if (ptr == NULL)
     return CCH_ENOMEM;
-  /* On a default stream the free must find the context that is current now. */
-  if (stream->context != NULL)
-    ptr->context = cch_context_ref(stream->context);
-  else
-    status = cch_context_current(&ptr->context);
-  if (status == 0) {
-    cch__current current;
-    status = cch__current_enter(&current, stream->context);
-    if (status == 0) {
-      status = capture_of(&ptr->capture, stream->raw);
-      if (status == 0)
-        status = CCH__CALL(cuMemAllocFromPoolAsync, (&ptr->ptr, size, pool->raw, stream->raw));
-      if (status == 0 && ptr->capture != 0)
-        ptr->graph = graph_of_capture(stream->raw);
-      cch__current_leave(&current);
-    }
-  }
-  if (status != 0) {
-    cch_context_unref(ptr->context);
-    cch__box_discard(ptr);
-    return status;
-  }
-  ptr->backing = cch__box_ref(pool);
-  atomic_init(&ptr->stream, cch_stream_ref(stream));
-  ptr->thread = cch__thread();
+  ptr->context = cch_context_ref(context);
+  if (origin != CCH__FROM_POOL) /* memory of a pool outlives a reset of the context */
+    ptr->box.context = context->box.context;
   *out = ptr;
   return 0;
+}
+
+/* Gives out the box, or discards it where the allocation failed. */
+static inline int end_alloc(cch_deviceptr **out, cch_deviceptr *ptr, int status) {
+  if (status == 0) {
+    *out = ptr;
+    return 0;
+  }
+  cch_context_unref(ptr->context);
+  cch__box_discard(ptr);
+  return status;
+}
+
+/* The context of the stream is current. */
+static int alloc_async(cch_deviceptr *ptr, cch_pool *pool, cch_stream *stream) {
+  int status = capture_of(&ptr->capture, stream->raw);
+  if (status == 0)
+    status = CCH__CALL(cuMemAllocFromPoolAsync, (&ptr->ptr, ptr->size, pool->raw, stream->raw));
+  if (status == 0 && ptr->capture != 0)
+    ptr->graph = graph_of_capture(stream->raw);
+  return status;
+}
+
+int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(out, pool, stream);
+  cch_deviceptr *ptr;
+  int status = begin_alloc(&ptr, CCH__FROM_POOL, size, stream->context, __func__);
+  if (status != 0)
+    return status;
+  if (stream->context == NULL) /* on a default stream the free must find the context that is current now */
+    status = cch_context_current(&ptr->context);
+  if (status == 0)
+    status = CCH__IN_CONTEXT(stream->context, alloc_async(ptr, pool, stream));
+  if (status == 0) {
+    ptr->backing = cch__box_ref(pool);
+    atomic_init(&ptr->stream, cch_stream_ref(stream));
+    ptr->thread = cch__thread();
+  }
+  return end_alloc(out, ptr, status);
 }
 
 int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size) {
   CCH__REQUIRE_USABLE(out, context);
-  if (size == 0)
-    return cch__fail(CCH_EINVAL, __func__, "the size is 0");
-  cch__poll();
-  cch_deviceptr *ptr = new_box(CCH__FROM_DEVICE, size, __func__);
-  if (ptr == NULL)
-    return CCH_ENOMEM;
-  cch__current current;
-  int status = cch__current_enter(&current, context);
-  if (status == 0) {
-    status = CCH__CALL(cuMemAlloc, (&ptr->ptr, size));
-    cch__current_leave(&current);
-  }
-  if (status != 0) {
-    cch__box_discard(ptr);
+  cch_deviceptr *ptr;
+  int status = begin_alloc(&ptr, CCH__FROM_DEVICE, size, context, __func__);
+  if (status != 0)
     return status;
-  }
-  ptr->context = cch_context_ref(context);
-  ptr->box.context = context->box.context;
-  *out = ptr;
-  return 0;
+  return end_alloc(out, ptr, CCH__IN_CONTEXT(context, CCH__CALL(cuMemAlloc, (&ptr->ptr, size))));
 }
 
 int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags) {
   CCH__REQUIRE_USABLE(out, context);
-  if (size == 0)
-    return cch__fail(CCH_EINVAL, __func__, "the size is 0");
-  cch__poll();
-  cch_deviceptr *ptr = new_box(CCH__FROM_HOST, size, __func__);
-  if (ptr == NULL)
-    return CCH_ENOMEM;
-  cch__current current;
-  int status = cch__current_enter(&current, context);
-  if (status == 0) {
-    void *host = NULL;
-    status = CCH__CALL(cuMemHostAlloc, (&host, size, flags));
-    ptr->ptr = (CUdeviceptr)(uintptr_t)host;
-    cch__current_leave(&current);
-  }
-  if (status != 0) {
-    cch__box_discard(ptr);
+  cch_deviceptr *ptr;
+  int status = begin_alloc(&ptr, CCH__FROM_HOST, size, context, __func__);
+  if (status != 0)
     return status;
-  }
-  ptr->context = cch_context_ref(context);
-  ptr->box.context = context->box.context;
-  *out = ptr;
-  return 0;
+  void *host = NULL;
+  status = CCH__IN_CONTEXT(context, CCH__CALL(cuMemHostAlloc, (&host, size, flags)));
+  ptr->ptr = (CUdeviceptr)(uintptr_t)host;
+  return end_alloc(out, ptr, status);
 }
 
 int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_context *context, void *owner,

@@ -165,16 +165,13 @@ static int context_of(cch_context **out, const cch_pool *pool, const cch_stream 
   return status;
 }
 
-/* Maps what a mapping's value names, and asks how large it is: the other process may have said anything. */
+/* Maps what a mapping's value names, and asks how large it is: the other process may have said anything. The context of
+ * the mapping is current. */
 static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const cch_stream *stream) {
   CUmemPoolPtrExportData data;
   memcpy(&data, handle, sizeof data);
-  cch__current current;
-  int status = cch__current_enter(&current, m->ptr.context);
-  if (status != 0)
-    return status;
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemPoolImportPointer, (&m->ptr.ptr, pool->raw, &data));
+  int status = CCH__CALL(cuMemPoolImportPointer, (&m->ptr.ptr, pool->raw, &data));
   if (status == 0) {
     /* cuMemGetAddressRange does not know memory of the host that no device has access to. */
     status = CCH__CALL(cuPointerGetAttribute, (&m->ptr.size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, m->ptr.ptr));
@@ -185,7 +182,6 @@ static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const c
     }
   }
   cch__relaxed_leave(mode);
-  cch__current_leave(&current);
   return status;
 }
 
@@ -197,7 +193,7 @@ static int mapping_of(mapping **out, mapping *made, cch_pool *pool, const cch_ip
   void *known = NULL;
   int status = cch__registry_claim(&known, made, made->value, sizeof made->value, operation);
   if (status == 0 && known == NULL) {
-    status = map(made, pool, handle, stream);
+    status = CCH__IN_CONTEXT(made->ptr.context, map(made, pool, handle, stream));
     if (status == 0) {
       made->ptr.backing = cch__box_ref(pool);
       cch__registry_made(made);
@@ -288,13 +284,9 @@ int cch_event_export(cch_ipc_handle *out, cch_event *event) {
     *out = *event->imported_by;
     return 0;
   }
-  cch__current current; /* any would do; a thread that sends what others make may have none */
-  int status = cch__current_enter(&current, event->context);
-  if (status != 0)
-    return status;
   CUipcEventHandle handle;
-  status = CCH__CALL(cuIpcGetEventHandle, (&handle, event->raw));
-  cch__current_leave(&current);
+  /* Any context would do; a thread that sends what others make may have none. */
+  int status = CCH__IN_CONTEXT(event->context, CCH__CALL(cuIpcGetEventHandle, (&handle, event->raw)));
   if (status == 0)
     memcpy(out, &handle, sizeof *out);
   return status;
@@ -314,12 +306,7 @@ int cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle
   *event->imported_by = *handle;
   CUipcEventHandle raw_handle;
   memcpy(&raw_handle, handle, sizeof raw_handle);
-  cch__current current;
-  int status = cch__current_enter(&current, context);
-  if (status == 0) {
-    status = CCH__CALL(cuIpcOpenEventHandle, (&event->raw, raw_handle));
-    cch__current_leave(&current);
-  }
+  int status = CCH__IN_CONTEXT(context, CCH__CALL(cuIpcOpenEventHandle, (&event->raw, raw_handle)));
   if (status != 0) {
     free(event->imported_by);
     cch__box_discard(event);

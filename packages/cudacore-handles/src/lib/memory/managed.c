@@ -67,25 +67,25 @@ static int batch_open(batch *out, cch_deviceptr *const *ptrs, const cch_location
 
 static void batch_close(const batch *all) { free(all->address); }
 
+static int prefetch(const batch *all, CUstream stream) {
+  int status = 0;
+  if (all->count > 1 && cch__driver.cuMemPrefetchBatchAsync != NULL && stream != CU_STREAM_LEGACY)
+    return CCH__CALL(cuMemPrefetchBatchAsync,
+                     (all->address, all->sizes, all->count, all->locations, all->places, all->count, 0, stream));
+  for (size_t i = 0; i < all->count && status == 0; i++)
+    status = CCH__CALL(cuMemPrefetchAsync, (all->address[i], all->sizes[i], all->locations[i], 0, stream));
+  return status;
+}
+
 int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count, cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_ARRAY(ptrs, count);
   CCH__REQUIRE_ARRAY(locations, count);
   batch all;
-  cch__current current;
   int status = batch_open(&all, ptrs, locations, count, __func__);
   if (status != 0)
     return status;
-  status = cch__current_enter(&current, stream->context);
-  if (status == 0) {
-    if (all.count > 1 && cch__driver.cuMemPrefetchBatchAsync != NULL && stream->raw != CU_STREAM_LEGACY)
-      status = CCH__CALL(cuMemPrefetchBatchAsync,
-                         (all.address, all.sizes, all.count, all.locations, all.places, all.count, 0, stream->raw));
-    else
-      for (size_t i = 0; i < all.count && status == 0; i++)
-        status = CCH__CALL(cuMemPrefetchAsync, (all.address[i], all.sizes[i], all.locations[i], 0, stream->raw));
-    cch__current_leave(&current);
-  }
+  status = CCH__IN_CONTEXT(stream->context, prefetch(&all, stream->raw));
   batch_close(&all);
   return status;
 }
@@ -94,18 +94,14 @@ int cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *st
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_ARRAY(ptrs, count);
   batch all;
-  cch__current current;
   if (stream->raw == CU_STREAM_LEGACY)
     return cch__fail(CCH_EINVAL, __func__, "the driver does not take the legacy default stream for it");
   int status = batch_open(&all, ptrs, NULL, count, __func__);
   if (status != 0)
     return status;
-  status = cch__current_enter(&current, stream->context);
-  if (status == 0) {
-    if (all.count > 0)
-      status = CCH__CALL(cuMemDiscardBatchAsync, (all.address, all.sizes, all.count, 0, stream->raw));
-    cch__current_leave(&current);
-  }
+  if (all.count > 0)
+    status = CCH__IN_CONTEXT(stream->context,
+                             CCH__CALL(cuMemDiscardBatchAsync, (all.address, all.sizes, all.count, 0, stream->raw)));
   batch_close(&all);
   return status;
 }
@@ -116,19 +112,15 @@ int cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location 
   CCH__REQUIRE_ARRAY(ptrs, count);
   CCH__REQUIRE_ARRAY(locations, count);
   batch all;
-  cch__current current;
   if (stream->raw == CU_STREAM_LEGACY)
     return cch__fail(CCH_EINVAL, __func__, "the driver does not take the legacy default stream for it");
   int status = batch_open(&all, ptrs, locations, count, __func__);
   if (status != 0)
     return status;
-  status = cch__current_enter(&current, stream->context);
-  if (status == 0) {
-    if (all.count > 0)
-      status = CCH__CALL(cuMemDiscardAndPrefetchBatchAsync,
-                         (all.address, all.sizes, all.count, all.locations, all.places, all.count, 0, stream->raw));
-    cch__current_leave(&current);
-  }
+  if (all.count > 0)
+    status = CCH__IN_CONTEXT(
+        stream->context, CCH__CALL(cuMemDiscardAndPrefetchBatchAsync, (all.address, all.sizes, all.count, all.locations,
+                                                                       all.places, all.count, 0, stream->raw)));
   batch_close(&all);
   return status;
 }

@@ -15,12 +15,7 @@ int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
   cch_event *event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
   if (event == NULL)
     return CCH_ENOMEM;
-  cch__current current;
-  int status = cch__current_enter(&current, context);
-  if (status == 0) {
-    status = CCH__CALL(cuEventCreate, (&event->raw, flags));
-    cch__current_leave(&current);
-  }
+  int status = CCH__IN_CONTEXT(context, CCH__CALL(cuEventCreate, (&event->raw, flags)));
   if (status != 0) {
     cch__box_discard(event);
     return status;
@@ -113,13 +108,8 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
       return cch__checked(status, "cuEventRecord");
   }
   /* Else the one of the event's context. */
-  cch__current current;
-  status = cch__current_enter(&current, stream->context ? stream->context : event->context);
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuEventRecord, (event->raw, stream->raw));
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(stream->context ? stream->context : event->context,
+                         CCH__CALL(cuEventRecord, (event->raw, stream->raw)));
 }
 
 int cch_event_query(cch_event *event) {

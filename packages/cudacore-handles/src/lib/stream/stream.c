@@ -19,16 +19,6 @@ cch_context *cch_stream_context(const cch_stream *stream) {
   return stream->context;
 }
 
-static int create_here(CUstream *out, const cch_context *context, unsigned flags, int priority) {
-  cch__current current;
-  int status = cch__current_enter(&current, context);
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuStreamCreateWithPriority, (out, flags, priority));
-  cch__current_leave(&current);
-  return status;
-}
-
 int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority) {
   CCH__REQUIRE_USABLE(out, context);
   int status;
@@ -39,7 +29,7 @@ int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, in
   if (context->green != NULL)
     status = CCH__CALL(cuGreenCtxStreamCreate, (&stream->raw, context->green, flags, priority));
   else
-    status = create_here(&stream->raw, context, flags, priority);
+    status = CCH__IN_CONTEXT(context, CCH__CALL(cuStreamCreateWithPriority, (&stream->raw, flags, priority)));
   if (status != 0) {
     cch__box_discard(stream);
     return status;
@@ -99,13 +89,8 @@ int cch_stream_priority(int *out, cch_stream *stream) {
 
 int cch_stream_is_capturing(int *out, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, stream);
-  cch__current current;
-  int status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
   CUstreamCaptureStatus capture;
-  status = CCH__CALL(cuStreamIsCapturing, (stream->raw, &capture));
-  cch__current_leave(&current);
+  int status = CCH__IN_CONTEXT(stream->context, CCH__CALL(cuStreamIsCapturing, (stream->raw, &capture)));
   if (status == 0)
     *out = capture != CU_STREAM_CAPTURE_STATUS_NONE;
   return status;
@@ -137,13 +122,8 @@ int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
     if (status != CUDA_ERROR_INVALID_CONTEXT)
       return cch__checked(status, "cuStreamWaitEvent");
   }
-  cch__current current;
-  status = cch__current_enter(&current, stream->context);
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuStreamWaitEvent, (stream->raw, event->raw, CU_EVENT_WAIT_DEFAULT));
-  cch__current_leave(&current);
-  return status;
+  return CCH__IN_CONTEXT(stream->context,
+                         CCH__CALL(cuStreamWaitEvent, (stream->raw, event->raw, CU_EVENT_WAIT_DEFAULT)));
 }
 
 int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
