@@ -59,6 +59,16 @@ def wait_until(device: ch.Device, condition: Callable[[], bool]) -> bool:
     return False
 
 
+def check_kept(device: ch.Device, capture: Foreign, alive: weakref.ref[Any], numbers: Numbers, value: int) -> None:
+    """Check that a graph keeps an object as long as it can run."""
+    gc.collect()
+    assert alive() is not None
+    capture.run()
+    assert numbers[0] == value
+    capture.close()
+    assert wait_until(device, lambda: alive() is None)
+
+
 @pytest.fixture
 def numbers(device: ch.Device) -> Numbers:
     """Give 48 numbers."""
@@ -144,12 +154,7 @@ def test_an_array_that_a_capture_of_others_uses_is_kept(device: ch.Device, add: 
     ch.launch(stream, ONE, add, array, 2)
     del array
     capture.end()
-    gc.collect()
-    assert alive() is not None
-    capture.run()
-    assert numbers[0] == 2
-    capture.close()
-    assert wait_until(device, lambda: alive() is None)
+    check_kept(device, capture, alive, numbers, 2)
 
 
 def test_what_a_capture_of_others_keeps_is_one_object(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
@@ -179,13 +184,8 @@ def test_a_clone_of_a_capture_of_others_keeps_what_is_used(device: ch.Device, ad
     clone = call_driver("cuGraphClone", capture.graph)
     del memory, owner
     capture.close()
-    gc.collect()
     capture.graph, capture.executable = clone, call_driver("cuGraphInstantiate", clone, 0)
-    assert alive() is not None
-    capture.run()
-    assert numbers[0] == 3
-    capture.close()
-    assert wait_until(device, lambda: alive() is None)
+    check_kept(device, capture, alive, numbers, 3)
 
 
 def test_memory_of_a_capture_of_others_is_freed_in_it(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
@@ -268,12 +268,7 @@ def test_a_capture_that_others_end_and_begin_again(device: ch.Device, add: ch.Ke
     capture.end()
     builder.close()
     call_driver("cuGraphDestroy", ended)
-    gc.collect()
-    assert alive() is not None
-    capture.run()
-    assert numbers[0] == 2
-    capture.close()
-    assert wait_until(device, lambda: alive() is None)
+    check_kept(device, capture, alive, numbers, 2)
 
 
 def begins(stream: ch.Stream, way: str) -> Any:
