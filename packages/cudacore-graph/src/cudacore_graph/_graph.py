@@ -172,7 +172,7 @@ class ExecutableGraphNode:
         return f"<{type(self).__name__} of {self._node!r} in {self._graph!r}>"
 
 
-class _Switchable(ExecutableGraphNode):
+class SwitchableNode(ExecutableGraphNode):
     __slots__ = ()
 
     @property
@@ -189,7 +189,7 @@ class _Switchable(ExecutableGraphNode):
         _native.exec_enabled(self._graph, self._node, False)
 
 
-class ExecutableKernelNode(_Switchable):
+class ExecutableKernelNode(SwitchableNode):
     """Show a kernel node of an executable graph."""
 
     __slots__ = ()
@@ -211,7 +211,7 @@ class ExecutableKernelNode(_Switchable):
         _native.set_exec_node(self._graph, self._node, "launch", config, kernel, args)
 
 
-class ExecutableMemsetNode(_Switchable):
+class ExecutableMemsetNode(SwitchableNode):
     """Show a fill of an executable graph."""
 
     __slots__ = ()
@@ -226,7 +226,7 @@ class ExecutableMemsetNode(_Switchable):
         _native.set_exec_node(self._graph, self._node, "memset", dst, value, width, height, pitch, dst_owner)
 
 
-class ExecutableMemcpyNode(_Switchable):
+class ExecutableMemcpyNode(SwitchableNode):
     """Show a copy of an executable graph."""
 
     __slots__ = ()

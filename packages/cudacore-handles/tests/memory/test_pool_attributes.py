@@ -12,9 +12,9 @@ from cuda.bindings import driver
 
 from cudacore_handles import ClosedError, Device, DeviceMemoryResource, DeviceMemoryResourceOptions
 from cudacore_handles._base.attribute import Attribute
-from cudacore_handles._memory.pool_attributes import _MemPoolAttributes
+from cudacore_handles._memory.pool_attributes import MemPoolAttributes
 
-TABLE = {name: value for name, value in vars(_MemPoolAttributes).items() if isinstance(value, Attribute)}
+TABLE = {name: value for name, value in vars(MemPoolAttributes).items() if isinstance(value, Attribute)}
 MIB = 1 << 20
 
 
@@ -39,7 +39,7 @@ def test_numbers_are_cudas() -> None:
 def test_instantiation() -> None:
     """Attributes of no pool would be made."""
     with pytest.raises(RuntimeError, match="memory resource's attributes"):
-        _MemPoolAttributes(None)
+        MemPoolAttributes(None)
 
 
 def set_attribute(mr: DeviceMemoryResource, name: str, value: object) -> None:
@@ -96,7 +96,7 @@ def test_attributes_keep_the_pool(device: Device) -> None:
     """Attributes would be asked of a pool that is destroyed."""
     mr = DeviceMemoryResource(device, DeviceMemoryResourceOptions())
     attributes, alive = mr.attributes, weakref.ref(mr)
-    assert repr(attributes).startswith("_MemPoolAttributes(release_threshold=")
+    assert repr(attributes).startswith("MemPoolAttributes(release_threshold=")
     del mr
     gc.collect()
     assert attributes.used_mem_current == 0

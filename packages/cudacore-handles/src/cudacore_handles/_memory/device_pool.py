@@ -22,7 +22,7 @@ from cudacore_handles._memory.ipc import (
 
 if TYPE_CHECKING:
     from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
-from cudacore_handles._memory.pool import Pool, _MemPool
+from cudacore_handles._memory.pool import Pool, PooledMemoryResource
 
 
 @dataclass
@@ -44,7 +44,7 @@ class DeviceMemoryResourceOptions:
         check_flags(self)
 
 
-class DeviceMemoryResource(SharedPool, _MemPool):
+class DeviceMemoryResource(SharedPool, PooledMemoryResource):
     """Allocate a device's memory from a pool, in the order of streams.
 
     Parameters

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from cudacore_handles._driver.device import Device
     from cudacore_handles._memory.buffer import Buffer
-    from cudacore_handles._memory.pool import _MemPool
+    from cudacore_handles._memory.pool import PooledMemoryResource
 else:
-    _MemPool = object  # it is the other base of each SharedPool; its module needs this one
+    PooledMemoryResource = object  # it is the other base of each SharedPool; its module needs this one
 
 Resource = TypeVar("Resource", bound="SharedPool")
 
@@ -184,11 +184,11 @@ class IPCDataForMR:
         return self._alloc_handle.uuid
 
 
-class SharedPool(_MemPool):
+class SharedPool(PooledMemoryResource):
     """Have what memory resources have in common whose pools processes can share.
 
-    A class of it is a ``_MemPool``, too, and has class methods ``from_allocation_handle`` and ``_init``, and what
-    ``_shared_devices`` says.
+    A class of it is a ``PooledMemoryResource``, too, and has class methods ``from_allocation_handle`` and ``_init``,
+    and what ``_shared_devices`` says.
     """
 
     _ipc_data: IPCDataForMR | None = None

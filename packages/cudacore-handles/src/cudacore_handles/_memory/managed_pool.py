@@ -18,7 +18,7 @@ from cudacore_handles.typing import ManagedMemoryLocationType, _as_name
 
 if TYPE_CHECKING:
     from cudacore_handles._memory.managed import ManagedBuffer
-from cudacore_handles._memory.pool import _MemPool, check_int
+from cudacore_handles._memory.pool import PooledMemoryResource, check_int
 
 
 @dataclass
@@ -39,7 +39,7 @@ class ManagedMemoryResourceOptions:
     preferred_location_type: ManagedMemoryLocationType | str | None = None
 
 
-class ManagedMemoryResource(_MemPool):
+class ManagedMemoryResource(PooledMemoryResource):
     """Allocate managed memory, which goes where it is used, from a pool, in the order of streams.
 
     Its buffers are :class:`ManagedBuffer` objects. Needs a driver for CUDA 13. The host must wait for the stream before

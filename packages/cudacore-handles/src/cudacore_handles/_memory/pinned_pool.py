@@ -24,7 +24,7 @@ from cudacore_handles._memory.ipc import (
 
 if TYPE_CHECKING:
     pass
-from cudacore_handles._memory.pool import Pool, _MemPool, check_int
+from cudacore_handles._memory.pool import Pool, PooledMemoryResource, check_int
 
 _HOST_POOLS = "That version has pools of host memory; LegacyPinnedMemoryResource has page-locked memory without one"
 _NO_ACCESS, _READ_WRITE = 0, 3  # of CUmemAccess_flags
@@ -53,7 +53,7 @@ class PinnedMemoryResourceOptions:
         check_flags(self)
 
 
-class PinnedMemoryResource(SharedPool, _MemPool):
+class PinnedMemoryResource(SharedPool, PooledMemoryResource):
     """Allocate page-locked host memory, which devices can reach too, from a pool, in the order of streams.
 
     The host must wait for the stream before it uses memory that was allocated on it. Needs a driver for CUDA 12.6.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from cuda.bindings import driver
 
-    from cudacore_handles._memory.pool_attributes import _MemPoolAttributes
+    from cudacore_handles._memory.pool_attributes import MemPoolAttributes
 
 _MOST_BYTES = 2**63
 
@@ -34,7 +34,7 @@ class Pool(_native.Handle):
     __slots__ = ("__weakref__",)
 
 
-class _MemPool(MemoryResource):
+class PooledMemoryResource(MemoryResource):
     """Allocate memory from a pool, in the order of streams.
 
     Notes
@@ -48,7 +48,7 @@ class _MemPool(MemoryResource):
     _buffer_class: type[Buffer] = Buffer
 
     def __init__(self) -> None:
-        raise TypeError("_MemPool is what memory resources of pools have in common; make one of these")
+        raise TypeError("PooledMemoryResource is what memory resources of pools have in common; make one of these")
 
     def __cudacore_handle__(self) -> object:
         """Return the pool for extension modules: a capsule with a reference of its own."""
@@ -154,13 +154,13 @@ class _MemPool(MemoryResource):
         return f"device {self.device_id}"
 
     @property
-    def attributes(self) -> _MemPoolAttributes:
+    def attributes(self) -> MemPoolAttributes:
         """Attributes of the pool (cuMemPoolGetAttribute)."""
-        from cudacore_handles._memory.pool_attributes import _MemPoolAttributes
+        from cudacore_handles._memory.pool_attributes import MemPoolAttributes
 
         if self.is_closed:
             raise closed(self)
-        return _MemPoolAttributes._init(self)
+        return MemPoolAttributes._init(self)
 
     @property
     def handle(self) -> driver.CUmemoryPool:

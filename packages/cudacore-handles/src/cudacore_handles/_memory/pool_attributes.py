@@ -11,10 +11,10 @@ from cudacore_handles._base.handle import hold
 from cudacore_handles._cffi import ffi, lib
 
 if TYPE_CHECKING:
-    from cudacore_handles._memory.pool import _MemPool
+    from cudacore_handles._memory.pool import PooledMemoryResource
 
 
-class _MemPoolAttributes:
+class MemPoolAttributes:
     """Tell what a memory pool does and holds (cuMemPoolGetAttribute).
 
     :attr:`DeviceMemoryResource.attributes` gives it. Every property is asked of the driver when it is read. It keeps
@@ -25,7 +25,7 @@ class _MemPoolAttributes:
     _box: Any
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError("_MemPoolAttributes cannot be instantiated directly; use the memory resource's attributes")
+        raise RuntimeError("MemPoolAttributes cannot be instantiated directly; use the memory resource's attributes")
 
     def __repr__(self) -> str:
         values = (f"{name}={getattr(self, name)}" for name in sorted(_NAMES))
@@ -37,7 +37,7 @@ class _MemPoolAttributes:
         return attributes_table("A memory pool", self)
 
     @classmethod
-    def _init(cls, resource: _MemPool) -> _MemPoolAttributes:
+    def _init(cls, resource: PooledMemoryResource) -> MemPoolAttributes:
         self = cls.__new__(cls)
         self._box = hold(resource._pool)
         return self
@@ -48,7 +48,7 @@ class _MemPoolAttributes:
         return int(out[0])
 
     def _set_release_threshold(self, nbytes: int) -> None:
-        check(lib.cch_pool_set_attribute(self._box, _MemPoolAttributes.release_threshold.number, nbytes))
+        check(lib.cch_pool_set_attribute(self._box, MemPoolAttributes.release_threshold.number, nbytes))
 
     reuse_follow_event_dependencies: Attribute[bool] = Attribute(
         1, bool, "Whether memory that another stream freed is reused where events order the two streams."
@@ -72,4 +72,4 @@ class _MemPoolAttributes:
     )
 
 
-_NAMES = [name for name, value in vars(_MemPoolAttributes).items() if isinstance(value, Attribute)]
+_NAMES = [name for name, value in vars(MemPoolAttributes).items() if isinstance(value, Attribute)]

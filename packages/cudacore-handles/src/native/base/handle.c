@@ -119,6 +119,13 @@ void handle_dealloc(PyObject *object) {
 
 bool is_handle(const state *st, PyObject *object) { return PyType_IsSubtype(Py_TYPE(object), st->handle_type) != 0; }
 
+void *context_use(const state *st, PyObject *face) {
+  if (is_handle(st, face))
+    return handle_use(face);
+  raise_about(PyExc_TypeError, "a Context is needed, not '%U'", face, 0, 0);
+  return NULL;
+}
+
 static PyObject *close_method(PyObject *self, PyObject *nothing) {
   (void)nothing;
   handle_close((handle *)self);
@@ -208,13 +215,13 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    .name = "cudacore_handles._native.Handle",
+    .name = "cudacore_handles.Handle",
     .basicsize = sizeof(handle),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = slots,
 };
 
 int add_handle_type(PyObject *module, state *st) {
-  st->handle_type = add_type(module, &spec, NULL);
+  st->handle_type = add_type(module, "Handle", &spec, NULL);
   return st->handle_type != NULL ? 0 : -1;
 }

@@ -51,13 +51,13 @@ PyObject *raise_status(const state *st, int status) {
   return NULL;
 }
 
-PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base) {
+PyTypeObject *add_type(PyObject *module, const char *name, PyType_Spec *spec, PyTypeObject *base) {
   PyObject *bases = base != NULL ? PyTuple_Pack(1, base) : NULL;
   if (base != NULL && bases == NULL)
     return NULL;
   PyObject *type = PyType_FromModuleAndSpec(module, spec, bases);
   Py_XDECREF(bases);
-  if (type == NULL || PyModule_AddObjectRef(module, strrchr(spec->name, '.') + 1, type) < 0) {
+  if (type == NULL || PyModule_AddObjectRef(module, name, type) < 0) {
     Py_XDECREF(type);
     return NULL;
   }

@@ -193,8 +193,12 @@ PyObject *raise_status(const state *st, int status);
 /* The int that an object is, as faces.as_integer says: a new reference. NULL: it is not one, or with an exception. */
 PyObject *integer_of(const state *st, PyObject *value);
 
-/* Makes a type of a specification and adds it to the module; NULL with an exception. The reference is the caller's. */
-PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base);
+/*
+ * Makes a type of a specification and adds it to the module as `name`; NULL with an exception. The reference is the
+ * caller's. The specification has the name of the public class that is made from the type, because CPython's messages
+ * about wrong calls show it.
+ */
+PyTypeObject *add_type(PyObject *module, const char *name, PyType_Spec *spec, PyTypeObject *base);
 
 /* Checks the number of arguments of a function of the module; -1 with an exception. */
 int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected);
@@ -254,6 +258,9 @@ void handle_dealloc(PyObject *object);
 
 /* Whether an object is a face, of any kind. */
 bool is_handle(const state *st, PyObject *object);
+
+/* handle_use() of what may be no face, where a Context is needed: of another kind the library says so. */
+void *context_use(const state *st, PyObject *face);
 
 /* ---- capsule.c: handles for other extension modules ---- */
 

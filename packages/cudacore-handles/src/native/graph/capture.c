@@ -92,13 +92,13 @@ static PyType_Slot builder_slots[] = {
 };
 
 static PyType_Spec builder_spec = {
-    .name = "cudacore_handles._native.Builder",
+    .name = "cudacore_graph.GraphBuilder",
     .basicsize = sizeof(builder),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = builder_slots,
 };
 
 int add_builder_type(PyObject *module, state *st) {
-  st->builder_type = add_type(module, &builder_spec, NULL);
+  st->builder_type = add_type(module, "Builder", &builder_spec, NULL);
   return st->builder_type != NULL ? 0 : -1;
 }

@@ -244,7 +244,7 @@ static PyType_Slot graph_slots[] = {
 };
 
 static PyType_Spec graph_spec = {
-    .name = "cudacore_handles._native.GraphHandle",
+    .name = "cudacore_graph.GraphDefinition",
     .basicsize = sizeof(handle),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = graph_slots,
@@ -307,7 +307,7 @@ static PyType_Slot condition_slots[] = {
 };
 
 static PyType_Spec condition_spec = {
-    .name = "cudacore_handles._native.Condition",
+    .name = "cudacore_graph.GraphCondition",
     .basicsize = sizeof(condition),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = condition_slots,
@@ -448,7 +448,7 @@ static PyType_Slot exec_slots[] = {
 };
 
 static PyType_Spec exec_spec = {
-    .name = "cudacore_handles._native.ExecHandle",
+    .name = "cudacore_graph.Graph",
     .basicsize = sizeof(exec),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = exec_slots,
@@ -457,8 +457,8 @@ static PyType_Spec exec_spec = {
 int add_graph_types(PyObject *module, state *st) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_stripes);
-  st->graph_type = add_type(module, &graph_spec, st->handle_type);
-  st->condition_type = st->graph_type != NULL ? add_type(module, &condition_spec, NULL) : NULL;
-  st->exec_type = st->condition_type != NULL ? add_type(module, &exec_spec, st->handle_type) : NULL;
+  st->graph_type = add_type(module, "GraphHandle", &graph_spec, st->handle_type);
+  st->condition_type = st->graph_type != NULL ? add_type(module, "Condition", &condition_spec, NULL) : NULL;
+  st->exec_type = st->condition_type != NULL ? add_type(module, "ExecHandle", &exec_spec, st->handle_type) : NULL;
   return st->exec_type != NULL ? 0 : -1;
 }

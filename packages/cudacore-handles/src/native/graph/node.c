@@ -294,7 +294,7 @@ static PyType_Slot adjacency_slots[] = {
 };
 
 static PyType_Spec adjacency_spec = {
-    .name = "cudacore_handles._native.Adjacency",
+    .name = "cudacore_graph.AdjacencySetProxy",
     .basicsize = sizeof(adjacency),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = adjacency_slots,
@@ -362,13 +362,13 @@ int add_node_type(PyObject *module, state *st) {
       {0, NULL},
   };
   PyType_Spec spec = {
-      .name = "cudacore_handles._native.NodeHandle",
+      .name = "cudacore_graph.GraphNode",
       .basicsize = sizeof(handle) + sizeof(PyObject *), /* and the list of weak references */
       .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
       .slots = slots,
   };
-  st->node_type = add_type(module, &spec, st->handle_type);
-  st->adjacency_type = st->node_type != NULL ? add_type(module, &adjacency_spec, NULL) : NULL;
+  st->node_type = add_type(module, "NodeHandle", &spec, st->handle_type);
+  st->adjacency_type = st->node_type != NULL ? add_type(module, "Adjacency", &adjacency_spec, NULL) : NULL;
   return st->adjacency_type != NULL ? 0 : -1;
 }
 

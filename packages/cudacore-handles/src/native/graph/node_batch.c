@@ -200,7 +200,7 @@ PyObject *add_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
   if (items == NULL)
     return NULL;
   batch self = {.st = st, .count = (size_t)PyList_Size(items), .kept = PyList_New(0)};
-  self.graph = handle_use(arguments[0]);
+  self.graph = graph_use(st, arguments[0], "a GraphDefinition is needed, not '%U'");
   PyObject *result = NULL;
   size_t read = 0;
   bool added = false;

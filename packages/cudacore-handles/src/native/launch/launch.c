@@ -312,7 +312,7 @@ static PyType_Slot kernel_slots[] = {
 };
 
 static PyType_Spec kernel_spec = {
-    .name = "cudacore_handles._native.KernelHandle",
+    .name = "cudacore_handles.Kernel",
     .basicsize = sizeof(kernel),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = kernel_slots,
@@ -354,14 +354,14 @@ static PyType_Slot config_slots[] = {
 };
 
 static PyType_Spec config_spec = {
-    .name = "cudacore_handles._native.Config",
+    .name = "cudacore_handles.LaunchConfig",
     .basicsize = sizeof(config),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = config_slots,
 };
 
 int add_launch_types(PyObject *module, state *st) {
-  st->kernel_type = add_type(module, &kernel_spec, st->handle_type);
-  st->config_type = st->kernel_type != NULL ? add_type(module, &config_spec, NULL) : NULL;
+  st->kernel_type = add_type(module, "KernelHandle", &kernel_spec, st->handle_type);
+  st->config_type = st->kernel_type != NULL ? add_type(module, "Config", &config_spec, NULL) : NULL;
   return st->config_type != NULL ? 0 : -1;
 }

@@ -359,7 +359,7 @@ static PyType_Spec prepared_spec = {
 
 int add_prepared_type(PyObject *module, state *st) {
   (void)st;
-  PyTypeObject *type = add_type(module, &prepared_spec, NULL);
+  PyTypeObject *type = add_type(module, "PreparedLaunch", &prepared_spec, NULL);
   Py_XDECREF(type);
   return type != NULL ? 0 : -1;
 }

@@ -433,13 +433,13 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    .name = "cudacore_handles._native.BufferHandle",
+    .name = "cudacore_handles.Buffer",
     .basicsize = sizeof(buffer),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };
 
 int add_buffer_type(PyObject *module, state *st) {
-  st->buffer_type = add_type(module, &spec, st->handle_type);
+  st->buffer_type = add_type(module, "BufferHandle", &spec, st->handle_type);
   return st->buffer_type != NULL ? 0 : -1;
 }

@@ -533,7 +533,7 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    .name = "cudacore_handles._native.ViewHandle",
+    .name = "cudacore_handles.StridedMemoryView",
     .basicsize = sizeof(view),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
@@ -563,7 +563,7 @@ int add_view_type(PyObject *module, state *st) {
   st->dlpack_types = PyDict_New();
   if (st->names.version == NULL || st->dlpack_types == NULL)
     return -1;
-  st->view_type = add_type(module, &spec, NULL);
+  st->view_type = add_type(module, "ViewHandle", &spec, NULL);
   return st->view_type != NULL ? 0 : -1;
 }
 

@@ -13,7 +13,7 @@ PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_ssize_t 
   unsigned long flags = PyLong_AsUnsignedLong(arguments[2]);
   if (flags == (unsigned long)-1 && PyErr_Occurred())
     return NULL;
-  cch_context *context = handle_use(arguments[1]);
+  cch_context *context = context_use(st, arguments[1]);
   if (context == NULL)
     return NULL;
   cch_event *event = NULL;
@@ -119,13 +119,13 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    .name = "cudacore_handles._native.EventHandle",
+    .name = "cudacore_handles.Event",
     .basicsize = sizeof(handle),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = slots,
 };
 
 int add_event_type(PyObject *module, state *st) {
-  st->event_type = add_type(module, &spec, st->handle_type);
+  st->event_type = add_type(module, "EventHandle", &spec, st->handle_type);
   return st->event_type != NULL ? 0 : -1;
 }

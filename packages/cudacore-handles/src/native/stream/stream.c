@@ -22,7 +22,7 @@ PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t
   long priority = PyLong_AsLong(arguments[3]);
   if (PyErr_Occurred())
     return NULL;
-  cch_context *context = handle_use(arguments[1]);
+  cch_context *context = context_use(st, arguments[1]);
   if (context == NULL)
     return NULL;
   cch_stream *stream = NULL;
@@ -256,13 +256,13 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    .name = "cudacore_handles._native.StreamHandle",
+    .name = "cudacore_handles.Stream",
     .basicsize = sizeof(handle),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = slots,
 };
 
 int add_stream_type(PyObject *module, state *st) {
-  st->stream_type = add_type(module, &spec, st->handle_type);
+  st->stream_type = add_type(module, "StreamHandle", &spec, st->handle_type);
   return st->stream_type != NULL ? 0 : -1;
 }
