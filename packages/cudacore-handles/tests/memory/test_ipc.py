@@ -23,7 +23,7 @@ import pytest
 from ipc_children import SIZE, new_pool, read
 
 import cudacore_handles as ch
-from cudacore_handles._stream import ipc
+from cudacore_handles._stream import ipc as event_ipc
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes share memory on Linux")
 
@@ -321,7 +321,7 @@ def test_what_came_back_can_be_sent_again(
     one = None
     del came, sent, whole, event, part, one
     gc.collect()
-    from cudacore_handles._stream import ipc
+    from cudacore_handles._memory import ipc
     from cudacore_handles._stream.ipc import _events
 
     assert not ipc._own_buffers._references
@@ -431,7 +431,7 @@ def test_threads_import_an_event(
     descriptor = event.ipc_descriptor
     event.close()
     gate = threading.Barrier(2)
-    find_device = ipc.find_device
+    find_device = event_ipc.find_device
 
     def find_together(name: str | None) -> ch.Device:
         """Find the device, once each thread is about to open the event; or a moment later."""
@@ -439,7 +439,7 @@ def test_threads_import_an_event(
             gate.wait(0.2)
         return find_device(name)
 
-    monkeypatch.setattr(ipc, "find_device", find_together)
+    monkeypatch.setattr(event_ipc, "find_device", find_together)
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(ch.Event.from_ipc_descriptor, [descriptor] * 2)
     assert first == second
