@@ -17,6 +17,7 @@ from compile_sources import SLOW
 
 from cudacore_compile import BatchError, CompileJob, NVRTCError, Program, compile_many
 from cudacore_compile._compilers import nvrtc as _nvrtc
+from cudacore_compile._compilers.interrupt import run_interruptibly
 
 QUICK = 'extern "C" __global__ void quick() {}'
 SLOW_JOB = (SLOW, {"arch": "sm_90"})
@@ -164,3 +165,18 @@ def test_cancelled_job_of_an_executor() -> None:
     with Slow(1) as executor, pytest.raises(BatchError) as caught:
         compile_many([CompileJob(QUICK, {"arch": 90}), job], executor=executor)
     assert [getattr(error, "code_name", error) for error in caught.value.errors.values()] == ["NVRTC_ERROR_CANCELLED"]
+
+
+def test_a_compiler_that_cannot_be_cancelled() -> None:
+    """Ctrl-C would wait for a compiler that has no way to end, or free what it still uses."""
+    ended = threading.Event()
+
+    def work() -> None:
+        time.sleep(0.3)
+        ended.set()
+
+    with alarm(raise_alarm, 0.05), pytest.raises(Alarm):
+        run_interruptibly(work, lambda: None)
+    assert not ended.is_set()
+    _wait_for_compilers()
+    assert ended.is_set()

@@ -74,6 +74,18 @@ def test_translation_units(run: Run, more: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("_nvjitlink")
+def test_names_of_several_files(run: Run) -> None:
+    """A template could not be asked for where only one of several files has it."""
+    Path("kernel.cu").write_text(KERNEL + "template <class T> __global__ void scale(T *p) { *p *= 2; }")
+    words = ("kernel.cu", "function.cu", "--link", "-arch=sm_90", "-o", "all.cubin", "--names", "names.json")
+    assert run(*words, "-e", "scale<float>") == (0, "", "")
+    names = json.loads(Path("names.json").read_text())
+    assert set(kernels("all.cubin")) == {"map", names["scale<float>"]}
+    status, _, err = run(*words, "-e", "missing<int>")
+    assert (status, "name nothing in the program: 'missing<int>'" in err) == (1, True)
+
+
+@pytest.mark.usefixtures("_nvjitlink")
 def test_links_what_was_compiled(run: Run) -> None:
     """What one command has compiled, another could not link: LTO-IR was taken for C++."""
     assert run("kernel.cu", "-arch=sm_90", "-dlto")[0] == 0

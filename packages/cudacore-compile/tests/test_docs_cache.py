@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of the guide to caches, batches and the command."""
+"""The examples of the guides to caches and batches, and to the command."""
 
 from __future__ import annotations
 
@@ -11,50 +11,69 @@ from typing import Any
 
 import pytest
 
-from cudacore_compile import NVFatbinError
+from cudacore_compile import NVFatbinError, NVJitLinkError
 from cudacore_compile._command import main
 from cudacore_compile._compilers import process_state as _process_state
 
-GUIDE = Path(__file__).resolve().parents[3] / "docs" / "compile-cache.rst"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 EXAMPLE = re.compile(
-    r"^\.\. code-block:: (?P<language>python|console)\n(?P<fatbin>   :class: fatbin\n)?\n(?P<code>(?:   .*\n|\n)+)",
+    r"^\.\. code-block:: (?P<language>python|console)\n(?P<link>   :class: (?:fatbin|link)\n)?\n"
+    r"(?P<code>(?:   .*\n|\n)+)",
     re.MULTILINE,
 )
 
 
-def has_nvfatbin() -> bool:
+def has_linkers() -> bool:
+    from cudacore_compile._compilers import nvjitlink
     from cudacore_compile._fatbin import _load
 
     try:
         _load()
-    except NVFatbinError:
+        nvjitlink.load()
+    except (NVFatbinError, NVJitLinkError):
         return False
     return True
 
 
-def test_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the guide shows would not work."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(_process_state, "_left", set())
-    examples = list(EXAMPLE.finditer(GUIDE.read_text(encoding="utf-8")))
-    assert len(examples) > 10
+def run_guide(name: str, least_commands: int) -> None:
+    """Run what a guide shows: Python programs, and commands."""
     names: dict[str, Any] = {"__name__": "guide"}
     commands = 0
-    for example in examples:
-        if example["fatbin"] and not has_nvfatbin():
+    for example in EXAMPLE.finditer((DOCS / name).read_text(encoding="utf-8")):
+        if example["link"] and not has_linkers():
             continue
         code = textwrap.dedent(example["code"])
         if example["language"] == "python":
-            exec(compile(code, GUIDE.name, "exec"), names)
+            exec(compile(code, name, "exec"), names)
             continue
         for line in code.strip().splitlines():
             prompt, command, *words = shlex.split(line)
             assert (prompt, command) == ("$", "cudacore-compile")
             assert main(words) == 0, line
             commands += 1
-    assert commands >= 6
-    out = capsys.readouterr().out
-    assert "1 of 2" in out
-    assert "void scale<float>(float*, float)" in out
-    assert Path("build/kernel.sm_80.cubin").exists()
+    assert commands >= least_commands or not has_linkers()
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(_process_state, "_left", set())
+
+
+def test_guide_to_caches(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the guide shows would not work."""
+    run_guide("compile-cache.rst", 1)
+    assert "1 of 2" in capsys.readouterr().out
+
+
+def test_guide_to_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the guide shows would not work."""
+    run_guide("command.rst", 11)
+    out, err = capsys.readouterr()
+    assert "function.cu, ptx for sm_90: hit" in out
+    assert Path("build/function.sm_80.cubin").exists()
+    if has_linkers():
+        assert "void scale<float>(float*, float)" in out
+        lines = (DOCS / "command.rst").read_text(encoding="utf-8").splitlines()
+        assert next(line.strip() for line in lines if line.startswith("   kernel  arch")) in err

@@ -77,7 +77,7 @@ class CompileJob:
         """Cancel the job, before or while :func:`compile_many` compiles it; any thread may call this.
 
         It fails with the error of its compiler, such as an :class:`NVRTCError` with the code name
-        ``"NVRTC_ERROR_CANCELLED"``. NVRTC 12.8 and later end a compilation that is running, see :meth:`Program.cancel`;
+        ``"NVRTC_ERROR_CANCELLED"``. A compilation that is running ends as :meth:`Program.cancel` describes it;
         an executor's workers finish what they have begun. A job that is the same as others is compiled unless all of
         them are cancelled.
         """

@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -139,10 +140,19 @@ class Plan:
             options = self._options_of(unit, options)
         elif self._links and unit.target == "cubin" and options.relocatable_device_code is None:
             options = dataclasses.replace(options, relocatable_device_code=True)
-        names = self._arguments.name_expression if unit.source.kind == "c++" else ()
+        names = [name for name in self._arguments.name_expression if self._is_asked(unit.source, name)]
         # libNVVM makes PTX, which is assembled afterwards.
         target = "ptx" if (unit.source.kind, unit.target) == ("nvvm", "cubin") else unit.target
         return CompileJob(unit.source.content, options, target, names, unit.source.kind)
+
+    def _is_asked(self, source: Input, expression: str) -> bool:
+        """Return whether a source is asked for a name: of several, those are that have the word."""
+        sources = [one for one in self._sources if one.kind == "c++"]
+        words = re.findall(r"\w+", expression.partition("<")[0])
+        if len(sources) > 1 and words:
+            word = re.compile(rb"\b%s\b" % words[-1].encode())
+            sources = [one for one in sources if word.search(one.content)] or sources
+        return source in sources
 
     def _options_of(self, unit: _Unit, options: ProgramOptions) -> ProgramOptions:
         """Return the options without those for other sources, and for the assembler and linker behind libNVVM."""

@@ -14,13 +14,16 @@ def run_interruptibly(work: Callable[[], None], cancel: Callable[[], None]) -> N
     thread, `work` therefore runs on a thread of its own, while the main thread waits for an event, which a signal
     interrupts. Other threads handle no signals and call `work` themselves.
 
+    This is for NVRTC alone. nvJitLink keeps state by thread: when one thread makes a linker and another thread links it
+    and ends, the next linker of the first thread is a SIGSEGV (13.5).
+
     Parameters
     ----------
     work : callable
-        The call in C. After an exception it can still run for a moment, so it must own what it uses. The interpreter
-        waits for it before it exits.
+        The call in C. After an exception it can still run, so it must own what it uses. The interpreter waits for it
+        before it exits.
     cancel : callable
-        Ends `work` soon, also if it has not begun.
+        Ends `work` soon, also if it has not begun. It does nothing if `work` cannot be ended.
     """
     if threading.current_thread() is not threading.main_thread():
         work()

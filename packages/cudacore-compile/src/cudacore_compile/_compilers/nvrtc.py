@@ -102,7 +102,7 @@ class NVRTC:
             for name in names:
                 library.add_name(box, name.encode())
             try:
-                self._compile(box, flags)
+                run_interruptibly(lambda: library.compile(box, flags), lambda: self.cancel(box))
             except CUDAError as error:
                 words = (b"nvrtc", *flags, program_name)
                 if error.code_name != "NVRTC_ERROR_CANCELLED":  # its log speaks of internal errors
@@ -121,20 +121,9 @@ class NVRTC:
             warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=4)
         return Result(code, log, lowered, signatures, pch_status)
 
-    def _compile(self, box: Any, flags: list[bytes]) -> None:
-        if self.can_cancel:
-            run_interruptibly(lambda: self._library.compile(box, flags), lambda: self._library.cancel(box))
-        else:
-            self._library.compile(box, flags)
-
-    @property
-    def can_cancel(self) -> bool:
-        """bool: Whether a compilation that is running can be cancelled."""
-        return self._version >= _CANCELS
-
     def cancel(self, box: Any) -> None:
         """Cancel the compilation of a program, if this NVRTC can do that; any thread may call this."""
-        if self.can_cancel:
+        if self._version >= _CANCELS:
             self._library.cancel(box)
 
     def ptx(self, box: Any) -> bytes:
