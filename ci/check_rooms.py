@@ -30,7 +30,7 @@ PAST_THE_DOORS = {
 #: The rooms of each layer, from the lowest to the uppermost. What is in no room is above all of them.
 LAYERS = {
     "cudacore-handles/src/lib": ("base", "driver", "stream", "memory", "code", "compiler", "graph"),
-    "cudacore-handles/src/native": ("base", "stream", "memory", "launch", "graph"),
+    "cudacore-handles/src/native": ("base", "stream", "memory", "views", "launch", "graph"),
     "cudacore-handles/src/cudacore_handles": (
         *("_base", "_driver", "_stream", "_memory", "_code", "_compiler", "_launch", "_views", "_graph", "_sdk"),
     ),
@@ -39,7 +39,7 @@ LAYERS = {
 }
 #: Uses of an upper room: the file in its package, and the room, with the reason.
 UPWARD = {
-    ("src/native/base/native.h", "memory"): "the module's state has a table of DLPack's",
+    ("src/native/stream/stream.c", "graph"): "Stream.callback() reads its arguments as those of a node's are read",
     ("src/sim/driver/code/image.h", "carry"): "code that carries its PTX is read where images are",
     ("src/cudacore_handles/_driver/context.py", "_stream"): "Context.create_stream() and create_event()",
     ("src/cudacore_handles/_driver/device.py", "_stream"): "Device.create_stream() and create_event()",
@@ -61,7 +61,6 @@ LARGE_FOLDERS = {
 LONG_FILES = {
     "packages/cudacore-sim/src/sim/driver/base/entry_points.inc": "written by tools/generate_entry_points.py",
     "packages/cudacore-compile/src/cudacore_compile/_compilers/options.py": "one dataclass, a docstring row an option",
-    "packages/cudacore-handles/src/native/base/native.h": "to be divided into a header a room",
     "packages/cudacore-handles/src/native/graph/node_add.c": "to be divided by node types",
     "packages/cudacore-handles/src/native/graph/node_params.c": "to be divided by node types",
     "packages/cudacore-handles/tests/launch/test_pack.py": "one table of types and values after the other",

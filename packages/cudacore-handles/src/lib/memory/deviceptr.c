@@ -128,7 +128,7 @@ static int alloc_async(cch_deviceptr *ptr, cch_pool *pool, cch_stream *stream) {
 
 int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream) {
   CCH__REQUIRE_USABLE(out, pool, stream);
-  cch_deviceptr *ptr;
+  cch_deviceptr *ptr = NULL;
   int status = begin_alloc(&ptr, CCH__FROM_POOL, size, stream->context, __func__);
   if (status != 0)
     return status;
@@ -146,7 +146,7 @@ int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, 
 
 int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size) {
   CCH__REQUIRE_USABLE(out, context);
-  cch_deviceptr *ptr;
+  cch_deviceptr *ptr = NULL;
   int status = begin_alloc(&ptr, CCH__FROM_DEVICE, size, context, __func__);
   if (status != 0)
     return status;
@@ -155,7 +155,7 @@ int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size) 
 
 int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags) {
   CCH__REQUIRE_USABLE(out, context);
-  cch_deviceptr *ptr;
+  cch_deviceptr *ptr = NULL;
   int status = begin_alloc(&ptr, CCH__FROM_HOST, size, context, __func__);
   if (status != 0)
     return status;

@@ -45,11 +45,11 @@ PyObject *handle_capsule(PyObject *face, PyObject *nothing) {
   return capsule;
 }
 
-const char open_handle_capsule_doc[] =
+static const char open_handle_capsule_doc[] =
     "open_handle_capsule(capsule, /)\n--\n\n"
     "Return the kind of box that a capsule holds, and the box's address, which the capsule keeps valid.";
 
-PyObject *open_handle_capsule(PyObject *module, PyObject *capsule) {
+static PyObject *open_handle_capsule(PyObject *module, PyObject *capsule) {
   (void)module;
   const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : NULL;
   for (int kind = 0; name != NULL && kind < CCH_KIND_COUNT; kind++) {
@@ -67,7 +67,14 @@ PyObject *open_handle_capsule(PyObject *module, PyObject *capsule) {
                       "capsule must be a capsule of a handle, as __cudacore_handle__() gives it, not %R", capsule);
 }
 
+static PyMethodDef functions[] = {
+    {"open_handle_capsule", open_handle_capsule, METH_O, open_handle_capsule_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 int add_api_capsule(PyObject *module) {
+  if (PyModule_AddFunctions(module, functions) < 0)
+    return -1;
   const cch_api *api = cch_get_api(CCH_ABI_VERSION, sizeof(cch_api));
   if (api == NULL) {
     PyErr_SetString(PyExc_ImportError,

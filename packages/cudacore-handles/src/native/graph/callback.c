@@ -4,7 +4,7 @@
  * interpreter has begun to end is stopped for good, in the middle of the driver's work: so nothing is called from then
  * on, and the interpreter waits for calls under way before it ends.
  */
-#include "base/native.h"
+#include "graph/graph.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -46,10 +46,11 @@ void call_python(void *data) {
   atomic_fetch_sub(&under_way, 1);
 }
 
-const char end_callbacks_doc[] = "end_callbacks()\n--\n\n"
-                                 "Wait for calls of Python functions under way: the interpreter is about to end.";
+static const char end_callbacks_doc[] =
+    "end_callbacks()\n--\n\n"
+    "Wait for calls of Python functions under way: the interpreter is about to end.";
 
-PyObject *end_callbacks(PyObject *module, PyObject *nothing) {
+static PyObject *end_callbacks(PyObject *module, PyObject *nothing) {
   (void)module, (void)nothing;
   const struct timespec pause = {0, 1000000};
   Py_BEGIN_ALLOW_THREADS;
@@ -59,11 +60,11 @@ PyObject *end_callbacks(PyObject *module, PyObject *nothing) {
   Py_RETURN_NONE;
 }
 
-const char host_function_of_doc[] =
+static const char host_function_of_doc[] =
     "host_function_of(node, /)\n--\n\n"
     "Return the Python function that a host node calls, or None where it is a foreign one.";
 
-PyObject *host_function_of(PyObject *module, PyObject *face) {
+static PyObject *host_function_of(PyObject *module, PyObject *face) {
   const state *st = PyModule_GetState(module);
   cch_graph_node *node = node_box(st, face, "node");
   if (node == NULL)
@@ -83,3 +84,11 @@ PyObject *host_function_of(PyObject *module, PyObject *face) {
   Py_DECREF(result);
   return raise_status(st, status);
 }
+
+static PyMethodDef functions[] = {
+    {"host_function_of", host_function_of, METH_O, host_function_of_doc},
+    {"end_callbacks", end_callbacks, METH_NOARGS, end_callbacks_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_callback_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hot halves of GraphDefinition, GraphCondition and Graph, and the locks of graphs. */
 #include "base/failure.h"
-#include "base/native.h"
+#include "graph/graph.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -104,12 +104,12 @@ static cch_graph *hold_graph(const state *st, PyObject *face) {
   return graph;
 }
 
-const char locked_call_doc[] =
+static const char locked_call_doc[] =
     "locked_call(graph, other, function, /, *arguments)\n--\n\n"
     "Call a function of the library while other threads are kept away from the graphs of two "
     "faces; None: one.";
 
-PyObject *locked_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *locked_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (count < 3)
     return PyErr_Format(PyExc_TypeError, "locked_call(graph, other, function, ...) takes 3 arguments, not %zd", count);
@@ -135,10 +135,11 @@ PyObject *locked_call(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   return result;
 }
 
-const char clone_graph_doc[] = "clone_graph(graph, /)\n--\n\n"
-                               "Copy a graph (cuGraphClone): return the address of the copy's box, and a dict that has "
-                               "the copy's node for each node "
-                               "of the graph.";
+static const char clone_graph_doc[] =
+    "clone_graph(graph, /)\n--\n\n"
+    "Copy a graph (cuGraphClone): return the address of the copy's box, and a dict that has "
+    "the copy's node for each node "
+    "of the graph.";
 
 /* The copy's nodes for those of a graph; what it makes before it fails is the caller's. */
 static int find_clones(cch_graph_node **out, const cch_node_list *list, cch_graph *copy) {
@@ -148,7 +149,7 @@ static int find_clones(cch_graph_node **out, const cch_node_list *list, cch_grap
   return status;
 }
 
-PyObject *clone_graph(PyObject *module, PyObject *face) {
+static PyObject *clone_graph(PyObject *module, PyObject *face) {
   state *st = PyModule_GetState(module);
   cch_graph *graph = graph_use(st, face, "a GraphDefinition is needed, not '%U'"), *copy = NULL;
   if (graph == NULL)
@@ -380,13 +381,13 @@ static PyObject *upload_graph(PyObject *self, PyObject *const *arguments, Py_ssi
   return run(self, "Graph.upload", arguments, count, keywords, cch_graph_upload);
 }
 
-const char update_exec_doc[] =
+static const char update_exec_doc[] =
     "update_exec(graph, definition, /)\n--\n\n"
     "Give an executable graph the parameters of another graph (cuGraphExecUpdate): return the "
     "status of the library,\n"
     "the driver's result, and the handles of the nodes that it blames, 0 for none.";
 
-PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("update_exec(graph, definition)", count, 2) < 0)
     return NULL;
@@ -454,7 +455,16 @@ static PyType_Spec exec_spec = {
     .slots = exec_slots,
 };
 
+static PyMethodDef functions[] = {
+    {"locked_call", FASTCALL(locked_call), METH_FASTCALL, locked_call_doc},
+    {"clone_graph", clone_graph, METH_O, clone_graph_doc},
+    {"update_exec", FASTCALL(update_exec), METH_FASTCALL, update_exec_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 int add_graph_types(PyObject *module, state *st) {
+  if (PyModule_AddFunctions(module, functions) < 0)
+    return -1;
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_stripes);
   st->graph_type = add_type(module, "GraphHandle", &graph_spec, st->handle_type);

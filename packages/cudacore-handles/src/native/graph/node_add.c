@@ -4,7 +4,7 @@
  * in common; into the capture of a stream; into a node that there is; into a node of an executable graph.
  */
 #include "base/failure.h"
-#include "base/native.h"
+#include "graph/graph.h"
 
 #include <stdlib.h>
 
@@ -433,11 +433,11 @@ PyMethodDef node_adders[] = {
 
 /* ---- into the capture of a stream ---- */
 
-const char capture_add_doc[] =
+static const char capture_add_doc[] =
     "capture_add(stream, graph, kind, /, *arguments)\n--\n\n"
     "Add a node at the point where a stream's capture into a graph is, and return it: the next work comes behind it.";
 
-PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
   if (count < 3)
     return PyErr_Format(PyExc_TypeError, "capture_add(stream, graph, kind, ...) takes 3 arguments, not %zd", count);
@@ -562,20 +562,21 @@ static PyObject *read_and_set(state *st, PyObject *exec, PyObject *node, PyObjec
   return result;
 }
 
-const char set_node_doc[] = "set_node(node, kind, /, *arguments)\n--\n\n"
-                            "Give new parameters to a node (cuGraphKernelNodeSetParams and its kin).";
+static const char set_node_doc[] = "set_node(node, kind, /, *arguments)\n--\n\n"
+                                   "Give new parameters to a node (cuGraphKernelNodeSetParams and its kin).";
 
-PyObject *set_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *set_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (count < 2)
     return PyErr_Format(PyExc_TypeError, "set_node(node, kind, ...) takes 2 arguments, not %zd", count);
   return read_and_set(PyModule_GetState(module), NULL, arguments[0], arguments + 1, count - 1);
 }
 
-const char set_exec_node_doc[] = "set_exec_node(graph, node, kind, /, *arguments)\n--\n\n"
-                                 "Give new parameters to a node of an executable graph (cuGraphExecKernelNodeSetParams "
-                                 "and its kin). A kernel's own arguments are a tuple.";
+static const char set_exec_node_doc[] =
+    "set_exec_node(graph, node, kind, /, *arguments)\n--\n\n"
+    "Give new parameters to a node of an executable graph (cuGraphExecKernelNodeSetParams "
+    "and its kin). A kernel's own arguments are a tuple.";
 
-PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
   if (count < 3)
     return PyErr_Format(PyExc_TypeError, "set_exec_node(graph, node, kind, ...) takes 3 arguments, not %zd", count);
@@ -586,10 +587,10 @@ PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_ssize_t
   return read_and_set(st, arguments[0], arguments[1], arguments + 2, count - 2);
 }
 
-const char set_kernel_node_doc[] = "set_kernel_node(node, config, kernel, args, /)\n--\n\n"
-                                   "Give some of its parameters anew to a kernel node; None: as they are.";
+static const char set_kernel_node_doc[] = "set_kernel_node(node, config, kernel, args, /)\n--\n\n"
+                                          "Give some of its parameters anew to a kernel node; None: as they are.";
 
-PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
   if (check_argument_count("set_kernel_node(node, config, kernel, args)", count, 4) < 0)
     return NULL;
@@ -648,11 +649,12 @@ PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize
   return result;
 }
 
-const char exec_enabled_doc[] = "exec_enabled(graph, node, enabled=None, /)\n--\n\n"
-                                "Have a node of an executable graph run, or do nothing (cuGraphNodeSetEnabled); None: "
-                                "ask. Return which it is.";
+static const char exec_enabled_doc[] =
+    "exec_enabled(graph, node, enabled=None, /)\n--\n\n"
+    "Have a node of an executable graph run, or do nothing (cuGraphNodeSetEnabled); None: "
+    "ask. Return which it is.";
 
-PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("exec_enabled(graph, node, enabled)", count, 3) < 0)
     return NULL;
@@ -671,10 +673,11 @@ PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_ssize_t 
   return status == 0 ? PyBool_FromLong(enabled) : raise_failed(st, status, "enable", PLACE_IN_EXEC);
 }
 
-const char read_node_doc[] = "read_node(node, address, /)\n--\n\n"
-                             "Read the parameters of a copy or a fill into the library's structure at an address: "
-                             "return what keeps its operands\n"
-                             "alive, at the same moment: a tuple of two, each an object, a handle, or None.";
+static const char read_node_doc[] =
+    "read_node(node, address, /)\n--\n\n"
+    "Read the parameters of a copy or a fill into the library's structure at an address: "
+    "return what keeps its operands\n"
+    "alive, at the same moment: a tuple of two, each an object, a handle, or None.";
 
 /* One of the owners in a bundle; None: there is none. */
 static PyObject *owner_in(const state *st, cch_bundle *bundle, size_t index) {
@@ -687,7 +690,7 @@ static PyObject *owner_in(const state *st, cch_bundle *bundle, size_t index) {
   return Py_NewRef(release == owner_release ? owner_object(object) : Py_None);
 }
 
-PyObject *read_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *read_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("read_node(node, address)", count, 2) < 0)
     return NULL;
@@ -714,10 +717,11 @@ PyObject *read_node(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
   return result;
 }
 
-const char alloc_address_doc[] = "alloc_address(node, /)\n--\n\n"
-                                 "Return the address that an allocation node allocates (cuGraphMemAllocNodeGetParams).";
+static const char alloc_address_doc[] =
+    "alloc_address(node, /)\n--\n\n"
+    "Return the address that an allocation node allocates (cuGraphMemAllocNodeGetParams).";
 
-PyObject *alloc_address(PyObject *module, PyObject *face) {
+static PyObject *alloc_address(PyObject *module, PyObject *face) {
   const state *st = PyModule_GetState(module);
   cch_graph_node *node = node_box(st, face, "node");
   if (node == NULL)
@@ -728,3 +732,16 @@ PyObject *alloc_address(PyObject *module, PyObject *face) {
   graph_lock_give(lock);
   return status == 0 ? PyLong_FromUnsignedLongLong(params.address) : raise_status(st, status);
 }
+
+static PyMethodDef functions[] = {
+    {"capture_add", FASTCALL(capture_add), METH_FASTCALL, capture_add_doc},
+    {"set_node", FASTCALL(set_node), METH_FASTCALL, set_node_doc},
+    {"set_kernel_node", FASTCALL(set_kernel_node), METH_FASTCALL, set_kernel_node_doc},
+    {"set_exec_node", FASTCALL(set_exec_node), METH_FASTCALL, set_exec_node_doc},
+    {"alloc_address", alloc_address, METH_O, alloc_address_doc},
+    {"exec_enabled", FASTCALL(exec_enabled), METH_FASTCALL, exec_enabled_doc},
+    {"read_node", FASTCALL(read_node), METH_FASTCALL, read_node_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_node_add_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many nodes in one call: with little Python for each of them. */
-#include "base/native.h"
+#include "graph/graph.h"
 
 /* What one node of the batch waits for, within the two lists below. */
 typedef struct span {
@@ -189,10 +189,11 @@ static PyObject *faces_of(batch *self, cch_graph_node **nodes) {
   return result;
 }
 
-const char add_nodes_doc[] = "add_nodes(graph, items, /)\n--\n\n"
-                             "Add many nodes: each is a tuple (kind, after, *arguments); see GraphDefinition.add_many.";
+static const char add_nodes_doc[] =
+    "add_nodes(graph, items, /)\n--\n\n"
+    "Add many nodes: each is a tuple (kind, after, *arguments); see GraphDefinition.add_many.";
 
-PyObject *add_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *add_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
   if (check_argument_count("add_nodes(graph, items)", count, 2) < 0)
     return NULL;
@@ -251,3 +252,10 @@ done:
   owners_drain(st);
   return result;
 }
+
+static PyMethodDef functions[] = {
+    {"add_nodes", FASTCALL(add_nodes), METH_FASTCALL, add_nodes_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_node_batch_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -3,6 +3,7 @@
  * Parameters of graph nodes, from the arguments of the methods that add them. Whatever Python code runs runs here: when
  * all is read, what the node uses is held, and nothing but the library's call is left.
  */
+#include "graph/graph.h"
 #include "launch/pack.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * driver has taken the work. Objects of other classes than the faces themselves go the slow way, through Python.
  */
 #include "base/failure.h"
-#include "base/native.h"
+#include "launch/launch.h"
 
 #include <string.h>
 
@@ -136,7 +136,7 @@ static PyObject *launch_slowly(const state *st, PyObject *const *arguments, Py_s
   return result;
 }
 
-const char launch_doc[] =
+static const char launch_doc[] =
     "launch(stream, config, kernel, /, *kernel_args)\n--\n\n"
     "Launch a kernel (cuLaunchKernelEx).\n"
     "\n"
@@ -184,7 +184,7 @@ static bool shared_allowed(const kernel *self, unsigned bytes, PyObject *stream)
   return self->shared_allowed >= bytes && self->shared_device == device;
 }
 
-PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
   static const char *const names[] = {"stream", "config", "kernel"};
   const state *st = PyModule_GetState(module);
   PyObject *sorted[3] = {NULL, NULL, NULL};
@@ -228,11 +228,12 @@ static int check_launch(const state *st, PyObject *const *given) {
   return 0;
 }
 
-const char launch_now_doc[] = "launch_now(stream, config, kernel, args, /)\n--\n\n"
-                              "Launch what was checked: faces or objects of their subclasses, and a kernel that has "
-                              "its layout.";
+static const char launch_now_doc[] =
+    "launch_now(stream, config, kernel, args, /)\n--\n\n"
+    "Launch what was checked: faces or objects of their subclasses, and a kernel that has "
+    "its layout.";
 
-PyObject *launch_now(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *launch_now(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("launch_now(stream, config, kernel, args)", count, 4) < 0)
     return NULL;
@@ -360,7 +361,15 @@ static PyType_Spec config_spec = {
     .slots = config_slots,
 };
 
+static PyMethodDef functions[] = {
+    {"launch", FASTCALL(launch), METH_FASTCALL | METH_KEYWORDS, launch_doc},
+    {"launch_now", FASTCALL(launch_now), METH_FASTCALL, launch_now_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 int add_launch_types(PyObject *module, state *st) {
+  if (PyModule_AddFunctions(module, functions) < 0)
+    return -1;
   st->kernel_type = add_type(module, "KernelHandle", &kernel_spec, st->handle_type);
   st->config_type = st->kernel_type != NULL ? add_type(module, "Config", &config_spec, NULL) : NULL;
   return st->config_type != NULL ? 0 : -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What packed arguments point into, for as long as somebody may launch with them. */
-#include "base/native.h"
+#include "launch/launch.h"
 
 #include <string.h>
 

@@ -21,39 +21,6 @@ enum { LISTED_SIZES = 16 /* parameter sizes that the message about a wrong count
 
 static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
-/* "numpy.int32", "cudacore_handles.Buffer", "list": the type's name, and of its module the part that users import. */
-static PyObject *type_name(PyObject *value) {
-  PyObject *type = (PyObject *)Py_TYPE(value), *result = NULL, *dot = NULL, *parts = NULL;
-  PyObject *name = PyObject_GetAttrString(type, "__name__");
-  PyObject *module = PyObject_GetAttrString(type, "__module__");
-  if (!name || !module)
-    goto done;
-  if (!PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "builtins") == 0 ||
-      PyUnicode_CompareWithASCIIString(module, "__main__") == 0) {
-    result = PyObject_Str(name);
-    goto done;
-  }
-  dot = PyUnicode_FromString(".");
-  parts = dot ? PyUnicode_Partition(module, dot) : NULL;
-  if (parts)
-    result = PyUnicode_FromFormat("%S.%S", PyTuple_GetItem(parts, 0), name);
-done:
-  Py_XDECREF(parts);
-  Py_XDECREF(dot);
-  Py_XDECREF(module);
-  Py_XDECREF(name);
-  return result;
-}
-
-int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssize_t given, uint32_t size) {
-  PyObject *name = type_name(value);
-  if (name) {
-    PyErr_Format(exception, format, name, given, size);
-    Py_DECREF(name);
-  }
-  return -1;
-}
-
 int raise_size_mismatch(const destination *to, PyObject *value, Py_ssize_t given) {
   return raise_about(PyExc_TypeError,
                      given == 1 ? "%U has %zd byte, but the parameter has %u"
@@ -401,12 +368,13 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
   return -1;
 }
 
-const char pack_doc[] = "pack(layout, args, device=-1, /)\n--\n\n"
-                        "Return the argument block of a launch: each value of the tuple at its parameter's place, "
-                        "padding zero. Memory is\n"
-                        "checked for the device, -1: not at all.";
+static const char pack_doc[] =
+    "pack(layout, args, device=-1, /)\n--\n\n"
+    "Return the argument block of a launch: each value of the tuple at its parameter's place, "
+    "padding zero. Memory is\n"
+    "checked for the device, -1: not at all.";
 
-PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   layout params;
   if (count != 3 && check_argument_count("pack(layout, args)", count, 2) < 0)
     return NULL;
@@ -437,3 +405,10 @@ PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   }
   return block;
 }
+
+static PyMethodDef functions[] = {
+    {"pack", FASTCALL(pack), METH_FASTCALL, pack_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_pack_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

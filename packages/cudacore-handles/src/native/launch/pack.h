@@ -4,7 +4,9 @@
 
 /* What pack.c shares with numbers.c and arrays.c. */
 
-#include "base/native.h"
+#include "launch/launch.h"
+#include "memory/buffer.h"
+#include "views/views.h"
 
 /* Where one value goes. */
 typedef struct destination {

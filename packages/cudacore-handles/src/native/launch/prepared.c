@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PreparedLaunch: one kernel, launched again and again. */
-#include "base/native.h"
+#include "launch/launch.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hot half of Buffer: allocating from a pool, closing, copying, filling. */
-#include "base/native.h"
+#include "memory/buffer.h"
 
 static PyObject *make(const state *st, PyTypeObject *type, cch_deviceptr *box, PyObject *mr, PyObject *owner) {
   buffer *self = (buffer *)handle_make(st, type, box);
@@ -46,10 +46,10 @@ static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, si
   return make(st, (PyTypeObject *)cls, box, mr, Py_None);
 }
 
-const char allocate_doc[] = "allocate(cls, pool, size, stream, memory_resource, /)\n--\n\n"
-                            "Return a new buffer of a class, from the pool of a face (cuMemAllocFromPoolAsync).";
+static const char allocate_doc[] = "allocate(cls, pool, size, stream, memory_resource, /)\n--\n\n"
+                                   "Return a new buffer of a class, from the pool of a face (cuMemAllocFromPoolAsync).";
 
-PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("allocate(cls, pool, size, stream, memory_resource)", count, 5) < 0)
     return NULL;
   size_t size = PyLong_AsSize_t(arguments[2]);
@@ -58,12 +58,12 @@ PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
   return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], 0, size, arguments[3], arguments[4], NULL);
 }
 
-const char import_memory_doc[] =
+static const char import_memory_doc[] =
     "import_memory(cls, pool, offset, size, stream, memory_resource, handle, /)\n--\n\n"
     "Return a new buffer of a class, of another process's memory (cuMemPoolImportPointer), by the bytes of the handle\n"
     "that that one exported.";
 
-PyObject *import_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *import_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("import_memory(cls, pool, offset, size, stream, memory_resource, handle)", count, 7) < 0)
     return NULL;
   size_t offset = PyLong_AsSize_t(arguments[2]), size = PyLong_AsSize_t(arguments[3]);
@@ -132,8 +132,8 @@ static PyObject *operands_end(const state *st, operands *of, int status) {
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-const char copy_doc[] = "copy(dst, src, stream, /)\n--\n\n"
-                        "Copy between buffers of one size (cuMemcpyAsync).";
+static const char copy_doc[] = "copy(dst, src, stream, /)\n--\n\n"
+                               "Copy between buffers of one size (cuMemcpyAsync).";
 
 /* Copies a part as `shape` says, or, where that is NULL, the whole. */
 static PyObject *copy_operands(const state *st, PyObject *dst_face, PyObject *src_face, const cch_copy_shape *shape,
@@ -158,13 +158,13 @@ static PyObject *copy_operands(const state *st, PyObject *dst_face, PyObject *sr
   return operands_end(st, &of, status);
 }
 
-PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("copy(dst, src, stream)", count, 3) < 0)
     return NULL;
   return copy_operands(PyModule_GetState(module), arguments[0], arguments[1], NULL, arguments[2]);
 }
 
-const char copy_batch_doc[] =
+static const char copy_batch_doc[] =
     "copy_batch(dsts, srcs, attributes, stream, /)\n--\n\n"
     "Copy between the buffers of two tuples (cuMemcpyBatchAsync); attributes: None, or a tuple of cch_copy_attributes.";
 
@@ -195,7 +195,7 @@ static int read_batch(Py_ssize_t count, PyObject *attributes, cch_deviceptr *con
   return 0;
 }
 
-PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t given) {
+static PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t given) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("copy_batch(dsts, srcs, attributes, stream)", given, 4) < 0)
     return NULL;
@@ -228,10 +228,10 @@ PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t gi
   return result;
 }
 
-const char copy_part_doc[] = "copy_part(dst, src, shape, stream, /)\n--\n\n"
-                             "Copy a part of a buffer as a cch_copy_shape says (cuMemcpy3DAsync).";
+static const char copy_part_doc[] = "copy_part(dst, src, shape, stream, /)\n--\n\n"
+                                    "Copy a part of a buffer as a cch_copy_shape says (cuMemcpy3DAsync).";
 
-PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("copy_part(dst, src, shape, stream)", count, 4) < 0)
     return NULL;
   const cch_copy_shape *shape = (const void *)PyBytes_AsString(arguments[2]);
@@ -240,10 +240,10 @@ PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
   return copy_operands(PyModule_GetState(module), arguments[0], arguments[1], shape, arguments[3]);
 }
 
-const char fill_doc[] = "fill(buffer, value, width, stream, /)\n--\n\n"
-                        "Fill a buffer with a value of 1, 2 or 4 bytes (cuMemsetD8Async and its kin).";
+static const char fill_doc[] = "fill(buffer, value, width, stream, /)\n--\n\n"
+                               "Fill a buffer with a value of 1, 2 or 4 bytes (cuMemsetD8Async and its kin).";
 
-PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("fill(buffer, value, width, stream)", count, 4) < 0)
     return NULL;
@@ -439,7 +439,19 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
+static PyMethodDef functions[] = {
+    {"allocate", FASTCALL(allocate), METH_FASTCALL, allocate_doc},
+    {"import_memory", FASTCALL(import_memory), METH_FASTCALL, import_memory_doc},
+    {"copy", FASTCALL(copy), METH_FASTCALL, copy_doc},
+    {"copy_batch", FASTCALL(copy_batch), METH_FASTCALL, copy_batch_doc},
+    {"copy_part", FASTCALL(copy_part), METH_FASTCALL, copy_part_doc},
+    {"fill", FASTCALL(fill), METH_FASTCALL, fill_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 int add_buffer_type(PyObject *module, state *st) {
+  if (PyModule_AddFunctions(module, functions) < 0)
+    return -1;
   st->buffer_type = add_type(module, "BufferHandle", &spec, st->handle_type);
   return st->buffer_type != NULL ? 0 : -1;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hot half of Event: creating, waiting, asking, timing. Recording is the stream's. */
 #include "base/failure.h"
-#include "base/native.h"
+#include "stream/stream.h"
 
-const char create_event_doc[] = "create_event(cls, context, flags, /)\n--\n\n"
-                                "Return a new event of a class, in the context of a face (cuEventCreate).";
+static const char create_event_doc[] = "create_event(cls, context, flags, /)\n--\n\n"
+                                       "Return a new event of a class, in the context of a face (cuEventCreate).";
 
-PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("create_event(cls, context, flags)", count, 3) < 0)
     return NULL;
@@ -125,7 +125,14 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
+static PyMethodDef functions[] = {
+    {"create_event", FASTCALL(create_event), METH_FASTCALL, create_event_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 int add_event_type(PyObject *module, state *st) {
+  if (PyModule_AddFunctions(module, functions) < 0)
+    return -1;
   st->event_type = add_type(module, "EventHandle", &spec, st->handle_type);
   return st->event_type != NULL ? 0 : -1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of the streams of who makes an array, and who uses it. */
-#include "base/native.h"
+#include "stream/stream.h"
 
 enum { PER_THREAD = 2, CAPTURE_IMPLICIT = 906 }; /* CUDA_ERROR_STREAM_CAPTURE_IMPLICIT */
 
@@ -61,7 +61,7 @@ int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device) {
   return status;
 }
 
-const char order_streams_doc[] =
+static const char order_streams_doc[] =
     "order_streams(consumer, producer, device, /)\n--\n\n"
     "Make a stream wait for the present work of another (an event is recorded, and waited for).\n\n"
     "Nothing is done where just one of the two is being captured: what is captured does not run, so that there is\n"
@@ -73,7 +73,7 @@ const char order_streams_doc[] =
     "device : int\n"
     "    Ordinal of the device that the memory is on; -1: of no device.";
 
-PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("order_streams(consumer, producer, device)", count, 3) < 0)
     return NULL;
   unsigned long long consumer = PyLong_AsUnsignedLongLong(arguments[0]);
@@ -89,3 +89,10 @@ PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_ssize_t
     return raise_status(PyModule_GetState(module), status);
   Py_RETURN_NONE;
 }
+
+static PyMethodDef functions[] = {
+    {"order_streams", FASTCALL(order_streams), METH_FASTCALL, order_streams_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_order_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

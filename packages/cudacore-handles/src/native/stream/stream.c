@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hot half of Stream: creating, waiting, recording; and what makes contexts current. */
-#include "base/native.h"
+#include "graph/graph.h"
+#include "stream/stream.h"
 
 PyObject *stream_accept(const state *st, PyObject *argument) {
   argument = stream_or_builder(st, argument);
@@ -10,11 +11,11 @@ PyObject *stream_accept(const state *st, PyObject *argument) {
   return argument;
 }
 
-const char create_stream_doc[] = "create_stream(cls, context, flags, priority, /)\n--\n\n"
-                                 "Return a new stream of a class, in the context of a face "
-                                 "(cuStreamCreateWithPriority).";
+static const char create_stream_doc[] = "create_stream(cls, context, flags, priority, /)\n--\n\n"
+                                        "Return a new stream of a class, in the context of a face "
+                                        "(cuStreamCreateWithPriority).";
 
-PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("create_stream(cls, context, flags, priority)", count, 4) < 0)
     return NULL;
@@ -36,10 +37,11 @@ PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t
   return handle_make(st, (PyTypeObject *)arguments[0], stream);
 }
 
-const char set_current_doc[] = "set_current(context, /)\n--\n\n"
-                               "Make a context current (cuCtxSetCurrent). Return False where it was lost in a reset.";
+static const char set_current_doc[] =
+    "set_current(context, /)\n--\n\n"
+    "Make a context current (cuCtxSetCurrent). Return False where it was lost in a reset.";
 
-PyObject *set_current(PyObject *module, PyObject *face) {
+static PyObject *set_current(PyObject *module, PyObject *face) {
   cch_context *context = handle_use(face);
   if (context == NULL)
     return NULL;
@@ -52,10 +54,11 @@ PyObject *set_current(PyObject *module, PyObject *face) {
   Py_RETURN_TRUE;
 }
 
-const char current_device_doc[] = "current_device()\n--\n\n"
-                                  "Return the ordinal of the current device (cuCtxGetDevice), -1 when there is none.";
+static const char current_device_doc[] =
+    "current_device()\n--\n\n"
+    "Return the ordinal of the current device (cuCtxGetDevice), -1 when there is none.";
 
-PyObject *current_device(PyObject *module, PyObject *nothing) {
+static PyObject *current_device(PyObject *module, PyObject *nothing) {
   (void)nothing;
   int device = -1, status = cch_current_device(&device);
   if (status != 0 && status != CCH_INVALID_CONTEXT)
@@ -262,7 +265,16 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
+static PyMethodDef functions[] = {
+    {"create_stream", FASTCALL(create_stream), METH_FASTCALL, create_stream_doc},
+    {"set_current", set_current, METH_O, set_current_doc},
+    {"current_device", current_device, METH_NOARGS, current_device_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 int add_stream_type(PyObject *module, state *st) {
+  if (PyModule_AddFunctions(module, functions) < 0)
+    return -1;
   st->stream_type = add_type(module, "StreamHandle", &spec, st->handle_type);
   return st->stream_type != NULL ? 0 : -1;
 }

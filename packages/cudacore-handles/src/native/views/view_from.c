@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where views come from: buffers, and the arrays of other libraries, with the order of their streams. */
-#include "base/native.h"
+#include "base/types.h"
+#include "views/views.h"
 
 enum { NO_ORDER = -1 };
 
@@ -112,7 +113,7 @@ static PyObject *view_memory(const state *st, PyTypeObject *type, PyObject *face
   return (PyObject *)self;
 }
 
-const char view_from_buffer_doc[] =
+static const char view_from_buffer_doc[] =
     "from_buffer(cls, buffer, shape, strides=None, *, itemsize=None, dtype=None, is_readonly=False)\n--\n\n"
     "Make a view of a buffer's memory.\n"
     "\n"
@@ -140,7 +141,7 @@ const char view_from_buffer_doc[] =
     "ValueError\n"
     "    When the elements do not all lie within the buffer, or are not aligned.";
 
-PyObject *view_from_buffer(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *keywords) {
+static PyObject *view_from_buffer(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *keywords) {
   static const char *const names[] = {"cls", "buffer", "shape", "strides", "itemsize", "dtype", "is_readonly"};
   const state *st = PyModule_GetState(module);
   PyObject *arguments[7] = {NULL};
@@ -403,11 +404,11 @@ static const type_entry *entry_of(const state *st, PyObject *object) {
   return known != NULL ? types_find(st, Py_TYPE(object)) : NULL;
 }
 
-const char work_stream_doc[] =
+static const char work_stream_doc[] =
     "work_stream(obj, device_type, device_id, /)\n--\n\n"
     "Return the stream that the library of an array uses it on, by DLPack's C exchange API; None where it has none.";
 
-PyObject *work_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *work_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("work_stream(obj, device_type, device_id)", count, 3) < 0)
     return NULL;
@@ -508,7 +509,7 @@ end:
   return result;
 }
 
-const char view_from_dlpack_doc[] =
+static const char view_from_dlpack_doc[] =
     "from_dlpack(cls, obj, stream_ptr=None)\n--\n\n"
     "Make a view of an array by DLPack: by its C exchange API where the array's type has it, else by ``__dlpack__``.\n"
     "\n"
@@ -521,11 +522,11 @@ const char view_from_dlpack_doc[] =
     "no\n"
     "    order. Needed for memory that a device can use; that of the host knows no streams.";
 
-PyObject *view_from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *view_from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
   return from_any(module, arguments, count, keywords, false);
 }
 
-const char view_from_any_doc[] =
+static const char view_from_any_doc[] =
     "from_any_interface(cls, obj, stream_ptr=None)\n--\n\n"
     "Make a view of an array by the first of its interfaces that does not refuse it: DLPack,\n"
     "``__cuda_array_interface__``, ``__array_interface__``.\n"
@@ -537,6 +538,16 @@ const char view_from_any_doc[] =
     "stream_ptr : int or Stream, optional\n"
     "    See :meth:`from_dlpack`.";
 
-PyObject *view_from_any(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *view_from_any(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
   return from_any(module, arguments, count, keywords, true);
 }
+
+static PyMethodDef functions[] = {
+    {"from_buffer", FASTCALL(view_from_buffer), METH_FASTCALL | METH_KEYWORDS, view_from_buffer_doc},
+    {"from_dlpack", FASTCALL(view_from_dlpack), METH_FASTCALL | METH_KEYWORDS, view_from_dlpack_doc},
+    {"from_any_interface", FASTCALL(view_from_any), METH_FASTCALL | METH_KEYWORDS, view_from_any_doc},
+    {"work_stream", FASTCALL(work_stream), METH_FASTCALL, work_stream_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_view_from_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }

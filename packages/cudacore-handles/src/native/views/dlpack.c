@@ -6,8 +6,8 @@
  * thread, with the GIL or without. So a tensor holds a reference to its cch_deviceptr and nothing of Python, and its
  * deleter is plain C.
  */
-#include "memory/dlpack.h"
-#include "base/native.h"
+#include "base/dlpack.h"
+#include "views/views.h"
 
 #include <cudacore/deviceptr.h>
 #include <cudacore/process.h>
@@ -203,13 +203,13 @@ static int to_address(PyObject *value, void *out) {
   return 1;
 }
 
-const char make_capsule_doc[] =
+static const char make_capsule_doc[] =
     "make_capsule($module, /, box, ptr, size, device_type, device_id, versioned, read_only=False, copied=False)\n"
     "--\n"
     "\n"
     "Return a DLPack capsule of size bytes at ptr, which keeps the cch_deviceptr at the address box.";
 
-PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs) {
+static PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs) {
   (void)module;
   char *keywords[] = {"box", "ptr", "size", "device_type", "device_id", "versioned", "read_only", "copied", NULL};
   void *box = NULL, *data = NULL;
@@ -246,13 +246,13 @@ PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs) {
   return managed != NULL ? dlpack_capsule(managed, versioned) : NULL;
 }
 
-const char read_capsule_doc[] =
+static const char read_capsule_doc[] =
     "read_capsule($module, capsule, /)\n"
     "--\n"
     "\n"
     "Return (address of the first element, device type, device id) of a DLPack capsule without taking its tensor.";
 
-PyObject *read_capsule(PyObject *module, PyObject *capsule) {
+static PyObject *read_capsule(PyObject *module, PyObject *capsule) {
   (void)module;
   uint64_t flags;
   const char *name = name_to_take(capsule);
@@ -264,7 +264,15 @@ PyObject *read_capsule(PyObject *module, PyObject *capsule) {
   return Py_BuildValue("(Kii)", address, (int)tensor->device.type, (int)tensor->device.id);
 }
 
+static PyMethodDef functions[] = {
+    {"make_capsule", FASTCALL(make_capsule), METH_VARARGS | METH_KEYWORDS, make_capsule_doc},
+    {"read_capsule", read_capsule, METH_O, read_capsule_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 int add_dlpack_constants(PyObject *module) {
+  if (PyModule_AddFunctions(module, functions) < 0)
+    return -1;
   const struct {
     const char *name;
     int value;

@@ -3,7 +3,7 @@
  * DLPack's C exchange API of our own objects, buffers and views: what other libraries' C code calls instead of
  * __dlpack__. All but the allocator are called with the GIL.
  */
-#include "base/native.h"
+#include "views/views.h"
 
 /* The module's state in the interpreter that calls; NULL with an exception. The module outlives its objects. */
 static state *state_here(void) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the values of each type are packed: a table of the types that the module was told about. */
-#include "base/native.h"
+#include "base/types.h"
+
+enum { TABLE_START = 64 }; /* slots of a new table of types; a power of two */
 
 static size_t home_slot(const state *st, const void *type) {
   /* Fibonacci hashing: the multiplier spreads neighbouring addresses over the high half, which is folded down. */
@@ -165,23 +167,23 @@ static int read_given(PyObject *given, type_entry *out) {
                      0);
 }
 
-const char is_exchange_api_doc[] =
+static const char is_exchange_api_doc[] =
     "is_exchange_api(capsule, /)\n--\n\n"
     "Return whether an object is a capsule with an exchange API of DLPack that can be used.";
 
-PyObject *types_is_exchange_api(PyObject *module, PyObject *object) {
+static PyObject *types_is_exchange_api(PyObject *module, PyObject *object) {
   (void)module;
   type_entry unused = {0};
   return PyBool_FromLong(PyCapsule_IsValid(object, DL_EXCHANGE_API) && read_exchange_api(object, &unused));
 }
 
-const char register_doc[] =
+static const char register_doc[] =
     "register(cls, code, /)\n--\n\n"
     "Tell how values of exactly this type are packed: a code, a converter(value, size, kind), a capsule with DLPack's "
     "exchange\n"
     "API, or a pair of names of attributes that lead to the address, and to the device (None: not known).";
 
-PyObject *types_register(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *types_register(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("register(cls, code)", count, 2) < 0)
     return NULL;
   state *st = PyModule_GetState(module);
@@ -208,10 +210,10 @@ PyObject *types_register(PyObject *module, PyObject *const *arguments, Py_ssize_
   Py_RETURN_NONE;
 }
 
-const char registered_doc[] = "registered(cls, /)\n--\n\n"
-                              "Return what register() was given for exactly this type, or None.";
+static const char registered_doc[] = "registered(cls, /)\n--\n\n"
+                                     "Return what register() was given for exactly this type, or None.";
 
-PyObject *types_registered(PyObject *module, PyObject *type) {
+static PyObject *types_registered(PyObject *module, PyObject *type) {
   const type_entry *found = types_find(PyModule_GetState(module), type);
   if (!found->type || !found->weak)
     Py_RETURN_NONE;
@@ -223,7 +225,7 @@ PyObject *types_registered(PyObject *module, PyObject *type) {
 }
 
 /* The callback of the weak references: their type is about to be freed. */
-PyObject *types_forget(PyObject *module, PyObject *weak) {
+static PyObject *types_forget(PyObject *module, PyObject *weak) {
   state *st = PyModule_GetState(module);
   for (size_t i = 0; i <= st->mask; ++i)
     if (st->table[i].type && st->table[i].weak == weak) {
@@ -233,12 +235,12 @@ PyObject *types_forget(PyObject *module, PyObject *weak) {
   Py_RETURN_NONE;
 }
 
-const char set_resolver_doc[] =
+static const char set_resolver_doc[] =
     "set_resolver(resolver, /)\n--\n\n"
     "Set who is asked, as resolver(type, value), about a type that is not registered: it registers the type\n"
     "and returns True, or returns False. None: nobody.";
 
-PyObject *types_set_resolver(PyObject *module, PyObject *resolver) {
+static PyObject *types_set_resolver(PyObject *module, PyObject *resolver) {
   state *st = PyModule_GetState(module);
   if (resolver != Py_None && !PyCallable_Check(resolver)) {
     raise_about(PyExc_TypeError, "resolver must be callable or None, not '%U'", resolver, 0, 0);
@@ -252,4 +254,40 @@ PyObject *types_set_resolver(PyObject *module, PyObject *resolver) {
   }
   Py_XDECREF(old);
   Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"register", FASTCALL(types_register), METH_FASTCALL, register_doc},
+    {"registered", types_registered, METH_O, registered_doc},
+    {"is_exchange_api", types_is_exchange_api, METH_O, is_exchange_api_doc},
+    {"set_resolver", types_set_resolver, METH_O, set_resolver_doc},
+    {"_forget", types_forget, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_types(PyObject *module, state *st) {
+  if (PyModule_AddFunctions(module, functions) < 0)
+    return -1;
+  if (types_reserve(st, TABLE_START) < 0)
+    return -1;
+  const struct {
+    const void *type;
+    kind kind;
+  } builtins[] = {
+      {&PyLong_Type, KIND_SIGNED},         {&PyBool_Type, KIND_BOOL},
+      {&PyFloat_Type, KIND_FLOAT},         {&PyComplex_Type, KIND_COMPLEX},
+      {Py_TYPE(Py_None), KIND_NONE},       {&PyBytes_Type, KIND_BYTES},
+      {&PyByteArray_Type, KIND_BYTEARRAY}, {&PyMemoryView_Type, KIND_MEMORYVIEW},
+  };
+  for (size_t i = 0; i < sizeof builtins / sizeof *builtins; ++i)
+    if (types_store(st, (type_entry){.type = builtins[i].type, .kind = builtins[i].kind}) < 0)
+      return -1;
+  const char *const names[KIND_PUBLIC_COUNT] = {"SIGNED", "UNSIGNED", "FLOAT", "COMPLEX", "BOOL", "POINTER", "ARRAY"};
+  for (int i = 0; i < KIND_PUBLIC_COUNT; ++i)
+    if (PyModule_AddIntConstant(module, names[i], i) < 0)
+      return -1;
+  if (PyModule_AddIntConstant(module, "HAS_VALUE", CODE_HAS_VALUE) < 0)
+    return -1;
+  st->forget = PyObject_GetAttrString(module, "_forget");
+  return st->forget != NULL ? 0 : -1;
 }

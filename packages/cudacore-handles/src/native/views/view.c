@@ -6,7 +6,7 @@
  * That is a tensor which its producer lent, and which is given back with the view; or a box, where the memory is a
  * Buffer's, so that it outlives close(); or the exporting object alone. All else is made when it is asked for.
  */
-#include "base/native.h"
+#include "views/views.h"
 
 /* ---- making views ---- */
 
@@ -244,14 +244,14 @@ int view_check_class(const state *st, const char *function, PyObject *cls) {
   return -1;
 }
 
-const char view_make_doc[] =
+static const char view_make_doc[] =
     "view_make(cls, ptr, shape, strides, itemsize, type, dtype, device_type, device_id, "
     "readonly, exporting, keeper, aligned, /)\n"
     "--\n\n"
     "Return a view of memory that `keeper` keeps: a Buffer, another view, or nobody (None). `aligned`: refuse what\n"
     "kernels cannot use.";
 
-PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("view_make(cls, ptr, ...)", count, 13) < 0)
     return NULL;
@@ -317,9 +317,9 @@ void *view_lend(const state *st, PyObject *object, bool versioned) {
   return dlpack_lend(&self->tensor, self->box != NULL ? cch_deviceptr_ref(self->box) : NULL, keeper, versioned, flags);
 }
 
-const char view_capsule_doc[] = "view_capsule(view, versioned, /)\n--\n\nReturn a DLPack capsule of a view.";
+static const char view_capsule_doc[] = "view_capsule(view, versioned, /)\n--\n\nReturn a DLPack capsule of a view.";
 
-PyObject *view_capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *view_capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("view_capsule(view, versioned)", count, 2) < 0)
     return NULL;
@@ -551,7 +551,15 @@ static PyObject **name_at(state *st, size_t i, const char **text) {
   return places[i];
 }
 
+static PyMethodDef functions[] = {
+    {"view_make", FASTCALL(view_make), METH_FASTCALL, view_make_doc},
+    {"view_capsule", FASTCALL(view_capsule), METH_FASTCALL, view_capsule_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 int add_view_type(PyObject *module, state *st) {
+  if (PyModule_AddFunctions(module, functions) < 0)
+    return -1;
   PyObject **place;
   const char *text;
   for (size_t i = 0; (place = name_at(st, i, &text)) != NULL; i++) {

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments and failures of calls, as all functions of the module read and raise them. */
+#include "base/failure.h"
+#include "base/native.h"
+
+PyObject *integer_of(const state *st, PyObject *value) {
+  PyObject *number = PyObject_CallFunctionObjArgs(st->faces.as_integer, value, NULL);
+  if (number != Py_None)
+    return number;
+  Py_DECREF(number);
+  return NULL;
+}
+
+PyObject *raise_status(const state *st, int status) {
+  PyObject *result = PyObject_CallFunction(st->faces.raise_status, "N", failure_status(status));
+  Py_XDECREF(result); /* it raises */
+  return NULL;
+}
+
+PyTypeObject *add_type(PyObject *module, const char *name, PyType_Spec *spec, PyTypeObject *base) {
+  PyObject *bases = base != NULL ? PyTuple_Pack(1, base) : NULL;
+  if (base != NULL && bases == NULL)
+    return NULL;
+  PyObject *type = PyType_FromModuleAndSpec(module, spec, bases);
+  Py_XDECREF(bases);
+  if (type == NULL || PyModule_AddObjectRef(module, name, type) < 0) {
+    Py_XDECREF(type);
+    return NULL;
+  }
+  return (PyTypeObject *)type;
+}
+
+int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected) {
+  if (given == expected)
+    return 0;
+  PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, but %zd %s given", signature, expected, given,
+               given == 1 ? "was" : "were");
+  return -1;
+}
+
+int sort_arguments(const char *function, const char *const *names, Py_ssize_t wanted, Py_ssize_t positional,
+                   PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **out) {
+  if (count > positional) {
+    PyErr_Format(PyExc_TypeError, "%s() takes at most %zd positional argument%s, but %zd were given", function,
+                 positional, positional == 1 ? "" : "s", count);
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < count; i++)
+    out[i] = arguments[i];
+  Py_ssize_t named = keywords != NULL ? PyTuple_Size(keywords) : 0;
+  for (Py_ssize_t k = 0; k < named; k++) {
+    PyObject *name = PyTuple_GetItem(keywords, k);
+    Py_ssize_t i = 0;
+    while (i < wanted && PyUnicode_CompareWithASCIIString(name, names[i]) != 0)
+      i++;
+    if (i == wanted) {
+      PyErr_Format(PyExc_TypeError, "%s() has no argument %R", function, name);
+      return -1;
+    }
+    if (i < count) {
+      PyErr_Format(PyExc_TypeError, "%s() got %R by position and by name", function, name);
+      return -1;
+    }
+    out[i] = arguments[count + k];
+  }
+  return 0;
+}
+
+/* "numpy.int32", "cudacore_handles.Buffer", "list": the type's name, and of its module the part that users import. */
+static PyObject *type_name(PyObject *value) {
+  PyObject *type = (PyObject *)Py_TYPE(value), *result = NULL, *dot = NULL, *parts = NULL;
+  PyObject *name = PyObject_GetAttrString(type, "__name__");
+  PyObject *module = PyObject_GetAttrString(type, "__module__");
+  if (!name || !module)
+    goto done;
+  if (!PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "builtins") == 0 ||
+      PyUnicode_CompareWithASCIIString(module, "__main__") == 0) {
+    result = PyObject_Str(name);
+    goto done;
+  }
+  dot = PyUnicode_FromString(".");
+  parts = dot ? PyUnicode_Partition(module, dot) : NULL;
+  if (parts)
+    result = PyUnicode_FromFormat("%S.%S", PyTuple_GetItem(parts, 0), name);
+done:
+  Py_XDECREF(parts);
+  Py_XDECREF(dot);
+  Py_XDECREF(module);
+  Py_XDECREF(name);
+  return result;
+}
+
+int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssize_t given, uint32_t size) {
+  PyObject *name = type_name(value);
+  if (name) {
+    PyErr_Format(exception, format, name, given, size);
+    Py_DECREF(name);
+  }
+  return -1;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_NATIVE_TYPES_H
+#define CUDACORE_NATIVE_TYPES_H
+
+/* The types of arguments, and how their values are packed. */
+
+#include "base/native.h" /* first, as CPython asks */
+
+#include "base/dlpack.h"
+
+/* How the values of a type are packed. The first ones are public, as module constants. */
+typedef enum kind {
+  KIND_SIGNED,
+  KIND_UNSIGNED,
+  KIND_FLOAT,
+  KIND_COMPLEX,
+  KIND_BOOL,
+  KIND_POINTER,
+  KIND_ARRAY, /* __cuda_array_interface__, or what the array functions make of it */
+  KIND_PUBLIC_COUNT,
+  KIND_CONVERTER = KIND_PUBLIC_COUNT,
+  KIND_EXCHANGE, /* DLPack's C exchange API */
+  KIND_PATHS,    /* attributes that have the address and the device */
+  KIND_NONE,
+  KIND_BYTES,
+  KIND_BYTEARRAY,
+  KIND_MEMORYVIEW,
+} kind;
+
+/* Flag of a code: a value's `value` is packed in its place. */
+#define CODE_HAS_VALUE 0x10000
+
+/*
+ * One attribute that leads to an array's address. Where it is a property that a C type computes, which instances cannot
+ * hide, the property is remembered with the type of the objects that have it: looking it up costs more than calling it.
+ */
+typedef struct attribute {
+  PyObject *name;     /* borrowed from the entry's `given` */
+  const void *type;   /* of objects whose property is known; only compared */
+  PyObject *property; /* a getset_descriptor */
+  descrgetfunc get;
+} attribute;
+
+/*
+ * One registered type. The registry does not keep types alive: `weak` is a weak reference whose callback drops the
+ * entry before the type's address can be reused. Built-in types are immortal and have none.
+ */
+typedef struct type_entry {
+  const void *type; /* the key, borrowed; NULL: a free slot */
+  PyObject *weak;
+  PyObject *given;                 /* a converter, a capsule with an exchange API, or paths */
+  const dl_exchange_api *exchange; /* of KIND_EXCHANGE */
+  attribute to_address[2];         /* of KIND_PATHS; name NULL: no more */
+  kind kind;
+  uint32_t itemsize; /* what the parameter must have; 0: any size that suits the kind */
+  bool has_value;
+} type_entry;
+
+int add_types(PyObject *module, state *st);
+
+/* Makes room for so many types, a power of two; -1 with an exception. */
+int types_reserve(state *st, size_t slots);
+/* Stores a new entry or replaces a type's old one. Takes over the references of `item`, also on failure. */
+int types_store(state *st, type_entry item);
+/* Gives back the references of an entry that is in no table any more. Runs Python code. */
+void types_drop(type_entry *entry);
+/* The slot of a type, or the free slot where it belongs. */
+type_entry *types_find(const state *st, const void *type);
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of nodes and edges, and the hot half of AdjacencySetProxy. */
+#include "graph/graph.h"
+
+#include <stdlib.h>
+
+enum { CUDA_NOT_SUPPORTED = 801 };
+
+/* ---- lists ---- */
+
+static const char not_a_graph[] = "a GraphDefinition is needed, not '%U'";
+
+cch_graph *graph_use(const state *st, PyObject *face, const char *message) {
+  if (!PyType_IsSubtype(Py_TYPE(face), st->graph_type)) {
+    raise_about(PyExc_TypeError, message, face, 0, 0);
+    return NULL;
+  }
+  cch_graph *graph = handle_use(face);
+  if (graph == NULL || cch_is_valid(graph))
+    return graph;
+  raise_node_gone(st, face);
+  handle_done(face);
+  return NULL;
+}
+
+static int add_to(PyObject *place, PyObject *item) {
+  return PyList_CheckExact(place) ? PyList_Append(place, item) : PySet_Add(place, item);
+}
+
+/* Adds the faces of nodes to a list or a set. Takes the references out of the list of boxes. */
+static int add_faces(state *st, cch_graph_node **nodes, size_t count, PyObject *place) {
+  for (size_t i = 0; i < count; i++) {
+    cch_graph_node *box = nodes[i];
+    nodes[i] = NULL;
+    PyObject *face = node_face(st, box, -1);
+    int status = face != NULL ? add_to(place, face) : -1;
+    Py_XDECREF(face);
+    if (status < 0)
+      return -1;
+  }
+  return 0;
+}
+
+static const char graph_nodes_doc[] =
+    "graph_nodes(graph, place, /)\n--\n\n"
+    "Add the nodes of a graph to a list or a set, which is returned (cuGraphGetNodes).";
+
+static PyObject *graph_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  state *st = PyModule_GetState(module);
+  if (check_argument_count("graph_nodes(graph, place)", count, 2) < 0)
+    return NULL;
+  PyObject *face = arguments[0], *place = arguments[1];
+  cch_graph *graph = graph_use(st, face, not_a_graph);
+  if (graph == NULL)
+    return NULL;
+  cch_node_list list = {0};
+  graph_lock lock = graph_lock_take(graph, NULL);
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_graph_nodes(&list, graph);
+  Py_END_ALLOW_THREADS;
+  graph_lock_give(lock);
+  if (status != 0)
+    raise_status(st, status);
+  else if (add_faces(st, list.nodes, list.count, place) < 0)
+    status = -1;
+  cch_node_list_free(&list);
+  handle_done(face);
+  return status == 0 ? Py_NewRef(place) : NULL;
+}
+
+static const char graph_edges_doc[] = "graph_edges(graph, place, /)\n--\n\n"
+                                      "Add the edges of a graph, pairs of nodes, to a list or a set, which is returned "
+                                      "(cuGraphGetEdges).";
+
+static PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  state *st = PyModule_GetState(module);
+  if (check_argument_count("graph_edges(graph, place)", count, 2) < 0)
+    return NULL;
+  PyObject *face = arguments[0], *place = arguments[1];
+  cch_graph *graph = graph_use(st, face, not_a_graph);
+  if (graph == NULL)
+    return NULL;
+  cch_edge_list list = {0};
+  graph_lock lock = graph_lock_take(graph, NULL);
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_graph_edges(&list, graph);
+  Py_END_ALLOW_THREADS;
+  graph_lock_give(lock);
+  if (status != 0)
+    raise_status(st, status);
+  for (size_t i = 0; status == 0 && i < list.count; i++) {
+    cch_edge edge = list.edges[i];
+    list.edges[i] = (cch_edge){NULL, NULL};
+    PyObject *from = node_face(st, edge.from, -1), *to = node_face(st, edge.to, -1);
+    PyObject *pair = from != NULL && to != NULL ? PyTuple_Pack(2, from, to) : NULL;
+    status = pair != NULL ? add_to(place, pair) : -1;
+    Py_XDECREF(from);
+    Py_XDECREF(to);
+    Py_XDECREF(pair);
+  }
+  cch_edge_list_free(&list);
+  handle_done(face);
+  return status == 0 ? Py_NewRef(place) : NULL;
+}
+
+/* The nodes that wait for a node, or that it waits for: a list, or, where `only_count`, their number. */
+static PyObject *list_neighbours(state *st, PyObject *face, bool forward, bool only_count) {
+  cch_graph_node *node = node_box(st, face, "node");
+  if (node == NULL)
+    return NULL;
+  cch_node_list list = {0};
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = forward ? cch_graph_node_dependents(&list, node) : cch_graph_node_dependencies(&list, node);
+  Py_END_ALLOW_THREADS;
+  graph_lock_give(lock);
+  if (status != 0)
+    return raise_status(st, status);
+  PyObject *result = only_count ? PyLong_FromSize_t(list.count) : PyList_New(0);
+  if (result != NULL && !only_count && add_faces(st, list.nodes, list.count, result) < 0)
+    Py_CLEAR(result);
+  cch_node_list_free(&list);
+  return result;
+}
+
+static const char neighbours_doc[] =
+    "neighbours(node, forward, /)\n--\n\n"
+    "Return the nodes that wait for a node (cuGraphNodeGetDependentNodes), or that it waits "
+    "for, in a list.";
+
+static PyObject *neighbours(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (check_argument_count("neighbours(node, forward)", count, 2) < 0)
+    return NULL;
+  return list_neighbours(PyModule_GetState(module), arguments[0], arguments[1] == Py_True, false);
+}
+
+static const char change_edges_doc[] =
+    "change_edges(node, forward, lost, gained, /)\n--\n\n"
+    "Remove edges between a node and those of a tuple, and add others, all or none (cuGraphRemoveDependencies,\n"
+    "cuGraphAddDependencies). Edges to remove must be there, and edges to add must not.";
+
+/* The edges between a node and others. */
+typedef struct edges {
+  size_t count;
+  cch_graph_node **own, **far, *few[2 * 4];
+} edges;
+
+/* The other end of an edge; NULL with an exception. */
+static cch_graph_node *read_end(const state *st, cch_graph_node *node, PyObject *face) {
+  cch_graph_node *other = node_box(st, face, "value");
+  if (other == NULL)
+    return NULL;
+  if (cch_graph_node_graph(other) != cch_graph_node_graph(node))
+    PyErr_Format(PyExc_ValueError, "%R is a node of another graph; edges are between nodes of one graph", face);
+  else if (other == node)
+    PyErr_Format(PyExc_ValueError, "%R cannot wait for itself", face);
+  else
+    return other;
+  return NULL;
+}
+
+/* Reads the nodes of a tuple, which keeps them. -1 with an exception. */
+static int read_edges(const state *st, cch_graph_node *node, PyObject *others, edges *out) {
+  const Py_ssize_t count = PyTuple_Size(others);
+  if (count < 0)
+    return -1;
+  *out = (edges){.count = (size_t)count};
+  out->own = 2 * (size_t)count <= sizeof out->few / sizeof *out->few ? out->few
+                                                                     : PyMem_Malloc(2 * (size_t)count * sizeof(void *));
+  if (out->own == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  out->far = out->own + count;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    out->own[i] = node;
+    if ((out->far[i] = read_end(st, node, PyTuple_GetItem(others, i))) == NULL)
+      return -1;
+  }
+  return 0;
+}
+
+static void drop_edges(edges *self) {
+  if (self->own != self->few)
+    PyMem_Free(self->own);
+}
+
+static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("change_edges(node, forward, lost, gained)", count, 4) < 0)
+    return NULL;
+  cch_graph_node *node = node_box(st, arguments[0], "node");
+  if (node == NULL)
+    return NULL;
+  const bool forward = arguments[1] == Py_True;
+  edges lost = {.own = lost.few}, gained = {.own = gained.few};
+  int status = -1;
+  if (read_edges(st, node, arguments[2], &lost) == 0 && read_edges(st, node, arguments[3], &gained) == 0) {
+    graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+    Py_BEGIN_ALLOW_THREADS;
+    status = forward ? cch_graph_rewire(lost.own, lost.far, lost.count, gained.own, gained.far, gained.count)
+                     : cch_graph_rewire(lost.far, lost.own, lost.count, gained.far, gained.own, gained.count);
+    Py_END_ALLOW_THREADS;
+    graph_lock_give(lock);
+    if (status == CUDA_NOT_SUPPORTED)
+      raise_failed(st, status, "rewire", NO_PLACE);
+    else if (status != 0)
+      raise_status(st, status);
+  }
+  drop_edges(&lost);
+  drop_edges(&gained);
+  return status == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+/* ---- the hot half of AdjacencySetProxy ---- */
+
+typedef struct adjacency {
+  PyObject_HEAD PyObject *node;
+  bool forward;
+} adjacency;
+
+static PyObject *list_neighbours(state *st, PyObject *face, bool forward, bool only_count);
+
+static PyObject *adjacency_make(PyTypeObject *type, PyObject *node, bool forward) {
+  allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  adjacency *self = (adjacency *)make(type, 0);
+  if (self != NULL) {
+    self->node = Py_NewRef(node);
+    self->forward = forward;
+  }
+  return (PyObject *)self;
+}
+
+static PyObject *adjacency_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  static char *names[] = {"node", "is_fwd", NULL};
+  PyObject *node;
+  int forward;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "Op:AdjacencySetProxy", names, &node, &forward))
+    return NULL;
+  /* The class is one of Python's: a base of it is ours, and knows its module. */
+  const state *st = NULL;
+  for (PyTypeObject *base = type; base != NULL && st == NULL; base = PyType_GetSlot(base, Py_tp_base)) {
+    st = PyType_GetModuleState(base);
+    PyErr_Clear();
+  }
+  if (st == NULL || !PyType_IsSubtype(Py_TYPE(node), st->node_type)) {
+    raise_about(PyExc_TypeError, "node must be a GraphNode, not '%U'", node, 0, 0);
+    return NULL;
+  }
+  if (((handle *)node)->box == NULL)
+    return handle_hold(node); /* which raises: it was never made */
+  return adjacency_make(type, node, forward != 0);
+}
+
+static state *state_of_node(PyObject *node) { return (state *)((handle *)node)->st; }
+
+static PyObject *adjacency_iter(PyObject *object) {
+  const adjacency *self = (const adjacency *)object;
+  PyObject *list = list_neighbours(state_of_node(self->node), self->node, self->forward, false);
+  PyObject *iterator = list != NULL ? PyObject_GetIter(list) : NULL;
+  Py_XDECREF(list);
+  return iterator;
+}
+
+static Py_ssize_t adjacency_length(PyObject *object) {
+  const adjacency *self = (const adjacency *)object;
+  PyObject *number = list_neighbours(state_of_node(self->node), self->node, self->forward, true);
+  Py_ssize_t length = number != NULL ? PyLong_AsSsize_t(number) : -1;
+  Py_XDECREF(number);
+  return length;
+}
+
+static void adjacency_dealloc(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  Py_XDECREF(((adjacency *)object)->node);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(object);
+  Py_DECREF(type);
+}
+
+static PyMemberDef adjacency_members[] = {
+    {"_node", T_OBJECT, offsetof(adjacency, node), READONLY, NULL},
+    {"_forward", T_BOOL, offsetof(adjacency, forward), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot adjacency_slots[] = {
+    {Py_tp_doc, "The hot half of AdjacencySetProxy."},
+    {Py_tp_new, (void *)adjacency_new},
+    {Py_tp_dealloc, (void *)adjacency_dealloc},
+    {Py_tp_iter, (void *)adjacency_iter},
+    {Py_sq_length, (void *)adjacency_length},
+    {Py_tp_members, adjacency_members},
+    {0, NULL},
+};
+
+static PyType_Spec adjacency_spec = {
+    .name = "cudacore_graph.AdjacencySetProxy",
+    .basicsize = sizeof(adjacency),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = adjacency_slots,
+};
+
+PyObject *get_adjacency(PyObject *node, void *forward) {
+  const state *st = ((handle *)node)->st;
+  return st != NULL ? adjacency_make((PyTypeObject *)st->faces.adjacency, node, forward != NULL) : handle_hold(node);
+}
+
+int set_adjacency(PyObject *node, PyObject *nodes, void *forward) {
+  if (nodes == NULL) {
+    PyErr_SetString(PyExc_AttributeError, "a node's neighbours can be cleared, but not deleted");
+    return -1;
+  }
+  PyObject *set = get_adjacency(node, forward);
+  /* "(O)", because "O" alone would unpack a tuple. */
+  PyObject *result = set != NULL ? PyObject_CallMethod(set, "replace", "(O)", nodes) : NULL;
+  Py_XDECREF(result);
+  Py_XDECREF(set);
+  return result != NULL ? 0 : -1;
+}
+
+static PyMethodDef functions[] = {
+    {"graph_nodes", FASTCALL(graph_nodes), METH_FASTCALL, graph_nodes_doc},
+    {"graph_edges", FASTCALL(graph_edges), METH_FASTCALL, graph_edges_doc},
+    {"neighbours", FASTCALL(neighbours), METH_FASTCALL, neighbours_doc},
+    {"change_edges", FASTCALL(change_edges), METH_FASTCALL, change_edges_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_adjacency_type(PyObject *module, state *st) {
+  if (PyModule_AddFunctions(module, functions) < 0)
+    return -1;
+  st->adjacency_type = add_type(module, "Adjacency", &adjacency_spec, NULL);
+  return st->adjacency_type != NULL ? 0 : -1;
+}

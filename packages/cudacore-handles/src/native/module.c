@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The module object: its state, its functions, its end. */
+#include "base/types.h"
+#include "graph/graph.h"
+#include "launch/launch.h"
+#include "memory/buffer.h"
+#include "stream/stream.h"
+#include "views/views.h"
+
+#include <string.h>
+
+/*
+ * Keeps the module as long as its interpreter. Its objects have its state, and keep it by their types; but a garbage
+ * collection that finds all of them, as the last one does, takes the module from the types before it comes to the
+ * objects. The interpreter's dictionary goes after that.
+ */
+static int keep_to_the_end(PyObject *module) {
+  static const char name[] = "cudacore_handles.modules";
+  PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());   /* borrowed */
+  PyObject *kept = dict != NULL ? PyDict_GetItemString(dict, name) : NULL; /* borrowed */
+  if (kept != NULL)
+    return PyList_Append(kept, module);
+  kept = dict != NULL ? PyList_New(0) : NULL;
+  int status = kept != NULL && PyList_Append(kept, module) == 0 ? PyDict_SetItemString(dict, name, kept) : -1;
+  Py_XDECREF(kept);
+  if (status < 0 && !PyErr_Occurred())
+    PyErr_SetString(PyExc_RuntimeError, "the interpreter has no dictionary for extension modules");
+  return status;
+}
+
+/* What each file adds to the module, its types after those that they stand on. */
+static int (*const parts[])(PyObject *, state *) = {
+    add_types,         add_handle_type, add_event_type, add_stream_type,    add_buffer_type,  add_launch_types,
+    add_prepared_type, add_graph_types, add_node_type,  add_adjacency_type, add_builder_type, add_view_type,
+};
+static int (*const others[])(PyObject *) = {
+    add_face_functions,       add_api_capsule,        add_owner_functions,    add_order_functions,
+    add_view_from_functions,  add_dlpack_constants,   add_exchange_api,       add_pack_functions,
+    add_node_batch_functions, add_node_add_functions, add_callback_functions,
+};
+
+static int execute(PyObject *module) {
+  state *st = PyModule_GetState(module);
+  st->ptr_name = PyUnicode_InternFromString("_ptr");
+  st->value_name = PyUnicode_InternFromString("value");
+  st->interface_name = PyUnicode_InternFromString("__cuda_array_interface__");
+  st->data_name = PyUnicode_InternFromString("data");
+  st->runtime = runtime_of_interpreter();
+  if (!st->ptr_name || !st->value_name || !st->interface_name || !st->data_name || !st->runtime)
+    return -1;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (parts[i](module, st) < 0)
+      return -1;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (others[i](module) < 0)
+      return -1;
+  return keep_to_the_end(module);
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg) {
+  state *st = PyModule_GetState(module);
+  for (size_t i = 0; st->table && i <= st->mask; ++i) {
+    Py_VISIT(st->table[i].weak);
+    Py_VISIT(st->table[i].given);
+    Py_VISIT(st->table[i].to_address[0].property);
+    Py_VISIT(st->table[i].to_address[1].property);
+  }
+  Py_VISIT(st->resolver);
+  Py_VISIT(st->forget);
+  Py_VISIT(st->dlpack_types);
+  PyTypeObject *const types[] = {st->handle_type, st->event_type,  st->stream_type,  st->buffer_type,
+                                 st->kernel_type, st->config_type, st->graph_type,   st->adjacency_type,
+                                 st->node_type,   st->exec_type,   st->builder_type, st->condition_type,
+                                 st->view_type};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    Py_VISIT(types[i]);
+  return faces_visit(st, visit, arg);
+}
+
+static int clear(PyObject *module) {
+  state *st = PyModule_GetState(module);
+  for (size_t i = 0; st->table && i <= st->mask; ++i) {
+    /* The slot is empty before anything is released: that can run code which packs or registers. */
+    type_entry old = st->table[i];
+    st->table[i] = (type_entry){0};
+    if (old.type)
+      --st->used;
+    types_drop(&old);
+  }
+  Py_CLEAR(st->resolver);
+  Py_CLEAR(st->forget);
+  Py_CLEAR(st->dlpack_types);
+  faces_clear(st);
+  return 0;
+}
+
+static void release(void *module) {
+  clear(module);
+  state *st = PyModule_GetState(module);
+  /* What is needed as long as there are objects of the types: they keep the module. */
+  Py_CLEAR(st->ptr_name);
+  Py_CLEAR(st->value_name);
+  Py_CLEAR(st->interface_name);
+  Py_CLEAR(st->data_name);
+  drop_view_names(st);
+  Py_CLEAR(st->view_type);
+  Py_CLEAR(st->builder_type);
+  Py_CLEAR(st->adjacency_type);
+  Py_CLEAR(st->node_type);
+  Py_CLEAR(st->exec_type);
+  Py_CLEAR(st->condition_type);
+  Py_CLEAR(st->graph_type);
+  Py_CLEAR(st->config_type);
+  Py_CLEAR(st->kernel_type);
+  Py_CLEAR(st->buffer_type);
+  Py_CLEAR(st->stream_type);
+  Py_CLEAR(st->event_type);
+  Py_CLEAR(st->handle_type);
+  runtime_unref(st->runtime);
+  st->runtime = NULL;
+  PyMem_Free(st->nodes);
+  st->nodes = NULL;
+  PyMem_Free(st->table);
+  st->table = NULL;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "cudacore_handles._native",
+    .m_doc = "What is called most, and what talks to CPython directly.",
+    .m_size = sizeof(state),
+    .m_slots = slots,
+    .m_traverse = traverse,
+    .m_clear = clear,
+    .m_free = release,
+};
+
+PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }

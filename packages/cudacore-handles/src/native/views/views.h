@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_NATIVE_VIEWS_H
+#define CUDACORE_NATIVE_VIEWS_H
+
+/* Views of memory as arrays, and DLPack's tensors. */
+
+#include "memory/buffer.h"
+#include "base/dlpack.h"
+
+/* ---- dlpack.c ---- */
+/* DLPack's codes of devices, as constants of the module. */
+int add_dlpack_constants(PyObject *module);
+
+/*
+ * A new tensor of memory that the box, or the owner, keeps: a dl_managed_tensor_versioned or a dl_managed_tensor. Takes
+ * over a reference to the box (may be NULL) and the owner (likewise), also on failure: NULL with an exception.
+ */
+void *dlpack_lend(const dl_tensor *tensor, cch_deviceptr *box, owner *keeper, bool versioned, uint64_t flags);
+/* A capsule for it, which is taken over, also on failure: NULL with an exception. */
+PyObject *dlpack_capsule(void *managed, bool versioned);
+/* Takes the tensor out of a capsule; NULL with an exception. */
+void *dlpack_take(PyObject *capsule, bool *versioned);
+/* Gives a tensor back: calls its deleter. Keeps the exception that is set. NULL does nothing. */
+void dlpack_delete(void *managed, bool versioned);
+/* The tensor in it, and its flags; NULL with an exception for a layout that is not known. */
+const dl_tensor *dlpack_tensor(void *managed, bool versioned, uint64_t *flags);
+
+/* ---- view.c ---- */
+
+enum { VIEW_MAX_DIMENSIONS = 64, VIEW_INLINE = 4 };
+
+typedef struct view {
+  PyObject_HEAD const state *st;
+  dl_tensor tensor; /* byte_offset is 0; strides are never NULL */
+  int64_t itemsize; /* bytes of an element */
+  bool explicit;    /* the strides were given */
+  bool read_only;
+  bool versioned;     /* of the next */
+  void *managed;      /* a tensor of the exporting object, to give back; NULL: none */
+  cch_deviceptr *box; /* a reference to memory of a Buffer; NULL: none */
+  PyObject *keeper;   /* the view that has either; NULL: none */
+  PyObject *exporting;
+  PyObject *dtype, *layout; /* made when they are asked for; NULL: not yet */
+  int64_t inside[2 * VIEW_INLINE];
+} view;
+
+/* Whether the elements are smaller than a byte, and have one each. */
+static inline bool view_is_padded(const view *self) {
+  return (unsigned)self->tensor.dtype.bits * self->tensor.dtype.lanes % 8 != 0;
+}
+
+int add_view_type(PyObject *module, state *st);
+int add_view_from_functions(PyObject *module);
+void drop_view_names(state *st);
+/* A view with room for so many dimensions, and nothing in it; NULL with an exception. */
+view *view_new(const state *st, PyTypeObject *type, int32_t ndim);
+/* The type that is packed as code | bits << 8 | lanes << 16. */
+dl_data_type view_type(unsigned long packed);
+/* Sets the size of elements from the type; -1 with an exception. */
+int view_set_itemsize(view *self, uint64_t flags);
+/* Fills in shape and strides from tuples; strides can be None, and are in units of so many bytes. Where `size` is not
+ * negative, no element must lie before the address, or beyond so many bytes. -1 with an exception. */
+int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, int64_t size);
+/* Takes over what keeps the memory of a buffer or another view; -1 with an exception. */
+int view_set_keeper(view *self, PyObject *keeper);
+/* Refuse memory that no kernel could use as what it is said to be; a device that is not CUDA's; what is no class of
+ * views. -1 with an exception. */
+int view_check_alignment(const view *self);
+int view_check_device(long long type);
+int view_check_class(const state *st, const char *function, PyObject *cls);
+/* A view of a tensor, which is taken over, also on failure: NULL with an exception. */
+PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bool versioned, PyObject *exporting);
+/* The tensor of a view or a buffer, lent; NULL with an exception. */
+void *view_lend(const state *st, PyObject *object, bool versioned);
+
+/* ---- view_from.c ---- */
+
+/* ---- exchange.c ---- */
+
+/* DLPack's device of the memory of a Buffer; -1 with an exception. */
+int buffer_device(const state *st, PyObject *buffer, dl_device *out);
+
+/* The capsule of our exchange API, as a constant of the module. */
+int add_exchange_api(PyObject *module);
+
+#endif
