@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import threading
 import warnings
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from cudacore_compile._compilers import nvjitlink as _nvjitlink
 from cudacore_compile._compilers.choose_linker import Choice, Version, choose_linker, ptx_version
 from cudacore_compile._compilers.errors import CompilerError, NVJitLinkError, log_text, without_frames
 from cudacore_compile._compilers.libraries import pip_command
+from cudacore_compile._compilers.link_symbols import check_symbols
 from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.nvjitlink import Input, Linked
 from cudacore_compile._compilers.option_values import architecture
@@ -20,7 +22,7 @@ from cudacore_compile._compilers.targets import LINKED_INPUTS, check_linked_targ
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
 from cudacore_handles._sdk import as_options, closed, shorten
-from cudacore_handles._sdk.compile import driver_cuda_version, link_with_driver
+from cudacore_handles._sdk.compile import driver_cuda_version, has_only_ltoir, link_with_driver, parts_of
 
 _making_handles = threading.Lock()
 _VARIANTS = {"": 0, "a": 0x10000, "f": 0x20000}  # CU_COMPUTE_ACCELERATED_TARGET_BASE, and that of families
@@ -106,15 +108,16 @@ class Linker:
             raise closed(self)
         codes, options = self._codes, self._options
         inputs = _read(codes)
-        self._check(target)
+        self._check(inputs, target)
         choice = self._choose(inputs, target)
         try:
+            _check_parts(inputs, options._arch())
             if choice.backend is CompilerBackendType.NVJITLINK:
-                flags = self._flags(target)
+                flags = self._flags(inputs, target)
                 linker = _nvjitlink.load()
                 box = self._take(flags)
                 try:
-                    linked = linker.link(box or linker.create(flags, inputs), target.value, flags, inputs)
+                    linked = linker.link(box, target.value, flags, inputs)
                 finally:
                     del box
             else:
@@ -173,14 +176,16 @@ class Linker:
         if self._closed:
             raise closed(self)
         target = ObjectCodeFormatType.PTX if self._options.ptx else ObjectCodeFormatType.CUBIN
-        self._check(target)
-        flags = self._flags(target)
+        inputs = _read(self._codes)
+        self._check(inputs, target)
+        flags = self._flags(inputs, target)
         linker = _nvjitlink.load()
+        _check_parts(inputs, self._options._arch())
         # One at a time: of several, all but one would be destroyed without being linked, which nvJitLink 13.5 does not
         # survive while other threads add PTX.
         with _making_handles:
             if self._box is None or self._box[1] != flags:
-                box = linker.create(flags, _read(self._codes))
+                box = linker.create(flags, inputs)
                 with self._lock:
                     if self._closed:
                         raise closed(self)
@@ -198,11 +203,11 @@ class Linker:
             found, self._box = self._box, None
         return found[0] if found is not None and found[1] == flags else None
 
-    def _check(self, target: ObjectCodeFormatType) -> None:
+    def _check(self, inputs: list[Input], target: ObjectCodeFormatType) -> None:
         """Raise for options that contradict the code or the target, and warn of those without effect."""
         options = self._options
         options._flags()
-        has_ltoir = any(code.code_type == "ltoir" for code in self._codes)
+        has_ltoir = any(part.has_ltoir for part in inputs)
         if options.arch is not None and target is ObjectCodeFormatType.CUBIN:
             kind, number = architecture("LinkerOptions.arch", options.arch)
             if kind == "compute":
@@ -215,17 +220,17 @@ class Linker:
         if has_ltoir and options.link_time_optimization is False:
             raise ValueError("LinkerOptions.link_time_optimization is False, and LTO-IR cannot be linked without it")
         if target is not ObjectCodeFormatType.CUBIN and not (has_ltoir or options.link_time_optimization):
-            types = ", ".join(sorted({code.code_type for code in self._codes}))
+            types = ", ".join(sorted({part.code_type for part in inputs}))
             raise ValueError(f"only LTO-IR links to {target}, and this is {types}: compile the programs to LTO-IR")
         without = options._without_effect() if not (has_ltoir or options.link_time_optimization) else []
         if without:
             names = ", ".join(f"LinkerOptions.{field}" for field in without)
             warnings.warn(f"{names}: without effect, because no LTO-IR is linked", RuntimeWarning, stacklevel=3)
 
-    def _flags(self, target: ObjectCodeFormatType) -> list[bytes]:
+    def _flags(self, inputs: list[Input], target: ObjectCodeFormatType) -> list[bytes]:
         options = self._options
         flags = options.as_bytes()
-        has_ltoir = any(code.code_type == "ltoir" for code in self._codes)
+        has_ltoir = any(part.has_ltoir for part in inputs)
         if has_ltoir and not options.link_time_optimization:
             flags.append(b"-lto")
         if target is ObjectCodeFormatType.PTX and not options.ptx:
@@ -266,18 +271,75 @@ class Linker:
 
 
 def _read(codes: tuple[ObjectCode, ...]) -> list[Input]:
+    """Read the code to link, and give each part a name of its own for messages."""
+    contents = [(code.code_type, code._read()) for code in codes]
     inputs = []
-    for number, code in enumerate(codes, 1):
-        content = code._read()
-        name = code.name or f"{code.code_type} {number}"
+    for name, (code_type, content) in zip(_names(codes), contents, strict=True):
         if not content:
             raise ValueError(f"{name!r} is empty: there is no code to link")
-        if code.code_type == "ptx":
+        if code_type == "ptx":
             content = content.rstrip(b"\0") + b"\0"
-        elif code.code_type == "cubin":
+        elif code_type == "cubin":
             _check_elf(content, name)
-        inputs.append(Input(code.code_type, content, name))
+        has_ltoir = code_type == "ltoir" or (code_type == "fatbin" and has_only_ltoir(content))
+        inputs.append(Input(code_type, content, name, has_ltoir))
     return inputs
+
+
+def _names(codes: tuple[ObjectCode, ...]) -> list[str]:
+    """Return a name for each part: its own, or that of its file, if it has one that no other part has."""
+    if len(codes) == 1:
+        return [codes[0].name or _file_of(codes[0]) or f"part 1 ({codes[0].code_type})"]
+    given = ["" if code.name == "default_program" else code.name or _file_of(code) for code in codes]
+    names = []
+    for number, (name, code) in enumerate(zip(given, codes, strict=True), 1):
+        if name and given.count(name) > 1:
+            name = f"{name} (part {number})"
+        names.append(name or f"part {number} ({code.code_type})")
+    return names
+
+
+def _file_of(code: ObjectCode) -> str:
+    return os.path.basename(code._code) if isinstance(code._code, str) else ""
+
+
+def _check_parts(inputs: list[Input], arch: str) -> None:
+    """Raise for code that is not made to be linked or not for the architecture, and for symbols that do not fit."""
+    found = []
+    for part in inputs:
+        for inner in parts_of(part.code, part.code_type, arch.partition("_")[2]) or ():
+            name = f"{part.name}({inner.name})" if inner.name else part.name
+            if part.code_type == "cubin" and not _runs_on(inner.target, arch):
+                # Once nvJitLink (12.9, 13.5) has refused it, every other thread that links waits for ever.
+                raise NVJitLinkError(
+                    "link",
+                    -1,
+                    "LINK_OTHER_ARCHITECTURE",
+                    f"{name!r} is a cubin for {inner.target}, which was compiled for an architecture that does not run "
+                    f"on LinkerOptions.arch={arch!r}",
+                    hint="Compile it for that architecture, or to PTX or LTO-IR",
+                )
+            if inner.is_relocatable:
+                found.append((name, inner.symbols))
+            elif part.code_type in ("cubin", "fatbin"):  # in an object it is for the host's program
+                raise ValueError(
+                    f"{part.name!r} was not compiled to be linked, and a linker leaves it out without a word: compile "
+                    "it with ProgramOptions(relocatable_device_code=True), or to PTX or LTO-IR"
+                )
+    check_symbols(found)
+
+
+def _runs_on(target: str, arch: str) -> bool:
+    """Return whether nvJitLink links a cubin for one architecture to code for another."""
+    wanted_text = arch.partition("_")[2]
+    number, wanted = (int(text.rstrip("af")) for text in (target[3:], wanted_text))
+    is_alone = target.endswith("a")  # for that architecture alone
+    version = _nvjitlink_version() or (13, 0)
+    if number == wanted:
+        return not is_alone or wanted_text.endswith("a") or version < (13, 0)
+    if is_alone or (version < (13, 0) and 87 in (number, wanted)):
+        return False
+    return number // 10 == wanted // 10 and number < wanted
 
 
 def _check_elf(code: bytes, name: str) -> None:
@@ -320,7 +382,7 @@ def _link_with_driver(inputs: list[Input], options: LinkerOptions) -> Linked:
         "cache_mode": 0 if options.no_cache else None,  # CU_JIT_CACHE_OPTION_NONE
     }
     values = {name: int(value) for name, value in given.items() if value is not None}
-    parts = [(code_type, code, name.encode("utf-8", "surrogateescape")) for code_type, code, name in inputs]
+    parts = [(part.code_type, part.code, part.name.encode("utf-8", "surrogateescape")) for part in inputs]
     linked, errors, told = link_with_driver(parts, values, time=bool(options.time))
     return Linked(linked, log_text(errors), log_text(told))
 

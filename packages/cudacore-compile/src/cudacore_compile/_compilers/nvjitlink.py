@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from cudacore_compile._compilers.errors import NVJitLinkError, as_compiler_error, log_text, too_new
 from cudacore_compile._compilers.libraries import Library, open_library
@@ -25,6 +25,7 @@ class Input(NamedTuple):
     code_type: str
     code: bytes
     name: str
+    has_ltoir: bool = False
 
 
 class Linked(NamedTuple):
@@ -55,24 +56,44 @@ class NVJitLink:
         self.version_text = ".".join(map(str, self.version))
 
     def create(self, flags: Sequence[bytes], inputs: Sequence[Input]) -> Any:
-        """Return the box of a new linker with its inputs (nvJitLinkCreate, nvJitLinkAddData)."""
+        """Return the box of a new linker with its inputs (nvJitLinkCreate, nvJitLinkAddData), for any thread.
+
+        A linker that another thread destroys than the one that made it leaves the latter with memory that was freed:
+        so that thread ends.
+        """
+        return on_new_thread(lambda: self._create(flags, inputs))
+
+    def link(self, box: Any, target: str, flags: Sequence[bytes], inputs: Sequence[Input]) -> Linked:
+        """Link, and return what came out (nvJitLinkComplete). If `box` is None, a linker is made for it."""
+
+        def link() -> Linked:
+            return self._link(box or self._create(flags, inputs), target, flags, inputs)
+
+        return on_new_thread(link) if b"-lto" in flags else link()
+
+    def _create(self, flags: Sequence[bytes], inputs: Sequence[Input]) -> Any:
         box = None
         try:
             if self.version < (13, 0):
                 _check_arch(flags)
             box = self._library.create(flags)
-            for code_type, code, name in inputs:
-                self._library.add(box, code_type, code, name.encode("utf-8", "surrogateescape").replace(b"\0", b""))
+            for part in inputs:
+                name = part.name.encode("utf-8", "surrogateescape").replace(b"\0", b"")
+                self._library.add(box, part.code_type, part.code, name)
         except CUDAError as error:
             raise self._explained(error, box, flags, inputs) from None
         return box
 
-    def link(self, box: Any, target: str, flags: Sequence[bytes], inputs: Sequence[Input]) -> Linked:
-        """Link, and return what came out (nvJitLinkComplete)."""
+    def _link(self, box: Any, target: str, flags: Sequence[bytes], inputs: Sequence[Input]) -> Linked:
         try:
             self._library.link(box)
             code = self._library.output(box, target)
-            return Linked(code, log_text(self._library.error_log(box)), log_text(self._library.info_log(box)))
+            log = log_text(self._library.error_log(box))
+            if _ERROR.search(log):
+                raise _ignored(log, inputs)
+            return Linked(code, log, log_text(self._library.info_log(box)))
+        except NVJitLinkError:
+            raise
         except CUDAError as error:
             raise self._explained(error, box, flags, inputs) from None
 
@@ -90,6 +111,58 @@ class NVJitLink:
         names = [part.name.encode("utf-8", "surrogateescape") for part in inputs]
         hint = explain(error.code_name, log, self.version_text, flags)
         return as_compiler_error(NVJitLinkError, error, log=log, words=(b"nvJitLink", *flags, *names), hint=hint)
+
+
+_T = TypeVar("_T")
+
+
+def on_new_thread(function: Callable[[], _T]) -> _T:
+    """Call a function on a thread of its own, and return what it returns or raise what it raises.
+
+    nvJitLink (12.9, 13.5) keeps state on each thread that uses it. On a thread that has linked LTO-IR, whatever it has
+    to say later about symbols, also to other libraries, is a segmentation fault.
+    """
+    outcome: list[tuple[bool, Any]] = []
+
+    def run() -> None:
+        try:
+            outcome.append((True, function()))
+        except BaseException as error:
+            outcome.append((False, error))
+
+    thread = threading.Thread(target=run, name="nvJitLink", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter ends, or there are no more threads
+        run()
+    else:
+        thread.join()
+    done, value = outcome.pop()
+    if done:
+        return value
+    try:
+        raise value
+    finally:
+        del value  # an exception and a frame that it has are a cycle
+
+
+_ERROR = re.compile(r"^error\s*: (.*)$", re.MULTILINE)
+_NAMED = re.compile(r" in '[^']*', first (?:defined|specified) in '[^']*'$")
+
+
+def _ignored(log: str, inputs: Sequence[Input]) -> NVJitLinkError:
+    """Return the error for what nvJitLink has found wrong between LTO-IR and other code, and linked nevertheless."""
+    found = _NAMED.sub("", _ERROR.findall(log)[0])  # the names in it are those of the last input, whatever it is about
+    optimized = ", ".join(part.name for part in inputs if part.has_ltoir)
+    others = ", ".join(part.name for part in inputs if not part.has_ltoir)
+    return NVJitLinkError(
+        "nvJitLinkComplete",
+        -1,
+        "LINK_DUPLICATE_SYMBOL" if found.startswith("Multiple") else "LINK_SYMBOL_MISMATCH",
+        f"{found}: between the LTO-IR ({optimized}) and the other code ({others})",
+        hint="nvJitLink links it nevertheless, to code that does not work",
+        log=log,
+    )
 
 
 def _check_arch(flags: Sequence[bytes]) -> None:

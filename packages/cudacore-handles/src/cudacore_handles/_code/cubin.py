@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _EM_CUDA = 190
+_ET_REL = 1
 _STT_OBJECT, _STT_FUNC = 1, 2
 _STO_CUDA_ENTRY = 0x10
 _SHT_NOBITS = 8
@@ -58,9 +59,12 @@ class _Section(NamedTuple):
     link: int
 
 
-class _Symbol(NamedTuple):
+class CubinSymbol(NamedTuple):
+    """A row of a cubin's symbol table, with the numbers of ELF and of CUDA (``STT_*``, ``STO_CUDA_*``, ``STB_*``)."""
+
     name: str
     kind: int
+    binding: int
     other: int
     section: int
     size: int
@@ -89,6 +93,39 @@ class Cubin:
     def target(self) -> str:
         """str: The architecture as PTX and compilers name it, such as ``"sm_90"`` or ``"sm_90a"``."""
         return f"sm_{self.arch}{'a' if self._is_accelerated else ''}"
+
+    @property
+    def is_relocatable(self) -> bool:
+        """bool: Whether it can be linked with other code: it was compiled as relocatable device code."""
+        return _u16(self._image, 16) == _ET_REL
+
+    @property
+    def symbols(self) -> list[CubinSymbol]:
+        """list of CubinSymbol: The symbol table."""
+        return self._symbols
+
+    def prototypes(self) -> dict[int, str]:
+        """Return the prototypes of functions by their index in :attr:`symbols`, such as ``"#if"`` for ``int f(float)``.
+
+        Raises
+        ------
+        ValueError
+            If the cubin is damaged.
+        """
+        section = next((section for section in self._sections if section.name == ".nv.prototype"), None)
+        if section is None:
+            return {}
+        try:
+            strings = self._sections[section.link]
+            if strings.name == ".symtab":
+                strings = self._sections[strings.link]
+            data = self._bytes(section)
+            return {
+                index: _string(self._image, strings.offset, strings.size, at)
+                for index, at in struct.iter_unpack("<II", data[: len(data) // 8 * 8])
+            }
+        except (struct.error, IndexError, OverflowError) as error:
+            raise ValueError(f"the cubin is damaged: {error}") from None
 
     def kernels(self) -> list[CubinKernel]:
         """Return the kernels."""
@@ -178,14 +215,16 @@ class Cubin:
             for name, kind, _, _, offset, size, link, *_ in raw
         ]
 
-    def _read_symbols(self) -> list[_Symbol]:
+    def _read_symbols(self) -> list[CubinSymbol]:
         table = next((section for section in self._sections if section.name == ".symtab"), None)
         if table is None:
             return []
         strings = self._sections[table.link]
         data = self._bytes(table)
         return [
-            _Symbol(_string(self._image, strings.offset, strings.size, name), info & 15, other, section, size)
+            CubinSymbol(
+                _string(self._image, strings.offset, strings.size, name), info & 15, info >> 4, other, section, size
+            )
             for name, info, other, section, _, size in struct.iter_unpack("<IBBHQQ", data[: len(data) // 24 * 24])
         ]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images in a fat binary: cubins and PTX for several architectures.
+"""The images in a fat binary: cubins, PTX and LTO-IR for several architectures.
 
 The format is not documented, but has been the same since CUDA 5: a header, then each image behind a header of its own.
 """
@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _MAGIC = 0xBA55ED50
-_PTX, _CUBIN = 1, 2
+_KINDS = {1: "ptx", 2: "cubin", 8: "ltoir"}
+_ACCELERATED, _FAMILY = 0x100000, 0x200000
 _LZ4, _ZSTANDARD = 0x2000, 0x8000
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _LARGEST = 2**31
@@ -21,9 +22,10 @@ _LARGEST = 2**31
 class Image(NamedTuple):
     """One image of a fat binary."""
 
-    code_type: str  # "cubin" or "ptx"
+    code_type: str  # "cubin", "ptx" or "ltoir"
     arch: int  # such as 90
     code: bytes
+    variant: str = ""  # "a" if it is for that architecture alone, "f" if for its family
 
 
 def images(fatbin: bytes) -> Iterator[Image]:
@@ -41,8 +43,20 @@ def images(fatbin: bytes) -> Iterator[Image]:
         code: bytes | None = fatbin[start:at]
         if flags & (_LZ4 | _ZSTANDARD):
             code = _unpack(fatbin[start : min(start + packed, at)], unpacked, flags)
-        if code is not None and kind in (_PTX, _CUBIN):
-            yield Image("ptx", arch, code.rstrip(b"\0")) if kind == _PTX else Image("cubin", arch, code)
+        if code is not None and kind in _KINDS:
+            variant = "a" if flags & _ACCELERATED else "f" if flags & _FAMILY else ""
+            yield Image(_KINDS[kind], arch, code.rstrip(b"\0") if _KINDS[kind] == "ptx" else code, variant)
+
+
+def parts(fatbins: bytes) -> Iterator[bytes]:
+    """Split fat binaries that follow each other, as in a section of a host object, one for each source file."""
+    at = 0
+    while at + 16 <= len(fatbins):
+        magic, _, header_size, size = struct.unpack_from("<IHHQ", fatbins, at)
+        if magic != _MAGIC:
+            return
+        yield fatbins[at : at + header_size + size]
+        at += (header_size + size + 7) // 8 * 8
 
 
 def _unpack(packed: bytes, size: int, flags: int) -> bytes | None:

@@ -3,8 +3,20 @@
 
 from cudacore_handles._base.simulated import carries_ptx
 from cudacore_handles._code.demangle import demangle
+from cudacore_handles._code.link_symbols import Symbol, has_only_ltoir, parts_of, ptx_symbols
 from cudacore_handles._code.ptx_signatures import ptx_signatures
 from cudacore_handles._compiler import compilers
 from cudacore_handles._compiler.driver_linker import driver_cuda_version, link_with_driver
 
-__all__ = ["carries_ptx", "compilers", "demangle", "driver_cuda_version", "link_with_driver", "ptx_signatures"]
+__all__ = [
+    "Symbol",
+    "carries_ptx",
+    "compilers",
+    "demangle",
+    "driver_cuda_version",
+    "has_only_ltoir",
+    "link_with_driver",
+    "parts_of",
+    "ptx_signatures",
+    "ptx_symbols",
+]

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The symbols that a linker compares: what code defines for other code, and what it expects of other code."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cudacore_handles._code.cubin import Cubin
+from cudacore_handles._code.fat_binary import Image, images, parts
+
+
+class Symbol(NamedTuple):
+    """A symbol that is not local to its code."""
+
+    kind: str  # "kernel", "function" or "variable"
+    binding: str  # "strong", "weak", "common" or "undefined"
+    prototype: str = ""  # of a function, as cubins have it: "#if" is int(float); empty if it is not known
+    space: str = ""  # of a variable: "global", "constant" or "shared"
+    is_managed: bool = False
+    size: int = 0  # of a variable; 0 if it is not known
+
+
+class Part(NamedTuple):
+    """Code that is linked as a whole."""
+
+    name: str  # of a member of a library, or empty
+    symbols: dict[str, Symbol]
+    is_relocatable: bool = True  # False of a cubin that linkers leave out
+    target: str = ""  # of a cubin, such as "sm_90a"
+
+
+def parts_of(code: bytes, code_type: str, arch: str) -> list[Part] | None:
+    """Read the symbols of code that is to be linked.
+
+    Parameters
+    ----------
+    code : bytes
+        The code.
+    code_type : str
+        ``"ptx"``, ``"cubin"``, ``"fatbin"``, ``"object"`` or ``"library"``.
+    arch : str
+        The architecture that is linked for, such as ``"90a"``: it decides which image of a fat binary is taken.
+
+    Returns
+    -------
+    list of Part or None
+        None if the code, or some of it, cannot be read: LTO-IR, which is encrypted, and what is damaged.
+    """
+    try:
+        if code_type == "ptx":
+            return [Part("", ptx_symbols(code.decode("utf-8", "replace")))]
+        if code_type == "cubin":
+            return [_cubin_part(code)]
+        if code_type == "fatbin":
+            return _fatbin_parts([code], arch)
+        if code_type == "object":
+            return _fatbin_parts(_fatbins_of_object(code), arch)
+        if code_type == "library":
+            found = []
+            for name, member in _members(code):
+                of_member = _fatbin_parts(_fatbins_of_object(member), arch)
+                if of_member is None:
+                    return None
+                found += [part._replace(name=name) for part in of_member]
+            return found
+    except (ValueError, struct.error):
+        pass
+    return None
+
+
+def has_only_ltoir(fatbin: bytes) -> bool:
+    """Return whether a fat binary has LTO-IR and nothing else, so that it is linked by link-time optimization."""
+    types = {image.code_type for image in images(fatbin)}
+    return types == {"ltoir"}
+
+
+# ---- PTX
+
+_SKIPPED = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
+_END = re.compile(r"(;|\{\})")
+_DECLARATION = re.compile(
+    r"(?:\.(?P<linkage>visible|weak|extern|common)\s+)?\.(?P<what>func|entry|global|const|shared)\b(?P<rest>.*)",
+    re.DOTALL,
+)
+_FUNCTION = re.compile(
+    r"\s*(?:\.attribute\s*\([^;]*?\)\s+)?(?:\((?P<results>[^()]*)\))?\s*(?P<name>[\w$%]+)\s*(?:\((?P<parameters>[^()]*)\))?"
+)
+_VARIABLE = re.compile(
+    r"\s*(?P<attribute>\.attribute\s*\([^)]*\)\s*)?(?:\.align\s+\d+\s*)?(?:\.v(?P<vector>[248])\s*)?\.(?P<type>[a-z]+)"
+    r"(?P<bits>8|16|32|64|128)(?P<pair>x2)?\s+(?P<name>[\w$%]+)(?P<extents>(?:\s*\[\s*\d*\s*\])*)\s*(?:=.*)?",
+    re.DOTALL,
+)
+_PARAMETER = re.compile(
+    r"\s*\.param\s*(?:\.align\s+\d+\s*)?\.(?P<type>[a-z]+?)(?P<bits>8|16|32|64|128)\s+[\w$%]+\s*(?:\[\s*(?P<count>\d*)\s*\])?\s*"
+)
+_CALLED = re.compile(r"\bcall(?:\.uni)?\s*(?:\([^)]*\)\s*,\s*)?([\w$%]+)")
+_ALIAS = re.compile(r"\.alias\s+([\w$%]+)\s*,")
+_BINDINGS = {"visible": "strong", "weak": "weak", "common": "common", "extern": "undefined"}
+_SPACES = {"global": "global", "const": "constant", "shared": "shared"}
+_LETTERS = {"8": "b", "16": "h", "32": "i", "64": "l", "128": "x"}
+
+
+def ptx_symbols(ptx: str) -> dict[str, Symbol]:
+    """Read the symbols of PTX. Declarations that are not understood are left out."""
+    text = _SKIPPED.sub(" ", ptx)
+    outside = _without_bodies(text)
+    found: dict[str, Symbol] = {}
+    called: set[str] | None = None
+    aliases = set(_ALIAS.findall(outside))
+    statements = _END.split(outside)
+    for statement, end in zip(statements[::2], statements[1::2], strict=False):
+        declaration = _DECLARATION.search(statement)
+        if declaration is None:
+            continue
+        linkage, what = declaration["linkage"], declaration["what"]
+        if linkage is None:  # local
+            continue
+        binding = _BINDINGS[linkage]
+        if what not in ("func", "entry"):
+            variable = _VARIABLE.fullmatch(declaration["rest"])
+            if variable is not None:
+                _add(found, variable["name"], _variable(binding, _SPACES[what], variable))
+            continue
+        function = _FUNCTION.match(declaration["rest"])
+        if function is None:
+            continue
+        name = function["name"]
+        if end == ";" and binding != "undefined":
+            if name not in aliases:  # declared here, and defined in another statement
+                continue
+            binding = "strong"
+        if what == "entry":
+            _add(found, name, Symbol("kernel", binding))
+            continue
+        prototype = _prototype(function["results"], function["parameters"])
+        if binding == "undefined":
+            if called is None:
+                called = set(_CALLED.findall(text))
+            if name not in called:  # linkers do not compare the prototypes of functions whose address alone is taken
+                prototype = ""
+        _add(found, name, Symbol("function", binding, prototype))
+    return found
+
+
+def _add(found: dict[str, Symbol], name: str, symbol: Symbol) -> None:
+    """Add a symbol, unless it is declared where the same code defines it."""
+    if name not in found or found[name].binding == "undefined":
+        found[name] = symbol
+
+
+def _without_bodies(text: str) -> str:
+    """Return PTX with ``{}`` for the bodies of functions and for the values of variables."""
+    kept, depth, start = [], 0, 0
+    for match in re.finditer(r"[{}]", text):
+        if match[0] == "{":
+            if depth == 0:
+                kept.append(text[start : match.start()])
+            depth += 1
+        elif depth:
+            depth -= 1
+            start = match.end()
+            if depth == 0:
+                # Values are followed by a semicolon, which ends the statement.
+                kept.append("" if kept[-1].rstrip().endswith("=") else "{}")
+    kept.append(text[start:] if depth == 0 else "")
+    return "".join(kept)
+
+
+def _variable(binding: str, space: str, match: re.Match[str]) -> Symbol:
+    size = int(match["bits"]) // 8 * int(match["vector"] or 1) * (2 if match["pair"] else 1)
+    for extent in re.findall(r"\[\s*(\d*)\s*\]", match["extents"]):
+        size *= int(extent or 0)
+    return Symbol("variable", binding, "", space, "managed" in (match["attribute"] or ""), size)
+
+
+def _prototype(results: str | None, parameters: str | None) -> str:
+    """Return the prototype as cubins have it; empty if it is not understood."""
+    letters = []
+    for index, text in enumerate((results, parameters)):
+        declared = [] if text is None or text.isspace() or not text else text.split(",")
+        if index == 0 and not declared:
+            letters.append("v")
+        if index == 0 and len(declared) > 1:
+            return ""
+        for one in declared:
+            match = _PARAMETER.fullmatch(one)
+            if match is None or match["type"] not in ("b", "u", "s", "f"):
+                return ""
+            letter = _LETTERS[match["bits"]]
+            if match["type"] == "f":
+                letter = {"i": "f", "l": "d"}.get(letter, letter)
+            letters.append(letter if match["count"] is None else f"{letter}{int(match['count'] or 0)}")
+    return "#" + "".join(letters)
+
+
+# ---- cubins
+
+_STT_FUNC, _STT_CUDA_OBJECT = 2, 13
+_STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
+_STO_CUDA_ENTRY, _STO_CUDA_MANAGED = 0x10, 0x04
+_STO_CUDA_SPACES = {0x20: "global", 0x40: "shared", 0x80: "constant"}
+_SHN_COMMON = 0xFFF2
+
+
+def _cubin_part(image: bytes) -> Part:
+    cubin = Cubin(image)
+    if not cubin.is_relocatable:
+        return Part("", {}, is_relocatable=False, target=cubin.target)
+    prototypes = cubin.prototypes()
+    found: dict[str, Symbol] = {}
+    for index, symbol in enumerate(cubin.symbols):
+        if symbol.binding not in (_STB_GLOBAL, _STB_WEAK) or symbol.kind not in (_STT_FUNC, _STT_CUDA_OBJECT):
+            continue
+        binding = "weak" if symbol.binding == _STB_WEAK else "strong"
+        if symbol.section in (0, _SHN_COMMON):
+            binding = "common" if symbol.section else "undefined"
+        if symbol.kind == _STT_CUDA_OBJECT:
+            space = _STO_CUDA_SPACES.get(symbol.other & 0xE0, "")
+            managed = bool(symbol.other & _STO_CUDA_MANAGED)
+            found[symbol.name] = Symbol("variable", binding, "", space, managed, symbol.size)
+        elif symbol.other & _STO_CUDA_ENTRY:
+            found[symbol.name] = Symbol("kernel", binding)
+        else:
+            # CUDA 13 writes more behind a bar, which says how the arguments are passed.
+            prototype, _, _ = prototypes.get(index, "").partition("|")
+            found[symbol.name] = Symbol("function", binding, prototype)
+    return Part("", found, target=cubin.target)
+
+
+# ---- fat binaries, host objects and libraries
+
+
+def _fatbin_parts(fatbins: list[bytes], arch: str) -> list[Part] | None:
+    found = []
+    for fatbin in fatbins:
+        image = _choose(list(images(fatbin)), arch)
+        if image is None or image.code_type == "ltoir":
+            return None
+        if image.code_type == "ptx":
+            found.append(Part("", ptx_symbols(image.code.decode("utf-8", "replace"))))
+        else:
+            found.append(_cubin_part(image.code))
+    return found
+
+
+def _choose(found: list[Image], arch: str) -> Image | None:
+    """Return the image that a linker takes for an architecture; None if that is not certain."""
+    number = int(arch.rstrip("af"))
+    same = [image for image in found if f"{image.arch}{image.variant}" == arch]
+    older = [image for image in found if image.arch <= number and not image.variant]
+    for code_type, among in (("ltoir", found), ("cubin", same), ("ptx", same), ("ptx", older), ("cubin", older)):
+        chosen = [image for image in among if image.code_type == code_type]
+        if chosen:
+            return max(chosen, key=lambda image: image.arch)
+    return None
+
+
+def _fatbins_of_object(image: bytes) -> list[bytes]:
+    """Return the fat binaries with relocatable code in a host object, which is an ELF file."""
+    if image[:6] != b"\x7fELF\x02\x01":
+        raise ValueError("this is no ELF file")
+    (table,) = struct.unpack_from("<Q", image, 40)
+    entry_size, count, names_index = struct.unpack_from("<HHH", image, 58)
+    sections = [struct.unpack_from("<IIQQQQ", image, table + i * entry_size) for i in range(count)]
+    found = []
+    for name, _, _, _, offset, size in sections:
+        start = sections[names_index][4] + name
+        if image[start : start + 15] == b"__nv_relfatbin\0":
+            found += list(parts(image[offset : offset + size]))
+    return found
+
+
+def _members(library: bytes) -> Iterator[tuple[str, bytes]]:
+    """Read the host objects in a static library, or the one in another file."""
+    if library[:8] != b"!<arch>\n":
+        yield "", library
+        return
+    at, long_names = 8, b""
+    while at + 60 <= len(library):
+        name, size = library[at : at + 16].rstrip(), int(library[at + 48 : at + 58])
+        member = library[at + 60 : at + 60 + size]
+        at += 60 + size + size % 2
+        if name == b"//":
+            long_names = member
+        elif name not in (b"/", b"/SYM64/"):
+            if name[:1] == b"/":
+                name = long_names[int(name[1:]) :].partition(b"\n")[0]
+            if member[:4] == b"\x7fELF":
+                yield name.rstrip(b"/").decode("utf-8", "replace"), member
