@@ -234,7 +234,7 @@ def test_places_in_ptx() -> None:
 def test_images_of_a_fat_binary() -> None:
     """Damaged fat binaries would be read beyond their end, or what comes before the damage lost."""
     good = fat_binary(entry(2, 80, b"\x7fELF...."), entry(1, 75, b".version 7.0"))
-    assert [tuple(image) for image in images(good)] == [("cubin", 80, b"\x7fELF...."), ("ptx", 75, b".version 7.0")]
+    assert [image[:3] for image in images(good)] == [("cubin", 80, b"\x7fELF...."), ("ptx", 75, b".version 7.0")]
     for end in range(len(good)):
         assert list(images(good[:end])) == list(images(good))[: len(list(images(good[:end])))]
     assert list(images(b"")) == list(images(b"no fat binary at all, but long enough")) == []
