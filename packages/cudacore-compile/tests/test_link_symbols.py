@@ -149,7 +149,7 @@ def test_after_ltoir(python: Run) -> None:
 
 @pytest.mark.parametrize("target", ["ptx", "cubin", "ltoir"])
 def test_what_fits(target: str) -> None:
-    """Programs that are correct would be refused: inline functions, templates, statics, declarations."""
+    """Programs that are correct would be refused: inline functions, templates, static functions."""
     shared = """
     template <class T> __device__ __noinline__ T twice(T x) { return x + x; }
     inline __device__ __noinline__ int once(int x) { return x; }
