@@ -114,6 +114,20 @@ int add_face_functions(PyObject *module);
 int faces_visit(state *st, visitproc visit, void *arg);
 void faces_clear(state *st);
 
+/* Whether an object is of a class on one of the bases. Usually it is of the face's own class, which is one compare. */
+static inline bool is_of(PyObject *object, const PyObject *usual, PyTypeObject *base) {
+  return (const PyObject *)Py_TYPE(object) == usual || PyType_IsSubtype(Py_TYPE(object), base) != 0;
+}
+static inline bool is_stream(const state *st, PyObject *object) {
+  return is_of(object, st->faces.stream, st->stream_type);
+}
+static inline bool is_event(const state *st, PyObject *object) {
+  return is_of(object, st->faces.event, st->event_type);
+}
+static inline bool is_buffer(const state *st, PyObject *object) {
+  return is_of(object, st->faces.buffer, st->buffer_type);
+}
+
 /* Raises for a failed call of the library on this thread just now; returns NULL. */
 PyObject *raise_status(const state *st, int status);
 

@@ -96,7 +96,7 @@ static Py_ssize_t rest_of(const void *box, CUdeviceptr address) {
 static int read_memory(state *st, PyObject *value, PyObject *owner, const char *name, owners *keep, operand *out) {
   out->name = name;
   out->size = -1;
-  if (PyType_IsSubtype(Py_TYPE(value), st->buffer_type)) {
+  if (is_buffer(st, value)) {
     if (owner != NULL && owner != Py_None) {
       PyErr_Format(PyExc_ValueError, "%s is a Buffer, which is kept by itself: leave %s_owner out", name, name);
       return -1;

@@ -155,7 +155,7 @@ static int pack_foreign_buffer(const destination *to, PyObject *value) {
 }
 
 int pack_buffer(const destination *to, PyObject *value) {
-  if (!PyType_IsSubtype(Py_TYPE(value), to->st->buffer_type))
+  if (!is_buffer(to->st, value))
     return pack_foreign_buffer(to, value);
   uint64_t address;
   if (owners_add_memory(to->keep, to->index, value, &address) < 0)

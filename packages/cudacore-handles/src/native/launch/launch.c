@@ -200,7 +200,7 @@ static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t
                         "launch() takes a stream, a config, a kernel and its arguments, but %zd %s given", count,
                         count == 1 ? "was" : "were");
   PyObject *stream = stream_or_builder(st, arguments[0]), *settings = arguments[1], *face = arguments[2];
-  if (!PyType_IsSubtype(Py_TYPE(stream), st->stream_type) || (PyObject *)Py_TYPE(settings) != st->faces.config ||
+  if (!is_stream(st, stream) || (PyObject *)Py_TYPE(settings) != st->faces.config ||
       (PyObject *)Py_TYPE(face) != st->faces.kernel || ((kernel *)face)->layout_bytes == NULL)
     return launch_slowly(st, arguments, count);
   unsigned shared = ((config *)settings)->config.shared_bytes;

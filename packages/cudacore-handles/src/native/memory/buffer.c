@@ -89,7 +89,7 @@ typedef struct operands {
 
 /* A buffer, whose class is checked; NULL with an exception, `what` having %U for its class. */
 static cch_deviceptr *use_buffer(const state *st, operands *of, PyObject *face, const char *what) {
-  if (!PyType_IsSubtype(Py_TYPE(face), st->buffer_type)) {
+  if (!is_buffer(st, face)) {
     raise_about(PyExc_TypeError, what, face, 0, 0);
     return NULL;
   }

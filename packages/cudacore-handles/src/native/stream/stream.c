@@ -5,7 +5,7 @@
 
 PyObject *stream_accept(const state *st, PyObject *argument) {
   argument = stream_or_builder(st, argument);
-  if (!PyType_IsSubtype(Py_TYPE(argument), st->stream_type))
+  if (!is_stream(st, argument))
     return PyObject_CallFunctionObjArgs(st->faces.accept_stream, argument, NULL);
   Py_INCREF(argument);
   return argument;
@@ -96,7 +96,7 @@ static PyObject *record(PyObject *self, PyObject *const *arguments, Py_ssize_t c
     face = PyObject_CallFunctionObjArgs(st->faces.new_event, self, given[1], NULL);
   } else if (given[1] != Py_None) {
     PyErr_SetString(PyExc_TypeError, "options are for a new event: give either event or options");
-  } else if (!PyType_IsSubtype(Py_TYPE(given[0]), st->event_type)) {
+  } else if (!is_event(st, given[0])) {
     raise_about(PyExc_TypeError, "event must be an Event, not '%U'", given[0], 0, 0);
   } else {
     Py_INCREF(given[0]);
@@ -130,18 +130,18 @@ static PyObject *wait(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
   if (stream == NULL)
     return NULL;
   const state *st = ((handle *)self)->st;
-  bool is_event = PyType_IsSubtype(Py_TYPE(other), st->event_type) != 0;
-  PyObject *face = is_event ? other : stream_accept(st, other);
+  bool for_event = is_event(st, other);
+  PyObject *face = for_event ? other : stream_accept(st, other);
   void *ahead = face != NULL ? handle_use(face) : NULL;
   int status = -1;
   if (ahead != NULL) {
     Py_BEGIN_ALLOW_THREADS;
-    status = is_event ? cch_stream_wait_event(stream, ahead) : cch_stream_wait_stream(stream, ahead);
+    status = for_event ? cch_stream_wait_event(stream, ahead) : cch_stream_wait_stream(stream, ahead);
     Py_END_ALLOW_THREADS;
     handle_done(face);
   }
   handle_done(self);
-  if (!is_event)
+  if (!for_event)
     Py_XDECREF(face);
   if (ahead == NULL)
     return NULL;

@@ -30,7 +30,7 @@ int add_builder_type(PyObject *module, state *st);
 
 /* The stream that an argument stands for, borrowed: the builder's, where it is an open one; else itself. */
 static inline PyObject *stream_or_builder(const state *st, PyObject *argument) {
-  if (!PyType_IsSubtype(Py_TYPE(argument), st->builder_type))
+  if ((PyObject *)Py_TYPE(argument) == st->faces.stream || !PyType_IsSubtype(Py_TYPE(argument), st->builder_type))
     return argument;
   PyObject *stream = ((builder *)argument)->stream;
   return stream != NULL && stream != Py_None ? stream : argument;

@@ -151,7 +151,7 @@ static PyObject *view_from_buffer(PyObject *module, PyObject *const *given, Py_s
   PyObject *face = arguments[1];
   if (face == NULL || arguments[2] == NULL)
     return PyErr_Format(PyExc_TypeError, "from_buffer() needs buffer, and shape");
-  if (!PyType_IsSubtype(Py_TYPE(face), st->buffer_type)) {
+  if (!is_buffer(st, face)) {
     raise_about(PyExc_TypeError, "buffer must be a Buffer, not %U: from_any_interface() makes views of arrays", face, 0,
                 0);
     return NULL;
