@@ -30,6 +30,7 @@ DIST = BUILD / "dist"
 # In the order of their dependencies.
 PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-graph", "cudacore-sim", "cudacore")
 HANDLES = ROOT / "packages" / "cudacore-handles"
+COMPILE = ROOT / "packages" / "cudacore-compile"
 SIM = ROOT / "packages" / "cudacore-sim"
 # Made with the simulator's wheel: see ci/build_wheels.py.
 SIM_BUILD = BUILD / "sim"
@@ -289,6 +290,13 @@ def stress(session: nox.Session) -> None:
         for reuse in ("0", "1"):  # whether the driver gives an address to another object at once
             arguments = session.posargs or ("--seconds", "30")
             session.run(*command, *arguments, env=env | {"CUDACORE_SIM_REUSE": reuse}, external=True)
+
+
+@nox.session(default=False)
+def fuzz_cache(session: nox.Session) -> None:
+    """Compile random programs with a cache while their headers change, for 60 s; ``-- SECONDS SEED`` for others."""
+    install(session, "editable")
+    session.run("python", str(COMPILE / "tests" / "fuzz_cache.py"), *(session.posargs or ("60",)))
 
 
 @nox.session(requires=["build"], default=False)

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -33,6 +34,7 @@ from cudacore_compile import (
     _batch,
     compile_many,
 )
+from cudacore_compile._cache import identity as _identity
 from cudacore_handles import CUDAError
 
 SOURCE = "template <class T, int N> __global__ void scale(T *out, T by) { out[N] *= by; }"
@@ -249,6 +251,26 @@ def test_threads_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_batch, "_compile_job", meet)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     compile_many(jobs(1, 2))
+
+
+def test_files_are_looked_up_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A batch of cached jobs would look up all headers for each of them."""
+    (tmp_path / "v.h").write_text("#define VALUE 1")
+    todo = [
+        CompileJob(
+            f'#include "v.h"\n__global__ void f(int *p) {{ *p = VALUE + {n}; }}', {"arch": "sm_90", "name": name}, "ptx"
+        )
+        for n in range(3)
+        for name in (f"{tmp_path}/a.cu", f"{tmp_path}/b.cu")
+    ]
+    cache = InMemoryProgramCache()
+    compile_many(todo, cache=cache)
+    looked: list[str] = []
+    look_up = _identity.identity_of
+    monkeypatch.setattr(_identity, "identity_of", lambda path: looked.append(path) or look_up(path))
+    compile_many(todo, cache=cache)
+    assert cache.statistics.hits == 6
+    assert looked.count(f"{tmp_path}/v.h") == 1
 
 
 def test_processes() -> None:

@@ -278,6 +278,25 @@ class _Walk:
                 if is_found and self._takes_first and not reference.is_next:
                     return
 
+    def _directory(self, path: str) -> tuple[str, set[str]]:
+        """Return the directory of a path, or the nearest above it that exists, and the names that are missing in it.
+
+        Where nothing of a name is in a directory, the name does not appear without a change of that directory.
+        """
+        directories = self.closure.directories
+        directory = os.path.dirname(path)
+        while True:
+            shown = directory or "."
+            known = directories.get(shown)
+            if known is None:  # before anything is looked for in it
+                identity = settled(identity_of(shown))
+                above = os.path.dirname(directory)
+                if identity is None and directory != above and not os.path.lexists(shown):
+                    directory = above
+                    continue
+                known = directories[shown] = (identity, set())
+            return shown, known[1]
+
     def _add_file(self, path: str) -> bool:
         """Add a file, or the place where there is none; return whether there is one."""
         closure = self.closure
@@ -285,17 +304,13 @@ class _Walk:
             return True
         if path in closure.others:
             return False
-        directory, name = os.path.split(path)
-        directory = directory or "."
-        known = closure.directories.get(directory)
-        if known is None:  # before anything is looked for in it
-            known = closure.directories[directory] = (settled(identity_of(directory)), set())
+        directory, names = self._directory(path)
         identity = identity_of(path)
         if identity is None:
             if os.path.lexists(path):
                 closure.others[path] = None
             else:
-                known[1].add(name)
+                names.add(path if directory == "." else path[len(directory) :].lstrip("/"))
             return False
         if stat.S_ISDIR(identity.mode):
             closure.others[path] = identity

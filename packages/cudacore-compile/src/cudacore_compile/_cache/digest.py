@@ -84,7 +84,7 @@ def program_key(
         check_options(options)
         if code_type is SourceCodeType.CXX:
             inputs = inputs_of(code, flags, options, headers=headers, notes=notes)
-            digest.add(b"files", inputs.look(look or Look()))
+            digest.add(b"files", inputs.look(Look() if look is None else look))
         else:
             _add_modules(digest, options)
     except UncacheableError as error:

@@ -140,7 +140,8 @@ class ProgramOptions:
         How much to trade for a faster compilation: ``"0"``, ``"min"``, ``"mid"`` or ``"max"``. ``--Ofast-compile=``.
     pch : bool, optional
         Make and use precompiled headers automatically; see :attr:`Program.pch_status`. Where NVRTC's heap for them is
-        too small, it is enlarged. ``--pch``.
+        too small, it is enlarged. NVRTC does not notice in the same process when a header in it changes: set another
+        `pch_dir` then, or leave this out. Program caches store nothing of it. ``--pch``.
     create_pch : path, optional
         The precompiled header to make. ``--create-pch=``.
     use_pch : path, optional
